@@ -1,0 +1,24 @@
+//! The words that every other Howdah crate speaks.
+//!
+//! Nothing here opens a socket, reads a clock or starts a thread.
+//!
+//! * [`Time`] and [`Span`]: nanoseconds as integers, supplied from outside.
+//! * [`Rate`]: bits per second.
+//! * [`ByteRange`] and [`RangeSet`]: which bytes of an object are meant.
+//! * [`Transport`]: the contract between a protocol and whatever drives it.
+//! * [`units`]: how people write those quantities (`180ms`, `10gbit`, `4GiB`, `1%`).
+
+#![forbid(unsafe_code)]
+
+mod range;
+mod range_set;
+mod rate;
+mod time;
+pub mod transport;
+pub mod units;
+
+pub use range::ByteRange;
+pub use range_set::RangeSet;
+pub use rate::Rate;
+pub use time::{Span, Time};
+pub use transport::{Arrival, Datagram, HeaderBytes, Transport, WakeReason};

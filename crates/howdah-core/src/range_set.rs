@@ -1,0 +1,196 @@
+//! A set of bytes kept as sorted, disjoint, non-touching ranges.
+
+use crate::ByteRange;
+use std::collections::BTreeMap;
+
+/// Which bytes of an object are meant (received, written, still missing).
+///
+/// Memory grows with the number of ranges, not with the number of bytes. In-order insertion and
+/// filling of holes cost `O(log ranges)`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct RangeSet {
+    /// start -> end
+    ranges: BTreeMap<u64, u64>,
+    bytes: u64,
+}
+
+impl RangeSet {
+    /// The empty set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a range and returns how many of its bytes were not in the set before.
+    pub fn insert(&mut self, range: ByteRange) -> u64 {
+        if range.is_empty() {
+            return 0;
+        }
+        let mut merged = range;
+        let mut already = 0;
+        // Ranges that overlap or touch start at or before `range.end`; walk them from the right.
+        while let Some((&start, &end)) = self.ranges.range(..=merged.end).next_back() {
+            if end < merged.start {
+                break;
+            }
+            self.ranges.remove(&start);
+            already += ByteRange::new(start.max(range.start), end.min(range.end)).len();
+            merged = ByteRange::new(merged.start.min(start), merged.end.max(end));
+        }
+        self.ranges.insert(merged.start, merged.end);
+        let added = range.len() - already;
+        self.bytes += added;
+        added
+    }
+
+    /// Removes a range and returns how many bytes left the set.
+    pub fn remove(&mut self, range: ByteRange) -> u64 {
+        if range.is_empty() {
+            return 0;
+        }
+        let mut removed = 0;
+        while let Some((&start, &end)) = self.ranges.range(..range.end).next_back() {
+            if end <= range.start {
+                break;
+            }
+            self.ranges.remove(&start);
+            removed += end.min(range.end) - start.max(range.start);
+            if end > range.end {
+                self.ranges.insert(range.end, end);
+            }
+            if start < range.start {
+                self.ranges.insert(start, range.start);
+            }
+        }
+        self.bytes -= removed;
+        removed
+    }
+
+    /// Whether every byte of `range` is in the set.
+    pub fn contains(&self, range: ByteRange) -> bool {
+        range.is_empty()
+            || self
+                .ranges
+                .range(..=range.start)
+                .next_back()
+                .is_some_and(|(_, &end)| end >= range.end)
+    }
+
+    /// The ranges of `within` that are not in the set, in order.
+    pub fn missing(&self, within: ByteRange) -> impl Iterator<Item = ByteRange> + '_ {
+        let mut at = self
+            .ranges
+            .range(..=within.start)
+            .next_back()
+            .map_or(within.start, |(_, &end)| end.max(within.start));
+        let mut rest = self.ranges.range(within.start.saturating_add(1)..);
+        std::iter::from_fn(move || {
+            while at < within.end {
+                match rest.next() {
+                    Some((&start, &end)) => {
+                        let gap = ByteRange::new(at, start.min(within.end));
+                        at = end;
+                        if !gap.is_empty() {
+                            return Some(gap);
+                        }
+                    }
+                    None => {
+                        let gap = ByteRange::new(at, within.end);
+                        at = within.end;
+                        return Some(gap);
+                    }
+                }
+            }
+            None
+        })
+    }
+
+    /// The end of the range that starts at 0; 0 if byte 0 is missing.
+    pub fn prefix_len(&self) -> u64 {
+        match self.ranges.first_key_value() {
+            Some((0, &end)) => end,
+            _ => 0,
+        }
+    }
+
+    /// The ranges in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = ByteRange> + '_ {
+        self.ranges.iter().map(|(&start, &end)| ByteRange::new(start, end))
+    }
+
+    /// Number of separate ranges.
+    pub fn range_count(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Number of bytes.
+    pub fn byte_count(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether no byte is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SPACE: u64 = 200;
+
+    fn reference(ops: &[(bool, u64, u64)]) -> (RangeSet, Vec<bool>) {
+        let mut set = RangeSet::new();
+        let mut bits = vec![false; SPACE as usize];
+        for &(insert, start, len) in ops {
+            let range = ByteRange::new(start, (start + len).min(SPACE));
+            let before = bits.iter().filter(|&&b| b).count() as u64;
+            for at in range.start..range.end.max(range.start) {
+                bits[at as usize] = insert;
+            }
+            let after = bits.iter().filter(|&&b| b).count() as u64;
+            let changed = if insert { set.insert(range) } else { set.remove(range) };
+            assert_eq!(changed, before.abs_diff(after));
+        }
+        (set, bits)
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_bitmap(ops in prop::collection::vec((any::<bool>(), 0..SPACE, 0..40u64), 0..60)) {
+            let (set, bits) = reference(&ops);
+            prop_assert_eq!(set.byte_count(), bits.iter().filter(|&&b| b).count() as u64);
+            let mut rebuilt = vec![false; SPACE as usize];
+            let mut last_end = None;
+            for range in set.iter() {
+                prop_assert!(!range.is_empty());
+                prop_assert!(last_end.is_none_or(|end| range.start > end), "ranges touch");
+                last_end = Some(range.end);
+                rebuilt[range.start as usize..range.end as usize].fill(true);
+            }
+            prop_assert_eq!(&rebuilt, &bits);
+            prop_assert_eq!(set.prefix_len(), bits.iter().take_while(|&&b| b).count() as u64);
+        }
+
+        #[test]
+        fn missing_is_the_complement(
+            ops in prop::collection::vec((any::<bool>(), 0..SPACE, 0..40u64), 0..60),
+            start in 0..SPACE,
+            len in 0..SPACE,
+        ) {
+            let (set, bits) = reference(&ops);
+            let within = ByteRange::new(start, (start + len).min(SPACE));
+            let mut gaps = vec![false; SPACE as usize];
+            for gap in set.missing(within) {
+                prop_assert!(!gap.is_empty() && gap.start >= within.start && gap.end <= within.end);
+                gaps[gap.start as usize..gap.end as usize].fill(true);
+            }
+            for at in 0..SPACE {
+                let want = (within.start..within.end).contains(&at) && !bits[at as usize];
+                prop_assert_eq!(gaps[at as usize], want, "byte {}", at);
+            }
+            prop_assert_eq!(set.contains(within), set.missing(within).next().is_none());
+        }
+    }
+}

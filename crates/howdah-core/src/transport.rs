@@ -1,0 +1,66 @@
+//! The contract between a protocol state machine and whatever drives it.
+
+use crate::Time;
+use smallvec::SmallVec;
+
+/// Header bytes of one datagram. Data packets' headers fit inline.
+pub type HeaderBytes = SmallVec<[u8; 64]>;
+
+/// A datagram that leaves a [`Transport`]: its real header bytes, and how many bytes of payload
+/// stand behind them without being there.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Datagram {
+    /// Everything that the protocol really encoded.
+    pub bytes: HeaderBytes,
+    /// Payload and padding bytes (and AEAD tag) that follow on the wire but are not carried here.
+    pub absent: u32,
+}
+
+impl Datagram {
+    /// UDP payload length on the wire, in bytes.
+    pub fn wire_len(&self) -> u32 {
+        self.bytes.len() as u32 + self.absent
+    }
+}
+
+/// A datagram that reaches a [`Transport`].
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// As [`Datagram::bytes`]; `corrupt` arrivals may have any content.
+    pub bytes: &'a [u8],
+    /// As [`Datagram::absent`].
+    pub absent: u32,
+    /// The path damaged this datagram: a sealed protocol must throw it away, a clear one may
+    /// be fooled.
+    pub corrupt: bool,
+}
+
+/// Why a transport wants to be woken: shown when a driver finds itself in a busy loop.
+pub type WakeReason = &'static str;
+
+/// A transport protocol without socket, clock, thread or randomness of its own.
+///
+/// # How to drive it
+///
+/// Mutate once, then drain:
+///
+/// 1. call exactly one of [`handle_datagram`](Self::handle_datagram),
+///    [`handle_timeout`](Self::handle_timeout) or an application call of the concrete type;
+/// 2. call [`poll_transmit`](Self::poll_transmit) until it returns 0, sending what it gave;
+/// 3. ask [`poll_timeout`](Self::poll_timeout) and arrange to call `handle_timeout` then.
+///
+/// `now` never goes back between calls. Calling `handle_timeout` early is harmless.
+/// A transport that paces asks for its next departure through `poll_timeout`.
+pub trait Transport {
+    /// Takes in one datagram from the network.
+    fn handle_datagram(&mut self, now: Time, arrival: Arrival<'_>);
+
+    /// Lets time pass.
+    fn handle_timeout(&mut self, now: Time);
+
+    /// Appends at most `max_datagrams` datagrams that may leave at `now`; returns how many.
+    fn poll_transmit(&mut self, now: Time, max_datagrams: usize, out: &mut Vec<Datagram>) -> usize;
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) next, and why.
+    fn poll_timeout(&self) -> Option<(Time, WakeReason)>;
+}

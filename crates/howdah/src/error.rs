@@ -1,0 +1,58 @@
+//! What can go wrong, sorted by what a user can do about it.
+
+use std::fmt;
+
+/// The kind of a failure. The command line maps each to one exit code.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The arguments make no sense together.
+    Usage,
+    /// The source does not exist.
+    NotFound,
+    /// Refused by permissions of the file system or by the path rules of the peer.
+    Refused,
+    /// Nobody answered, or the peer stopped answering: trying again may help.
+    Network,
+    /// Keys do not match: trying again will not help.
+    Auth,
+    /// The peer broke the protocol or speaks another version.
+    Protocol,
+    /// What arrived is not what was sent.
+    Integrity,
+    /// No space or quota left at the destination.
+    NoSpace,
+    /// Stopped by the user.
+    Cancelled,
+    /// The source changed while it was read.
+    SourceChanged,
+    /// Reading or writing failed.
+    Io,
+}
+
+/// A failure with a sentence for people: what happened, where, and what to do.
+#[derive(Clone, Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl Error {
+    /// An error of `kind` with a lower-case sentence without full stop.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,64 @@
+//! What a copy reports while it runs and when it is done.
+
+use howdah_core::{Rate, Span};
+use serde::Serialize;
+
+/// A look at a running copy.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// Bytes of the object that are known to be at the receiver.
+    pub bytes: u64,
+    /// Size of the object, if it is known yet.
+    pub total_bytes: Option<u64>,
+    /// Time since the copy began.
+    pub elapsed: Span,
+    /// Goodput over the last second.
+    pub goodput_now: Rate,
+    /// Smoothed round-trip time.
+    pub rtt: Span,
+    /// Fraction of packets lost over the last second or so.
+    pub loss: f64,
+}
+
+/// What one process used for a copy.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct SideUsage {
+    /// User and system CPU time, in seconds.
+    pub cpu_seconds: f64,
+    /// Peak resident set, in bytes.
+    pub peak_rss_bytes: u64,
+}
+
+/// What a finished copy did. Printed by `--json`; the field names are stable.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Summary {
+    /// Payload bytes delivered.
+    pub bytes: u64,
+    /// From the call to the confirmed end, in seconds.
+    pub seconds: f64,
+    /// `bytes * 8 / seconds`.
+    pub goodput_bps: f64,
+    /// IP packets' bytes that the data's sender put on the wire.
+    pub wire_bytes: u64,
+    /// Payload bytes sent more than once.
+    pub retransmitted_bytes: u64,
+    /// IP packets' bytes that the data's receiver put on the wire.
+    pub feedback_bytes: u64,
+    /// Smallest round-trip time seen, in microseconds.
+    pub rtt_min_us: u64,
+    /// Share of the sender's packets that did not arrive.
+    pub loss_rate: f64,
+    /// Largest IP packet that the path carries, in bytes.
+    pub mtu: u16,
+    /// What the sending process used.
+    pub sender: SideUsage,
+    /// What the receiving process used.
+    pub receiver: SideUsage,
+    /// How the content was checked: "blake3" (end to end, written and fsynced where it is a file)
+    /// or "aead" (every packet authenticated, no storage involved).
+    pub verified: String,
+    /// What kept it from being faster: "network", "source", "sink", "cpu" or "rate cap".
+    pub bottleneck: String,
+    /// Goodput of each second of the run, in bit/s.
+    pub goodput_per_second_bps: Vec<f64>,
+}
