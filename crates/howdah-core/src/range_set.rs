@@ -85,19 +85,12 @@ impl RangeSet {
         let mut rest = self.ranges.range(within.start.saturating_add(1)..);
         std::iter::from_fn(move || {
             while at < within.end {
-                match rest.next() {
-                    Some((&start, &end)) => {
-                        let gap = ByteRange::new(at, start.min(within.end));
-                        at = end;
-                        if !gap.is_empty() {
-                            return Some(gap);
-                        }
-                    }
-                    None => {
-                        let gap = ByteRange::new(at, within.end);
-                        at = within.end;
-                        return Some(gap);
-                    }
+                // Behind the last range everything is missing.
+                let (start, end) = rest.next().map_or((u64::MAX, u64::MAX), |(&s, &e)| (s, e));
+                let gap = ByteRange::new(at, start.min(within.end));
+                at = end;
+                if !gap.is_empty() {
+                    return Some(gap);
                 }
             }
             None

@@ -1,1 +1,44 @@
-//! placeholder
+//! The Howdah protocol as a state machine without socket, clock, thread or payload.
+//!
+//! [`Connection`] is the machine. The driver moves the bytes: when the machine says "send header H
+//! with bytes 4096..13029 of object 7", the driver reads those bytes from the file, seals and
+//! sends them; when a packet arrives, the machine opens it, and says where its payload belongs.
+//! So the machine's memory is a few bytes per packet in flight, whatever the
+//! bandwidth-delay product.
+//!
+//! The wire format is specified in docs/protocol.md, the rate control in docs/rate-control.md.
+//!
+//! # Driving a connection
+//!
+//! 1. Call one of [`Connection::handle_datagram`], [`Connection::handle_timeout`] or an
+//!    application call ([`Connection::send_object`], [`Connection::send_control`], ...).
+//! 2. Call [`Connection::poll_transmit`] until it returns `None`, and send what it made.
+//! 3. Call [`Connection::poll_event`] until it returns `None`.
+//! 4. Call [`Connection::handle_timeout`] when [`Connection::poll_timeout`] says so.
+
+#![forbid(unsafe_code)]
+
+pub mod codec;
+mod config;
+mod connection;
+mod control;
+pub mod error;
+mod handshake;
+mod keys;
+mod objects;
+mod pacer;
+mod pmtud;
+mod rate;
+mod received;
+mod rtt;
+mod sent;
+pub mod sim;
+mod space;
+
+pub use config::Config;
+pub use connection::{
+    Connection, Event, Handled, PacketOut, PacketSink, Part, Role, Stats, TransmitInfo,
+};
+pub use handshake::{IdentityError, KeyCheck, Security, Side, TlsIdentity};
+pub use keys::{AeadKey, TAG_LEN};
+pub use rate::{Phase, Policy};

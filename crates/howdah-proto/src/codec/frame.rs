@@ -1,0 +1,304 @@
+//! Frames: what a sealed packet says.
+
+use crate::codec::{CodecError, Reader, Report, Writer, limits};
+
+const PADDING: u8 = 0x00;
+const PING: u8 = 0x01;
+const CRYPTO: u8 = 0x02;
+const CRYPTO_ACK: u8 = 0x03;
+const REPORT: u8 = 0x04;
+const REPORT_ACK: u8 = 0x05;
+const CONTROL: u8 = 0x06;
+const DATA: u8 = 0x07;
+const PATH_CHALLENGE: u8 = 0x08;
+const PATH_RESPONSE: u8 = 0x09;
+const CLOSE: u8 = 0x0a;
+const HANDSHAKE_DONE: u8 = 0x0b;
+const CREDIT: u8 = 0x0c;
+
+/// One frame, borrowed from the packet.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Frame<'a> {
+    /// The rest of the packet is filling.
+    Padding,
+    /// Asks for a report at once.
+    Ping,
+    /// Handshake bytes (handshake packets only).
+    Crypto {
+        /// Where they stand in the level's byte stream.
+        offset: u64,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// All handshake bytes of this level below that offset have arrived.
+    CryptoAck(u64),
+    /// What has arrived.
+    Report(Report),
+    /// Those reports have arrived: `newest`, and `newest - 1 - i` for each set bit `i`.
+    ReportAck {
+        /// Number of the newest report that arrived.
+        newest: u64,
+        /// The 64 before it.
+        earlier: u64,
+    },
+    /// Bytes of the ordered control stream.
+    Control {
+        /// Where they stand in the stream.
+        offset: u64,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// Bytes of an object; they are the rest of the packet.
+    Data {
+        /// Which object.
+        object: u64,
+        /// Where they stand in the object.
+        offset: u64,
+    },
+    /// To be echoed, to prove that the peer receives at this address.
+    PathChallenge(u64),
+    /// The echo.
+    PathResponse(u64),
+    /// The end of the connection.
+    Close {
+        /// Why, as a number ([`crate::error::CloseCode`]).
+        code: u16,
+        /// Why, as a text.
+        reason: &'a str,
+    },
+    /// The server holds the client's last handshake message.
+    HandshakeDone,
+    /// Bytes of `object` below `window_end` may be sent.
+    Credit {
+        /// Which object.
+        object: u64,
+        /// First byte that must wait.
+        window_end: u64,
+    },
+}
+
+impl Frame<'_> {
+    /// Whether the peer must report the packet that carries it.
+    pub fn is_ack_eliciting(&self) -> bool {
+        !matches!(
+            self,
+            Self::Padding
+                | Self::Report(_)
+                | Self::ReportAck { .. }
+                | Self::CryptoAck(_)
+                | Self::Close { .. }
+        )
+    }
+}
+
+/// The frames of an opened packet. Ends after the first error, after [`Frame::Padding`], and after
+/// [`Frame::Data`], whose payload is what [`FrameIter::rest`] then gives.
+pub fn frames(body: &[u8]) -> FrameIter<'_> {
+    FrameIter { reader: Reader::new(body), done: false }
+}
+
+/// See [`frames`].
+#[derive(Clone, Debug)]
+pub struct FrameIter<'a> {
+    reader: Reader<'a>,
+    done: bool,
+}
+
+impl<'a> FrameIter<'a> {
+    /// Bytes behind the last frame.
+    pub fn rest(&self) -> &'a [u8] {
+        self.reader.rest()
+    }
+
+    fn decode(&mut self) -> Result<Frame<'a>, CodecError> {
+        let reader = &mut self.reader;
+        Ok(match reader.u8()? {
+            PADDING => Frame::Padding,
+            PING => Frame::Ping,
+            CRYPTO => {
+                let offset = reader.varint_at_most(limits::MAX_CRYPTO_BYTES)?;
+                let len = reader.varint_at_most(limits::MAX_CRYPTO_BYTES)?;
+                Frame::Crypto { offset, bytes: reader.bytes(len as usize)? }
+            }
+            CRYPTO_ACK => Frame::CryptoAck(reader.varint_at_most(limits::MAX_CRYPTO_BYTES)?),
+            REPORT => Frame::Report(Report::decode(reader)?),
+            REPORT_ACK => Frame::ReportAck { newest: reader.varint()?, earlier: reader.u64()? },
+            CONTROL => {
+                let offset = reader.varint_at_most(limits::MAX_OFFSET)?;
+                let len = reader.varint_at_most(limits::MAX_DATAGRAM as u64)?;
+                Frame::Control { offset, bytes: reader.bytes(len as usize)? }
+            }
+            DATA => Frame::Data { object: reader.varint()?, offset: reader.offset()? },
+            PATH_CHALLENGE => Frame::PathChallenge(reader.u64()?),
+            PATH_RESPONSE => Frame::PathResponse(reader.u64()?),
+            CLOSE => {
+                let code = reader.u16()?;
+                let len = reader.varint_at_most(limits::MAX_REASON as u64)?;
+                let reason = std::str::from_utf8(reader.bytes(len as usize)?)
+                    .map_err(|_| CodecError::BadText)?;
+                Frame::Close { code, reason }
+            }
+            HANDSHAKE_DONE => Frame::HandshakeDone,
+            CREDIT => Frame::Credit {
+                object: reader.varint()?,
+                window_end: reader.varint_at_most(limits::MAX_OFFSET)?,
+            },
+            unknown => return Err(CodecError::UnknownFrame(unknown)),
+        })
+    }
+}
+
+impl<'a> Iterator for FrameIter<'a> {
+    type Item = Result<Frame<'a>, CodecError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done || self.reader.is_empty() {
+            return None;
+        }
+        let frame = self.decode();
+        self.done = matches!(frame, Err(_) | Ok(Frame::Padding | Frame::Data { .. }));
+        Some(frame)
+    }
+}
+
+/// Appends frames to a packet body.
+#[derive(Debug)]
+pub struct FrameWriter<'a>(Writer<'a>);
+
+impl<'a> FrameWriter<'a> {
+    /// Longest header of a DATA frame, in bytes.
+    pub const MAX_DATA_HEADER: usize = 1 + 10 + 8;
+
+    /// Appends to `out`.
+    pub fn new(out: &'a mut Vec<u8>) -> Self {
+        Self(Writer::new(out))
+    }
+
+    /// Length of a DATA frame's header for this object, in bytes.
+    pub fn data_header_len(object: u64) -> usize {
+        1 + (64 - object.leading_zeros()).div_ceil(7).max(1) as usize + 8
+    }
+
+    /// Appends one frame.
+    pub fn frame(&mut self, frame: &Frame<'_>) {
+        let writer = &mut self.0;
+        match *frame {
+            Frame::Padding => writer.u8(PADDING),
+            Frame::Ping => writer.u8(PING),
+            Frame::Crypto { offset, bytes } => {
+                writer.u8(CRYPTO);
+                writer.varint(offset);
+                writer.prefixed(bytes);
+            }
+            Frame::CryptoAck(offset) => {
+                writer.u8(CRYPTO_ACK);
+                writer.varint(offset);
+            }
+            Frame::Report(ref report) => {
+                writer.u8(REPORT);
+                report.encode(writer);
+            }
+            Frame::ReportAck { newest, earlier } => {
+                writer.u8(REPORT_ACK);
+                writer.varint(newest);
+                writer.u64(earlier);
+            }
+            Frame::Control { offset, bytes } => {
+                writer.u8(CONTROL);
+                writer.varint(offset);
+                writer.prefixed(bytes);
+            }
+            Frame::Data { object, offset } => {
+                writer.u8(DATA);
+                writer.varint(object);
+                writer.u64(offset);
+            }
+            Frame::PathChallenge(token) => {
+                writer.u8(PATH_CHALLENGE);
+                writer.u64(token);
+            }
+            Frame::PathResponse(token) => {
+                writer.u8(PATH_RESPONSE);
+                writer.u64(token);
+            }
+            Frame::Close { code, reason } => {
+                writer.u8(CLOSE);
+                writer.u16(code);
+                let mut len = reason.len().min(limits::MAX_REASON);
+                while !reason.is_char_boundary(len) {
+                    len -= 1;
+                }
+                writer.prefixed(&reason.as_bytes()[..len]);
+            }
+            Frame::HandshakeDone => writer.u8(HANDSHAKE_DONE),
+            Frame::Credit { object, window_end } => {
+                writer.u8(CREDIT);
+                writer.varint(object);
+                writer.varint(window_end);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_frame() -> impl Strategy<Value = (u8, u64, u64, Vec<u8>)> {
+        (0u8..12, any::<u64>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..64))
+    }
+
+    fn build<'a>(kind: u8, a: u64, b: u64, bytes: &'a [u8], text: &'a str) -> Frame<'a> {
+        match kind {
+            0 => Frame::Ping,
+            1 => Frame::Crypto { offset: a % 16_384, bytes },
+            2 => Frame::CryptoAck(a % 16_384),
+            3 => Frame::ReportAck { newest: a, earlier: b },
+            4 => Frame::Control { offset: a >> 2, bytes },
+            5 => Frame::PathChallenge(a),
+            6 => Frame::PathResponse(b),
+            7 => Frame::Close { code: a as u16, reason: text },
+            8 => Frame::HandshakeDone,
+            9 => Frame::Credit { object: a, window_end: b >> 2 },
+            10 => Frame::Padding,
+            _ => Frame::Data { object: a, offset: b >> 2 },
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn frames_round_trip(list in prop::collection::vec(any_frame(), 0..6), text in "[a-zé]{0,40}") {
+            let frames_in: Vec<_> = list.iter().map(|(k, a, b, bytes)| build(*k, *a, *b, bytes, &text)).collect();
+            let mut body = Vec::new();
+            let mut writer = FrameWriter::new(&mut body);
+            for frame in &frames_in {
+                writer.frame(frame);
+            }
+            let out: Result<Vec<_>, _> = frames(&body).collect();
+            let out = out.unwrap();
+            // Padding and data swallow what follows.
+            let keep = frames_in.iter().position(|f| matches!(f, Frame::Padding | Frame::Data { .. }))
+                .map_or(frames_in.len(), |at| at + 1);
+            prop_assert_eq!(&out[..], &frames_in[..keep]);
+        }
+
+        #[test]
+        fn any_bytes_decode_or_fail(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            for frame in frames(&bytes) {
+                if frame.is_err() {
+                    break;
+                }
+            }
+        }
+
+        #[test]
+        fn data_header_len_is_exact(object in any::<u64>(), shift in 0..64u32) {
+            let object = object >> shift;
+            let mut body = Vec::new();
+            FrameWriter::new(&mut body).frame(&Frame::Data { object, offset: 7 });
+            prop_assert_eq!(body.len(), FrameWriter::data_header_len(object));
+            prop_assert!(body.len() <= FrameWriter::MAX_DATA_HEADER);
+        }
+    }
+}

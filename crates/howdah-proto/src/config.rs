@@ -1,0 +1,69 @@
+//! Settings of a connection, and what each side tells the other at the start.
+
+use crate::codec::{CodecError, Reader, Writer, limits};
+use crate::handshake::Security;
+use crate::rate::Policy;
+use howdah_core::Span;
+
+/// Settings of one side.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where the secrets come from.
+    pub security: Security,
+    /// How this side sends.
+    pub policy: Policy,
+    /// The peer counts as lost after this long without a packet.
+    pub idle_timeout: Span,
+    /// A handshake that takes longer has failed.
+    pub handshake_timeout: Span,
+    /// Data packets sealed under one key before it is replaced. AES-GCM allows 2^23
+    /// (RFC 9001 section 6.6); the default is 2^22, half a minute at 10 Gbit/s.
+    pub key_update_after: u64,
+    /// Largest UDP payload to send or receive, in bytes.
+    pub max_datagram: u16,
+}
+
+impl Config {
+    /// The defaults, which fit every path.
+    pub fn new(security: Security) -> Self {
+        Self {
+            security,
+            policy: Policy::Fair,
+            idle_timeout: Span::from_secs(8),
+            handshake_timeout: Span::from_secs(10),
+            key_update_after: 1 << 22,
+            max_datagram: 8_972,
+        }
+    }
+}
+
+/// What a side tells the other inside the handshake.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Parameters {
+    pub(crate) max_datagram: u16,
+    pub(crate) idle_timeout_ms: u64,
+}
+
+/// Longest idle timeout that a peer may ask for, in milliseconds.
+const MAX_IDLE_MS: u64 = 600_000;
+
+impl Parameters {
+    pub(crate) fn encode(self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut writer = Writer::new(&mut out);
+        writer.varint(self.max_datagram.into());
+        writer.varint(self.idle_timeout_ms);
+        out
+    }
+
+    /// Unknown bytes at the end are those of a later version.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        let mut reader = Reader::new(bytes);
+        let max_datagram = reader.varint_at_most(limits::MAX_DATAGRAM as u64)? as u16;
+        let idle_timeout_ms = reader.varint()?.clamp(100, MAX_IDLE_MS);
+        if usize::from(max_datagram) < limits::MIN_DATAGRAM {
+            return Err(CodecError::LimitExceeded);
+        }
+        Ok(Self { max_datagram, idle_timeout_ms })
+    }
+}

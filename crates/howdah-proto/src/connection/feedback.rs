@@ -1,0 +1,276 @@
+//! Reports: made by the receiver, read by the sender.
+
+use super::{Connection, ReportWish};
+use crate::codec::{Report, limits};
+use crate::error::PeerMisbehaved;
+use crate::rate::{Feedback, Point};
+use crate::sent::{Content, Fate, SentPacket};
+use howdah_core::{ByteRange, Rate, Span, Time};
+
+/// Reports are sent every eighth of an RTT, but not further apart than this ...
+const INTERVAL_MAX: Span = Span::from_millis(25);
+/// ... and not closer together than this; at 10 Gbit/s this is about 86 reports per GiB.
+const INTERVAL_MIN: Span = Span::from_millis(10);
+/// The first reports come closer together, as start-up learns from each.
+const EARLY_INTERVAL_MIN: Span = Span::from_millis(1);
+const EARLY_REPORTS: u64 = 32;
+/// Reports that somebody waits for are at least that far apart.
+const URGENT_SPACING: Span = Span::from_micros(500);
+/// How far back packets called lost are remembered, in case they turn up.
+const LATE_MEMORY_MIN: Span = Span::from_millis(200);
+
+impl Connection {
+    fn report_interval(&self) -> Span {
+        let min = if self.received.next_report() <= EARLY_REPORTS {
+            EARLY_INTERVAL_MIN
+        } else {
+            INTERVAL_MIN
+        };
+        (self.rtt.smoothed() / 8).clamp(min, INTERVAL_MAX)
+    }
+
+    /// Longest time that a peer may take to report.
+    pub(super) fn max_report_delay() -> Span {
+        INTERVAL_MAX * 2
+    }
+
+    fn confirm_timeout(&self) -> Span {
+        self.rtt.smoothed() * 5 / 4 + INTERVAL_MAX + Span::from_millis(10)
+    }
+
+    /// When the next report is due.
+    pub(super) fn report_due_at(&self) -> Option<Time> {
+        let wished = match self.report_wish {
+            ReportWish::None => None,
+            ReportWish::Now => Some(self.last_report_at + URGENT_SPACING),
+            ReportWish::Eliciting => Some(self.last_report_at + self.report_interval()),
+        };
+        let repeat = self
+            .received
+            .next_repeat(self.confirm_timeout())
+            .map(|at| at.max(self.last_report_at + self.report_interval()));
+        [wished, repeat].into_iter().flatten().min()
+    }
+
+    /// The report that is due, if one is, within `budget` bytes.
+    pub(super) fn take_report(&mut self, now: Time, budget: usize) -> Option<Report> {
+        if self.report_due_at().is_none_or(|at| now < at) {
+            return None;
+        }
+        let budget = budget.checked_sub(Report::MAX_FIXED_LEN.min(budget / 2))?;
+        let timeout = self.confirm_timeout();
+        let mut report = self.received.report(now, budget, timeout)?;
+        report.socket_drops = self.socket_drops;
+        report.sink_drops = self.sink_drops;
+        report.sink = self.sink.filter(|_| self.incoming.is_receiving());
+        self.last_report_at = now;
+        self.passive_received = 0;
+        // A hole that is visible but not settled keeps the wish alive.
+        self.report_wish = if self.received.next_settling(now).is_some() {
+            ReportWish::Eliciting
+        } else {
+            ReportWish::None
+        };
+        self.stats.reports_sent += 1;
+        Some(report)
+    }
+
+    /// The sender holds those reports.
+    pub(super) fn on_report_ack(&mut self, now: Time, newest: u64, earlier: u64) {
+        if newest >= self.received.next_report() {
+            return;
+        }
+        if let Some(sent_at) = self.received.confirm(newest) {
+            self.rtt.on_sample(now, now.since(sent_at));
+        }
+        for back in 0..64 {
+            if earlier >> back & 1 == 1 && newest > back + 1 {
+                let _ = self.received.confirm(newest - 1 - back);
+            }
+        }
+    }
+
+    /// What arrived, as the peer sees it.
+    pub(super) fn on_report(&mut self, now: Time, report: &Report) -> Result<(), PeerMisbehaved> {
+        if report.largest >= self.sent.next_number() || report.number == 0 {
+            return Err(PeerMisbehaved::ReportedUnsent);
+        }
+        self.note_report_number(report.number);
+        self.stats.reports_received += 1;
+        self.last_feedback_at = now;
+        self.probe_count = 0;
+        self.blackout_told = false;
+
+        let newest = self.sent.get(report.largest).copied();
+        let is_newer = self.largest_reported.is_none_or(|n| report.largest > n);
+        let rtt = newest.filter(|_| is_newer).map(|packet| {
+            now.since(packet.time).saturating_sub(Span::from_micros(report.delay_us))
+        });
+        if let Some(rtt) = rtt {
+            self.rtt.on_sample(now, rtt);
+        }
+        if is_newer {
+            self.largest_reported = Some(report.largest);
+        }
+        let mut merge = Merge::default();
+        for coverage in &report.coverage {
+            let mut number = coverage.from;
+            for run in &coverage.runs {
+                for _ in 0..run.received {
+                    self.on_packet_acked(now, number, &mut merge);
+                    number += 1;
+                }
+                for _ in 0..run.lost {
+                    self.on_packet_lost(now, number);
+                    number += 1;
+                }
+            }
+        }
+        for &number in &report.late {
+            self.on_packet_acked(now, number, &mut merge);
+        }
+        merge.flush(&mut self.outgoing);
+        if let Some(keys) = &mut self.keys {
+            keys.on_confirmed(report.largest);
+        }
+        self.sent.trim(now - (self.rtt.smoothed() * 2).max(LATE_MEMORY_MIN));
+        if let Some(newest) = newest {
+            self.feed_rate_control(now, report, &newest, rtt);
+        }
+        Ok(())
+    }
+
+    fn feed_rate_control(
+        &mut self,
+        now: Time,
+        report: &Report,
+        newest: &SentPacket,
+        rtt: Option<Span>,
+    ) {
+        let sink_limit = report.sink.and_then(|sink| {
+            let busy = sink.capacity_bytes > 0 && sink.queued_bytes > sink.capacity_bytes / 2;
+            let fill = sink.queued_bytes as f64 / sink.capacity_bytes.max(1) as f64;
+            // At half full as fast as the sink takes it, at full half as fast.
+            busy.then(|| {
+                Rate::from_bits_per_sec(sink.drain_kb_per_s.saturating_mul(8_000))
+                    .mul_f64((1.5 - fill).clamp(0.25, 1.0))
+                    .max(Rate::from_mbit_per_sec(1))
+            })
+        });
+        let socket_drops = report.socket_drops.saturating_sub(self.peer_drops);
+        self.peer_drops = self.peer_drops.max(report.socket_drops);
+        self.rate.on_feedback(&Feedback {
+            now,
+            point: Point {
+                rx_time: Time::from_nanos(report.largest_rx_time_us.saturating_mul(1_000)),
+                sent_time: newest.time,
+                sent_bytes: newest.sent_before,
+                delivered_bytes: report.bytes,
+                acked_packets: self.acked_packets,
+                lost_packets: self.lost_packets,
+                app_limited: newest.sent_before < self.app_limited_below,
+            },
+            rtt,
+            min_rtt: self.rtt.min_recent(),
+            smoothed_rtt: self.rtt.smoothed(),
+            socket_drops,
+            sink_limit,
+        });
+        self.pacer.set_rate(now, self.rate.pacing_rate());
+    }
+
+    fn note_report_number(&mut self, number: u64) {
+        let ahead = number.saturating_sub(self.last_report_number);
+        if ahead > 0 {
+            // The former newest becomes bit `ahead - 1`.
+            let shifted = if ahead >= 64 { 0 } else { self.report_ack_bits << ahead };
+            let former = if ahead <= 64 && self.last_report_number > 0 { 1 << (ahead - 1) } else { 0 };
+            self.report_ack_bits = shifted | former;
+            self.last_report_number = number;
+        } else {
+            let back = self.last_report_number - number;
+            if (1..=64).contains(&back) {
+                self.report_ack_bits |= 1 << (back - 1);
+            }
+        }
+        self.report_ack_due = true;
+    }
+
+    fn on_packet_acked(&mut self, now: Time, number: u64, merge: &mut Merge) {
+        let Some(packet) = self.sent.settle(number, Fate::Acked) else { return };
+        let was_lost = packet.fate == Fate::Lost;
+        if packet.content == Content::Passive {
+            return;
+        }
+        if was_lost {
+            self.stats.packets_late += 1;
+            self.lost_packets -= 1;
+        }
+        self.acked_packets += 1;
+        if packet.size > limits::MIN_DATAGRAM as u16 {
+            self.mtu.on_full_size(packet.size, 1, 0);
+        }
+        match packet.content {
+            Content::Data { object, range, .. } => merge.add(object, range, &mut self.outgoing),
+            Content::Control(range) => self.control_tx.on_acked(range),
+            Content::MtuProbe => self.mtu.on_probe_acked(now, packet.size),
+            Content::Passive | Content::HandshakeDone | Content::Credit | Content::Probe => {}
+        }
+    }
+
+    fn on_packet_lost(&mut self, now: Time, number: u64) {
+        let Some(packet) = self.sent.settle(number, Fate::Lost) else { return };
+        match packet.content {
+            // A lost probe says something about its size, not about the path's load.
+            Content::MtuProbe => {
+                self.mtu.on_probe_lost(now, packet.size);
+                return;
+            }
+            Content::Passive => return,
+            Content::Data { object, range, repeat } => {
+                // The first copy's fate is known by itself.
+                if !repeat || self.outgoing.wants_repeat(object, range) {
+                    self.outgoing.on_lost(object, range);
+                }
+            }
+            Content::Control(range) => self.control_tx.on_lost(range),
+            Content::HandshakeDone => self.handshake_done_due = true,
+            Content::Credit => {
+                for (_, due) in self.credits.values_mut() {
+                    *due = true;
+                }
+            }
+            Content::Probe => {}
+        }
+        self.lost_packets += 1;
+        if packet.size > limits::MIN_DATAGRAM as u16 {
+            self.mtu.on_full_size(packet.size, 0, 1);
+        }
+    }
+}
+
+/// Joins ranges of neighbouring packets before they go into a range set.
+#[derive(Default)]
+struct Merge {
+    pending: Option<(u64, ByteRange)>,
+}
+
+impl Merge {
+    fn add(&mut self, object: u64, range: ByteRange, outgoing: &mut crate::objects::Outgoing) {
+        match &mut self.pending {
+            Some((id, joined)) if *id == object && joined.end == range.start => {
+                joined.end = range.end;
+            }
+            _ => {
+                self.flush(outgoing);
+                self.pending = Some((object, range));
+            }
+        }
+    }
+
+    fn flush(&mut self, outgoing: &mut crate::objects::Outgoing) {
+        if let Some((id, range)) = self.pending.take() {
+            outgoing.on_acked(id, range);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! From the first packet to proven identities.
+
+use super::{Connection, Event, State};
+use crate::codec::{Frame, Level, limits};
+use crate::config::Parameters;
+use crate::error::PeerMisbehaved;
+use crate::handshake::{NewKeys, Side};
+use crate::keys::KeyRing;
+use crate::rate::RateControl;
+use crate::space::LEVELS;
+use howdah_core::{Span, Time};
+
+/// First wait for an answer; doubles with every try. RFC 9002 says 1 s (333 ms RTT x 3); paths
+/// with 2 % loss make a shorter one worth three more datagrams.
+const FIRST_RETRY: Span = Span::from_millis(600);
+
+impl Connection {
+    /// Feeds TLS what has arrived, and takes what it says.
+    pub(super) fn advance_handshake(&mut self, now: Time) {
+        loop {
+            let mut progressed = false;
+            for level in LEVELS {
+                // TLS reads the next level only once it has written its keys.
+                if level == Level::Handshake && self.spaces[1].keys.is_none() {
+                    continue;
+                }
+                if let Some(bytes) = self.spaces[level.index()].take_readable() {
+                    progressed = true;
+                    if let Err(error) = self.handshake.read(&bytes) {
+                        self.on_handshake_error(now, &error);
+                        return;
+                    }
+                }
+            }
+            loop {
+                let level = usize::from(self.spaces[1].keys.is_some());
+                let mut out = Vec::new();
+                let change = self.handshake.write(&mut out);
+                progressed |= change.is_some() || !out.is_empty();
+                self.spaces[level].push_outgoing(&out);
+                match change {
+                    Some(NewKeys::Handshake(keys)) => self.spaces[1].keys = Some(keys),
+                    Some(NewKeys::Data(keys, source)) => self.data_keys = Some((keys, source)),
+                    None => break,
+                }
+            }
+            if !progressed {
+                break;
+            }
+        }
+        if self.handshake.is_done() && matches!(self.state, State::Handshaking) {
+            self.establish(now);
+        }
+    }
+
+    fn establish(&mut self, now: Time) {
+        let Some((keys, source)) = self.data_keys.take() else { return };
+        let parameters = self.handshake.peer_parameters().map(Parameters::decode);
+        let Some(Ok(parameters)) = parameters else {
+            self.on_misbehaved(now, PeerMisbehaved::BadParameters);
+            return;
+        };
+        self.keys = Some(KeyRing::new(keys, source, self.config.key_update_after));
+        self.config.idle_timeout =
+            self.config.idle_timeout.min(Span::from_millis(parameters.idle_timeout_ms));
+        self.state = State::Established;
+        if !self.rtt.is_measured()
+            && let Some(at) = self.flight_sent_at
+        {
+            // A flight that was sent again makes this too long; reports will correct it.
+            self.rtt.on_sample(now, now.since(at));
+        }
+        self.rate = RateControl::new(self.config.policy);
+        self.rate.on_established(self.rtt.smoothed());
+        self.pacer.set_rate(now, self.rate.pacing_rate());
+        self.last_eliciting_sent_at = now;
+        self.last_feedback_at = now;
+        let overhead = if self.remote.is_ipv4() { 28 } else { 48 };
+        let ceiling = self.config.max_datagram.min(parameters.max_datagram);
+        self.mtu.start(ceiling.max(limits::MIN_DATAGRAM as u16), overhead);
+        if self.side == Side::Server {
+            self.handshake_done_due = true;
+            self.handshake_confirmed = true;
+        }
+        self.events.push_back(Event::Connected { peer_key: self.handshake.peer_key() });
+    }
+
+    /// A handshake packet was opened.
+    pub(super) fn on_handshake_frames(
+        &mut self,
+        now: Time,
+        level: Level,
+        body: &[u8],
+    ) -> Result<(), PeerMisbehaved> {
+        if level == Level::Handshake {
+            // Only who received our Initial packets can have these keys.
+            self.address_validated = true;
+        }
+        for frame in crate::codec::frames(body) {
+            let space = &mut self.spaces[level.index()];
+            match frame? {
+                Frame::Padding => break,
+                Frame::Ping => space.ack_due = true,
+                Frame::Crypto { offset, bytes } => {
+                    if self.side == Side::Client
+                        && !self.rtt.is_measured()
+                        && self.flight_count <= 1
+                        && let Some(at) = self.flight_sent_at
+                    {
+                        self.rtt.on_sample(now, now.since(at));
+                    }
+                    space.on_crypto(offset, bytes)?;
+                }
+                Frame::CryptoAck(offset) => space.on_ack(offset),
+                Frame::Close { code, reason } => {
+                    self.on_close_frame(code, reason);
+                    return Ok(());
+                }
+                _ => return Err(PeerMisbehaved::MisplacedFrame),
+            }
+        }
+        if self.side == Side::Server && self.handshake_confirmed {
+            // The client repeats its last flight: it has not heard that we have it.
+            self.handshake_done_due = true;
+        }
+        self.advance_handshake(now);
+        Ok(())
+    }
+
+    /// The client learnt that the server holds its last flight.
+    pub(super) fn on_handshake_confirmed(&mut self) {
+        if self.side == Side::Client && !self.handshake_confirmed {
+            self.handshake_confirmed = true;
+        }
+    }
+
+    pub(super) fn handshake_is_settled(&self) -> bool {
+        self.handshake_confirmed
+    }
+
+    /// When an unanswered flight is sent again.
+    pub(super) fn flight_timeout(&self) -> Option<Time> {
+        let sent_at = self.flight_sent_at?;
+        let waiting = !self.handshake_is_settled()
+            && self.spaces.iter().any(crate::space::HandshakeSpace::has_unacked);
+        waiting.then(|| {
+            let first =
+                if self.rtt.is_measured() { self.rtt.smoothed() * 2 } else { FIRST_RETRY };
+            let first = first.max(Span::from_millis(50));
+            sent_at + first * (1 << self.flight_count.saturating_sub(1).min(4))
+        })
+    }
+}

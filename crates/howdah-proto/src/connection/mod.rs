@@ -1,0 +1,503 @@
+//! One connection: everything that two hosts know about each other.
+
+mod feedback;
+mod handshaking;
+mod receive;
+mod stats;
+mod timers;
+mod transmit;
+
+pub use receive::{Handled, Part};
+pub use stats::Stats;
+pub use transmit::{PacketOut, PacketSink, TransmitInfo};
+
+use crate::codec::{ConnectionId, SinkState, limits};
+use crate::config::{Config, Parameters};
+use crate::control::{ControlReceiver, ControlSender};
+use crate::error::{CloseCode, ConnectionError, PeerMisbehaved};
+use crate::handshake::{Handshake, HandshakeError, Side};
+use crate::keys::{KeyPair, KeyRing, KeySource};
+use crate::objects::{Incoming, Outgoing};
+use crate::pacer::Pacer;
+use crate::pmtud::PathMtu;
+use crate::rate::RateControl;
+use crate::received::Received;
+use crate::rtt::Rtt;
+use crate::sent::SentPackets;
+use crate::space::{HandshakeSpace, Ids};
+use howdah_core::{Span, Time};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+/// What happened inside a connection.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// Both sides have proved who they are.
+    Connected {
+        /// The peer's SubjectPublicKeyInfo in DER; empty in a simulation.
+        peer_key: Vec<u8>,
+    },
+    /// A control message.
+    Control(Vec<u8>),
+    /// Every byte of an incoming object has arrived.
+    ObjectComplete(u64),
+    /// The peer is reached at another address.
+    PathChanged(SocketAddr),
+    /// The connection is over; nothing follows.
+    Closed(ConnectionError),
+}
+
+/// Which end of the connection to be.
+#[derive(Clone, Copy, Debug)]
+pub enum Role {
+    /// Opens it.
+    Client,
+    /// Answers a first packet with this destination id.
+    Server {
+        /// The id that the client made up.
+        first_destination: ConnectionId,
+        /// The client's own id.
+        client: ConnectionId,
+    },
+}
+
+#[derive(Debug)]
+enum State {
+    Handshaking,
+    Established,
+    /// Our CLOSE is to be sent that many times more.
+    Closing { copies: u8 },
+    Closed,
+}
+
+/// What this side owes the peer a report for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum ReportWish {
+    None,
+    /// Packets that must be reported came.
+    Eliciting,
+    /// Somebody waits.
+    Now,
+}
+
+/// One connection. See the crate's documentation for how to drive it.
+#[derive(Debug)]
+pub struct Connection {
+    side: Side,
+    config: Config,
+    state: State,
+    ids: Ids,
+    first_destination: ConnectionId,
+    remote: SocketAddr,
+    rng: ChaCha8Rng,
+    events: VecDeque<Event>,
+    closed_by: Option<ConnectionError>,
+    close_frame: (CloseCode, String),
+
+    // Handshake.
+    handshake: Handshake,
+    spaces: [HandshakeSpace; 2],
+    data_keys: Option<(KeyPair, KeySource)>,
+    started_at: Time,
+    flight_sent_at: Option<Time>,
+    flight_count: u32,
+    handshake_done_due: bool,
+    handshake_confirmed: bool,
+    address_validated: bool,
+    bytes_from_unvalidated: u64,
+    bytes_to_unvalidated: u64,
+
+    // Data.
+    keys: Option<KeyRing>,
+    sent: SentPackets,
+    received: Received,
+    control_tx: ControlSender,
+    control_rx: ControlReceiver,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    next_object: u64,
+    /// Object -> (window end, must be told).
+    credits: BTreeMap<u64, (u64, bool)>,
+    sink: Option<SinkState>,
+    socket_drops: u64,
+    sink_drops: u64,
+
+    // Feedback.
+    report_wish: ReportWish,
+    /// Packets that need no report, since the last report.
+    passive_received: u32,
+    last_report_at: Time,
+    last_report_number: u64,
+    report_ack_bits: u64,
+    report_ack_due: bool,
+    largest_reported: Option<u64>,
+    peer_drops: u64,
+    acked_packets: u64,
+    lost_packets: u64,
+
+    // Pace.
+    rtt: Rtt,
+    rate: RateControl,
+    pacer: Pacer,
+    mtu: PathMtu,
+    app_limited_below: u64,
+    tail_floor: u64,
+    tail: Option<transmit::Tail>,
+
+    // Timers.
+    last_received_at: Time,
+    last_eliciting_sent_at: Time,
+    last_feedback_at: Time,
+    probe_count: u32,
+    pings_due: u32,
+    blackout_told: bool,
+
+    // Path.
+    challenge: Option<PathChallenge>,
+    response_due: Option<(SocketAddr, u64)>,
+
+    stats: Stats,
+    scratch: Vec<u8>,
+}
+
+/// A new address that the peer may have.
+#[derive(Clone, Copy, Debug)]
+struct PathChallenge {
+    address: SocketAddr,
+    token: u64,
+    due: bool,
+    tries: u8,
+    next_at: Time,
+}
+
+impl Connection {
+    /// A new connection with the peer at `remote`. `local_id` is how this side wants to be
+    /// called; `seed` feeds the randomness that is not secret.
+    pub fn new(
+        now: Time,
+        role: Role,
+        config: Config,
+        local_id: ConnectionId,
+        remote: SocketAddr,
+        seed: u64,
+    ) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let (side, first_destination, remote_id) = match role {
+            Role::Client => {
+                let first = ConnectionId(rng.next_u64());
+                (Side::Client, first, first)
+            }
+            Role::Server { first_destination, client } => {
+                (Side::Server, first_destination, client)
+            }
+        };
+        let parameters = Parameters {
+            max_datagram: config.max_datagram,
+            idle_timeout_ms: config.idle_timeout.as_millis(),
+        };
+        let mut failed = None;
+        let handshake = Handshake::new(&config.security, side, parameters.encode())
+            .unwrap_or_else(|error| {
+                failed = Some(error);
+                Handshake::new(&crate::handshake::Security::Simulated, side, Vec::new())
+                    .expect("a simulated handshake always begins")
+            });
+        let rate = RateControl::new(config.policy);
+        let mut connection = Self {
+            side,
+            state: State::Handshaking,
+            ids: Ids { local: local_id, remote: remote_id },
+            first_destination,
+            remote,
+            rng,
+            events: VecDeque::new(),
+            closed_by: None,
+            close_frame: (CloseCode::Done, String::new()),
+            handshake,
+            spaces: Default::default(),
+            data_keys: None,
+            started_at: now,
+            flight_sent_at: None,
+            flight_count: 0,
+            handshake_done_due: false,
+            handshake_confirmed: false,
+            address_validated: side == Side::Client,
+            bytes_from_unvalidated: 0,
+            bytes_to_unvalidated: 0,
+            keys: None,
+            sent: SentPackets::default(),
+            received: Received::default(),
+            control_tx: ControlSender::default(),
+            control_rx: ControlReceiver::default(),
+            outgoing: Outgoing::default(),
+            incoming: Incoming::default(),
+            next_object: u64::from(side == Side::Server),
+            credits: BTreeMap::new(),
+            sink: None,
+            socket_drops: 0,
+            sink_drops: 0,
+            report_wish: ReportWish::None,
+            passive_received: 0,
+            last_report_at: Time::ZERO,
+            last_report_number: 0,
+            report_ack_bits: 0,
+            report_ack_due: false,
+            largest_reported: None,
+            peer_drops: 0,
+            acked_packets: 0,
+            lost_packets: 0,
+            rtt: Rtt::default(),
+            pacer: Pacer::new(rate.pacing_rate(), 0),
+            rate,
+            mtu: PathMtu::new(),
+            app_limited_below: 0,
+            tail_floor: 0,
+            tail: None,
+            last_received_at: now,
+            last_eliciting_sent_at: now,
+            last_feedback_at: now,
+            probe_count: 0,
+            pings_due: 0,
+            blackout_told: false,
+            challenge: None,
+            response_due: None,
+            stats: Stats::default(),
+            scratch: Vec::with_capacity(2048),
+            config,
+        };
+        connection.spaces[0].keys = Some(Handshake::initial_keys(
+            &connection.config.security,
+            first_destination,
+            side,
+        ));
+        match failed {
+            Some(error) => connection.on_handshake_error(now, &error),
+            None => connection.advance_handshake(now),
+        }
+        connection
+    }
+
+    /// The id that this side wants to be called by.
+    pub fn local_id(&self) -> ConnectionId {
+        self.ids.local
+    }
+
+    /// The id that the client made up for its first packets.
+    pub fn first_destination(&self) -> ConnectionId {
+        self.first_destination
+    }
+
+    /// Where the peer is.
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// Whether both sides have proved who they are.
+    pub fn is_established(&self) -> bool {
+        matches!(self.state, State::Established)
+    }
+
+    /// Whether nothing more will be sent or received.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed)
+    }
+
+    // ---- Application calls -------------------------------------------------------------------
+
+    /// Queues a control message, at most [`limits::MAX_CONTROL_MESSAGE`] bytes.
+    ///
+    /// # Panics
+    /// If the message is longer.
+    pub fn send_control(&mut self, message: &[u8]) {
+        assert!(message.len() <= limits::MAX_CONTROL_MESSAGE, "control message too long");
+        self.control_tx.push_message(message);
+    }
+
+    /// An id for an object to send; the peer must be told of it by a control message.
+    pub fn allocate_object(&mut self) -> u64 {
+        let id = self.next_object;
+        self.next_object += 2;
+        id
+    }
+
+    /// Begins to send object `id`. Bytes below `credit_end` may be sent at once, others wait for
+    /// the receiver; an unordered sink takes everything (`u64::MAX`).
+    pub fn send_object(&mut self, id: u64, size: Option<u64>, credit_end: u64) {
+        self.outgoing.open(id, size, credit_end);
+    }
+
+    /// Bytes of `id` below `end` can be read now.
+    pub fn set_readable(&mut self, id: u64, end: u64) {
+        self.outgoing.set_ready(id, end);
+    }
+
+    /// The size of an outgoing object is known now.
+    pub fn set_outgoing_size(&mut self, id: u64, size: u64) {
+        self.outgoing.set_size(id, size);
+    }
+
+    /// Stops sending that object, done or not.
+    pub fn finish_sending(&mut self, id: u64) {
+        self.outgoing.close(id);
+    }
+
+    /// One past the last byte of `id` that was sent.
+    pub fn sent_end(&self, id: u64) -> u64 {
+        self.outgoing.sent_end(id).unwrap_or(0)
+    }
+
+    /// Bytes of `id` that are known to have arrived.
+    pub fn acked_bytes(&self, id: u64) -> u64 {
+        self.outgoing.acked_bytes(id)
+    }
+
+    /// Every byte of `id` below that offset is known to have arrived.
+    pub fn acked_prefix(&self, id: u64) -> u64 {
+        self.outgoing.acked_prefix(id)
+    }
+
+    /// Expects object `id`. Returns false if too many are open.
+    pub fn receive_object(&mut self, id: u64, size: Option<u64>, window_end: Option<u64>) -> bool {
+        self.incoming.open(id, size, window_end.unwrap_or(limits::MAX_OFFSET))
+    }
+
+    /// The size of an incoming object is known now.
+    pub fn set_incoming_size(&mut self, id: u64, size: u64) {
+        self.incoming.set_size(id, size);
+        self.tell_complete();
+    }
+
+    /// Bytes of `id` below `window_end` may come now (ordered sinks).
+    pub fn grant_window(&mut self, id: u64, window_end: u64) {
+        self.incoming.set_limit(id, window_end);
+        self.credits.insert(id, (window_end, true));
+    }
+
+    /// Forgets an incoming object.
+    pub fn finish_receiving(&mut self, id: u64) {
+        self.incoming.close(id);
+        self.credits.remove(&id);
+    }
+
+    /// Bytes of `id` that have arrived.
+    pub fn received_bytes(&self, id: u64) -> u64 {
+        self.incoming.received_bytes(id)
+    }
+
+    /// State of the sink, told to the sender with each report.
+    pub fn set_sink_state(&mut self, sink: SinkState) {
+        self.sink = Some(sink);
+    }
+
+    /// Datagrams dropped by this side's socket since the beginning.
+    pub fn set_socket_drops(&mut self, drops: u64) {
+        self.socket_drops = drops;
+    }
+
+    /// The host refuses to send UDP payloads of `size` bytes.
+    pub fn on_datagram_too_big(&mut self, now: Time, size: u16) {
+        self.mtu.on_size_fails(now, size);
+    }
+
+    /// Ends the connection and tells the peer why.
+    pub fn close(&mut self, now: Time, code: CloseCode, reason: &str) {
+        self.close_with(now, code, reason, ConnectionError::ClosedLocally);
+    }
+
+    fn close_with(&mut self, now: Time, code: CloseCode, reason: &str, error: ConnectionError) {
+        if matches!(self.state, State::Closing { .. } | State::Closed) {
+            return;
+        }
+        self.close_frame = (code, reason.to_owned());
+        self.closed_by = Some(error);
+        self.state = State::Closing { copies: 2 };
+        self.last_received_at = now;
+    }
+
+    /// Ends the connection without another word.
+    fn die(&mut self, error: ConnectionError) {
+        if !matches!(self.state, State::Closed) {
+            self.state = State::Closed;
+            self.events.push_back(Event::Closed(error));
+        }
+    }
+
+    fn on_misbehaved(&mut self, now: Time, offence: PeerMisbehaved) {
+        self.close_with(
+            now,
+            CloseCode::Protocol,
+            &format!("the peer {offence}"),
+            ConnectionError::PeerMisbehaved(offence),
+        );
+    }
+
+    fn on_handshake_error(&mut self, now: Time, error: &HandshakeError) {
+        match error {
+            HandshakeError::KeyRefused => self.close_with(
+                now,
+                CloseCode::Unauthorized,
+                "key not accepted",
+                ConnectionError::PeerKeyRefused,
+            ),
+            HandshakeError::Tls(text) => self.close_with(
+                now,
+                CloseCode::Handshake,
+                text,
+                ConnectionError::Handshake(text.clone()),
+            ),
+        }
+    }
+
+    fn tell_complete(&mut self) {
+        while let Some(id) = self.incoming.take_complete() {
+            self.report_wish = ReportWish::Now;
+            self.events.push_back(Event::ObjectComplete(id));
+        }
+    }
+
+    /// The next event. Poll after every call that may change something, until `None`.
+    #[must_use]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Smoothed round-trip time.
+    pub fn rtt(&self) -> Span {
+        self.rtt.smoothed()
+    }
+
+    /// UDP payload bytes of a full packet.
+    pub fn datagram_size(&self) -> u16 {
+        self.mtu.current()
+    }
+
+    /// Counters and estimates.
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.stats;
+        stats.rtt = self.rtt.smoothed();
+        stats.rtt_min = self.rtt.min_ever();
+        stats.datagram_size = self.mtu.current();
+        stats.pacing_rate = self.pacer.rate();
+        stats.delivery_rate = self.rate.delivery_rate();
+        stats.queue_delay = self.rate.queue_delay();
+        stats.recent_loss = self.rate.loss();
+        stats.packets_acked = self.acked_packets;
+        stats.packets_lost = self.lost_packets;
+        stats.packets_received = self.received.packets();
+        stats.duplicates_received = self.received.duplicates();
+        stats.reorder_window = self.received.reorder_window();
+        stats.key_updates = self.keys.as_ref().map_or(0, KeyRing::updates);
+        stats.black_holes = self.mtu.black_holes();
+        stats.packets_remembered = self.sent.len() as u64;
+        stats.in_startup = self.rate.phase() == crate::rate::Phase::Startup;
+        stats.breaker_tripped = self.rate.breaker_tripped();
+        stats
+    }
+
+    /// One line about the rate control, for traces.
+    pub fn describe_rate(&self) -> String {
+        self.rate.describe()
+    }
+}

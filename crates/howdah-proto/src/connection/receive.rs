@@ -1,0 +1,309 @@
+//! A datagram comes in.
+
+use super::{Connection, Event, PathChallenge, ReportWish, State};
+use crate::codec::{
+    DATA_HEADER_LEN, Frame, Header, VERSION, expand_packet_number, frames, limits,
+};
+use crate::error::{CloseCode, ConnectionError, PeerMisbehaved};
+use crate::keys::TAG_LEN;
+use crate::objects::Placed;
+use crate::received::Arrived;
+use howdah_core::{ByteRange, Span, Time};
+use smallvec::SmallVec;
+use std::net::SocketAddr;
+
+/// A piece of payload and where it belongs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Part {
+    /// Where it starts in the datagram.
+    pub at: usize,
+    /// Which bytes of the object it is.
+    pub range: ByteRange,
+}
+
+/// What a datagram meant for the driver.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Handled {
+    /// Nothing to place.
+    Nothing,
+    /// Bytes to place; they are decrypted in the datagram's own buffer.
+    Data {
+        /// Of which object.
+        object: u64,
+        /// Never overlap with parts given before.
+        parts: SmallVec<[Part; 1]>,
+    },
+    /// It carried data, and `accept_data` was false: it counts as not received.
+    Refused,
+}
+
+/// Bytes that a peer may send from an unproved address are answered by at most as many.
+pub(super) const MAX_UNVALIDATED_BYTES: u64 = 16 * 1024;
+
+/// Packets that need no report are reported when so many have come.
+const MAX_PASSIVE: u32 = 64;
+
+impl Connection {
+    /// Takes in one datagram of this connection, decrypting it in place.
+    ///
+    /// `absent` is the number of bytes that a simulation did not carry along. With `accept_data`
+    /// false, packets with object data are refused (the sink is full).
+    pub fn handle_datagram(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        absent: u32,
+        accept_data: bool,
+    ) -> Handled {
+        if matches!(self.state, State::Closed) {
+            return Handled::Nothing;
+        }
+        let Ok((header, header_len)) = Header::decode(datagram) else {
+            self.stats.datagrams_refused += 1;
+            return Handled::Nothing;
+        };
+        match header {
+            Header::Handshake { level, version, source, number, .. } => {
+                if version == VERSION && datagram.len() >= header_len + TAG_LEN {
+                    self.handle_handshake(now, from, datagram, header_len, level, number, source);
+                } else {
+                    self.stats.datagrams_refused += 1;
+                }
+                Handled::Nothing
+            }
+            Header::Data { phase, number_low, .. } => {
+                self.handle_data(now, from, datagram, absent, phase, number_low, accept_data)
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the decoded header, taken apart")]
+    fn handle_handshake(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        header_len: usize,
+        level: crate::codec::Level,
+        number: u32,
+        source: crate::codec::ConnectionId,
+    ) {
+        if !self.address_validated {
+            self.bytes_from_unvalidated =
+                (self.bytes_from_unvalidated + datagram.len() as u64).min(MAX_UNVALIDATED_BYTES);
+        }
+        let Some(keys) = &self.spaces[level.index()].keys else { return };
+        let (head, body) = datagram.split_at_mut(header_len);
+        let Ok(len) = keys.remote.open(number.into(), head, body) else {
+            self.stats.datagrams_refused += 1;
+            return;
+        };
+        if from != self.remote {
+            // A handshake does not move; whoever copies packets to another address gains nothing.
+            return;
+        }
+        self.last_received_at = now;
+        if matches!(self.state, State::Closing { .. }) {
+            return;
+        }
+        self.ids.remote = source;
+        let body = &body[..len];
+        if let Err(offence) = self.on_handshake_frames(now, level, body) {
+            self.on_misbehaved(now, offence);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the decoded header, taken apart")]
+    fn handle_data(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        absent: u32,
+        phase: bool,
+        number_low: u32,
+        accept_data: bool,
+    ) -> Handled {
+        let Some(keys) = &mut self.keys else { return Handled::Nothing };
+        let expected = self.received.largest().map_or(0, |n| n + 1);
+        let number = expand_packet_number(expected, number_low);
+        let (choice, key) = keys.open_key(phase, number);
+        let wire_len = datagram.len() as u64 + u64::from(absent);
+        let (head, sealed) = datagram.split_at_mut(DATA_HEADER_LEN);
+        let Ok(body_len) = key.open(number, head, sealed) else {
+            self.stats.datagrams_refused += 1;
+            if keys.on_open_failed() {
+                self.die(ConnectionError::IntegrityLimit);
+            }
+            return Handled::Nothing;
+        };
+        let body = &sealed[..body_len];
+        // The packet is genuine from here on.
+        self.last_received_at = now;
+        if let State::Closing { copies } = &mut self.state {
+            // The peer has not heard the end yet: say it once more.
+            *copies = (*copies).max(1);
+            return Handled::Nothing;
+        }
+        if !self.received.is_new(number) {
+            let _ = self.received.insert(now, number, wire_len);
+            return Handled::Nothing;
+        }
+        let next_to_seal = self.sent.next_number();
+        if !keys.on_opened(choice, number, next_to_seal) {
+            self.on_misbehaved(now, PeerMisbehaved::EarlyKeyUpdate);
+            return Handled::Nothing;
+        }
+        if from != self.remote && number >= expected {
+            self.on_new_address(now, from);
+        }
+        self.on_handshake_confirmed();
+        let payload_absent = absent.saturating_sub(TAG_LEN as u32);
+        match self.on_data_frames(now, from, number, wire_len, body, payload_absent, accept_data) {
+            Ok(handled) => handled,
+            Err(offence) => {
+                self.on_misbehaved(now, offence);
+                Handled::Nothing
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one packet, taken apart")]
+    fn on_data_frames(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        number: u64,
+        wire_len: u64,
+        body: &[u8],
+        payload_absent: u32,
+        accept_data: bool,
+    ) -> Result<Handled, PeerMisbehaved> {
+        let mut handled = Handled::Nothing;
+        let mut eliciting = false;
+        let mut iter = frames(body);
+        while let Some(frame) = iter.next() {
+            let frame = frame?;
+            eliciting |= frame.is_ack_eliciting();
+            match frame {
+                Frame::Padding => break,
+                Frame::Ping => self.report_wish = ReportWish::Now,
+                Frame::Report(report) => self.on_report(now, &report)?,
+                Frame::ReportAck { newest, earlier } => self.on_report_ack(now, newest, earlier),
+                Frame::Control { offset, bytes } => {
+                    self.control_rx.on_bytes(offset, bytes)?;
+                    while let Some(message) = self.control_rx.next_message()? {
+                        self.events.push_back(Event::Control(message));
+                    }
+                }
+                Frame::Data { object, offset } => {
+                    let len = iter.rest().len() as u64 + u64::from(payload_absent);
+                    if offset + len > limits::MAX_OFFSET {
+                        return Err(PeerMisbehaved::DataBeyondEnd);
+                    }
+                    if !accept_data {
+                        self.sink_drops += 1;
+                        return Ok(Handled::Refused);
+                    }
+                    let at = DATA_HEADER_LEN + body.len() - iter.rest().len();
+                    let range = ByteRange::with_len(offset, len);
+                    match self.incoming.place(object, range)? {
+                        Placed::Unknown => return Ok(Handled::Nothing),
+                        Placed::Duplicate => self.stats.data_bytes_duplicate += len,
+                        Placed::Write(ranges) => {
+                            let new: u64 = ranges.iter().map(|r| r.len()).sum();
+                            self.stats.data_bytes_duplicate += len - new;
+                            let part = |r: ByteRange| Part {
+                                at: at + (r.start - offset) as usize,
+                                range: r,
+                            };
+                            handled = Handled::Data {
+                                object,
+                                parts: ranges.into_iter().map(part).collect(),
+                            };
+                        }
+                    }
+                }
+                Frame::PathChallenge(token) => self.response_due = Some((from, token)),
+                Frame::PathResponse(token) => self.on_path_response(token),
+                Frame::Close { code, reason } => {
+                    self.on_close_frame(code, reason);
+                    return Ok(handled);
+                }
+                Frame::HandshakeDone => {}
+                Frame::Credit { object, window_end } => {
+                    self.outgoing.on_credit(object, window_end);
+                }
+                Frame::Crypto { .. } | Frame::CryptoAck(_) => {
+                    return Err(PeerMisbehaved::MisplacedFrame);
+                }
+            }
+        }
+        if self.received.insert(now, number, wire_len)? == Arrived::New {
+            self.wish_report(eliciting);
+        }
+        self.tell_complete();
+        Ok(handled)
+    }
+
+    fn wish_report(&mut self, eliciting: bool) {
+        self.passive_received += u32::from(!eliciting);
+        let wanted = eliciting || self.passive_received >= MAX_PASSIVE;
+        if wanted && self.report_wish == ReportWish::None {
+            self.report_wish = ReportWish::Eliciting;
+        }
+    }
+
+    pub(super) fn on_close_frame(&mut self, code: u16, reason: &str) {
+        let code = CloseCode::from_wire(code);
+        let reason = reason.chars().filter(|c| !c.is_control()).collect();
+        self.die(ConnectionError::ClosedByPeer { code, reason });
+    }
+
+    /// A genuine packet came from another address: find out whether the peer receives there.
+    fn on_new_address(&mut self, now: Time, from: SocketAddr) {
+        if self.challenge.is_some_and(|c| c.address == from) {
+            return;
+        }
+        self.challenge = Some(PathChallenge {
+            address: from,
+            token: rand::Rng::next_u64(&mut self.rng),
+            due: true,
+            tries: 0,
+            next_at: now,
+        });
+    }
+
+    fn on_path_response(&mut self, token: u64) {
+        if let Some(challenge) = self.challenge
+            && challenge.token == token
+        {
+            self.challenge = None;
+            self.remote = challenge.address;
+            self.events.push_back(Event::PathChanged(challenge.address));
+        }
+    }
+
+    /// Asks again, a few times.
+    pub(super) fn challenge_timeout(&mut self, now: Time) {
+        if let Some(challenge) = &mut self.challenge
+            && !challenge.due
+            && now >= challenge.next_at
+        {
+            if challenge.tries >= 5 {
+                self.challenge = None;
+            } else {
+                challenge.due = true;
+            }
+        }
+    }
+
+    pub(super) fn challenge_sent(&mut self, now: Time, rtt: Span) {
+        if let Some(challenge) = &mut self.challenge {
+            challenge.due = false;
+            challenge.tries += 1;
+            challenge.next_at = now + (rtt * 2).max(Span::from_millis(50));
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What a connection counts.
+
+use howdah_core::{Rate, Span};
+
+/// Counters since the beginning, and estimates of the moment. Bytes of packets are UDP payload
+/// bytes unless they say otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stats {
+    /// Datagrams sent.
+    pub datagrams_sent: u64,
+    /// Their bytes.
+    pub bytes_sent: u64,
+    /// Datagrams sent that carried no object data: handshake, reports, control, probes.
+    pub overhead_datagrams_sent: u64,
+    /// Their bytes.
+    pub overhead_bytes_sent: u64,
+    /// Object bytes sent.
+    pub data_bytes_sent: u64,
+    /// Object bytes sent that had been sent before (repairs and tail repeats).
+    pub data_bytes_repeated: u64,
+    /// Object bytes of these that were tail repeats.
+    pub tail_bytes_repeated: u64,
+    /// Object bytes received that were there already.
+    pub data_bytes_duplicate: u64,
+    /// Datagrams that authenticated.
+    pub packets_received: u64,
+    /// Datagrams received twice.
+    pub duplicates_received: u64,
+    /// Datagrams thrown away because they did not authenticate or could not be read.
+    pub datagrams_refused: u64,
+    /// Packets of ours that the peer confirmed.
+    pub packets_acked: u64,
+    /// Packets of ours that the peer missed.
+    pub packets_lost: u64,
+    /// Packets called lost that turned up later.
+    pub packets_late: u64,
+    /// Reports sent.
+    pub reports_sent: u64,
+    /// Reports received.
+    pub reports_received: u64,
+    /// Smoothed round-trip time.
+    pub rtt: Span,
+    /// Smallest round-trip time.
+    pub rtt_min: Span,
+    /// UDP payload bytes of a full packet.
+    pub datagram_size: u16,
+    /// Rate at which packets may leave.
+    pub pacing_rate: Rate,
+    /// Rate at which they arrived over the last round trip.
+    pub delivery_rate: Rate,
+    /// Time that packets wait in queues on the way.
+    pub queue_delay: Span,
+    /// Loss over the last round trip.
+    pub recent_loss: f64,
+    /// Reordering that is waited for before a packet counts as lost.
+    pub reorder_window: Span,
+    /// Key updates.
+    pub key_updates: u64,
+    /// Times that the path stopped carrying full packets.
+    pub black_holes: u64,
+    /// Packets kept in memory because their fate is open.
+    pub packets_remembered: u64,
+    /// Still looking for the capacity.
+    pub in_startup: bool,
+    /// The fixed rate was given up because too little of it arrived.
+    pub breaker_tripped: bool,
+}

@@ -1,0 +1,122 @@
+//! What happens when nothing happens.
+
+use super::{Connection, State};
+use crate::error::{CloseCode, ConnectionError};
+use howdah_core::{Span, Time, WakeReason};
+
+/// Unanswered probes before what was known about the path counts as stale.
+const BLACKOUT_PROBES: u32 = 2;
+/// The wait between probes doubles, but not beyond this.
+const PROBE_WAIT_MAX: Span = Span::from_secs(1);
+
+impl Connection {
+    fn idle_at(&self) -> Time {
+        self.last_received_at + self.config.idle_timeout
+    }
+
+    fn keep_alive_at(&self) -> Time {
+        self.last_eliciting_sent_at.max(self.last_received_at) + self.config.idle_timeout / 3
+    }
+
+    fn probe_at(&self) -> Option<Time> {
+        if self.sent.outstanding() == 0 {
+            return None;
+        }
+        let timeout = self.rtt.probe_timeout(Self::max_report_delay());
+        let wait = timeout * (1 << self.probe_count.min(6));
+        let wait = if self.probe_count > 0 { wait.min(PROBE_WAIT_MAX.max(timeout)) } else { wait };
+        Some(self.last_feedback_at.max(self.last_eliciting_sent_at) + wait)
+    }
+
+    /// Lets time pass.
+    pub fn handle_timeout(&mut self, now: Time) {
+        match self.state {
+            State::Closed => return,
+            State::Closing { copies } => {
+                // The end was told; linger until the peer must have given up, too.
+                if copies == 0 {
+                    let error = self.closed_by.take().unwrap_or(ConnectionError::ClosedLocally);
+                    self.die(error);
+                }
+                return;
+            }
+            State::Handshaking => {
+                if now.since(self.started_at) >= self.config.handshake_timeout {
+                    self.die(ConnectionError::NoAnswer);
+                    return;
+                }
+            }
+            State::Established => {
+                if now >= self.idle_at() {
+                    self.die(ConnectionError::TimedOut);
+                    return;
+                }
+                self.established_timeouts(now);
+            }
+        }
+        if self.flight_timeout().is_some_and(|at| now >= at) {
+            for space in &mut self.spaces {
+                space.rewind();
+            }
+            self.flight_sent_at = Some(now);
+        }
+    }
+
+    fn established_timeouts(&mut self, now: Time) {
+        if self.probe_at().is_some_and(|at| now >= at) {
+            self.probe_count += 1;
+            self.pings_due = 1;
+            // The wait starts anew even if the window does not let the ping out.
+            self.last_eliciting_sent_at = now;
+            if self.probe_count == BLACKOUT_PROBES && !self.blackout_told {
+                self.blackout_told = true;
+                self.rate.on_blackout();
+                self.pacer.set_rate(now, self.rate.pacing_rate());
+            }
+        } else if now >= self.keep_alive_at() {
+            self.pings_due = 1;
+        }
+        self.challenge_timeout(now);
+        if self.keys.as_ref().is_some_and(crate::keys::KeyRing::is_exhausted) {
+            self.close_with(
+                now,
+                CloseCode::Protocol,
+                "no key update was confirmed",
+                ConnectionError::IntegrityLimit,
+            );
+        }
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) (or
+    /// [`poll_transmit`](Self::poll_transmit), if the reason is pacing) next, and why.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
+        let mut next: Option<(Time, WakeReason)> = None;
+        let mut offer = |at: Option<Time>, reason: WakeReason| {
+            if let Some(at) = at
+                && next.is_none_or(|(t, _)| at < t)
+            {
+                next = Some((at, reason));
+            }
+        };
+        match self.state {
+            State::Closed => return None,
+            State::Closing { .. } => return Some((Time::ZERO, "close")),
+            State::Handshaking => {
+                offer(Some(self.started_at + self.config.handshake_timeout), "handshake timeout");
+            }
+            State::Established => {
+                offer(Some(self.idle_at()), "idle timeout");
+                offer(Some(self.keep_alive_at()), "keep-alive");
+                offer(self.probe_at(), "probe timeout");
+                offer(self.report_due_at(), "report");
+                offer(self.mtu.next_timeout(), "path MTU");
+                offer(self.pacing_at(), "pacing");
+                let challenge = self.challenge.filter(|c| !c.due).map(|c| c.next_at);
+                offer(challenge, "path challenge");
+            }
+        }
+        offer(self.flight_timeout(), "handshake retry");
+        next
+    }
+}

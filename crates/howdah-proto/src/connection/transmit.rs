@@ -1,0 +1,500 @@
+//! What to send next.
+
+use super::{Connection, State};
+use crate::codec::{Frame, FrameWriter, Header, Level, VERSION, limits};
+use crate::keys::{AeadKey, TAG_LEN};
+use crate::objects::NextData;
+use crate::sent::{Content, Fate, SentPacket};
+use howdah_core::{ByteRange, Span, Time};
+use std::net::SocketAddr;
+
+/// A packet to build: `header` (authenticated), `frames` (sealed), payload of an object (sealed),
+/// zeros (sealed), and the tag of [`TAG_LEN`] bytes.
+#[derive(Debug)]
+pub struct PacketOut<'a> {
+    /// Goes out in the clear, as associated data.
+    pub header: &'a [u8],
+    /// Start of the plaintext.
+    pub frames: &'a [u8],
+    /// Object bytes that follow.
+    pub payload: Option<(u64, ByteRange)>,
+    /// Zeros that follow.
+    pub padding: usize,
+    /// Nonce.
+    pub number: u64,
+    /// Seals it.
+    pub key: &'a AeadKey,
+}
+
+impl PacketOut<'_> {
+    /// UDP payload bytes of the finished packet.
+    pub fn wire_len(&self) -> usize {
+        let payload = self.payload.map_or(0, |(_, range)| range.len() as usize);
+        self.header.len() + self.frames.len() + payload + self.padding + TAG_LEN
+    }
+}
+
+/// Builds packets.
+pub trait PacketSink {
+    /// Appends one packet behind those before it.
+    fn packet(&mut self, packet: &PacketOut<'_>);
+}
+
+/// One or more packets that were built: a train for one address.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TransmitInfo {
+    /// Where to.
+    pub destination: SocketAddr,
+    /// Length of each packet, in bytes; the last may be shorter.
+    pub segment_size: usize,
+    /// Number of packets.
+    pub segments: usize,
+    /// Length of all, in bytes.
+    pub bytes: usize,
+    /// A probe for the path MTU: if the host refuses it for its size, that is an answer.
+    pub is_mtu_probe: bool,
+}
+
+/// Sending the end of everything once more while nobody has confirmed it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tail {
+    /// Packets from here up are candidates; the walk goes down.
+    next: u64,
+    floor: u64,
+    /// Packets sent before are reported sooner than a second copy would arrive.
+    not_before: Time,
+    left: u32,
+}
+
+/// Second copies when hardly anything is lost: the last packets only.
+const TAIL_PACKETS_CLEAN: u32 = 16;
+/// Packets that fill the window with tail repeats at most.
+const TAIL_PACKETS_MAX: u32 = 1 << 20;
+
+impl Connection {
+    /// Builds the next packets, at most `max_segments` and `max_bytes`. `None`: nothing may leave
+    /// now.
+    #[must_use]
+    pub fn poll_transmit(
+        &mut self,
+        now: Time,
+        max_segments: usize,
+        max_bytes: usize,
+        sink: &mut impl PacketSink,
+    ) -> Option<TransmitInfo> {
+        match &mut self.state {
+            State::Closed => None,
+            State::Closing { copies } => {
+                if *copies == 0 {
+                    return None;
+                }
+                *copies -= 1;
+                self.close_packet(sink)
+            }
+            State::Handshaking => self.handshake_packet(now, sink),
+            State::Established => self
+                .handshake_packet(now, sink)
+                .or_else(|| self.path_packet(now, sink))
+                .or_else(|| self.misc_packet(now, sink))
+                .or_else(|| self.probe_packet(now, sink))
+                .or_else(|| self.data_train(now, max_segments, max_bytes, sink)),
+        }
+    }
+
+    fn count_sent(&mut self, bytes: usize) {
+        self.stats.datagrams_sent += 1;
+        self.stats.bytes_sent += bytes as u64;
+    }
+
+    fn single(&self, destination: SocketAddr, bytes: usize) -> TransmitInfo {
+        TransmitInfo {
+            destination,
+            segment_size: bytes,
+            segments: 1,
+            bytes,
+            is_mtu_probe: false,
+        }
+    }
+
+    // ---- Handshake packets -------------------------------------------------------------------
+
+    fn handshake_header(&mut self, level: Level) -> Header {
+        Header::Handshake {
+            level,
+            version: VERSION,
+            destination: self.ids.remote,
+            source: self.ids.local,
+            number: self.spaces[level.index()].take_number(),
+        }
+    }
+
+    fn handshake_packet(
+        &mut self,
+        now: Time,
+        sink: &mut impl PacketSink,
+    ) -> Option<TransmitInfo> {
+        let level = crate::space::LEVELS.into_iter().find(|level| {
+            let space = &self.spaces[level.index()];
+            space.keys.is_some() && (space.has_unsent() || space.ack_due)
+        })?;
+        if !self.address_validated
+            && self.bytes_to_unvalidated + limits::MIN_DATAGRAM as u64
+                > self.bytes_from_unvalidated
+        {
+            return None;
+        }
+        let header = self.handshake_header(level);
+        let mut head = Vec::with_capacity(limits::MIN_DATAGRAM);
+        header.encode(&mut head);
+        let header_len = head.len();
+        let room = limits::MIN_DATAGRAM - header_len - TAG_LEN;
+        let space = &mut self.spaces[level.index()];
+        if std::mem::take(&mut space.ack_due) {
+            let offset = space.ack_offset();
+            FrameWriter::new(&mut head).frame(&Frame::CryptoAck(offset));
+        }
+        let used = head.len() - header_len + 8;
+        if let Some((offset, bytes)) = space.next_chunk(room - used) {
+            FrameWriter::new(&mut head).frame(&Frame::Crypto { offset, bytes });
+            if self.flight_sent_at.is_none_or(|at| now > at) || self.flight_count == 0 {
+                self.flight_sent_at = Some(now);
+                self.flight_count += 1;
+            }
+        }
+        // A client fills its packets up, so that the server may answer with as many bytes.
+        let mut padding = 0;
+        if self.side == crate::handshake::Side::Client && level == Level::Initial {
+            FrameWriter::new(&mut head).frame(&Frame::Padding);
+            padding = limits::MIN_DATAGRAM - head.len() - TAG_LEN;
+        }
+        let (header, frames) = head.split_at(header_len);
+        let Header::Handshake { number, .. } = Header::decode(header).ok()?.0 else { return None };
+        let keys = self.spaces[level.index()].keys.as_ref()?;
+        let packet = PacketOut {
+            header,
+            frames,
+            payload: None,
+            padding,
+            number: number.into(),
+            key: &keys.local,
+        };
+        let bytes = packet.wire_len();
+        sink.packet(&packet);
+        if !self.address_validated {
+            self.bytes_to_unvalidated += bytes as u64;
+        }
+        self.count_sent(bytes);
+        self.stats.overhead_datagrams_sent += 1;
+        self.stats.overhead_bytes_sent += bytes as u64;
+        Some(self.single(self.remote, bytes))
+    }
+
+    fn close_packet(&mut self, sink: &mut impl PacketSink) -> Option<TransmitInfo> {
+        let (code, reason) = self.close_frame.clone();
+        let frame = Frame::Close { code: code.to_wire(), reason: &reason };
+        if self.keys.is_some() {
+            let mut frames = Vec::new();
+            FrameWriter::new(&mut frames).frame(&frame);
+            return Some(self.data_packet(
+                Time::ZERO,
+                self.remote,
+                &frames,
+                0,
+                Content::Passive,
+                sink,
+            ));
+        }
+        let level = if self.spaces[1].keys.is_some() { Level::Handshake } else { Level::Initial };
+        let header = self.handshake_header(level);
+        let mut head = Vec::new();
+        header.encode(&mut head);
+        let header_len = head.len();
+        FrameWriter::new(&mut head).frame(&frame);
+        let (header, frames) = head.split_at(header_len);
+        let Header::Handshake { number, .. } = Header::decode(header).ok()?.0 else { return None };
+        let packet = PacketOut {
+            header,
+            frames,
+            payload: None,
+            padding: 0,
+            number: number.into(),
+            key: &self.spaces[level.index()].keys.as_ref()?.local,
+        };
+        let bytes = packet.wire_len();
+        if !self.address_validated
+            && self.bytes_to_unvalidated + bytes as u64 > self.bytes_from_unvalidated
+        {
+            return None;
+        }
+        self.bytes_to_unvalidated += bytes as u64;
+        sink.packet(&packet);
+        self.count_sent(bytes);
+        Some(self.single(self.remote, bytes))
+    }
+
+    // ---- Data packets ------------------------------------------------------------------------
+
+    /// Builds one packet of frames alone.
+    fn data_packet(
+        &mut self,
+        now: Time,
+        destination: SocketAddr,
+        frames: &[u8],
+        padding: usize,
+        content: Content,
+        sink: &mut impl PacketSink,
+    ) -> TransmitInfo {
+        let bytes = self.push_packet(now, frames, None, padding, content, sink);
+        self.stats.overhead_datagrams_sent += 1;
+        self.stats.overhead_bytes_sent += bytes as u64;
+        self.single(destination, bytes)
+    }
+
+    /// Numbers, remembers and hands over one packet; returns its UDP payload length.
+    fn push_packet(
+        &mut self,
+        now: Time,
+        frames: &[u8],
+        payload: Option<(u64, ByteRange)>,
+        padding: usize,
+        content: Content,
+        sink: &mut impl PacketSink,
+    ) -> usize {
+        let number = self.sent.next_number();
+        let keys = self.keys.as_mut().expect("data packets are built once keys exist");
+        let (phase, key) = keys.seal_key(number);
+        let mut header = std::mem::take(&mut self.scratch);
+        header.clear();
+        Header::Data { phase, destination: self.ids.remote, number_low: number as u32 }
+            .encode(&mut header);
+        let packet =
+            PacketOut { header: &header, frames, payload, padding, number, key: &key };
+        let bytes = packet.wire_len();
+        sink.packet(&packet);
+        self.scratch = header;
+        self.sent.push(SentPacket {
+            time: now,
+            sent_before: self.stats.bytes_sent,
+            content,
+            size: bytes as u16,
+            fate: Fate::Outstanding,
+        });
+        self.count_sent(bytes);
+        if content != Content::Passive {
+            self.last_eliciting_sent_at = self.last_eliciting_sent_at.max(now);
+        }
+        bytes
+    }
+
+    /// Path challenges and their answers.
+    fn path_packet(&mut self, now: Time, sink: &mut impl PacketSink) -> Option<TransmitInfo> {
+        let mut frames = Vec::new();
+        if let Some((address, token)) = self.response_due.take() {
+            FrameWriter::new(&mut frames).frame(&Frame::PathResponse(token));
+            return Some(self.data_packet(now, address, &frames, 0, Content::Probe, sink));
+        }
+        let challenge = self.challenge.filter(|c| c.due)?;
+        FrameWriter::new(&mut frames).frame(&Frame::PathChallenge(challenge.token));
+        self.challenge_sent(now, self.rtt.smoothed());
+        Some(self.data_packet(now, challenge.address, &frames, 0, Content::Probe, sink))
+    }
+
+    /// Reports, confirmations, control bytes, pings: whatever is small, in one packet.
+    fn misc_packet(&mut self, now: Time, sink: &mut impl PacketSink) -> Option<TransmitInfo> {
+        const ROOM: usize = limits::MIN_DATAGRAM - crate::codec::DATA_HEADER_LEN - TAG_LEN;
+        let mut frames = Vec::new();
+        let mut content = Content::Passive;
+        if std::mem::take(&mut self.report_ack_due) {
+            FrameWriter::new(&mut frames).frame(&Frame::ReportAck {
+                newest: self.last_report_number,
+                earlier: self.report_ack_bits,
+            });
+        }
+        if let Some(report) = self.take_report(now, ROOM - frames.len() - 16) {
+            FrameWriter::new(&mut frames).frame(&Frame::Report(report));
+        }
+        // One thing that may have to be repeated per packet.
+        if std::mem::take(&mut self.handshake_done_due) {
+            FrameWriter::new(&mut frames).frame(&Frame::HandshakeDone);
+            content = Content::HandshakeDone;
+        } else if self.control_tx.has_pending() && frames.len() + 64 < ROOM {
+            if let Some(range) = self.control_tx.next_range((ROOM - frames.len() - 24) as u64) {
+                let mut bytes = Vec::with_capacity(range.len() as usize);
+                self.control_tx.copy(range, &mut bytes);
+                let frame = Frame::Control { offset: range.start, bytes: &bytes };
+                FrameWriter::new(&mut frames).frame(&frame);
+                content = Content::Control(range);
+            }
+        } else if self.credits.values().any(|&(_, due)| due) && frames.len() + 64 < ROOM {
+            for (&object, (window_end, due)) in &mut self.credits {
+                if std::mem::take(due) && frames.len() + 32 < ROOM {
+                    let frame = Frame::Credit { object, window_end: *window_end };
+                    FrameWriter::new(&mut frames).frame(&frame);
+                }
+            }
+            content = Content::Credit;
+        } else if self.pings_due > 0 {
+            self.pings_due -= 1;
+            FrameWriter::new(&mut frames).frame(&Frame::Ping);
+            content = Content::Probe;
+        }
+        if frames.is_empty() {
+            return None;
+        }
+        Some(self.data_packet(now, self.remote, &frames, 0, content, sink))
+    }
+
+    fn probe_packet(&mut self, now: Time, sink: &mut impl PacketSink) -> Option<TransmitInfo> {
+        let probe = self.mtu.next_probe(now)?;
+        let mut frames = Vec::new();
+        FrameWriter::new(&mut frames).frame(&Frame::Ping);
+        FrameWriter::new(&mut frames).frame(&Frame::Padding);
+        let overhead = crate::codec::DATA_HEADER_LEN + frames.len() + TAG_LEN;
+        let padding = usize::from(probe.size).saturating_sub(overhead);
+        let info = self.data_packet(now, self.remote, &frames, padding, Content::MtuProbe, sink);
+        Some(TransmitInfo { is_mtu_probe: true, ..info })
+    }
+
+    /// Object bytes of a full packet.
+    fn max_payload(&self, object: u64) -> u64 {
+        let overhead =
+            crate::codec::DATA_HEADER_LEN + FrameWriter::data_header_len(object) + TAG_LEN;
+        u64::from(self.mtu.current()) - overhead as u64
+    }
+
+    fn window_open(&self) -> bool {
+        self.sent.bytes_in_flight() < self.rate.window_bytes()
+    }
+
+    fn has_something_to_send(&self) -> bool {
+        self.outgoing.has_data() || self.tail.is_some()
+    }
+
+    /// When the pacer lets the next train go, if one waits.
+    pub(super) fn pacing_at(&self) -> Option<Time> {
+        (self.has_something_to_send() && self.window_open())
+            .then(|| self.pacer.next_train(u64::from(self.mtu.current())))
+    }
+
+    fn data_train(
+        &mut self,
+        now: Time,
+        max_segments: usize,
+        max_bytes: usize,
+        sink: &mut impl PacketSink,
+    ) -> Option<TransmitInfo> {
+        self.begin_tail(now);
+        if !self.has_something_to_send() {
+            // Whatever is delivered of what was sent until now says nothing about the path.
+            if self.outgoing.waits_for_source() || !self.outgoing.is_all_sent() {
+                self.app_limited_below = self.stats.bytes_sent;
+            }
+            return None;
+        }
+        if !self.window_open() {
+            return None;
+        }
+        let full = usize::from(self.mtu.current());
+        let budget = self.pacer.train(now, full as u64) as usize;
+        if budget == 0 {
+            return None;
+        }
+        let budget = budget.min(max_bytes).max(full);
+        let mut frames = Vec::with_capacity(FrameWriter::MAX_DATA_HEADER);
+        let mut info: Option<TransmitInfo> = None;
+        loop {
+            let segments = info.map_or(0, |i| i.segments);
+            let bytes = info.map_or(0, |i| i.bytes);
+            if segments >= max_segments || bytes + full > budget && segments > 0 {
+                break;
+            }
+            let Some((data, repeat)) = self.next_data() else { break };
+            frames.clear();
+            FrameWriter::new(&mut frames)
+                .frame(&Frame::Data { object: data.object, offset: data.range.start });
+            let len = crate::codec::DATA_HEADER_LEN
+                + frames.len()
+                + data.range.len() as usize
+                + TAG_LEN;
+            if info.is_some_and(|i| len > i.segment_size) {
+                if !repeat {
+                    self.outgoing.put_back(data);
+                }
+                break;
+            }
+            let content = Content::Data { object: data.object, range: data.range, repeat };
+            self.stats.data_bytes_sent += data.range.len();
+            self.stats.data_bytes_repeated += if data.again { data.range.len() } else { 0 };
+            self.stats.tail_bytes_repeated += if repeat { data.range.len() } else { 0 };
+            let payload = Some((data.object, data.range));
+            let len = self.push_packet(now, &frames, payload, 0, content, sink);
+            let train = info.get_or_insert(TransmitInfo {
+                destination: self.remote,
+                segment_size: len,
+                segments: 0,
+                bytes: 0,
+                is_mtu_probe: false,
+            });
+            train.segments += 1;
+            train.bytes += len;
+            if len < train.segment_size {
+                break;
+            }
+        }
+        let info = info?;
+        self.pacer.on_sent(info.bytes as u64);
+        Some(info)
+    }
+
+    /// New or lost bytes; second copies of the tail when there are none.
+    fn next_data(&mut self) -> Option<(NextData, bool)> {
+        let full = self.max_payload(0);
+        let shorter = FrameWriter::data_header_len(0) as u64;
+        let max = |object| full + shorter - FrameWriter::data_header_len(object) as u64;
+        if let Some(data) = self.outgoing.next_data(max) {
+            self.tail = None;
+            return Some((data, false));
+        }
+        let tail = self.tail.as_mut()?;
+        while tail.next > tail.floor && tail.left > 0 {
+            tail.next -= 1;
+            let Some(packet) = self.sent.get(tail.next) else { break };
+            if packet.time < tail.not_before {
+                break;
+            }
+            if let (Fate::Outstanding, Content::Data { object, range, .. }) =
+                (packet.fate, packet.content)
+                && range.len() <= max(object)
+                && self.outgoing.wants_repeat(object, range)
+            {
+                tail.left -= 1;
+                return Some((NextData { object, range, again: true }, true));
+            }
+        }
+        self.tail = None;
+        None
+    }
+
+    /// Everything was sent, but the end of it is not confirmed: the link would idle for a round
+    /// trip. Send the newest packets once more. Those older than half a round trip are not worth
+    /// it: the report about them comes before their second copy would arrive.
+    fn begin_tail(&mut self, now: Time) {
+        let next = self.sent.next_number();
+        if self.tail.is_some()
+            || self.outgoing.has_data()
+            || !self.outgoing.is_all_sent()
+            || self.tail_floor >= next
+        {
+            return;
+        }
+        let lost = self.lost_packets;
+        let clean = lost * 10_000 < self.acked_packets + lost;
+        self.tail = Some(Tail {
+            next,
+            floor: self.tail_floor,
+            not_before: now - (self.rtt.smoothed() / 2).max(Span::from_millis(1)),
+            left: if clean { TAIL_PACKETS_CLEAN } else { TAIL_PACKETS_MAX },
+        });
+        self.tail_floor = next;
+    }
+}

@@ -1,0 +1,188 @@
+//! The control stream: small messages, reliable and in order, beside the objects.
+
+use crate::codec::limits;
+use crate::error::PeerMisbehaved;
+use howdah_core::{ByteRange, RangeSet};
+use std::collections::VecDeque;
+
+/// Sending half. Messages are framed by a u32 length.
+#[derive(Debug, Default)]
+pub(crate) struct ControlSender {
+    /// Unconfirmed bytes, from offset `base`.
+    bytes: VecDeque<u8>,
+    base: u64,
+    next: u64,
+    acked: RangeSet,
+    repair: VecDeque<ByteRange>,
+}
+
+impl ControlSender {
+    pub(crate) fn push_message(&mut self, message: &[u8]) {
+        self.bytes.extend((message.len() as u32).to_be_bytes());
+        self.bytes.extend(message);
+    }
+
+    fn end(&self) -> u64 {
+        self.base + self.bytes.len() as u64
+    }
+
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.repair.is_empty() || self.next < self.end()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_unconfirmed(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+
+    /// The next range to put in a packet, at most `max` bytes.
+    pub(crate) fn next_range(&mut self, max: u64) -> Option<ByteRange> {
+        while let Some(range) = self.repair.pop_front() {
+            let gap = self.acked.missing(range).next();
+            let Some(gap) = gap.filter(|gap| gap.start >= self.base) else { continue };
+            let (head, _) = gap.split_at(max);
+            let rest = ByteRange::new(head.end, range.end);
+            if !rest.is_empty() {
+                self.repair.push_front(rest);
+            }
+            return Some(head);
+        }
+        let range = ByteRange::new(self.next, self.end().min(self.next + max));
+        self.next = range.end;
+        (!range.is_empty()).then_some(range)
+    }
+
+    pub(crate) fn copy(&self, range: ByteRange, out: &mut Vec<u8>) {
+        let start = (range.start - self.base) as usize;
+        out.extend(self.bytes.range(start..start + range.len() as usize));
+    }
+
+    pub(crate) fn on_lost(&mut self, range: ByteRange) {
+        self.repair.push_back(range);
+    }
+
+    pub(crate) fn on_acked(&mut self, range: ByteRange) {
+        self.acked.insert(range);
+        let prefix = self.acked.prefix_len();
+        if prefix > self.base {
+            self.bytes.drain(..(prefix - self.base) as usize);
+            self.base = prefix;
+        }
+    }
+}
+
+/// Receiving half.
+#[derive(Debug, Default)]
+pub(crate) struct ControlReceiver {
+    /// Bytes from offset `base` on; holes hold zeros until they are filled.
+    bytes: VecDeque<u8>,
+    base: u64,
+    received: RangeSet,
+}
+
+impl ControlReceiver {
+    pub(crate) fn on_bytes(&mut self, offset: u64, bytes: &[u8]) -> Result<(), PeerMisbehaved> {
+        let range = ByteRange::with_len(offset, bytes.len() as u64);
+        if range.end > self.base + limits::MAX_CONTROL_AHEAD {
+            return Err(PeerMisbehaved::ControlOverflow);
+        }
+        let fresh = ByteRange::new(range.start.max(self.base), range.end);
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        let needed = (fresh.end - self.base) as usize;
+        if self.bytes.len() < needed {
+            self.bytes.resize(needed, 0);
+        }
+        let missing: Vec<_> = self.received.missing(fresh).collect();
+        for gap in missing {
+            for at in gap.start..gap.end {
+                self.bytes[(at - self.base) as usize] = bytes[(at - offset) as usize];
+            }
+        }
+        self.received.insert(range);
+        Ok(())
+    }
+
+    /// The next whole message.
+    pub(crate) fn next_message(&mut self) -> Result<Option<Vec<u8>>, PeerMisbehaved> {
+        let available = self.received.prefix_len().saturating_sub(self.base) as usize;
+        if available < 4 {
+            return Ok(None);
+        }
+        let mut length = [0; 4];
+        for (to, from) in length.iter_mut().zip(&self.bytes) {
+            *to = *from;
+        }
+        let length = u32::from_be_bytes(length) as usize;
+        if length > limits::MAX_CONTROL_MESSAGE {
+            return Err(PeerMisbehaved::ControlOverflow);
+        }
+        if available < 4 + length {
+            return Ok(None);
+        }
+        self.bytes.drain(..4);
+        self.base += 4 + length as u64;
+        Ok(Some(self.bytes.drain(..length).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn messages_survive_loss_and_disorder(
+            messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..10),
+            fates in prop::collection::vec((any::<bool>(), any::<bool>(), 1..200u64), 400),
+        ) {
+            let mut sender = ControlSender::default();
+            let mut receiver = ControlReceiver::default();
+            for message in &messages {
+                sender.push_message(message);
+            }
+            let mut got = Vec::new();
+            let mut held: Vec<(ByteRange, Vec<u8>)> = Vec::new();
+            let mut fates = fates.into_iter().chain(std::iter::repeat((false, false, 100)));
+            while sender.has_unconfirmed() {
+                let (lose, hold, max) = fates.next().unwrap();
+                if let Some(range) = sender.next_range(max) {
+                    let mut bytes = Vec::new();
+                    sender.copy(range, &mut bytes);
+                    prop_assert!(range.len() <= max && bytes.len() as u64 == range.len());
+                    if lose {
+                        sender.on_lost(range);
+                    } else if hold {
+                        held.push((range, bytes));
+                    } else {
+                        receiver.on_bytes(range.start, &bytes).unwrap();
+                        sender.on_acked(range);
+                    }
+                } else {
+                    for (range, bytes) in held.drain(..).rev() {
+                        receiver.on_bytes(range.start, &bytes).unwrap();
+                        receiver.on_bytes(range.start, &bytes).unwrap();
+                        sender.on_acked(range);
+                    }
+                }
+                while let Some(message) = receiver.next_message().unwrap() {
+                    got.push(message);
+                }
+            }
+            prop_assert_eq!(got, messages);
+        }
+    }
+
+    #[test]
+    fn a_message_above_the_limit_is_an_offence() {
+        let mut receiver = ControlReceiver::default();
+        receiver.on_bytes(0, &u32::MAX.to_be_bytes()).unwrap();
+        assert_eq!(receiver.next_message(), Err(PeerMisbehaved::ControlOverflow));
+        assert_eq!(
+            receiver.on_bytes(limits::MAX_CONTROL_AHEAD, b"x"),
+            Err(PeerMisbehaved::ControlOverflow)
+        );
+    }
+}

@@ -1,0 +1,462 @@
+//! The TLS 1.3 handshake (RFC 8446) with raw public keys (RFC 7250), as handshake bytes in and
+//! out, and a stand-in of the same size for simulations.
+
+use crate::codec::{ConnectionId, Reader, Writer};
+use crate::keys::{KeyPair, KeySource};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
+use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::quic::{ClientConnection, Connection, KeyChange, ServerConnection, Suite, Version};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, PeerIncompatible,
+    ServerConfig, SignatureScheme,
+};
+use std::fmt;
+use std::sync::Arc;
+
+const ALPN: &[u8] = b"howdah/1";
+
+/// Decides about a peer by its SubjectPublicKeyInfo in DER.
+pub type KeyCheck = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
+
+/// Which end of the handshake this is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Side {
+    /// Opens the connection.
+    Client,
+    /// Answers.
+    Server,
+}
+
+/// What the handshake needs to know about this side.
+#[derive(Clone)]
+pub struct TlsIdentity {
+    client: Arc<ClientConfig>,
+    server: Arc<ServerConfig>,
+}
+
+impl fmt::Debug for TlsIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TlsIdentity")
+    }
+}
+
+/// TLS cannot be set up with that key.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("unusable key: {0}")]
+pub struct IdentityError(String);
+
+fn provider() -> Arc<CryptoProvider> {
+    let mut provider = aws_lc_rs::default_provider();
+    provider.cipher_suites = cipher_suites();
+    Arc::new(provider)
+}
+
+/// AES-128-GCM first where the processor has AES instructions, ChaCha20-Poly1305 elsewhere.
+fn cipher_suites() -> Vec<rustls::SupportedCipherSuite> {
+    use aws_lc_rs::cipher_suite::{
+        TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
+    };
+    let aes = [TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384];
+    let chacha = [TLS13_CHACHA20_POLY1305_SHA256];
+    if has_aes_instructions() { [&aes[..], &chacha].concat() } else { [&chacha[..], &aes].concat() }
+}
+
+fn has_aes_instructions() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("aes");
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("aes");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return false;
+}
+
+/// The suite of Initial packets, as in QUIC (RFC 9001 section 5.2).
+fn initial_suite() -> Suite {
+    aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256
+        .tls13()
+        .and_then(rustls::Tls13CipherSuite::quic_suite)
+        .expect("the provider has AES-128-GCM for QUIC")
+}
+
+impl TlsIdentity {
+    /// Both sides' TLS settings for one key pair. `check_peer` sees every peer's key before
+    /// anything is exchanged with it; returning false ends the handshake.
+    pub fn new(key: Arc<CertifiedKey>, check_peer: KeyCheck) -> Result<Self, IdentityError> {
+        let error = |e: rustls::Error| IdentityError(e.to_string());
+        let provider = provider();
+        let verifier = Arc::new(RawKeyVerifier {
+            check_peer,
+            algorithms: provider.signature_verification_algorithms,
+        });
+        let mut client = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(error)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::clone(&verifier) as _)
+            .with_client_cert_resolver(Arc::new(
+                rustls::client::AlwaysResolvesClientRawPublicKeys::new(Arc::clone(&key)),
+            ));
+        client.alpn_protocols = vec![ALPN.to_vec()];
+        client.resumption = rustls::client::Resumption::disabled();
+        client.enable_sni = false;
+        let mut server = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(error)?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(Arc::new(rustls::server::AlwaysResolvesServerRawPublicKeys::new(
+                key,
+            )));
+        server.alpn_protocols = vec![ALPN.to_vec()];
+        server.send_tls13_tickets = 0;
+        server.max_early_data_size = 0;
+        Ok(Self { client: Arc::new(client), server: Arc::new(server) })
+    }
+}
+
+/// Accepts raw public keys that `check_peer` likes; checks their signatures.
+struct RawKeyVerifier {
+    check_peer: KeyCheck,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl fmt::Debug for RawKeyVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RawKeyVerifier")
+    }
+}
+
+impl RawKeyVerifier {
+    fn check(&self, key: &CertificateDer<'_>) -> Result<(), rustls::Error> {
+        if (self.check_peer)(key.as_ref()) {
+            Ok(())
+        } else {
+            Err(CertificateError::ApplicationVerificationFailure.into())
+        }
+    }
+
+    fn verify(
+        &self,
+        message: &[u8],
+        key: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls13_signature_with_raw_key(
+            message,
+            &SubjectPublicKeyInfoDer::from(key.as_ref()),
+            dss,
+            &self.algorithms,
+        )
+    }
+}
+
+impl ServerCertVerifier for RawKeyVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.check(end_entity).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(PeerIncompatible::Tls12NotOffered.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verify(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+impl ClientCertVerifier for RawKeyVerifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        self.check(end_entity).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(PeerIncompatible::Tls12NotOffered.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verify(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+/// Keys that the handshake has just produced.
+#[derive(Debug)]
+pub(crate) enum NewKeys {
+    Handshake(KeyPair),
+    Data(KeyPair, KeySource),
+}
+
+/// Why the handshake failed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum HandshakeError {
+    KeyRefused,
+    Tls(String),
+}
+
+/// Where the secrets come from.
+#[derive(Clone, Debug)]
+pub enum Security {
+    /// TLS 1.3 with this identity.
+    Tls(TlsIdentity),
+    /// No secrets, but flights of the same size: for the simulator.
+    Simulated,
+}
+
+/// One side of a running handshake.
+pub(crate) enum Handshake {
+    Tls(Box<Connection>),
+    Simulated(SimulatedHandshake),
+}
+
+impl fmt::Debug for Handshake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Handshake")
+    }
+}
+
+impl Handshake {
+    pub(crate) fn new(
+        security: &Security,
+        side: Side,
+        parameters: Vec<u8>,
+    ) -> Result<Self, HandshakeError> {
+        let error = |e: rustls::Error| HandshakeError::Tls(e.to_string());
+        Ok(match (security, side) {
+            (Security::Simulated, side) => {
+                Self::Simulated(SimulatedHandshake::new(side, parameters))
+            }
+            (Security::Tls(identity), Side::Client) => {
+                let name = ServerName::try_from("howdah").expect("a valid name");
+                Self::Tls(Box::new(Connection::Client(
+                    ClientConnection::new(
+                        Arc::clone(&identity.client),
+                        Version::V1,
+                        name,
+                        parameters,
+                    )
+                    .map_err(error)?,
+                )))
+            }
+            (Security::Tls(identity), Side::Server) => Self::Tls(Box::new(Connection::Server(
+                ServerConnection::new(Arc::clone(&identity.server), Version::V1, parameters)
+                    .map_err(error)?,
+            ))),
+        })
+    }
+
+    /// Keys of Initial packets, from the client's first destination id.
+    pub(crate) fn initial_keys(security: &Security, id: ConnectionId, side: Side) -> KeyPair {
+        match security {
+            Security::Simulated => KeyPair::CLEAR,
+            Security::Tls(_) => {
+                let side = match side {
+                    Side::Client => rustls::Side::Client,
+                    Side::Server => rustls::Side::Server,
+                };
+                initial_suite().keys(&id.0.to_be_bytes(), side, Version::V1).into()
+            }
+        }
+    }
+
+    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(), HandshakeError> {
+        match self {
+            Self::Tls(tls) => tls.read_hs(bytes).map_err(|error| match error {
+                rustls::Error::InvalidCertificate(
+                    CertificateError::ApplicationVerificationFailure,
+                ) => HandshakeError::KeyRefused,
+                error => HandshakeError::Tls(error.to_string()),
+            }),
+            Self::Simulated(sim) => sim.read(bytes),
+        }
+    }
+
+    /// Appends handshake bytes of the level in force; returned keys mean that the next call writes
+    /// at the next level.
+    pub(crate) fn write(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
+        match self {
+            Self::Tls(tls) => tls.write_hs(out).map(|change| match change {
+                KeyChange::Handshake { keys } => NewKeys::Handshake(keys.into()),
+                KeyChange::OneRtt { keys, next } => {
+                    NewKeys::Data(keys.into(), KeySource::Tls(Box::new(next)))
+                }
+            }),
+            Self::Simulated(sim) => sim.write(out),
+        }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        match self {
+            Self::Tls(tls) => !tls.is_handshaking(),
+            Self::Simulated(sim) => sim.is_done(),
+        }
+    }
+
+    pub(crate) fn peer_parameters(&self) -> Option<&[u8]> {
+        match self {
+            Self::Tls(tls) => tls.quic_transport_parameters(),
+            Self::Simulated(sim) => sim.peer_parameters.as_deref(),
+        }
+    }
+
+    /// The peer's SubjectPublicKeyInfo in DER; empty in a simulation.
+    pub(crate) fn peer_key(&self) -> Vec<u8> {
+        match self {
+            Self::Tls(tls) => tls
+                .peer_certificates()
+                .and_then(<[_]>::first)
+                .map(|key| key.as_ref().to_vec())
+                .unwrap_or_default(),
+            Self::Simulated(_) => Vec::new(),
+        }
+    }
+}
+
+/// Flights of the size of the real ones (X25519MLKEM768, Ed25519 raw keys), saying nothing.
+pub(crate) struct SimulatedHandshake {
+    side: Side,
+    parameters: Vec<u8>,
+    peer_parameters: Option<Vec<u8>>,
+    received: Vec<u8>,
+    step: u8,
+}
+
+const FLIGHT_CLIENT_HELLO: usize = 1500;
+const FLIGHT_SERVER_HELLO: usize = 1180;
+const FLIGHT_SERVER_FINISHED: usize = 430;
+const FLIGHT_CLIENT_FINISHED: usize = 290;
+
+impl SimulatedHandshake {
+    fn new(side: Side, parameters: Vec<u8>) -> Self {
+        Self { side, parameters, peer_parameters: None, received: Vec::new(), step: 0 }
+    }
+
+    fn is_done(&self) -> bool {
+        match self.side {
+            Side::Client => self.step >= 5,
+            Side::Server => self.step >= 4,
+        }
+    }
+
+    fn flight(&self, len: usize, out: &mut Vec<u8>) {
+        let start = out.len();
+        let mut writer = Writer::new(out);
+        writer.u16(len as u16);
+        writer.prefixed(&self.parameters);
+        out.resize(start + len.max(out.len() - start), 0);
+    }
+
+    fn take_flight(&mut self) -> Option<Vec<u8>> {
+        let len = usize::from(Reader::new(&self.received).u16().ok()?);
+        if len < 2 || self.received.len() < len {
+            return None;
+        }
+        let flight: Vec<u8> = self.received.drain(..len).collect();
+        let mut reader = Reader::new(&flight[2..]);
+        let parameters = reader.varint().ok().and_then(|n| reader.bytes(n as usize).ok());
+        Some(parameters.unwrap_or_default().to_vec())
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "same shape as the TLS arm")]
+    fn read(&mut self, bytes: &[u8]) -> Result<(), HandshakeError> {
+        self.received.extend_from_slice(bytes);
+        loop {
+            let waits = matches!(
+                (self.side, self.step),
+                (Side::Client, 1 | 3) | (Side::Server, 0 | 3)
+            );
+            if !waits {
+                return Ok(());
+            }
+            let Some(parameters) = self.take_flight() else { return Ok(()) };
+            self.peer_parameters = Some(parameters);
+            self.step += 1;
+            if self.side == Side::Client && self.step == 2 {
+                // The hello is followed by new keys at once.
+                return Ok(());
+            }
+        }
+    }
+
+    fn write(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
+        match (self.side, self.step) {
+            (Side::Client, 0) => {
+                self.flight(FLIGHT_CLIENT_HELLO, out);
+                self.step = 1;
+                None
+            }
+            (Side::Client, 2) => {
+                self.step = 3;
+                Some(NewKeys::Handshake(KeyPair::CLEAR))
+            }
+            (Side::Client, 4) => {
+                self.flight(FLIGHT_CLIENT_FINISHED, out);
+                self.step = 5;
+                Some(NewKeys::Data(KeyPair::CLEAR, KeySource::Clear))
+            }
+            (Side::Server, 1) => {
+                self.flight(FLIGHT_SERVER_HELLO, out);
+                self.step = 2;
+                Some(NewKeys::Handshake(KeyPair::CLEAR))
+            }
+            (Side::Server, 2) => {
+                self.flight(FLIGHT_SERVER_FINISHED, out);
+                self.step = 3;
+                Some(NewKeys::Data(KeyPair::CLEAR, KeySource::Clear))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Packet protection: who seals, who opens, and when keys change.
+//!
+//! Packet protection is that of QUIC (RFC 9001 section 5) without header protection: packet
+//! numbers are not secret here. The nonce is the packet number, which never repeats under a key.
+
+use rustls::quic::{PacketKey, PacketKeySet, Secrets};
+use std::fmt;
+use std::sync::Arc;
+
+/// Bytes that sealing adds to a packet.
+pub const TAG_LEN: usize = 16;
+
+/// A packet that is not what a holder of the key sealed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("packet does not authenticate")]
+pub struct OpenError;
+
+/// One direction's AEAD key, shared with whatever thread seals or opens.
+#[derive(Clone)]
+pub enum AeadKey {
+    /// TLS 1.3 traffic key.
+    Sealed(Arc<dyn PacketKey>),
+    /// No protection: for the simulator, which carries no payload to protect.
+    Clear,
+}
+
+impl fmt::Debug for AeadKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sealed(_) => "Sealed(..)",
+            Self::Clear => "Clear",
+        })
+    }
+}
+
+impl AeadKey {
+    /// Encrypts `body` in place and returns the tag that goes behind it.
+    ///
+    /// # Panics
+    /// If the AEAD refuses, which it does for bodies above 2^36 bytes only.
+    pub fn seal(&self, number: u64, header: &[u8], body: &mut [u8]) -> [u8; TAG_LEN] {
+        let mut tag = [0; TAG_LEN];
+        if let Self::Sealed(key) = self {
+            let sealed = key
+                .encrypt_in_place(number, header, body)
+                .expect("an AEAD seals any body that fits a datagram");
+            tag.copy_from_slice(sealed.as_ref());
+        }
+        tag
+    }
+
+    /// Decrypts `body` (ciphertext and tag) in place; the plaintext stands at its front.
+    pub fn open(&self, number: u64, header: &[u8], body: &mut [u8]) -> Result<usize, OpenError> {
+        match self {
+            Self::Sealed(key) => key
+                .decrypt_in_place(number, header, body)
+                .map(|plaintext| plaintext.len())
+                .map_err(|_| OpenError),
+            Self::Clear => Ok(body.len()),
+        }
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        match self {
+            Self::Sealed(key) => key.confidentiality_limit(),
+            Self::Clear => u64::MAX,
+        }
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        match self {
+            Self::Sealed(key) => key.integrity_limit(),
+            Self::Clear => u64::MAX,
+        }
+    }
+}
+
+/// A key for each direction.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyPair {
+    /// Seals what this side sends.
+    pub(crate) local: AeadKey,
+    /// Opens what the peer sends.
+    pub(crate) remote: AeadKey,
+}
+
+impl KeyPair {
+    /// No protection in either direction.
+    pub(crate) const CLEAR: Self = Self { local: AeadKey::Clear, remote: AeadKey::Clear };
+}
+
+impl From<rustls::quic::Keys> for KeyPair {
+    fn from(keys: rustls::quic::Keys) -> Self {
+        Self {
+            local: AeadKey::Sealed(keys.local.packet.into()),
+            remote: AeadKey::Sealed(keys.remote.packet.into()),
+        }
+    }
+}
+
+impl From<PacketKeySet> for KeyPair {
+    fn from(keys: PacketKeySet) -> Self {
+        Self {
+            local: AeadKey::Sealed(keys.local.into()),
+            remote: AeadKey::Sealed(keys.remote.into()),
+        }
+    }
+}
+
+/// Derives the keys of the phases to come (RFC 9001 section 6.1).
+pub(crate) enum KeySource {
+    /// From TLS secrets.
+    Tls(Box<Secrets>),
+    /// Always [`KeyPair::CLEAR`].
+    Clear,
+}
+
+impl fmt::Debug for KeySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeySource")
+    }
+}
+
+impl KeySource {
+    fn next_pair(&mut self) -> KeyPair {
+        match self {
+            Self::Tls(secrets) => secrets.next_packet_keys().into(),
+            Self::Clear => KeyPair::CLEAR,
+        }
+    }
+}
+
+/// Which key opened a packet; given back with the opened packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum KeyChoice {
+    /// The phase in force.
+    Current,
+    /// The phase before it, for packets that were overtaken by an update.
+    Previous,
+    /// The phase after it: the peer updates.
+    Next,
+}
+
+/// The data keys of a connection, with their phases.
+///
+/// Either side may update once a packet of the phase in force has been confirmed
+/// (RFC 9001 section 6.1). Packets are sealed under the new phase at once; those of the peer
+/// that are still of the old phase are told by their lower numbers.
+#[derive(Debug)]
+pub(crate) struct KeyRing {
+    source: KeySource,
+    current: KeyPair,
+    next: KeyPair,
+    previous_remote: Option<AeadKey>,
+    phase: bool,
+    /// Packets sealed in this phase.
+    sealed: u64,
+    /// Update after so many.
+    update_after: u64,
+    /// First packet number sealed in this phase.
+    first_sealed: u64,
+    /// Lowest packet number opened in this phase.
+    first_opened: Option<u64>,
+    /// A packet of this phase has been confirmed.
+    confirmed: bool,
+    failed_opens: u64,
+    updates: u64,
+}
+
+impl KeyRing {
+    /// Keys of the first phase. `update_after` is in packets and is lowered to half of what the
+    /// AEAD allows.
+    pub(crate) fn new(current: KeyPair, mut source: KeySource, update_after: u64) -> Self {
+        let limit = current.local.confidentiality_limit() / 2;
+        let next = source.next_pair();
+        Self {
+            source,
+            current,
+            next,
+            previous_remote: None,
+            phase: false,
+            sealed: 0,
+            update_after: update_after.clamp(1, limit),
+            first_sealed: 0,
+            first_opened: None,
+            confirmed: false,
+            failed_opens: 0,
+            updates: 0,
+        }
+    }
+
+    /// Phase bit and key for packet `number`, updating if it is time.
+    pub(crate) fn seal_key(&mut self, number: u64) -> (bool, AeadKey) {
+        if self.sealed >= self.update_after && self.confirmed && self.first_opened.is_some() {
+            self.rotate(number);
+        }
+        self.sealed += 1;
+        (self.phase, self.current.local.clone())
+    }
+
+    /// The AEAD's limit is reached and the peer confirms nothing: stop sending.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.sealed >= self.current.local.confidentiality_limit()
+    }
+
+    /// The key that should open packet `number` of that phase.
+    pub(crate) fn open_key(&self, phase: bool, number: u64) -> (KeyChoice, AeadKey) {
+        if phase == self.phase {
+            return (KeyChoice::Current, self.current.remote.clone());
+        }
+        match (&self.previous_remote, self.first_opened) {
+            (Some(previous), None) => (KeyChoice::Previous, previous.clone()),
+            (Some(previous), Some(first)) if number < first => {
+                (KeyChoice::Previous, previous.clone())
+            }
+            _ => (KeyChoice::Next, self.next.remote.clone()),
+        }
+    }
+
+    /// Packet `number` was opened with the key of `choice`; `next_to_seal` is the number that this
+    /// side will send next. Returns false if the peer may not update yet.
+    pub(crate) fn on_opened(&mut self, choice: KeyChoice, number: u64, next_to_seal: u64) -> bool {
+        match choice {
+            KeyChoice::Current => {
+                self.first_opened = Some(self.first_opened.map_or(number, |f| f.min(number)));
+            }
+            KeyChoice::Previous => {}
+            KeyChoice::Next => {
+                if self.first_opened.is_none() && self.updates > 0 {
+                    return false;
+                }
+                self.rotate(next_to_seal);
+                self.first_opened = Some(number);
+            }
+        }
+        true
+    }
+
+    /// A packet failed to open. Returns true when the AEAD's integrity limit is reached.
+    pub(crate) fn on_open_failed(&mut self) -> bool {
+        self.failed_opens += 1;
+        self.failed_opens >= self.current.remote.integrity_limit()
+    }
+
+    /// The peer confirmed packet `number` of ours.
+    pub(crate) fn on_confirmed(&mut self, number: u64) {
+        self.confirmed |= self.sealed > 0 && number >= self.first_sealed;
+    }
+
+    /// Number of key updates so far.
+    pub(crate) fn updates(&self) -> u64 {
+        self.updates
+    }
+
+    fn rotate(&mut self, first_sealed: u64) {
+        let next = self.source.next_pair();
+        let fresh = std::mem::replace(&mut self.next, next);
+        let old = std::mem::replace(&mut self.current, fresh);
+        self.previous_remote = Some(old.remote);
+        self.phase = !self.phase;
+        self.sealed = 0;
+        self.first_sealed = first_sealed;
+        self.first_opened = None;
+        self.confirmed = false;
+        self.updates += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(update_after: u64) -> KeyRing {
+        KeyRing::new(KeyPair::CLEAR, KeySource::Clear, update_after)
+    }
+
+    #[test]
+    fn updates_wait_for_confirmation_of_the_phase() {
+        let mut ring = ring(4);
+        for number in 0..10 {
+            assert!(!ring.seal_key(number).0, "no update without confirmation");
+        }
+        ring.on_opened(KeyChoice::Current, 0, 10);
+        ring.on_confirmed(3);
+        assert!(ring.seal_key(10).0, "confirmed: the phase flips");
+        ring.on_confirmed(9);
+        for number in 11..30 {
+            assert!(ring.seal_key(number).0, "9 was sealed in the old phase");
+        }
+    }
+
+    #[test]
+    fn packets_that_were_overtaken_by_an_update_still_open() {
+        let mut ring = ring(u64::MAX);
+        ring.on_opened(KeyChoice::Current, 0, 0);
+        assert_eq!(ring.open_key(true, 50).0, KeyChoice::Next);
+        assert!(ring.on_opened(KeyChoice::Next, 50, 7));
+        assert_eq!(ring.open_key(false, 49).0, KeyChoice::Previous);
+        assert_eq!(ring.open_key(true, 51).0, KeyChoice::Current);
+        assert_eq!(ring.open_key(false, 60).0, KeyChoice::Next);
+    }
+}

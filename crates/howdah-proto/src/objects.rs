@@ -1,0 +1,305 @@
+//! Objects: which ranges wait to be sent, and which have arrived.
+
+use crate::codec::limits;
+use crate::error::PeerMisbehaved;
+use howdah_core::{ByteRange, RangeSet};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, VecDeque};
+
+/// An object that is being sent.
+#[derive(Debug)]
+struct OutObject {
+    /// First byte that has never been sent.
+    next: u64,
+    /// Bytes below can be read.
+    ready_end: u64,
+    /// Bytes below may be sent (ordered sinks).
+    credit_end: u64,
+    size: Option<u64>,
+    acked: RangeSet,
+}
+
+impl OutObject {
+    fn limit(&self) -> u64 {
+        self.ready_end.min(self.credit_end).min(self.size.unwrap_or(u64::MAX))
+    }
+
+    fn is_all_sent(&self) -> bool {
+        self.size.is_some_and(|size| self.next >= size)
+    }
+}
+
+/// What a data packet shall carry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct NextData {
+    pub(crate) object: u64,
+    pub(crate) range: ByteRange,
+    /// These bytes were sent before.
+    pub(crate) again: bool,
+}
+
+/// The sending half.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    objects: BTreeMap<u64, OutObject>,
+    repair: VecDeque<(u64, ByteRange)>,
+}
+
+impl Outgoing {
+    /// `credit_end` is the first byte that must wait for a CREDIT frame.
+    pub(crate) fn open(&mut self, id: u64, size: Option<u64>, credit_end: u64) {
+        self.objects.insert(
+            id,
+            OutObject { next: 0, ready_end: 0, credit_end, size, acked: RangeSet::new() },
+        );
+    }
+
+    pub(crate) fn set_ready(&mut self, id: u64, end: u64) {
+        if let Some(object) = self.objects.get_mut(&id) {
+            object.ready_end = object.ready_end.max(end);
+        }
+    }
+
+    pub(crate) fn set_size(&mut self, id: u64, size: u64) {
+        if let Some(object) = self.objects.get_mut(&id) {
+            object.size = Some(size);
+        }
+    }
+
+    pub(crate) fn on_credit(&mut self, id: u64, window_end: u64) {
+        if let Some(object) = self.objects.get_mut(&id) {
+            object.credit_end = object.credit_end.max(window_end);
+        }
+    }
+
+    /// Nothing more of that object will be sent.
+    pub(crate) fn close(&mut self, id: u64) {
+        self.objects.remove(&id);
+        self.repair.retain(|&(object, _)| object != id);
+    }
+
+    pub(crate) fn sent_end(&self, id: u64) -> Option<u64> {
+        self.objects.get(&id).map(|object| object.next)
+    }
+
+    /// Bytes known to have arrived.
+    pub(crate) fn acked_bytes(&self, id: u64) -> u64 {
+        self.objects.get(&id).map_or(0, |object| object.acked.byte_count())
+    }
+
+    /// Every byte below has arrived.
+    pub(crate) fn acked_prefix(&self, id: u64) -> u64 {
+        self.objects.get(&id).map_or(0, |object| object.acked.prefix_len())
+    }
+
+    pub(crate) fn has_data(&self) -> bool {
+        !self.repair.is_empty() || self.objects.values().any(|object| object.next < object.limit())
+    }
+
+    /// Objects are open, but no byte of them can be sent now.
+    pub(crate) fn waits_for_source(&self) -> bool {
+        !self.has_data() && self.objects.values().any(|object| !object.is_all_sent())
+    }
+
+    /// Every open object was sent to its end.
+    pub(crate) fn is_all_sent(&self) -> bool {
+        !self.objects.is_empty()
+            && self.repair.is_empty()
+            && self.objects.values().all(OutObject::is_all_sent)
+    }
+
+    /// Length that the next data packet would have, at most `max`.
+    pub(crate) fn next_data(&mut self, max: impl Fn(u64) -> u64) -> Option<NextData> {
+        while let Some((id, range)) = self.repair.pop_front() {
+            let Some(object) = self.objects.get(&id) else { continue };
+            let Some(gap) = object.acked.missing(range).next() else { continue };
+            let (head, _) = gap.split_at(max(id));
+            let rest = ByteRange::new(head.end, range.end);
+            if !rest.is_empty() {
+                self.repair.push_front((id, rest));
+            }
+            return Some(NextData { object: id, range: head, again: true });
+        }
+        let (&id, object) = self.objects.iter_mut().find(|(_, o)| o.next < o.limit())?;
+        let range = ByteRange::new(object.next, object.limit().min(object.next + max(id)));
+        object.next = range.end;
+        Some(NextData { object: id, range, again: false })
+    }
+
+    /// Puts back what [`next_data`](Self::next_data) gave but no packet took.
+    pub(crate) fn put_back(&mut self, data: NextData) {
+        match self.objects.get_mut(&data.object) {
+            Some(object) if !data.again && object.next == data.range.end => {
+                object.next = data.range.start;
+            }
+            _ => self.repair.push_front((data.object, data.range)),
+        }
+    }
+
+    pub(crate) fn on_acked(&mut self, id: u64, range: ByteRange) {
+        if let Some(object) = self.objects.get_mut(&id) {
+            object.acked.insert(range);
+        }
+    }
+
+    pub(crate) fn on_lost(&mut self, id: u64, range: ByteRange) {
+        if let Some(object) = self.objects.get(&id)
+            && !object.acked.contains(range)
+        {
+            self.repair.push_back((id, range));
+        }
+    }
+
+    /// Whether those bytes may still be missing at the receiver.
+    pub(crate) fn wants_repeat(&self, id: u64, range: ByteRange) -> bool {
+        self.objects.get(&id).is_some_and(|object| !object.acked.contains(range))
+    }
+}
+
+/// An object that is being received.
+#[derive(Debug)]
+struct InObject {
+    received: RangeSet,
+    size: Option<u64>,
+    limit: u64,
+    complete_told: bool,
+}
+
+/// What to do with the payload of a data packet.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Placed {
+    /// Write these parts of it; the others were there before.
+    Write(SmallVec<[ByteRange; 1]>),
+    /// All of it was there before.
+    Duplicate,
+    /// No such object is open (yet): behave as if the packet had been lost.
+    Unknown,
+}
+
+/// The receiving half.
+#[derive(Debug, Default)]
+pub(crate) struct Incoming {
+    objects: BTreeMap<u64, InObject>,
+    /// Objects that were open once: their stragglers are duplicates, not losses.
+    closed_below: u64,
+}
+
+impl Incoming {
+    pub(crate) fn open(&mut self, id: u64, size: Option<u64>, limit: u64) -> bool {
+        if self.objects.len() >= limits::MAX_OPEN_OBJECTS {
+            return false;
+        }
+        self.objects.insert(
+            id,
+            InObject { received: RangeSet::new(), size, limit, complete_told: false },
+        );
+        true
+    }
+
+    pub(crate) fn set_size(&mut self, id: u64, size: u64) {
+        if let Some(object) = self.objects.get_mut(&id) {
+            object.size = Some(size);
+        }
+    }
+
+    pub(crate) fn set_limit(&mut self, id: u64, limit: u64) {
+        if let Some(object) = self.objects.get_mut(&id) {
+            object.limit = object.limit.max(limit);
+        }
+    }
+
+    pub(crate) fn close(&mut self, id: u64) {
+        self.objects.remove(&id);
+        self.closed_below = self.closed_below.max(id + 1);
+    }
+
+    pub(crate) fn received_bytes(&self, id: u64) -> u64 {
+        self.objects.get(&id).map_or(0, |object| object.received.byte_count())
+    }
+
+    /// Notes that `range` has arrived.
+    pub(crate) fn place(&mut self, id: u64, range: ByteRange) -> Result<Placed, PeerMisbehaved> {
+        let Some(object) = self.objects.get_mut(&id) else {
+            return Ok(if id < self.closed_below { Placed::Duplicate } else { Placed::Unknown });
+        };
+        if range.end > object.size.unwrap_or(u64::MAX).min(object.limit) {
+            return Err(PeerMisbehaved::DataBeyondEnd);
+        }
+        let fresh: SmallVec<[ByteRange; 1]> = object.received.missing(range).collect();
+        if fresh.is_empty() {
+            return Ok(Placed::Duplicate);
+        }
+        object.received.insert(range);
+        Ok(Placed::Write(fresh))
+    }
+
+    /// Objects that have become complete since the last call.
+    pub(crate) fn take_complete(&mut self) -> Option<u64> {
+        let (&id, object) = self.objects.iter_mut().find(|(_, object)| {
+            !object.complete_told && object.size == Some(object.received.byte_count())
+        })?;
+        object.complete_told = true;
+        Some(id)
+    }
+
+    pub(crate) fn is_receiving(&self) -> bool {
+        self.objects.values().any(|object| !object.complete_told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repairs_go_first_and_skip_what_arrived_meanwhile() {
+        let mut out = Outgoing::default();
+        out.open(1, Some(100), u64::MAX);
+        out.set_ready(1, 100);
+        let first = out.next_data(|_| 40).unwrap();
+        assert_eq!(first.range, ByteRange::new(0, 40));
+        out.on_lost(1, first.range);
+        out.on_acked(1, ByteRange::new(0, 10));
+        assert_eq!(
+            out.next_data(|_| 20),
+            Some(NextData { object: 1, range: ByteRange::new(10, 30), again: true })
+        );
+        assert_eq!(out.next_data(|_| 20).unwrap().range, ByteRange::new(30, 40));
+        let next = out.next_data(|_| 80).unwrap();
+        assert_eq!((next.range, next.again), (ByteRange::new(40, 100), false));
+        out.put_back(next);
+        assert_eq!(out.next_data(|_| 80), Some(next));
+        assert!(out.is_all_sent());
+    }
+
+    #[test]
+    fn credit_and_readiness_hold_data_back() {
+        let mut out = Outgoing::default();
+        out.open(1, None, 30);
+        assert!(!out.has_data() && out.waits_for_source());
+        out.set_ready(1, 50);
+        assert_eq!(out.next_data(|_| 100).unwrap().range, ByteRange::new(0, 30));
+        assert_eq!(out.next_data(|_| 100), None);
+        out.on_credit(1, 60);
+        assert_eq!(out.next_data(|_| 100).unwrap().range, ByteRange::new(30, 50));
+        out.set_size(1, 50);
+        assert!(out.is_all_sent());
+    }
+
+    #[test]
+    fn data_beyond_the_end_is_an_offence_and_stragglers_are_not() {
+        let mut incoming = Incoming::default();
+        assert_eq!(incoming.place(1, ByteRange::new(0, 5)), Ok(Placed::Unknown));
+        assert!(incoming.open(1, Some(10), u64::MAX));
+        let write = |start, end| Ok(Placed::Write([ByteRange::new(start, end)].into_iter().collect()));
+        assert_eq!(incoming.place(1, ByteRange::new(5, 10)), write(5, 10));
+        assert_eq!(incoming.place(1, ByteRange::new(5, 10)), Ok(Placed::Duplicate));
+        assert_eq!(incoming.place(1, ByteRange::new(5, 11)), Err(PeerMisbehaved::DataBeyondEnd));
+        assert_eq!(incoming.take_complete(), None);
+        assert_eq!(incoming.place(1, ByteRange::new(0, 7)), write(0, 5));
+        assert_eq!(incoming.take_complete(), Some(1));
+        assert_eq!(incoming.take_complete(), None);
+        incoming.close(1);
+        assert_eq!(incoming.place(1, ByteRange::new(0, 5)), Ok(Placed::Duplicate));
+    }
+}

@@ -1,0 +1,117 @@
+//! Spreads packets in time: a token bucket that is filled at the pacing rate.
+
+use howdah_core::{Rate, Span, Time};
+
+/// Time's worth of tokens that may pile up while the host does not run the sender.
+const MAX_CREDIT: Span = Span::from_millis(4);
+/// Longest train of packets without a gap, as time at the pacing rate.
+const MAX_TRAIN: Span = Span::from_micros(500);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Pacer {
+    rate: Rate,
+    /// Bytes that may be sent; below zero after a train.
+    tokens: i64,
+    filled_at: Time,
+}
+
+impl Pacer {
+    pub(crate) fn new(rate: Rate, burst_bytes: u64) -> Self {
+        Self { rate, tokens: burst_bytes as i64, filled_at: Time::ZERO }
+    }
+
+    pub(crate) fn set_rate(&mut self, now: Time, rate: Rate) {
+        self.fill(now);
+        self.rate = rate;
+    }
+
+    pub(crate) fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    fn fill(&mut self, now: Time) {
+        let passed = now.since(self.filled_at);
+        let earned = self.rate.bytes_in(passed);
+        // Time that earned no whole byte is not forgotten.
+        if earned > 0 {
+            self.filled_at = now;
+            let cap = self.rate.bytes_in(MAX_CREDIT).max(3_000) as i64;
+            self.tokens =
+                self.tokens.saturating_add(earned.min(1 << 40) as i64).min(cap.max(self.tokens));
+        }
+    }
+
+    /// Bytes that may leave now in one train: 0, or at least one packet.
+    pub(crate) fn train(&mut self, now: Time, packet_bytes: u64) -> u64 {
+        self.fill(now);
+        if self.tokens <= 0 {
+            return 0;
+        }
+        (self.tokens as u64).min(self.rate.bytes_in(MAX_TRAIN)).max(packet_bytes)
+    }
+
+    pub(crate) fn on_sent(&mut self, bytes: u64) {
+        self.tokens -= bytes as i64;
+    }
+
+    /// When a train may leave that is worth a wake-up.
+    pub(crate) fn next_train(&self, packet_bytes: u64) -> Time {
+        // Waiting for a quarter of a train keeps wake-ups rare; a packet's worth is the least.
+        let want = self.rate.bytes_in(MAX_TRAIN / 4).max(packet_bytes.min(3_000)) as i64;
+        let missing = want.saturating_sub(self.tokens);
+        if missing <= 0 {
+            return self.filled_at;
+        }
+        self.filled_at + self.rate.span_for(missing as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_rate_to_a_packet() {
+        let rate = Rate::from_gbit_per_sec(10);
+        let mut pacer = Pacer::new(rate, 0);
+        let mut now = Time::ZERO;
+        let mut sent = 0;
+        while now < Time::ZERO + Span::from_millis(100) {
+            let train = pacer.train(now, 9000);
+            assert!(train <= 625_000, "a train is at most 0.5 ms long");
+            sent += train;
+            pacer.on_sent(train);
+            now = pacer.next_train(9000).max(now + Span::from_nanos(1));
+        }
+        let want = rate.bytes_in(Span::from_millis(100));
+        assert!(sent.abs_diff(want) <= 200_000, "{sent} of {want}");
+    }
+
+    #[test]
+    fn slow_rates_lose_no_time_to_rounding() {
+        let mut pacer = Pacer::new(Rate::from_bits_per_sec(8_000), 0);
+        let mut sent = 0;
+        for ms in 0..10_000u64 {
+            let now = Time::ZERO + Span::from_micros(ms * 1_000 + 1);
+            if pacer.train(now, 1) > 0 {
+                pacer.on_sent(1);
+                sent += 1;
+            }
+        }
+        assert!((9_990..=10_000).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn a_host_that_slept_may_catch_up_a_little() {
+        let rate = Rate::from_gbit_per_sec(8);
+        let mut pacer = Pacer::new(rate, 0);
+        let now = Time::ZERO + Span::from_secs(1);
+        let mut sent = 0;
+        while pacer.train(now, 1500) > 0 {
+            sent += 1500;
+            pacer.on_sent(1500);
+        }
+        assert!(sent <= rate.bytes_in(MAX_CREDIT) + 1500);
+    }
+}

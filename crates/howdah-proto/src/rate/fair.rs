@@ -1,0 +1,342 @@
+//! The `fair` policy: keep a small queue at the bottleneck, take random loss for what it is.
+//!
+//! * Capacity is what arrives, corrected for random loss: `delivery_rate / (1 - loss)`.
+//! * The queue is seen as one-way delay above its recent minimum. The rate is steered so that the
+//!   queue stays at a target: `rate = capacity * (1 + K * (target - queue) / horizon)`.
+//! * The target falls with the square root of the rate, so that of two flows that see one queue
+//!   the faster one yields.
+//! * Loss is congestion only if it exceeds what is lost when the queue is short.
+//! * While no queue can be seen the rate grows, slowly at first, faster as long as the delivery
+//!   follows (RFC 9438 and BBR grow blindly; here every step is checked).
+
+use super::Feedback;
+use super::history::{History, Sample};
+use crate::rtt::WindowedMin;
+use howdah_core::{Rate, Span, Time};
+
+/// Rate before anything is known: IW10 of RFC 6928 over 10 ms.
+const INITIAL_RATE: Rate = Rate::from_mbit_per_sec(12);
+/// Packets that open the connection, as one train (RFC 6928 allows 10, large deployments use 32).
+const INITIAL_PACKETS: u64 = 32;
+/// Below that rate a fresh connection quadruples per RTT, above it doubles.
+const FAST_GROWTH_BELOW: Rate = Rate::from_gbit_per_sec(1);
+const FAST_GROWTH: f64 = 4.0;
+const GROWTH: f64 = 2.0;
+/// A share of sent bytes that arrives later than it was sent means that the path is full
+/// (SEARCH, draft-chung-ccwg-search: 0.26).
+const STARTUP_MAX_GAP: f64 = 0.26;
+/// Loss at which start-up ends whatever else is seen.
+const STARTUP_MAX_LOSS: f64 = 0.12;
+
+/// Queue target at `TARGET_AT_RATE`; the target falls with the square root of the rate.
+const TARGET: Span = Span::from_millis(5);
+const TARGET_AT_RATE: f64 = 2.5e9;
+const TARGET_MIN: Span = Span::from_micros(2_500);
+const TARGET_MAX: Span = Span::from_millis(15);
+/// Gain of the queue controller; below pi/2 the loop with one RTT of delay is stable.
+const K: f64 = 0.4;
+/// Shortest time over which a queue error is corrected.
+const HORIZON_MIN: Span = Span::from_millis(25);
+const STEER_MIN: f64 = 0.7;
+const STEER_MAX: f64 = 1.05;
+/// Growth per RTT while no queue is seen, doubled each RTT that the delivery follows.
+const PROBE_FIRST: f64 = 0.05;
+const PROBE_MAX: f64 = 1.0;
+
+/// Loss above `1.5 x floor + LOSS_SLACK` is congestion.
+const LOSS_SLACK: f64 = 0.025;
+const LOSS_FLOOR_WINDOW: Span = Span::from_secs(10);
+/// Packets over which a loss floor is measured.
+const LOSS_BLOCK_PACKETS: u64 = 4_000;
+/// The delay base looks back that far; a drain episode within each window keeps it honest.
+const BASE_WINDOW: Span = Span::from_secs(12);
+const DRAIN_EVERY: Span = Span::from_secs(5);
+const DRAIN_RATE: f64 = 0.75;
+/// Slack of the window for reports that come late and hosts that schedule late.
+const WINDOW_SLACK: Span = Span::from_millis(40);
+
+/// What the controller is doing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Phase {
+    /// Looking for the capacity for the first time.
+    Startup,
+    /// Holding the queue at its target.
+    Cruise,
+    /// Letting the queue run empty, to see the delay without it.
+    Drain,
+}
+
+#[derive(Debug)]
+pub(super) struct Fair {
+    phase: Phase,
+    history: History,
+    capacity: Rate,
+    rate: Rate,
+    base_rtt: Span,
+    /// Minimum of (arrival by the receiver's clock - departure by ours).
+    base_owd: WindowedMin,
+    recent_owd: WindowedMin,
+    queue: Span,
+    loss_floor: WindowedMin,
+    loss_block: (u64, u64),
+    last: Option<Sample>,
+    probe: f64,
+    probe_base: Rate,
+    next_probe_step: Time,
+    last_drain: Time,
+    drain_until: Time,
+    congested_until: Time,
+    established: bool,
+    startup_best: Rate,
+    full_reports: u32,
+}
+
+impl Fair {
+    pub(super) fn new() -> Self {
+        Self {
+            phase: Phase::Startup,
+            history: History::default(),
+            capacity: Rate::ZERO,
+            rate: INITIAL_RATE,
+            base_rtt: Span::from_millis(100),
+            base_owd: WindowedMin::new(BASE_WINDOW),
+            recent_owd: WindowedMin::new(Span::from_millis(30)),
+            queue: Span::ZERO,
+            loss_floor: WindowedMin::new(LOSS_FLOOR_WINDOW),
+            loss_block: (0, 0),
+            last: None,
+            probe: PROBE_FIRST,
+            probe_base: Rate::ZERO,
+            next_probe_step: Time::ZERO,
+            last_drain: Time::ZERO,
+            drain_until: Time::ZERO,
+            congested_until: Time::ZERO,
+            established: false,
+            startup_best: Rate::ZERO,
+            full_reports: 0,
+        }
+    }
+
+    pub(super) fn on_established(&mut self, rtt: Span) {
+        self.base_rtt = rtt;
+        self.established = true;
+        // The opening packets spread over a quarter of the first round trip.
+        let spread = (rtt / 4).max(Span::from_micros(100));
+        self.rate = Rate::from_bytes_over(INITIAL_PACKETS * 1_200, spread).max(INITIAL_RATE);
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    pub(super) fn queue_delay(&self) -> Span {
+        self.queue
+    }
+
+    pub(super) fn last_sample(&self) -> Option<Sample> {
+        self.last
+    }
+
+    pub(super) fn base_rtt(&self) -> Span {
+        self.base_rtt
+    }
+
+    pub(super) fn pacing_rate(&self) -> Rate {
+        self.rate
+    }
+
+    pub(super) fn window_bytes(&self) -> u64 {
+        let initial = INITIAL_PACKETS * 1_500;
+        if self.phase == Phase::Startup {
+            // What is unreported may grow with the rate, but not past two round trips of it.
+            return self.rate.bytes_in(self.base_rtt * 2 + WINDOW_SLACK).max(initial);
+        }
+        let rate = self.capacity.max(self.rate);
+        rate.bytes_in(self.base_rtt + self.target() * 2 + WINDOW_SLACK).max(initial) * 5 / 4
+    }
+
+    fn target(&self) -> Span {
+        let rate = self.capacity.as_f64().max(1.0);
+        TARGET.mul_f64((TARGET_AT_RATE / rate).sqrt()).clamp(TARGET_MIN, TARGET_MAX)
+    }
+
+    fn loss_threshold(&self) -> f64 {
+        let floor = self.loss_floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9);
+        floor * 1.5 + LOSS_SLACK
+    }
+
+    pub(super) fn on_blackout(&mut self) {
+        self.history.clear();
+        self.capacity = self.capacity.mul_f64(0.5);
+        self.rate = self.rate.mul_f64(0.5).max(INITIAL_RATE);
+        self.recent_owd.clear();
+    }
+
+    pub(super) fn on_feedback(&mut self, feedback: &Feedback) {
+        self.base_rtt = feedback.min_rtt;
+        self.history.push(feedback.point);
+        self.measure_queue(feedback);
+        let window = match self.phase {
+            Phase::Startup => (self.base_rtt / 4).max(Span::from_millis(4)),
+            _ => self.base_rtt.max(Span::from_millis(40)).min(Span::from_millis(200)),
+        };
+        let Some(sample) = self.history.sample(window) else { return };
+        self.last = Some(sample);
+        self.measure_loss_floor(feedback, &sample);
+        match self.phase {
+            Phase::Startup => self.startup(feedback, &sample),
+            Phase::Cruise | Phase::Drain => self.cruise(feedback, &sample),
+        }
+        if let Some(limit) = feedback.sink_limit {
+            self.rate = self.rate.min(limit);
+        }
+    }
+
+    fn measure_queue(&mut self, feedback: &Feedback) {
+        if feedback.rtt.is_none() {
+            return;
+        }
+        let point = &feedback.point;
+        // The clocks have different origins; only differences of this mean anything.
+        const ORIGIN: i64 = 1 << 61;
+        let owd = (point.rx_time.nanos_after(point.sent_time) + ORIGIN).max(0).cast_unsigned();
+        self.base_owd.push(feedback.now, owd);
+        self.recent_owd.push(feedback.now, owd);
+        let base = self.base_owd.min().unwrap_or(owd);
+        let recent = self.recent_owd.min().unwrap_or(owd);
+        self.queue = Span::from_nanos(recent - base);
+    }
+
+    fn measure_loss_floor(&mut self, feedback: &Feedback, sample: &Sample) {
+        let point = &feedback.point;
+        let (acked, lost) = self.loss_block;
+        let packets = (point.acked_packets + point.lost_packets).saturating_sub(acked + lost);
+        let enough = LOSS_BLOCK_PACKETS.max(sample.packets);
+        if packets >= enough {
+            let loss = point.lost_packets.saturating_sub(lost) as f64 / packets as f64;
+            if self.phase != Phase::Startup {
+                self.loss_floor.push(feedback.now, (loss.min(0.10) * 1e9) as u64);
+            }
+            self.loss_block = (point.acked_packets, point.lost_packets);
+        }
+    }
+
+    fn startup(&mut self, feedback: &Feedback, sample: &Sample) {
+        let delivered = sample.delivery_rate;
+        self.startup_best = self.startup_best.max(delivered);
+        let queue_limit = self.startup_queue_limit();
+        let gap = 1.0 - delivered.as_f64() / sample.send_rate.as_f64().max(1.0);
+        // A few packets say nothing about rates or shares.
+        let trusted = sample.packets >= 48 && self.history.len() >= 3;
+        let full = trusted
+            && !sample.app_limited
+            && (self.queue > queue_limit
+                || (gap > STARTUP_MAX_GAP && sample.loss < gap)
+                || sample.loss > STARTUP_MAX_LOSS
+                || feedback.socket_drops > 0);
+        self.full_reports = if full { self.full_reports + 1 } else { 0 };
+        if self.full_reports >= 2 {
+            self.capacity = delivered.mul_f64(1.0 / (1.0 - sample.loss.min(0.02)));
+            self.rate = self.capacity.mul_f64(0.9);
+            self.phase = Phase::Cruise;
+            self.last_drain = feedback.now;
+            self.congested_until = feedback.now + feedback.smoothed_rtt;
+            return;
+        }
+        let growth = if delivered < FAST_GROWTH_BELOW { FAST_GROWTH } else { GROWTH };
+        let wanted = delivered.mul_f64(growth);
+        self.rate = self.rate.max(wanted);
+        // A host that cannot send faster has found its limit, too.
+        let host_limit = self.startup_best.mul_f64(FAST_GROWTH).max(INITIAL_RATE);
+        self.rate = self.rate.min(host_limit.max(self.initial_rate()));
+        self.capacity = self.capacity.max(delivered);
+    }
+
+    fn initial_rate(&self) -> Rate {
+        let spread = (self.base_rtt / 4).max(Span::from_micros(100));
+        Rate::from_bytes_over(INITIAL_PACKETS * 1_200, spread).max(INITIAL_RATE)
+    }
+
+    fn startup_queue_limit(&self) -> Span {
+        (self.base_rtt / 16).clamp(Span::from_millis(4), Span::from_millis(15))
+    }
+
+    fn cruise(&mut self, feedback: &Feedback, sample: &Sample) {
+        let now = feedback.now;
+        let threshold = self.loss_threshold();
+        let congested = sample.packets >= 200 && sample.loss > threshold;
+        let arrived = sample.delivery_rate.mul_f64(1.0 / (1.0 - sample.loss.min(threshold)));
+        if !sample.app_limited || arrived > self.capacity {
+            // One sample spans about an RTT and is smooth already.
+            self.capacity = arrived;
+        }
+        let horizon = self.base_rtt.max(HORIZON_MIN);
+        let error = self.target().as_secs_f64() - self.queue.as_secs_f64();
+        let mut steer =
+            (1.0 + K * error / horizon.as_secs_f64()).clamp(STEER_MIN, STEER_MAX);
+        let queue_seen = self.queue > self.target() / 4;
+        if congested || feedback.socket_drops > 0 {
+            self.congested_until = now + feedback.smoothed_rtt * 2;
+            self.probe = PROBE_FIRST;
+            steer = steer.min(0.95);
+        } else if queue_seen || now < self.congested_until || sample.app_limited {
+            self.probe = PROBE_FIRST;
+            self.next_probe_step = now + feedback.smoothed_rtt;
+            self.probe_base = sample.delivery_rate;
+        } else {
+            self.probe_up(feedback, sample);
+            steer = steer.max(1.0 + self.probe);
+        }
+        self.rate = self.capacity.mul_f64(steer).max(INITIAL_RATE);
+        self.drain(feedback);
+    }
+
+    /// No queue in sight: each RTT that the delivery follows, grow by twice as much.
+    fn probe_up(&mut self, feedback: &Feedback, sample: &Sample) {
+        if feedback.now < self.next_probe_step {
+            return;
+        }
+        let wanted = self.probe_base.as_f64() * (1.0 + self.probe / 2.0);
+        if sample.delivery_rate.as_f64() >= wanted {
+            self.probe = (self.probe * 2.0).min(PROBE_MAX);
+        } else {
+            self.probe = PROBE_FIRST;
+        }
+        self.probe_base = sample.delivery_rate;
+        self.next_probe_step = feedback.now + feedback.smoothed_rtt.max(Span::from_millis(40));
+    }
+
+    /// Lets the queue run empty now and then, so that the delay base is seen.
+    fn drain(&mut self, feedback: &Feedback) {
+        let now = feedback.now;
+        match self.phase {
+            Phase::Drain if now >= self.drain_until => {
+                self.phase = Phase::Cruise;
+                self.last_drain = now;
+            }
+            Phase::Cruise if now.since(self.last_drain) >= DRAIN_EVERY => {
+                self.phase = Phase::Drain;
+                let excess = self.queue + Span::from_millis(2);
+                self.drain_until =
+                    now + excess.mul_f64(1.0 / (1.0 - DRAIN_RATE)).min(Span::from_millis(200));
+            }
+            _ => {}
+        }
+        if self.phase == Phase::Drain {
+            self.rate = self.rate.min(self.capacity.mul_f64(DRAIN_RATE));
+        }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        format!(
+            "{:?} rate {} capacity {} queue {} loss {:.3}% (limit {:.2}%) probe {:.2}",
+            self.phase,
+            self.rate,
+            self.capacity,
+            self.queue,
+            self.last.map_or(0.0, |s| s.loss * 100.0),
+            self.loss_threshold() * 100.0,
+            self.probe,
+        )
+    }
+}

@@ -1,0 +1,105 @@
+//! Delivery measured between two reports.
+
+use howdah_core::{Rate, Span, Time};
+use std::collections::VecDeque;
+
+/// State of the connection as one report shows it. All counts run since the beginning.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Point {
+    /// When the newest packet arrived, by the receiver's clock.
+    pub(crate) rx_time: Time,
+    /// When that packet was sent, by our clock.
+    pub(crate) sent_time: Time,
+    /// UDP payload bytes sent before it.
+    pub(crate) sent_bytes: u64,
+    /// UDP payload bytes delivered.
+    pub(crate) delivered_bytes: u64,
+    /// Packets known to be delivered.
+    pub(crate) acked_packets: u64,
+    /// Packets known to be lost.
+    pub(crate) lost_packets: u64,
+    /// The sender had nothing to send at some time since the last report.
+    pub(crate) app_limited: bool,
+}
+
+/// Delivery between two points.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) delivery_rate: Rate,
+    pub(crate) send_rate: Rate,
+    pub(crate) loss: f64,
+    pub(crate) packets: u64,
+    pub(crate) app_limited: bool,
+}
+
+/// Points of the last seconds.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    points: VecDeque<Point>,
+}
+
+/// Points kept; at 10 ms apart this is 10 s.
+const MAX_POINTS: usize = 1_024;
+
+impl History {
+    pub(crate) fn push(&mut self, point: Point) {
+        if let Some(last) = self.points.back_mut()
+            && point.rx_time <= last.rx_time
+        {
+            // The same packet is still the newest; only settled fates are new.
+            last.acked_packets = last.acked_packets.max(point.acked_packets);
+            last.lost_packets = last.lost_packets.max(point.lost_packets);
+            last.delivered_bytes = last.delivered_bytes.max(point.delivered_bytes);
+            last.app_limited |= point.app_limited;
+            return;
+        }
+        if self.points.len() >= MAX_POINTS {
+            self.points.pop_front();
+        }
+        self.points.push_back(point);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.points.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Delivery over the last `window` at least, if the points reach back that far; over all of
+    /// them otherwise.
+    pub(crate) fn sample(&self, window: Span) -> Option<Sample> {
+        let last = self.points.back()?;
+        let mut first = None;
+        let mut app_limited = last.app_limited;
+        for point in self.points.iter().rev().skip(1) {
+            first = Some(point);
+            if last.rx_time.since(point.rx_time) >= window {
+                break;
+            }
+            app_limited |= point.app_limited;
+        }
+        let first = first?;
+        let span = last.rx_time.since(first.rx_time);
+        if span.is_zero() {
+            return None;
+        }
+        let acked = last.acked_packets.saturating_sub(first.acked_packets);
+        let lost = last.lost_packets.saturating_sub(first.lost_packets);
+        let packets = acked + lost;
+        Some(Sample {
+            delivery_rate: Rate::from_bytes_over(
+                last.delivered_bytes.saturating_sub(first.delivered_bytes),
+                span,
+            ),
+            send_rate: Rate::from_bytes_over(
+                last.sent_bytes.saturating_sub(first.sent_bytes),
+                last.sent_time.since(first.sent_time).max(Span::from_micros(1)),
+            ),
+            loss: if packets == 0 { 0.0 } else { lost as f64 / packets as f64 },
+            packets,
+            app_limited,
+        })
+    }
+}

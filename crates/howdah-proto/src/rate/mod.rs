@@ -1,0 +1,139 @@
+//! How fast to send.
+//!
+//! The receiver measures, the sender decides: reports give what was delivered and when, by the
+//! receiver's clock, so that delays of the reports themselves do not disturb the measurement.
+//! Docs: docs/rate-control.md.
+
+mod fair;
+mod history;
+
+pub use fair::Phase;
+use fair::Fair;
+pub(crate) use history::Point;
+use howdah_core::{Rate, Span, Time};
+
+/// How the path is shared.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Policy {
+    /// Fills the path, gives way when its queue grows.
+    #[default]
+    Fair,
+    /// That rate of UDP payload, for a dedicated circuit. Falls back to `Fair` when less than 70 %
+    /// of it is delivered.
+    Fixed(Rate),
+}
+
+/// A fixed rate is given up when less than this share of it arrives.
+const BREAKER_SHARE: f64 = 0.7;
+/// ... for that many reports' windows in a row, each at least an RTT apart.
+const BREAKER_ROUNDS: u32 = 8;
+
+/// What one report says, put together with what was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Feedback {
+    pub(crate) now: Time,
+    pub(crate) point: Point,
+    /// Round trip of the newest packet, if it was measured.
+    pub(crate) rtt: Option<Span>,
+    pub(crate) min_rtt: Span,
+    pub(crate) smoothed_rtt: Span,
+    /// Datagrams that the receiving socket dropped since the last report.
+    pub(crate) socket_drops: u64,
+    /// How fast the sink takes bytes, if it is what limits.
+    pub(crate) sink_limit: Option<Rate>,
+}
+
+/// The rate control of one connection.
+#[derive(Debug)]
+pub(crate) struct RateControl {
+    policy: Policy,
+    fair: Fair,
+    breaker_rounds: u32,
+    breaker_at: Time,
+    tripped: bool,
+}
+
+impl RateControl {
+    pub(crate) fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            fair: Fair::new(),
+            breaker_rounds: 0,
+            breaker_at: Time::ZERO,
+            tripped: false,
+        }
+    }
+
+    /// The first RTT is known (from the handshake).
+    pub(crate) fn on_established(&mut self, rtt: Span) {
+        self.fair.on_established(rtt);
+    }
+
+    pub(crate) fn on_feedback(&mut self, feedback: &Feedback) {
+        self.fair.on_feedback(feedback);
+        if let Policy::Fixed(rate) = self.policy
+            && !self.tripped
+            && feedback.now.since(self.breaker_at) >= feedback.smoothed_rtt
+        {
+            self.breaker_at = feedback.now;
+            let starved = self.fair.last_sample().is_some_and(|sample| {
+                sample.send_rate.as_f64() > BREAKER_SHARE * rate.as_f64()
+                    && sample.delivery_rate.as_f64() < BREAKER_SHARE * sample.send_rate.as_f64()
+            });
+            self.breaker_rounds = if starved { self.breaker_rounds + 1 } else { 0 };
+            self.tripped = self.breaker_rounds >= BREAKER_ROUNDS;
+        }
+    }
+
+    /// No report came for so long that what was known is stale.
+    pub(crate) fn on_blackout(&mut self) {
+        self.fair.on_blackout();
+    }
+
+    /// Rate of UDP payload bytes.
+    pub(crate) fn pacing_rate(&self) -> Rate {
+        match self.policy {
+            Policy::Fixed(rate) if !self.tripped => rate,
+            _ => self.fair.pacing_rate(),
+        }
+    }
+
+    /// Bytes that may be unreported.
+    pub(crate) fn window_bytes(&self) -> u64 {
+        match self.policy {
+            Policy::Fixed(rate) if !self.tripped => {
+                // Enough for reports that come late; the rate is what limits.
+                rate.bytes_in(self.fair.base_rtt() * 2 + Span::from_millis(250)).max(1 << 16)
+            }
+            _ => self.fair.window_bytes(),
+        }
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.fair.phase()
+    }
+
+    /// Estimate of the time that packets wait in queues on the way.
+    pub(crate) fn queue_delay(&self) -> Span {
+        self.fair.queue_delay()
+    }
+
+    /// Loss over the last RTT or so.
+    pub(crate) fn loss(&self) -> f64 {
+        self.fair.last_sample().map_or(0.0, |sample| sample.loss)
+    }
+
+    /// Rate at which bytes arrived over the last RTT or so.
+    pub(crate) fn delivery_rate(&self) -> Rate {
+        self.fair.last_sample().map_or(Rate::ZERO, |sample| sample.delivery_rate)
+    }
+
+    pub(crate) fn breaker_tripped(&self) -> bool {
+        self.tripped
+    }
+
+    /// One line for traces.
+    pub(crate) fn describe(&self) -> String {
+        self.fair.describe()
+    }
+}

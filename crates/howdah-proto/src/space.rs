@@ -1,0 +1,146 @@
+//! Handshake bytes of one level: reliable, in order, small.
+
+use crate::codec::{ConnectionId, Level, limits};
+use crate::error::PeerMisbehaved;
+use crate::keys::KeyPair;
+use howdah_core::{ByteRange, RangeSet};
+
+/// Send and receive state of the handshake at one level.
+#[derive(Debug, Default)]
+pub(crate) struct HandshakeSpace {
+    pub(crate) keys: Option<KeyPair>,
+    /// Bytes to send, from offset 0; a flight is at most a few KiB.
+    outgoing: Vec<u8>,
+    /// Bytes handed to the network since the last (re)start.
+    sent: usize,
+    /// Confirmed by the peer.
+    acked: usize,
+    incoming: Vec<u8>,
+    received: RangeSet,
+    /// Bytes of `incoming` handed to TLS.
+    read: usize,
+    next_number: u32,
+    /// The peer must be told how much has arrived.
+    pub(crate) ack_due: bool,
+}
+
+impl HandshakeSpace {
+    pub(crate) fn push_outgoing(&mut self, bytes: &[u8]) {
+        self.outgoing.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn take_number(&mut self) -> u32 {
+        let number = self.next_number;
+        self.next_number += 1;
+        number
+    }
+
+    /// Next bytes to send, at most `max`.
+    pub(crate) fn next_chunk(&mut self, max: usize) -> Option<(u64, &[u8])> {
+        let start = self.sent.max(self.acked);
+        let end = self.outgoing.len().min(start + max);
+        if start >= end {
+            return None;
+        }
+        self.sent = end;
+        Some((start as u64, &self.outgoing[start..end]))
+    }
+
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.sent.max(self.acked) < self.outgoing.len()
+    }
+
+    pub(crate) fn has_unacked(&self) -> bool {
+        self.acked < self.outgoing.len()
+    }
+
+    /// Sends everything unconfirmed once more.
+    pub(crate) fn rewind(&mut self) {
+        self.sent = self.acked;
+    }
+
+    pub(crate) fn on_ack(&mut self, offset: u64) {
+        let offset = (offset as usize).min(self.sent);
+        self.acked = self.acked.max(offset);
+    }
+
+    pub(crate) fn on_crypto(&mut self, offset: u64, bytes: &[u8]) -> Result<(), PeerMisbehaved> {
+        let range = ByteRange::with_len(offset, bytes.len() as u64);
+        if range.end > limits::MAX_CRYPTO_BYTES {
+            return Err(PeerMisbehaved::HandshakeTooLong);
+        }
+        self.ack_due = true;
+        let end = range.end as usize;
+        if self.incoming.len() < end {
+            self.incoming.resize(end, 0);
+        }
+        // First bytes win: a later overlap with other content cannot rewrite them.
+        let missing: Vec<_> = self.received.missing(range).collect();
+        for gap in missing {
+            let from = (gap.start - offset) as usize;
+            let to = (gap.end - offset) as usize;
+            self.incoming[gap.start as usize..gap.end as usize].copy_from_slice(&bytes[from..to]);
+        }
+        self.received.insert(range);
+        Ok(())
+    }
+
+    pub(crate) fn ack_offset(&self) -> u64 {
+        self.received.prefix_len()
+    }
+
+    /// Contiguous bytes that TLS has not seen.
+    pub(crate) fn take_readable(&mut self) -> Option<Vec<u8>> {
+        let end = self.received.prefix_len() as usize;
+        if self.read >= end {
+            return None;
+        }
+        let bytes = self.incoming[self.read..end].to_vec();
+        self.read = end;
+        Some(bytes)
+    }
+}
+
+/// Ids of a connection: what each side calls it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ids {
+    pub(crate) local: ConnectionId,
+    pub(crate) remote: ConnectionId,
+}
+
+pub(crate) const LEVELS: [Level; 2] = [Level::Initial, Level::Handshake];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_out_once_in_order_whatever_the_order_of_arrival() {
+        let mut space = HandshakeSpace::default();
+        space.on_crypto(3, b"def").unwrap();
+        assert_eq!(space.take_readable(), None);
+        space.on_crypto(0, b"abcXX").unwrap();
+        assert_eq!(space.take_readable().unwrap(), b"abcdef");
+        space.on_crypto(0, b"abcdefg").unwrap();
+        assert_eq!(space.take_readable().unwrap(), b"g");
+        assert_eq!(space.ack_offset(), 7);
+        assert_eq!(
+            space.on_crypto(limits::MAX_CRYPTO_BYTES, b"x"),
+            Err(PeerMisbehaved::HandshakeTooLong)
+        );
+    }
+
+    #[test]
+    fn rewinding_sends_only_what_is_unconfirmed() {
+        let mut space = HandshakeSpace::default();
+        space.push_outgoing(b"hello world");
+        assert_eq!(space.next_chunk(5), Some((0, &b"hello"[..])));
+        assert_eq!(space.next_chunk(50), Some((5, &b" world"[..])));
+        assert_eq!(space.next_chunk(50), None);
+        space.on_ack(5);
+        space.rewind();
+        assert_eq!(space.next_chunk(50), Some((5, &b" world"[..])));
+        space.on_ack(11);
+        assert!(!space.has_unacked());
+    }
+}
