@@ -25,6 +25,8 @@ const GROWTH: f64 = 2.0;
 /// A share of sent bytes that arrives later than it was sent means that the path is full
 /// (SEARCH, draft-chung-ccwg-search: 0.26).
 const STARTUP_MAX_GAP: f64 = 0.26;
+/// Fewer packets say nothing about a rate: they may have left back to back.
+const STARTUP_MIN_PACKETS: u64 = 16;
 /// Loss at which start-up ends whatever else is seen.
 const STARTUP_MAX_LOSS: f64 = 0.12;
 
@@ -223,6 +225,9 @@ impl Fair {
 
     fn startup(&mut self, feedback: &Feedback, sample: &Sample) {
         let delivered = sample.delivery_rate;
+        if sample.packets < STARTUP_MIN_PACKETS {
+            return;
+        }
         self.startup_best = self.startup_best.max(delivered);
         let queue_limit = self.startup_queue_limit();
         let gap = 1.0 - delivered.as_f64() / sample.send_rate.as_f64().max(1.0);
@@ -244,8 +249,7 @@ impl Fair {
             return;
         }
         let growth = if delivered < FAST_GROWTH_BELOW { FAST_GROWTH } else { GROWTH };
-        let wanted = delivered.mul_f64(growth);
-        self.rate = self.rate.max(wanted);
+        self.rate = self.rate.max(delivered.mul_f64(growth));
         // A host that cannot send faster has found its limit, too.
         let host_limit = self.startup_best.mul_f64(FAST_GROWTH).max(INITIAL_RATE);
         self.rate = self.rate.min(host_limit.max(self.initial_rate()));
@@ -266,8 +270,10 @@ impl Fair {
         let threshold = self.loss_threshold();
         let congested = sample.packets >= 200 && sample.loss > threshold;
         let arrived = sample.delivery_rate.mul_f64(1.0 / (1.0 - sample.loss.min(threshold)));
-        if !sample.app_limited || arrived > self.capacity {
-            // One sample spans about an RTT and is smooth already.
+        // Less arriving means less capacity only if the path shows that it is full; else this
+        // host, or the echo of an earlier pause, sent less.
+        let full = !sample.app_limited && (congested || self.queue > self.target() / 2);
+        if full || arrived > self.capacity {
             self.capacity = arrived;
         }
         let horizon = self.base_rtt.max(HORIZON_MIN);
