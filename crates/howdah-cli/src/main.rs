@@ -1,2 +1,42 @@
-//! placeholder
-fn main() {}
+//! The `howdah` command: see `howdah --help`.
+//!
+//! Arguments ([`args`]) are read apart from what they do ([`commands`], a file per command);
+//! [`exit`] lists the exit codes, [`ui`] is everything that a person sees.
+
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "the emulator's commands only say that they need Linux"
+    )
+)]
+
+mod args;
+mod commands;
+#[cfg(target_os = "linux")]
+mod demo;
+mod exit;
+#[cfg(target_os = "linux")]
+mod tcp;
+mod ui;
+
+use clap::Parser as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    if std::env::var_os(demo::DIE_WITH_PARENT).is_some() {
+        // The demo may be killed before it can stop its parts.
+        let _ =
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    }
+    let result = match args::Cli::try_parse() {
+        Ok(cli) => commands::run(cli.command),
+        Err(error) => return exit::of_usage(&error),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::of_failure(&error),
+    }
+}

@@ -1,1 +1,25 @@
-//! placeholder
+//! Drives the Howdah protocol over a real UDP socket.
+//!
+//! [`Endpoint`] owns one socket and all connections on it, and runs them on the thread that calls
+//! [`Endpoint::run`]: receive, open, decide, read, seal, send. One thread per endpoint does all of
+//! it because a transfer moves bytes in one direction only, so that a second thread would mostly
+//! hand packets over and wait; disks are kept off this thread by the [`Application`], which
+//! hands buffers to threads of its own and wakes the endpoint with a [`Waker`].
+//!
+//! `unsafe` is confined to `sys`, for one socket option that no library wraps.
+
+mod buffers;
+mod clock;
+mod demux;
+mod endpoint;
+mod socket;
+mod sys;
+mod train;
+mod usage;
+mod waker;
+
+pub use clock::Clock;
+pub use endpoint::{Application, ConnKey, Endpoint, EndpointConfig, Placement};
+pub use socket::{SocketReport, bind};
+pub use usage::{Usage, thread_cpu, usage};
+pub use waker::Waker;

@@ -25,7 +25,9 @@ fn main() {
     let losses = list(args.next(), &[0.0, 0.1, 1.0, 2.0]);
     let seconds = list(args.next(), &[20.0])[0] as u64;
     let verbose = std::env::var_os("TRACE").is_some();
-    println!("rtt_ms loss%   goodput share  t90_rtt  loss%seen  fb_KiB/GiB  queue_ms p50/p95  wall_s");
+    println!(
+        "rtt_ms loss%   goodput share  t90_rtt  loss%seen  fb_KiB/GiB  queue_ms p50/p95  wall_s"
+    );
     for &rtt in &rtts {
         for &loss in &losses {
             cell(rtt, loss, seconds, verbose);
@@ -81,8 +83,13 @@ fn cell(rtt_ms: f64, loss_percent: f64, seconds: u64, verbose: bool) {
         );
         rate.as_f64() >= 0.9 * steady.as_f64()
     });
-    let t90 = t90.map_or(f64::NAN, |i| log[i - window].0.as_secs_f64() * 1e3 / rtt_ms.max(0.1));
-    let mut queues: Vec<f64> = log[half..].iter().map(|l| l.2.as_secs_f64() * 1e3).collect();
+    let t90 = t90.map_or(f64::NAN, |i| {
+        log[i - window].0.as_secs_f64() * 1e3 / rtt_ms.max(0.1)
+    });
+    let mut queues: Vec<f64> = log[half..]
+        .iter()
+        .map(|l| l.2.as_secs_f64() * 1e3)
+        .collect();
     queues.sort_by(f64::total_cmp);
     let stats = world.endpoint(flow.a).connection().stats();
     let feedback = world.counters(flow.b);

@@ -64,6 +64,9 @@ impl Parameters {
         if usize::from(max_datagram) < limits::MIN_DATAGRAM {
             return Err(CodecError::LimitExceeded);
         }
-        Ok(Self { max_datagram, idle_timeout_ms })
+        Ok(Self {
+            max_datagram,
+            idle_timeout_ms,
+        })
     }
 }

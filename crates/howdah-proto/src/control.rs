@@ -39,7 +39,9 @@ impl ControlSender {
     pub(crate) fn next_range(&mut self, max: u64) -> Option<ByteRange> {
         while let Some(range) = self.repair.pop_front() {
             let gap = self.acked.missing(range).next();
-            let Some(gap) = gap.filter(|gap| gap.start >= self.base) else { continue };
+            let Some(gap) = gap.filter(|gap| gap.start >= self.base) else {
+                continue;
+            };
             let (head, _) = gap.split_at(max);
             let rest = ByteRange::new(head.end, range.end);
             if !rest.is_empty() {
@@ -179,7 +181,10 @@ mod tests {
     fn a_message_above_the_limit_is_an_offence() {
         let mut receiver = ControlReceiver::default();
         receiver.on_bytes(0, &u32::MAX.to_be_bytes()).unwrap();
-        assert_eq!(receiver.next_message(), Err(PeerMisbehaved::ControlOverflow));
+        assert_eq!(
+            receiver.next_message(),
+            Err(PeerMisbehaved::ControlOverflow)
+        );
         assert_eq!(
             receiver.on_bytes(limits::MAX_CONTROL_AHEAD, b"x"),
             Err(PeerMisbehaved::ControlOverflow)

@@ -94,6 +94,9 @@ pub enum ConnectionError {
     /// The handshake got no answer.
     #[error("nobody answered")]
     NoAnswer,
+    /// The peer's host says that nobody listens on that port.
+    #[error("nobody listens there")]
+    Unreachable,
     /// The peer closed it.
     #[error("the peer closed the connection{}", if reason.is_empty() { String::new() } else { format!(": {reason}") })]
     ClosedByPeer {

@@ -61,7 +61,11 @@ fn cipher_suites() -> Vec<rustls::SupportedCipherSuite> {
     };
     let aes = [TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384];
     let chacha = [TLS13_CHACHA20_POLY1305_SHA256];
-    if has_aes_instructions() { [&aes[..], &chacha].concat() } else { [&chacha[..], &aes].concat() }
+    if has_aes_instructions() {
+        [&aes[..], &chacha].concat()
+    } else {
+        [&chacha[..], &aes].concat()
+    }
 }
 
 fn has_aes_instructions() -> bool {
@@ -106,13 +110,16 @@ impl TlsIdentity {
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(error)?
             .with_client_cert_verifier(verifier)
-            .with_cert_resolver(Arc::new(rustls::server::AlwaysResolvesServerRawPublicKeys::new(
-                key,
-            )));
+            .with_cert_resolver(Arc::new(
+                rustls::server::AlwaysResolvesServerRawPublicKeys::new(key),
+            ));
         server.alpn_protocols = vec![ALPN.to_vec()];
         server.send_tls13_tickets = 0;
         server.max_early_data_size = 0;
-        Ok(Self { client: Arc::new(client), server: Arc::new(server) })
+        Ok(Self {
+            client: Arc::new(client),
+            server: Arc::new(server),
+        })
     }
 }
 
@@ -161,7 +168,8 @@ impl ServerCertVerifier for RawKeyVerifier {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        self.check(end_entity).map(|()| ServerCertVerified::assertion())
+        self.check(end_entity)
+            .map(|()| ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -202,7 +210,8 @@ impl ClientCertVerifier for RawKeyVerifier {
         _intermediates: &[CertificateDer<'_>],
         _now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        self.check(end_entity).map(|()| ClientCertVerified::assertion())
+        self.check(end_entity)
+            .map(|()| ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -306,7 +315,9 @@ impl Handshake {
                     Side::Client => rustls::Side::Client,
                     Side::Server => rustls::Side::Server,
                 };
-                initial_suite().keys(&id.0.to_be_bytes(), side, Version::V1).into()
+                initial_suite()
+                    .keys(&id.0.to_be_bytes(), side, Version::V1)
+                    .into()
             }
         }
     }
@@ -380,7 +391,13 @@ const FLIGHT_CLIENT_FINISHED: usize = 290;
 
 impl SimulatedHandshake {
     fn new(side: Side, parameters: Vec<u8>) -> Self {
-        Self { side, parameters, peer_parameters: None, received: Vec::new(), step: 0 }
+        Self {
+            side,
+            parameters,
+            peer_parameters: None,
+            received: Vec::new(),
+            step: 0,
+        }
     }
 
     fn is_done(&self) -> bool {
@@ -405,7 +422,10 @@ impl SimulatedHandshake {
         }
         let flight: Vec<u8> = self.received.drain(..len).collect();
         let mut reader = Reader::new(&flight[2..]);
-        let parameters = reader.varint().ok().and_then(|n| reader.bytes(n as usize).ok());
+        let parameters = reader
+            .varint()
+            .ok()
+            .and_then(|n| reader.bytes(n as usize).ok());
         Some(parameters.unwrap_or_default().to_vec())
     }
 
@@ -420,7 +440,9 @@ impl SimulatedHandshake {
             if !waits {
                 return Ok(());
             }
-            let Some(parameters) = self.take_flight() else { return Ok(()) };
+            let Some(parameters) = self.take_flight() else {
+                return Ok(());
+            };
             self.peer_parameters = Some(parameters);
             self.step += 1;
             if self.side == Side::Client && self.step == 2 {

@@ -86,7 +86,10 @@ pub(crate) struct KeyPair {
 
 impl KeyPair {
     /// No protection in either direction.
-    pub(crate) const CLEAR: Self = Self { local: AeadKey::Clear, remote: AeadKey::Clear };
+    pub(crate) const CLEAR: Self = Self {
+        local: AeadKey::Clear,
+        remote: AeadKey::Clear,
+    };
 }
 
 impl From<rustls::quic::Keys> for KeyPair {

@@ -37,7 +37,8 @@ mod space;
 
 pub use config::Config;
 pub use connection::{
-    Connection, Event, Handled, PacketOut, PacketSink, Part, Role, Stats, TransmitInfo,
+    Arriving, Connection, Event, Handled, PacketOut, PacketSink, Part, Role, SendLimit, Stats,
+    TransmitInfo,
 };
 pub use handshake::{IdentityError, KeyCheck, Security, Side, TlsIdentity};
 pub use keys::{AeadKey, TAG_LEN};

@@ -21,7 +21,9 @@ struct OutObject {
 
 impl OutObject {
     fn limit(&self) -> u64 {
-        self.ready_end.min(self.credit_end).min(self.size.unwrap_or(u64::MAX))
+        self.ready_end
+            .min(self.credit_end)
+            .min(self.size.unwrap_or(u64::MAX))
     }
 
     fn is_all_sent(&self) -> bool {
@@ -50,7 +52,13 @@ impl Outgoing {
     pub(crate) fn open(&mut self, id: u64, size: Option<u64>, credit_end: u64) {
         self.objects.insert(
             id,
-            OutObject { next: 0, ready_end: 0, credit_end, size, acked: RangeSet::new() },
+            OutObject {
+                next: 0,
+                ready_end: 0,
+                credit_end,
+                size,
+                acked: RangeSet::new(),
+            },
         );
     }
 
@@ -84,16 +92,24 @@ impl Outgoing {
 
     /// Bytes known to have arrived.
     pub(crate) fn acked_bytes(&self, id: u64) -> u64 {
-        self.objects.get(&id).map_or(0, |object| object.acked.byte_count())
+        self.objects
+            .get(&id)
+            .map_or(0, |object| object.acked.byte_count())
     }
 
     /// Every byte below has arrived.
     pub(crate) fn acked_prefix(&self, id: u64) -> u64 {
-        self.objects.get(&id).map_or(0, |object| object.acked.prefix_len())
+        self.objects
+            .get(&id)
+            .map_or(0, |object| object.acked.prefix_len())
     }
 
     pub(crate) fn has_data(&self) -> bool {
-        !self.repair.is_empty() || self.objects.values().any(|object| object.next < object.limit())
+        !self.repair.is_empty()
+            || self
+                .objects
+                .values()
+                .any(|object| object.next < object.limit())
     }
 
     /// Objects are open, but no byte of them can be sent now.
@@ -111,19 +127,31 @@ impl Outgoing {
     /// Length that the next data packet would have, at most `max`.
     pub(crate) fn next_data(&mut self, max: impl Fn(u64) -> u64) -> Option<NextData> {
         while let Some((id, range)) = self.repair.pop_front() {
-            let Some(object) = self.objects.get(&id) else { continue };
-            let Some(gap) = object.acked.missing(range).next() else { continue };
+            let Some(object) = self.objects.get(&id) else {
+                continue;
+            };
+            let Some(gap) = object.acked.missing(range).next() else {
+                continue;
+            };
             let (head, _) = gap.split_at(max(id));
             let rest = ByteRange::new(head.end, range.end);
             if !rest.is_empty() {
                 self.repair.push_front((id, rest));
             }
-            return Some(NextData { object: id, range: head, again: true });
+            return Some(NextData {
+                object: id,
+                range: head,
+                again: true,
+            });
         }
         let (&id, object) = self.objects.iter_mut().find(|(_, o)| o.next < o.limit())?;
         let range = ByteRange::new(object.next, object.limit().min(object.next + max(id)));
         object.next = range.end;
-        Some(NextData { object: id, range, again: false })
+        Some(NextData {
+            object: id,
+            range,
+            again: false,
+        })
     }
 
     /// Puts back what [`next_data`](Self::next_data) gave but no packet took.
@@ -152,7 +180,9 @@ impl Outgoing {
 
     /// Whether those bytes may still be missing at the receiver.
     pub(crate) fn wants_repeat(&self, id: u64, range: ByteRange) -> bool {
-        self.objects.get(&id).is_some_and(|object| !object.acked.contains(range))
+        self.objects
+            .get(&id)
+            .is_some_and(|object| !object.acked.contains(range))
     }
 }
 
@@ -191,7 +221,12 @@ impl Incoming {
         }
         self.objects.insert(
             id,
-            InObject { received: RangeSet::new(), size, limit, complete_told: false },
+            InObject {
+                received: RangeSet::new(),
+                size,
+                limit,
+                complete_told: false,
+            },
         );
         true
     }
@@ -214,13 +249,19 @@ impl Incoming {
     }
 
     pub(crate) fn received_bytes(&self, id: u64) -> u64 {
-        self.objects.get(&id).map_or(0, |object| object.received.byte_count())
+        self.objects
+            .get(&id)
+            .map_or(0, |object| object.received.byte_count())
     }
 
     /// Notes that `range` has arrived.
     pub(crate) fn place(&mut self, id: u64, range: ByteRange) -> Result<Placed, PeerMisbehaved> {
         let Some(object) = self.objects.get_mut(&id) else {
-            return Ok(if id < self.closed_below { Placed::Duplicate } else { Placed::Unknown });
+            return Ok(if id < self.closed_below {
+                Placed::Duplicate
+            } else {
+                Placed::Unknown
+            });
         };
         if range.end > object.size.unwrap_or(u64::MAX).min(object.limit) {
             return Err(PeerMisbehaved::DataBeyondEnd);
@@ -262,7 +303,11 @@ mod tests {
         out.on_acked(1, ByteRange::new(0, 10));
         assert_eq!(
             out.next_data(|_| 20),
-            Some(NextData { object: 1, range: ByteRange::new(10, 30), again: true })
+            Some(NextData {
+                object: 1,
+                range: ByteRange::new(10, 30),
+                again: true
+            })
         );
         assert_eq!(out.next_data(|_| 20).unwrap().range, ByteRange::new(30, 40));
         let next = out.next_data(|_| 80).unwrap();
@@ -281,7 +326,10 @@ mod tests {
         assert_eq!(out.next_data(|_| 100).unwrap().range, ByteRange::new(0, 30));
         assert_eq!(out.next_data(|_| 100), None);
         out.on_credit(1, 60);
-        assert_eq!(out.next_data(|_| 100).unwrap().range, ByteRange::new(30, 50));
+        assert_eq!(
+            out.next_data(|_| 100).unwrap().range,
+            ByteRange::new(30, 50)
+        );
         out.set_size(1, 50);
         assert!(out.is_all_sent());
     }
@@ -291,15 +339,28 @@ mod tests {
         let mut incoming = Incoming::default();
         assert_eq!(incoming.place(1, ByteRange::new(0, 5)), Ok(Placed::Unknown));
         assert!(incoming.open(1, Some(10), u64::MAX));
-        let write = |start, end| Ok(Placed::Write([ByteRange::new(start, end)].into_iter().collect()));
+        let write = |start, end| {
+            Ok(Placed::Write(
+                [ByteRange::new(start, end)].into_iter().collect(),
+            ))
+        };
         assert_eq!(incoming.place(1, ByteRange::new(5, 10)), write(5, 10));
-        assert_eq!(incoming.place(1, ByteRange::new(5, 10)), Ok(Placed::Duplicate));
-        assert_eq!(incoming.place(1, ByteRange::new(5, 11)), Err(PeerMisbehaved::DataBeyondEnd));
+        assert_eq!(
+            incoming.place(1, ByteRange::new(5, 10)),
+            Ok(Placed::Duplicate)
+        );
+        assert_eq!(
+            incoming.place(1, ByteRange::new(5, 11)),
+            Err(PeerMisbehaved::DataBeyondEnd)
+        );
         assert_eq!(incoming.take_complete(), None);
         assert_eq!(incoming.place(1, ByteRange::new(0, 7)), write(0, 5));
         assert_eq!(incoming.take_complete(), Some(1));
         assert_eq!(incoming.take_complete(), None);
         incoming.close(1);
-        assert_eq!(incoming.place(1, ByteRange::new(0, 5)), Ok(Placed::Duplicate));
+        assert_eq!(
+            incoming.place(1, ByteRange::new(0, 5)),
+            Ok(Placed::Duplicate)
+        );
     }
 }

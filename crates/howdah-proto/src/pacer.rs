@@ -18,7 +18,11 @@ pub(crate) struct Pacer {
 
 impl Pacer {
     pub(crate) fn new(rate: Rate, burst_bytes: u64) -> Self {
-        Self { rate, tokens: burst_bytes as i64, filled_at: Time::ZERO }
+        Self {
+            rate,
+            tokens: burst_bytes as i64,
+            filled_at: Time::ZERO,
+        }
     }
 
     pub(crate) fn set_rate(&mut self, now: Time, rate: Rate) {
@@ -37,8 +41,10 @@ impl Pacer {
         if earned > 0 {
             self.filled_at = now;
             let cap = self.rate.bytes_in(MAX_CREDIT).max(3_000) as i64;
-            self.tokens =
-                self.tokens.saturating_add(earned.min(1 << 40) as i64).min(cap.max(self.tokens));
+            self.tokens = self
+                .tokens
+                .saturating_add(earned.min(1 << 40) as i64)
+                .min(cap.max(self.tokens));
         }
     }
 
@@ -48,7 +54,9 @@ impl Pacer {
         if self.tokens <= 0 {
             return 0;
         }
-        (self.tokens as u64).min(self.rate.bytes_in(MAX_TRAIN)).max(packet_bytes)
+        (self.tokens as u64)
+            .min(self.rate.bytes_in(MAX_TRAIN))
+            .max(packet_bytes)
     }
 
     pub(crate) fn on_sent(&mut self, bytes: u64) {
@@ -58,7 +66,10 @@ impl Pacer {
     /// When a train may leave that is worth a wake-up.
     pub(crate) fn next_train(&self, packet_bytes: u64) -> Time {
         // Waiting for a quarter of a train keeps wake-ups rare; a packet's worth is the least.
-        let want = self.rate.bytes_in(MAX_TRAIN / 4).max(packet_bytes.min(3_000)) as i64;
+        let want = self
+            .rate
+            .bytes_in(MAX_TRAIN / 4)
+            .max(packet_bytes.min(3_000)) as i64;
         let missing = want.saturating_sub(self.tokens);
         if missing <= 0 {
             return self.filled_at;

@@ -39,7 +39,11 @@ struct Candidate {
 enum BlackHole {
     No,
     /// Pairs sent so far, small and large probes that arrived or were lost.
-    Suspected { to_send: u8, large_lost: u8, small_arrived: u8 },
+    Suspected {
+        to_send: u8,
+        large_lost: u8,
+        small_arrived: u8,
+    },
 }
 
 /// The discovery's state.
@@ -94,7 +98,11 @@ impl PathMtu {
             .map(|mtu| mtu - ip_overhead)
             .chain([self.ceiling])
             .filter(|&size| size > self.current && size <= self.ceiling)
-            .map(|size| Candidate { size, losses: 0, in_flight: false })
+            .map(|size| Candidate {
+                size,
+                losses: 0,
+                in_flight: false,
+            })
             .collect();
         self.candidates.sort_by_key(|c| std::cmp::Reverse(c.size));
         self.candidates.dedup_by_key(|c| c.size);
@@ -111,8 +119,11 @@ impl PathMtu {
         {
             *to_send -= 1;
             // Large and small alternate.
-            let size =
-                if *to_send % 2 == 1 { self.current } else { MIN_DATAGRAM as u16 };
+            let size = if *to_send % 2 == 1 {
+                self.current
+            } else {
+                MIN_DATAGRAM as u16
+            };
             return Some(MtuProbe { size });
         }
         if self.next_raise.is_some_and(|at| now >= at) {
@@ -121,7 +132,9 @@ impl PathMtu {
         }
         let candidate = self.candidates.iter_mut().find(|c| !c.in_flight)?;
         candidate.in_flight = true;
-        Some(MtuProbe { size: candidate.size })
+        Some(MtuProbe {
+            size: candidate.size,
+        })
     }
 
     /// When a probe is due that is not due now.
@@ -186,7 +199,11 @@ impl PathMtu {
             return;
         }
         let size = self.current + gap / 2;
-        self.candidates.push(Candidate { size, losses: 0, in_flight: false });
+        self.candidates.push(Candidate {
+            size,
+            losses: 0,
+            in_flight: false,
+        });
     }
 
     /// Full-size packets were confirmed (`arrived`) or lost.
@@ -210,7 +227,12 @@ impl PathMtu {
     }
 
     fn judge_black_hole(&mut self, now: Time) {
-        let BlackHole::Suspected { to_send, large_lost, small_arrived } = self.black_hole else {
+        let BlackHole::Suspected {
+            to_send,
+            large_lost,
+            small_arrived,
+        } = self.black_hole
+        else {
             return;
         };
         if large_lost >= BLACK_HOLE_PAIRS && small_arrived > 0 {
@@ -261,7 +283,11 @@ mod tests {
         let mut mtu = PathMtu::new();
         mtu.start(8972, 28);
         let probes = run(&mut mtu, 3000);
-        assert!((3000 - SEARCH_PRECISION..=3000).contains(&mtu.current()), "{}", mtu.current());
+        assert!(
+            (3000 - SEARCH_PRECISION..=3000).contains(&mtu.current()),
+            "{}",
+            mtu.current()
+        );
         assert!(probes < 50, "{probes} probes");
     }
 

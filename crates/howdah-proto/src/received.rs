@@ -112,7 +112,9 @@ impl Received {
 
     fn bit(&self, number: u64) -> bool {
         let at = number - self.base;
-        self.bits.get((at / 64) as usize).is_some_and(|word| word >> (at % 64) & 1 == 1)
+        self.bits
+            .get((at / 64) as usize)
+            .is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
     /// Notes that packet `number` of `bytes` UDP payload bytes has arrived.
@@ -139,7 +141,11 @@ impl Received {
         self.bytes += bytes;
         if self.largest.is_none_or(|(largest, _)| number > largest) {
             self.largest = Some((number, now));
-            if self.marks.back().is_none_or(|&(t, _)| now.since(t) >= MARK_SPACING) {
+            if self
+                .marks
+                .back()
+                .is_none_or(|&(t, _)| now.since(t) >= MARK_SPACING)
+            {
                 self.marks.push_back((now, number));
             }
             if self.next_report <= SAMPLED_REPORTS {
@@ -160,7 +166,10 @@ impl Received {
                 // Keep the first of the train and thin out the rest.
                 self.samples.remove(1);
             }
-            self.samples.push_back(RxSample { number, rx_time_us: now.as_micros() });
+            self.samples.push_back(RxSample {
+                number,
+                rx_time_us: now.as_micros(),
+            });
         }
     }
 
@@ -171,17 +180,25 @@ impl Received {
         }
         self.last_late_at = now;
         // The hole became visible when the first packet above it arrived.
-        let visible = self.marks.iter().find(|&&(_, n)| n > number).map_or(Time::ZERO, |m| m.0);
+        let visible = self
+            .marks
+            .iter()
+            .find(|&&(_, n)| n > number)
+            .map_or(Time::ZERO, |m| m.0);
         let lateness = now.since(visible);
         if lateness <= REORDER_WINDOW_MAX {
-            self.reorder_window =
-                self.reorder_window.max(lateness + lateness / 4).min(REORDER_WINDOW_MAX);
+            self.reorder_window = self
+                .reorder_window
+                .max(lateness + lateness / 4)
+                .min(REORDER_WINDOW_MAX);
         }
     }
 
     /// First packet number that is not settled at `now`.
     fn settled_to(&self, now: Time) -> u64 {
-        let Some((largest, largest_at)) = self.largest else { return 0 };
+        let Some((largest, largest_at)) = self.largest else {
+            return 0;
+        };
         let mut settled = self.covered_to;
         if now.since(largest_at) >= self.reorder_window {
             settled = largest + 1;
@@ -231,7 +248,11 @@ impl Received {
             runs.push(run);
             at += received + lost;
         }
-        Coverage { from, len: at - from, runs }
+        Coverage {
+            from,
+            len: at - from,
+            runs,
+        }
     }
 
     /// Length of the run of equal bits that starts at `from`, up to `to`.
@@ -241,8 +262,12 @@ impl Received {
             let bit = at - self.base;
             let word = self.bits.get((bit / 64) as usize).copied().unwrap_or(0) >> (bit % 64);
             let room = 64 - bit % 64;
-            let run = u64::from(if value { word.trailing_ones() } else { word.trailing_zeros() })
-                .min(room);
+            let run = u64::from(if value {
+                word.trailing_ones()
+            } else {
+                word.trailing_zeros()
+            })
+            .min(room);
             at += run;
             if run < room {
                 break;
@@ -282,10 +307,20 @@ impl Received {
             if to > self.covered_to {
                 self.covered_to = self.covered_to.max(done);
             } else if done < to {
-                self.unconfirmed.push_front(Unconfirmed { report: 0, from: done, to, sent_at: Time::ZERO });
+                self.unconfirmed.push_front(Unconfirmed {
+                    report: 0,
+                    from: done,
+                    to,
+                    sent_at: Time::ZERO,
+                });
             }
             if block.len > 0 {
-                self.unconfirmed.push_back(Unconfirmed { report: number, from, to: done, sent_at: now });
+                self.unconfirmed.push_back(Unconfirmed {
+                    report: number,
+                    from,
+                    to: done,
+                    sent_at: now,
+                });
                 coverage.push(block);
             }
         }
@@ -305,12 +340,18 @@ impl Received {
 
     /// Whether some stretch has waited too long for its confirmation.
     pub(crate) fn next_repeat(&self, confirm_timeout: Span) -> Option<Time> {
-        self.unconfirmed.front().map(|u| u.sent_at + confirm_timeout)
+        self.unconfirmed
+            .front()
+            .map(|u| u.sent_at + confirm_timeout)
     }
 
     /// The sender has report `number`. Returns when that report was sent.
     pub(crate) fn confirm(&mut self, number: u64) -> Option<Time> {
-        let sent_at = self.unconfirmed.iter().find(|u| u.report == number).map(|u| u.sent_at);
+        let sent_at = self
+            .unconfirmed
+            .iter()
+            .find(|u| u.report == number)
+            .map(|u| u.sent_at);
         if sent_at.is_some() {
             self.unconfirmed.retain(|u| u.report != number);
             self.prune();
@@ -319,7 +360,12 @@ impl Received {
     }
 
     fn prune(&mut self) {
-        let keep = self.unconfirmed.iter().map(|u| u.from).min().unwrap_or(self.covered_to);
+        let keep = self
+            .unconfirmed
+            .iter()
+            .map(|u| u.from)
+            .min()
+            .unwrap_or(self.covered_to);
         let words = (keep.min(self.covered_to).saturating_sub(self.base) / 64) as usize;
         let words = words.min(self.bits.len());
         self.bits.drain(..words);
@@ -328,7 +374,10 @@ impl Received {
 
     fn forget_marks(&mut self, now: Time) {
         while self.marks.len() > 1
-            && self.marks.front().is_some_and(|&(t, _)| now.since(t) > MARK_MEMORY)
+            && self
+                .marks
+                .front()
+                .is_some_and(|&(t, _)| now.since(t) > MARK_MEMORY)
         {
             self.marks.pop_front();
         }
@@ -336,8 +385,7 @@ impl Received {
             && now.since(self.last_late_at) > REORDER_DECAY_AFTER
         {
             self.last_late_at = now;
-            self.reorder_window =
-                (self.reorder_window * 15 / 16).max(REORDER_WINDOW_MIN);
+            self.reorder_window = (self.reorder_window * 15 / 16).max(REORDER_WINDOW_MIN);
         }
     }
 }
@@ -364,7 +412,16 @@ mod tests {
         assert_eq!(report.coverage[0].from, 2);
         assert_eq!(
             report.coverage[0].runs,
-            [Run { received: 0, lost: 1 }, Run { received: 2, lost: 0 }]
+            [
+                Run {
+                    received: 0,
+                    lost: 1
+                },
+                Run {
+                    received: 2,
+                    lost: 0
+                }
+            ]
         );
     }
 

@@ -41,8 +41,7 @@ impl Rtt {
             self.smoothed = sample;
             self.variance = sample / 2;
         } else {
-            let deviation =
-                Span::from_nanos(self.smoothed.as_nanos().abs_diff(sample.as_nanos()));
+            let deviation = Span::from_nanos(self.smoothed.as_nanos().abs_diff(sample.as_nanos()));
             self.variance = (self.variance * 3 + deviation) / 4;
             self.smoothed = (self.smoothed * 7 + sample) / 8;
         }
@@ -66,7 +65,11 @@ impl Rtt {
 
     /// Smallest RTT ever; zero before the first sample.
     pub(crate) fn min_ever(&self) -> Span {
-        if self.latest.is_some() { self.min_ever } else { Span::ZERO }
+        if self.latest.is_some() {
+            self.min_ever
+        } else {
+            Span::ZERO
+        }
     }
 
     /// How long to wait for a report before asking for one (RFC 9002 section 6.2.1).
@@ -84,7 +87,10 @@ pub(crate) struct WindowedMin {
 
 impl WindowedMin {
     pub(crate) fn new(window: Span) -> Self {
-        Self { window, candidates: VecDeque::new() }
+        Self {
+            window,
+            candidates: VecDeque::new(),
+        }
     }
 
     pub(crate) fn push(&mut self, now: Time, value: u64) {
@@ -94,7 +100,10 @@ impl WindowedMin {
         self.candidates.push_back((now, value));
         // The newest sample is never dropped, so a minimum exists once there was one.
         while self.candidates.len() > 1
-            && self.candidates.front().is_some_and(|&(t, _)| now.since(t) > self.window)
+            && self
+                .candidates
+                .front()
+                .is_some_and(|&(t, _)| now.since(t) > self.window)
         {
             self.candidates.pop_front();
         }

@@ -88,7 +88,8 @@ impl SentPackets {
     }
 
     pub(crate) fn get(&self, number: u64) -> Option<&SentPacket> {
-        self.ring.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
+        self.ring
+            .get(usize::try_from(number.checked_sub(self.base)?).ok()?)
     }
 
     /// Settles an outstanding packet; returns it as it was, or `None` if it is settled already.
@@ -163,7 +164,10 @@ mod tests {
         sent.trim(Time::MAX);
         assert_eq!(sent.len(), 3);
         assert!(sent.get(1).is_none());
-        assert_eq!(sent.get(2).map(|p| p.time), Some(Time::from_nanos(2_000_000)));
+        assert_eq!(
+            sent.get(2).map(|p| p.time),
+            Some(Time::from_nanos(2_000_000))
+        );
         assert_eq!(sent.next_number(), 5);
     }
 }

@@ -2,7 +2,7 @@
 //! encoded, payload absent.
 
 use crate::codec::ConnectionId;
-use crate::connection::{Connection, Event, Handled, PacketOut, PacketSink, Role};
+use crate::connection::{Arriving, Connection, Event, Handled, PacketOut, PacketSink, Role};
 use crate::keys::TAG_LEN;
 use crate::{Config, Security};
 use howdah_core::{Arrival, Datagram, HeaderBytes, Time, Transport, WakeReason};
@@ -31,7 +31,11 @@ impl SimEndpoint {
     pub fn client(config: Config, seed: u64) -> Self {
         let connection =
             Connection::new(Time::ZERO, Role::Client, config, CLIENT_ID, ADDRESS, seed);
-        Self { connection, events: Vec::new(), buffer: Vec::new() }
+        Self {
+            connection,
+            events: Vec::new(),
+            buffer: Vec::new(),
+        }
     }
 
     /// The side that answers a [`client`](Self::client) of the same `seed`.
@@ -42,7 +46,11 @@ impl SimEndpoint {
             client: CLIENT_ID,
         };
         let connection = Connection::new(Time::ZERO, role, config, SERVER_ID, ADDRESS, seed);
-        Self { connection, events: Vec::new(), buffer: Vec::new() }
+        Self {
+            connection,
+            events: Vec::new(),
+            buffer: Vec::new(),
+        }
     }
 
     /// The connection.
@@ -76,7 +84,10 @@ impl PacketSink for Descriptions<'_> {
         bytes.extend_from_slice(packet.header);
         bytes.extend_from_slice(packet.frames);
         let absent = packet.wire_len() - bytes.len();
-        self.0.push(Datagram { bytes, absent: absent as u32 });
+        self.0.push(Datagram {
+            bytes,
+            absent: absent as u32,
+        });
     }
 }
 
@@ -94,8 +105,15 @@ impl Transport for SimEndpoint {
             self.buffer.resize(self.buffer.len() + absent as usize, 0);
             absent = 0;
         }
-        let handled =
-            self.connection.handle_datagram(now, ADDRESS, &mut self.buffer, absent, true);
+        let arriving = Arriving {
+            from: ADDRESS,
+            rx_time: now,
+            absent,
+            accept_data: true,
+        };
+        let handled = self
+            .connection
+            .handle_datagram(now, &arriving, &mut self.buffer);
         debug_assert_ne!(handled, Handled::Refused);
         self.collect();
     }
@@ -107,8 +125,10 @@ impl Transport for SimEndpoint {
 
     fn poll_transmit(&mut self, now: Time, max: usize, out: &mut Vec<Datagram>) -> usize {
         let before = out.len();
-        let sent =
-            self.connection.poll_transmit(now, max, usize::MAX, &mut Descriptions(out)).is_some();
+        let sent = self
+            .connection
+            .poll_transmit(now, max, usize::MAX, &mut Descriptions(out))
+            .is_some();
         self.collect();
         if sent { out.len() - before } else { 0 }
     }

@@ -1,1 +1,65 @@
-//! placeholder
+//! Howdah's files: where an object's bytes come from and where they go.
+//!
+//! A protocol engine moves ranges of one object in any order and must never wait for a disk. So
+//! blocking threads live in here, behind bounded queues:
+//!
+//! * [`Source`] reads ahead (warming the page cache) and hashes; the engine then reads any range,
+//!   any number of times.
+//! * [`Sink`] takes received buffers as they come, writes the slices to their places, verifies
+//!   what it wrote, makes it durable and only then gives it its name.
+//! * [`Root`] opens paths from the network so that they cannot leave a directory.
+//!
+//! # The durable-write contract
+//!
+//! A file sink writes to `.<name>.<random>.howdah-part` in the target's directory. Under the
+//! target's own name nothing appears before (1) every byte was written, (2) the BLAKE3 of what
+//! the file gives back equals the sender's, (3) `fsync` of the file succeeded, the first time it
+//! was tried. Then it is renamed and the directory is synced. Dropping a sink before that removes
+//! the temporary file.
+//!
+//! Zeros are written like other bytes and the whole size is reserved at the start: a sparse
+//! source becomes a full file. That is the simple way to know early that everything fits.
+//!
+//! # The page cache
+//!
+//! Files pass through the page cache, but a large one does not fill it: what lies more than
+//! [`Limits::cached_bytes`] behind is given up, unless it was cached before we came. Written data
+//! is synced every 64 MiB, so that a slow or failing disk shows while there is still something to
+//! do about it.
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod cursor;
+mod durable;
+mod error;
+mod limits;
+mod outcome;
+mod root;
+mod sink;
+mod source;
+mod tree;
+
+pub use batch::{Batch, Part};
+pub use error::StoreError;
+pub use limits::Limits;
+pub use root::Root;
+pub use sink::{Backlog, Outcome, Sink, SinkSpec};
+pub use source::{Finished, Source, SourceSpec};
+
+use std::path::Path;
+use std::sync::Arc;
+
+/// Wakes the engine's thread. Called from any thread; must be cheap and must not wait.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// BLAKE3 of a file, the same as `b3sum` prints. Blocks; for tools and tests.
+pub fn hash_file(path: impl AsRef<Path>) -> Result<[u8; 32], StoreError> {
+    let path = path.as_ref();
+    let file = root::open_local(path)?;
+    let mut hasher = blake3::Hasher::new();
+    hasher
+        .update_reader(file)
+        .map_err(|e| StoreError::from_io(path, "read", e))?;
+    Ok(*hasher.finalize().as_bytes())
+}

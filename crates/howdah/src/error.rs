@@ -40,7 +40,10 @@ pub struct Error {
 impl Error {
     /// An error of `kind` with a lower-case sentence without full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self {
+            kind,
+            message: message.into(),
+        }
     }
 
     /// Its kind.

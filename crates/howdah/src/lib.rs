@@ -6,15 +6,19 @@
 #![forbid(unsafe_code)]
 
 mod cancel;
+mod client;
 mod copy;
 mod error;
+pub mod keys;
 mod location;
 mod server;
+mod session;
 mod summary;
 
 pub use cancel::Cancel;
 pub use copy::{CopyConfig, RatePolicy, copy};
 pub use error::{Error, ErrorKind};
-pub use location::{Location, ParseLocationError};
-pub use server::{Server, ServerConfig};
+pub use keys::{AuthorizedKeys, Identity, KnownHosts, PublicKey, Trust};
+pub use location::{DEFAULT_PORT, Location, ParseLocationError};
+pub use server::{Log, Server, ServerConfig};
 pub use summary::{Progress, SideUsage, Summary};

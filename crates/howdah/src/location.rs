@@ -48,7 +48,10 @@ impl std::str::FromStr for Location {
     type Err = ParseLocationError;
 
     fn from_str(text: &str) -> Result<Self, ParseLocationError> {
-        let error = |reason: String| ParseLocationError { text: text.to_owned(), reason };
+        let error = |reason: String| ParseLocationError {
+            text: text.to_owned(),
+            reason,
+        };
         if text.is_empty() {
             return Err(error("an empty path names nothing".to_owned()));
         }
@@ -62,15 +65,18 @@ impl std::str::FromStr for Location {
             if size.is_empty() {
                 return Ok(Self::Zero(u64::MAX >> 2));
             }
-            return units::parse_bytes(size).map(Self::Zero).map_err(|e| error(e.to_string()));
+            return units::parse_bytes(size)
+                .map(Self::Zero)
+                .map_err(|e| error(e.to_string()));
         }
         let Some(rest) = text.strip_prefix("howdah://") else {
             return Ok(Self::File(PathBuf::from(text)));
         };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (host, port) = if let Some(v6) = authority.strip_prefix('[') {
-            let (host, tail) =
-                v6.split_once(']').ok_or_else(|| error("missing ']' after the address".into()))?;
+            let (host, tail) = v6
+                .split_once(']')
+                .ok_or_else(|| error("missing ']' after the address".into()))?;
             (host, tail.strip_prefix(':'))
         } else {
             match authority.split_once(':') {
@@ -79,7 +85,9 @@ impl std::str::FromStr for Location {
             }
         };
         if host.is_empty() {
-            return Err(error("missing host; write howdah://HOST:PORT/path".to_owned()));
+            return Err(error(
+                "missing host; write howdah://HOST:PORT/path".to_owned(),
+            ));
         }
         let port = match port {
             None => DEFAULT_PORT,
@@ -89,7 +97,11 @@ impl std::str::FromStr for Location {
                 .filter(|&p| p != 0)
                 .ok_or_else(|| error(format!("'{port}' is not a UDP port (1 to 65535)")))?,
         };
-        Ok(Self::Remote { host: host.to_owned(), port, path: path.to_owned() })
+        Ok(Self::Remote {
+            host: host.to_owned(),
+            port,
+            path: path.to_owned(),
+        })
     }
 }
 

@@ -1,37 +1,427 @@
 //! Answers copies on one UDP port.
 
-use crate::{Cancel, Error, ErrorKind};
+use crate::keys::PublicKey;
+use crate::session::message::{Message, SideReport};
+use crate::session::receiving::{Place, Receiving};
+use crate::session::sending::Sending;
+use crate::session::{from_connection, from_store};
+use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity, Location};
+use howdah_core::{Span, Time};
+use howdah_net::{Application, Clock, ConnKey, Endpoint, EndpointConfig, Placement, Usage, Waker};
+use howdah_proto::error::CloseCode;
+use howdah_proto::{Config, Connection, Event, Security, TlsIdentity};
+use howdah_store::{Root, Sink, SinkSpec, Source, SourceSpec, StoreError, Wake};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Receives one line of text for each thing that happens.
+pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Settings of a server.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ServerConfig {
     /// Directory that clients may read and write below.
     pub root: PathBuf,
     /// Address and UDP port.
     pub listen: SocketAddr,
+    /// The key that this server shows.
+    pub identity: Identity,
+    /// The clients that may come in.
+    pub authorized: AuthorizedKeys,
+    /// Hears about connections and transfers.
+    pub log: Option<Log>,
+}
+
+impl std::fmt::Debug for ServerConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerConfig")
+            .field("root", &self.root)
+            .field("listen", &self.listen)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A bound server.
 #[derive(Debug)]
 pub struct Server {
-    config: ServerConfig,
+    endpoint: Endpoint,
+    root: Root,
+    log: Option<Log2>,
 }
+
+/// [`Log`] that can be printed.
+struct Log2(Log);
+
+impl std::fmt::Debug for Log2 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Log")
+    }
+}
+
+/// How often a server looks whether it shall stop.
+const LOOK_EVERY: Span = Span::from_millis(100);
 
 impl Server {
     /// Opens the root and the socket.
     pub fn bind(config: ServerConfig) -> Result<Self, Error> {
-        Ok(Self { config })
+        let root = Root::open(&config.root).map_err(|e| from_store(&e))?;
+        let authorized = config.authorized;
+        let check = Arc::new(move |spki: &[u8]| {
+            PublicKey::from_spki_der(spki).is_some_and(|key| authorized.contains(&key))
+        });
+        let tls = TlsIdentity::new(config.identity.rustls_certified_key(), check)
+            .map_err(|e| Error::new(ErrorKind::Usage, e.to_string()))?;
+        let socket = howdah_net::bind(config.listen).map_err(|e| {
+            Error::new(
+                ErrorKind::Io,
+                format!(
+                    "cannot listen on {}: {e}; choose another with --listen",
+                    config.listen
+                ),
+            )
+        })?;
+        let endpoint = Endpoint::new(
+            socket,
+            EndpointConfig {
+                protocol: Config::new(Security::Tls(tls)),
+                accept: true,
+            },
+            Clock::new(),
+        )
+        .map_err(|e| Error::new(ErrorKind::Io, format!("cannot set up the socket: {e}")))?;
+        Ok(Self {
+            endpoint,
+            root,
+            log: config.log.map(Log2),
+        })
     }
 
     /// The address that it listens on.
     pub fn local_addr(&self) -> SocketAddr {
-        self.config.listen
+        self.endpoint.local_addr()
+    }
+
+    /// What the host does not grant, in plain words.
+    pub fn advice(&self) -> Option<String> {
+        self.endpoint.socket_report().advice()
     }
 
     /// Serves until cancelled.
-    pub fn run(self, _cancel: &Cancel) -> Result<(), Error> {
-        Err(Error::new(ErrorKind::Usage, "cannot serve yet"))
+    pub fn run(mut self, cancel: &Cancel) -> Result<(), Error> {
+        let mut service = Service {
+            root: self.root,
+            waker: self.endpoint.waker(),
+            sessions: BTreeMap::new(),
+            cancel: cancel.clone(),
+            log: self.log,
+            next_look: Time::ZERO,
+        };
+        self.endpoint
+            .run(&mut service)
+            .map_err(|e| Error::new(ErrorKind::Io, format!("the socket failed: {e}")))
+    }
+}
+
+/// One client.
+#[derive(Debug)]
+struct Session {
+    start: Usage,
+    peer: String,
+    sending: Option<Sending>,
+    receiving: Option<Receiving>,
+    what: String,
+}
+
+#[derive(Debug)]
+struct Service {
+    root: Root,
+    waker: Waker,
+    sessions: BTreeMap<ConnKey, Session>,
+    cancel: Cancel,
+    log: Option<Log2>,
+    next_look: Time,
+}
+
+fn wake(waker: &Waker) -> Wake {
+    let waker = waker.clone();
+    Arc::new(move || waker.wake())
+}
+
+/// Creates the file for `path`; if that is a directory, for `name` below it.
+fn create_sink(
+    root: &Root,
+    path: &str,
+    name: Option<&str>,
+    hash: bool,
+    size: Option<u64>,
+    waker: &Waker,
+) -> Result<Place, StoreError> {
+    if path == "null:" {
+        return Ok(Place::Null { bytes: 0 });
+    }
+    let create = |path: &Path| {
+        Sink::create(SinkSpec::File { root, path }, hash, size, wake(waker)).map(Place::Store)
+    };
+    let below = name.map(|name| Path::new(path).join(name));
+    match (path, below) {
+        ("" | ".", Some(below)) => create(Path::new(below.file_name().unwrap_or_default())),
+        (_, Some(below)) if path.ends_with('/') => create(&below),
+        (_, below) => match (create(Path::new(path)), below) {
+            (
+                Err(StoreError::NotAFile {
+                    what: "a directory",
+                    ..
+                }),
+                Some(below),
+            ) => create(&below),
+            (result, _) => result,
+        },
+    }
+}
+
+fn open_source(
+    root: &Root,
+    path: &str,
+    hash: bool,
+    waker: &Waker,
+) -> Result<(Source, bool), StoreError> {
+    if let Ok(Location::Zero(size)) = path.parse() {
+        return Ok((
+            Source::open(SourceSpec::Zero(size), false, wake(waker))?,
+            false,
+        ));
+    }
+    let source = Source::open(SourceSpec::File(Path::new(path), root), hash, wake(waker))?;
+    Ok((source, hash))
+}
+
+impl Service {
+    fn log(&self, text: &str) {
+        if let Some(log) = &self.log {
+            (log.0)(text);
+        }
+    }
+
+    fn on_message(
+        &mut self,
+        key: ConnKey,
+        connection: &mut Connection,
+        message: Message,
+    ) -> Result<(), Error> {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        let busy = session.sending.is_some() || session.receiving.is_some();
+        match message {
+            Message::Put {
+                object,
+                path,
+                name,
+                size,
+                hash,
+            } if !busy => {
+                // Only bytes that are stored are worth a hash.
+                let place =
+                    create_sink(&self.root, &path, name.as_deref(), hash, size, &self.waker)
+                        .map_err(|e| from_store(&e))?;
+                session.receiving = Some(Receiving::new(connection, object, place, size)?);
+                session.what = format!("put {path:?}");
+            }
+            Message::Get {
+                path,
+                window_end,
+                hash,
+            } if !busy => {
+                let (source, hash) = open_source(&self.root, &path, hash, &self.waker)
+                    .map_err(|e| from_store(&e))?;
+                let object = connection.allocate_object();
+                let size = source.size();
+                connection.send_control(&Message::Sending { object, size }.encode());
+                session.sending = Some(Sending::new(connection, object, source, hash, window_end));
+                session.what = format!("get {path:?}");
+            }
+            Message::End {
+                object,
+                size,
+                blake3,
+            } => {
+                if let Some(receiving) = session.receiving.as_mut().filter(|r| r.object == object) {
+                    receiving.on_end(connection, size, blake3);
+                }
+            }
+            Message::Done { object, .. } => {
+                if let Some(sending) = session.sending.take_if(|s| s.object == object) {
+                    connection.finish_sending(object);
+                    sending.verify_unchanged()?;
+                    let mut side = SideReport::new(session.start, &connection.stats());
+                    side.hashed = sending.hashed();
+                    side.bottleneck = sending.waits.verdict(false);
+                    connection.send_control(&Message::Thanks { side }.encode());
+                    let what = std::mem::take(&mut session.what);
+                    let peer = session.peer.clone();
+                    self.log(&format!("{peer}: {what} done"));
+                }
+            }
+            Message::Fail { kind, message } => {
+                return Err(Message::failure(kind, &message, "the client"));
+            }
+            Message::Put { .. }
+            | Message::Get { .. }
+            | Message::Sending { .. }
+            | Message::Thanks { .. } => {
+                return Err(Error::new(
+                    ErrorKind::Protocol,
+                    "the client asks out of turn",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self, key: ConnKey, connection: &mut Connection, error: &Error) {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        for object in [
+            session.sending.take().map(|s| s.object),
+            session.receiving.take().map(|r| r.object),
+        ]
+        .into_iter()
+        .flatten()
+        {
+            connection.finish_sending(object);
+            connection.finish_receiving(object);
+        }
+        connection.send_control(&Message::fail(error).encode());
+        let line = format!("{}: {} failed: {error}", session.peer, session.what);
+        self.log(&line);
+    }
+
+    fn move_on(&mut self, key: ConnKey, connection: &mut Connection) -> Result<(), Error> {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        if let Some(sending) = &mut session.sending {
+            sending.poll(connection)?;
+        }
+        let Some(receiving) = &mut session.receiving else {
+            return Ok(());
+        };
+        let Some(hashed) = receiving.poll(connection)? else {
+            return Ok(());
+        };
+        let object = receiving.object;
+        session.receiving = None;
+        connection.finish_receiving(object);
+        let mut side = SideReport::new(session.start, &connection.stats());
+        side.hashed = hashed;
+        connection.send_control(&Message::Done { object, side }.encode());
+        let line = format!("{}: {} done", session.peer, session.what);
+        self.log(&line);
+        Ok(())
+    }
+}
+
+impl Application for Service {
+    fn on_event(&mut self, now: Time, key: ConnKey, connection: &mut Connection, event: Event) {
+        match event {
+            Event::Connected { peer_key } => {
+                let name = PublicKey::from_spki_der(&peer_key)
+                    .map_or_else(String::new, |key| format!(" ({})", key.fingerprint()));
+                let peer = format!("{}{name}", connection.remote());
+                self.log(&format!("{peer}: connected"));
+                let session = Session {
+                    start: howdah_net::usage(),
+                    peer,
+                    sending: None,
+                    receiving: None,
+                    what: String::new(),
+                };
+                self.sessions.insert(key, session);
+            }
+            Event::Control(bytes) => {
+                let result = Message::decode(&bytes)
+                    .and_then(|message| self.on_message(key, connection, message));
+                if let Err(error) = result {
+                    self.give_up(key, connection, &error);
+                    if error.kind() == ErrorKind::Protocol {
+                        connection.close(now, CloseCode::Protocol, &error.to_string());
+                    }
+                }
+            }
+            Event::ObjectComplete(object) => {
+                let receiving = self
+                    .sessions
+                    .get_mut(&key)
+                    .and_then(|s| s.receiving.as_mut());
+                if let Some(receiving) = receiving.filter(|r| r.object == object) {
+                    receiving.on_complete();
+                }
+            }
+            Event::PathChanged(address) => self.log(&format!("a client moved to {address}")),
+            Event::Closed(error) => {
+                // Dropping an unfinished sink removes its temporary file.
+                if let Some(session) = self.sessions.remove(&key) {
+                    if session.sending.is_some() || session.receiving.is_some() {
+                        let why = from_connection(&error, "the client");
+                        self.log(&format!("{}: {} failed: {why}", session.peer, session.what));
+                    } else {
+                        self.log(&format!("{}: gone", session.peer));
+                    }
+                } else {
+                    self.log(&format!("{}: {error}", connection.remote()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn read(&mut self, key: ConnKey, object: u64, offset: u64, buffer: &mut [u8]) {
+        let sending = self.sessions.get_mut(&key).and_then(|s| s.sending.as_mut());
+        match sending.filter(|s| s.object == object) {
+            Some(sending) => sending.read(offset, buffer),
+            None => buffer.fill(0),
+        }
+    }
+
+    fn accepts_data(&mut self, key: ConnKey) -> bool {
+        self.sessions
+            .get(&key)
+            .and_then(|s| s.receiving.as_ref())
+            .is_none_or(Receiving::accepts_data)
+    }
+
+    fn place(&mut self, key: ConnKey, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]) {
+        let receiving = self
+            .sessions
+            .get_mut(&key)
+            .and_then(|s| s.receiving.as_mut());
+        if let Some(receiving) = receiving.filter(|r| r.object == object) {
+            receiving.place(buffer, parts);
+        }
+    }
+
+    fn take_spare(&mut self) -> Option<Vec<u8>> {
+        self.sessions
+            .values_mut()
+            .filter_map(|s| s.receiving.as_mut())
+            .find_map(Receiving::take_spare)
+    }
+
+    fn poll(&mut self, _now: Time, key: ConnKey, connection: &mut Connection) {
+        if let Err(error) = self.move_on(key, connection) {
+            self.give_up(key, connection, &error);
+        }
+    }
+
+    fn keep_running(&mut self, now: Time) -> bool {
+        self.next_look = now + LOOK_EVERY;
+        !self.cancel.is_cancelled()
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        Some(self.next_look)
     }
 }

@@ -94,7 +94,10 @@ impl Frame<'_> {
 /// The frames of an opened packet. Ends after the first error, after [`Frame::Padding`], and after
 /// [`Frame::Data`], whose payload is what [`FrameIter::rest`] then gives.
 pub fn frames(body: &[u8]) -> FrameIter<'_> {
-    FrameIter { reader: Reader::new(body), done: false }
+    FrameIter {
+        reader: Reader::new(body),
+        done: false,
+    }
 }
 
 /// See [`frames`].
@@ -118,17 +121,29 @@ impl<'a> FrameIter<'a> {
             CRYPTO => {
                 let offset = reader.varint_at_most(limits::MAX_CRYPTO_BYTES)?;
                 let len = reader.varint_at_most(limits::MAX_CRYPTO_BYTES)?;
-                Frame::Crypto { offset, bytes: reader.bytes(len as usize)? }
+                Frame::Crypto {
+                    offset,
+                    bytes: reader.bytes(len as usize)?,
+                }
             }
             CRYPTO_ACK => Frame::CryptoAck(reader.varint_at_most(limits::MAX_CRYPTO_BYTES)?),
             REPORT => Frame::Report(Report::decode(reader)?),
-            REPORT_ACK => Frame::ReportAck { newest: reader.varint()?, earlier: reader.u64()? },
+            REPORT_ACK => Frame::ReportAck {
+                newest: reader.varint()?,
+                earlier: reader.u64()?,
+            },
             CONTROL => {
                 let offset = reader.varint_at_most(limits::MAX_OFFSET)?;
                 let len = reader.varint_at_most(limits::MAX_DATAGRAM as u64)?;
-                Frame::Control { offset, bytes: reader.bytes(len as usize)? }
+                Frame::Control {
+                    offset,
+                    bytes: reader.bytes(len as usize)?,
+                }
             }
-            DATA => Frame::Data { object: reader.varint()?, offset: reader.offset()? },
+            DATA => Frame::Data {
+                object: reader.varint()?,
+                offset: reader.offset()?,
+            },
             PATH_CHALLENGE => Frame::PathChallenge(reader.u64()?),
             PATH_RESPONSE => Frame::PathResponse(reader.u64()?),
             CLOSE => {
@@ -246,23 +261,46 @@ mod tests {
     use proptest::prelude::*;
 
     fn any_frame() -> impl Strategy<Value = (u8, u64, u64, Vec<u8>)> {
-        (0u8..12, any::<u64>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..64))
+        (
+            0u8..12,
+            any::<u64>(),
+            any::<u64>(),
+            prop::collection::vec(any::<u8>(), 0..64),
+        )
     }
 
     fn build<'a>(kind: u8, a: u64, b: u64, bytes: &'a [u8], text: &'a str) -> Frame<'a> {
         match kind {
             0 => Frame::Ping,
-            1 => Frame::Crypto { offset: a % 16_384, bytes },
+            1 => Frame::Crypto {
+                offset: a % 16_384,
+                bytes,
+            },
             2 => Frame::CryptoAck(a % 16_384),
-            3 => Frame::ReportAck { newest: a, earlier: b },
-            4 => Frame::Control { offset: a >> 2, bytes },
+            3 => Frame::ReportAck {
+                newest: a,
+                earlier: b,
+            },
+            4 => Frame::Control {
+                offset: a >> 2,
+                bytes,
+            },
             5 => Frame::PathChallenge(a),
             6 => Frame::PathResponse(b),
-            7 => Frame::Close { code: a as u16, reason: text },
+            7 => Frame::Close {
+                code: a as u16,
+                reason: text,
+            },
             8 => Frame::HandshakeDone,
-            9 => Frame::Credit { object: a, window_end: b >> 2 },
+            9 => Frame::Credit {
+                object: a,
+                window_end: b >> 2,
+            },
             10 => Frame::Padding,
-            _ => Frame::Data { object: a, offset: b >> 2 },
+            _ => Frame::Data {
+                object: a,
+                offset: b >> 2,
+            },
         }
     }
 

@@ -98,14 +98,24 @@ impl Header {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut writer = Writer::new(out);
         match *self {
-            Self::Handshake { level, version, destination, source, number } => {
+            Self::Handshake {
+                level,
+                version,
+                destination,
+                source,
+                number,
+            } => {
                 writer.u8(FIRST_BYTE_HANDSHAKE | level.index() as u8);
                 writer.u32(version);
                 writer.u64(destination.0);
                 writer.u64(source.0);
                 writer.u32(number);
             }
-            Self::Data { phase, destination, number_low } => {
+            Self::Data {
+                phase,
+                destination,
+                number_low,
+            } => {
                 writer.u8(FIRST_BYTE_DATA | u8::from(phase));
                 writer.u64(destination.0);
                 writer.u32(number_low);
@@ -143,7 +153,12 @@ mod tests {
     #[test]
     fn headers_have_their_documented_length() {
         let mut out = Vec::new();
-        Header::Data { phase: true, destination: ConnectionId(1), number_low: 2 }.encode(&mut out);
+        Header::Data {
+            phase: true,
+            destination: ConnectionId(1),
+            number_low: 2,
+        }
+        .encode(&mut out);
         assert_eq!(out.len(), DATA_HEADER_LEN);
         out.clear();
         Header::Handshake {

@@ -52,13 +52,19 @@ impl<'a> Reader<'a> {
 
     /// The next `len` bytes.
     pub fn bytes(&mut self, len: usize) -> Result<&'a [u8], CodecError> {
-        let (head, rest) = self.rest.split_at_checked(len).ok_or(CodecError::Truncated)?;
+        let (head, rest) = self
+            .rest
+            .split_at_checked(len)
+            .ok_or(CodecError::Truncated)?;
         self.rest = rest;
         Ok(head)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], CodecError> {
-        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or(CodecError::Truncated)?;
+        let (head, rest) = self
+            .rest
+            .split_first_chunk::<N>()
+            .ok_or(CodecError::Truncated)?;
         self.rest = rest;
         Ok(*head)
     }
@@ -95,7 +101,11 @@ impl<'a> Reader<'a> {
             value |= bits << shift;
             if byte & 0x80 == 0 {
                 // A last byte of zero adds nothing: only the integer 0 may end so.
-                return if byte == 0 && shift > 0 { Err(CodecError::BadInteger) } else { Ok(value) };
+                return if byte == 0 && shift > 0 {
+                    Err(CodecError::BadInteger)
+                } else {
+                    Ok(value)
+                };
             }
         }
         Err(CodecError::BadInteger)
@@ -104,13 +114,21 @@ impl<'a> Reader<'a> {
     /// A [`varint`](Self::varint) that must not exceed `limit`.
     pub fn varint_at_most(&mut self, limit: u64) -> Result<u64, CodecError> {
         let value = self.varint()?;
-        if value > limit { Err(CodecError::LimitExceeded) } else { Ok(value) }
+        if value > limit {
+            Err(CodecError::LimitExceeded)
+        } else {
+            Ok(value)
+        }
     }
 
     /// An object offset, below [`limits::MAX_OFFSET`].
     pub fn offset(&mut self) -> Result<u64, CodecError> {
         let offset = self.u64()?;
-        if offset > limits::MAX_OFFSET { Err(CodecError::LimitExceeded) } else { Ok(offset) }
+        if offset > limits::MAX_OFFSET {
+            Err(CodecError::LimitExceeded)
+        } else {
+            Ok(offset)
+        }
     }
 }
 

@@ -87,7 +87,12 @@ fn varint_len(value: u64) -> usize {
 
 /// Encoded length of one run, in bytes.
 pub fn run_len(run: Run) -> usize {
-    varint_len(run.received << 1) + if run.lost > 1 { varint_len(run.lost - 2) } else { 0 }
+    varint_len(run.received << 1)
+        + if run.lost > 1 {
+            varint_len(run.lost - 2)
+        } else {
+            0
+        }
 }
 
 impl Coverage {
@@ -136,7 +141,11 @@ impl Coverage {
 
 impl Report {
     /// Longest report without coverage, in bytes.
-    pub const MAX_FIXED_LEN: usize = 7 * 10 + 1 + 2 * 10 + 1 + limits::MAX_LATE as usize * 10
+    pub const MAX_FIXED_LEN: usize = 7 * 10
+        + 1
+        + 2 * 10
+        + 1
+        + limits::MAX_LATE as usize * 10
         + 1
         + limits::MAX_SAMPLES as usize * 20
         + 3 * 10
@@ -171,7 +180,10 @@ impl Report {
         if flags & HAS_LATE != 0 {
             for _ in 0..reader.varint_at_most(limits::MAX_LATE)? {
                 let back = reader.varint()?;
-                let number = report.largest.checked_sub(back).ok_or(CodecError::Inconsistent)?;
+                let number = report
+                    .largest
+                    .checked_sub(back)
+                    .ok_or(CodecError::Inconsistent)?;
                 report.late.push(number);
             }
         }
@@ -248,16 +260,28 @@ mod tests {
     use proptest::prelude::*;
 
     fn any_coverage() -> impl Strategy<Value = Coverage> {
-        (0..1u64 << 40, prop::collection::vec((0..5_000u64, 1..50u64), 0..40), 0..100u64).prop_map(
-            |(from, pairs, tail)| {
-                let mut runs: Vec<_> =
-                    pairs.into_iter().map(|(received, lost)| Run { received, lost }).collect();
-                if tail > 0 {
-                    runs.push(Run { received: tail, lost: 0 });
-                }
-                Coverage { from, len: runs.iter().map(|r| r.received + r.lost).sum(), runs }
-            },
+        (
+            0..1u64 << 40,
+            prop::collection::vec((0..5_000u64, 1..50u64), 0..40),
+            0..100u64,
         )
+            .prop_map(|(from, pairs, tail)| {
+                let mut runs: Vec<_> = pairs
+                    .into_iter()
+                    .map(|(received, lost)| Run { received, lost })
+                    .collect();
+                if tail > 0 {
+                    runs.push(Run {
+                        received: tail,
+                        lost: 0,
+                    });
+                }
+                Coverage {
+                    from,
+                    len: runs.iter().map(|r| r.received + r.lost).sum(),
+                    runs,
+                }
+            })
     }
 
     proptest! {

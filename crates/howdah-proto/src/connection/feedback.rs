@@ -104,7 +104,8 @@ impl Connection {
         let newest = self.sent.get(report.largest).copied();
         let is_newer = self.largest_reported.is_none_or(|n| report.largest > n);
         let rtt = newest.filter(|_| is_newer).map(|packet| {
-            now.since(packet.time).saturating_sub(Span::from_micros(report.delay_us))
+            now.since(packet.time)
+                .saturating_sub(Span::from_micros(report.delay_us))
         });
         if let Some(rtt) = rtt {
             self.rtt.on_sample(now, rtt);
@@ -133,7 +134,8 @@ impl Connection {
         if let Some(keys) = &mut self.keys {
             keys.on_confirmed(report.largest);
         }
-        self.sent.trim(now - (self.rtt.smoothed() * 2).max(LATE_MEMORY_MIN));
+        self.sent
+            .trim(now - (self.rtt.smoothed() * 2).max(LATE_MEMORY_MIN));
         if let Some(newest) = newest {
             self.feed_rate_control(now, report, &newest, rtt);
         }
@@ -157,6 +159,7 @@ impl Connection {
                     .max(Rate::from_mbit_per_sec(1))
             })
         });
+        self.sink_limited = sink_limit.is_some();
         let socket_drops = report.socket_drops.saturating_sub(self.peer_drops);
         self.peer_drops = self.peer_drops.max(report.socket_drops);
         self.rate.on_feedback(&Feedback {
@@ -183,8 +186,16 @@ impl Connection {
         let ahead = number.saturating_sub(self.last_report_number);
         if ahead > 0 {
             // The former newest becomes bit `ahead - 1`.
-            let shifted = if ahead >= 64 { 0 } else { self.report_ack_bits << ahead };
-            let former = if ahead <= 64 && self.last_report_number > 0 { 1 << (ahead - 1) } else { 0 };
+            let shifted = if ahead >= 64 {
+                0
+            } else {
+                self.report_ack_bits << ahead
+            };
+            let former = if ahead <= 64 && self.last_report_number > 0 {
+                1 << (ahead - 1)
+            } else {
+                0
+            };
             self.report_ack_bits = shifted | former;
             self.last_report_number = number;
         } else {
@@ -197,7 +208,9 @@ impl Connection {
     }
 
     fn on_packet_acked(&mut self, now: Time, number: u64, merge: &mut Merge) {
-        let Some(packet) = self.sent.settle(number, Fate::Acked) else { return };
+        let Some(packet) = self.sent.settle(number, Fate::Acked) else {
+            return;
+        };
         let was_lost = packet.fate == Fate::Lost;
         if packet.content == Content::Passive {
             return;
@@ -219,7 +232,9 @@ impl Connection {
     }
 
     fn on_packet_lost(&mut self, now: Time, number: u64) {
-        let Some(packet) = self.sent.settle(number, Fate::Lost) else { return };
+        let Some(packet) = self.sent.settle(number, Fate::Lost) else {
+            return;
+        };
         match packet.content {
             // A lost probe says something about its size, not about the path's load.
             Content::MtuProbe => {
@@ -227,7 +242,11 @@ impl Connection {
                 return;
             }
             Content::Passive => return,
-            Content::Data { object, range, repeat } => {
+            Content::Data {
+                object,
+                range,
+                repeat,
+            } => {
                 // The first copy's fate is known by itself.
                 if !repeat || self.outgoing.wants_repeat(object, range) {
                     self.outgoing.on_lost(object, range);

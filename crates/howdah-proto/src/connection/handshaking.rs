@@ -54,15 +54,19 @@ impl Connection {
     }
 
     fn establish(&mut self, now: Time) {
-        let Some((keys, source)) = self.data_keys.take() else { return };
+        let Some((keys, source)) = self.data_keys.take() else {
+            return;
+        };
         let parameters = self.handshake.peer_parameters().map(Parameters::decode);
         let Some(Ok(parameters)) = parameters else {
             self.on_misbehaved(now, PeerMisbehaved::BadParameters);
             return;
         };
         self.keys = Some(KeyRing::new(keys, source, self.config.key_update_after));
-        self.config.idle_timeout =
-            self.config.idle_timeout.min(Span::from_millis(parameters.idle_timeout_ms));
+        self.config.idle_timeout = self
+            .config
+            .idle_timeout
+            .min(Span::from_millis(parameters.idle_timeout_ms));
         self.state = State::Established;
         if !self.rtt.is_measured()
             && let Some(at) = self.flight_sent_at
@@ -77,12 +81,15 @@ impl Connection {
         self.last_feedback_at = now;
         let overhead = if self.remote.is_ipv4() { 28 } else { 48 };
         let ceiling = self.config.max_datagram.min(parameters.max_datagram);
-        self.mtu.start(ceiling.max(limits::MIN_DATAGRAM as u16), overhead);
+        self.mtu
+            .start(ceiling.max(limits::MIN_DATAGRAM as u16), overhead);
         if self.side == Side::Server {
             self.handshake_done_due = true;
             self.handshake_confirmed = true;
         }
-        self.events.push_back(Event::Connected { peer_key: self.handshake.peer_key() });
+        self.events.push_back(Event::Connected {
+            peer_key: self.handshake.peer_key(),
+        });
     }
 
     /// A handshake packet was opened.
@@ -142,10 +149,16 @@ impl Connection {
     pub(super) fn flight_timeout(&self) -> Option<Time> {
         let sent_at = self.flight_sent_at?;
         let waiting = !self.handshake_is_settled()
-            && self.spaces.iter().any(crate::space::HandshakeSpace::has_unacked);
+            && self
+                .spaces
+                .iter()
+                .any(crate::space::HandshakeSpace::has_unacked);
         waiting.then(|| {
-            let first =
-                if self.rtt.is_measured() { self.rtt.smoothed() * 2 } else { FIRST_RETRY };
+            let first = if self.rtt.is_measured() {
+                self.rtt.smoothed() * 2
+            } else {
+                FIRST_RETRY
+            };
             let first = first.max(Span::from_millis(50));
             sent_at + first * (1 << self.flight_count.saturating_sub(1).min(4))
         })

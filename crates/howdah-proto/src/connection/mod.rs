@@ -7,7 +7,7 @@ mod stats;
 mod timers;
 mod transmit;
 
-pub use receive::{Handled, Part};
+pub use receive::{Arriving, Handled, Part};
 pub use stats::Stats;
 pub use transmit::{PacketOut, PacketSink, TransmitInfo};
 
@@ -33,6 +33,7 @@ use std::net::SocketAddr;
 
 /// What happened inside a connection.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub enum Event {
     /// Both sides have proved who they are.
     Connected {
@@ -47,6 +48,18 @@ pub enum Event {
     PathChanged(SocketAddr),
     /// The connection is over; nothing follows.
     Closed(ConnectionError),
+}
+
+/// What keeps a sender from sending faster.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum SendLimit {
+    /// Nothing is ready to be sent.
+    Source,
+    /// The receiver's sink cannot take more.
+    Sink,
+    /// The network, or this host.
+    Path,
 }
 
 /// Which end of the connection to be.
@@ -68,7 +81,9 @@ enum State {
     Handshaking,
     Established,
     /// Our CLOSE is to be sent that many times more.
-    Closing { copies: u8 },
+    Closing {
+        copies: u8,
+    },
     Closed,
 }
 
@@ -103,6 +118,7 @@ pub struct Connection {
     started_at: Time,
     flight_sent_at: Option<Time>,
     flight_count: u32,
+    unreachable: u8,
     handshake_done_due: bool,
     handshake_confirmed: bool,
     address_validated: bool,
@@ -134,6 +150,7 @@ pub struct Connection {
     report_ack_due: bool,
     largest_reported: Option<u64>,
     peer_drops: u64,
+    sink_limited: bool,
     acked_packets: u64,
     lost_packets: u64,
 
@@ -162,6 +179,9 @@ pub struct Connection {
     scratch: Vec<u8>,
 }
 
+/// Answers of "nobody listens" that end the attempt: the datagrams of two flights.
+const MAX_UNREACHABLE: u8 = 3;
+
 /// A new address that the peer may have.
 #[derive(Clone, Copy, Debug)]
 struct PathChallenge {
@@ -189,17 +209,18 @@ impl Connection {
                 let first = ConnectionId(rng.next_u64());
                 (Side::Client, first, first)
             }
-            Role::Server { first_destination, client } => {
-                (Side::Server, first_destination, client)
-            }
+            Role::Server {
+                first_destination,
+                client,
+            } => (Side::Server, first_destination, client),
         };
         let parameters = Parameters {
             max_datagram: config.max_datagram,
             idle_timeout_ms: config.idle_timeout.as_millis(),
         };
         let mut failed = None;
-        let handshake = Handshake::new(&config.security, side, parameters.encode())
-            .unwrap_or_else(|error| {
+        let handshake =
+            Handshake::new(&config.security, side, parameters.encode()).unwrap_or_else(|error| {
                 failed = Some(error);
                 Handshake::new(&crate::handshake::Security::Simulated, side, Vec::new())
                     .expect("a simulated handshake always begins")
@@ -208,7 +229,10 @@ impl Connection {
         let mut connection = Self {
             side,
             state: State::Handshaking,
-            ids: Ids { local: local_id, remote: remote_id },
+            ids: Ids {
+                local: local_id,
+                remote: remote_id,
+            },
             first_destination,
             remote,
             rng,
@@ -221,6 +245,7 @@ impl Connection {
             started_at: now,
             flight_sent_at: None,
             flight_count: 0,
+            unreachable: 0,
             handshake_done_due: false,
             handshake_confirmed: false,
             address_validated: side == Side::Client,
@@ -246,6 +271,7 @@ impl Connection {
             report_ack_due: false,
             largest_reported: None,
             peer_drops: 0,
+            sink_limited: false,
             acked_packets: 0,
             lost_packets: 0,
             rtt: Rtt::default(),
@@ -311,7 +337,10 @@ impl Connection {
     /// # Panics
     /// If the message is longer.
     pub fn send_control(&mut self, message: &[u8]) {
-        assert!(message.len() <= limits::MAX_CONTROL_MESSAGE, "control message too long");
+        assert!(
+            message.len() <= limits::MAX_CONTROL_MESSAGE,
+            "control message too long"
+        );
         self.control_tx.push_message(message);
     }
 
@@ -360,7 +389,8 @@ impl Connection {
 
     /// Expects object `id`. Returns false if too many are open.
     pub fn receive_object(&mut self, id: u64, size: Option<u64>, window_end: Option<u64>) -> bool {
-        self.incoming.open(id, size, window_end.unwrap_or(limits::MAX_OFFSET))
+        self.incoming
+            .open(id, size, window_end.unwrap_or(limits::MAX_OFFSET))
     }
 
     /// The size of an incoming object is known now.
@@ -399,6 +429,18 @@ impl Connection {
     /// The host refuses to send UDP payloads of `size` bytes.
     pub fn on_datagram_too_big(&mut self, now: Time, size: u16) {
         self.mtu.on_size_fails(now, size);
+    }
+
+    /// The network says that nobody listens at the peer's address (ICMP port unreachable). Such a
+    /// message can be forged, so it counts only while there is no connection yet, and not the first
+    /// time.
+    pub fn on_unreachable(&mut self) {
+        if matches!(self.state, State::Handshaking) && self.side == Side::Client {
+            self.unreachable += 1;
+            if self.unreachable >= MAX_UNREACHABLE {
+                self.die(ConnectionError::Unreachable);
+            }
+        }
     }
 
     /// Ends the connection and tells the peer why.
@@ -461,6 +503,17 @@ impl Connection {
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    /// What keeps this side from sending faster.
+    pub fn send_limit(&self) -> SendLimit {
+        if self.outgoing.waits_for_source() {
+            SendLimit::Source
+        } else if self.sink_limited {
+            SendLimit::Sink
+        } else {
+            SendLimit::Path
+        }
     }
 
     /// Smoothed round-trip time.

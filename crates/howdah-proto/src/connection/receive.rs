@@ -2,7 +2,8 @@
 
 use super::{Connection, Event, PathChallenge, ReportWish, State};
 use crate::codec::{
-    DATA_HEADER_LEN, Frame, Header, VERSION, expand_packet_number, frames, limits,
+    ConnectionId, DATA_HEADER_LEN, Frame, Header, Level, VERSION, expand_packet_number, frames,
+    limits,
 };
 use crate::error::{CloseCode, ConnectionError, PeerMisbehaved};
 use crate::keys::TAG_LEN;
@@ -11,6 +12,19 @@ use crate::received::Arrived;
 use howdah_core::{ByteRange, Span, Time};
 use smallvec::SmallVec;
 use std::net::SocketAddr;
+
+/// How a datagram came.
+#[derive(Clone, Copy, Debug)]
+pub struct Arriving {
+    /// From which address.
+    pub from: SocketAddr,
+    /// When the host received it, which may be before anybody looked at it. Not after `now`.
+    pub rx_time: Time,
+    /// Bytes that a simulation did not carry along.
+    pub absent: u32,
+    /// Whether object data can be placed; if not, packets with data count as not received.
+    pub accept_data: bool,
+}
 
 /// A piece of payload and where it belongs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -45,16 +59,11 @@ const MAX_PASSIVE: u32 = 64;
 
 impl Connection {
     /// Takes in one datagram of this connection, decrypting it in place.
-    ///
-    /// `absent` is the number of bytes that a simulation did not carry along. With `accept_data`
-    /// false, packets with object data are refused (the sink is full).
     pub fn handle_datagram(
         &mut self,
         now: Time,
-        from: SocketAddr,
+        arriving: &Arriving,
         datagram: &mut [u8],
-        absent: u32,
-        accept_data: bool,
     ) -> Handled {
         if matches!(self.state, State::Closed) {
             return Handled::Nothing;
@@ -64,36 +73,42 @@ impl Connection {
             return Handled::Nothing;
         };
         match header {
-            Header::Handshake { level, version, source, number, .. } => {
+            Header::Handshake {
+                level,
+                version,
+                source,
+                number,
+                ..
+            } => {
                 if version == VERSION && datagram.len() >= header_len + TAG_LEN {
-                    self.handle_handshake(now, from, datagram, header_len, level, number, source);
+                    let id = (level, number, source);
+                    self.handle_handshake(now, arriving.from, datagram, header_len, id);
                 } else {
                     self.stats.datagrams_refused += 1;
                 }
                 Handled::Nothing
             }
-            Header::Data { phase, number_low, .. } => {
-                self.handle_data(now, from, datagram, absent, phase, number_low, accept_data)
-            }
+            Header::Data {
+                phase, number_low, ..
+            } => self.handle_data(now, arriving, datagram, phase, number_low),
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the decoded header, taken apart")]
     fn handle_handshake(
         &mut self,
         now: Time,
         from: SocketAddr,
         datagram: &mut [u8],
         header_len: usize,
-        level: crate::codec::Level,
-        number: u32,
-        source: crate::codec::ConnectionId,
+        (level, number, source): (Level, u32, ConnectionId),
     ) {
         if !self.address_validated {
             self.bytes_from_unvalidated =
                 (self.bytes_from_unvalidated + datagram.len() as u64).min(MAX_UNVALIDATED_BYTES);
         }
-        let Some(keys) = &self.spaces[level.index()].keys else { return };
+        let Some(keys) = &self.spaces[level.index()].keys else {
+            return;
+        };
         let (head, body) = datagram.split_at_mut(header_len);
         let Ok(len) = keys.remote.open(number.into(), head, body) else {
             self.stats.datagrams_refused += 1;
@@ -114,22 +129,21 @@ impl Connection {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the decoded header, taken apart")]
     fn handle_data(
         &mut self,
         now: Time,
-        from: SocketAddr,
+        arriving: &Arriving,
         datagram: &mut [u8],
-        absent: u32,
         phase: bool,
         number_low: u32,
-        accept_data: bool,
     ) -> Handled {
-        let Some(keys) = &mut self.keys else { return Handled::Nothing };
+        let Some(keys) = &mut self.keys else {
+            return Handled::Nothing;
+        };
         let expected = self.received.largest().map_or(0, |n| n + 1);
         let number = expand_packet_number(expected, number_low);
         let (choice, key) = keys.open_key(phase, number);
-        let wire_len = datagram.len() as u64 + u64::from(absent);
+        let wire_len = datagram.len() as u64 + u64::from(arriving.absent);
         let (head, sealed) = datagram.split_at_mut(DATA_HEADER_LEN);
         let Ok(body_len) = key.open(number, head, sealed) else {
             self.stats.datagrams_refused += 1;
@@ -147,7 +161,7 @@ impl Connection {
             return Handled::Nothing;
         }
         if !self.received.is_new(number) {
-            let _ = self.received.insert(now, number, wire_len);
+            let _ = self.received.insert(arriving.rx_time, number, wire_len);
             return Handled::Nothing;
         }
         let next_to_seal = self.sent.next_number();
@@ -155,12 +169,11 @@ impl Connection {
             self.on_misbehaved(now, PeerMisbehaved::EarlyKeyUpdate);
             return Handled::Nothing;
         }
-        if from != self.remote && number >= expected {
-            self.on_new_address(now, from);
+        if arriving.from != self.remote && number >= expected {
+            self.on_new_address(now, arriving.from);
         }
         self.on_handshake_confirmed();
-        let payload_absent = absent.saturating_sub(TAG_LEN as u32);
-        match self.on_data_frames(now, from, number, wire_len, body, payload_absent, accept_data) {
+        match self.on_data_frames(now, arriving, number, wire_len, body) {
             Ok(handled) => handled,
             Err(offence) => {
                 self.on_misbehaved(now, offence);
@@ -169,17 +182,15 @@ impl Connection {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one packet, taken apart")]
     fn on_data_frames(
         &mut self,
         now: Time,
-        from: SocketAddr,
+        arriving: &Arriving,
         number: u64,
         wire_len: u64,
         body: &[u8],
-        payload_absent: u32,
-        accept_data: bool,
     ) -> Result<Handled, PeerMisbehaved> {
+        let payload_absent = arriving.absent.saturating_sub(TAG_LEN as u32);
         let mut handled = Handled::Nothing;
         let mut eliciting = false;
         let mut iter = frames(body);
@@ -202,7 +213,7 @@ impl Connection {
                     if offset + len > limits::MAX_OFFSET {
                         return Err(PeerMisbehaved::DataBeyondEnd);
                     }
-                    if !accept_data {
+                    if !arriving.accept_data {
                         self.sink_drops += 1;
                         return Ok(Handled::Refused);
                     }
@@ -225,7 +236,7 @@ impl Connection {
                         }
                     }
                 }
-                Frame::PathChallenge(token) => self.response_due = Some((from, token)),
+                Frame::PathChallenge(token) => self.response_due = Some((arriving.from, token)),
                 Frame::PathResponse(token) => self.on_path_response(token),
                 Frame::Close { code, reason } => {
                     self.on_close_frame(code, reason);
@@ -240,7 +251,7 @@ impl Connection {
                 }
             }
         }
-        if self.received.insert(now, number, wire_len)? == Arrived::New {
+        if self.received.insert(arriving.rx_time, number, wire_len)? == Arrived::New {
             self.wish_report(eliciting);
         }
         self.tell_complete();

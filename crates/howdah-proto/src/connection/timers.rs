@@ -24,7 +24,11 @@ impl Connection {
         }
         let timeout = self.rtt.probe_timeout(Self::max_report_delay());
         let wait = timeout * (1 << self.probe_count.min(6));
-        let wait = if self.probe_count > 0 { wait.min(PROBE_WAIT_MAX.max(timeout)) } else { wait };
+        let wait = if self.probe_count > 0 {
+            wait.min(PROBE_WAIT_MAX.max(timeout))
+        } else {
+            wait
+        };
         Some(self.last_feedback_at.max(self.last_eliciting_sent_at) + wait)
     }
 
@@ -35,7 +39,10 @@ impl Connection {
             State::Closing { copies } => {
                 // The end was told; linger until the peer must have given up, too.
                 if copies == 0 {
-                    let error = self.closed_by.take().unwrap_or(ConnectionError::ClosedLocally);
+                    let error = self
+                        .closed_by
+                        .take()
+                        .unwrap_or(ConnectionError::ClosedLocally);
                     self.die(error);
                 }
                 return;
@@ -77,7 +84,11 @@ impl Connection {
             self.pings_due = 1;
         }
         self.challenge_timeout(now);
-        if self.keys.as_ref().is_some_and(crate::keys::KeyRing::is_exhausted) {
+        if self
+            .keys
+            .as_ref()
+            .is_some_and(crate::keys::KeyRing::is_exhausted)
+        {
             self.close_with(
                 now,
                 CloseCode::Protocol,
@@ -103,7 +114,10 @@ impl Connection {
             State::Closed => return None,
             State::Closing { .. } => return Some((Time::ZERO, "close")),
             State::Handshaking => {
-                offer(Some(self.started_at + self.config.handshake_timeout), "handshake timeout");
+                offer(
+                    Some(self.started_at + self.config.handshake_timeout),
+                    "handshake timeout",
+                );
             }
             State::Established => {
                 offer(Some(self.idle_at()), "idle timeout");

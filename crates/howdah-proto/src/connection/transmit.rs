@@ -128,18 +128,13 @@ impl Connection {
         }
     }
 
-    fn handshake_packet(
-        &mut self,
-        now: Time,
-        sink: &mut impl PacketSink,
-    ) -> Option<TransmitInfo> {
+    fn handshake_packet(&mut self, now: Time, sink: &mut impl PacketSink) -> Option<TransmitInfo> {
         let level = crate::space::LEVELS.into_iter().find(|level| {
             let space = &self.spaces[level.index()];
             space.keys.is_some() && (space.has_unsent() || space.ack_due)
         })?;
         if !self.address_validated
-            && self.bytes_to_unvalidated + limits::MIN_DATAGRAM as u64
-                > self.bytes_from_unvalidated
+            && self.bytes_to_unvalidated + limits::MIN_DATAGRAM as u64 > self.bytes_from_unvalidated
         {
             return None;
         }
@@ -168,7 +163,9 @@ impl Connection {
             padding = limits::MIN_DATAGRAM - head.len() - TAG_LEN;
         }
         let (header, frames) = head.split_at(header_len);
-        let Header::Handshake { number, .. } = Header::decode(header).ok()?.0 else { return None };
+        let Header::Handshake { number, .. } = Header::decode(header).ok()?.0 else {
+            return None;
+        };
         let keys = self.spaces[level.index()].keys.as_ref()?;
         let packet = PacketOut {
             header,
@@ -191,7 +188,10 @@ impl Connection {
 
     fn close_packet(&mut self, sink: &mut impl PacketSink) -> Option<TransmitInfo> {
         let (code, reason) = self.close_frame.clone();
-        let frame = Frame::Close { code: code.to_wire(), reason: &reason };
+        let frame = Frame::Close {
+            code: code.to_wire(),
+            reason: &reason,
+        };
         if self.keys.is_some() {
             let mut frames = Vec::new();
             FrameWriter::new(&mut frames).frame(&frame);
@@ -204,14 +204,20 @@ impl Connection {
                 sink,
             ));
         }
-        let level = if self.spaces[1].keys.is_some() { Level::Handshake } else { Level::Initial };
+        let level = if self.spaces[1].keys.is_some() {
+            Level::Handshake
+        } else {
+            Level::Initial
+        };
         let header = self.handshake_header(level);
         let mut head = Vec::new();
         header.encode(&mut head);
         let header_len = head.len();
         FrameWriter::new(&mut head).frame(&frame);
         let (header, frames) = head.split_at(header_len);
-        let Header::Handshake { number, .. } = Header::decode(header).ok()?.0 else { return None };
+        let Header::Handshake { number, .. } = Header::decode(header).ok()?.0 else {
+            return None;
+        };
         let packet = PacketOut {
             header,
             frames,
@@ -261,14 +267,27 @@ impl Connection {
         sink: &mut impl PacketSink,
     ) -> usize {
         let number = self.sent.next_number();
-        let keys = self.keys.as_mut().expect("data packets are built once keys exist");
+        let keys = self
+            .keys
+            .as_mut()
+            .expect("data packets are built once keys exist");
         let (phase, key) = keys.seal_key(number);
         let mut header = std::mem::take(&mut self.scratch);
         header.clear();
-        Header::Data { phase, destination: self.ids.remote, number_low: number as u32 }
-            .encode(&mut header);
-        let packet =
-            PacketOut { header: &header, frames, payload, padding, number, key: &key };
+        Header::Data {
+            phase,
+            destination: self.ids.remote,
+            number_low: number as u32,
+        }
+        .encode(&mut header);
+        let packet = PacketOut {
+            header: &header,
+            frames,
+            payload,
+            padding,
+            number,
+            key: &key,
+        };
         let bytes = packet.wire_len();
         sink.packet(&packet);
         self.scratch = header;
@@ -318,17 +337,26 @@ impl Connection {
             FrameWriter::new(&mut frames).frame(&Frame::HandshakeDone);
             content = Content::HandshakeDone;
         } else if self.control_tx.has_pending() && frames.len() + 64 < ROOM {
-            if let Some(range) = self.control_tx.next_range((ROOM - frames.len() - 24) as u64) {
+            if let Some(range) = self
+                .control_tx
+                .next_range((ROOM - frames.len() - 24) as u64)
+            {
                 let mut bytes = Vec::with_capacity(range.len() as usize);
                 self.control_tx.copy(range, &mut bytes);
-                let frame = Frame::Control { offset: range.start, bytes: &bytes };
+                let frame = Frame::Control {
+                    offset: range.start,
+                    bytes: &bytes,
+                };
                 FrameWriter::new(&mut frames).frame(&frame);
                 content = Content::Control(range);
             }
         } else if self.credits.values().any(|&(_, due)| due) && frames.len() + 64 < ROOM {
             for (&object, (window_end, due)) in &mut self.credits {
                 if std::mem::take(due) && frames.len() + 32 < ROOM {
-                    let frame = Frame::Credit { object, window_end: *window_end };
+                    let frame = Frame::Credit {
+                        object,
+                        window_end: *window_end,
+                    };
                     FrameWriter::new(&mut frames).frame(&frame);
                 }
             }
@@ -352,7 +380,10 @@ impl Connection {
         let overhead = crate::codec::DATA_HEADER_LEN + frames.len() + TAG_LEN;
         let padding = usize::from(probe.size).saturating_sub(overhead);
         let info = self.data_packet(now, self.remote, &frames, padding, Content::MtuProbe, sink);
-        Some(TransmitInfo { is_mtu_probe: true, ..info })
+        Some(TransmitInfo {
+            is_mtu_probe: true,
+            ..info
+        })
     }
 
     /// Object bytes of a full packet.
@@ -408,21 +439,27 @@ impl Connection {
             if segments >= max_segments || bytes + full > budget && segments > 0 {
                 break;
             }
-            let Some((data, repeat)) = self.next_data() else { break };
+            let Some((data, repeat)) = self.next_data() else {
+                break;
+            };
             frames.clear();
-            FrameWriter::new(&mut frames)
-                .frame(&Frame::Data { object: data.object, offset: data.range.start });
-            let len = crate::codec::DATA_HEADER_LEN
-                + frames.len()
-                + data.range.len() as usize
-                + TAG_LEN;
+            FrameWriter::new(&mut frames).frame(&Frame::Data {
+                object: data.object,
+                offset: data.range.start,
+            });
+            let len =
+                crate::codec::DATA_HEADER_LEN + frames.len() + data.range.len() as usize + TAG_LEN;
             if info.is_some_and(|i| len > i.segment_size) {
                 if !repeat {
                     self.outgoing.put_back(data);
                 }
                 break;
             }
-            let content = Content::Data { object: data.object, range: data.range, repeat };
+            let content = Content::Data {
+                object: data.object,
+                range: data.range,
+                repeat,
+            };
             self.stats.data_bytes_sent += data.range.len();
             self.stats.data_bytes_repeated += if data.again { data.range.len() } else { 0 };
             self.stats.tail_bytes_repeated += if repeat { data.range.len() } else { 0 };
@@ -458,7 +495,9 @@ impl Connection {
         let tail = self.tail.as_mut()?;
         while tail.next > tail.floor && tail.left > 0 {
             tail.next -= 1;
-            let Some(packet) = self.sent.get(tail.next) else { break };
+            let Some(packet) = self.sent.get(tail.next) else {
+                break;
+            };
             if packet.time < tail.not_before {
                 break;
             }
@@ -468,7 +507,14 @@ impl Connection {
                 && self.outgoing.wants_repeat(object, range)
             {
                 tail.left -= 1;
-                return Some((NextData { object, range, again: true }, true));
+                return Some((
+                    NextData {
+                        object,
+                        range,
+                        again: true,
+                    },
+                    true,
+                ));
             }
         }
         self.tail = None;
@@ -493,7 +539,11 @@ impl Connection {
             next,
             floor: self.tail_floor,
             not_before: now - (self.rtt.smoothed() / 2).max(Span::from_millis(1)),
-            left: if clean { TAIL_PACKETS_CLEAN } else { TAIL_PACKETS_MAX },
+            left: if clean {
+                TAIL_PACKETS_CLEAN
+            } else {
+                TAIL_PACKETS_MAX
+            },
         });
         self.tail_floor = next;
     }

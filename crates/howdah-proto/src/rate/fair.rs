@@ -151,15 +151,23 @@ impl Fair {
         let initial = INITIAL_PACKETS * 1_500;
         if self.phase == Phase::Startup {
             // What is unreported may grow with the rate, but not past two round trips of it.
-            return self.rate.bytes_in(self.base_rtt * 2 + WINDOW_SLACK).max(initial);
+            return self
+                .rate
+                .bytes_in(self.base_rtt * 2 + WINDOW_SLACK)
+                .max(initial);
         }
         let rate = self.capacity.max(self.rate);
-        rate.bytes_in(self.base_rtt + self.target() * 2 + WINDOW_SLACK).max(initial) * 5 / 4
+        rate.bytes_in(self.base_rtt + self.target() * 2 + WINDOW_SLACK)
+            .max(initial)
+            * 5
+            / 4
     }
 
     fn target(&self) -> Span {
         let rate = self.capacity.as_f64().max(1.0);
-        TARGET.mul_f64((TARGET_AT_RATE / rate).sqrt()).clamp(TARGET_MIN, TARGET_MAX)
+        TARGET
+            .mul_f64((TARGET_AT_RATE / rate).sqrt())
+            .clamp(TARGET_MIN, TARGET_MAX)
     }
 
     fn loss_threshold(&self) -> f64 {
@@ -180,9 +188,14 @@ impl Fair {
         self.measure_queue(feedback);
         let window = match self.phase {
             Phase::Startup => (self.base_rtt / 4).max(Span::from_millis(4)),
-            _ => self.base_rtt.max(Span::from_millis(40)).min(Span::from_millis(200)),
+            _ => self
+                .base_rtt
+                .max(Span::from_millis(40))
+                .min(Span::from_millis(200)),
         };
-        let Some(sample) = self.history.sample(window) else { return };
+        let Some(sample) = self.history.sample(window) else {
+            return;
+        };
         self.last = Some(sample);
         self.measure_loss_floor(feedback, &sample);
         match self.phase {
@@ -201,7 +214,9 @@ impl Fair {
         let point = &feedback.point;
         // The clocks have different origins; only differences of this mean anything.
         const ORIGIN: i64 = 1 << 61;
-        let owd = (point.rx_time.nanos_after(point.sent_time) + ORIGIN).max(0).cast_unsigned();
+        let owd = (point.rx_time.nanos_after(point.sent_time) + ORIGIN)
+            .max(0)
+            .cast_unsigned();
         self.base_owd.push(feedback.now, owd);
         self.recent_owd.push(feedback.now, owd);
         let base = self.base_owd.min().unwrap_or(owd);
@@ -217,7 +232,8 @@ impl Fair {
         if packets >= enough {
             let loss = point.lost_packets.saturating_sub(lost) as f64 / packets as f64;
             if self.phase != Phase::Startup {
-                self.loss_floor.push(feedback.now, (loss.min(0.10) * 1e9) as u64);
+                self.loss_floor
+                    .push(feedback.now, (loss.min(0.10) * 1e9) as u64);
             }
             self.loss_block = (point.acked_packets, point.lost_packets);
         }
@@ -248,7 +264,11 @@ impl Fair {
             self.congested_until = feedback.now + feedback.smoothed_rtt;
             return;
         }
-        let growth = if delivered < FAST_GROWTH_BELOW { FAST_GROWTH } else { GROWTH };
+        let growth = if delivered < FAST_GROWTH_BELOW {
+            FAST_GROWTH
+        } else {
+            GROWTH
+        };
         self.rate = self.rate.max(delivered.mul_f64(growth));
         // A host that cannot send faster has found its limit, too.
         let host_limit = self.startup_best.mul_f64(FAST_GROWTH).max(INITIAL_RATE);
@@ -269,7 +289,9 @@ impl Fair {
         let now = feedback.now;
         let threshold = self.loss_threshold();
         let congested = sample.packets >= 200 && sample.loss > threshold;
-        let arrived = sample.delivery_rate.mul_f64(1.0 / (1.0 - sample.loss.min(threshold)));
+        let arrived = sample
+            .delivery_rate
+            .mul_f64(1.0 / (1.0 - sample.loss.min(threshold)));
         // Less arriving means less capacity only if the path shows that it is full; else this
         // host, or the echo of an earlier pause, sent less.
         let full = !sample.app_limited && (congested || self.queue > self.target() / 2);
@@ -278,8 +300,7 @@ impl Fair {
         }
         let horizon = self.base_rtt.max(HORIZON_MIN);
         let error = self.target().as_secs_f64() - self.queue.as_secs_f64();
-        let mut steer =
-            (1.0 + K * error / horizon.as_secs_f64()).clamp(STEER_MIN, STEER_MAX);
+        let mut steer = (1.0 + K * error / horizon.as_secs_f64()).clamp(STEER_MIN, STEER_MAX);
         let queue_seen = self.queue > self.target() / 4;
         if congested || feedback.socket_drops > 0 {
             self.congested_until = now + feedback.smoothed_rtt * 2;
@@ -323,8 +344,10 @@ impl Fair {
             Phase::Cruise if now.since(self.last_drain) >= DRAIN_EVERY => {
                 self.phase = Phase::Drain;
                 let excess = self.queue + Span::from_millis(2);
-                self.drain_until =
-                    now + excess.mul_f64(1.0 / (1.0 - DRAIN_RATE)).min(Span::from_millis(200));
+                self.drain_until = now
+                    + excess
+                        .mul_f64(1.0 / (1.0 - DRAIN_RATE))
+                        .min(Span::from_millis(200));
             }
             _ => {}
         }

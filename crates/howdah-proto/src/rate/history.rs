@@ -95,9 +95,15 @@ impl History {
             ),
             send_rate: Rate::from_bytes_over(
                 last.sent_bytes.saturating_sub(first.sent_bytes),
-                last.sent_time.since(first.sent_time).max(Span::from_micros(1)),
+                last.sent_time
+                    .since(first.sent_time)
+                    .max(Span::from_micros(1)),
             ),
-            loss: if packets == 0 { 0.0 } else { lost as f64 / packets as f64 },
+            loss: if packets == 0 {
+                0.0
+            } else {
+                lost as f64 / packets as f64
+            },
             packets,
             app_limited,
         })

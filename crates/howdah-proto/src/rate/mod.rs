@@ -7,8 +7,8 @@
 mod fair;
 mod history;
 
-pub use fair::Phase;
 use fair::Fair;
+pub use fair::Phase;
 pub(crate) use history::Point;
 use howdah_core::{Rate, Span, Time};
 
@@ -103,7 +103,8 @@ impl RateControl {
         match self.policy {
             Policy::Fixed(rate) if !self.tripped => {
                 // Enough for reports that come late; the rate is what limits.
-                rate.bytes_in(self.fair.base_rtt() * 2 + Span::from_millis(250)).max(1 << 16)
+                rate.bytes_in(self.fair.base_rtt() * 2 + Span::from_millis(250))
+                    .max(1 << 16)
             }
             _ => self.fair.window_bytes(),
         }
@@ -125,7 +126,9 @@ impl RateControl {
 
     /// Rate at which bytes arrived over the last RTT or so.
     pub(crate) fn delivery_rate(&self) -> Rate {
-        self.fair.last_sample().map_or(Rate::ZERO, |sample| sample.delivery_rate)
+        self.fair
+            .last_sample()
+            .map_or(Rate::ZERO, |sample| sample.delivery_rate)
     }
 
     pub(crate) fn breaker_tripped(&self) -> bool {

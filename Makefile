@@ -1,0 +1,81 @@
+# `make` lists the targets. Each installs what it needs on Debian and says what it does.
+#
+# The test profile optimises (Cargo.toml: [profile.dev] opt-level 1, dependencies 2), so tests and
+# lints need one build; only `demo` and `bench` make a second, the release build.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench fuzz lint fmt doc setup setup-bench
+
+CARGO ?= cargo
+FUZZ_SECONDS ?= 60
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+# `make test` runs the tests that need namespaces as whoever called it; they say why if they skip.
+say = @printf '\n== %s\n' "$(1)"
+# Package of each program that must be there.
+need = for pair in $(1); do command -v "$${pair%%:*}" >/dev/null || echo "$${pair\#\#*:}"; done
+
+help: ## This list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup:
+	@missing="$$($(call need,gcc:gcc g++:g++ make:make ip:iproute2))"; \
+	if [ -n "$$missing" ]; then \
+		echo "== installing" $$missing; \
+		$(SUDO) apt-get update -q; \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
+	fi
+	@for part in fmt:rustfmt clippy:clippy; do \
+		$(CARGO) "$${part%%:*}" --version >/dev/null 2>&1 || rustup component add "$${part##*:}"; \
+	done
+
+setup-bench: setup
+	@if ! command -v iperf3 >/dev/null; then \
+		echo "== installing iperf3"; \
+		$(SUDO) apt-get update -q; \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends iperf3; \
+	fi
+
+demo: setup ## Move a real file over an emulated 10 Gbit/s, 100 ms, 1 % loss path, beside kernel TCP
+	$(call say,building howdah (release))
+	$(CARGO) build --release --locked -p howdah-cli
+	$(call say,running the demo; it needs root for network namespaces)
+	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) "$$target/release/howdah" demo
+
+test: setup ## Format, lints, tests and docs: what CI runs
+	$(call say,format)
+	$(CARGO) fmt --all --check
+	$(call say,lints)
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(call say,tests)
+	$(CARGO) test --workspace --locked
+	$(call say,docs)
+	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps --locked
+
+bench: setup-bench ## Measure: the tables of docs/performance.md
+	$(call say,building howdah (release))
+	$(CARGO) build --release --locked -p howdah-cli
+	$(call say,measuring; it needs root for network namespaces)
+	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" bash benches/run.sh
+
+fuzz: setup ## Run every fuzz target for FUZZ_SECONDS (60) in all
+	@rustup toolchain list | grep -q nightly || rustup toolchain install nightly --profile minimal
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-fuzz
+	$(call say,fuzzing for $(FUZZ_SECONDS) s)
+	@targets="$$($(CARGO) +nightly fuzz list)"; \
+	seconds=$$(( $(FUZZ_SECONDS) / $$(wc -w <<<"$$targets") )); \
+	for target in $$targets; do \
+		echo "== $$target, $$seconds s"; \
+		$(CARGO) +nightly fuzz run "$$target" -- -max_total_time="$$seconds" -timeout=10; \
+	done
+
+lint: setup ## Lints only
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+fmt: setup ## Format everything
+	$(CARGO) fmt --all
+
+doc: setup ## Build the docs, warnings are errors
+	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps --locked

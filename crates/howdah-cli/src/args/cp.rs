@@ -1,0 +1,74 @@
+//! `howdah cp`.
+
+use clap::Args;
+use howdah::Location;
+use howdah_core::{Rate, Span, units};
+use std::path::PathBuf;
+
+/// Copies a file or a stream to or from a server
+///
+/// SRC and DST are each one of:
+///
+///   path                    a local file (DST: or an existing directory)
+///   -                       standard input or output
+///   zero:SIZE               that many zero bytes (SRC only; no SIZE: endless)
+///   null:                   counted and thrown away (DST only)
+///   howdah://HOST:PORT/path a file below the root of 'howdah serve' on HOST;
+///                           its path may also be zero:SIZE or null:
+///
+/// Exactly one of them is remote. A file appears under its name only when it is complete, verified
+/// and on disk. Data goes to standard output, everything else to standard error.
+///
+/// Examples:
+///
+///   howdah cp big.tar howdah://site:4433/incoming/
+///   howdah cp howdah://site/results.h5 .
+///   tar c data | howdah cp - howdah://site/data.tar
+///   howdah cp --time 20s --json zero: howdah://site/null:
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct CpArgs {
+    /// What to copy
+    #[arg(value_name = "SRC")]
+    pub(crate) source: Location,
+
+    /// Where to
+    #[arg(value_name = "DST")]
+    pub(crate) destination: Location,
+
+    /// Print one JSON object at the end, on standard output (on standard error if DST is '-')
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Print nothing but errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+
+    /// Trust a server that was never met, and remember its key
+    #[arg(long)]
+    pub(crate) accept_new: bool,
+
+    /// Private key of this machine [default: ~/.config/howdah/id_ed25519.pem]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) identity: Option<PathBuf>,
+
+    /// Keys of servers [default: ~/.config/howdah/known_hosts]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) known_hosts: Option<PathBuf>,
+
+    /// Send at this rate whatever else the path carries: for a circuit of your own
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub(crate) rate: Option<Rate>,
+
+    /// Give up after this long without a sign of life from the peer
+    #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "8s")]
+    pub(crate) idle_timeout: Span,
+
+    /// Stop after this long, as if the source had ended: for measuring with zero:
+    #[arg(long, value_name = "TIME", value_parser = units::parse_span)]
+    pub(crate) time: Option<Span>,
+
+    /// Write progress to FILE ten times a second, a JSON object per line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+}

@@ -1,0 +1,88 @@
+//! What can be written on the command line. What it does is in [`crate::commands`].
+
+#![expect(
+    clippy::doc_markdown,
+    reason = "these comments are the help text on a terminal"
+)]
+
+mod cp;
+mod demo;
+mod internal;
+mod key;
+mod path;
+mod serve;
+mod values;
+mod wan;
+
+pub(crate) use cp::CpArgs;
+pub(crate) use demo::DemoArgs;
+pub(crate) use internal::{InternalCommand, TcpRecvArgs, TcpSendArgs};
+pub(crate) use key::KeyCommand;
+pub(crate) use path::PathArgs;
+pub(crate) use serve::ServeArgs;
+pub(crate) use values::{GilbertElliott, Queue};
+pub(crate) use wan::WanArgs;
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+
+/// Moves big data over long fat networks at the rate of the link.
+#[derive(Debug, Parser)]
+#[command(
+    name = "howdah",
+    version,
+    max_term_width = 100,
+    after_help = "'howdah COMMAND --help' says more about a command, with examples.",
+    after_long_help = crate::exit::HELP
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Cp(CpArgs),
+    Serve(ServeArgs),
+    /// Makes and shows the key that this machine proves itself with
+    #[command(subcommand)]
+    Key(KeyCommand),
+    Wan(WanArgs),
+    Demo(DemoArgs),
+    /// Prints the completion script of a shell
+    ///
+    /// For example, for bash:
+    ///
+    ///   howdah completions bash > ~/.local/share/bash-completion/completions/howdah
+    #[command(verbatim_doc_comment)]
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+    /// Parts of other commands that run as processes of their own
+    #[command(subcommand, hide = true)]
+    Internal(InternalCommand),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_declarations_hold_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_help_with_an_example() {
+        let mut cli = Cli::command();
+        cli.build();
+        for command in cli.get_subcommands_mut().filter(|c| !c.is_hide_set()) {
+            if !["help", "key"].contains(&command.get_name()) {
+                let help = command.render_long_help().to_string();
+                assert!(help.contains("  howdah "), "{}", command.get_name());
+            }
+        }
+    }
+}

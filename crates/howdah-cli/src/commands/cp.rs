@@ -1,0 +1,172 @@
+//! `howdah cp`.
+
+use super::key_file;
+use crate::args::CpArgs;
+use crate::ui::{self, ProgressBar, Report, Signals};
+use anyhow::Context as _;
+use howdah::keys::{self, Identity, KnownHosts, Trust};
+use howdah::{CopyConfig, Error, ErrorKind, Location, Progress, RatePolicy, Summary};
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+use std::sync::Arc;
+
+pub(super) fn run(args: &CpArgs) -> anyhow::Result<()> {
+    let result = copy(args);
+    if args.json {
+        let line = match &result {
+            Ok(summary) => Report::new(summary).to_json()?,
+            Err(error) => ui::failure_json(error)?,
+        };
+        if args.destination == Location::Stdio {
+            writeln!(io::stderr(), "{line}")?;
+        } else {
+            ui::print(&line)?;
+        }
+    } else if let (Ok(summary), false) = (&result, args.quiet) {
+        ui::say(&ui::summary_line(summary));
+    }
+    result.map(|_| ())
+}
+
+fn copy(args: &CpArgs) -> anyhow::Result<Summary> {
+    check_roles(&args.source, &args.destination)?;
+    let signals = Signals::install()?;
+    let config = config(args, &signals)?;
+    let mut trace = args.trace.as_deref().map(Trace::create).transpose()?;
+    let mut bar = ProgressBar::new(!args.quiet && !writes_to_terminal(args));
+    let mut show = |progress: &Progress| {
+        if let Some(trace) = &mut trace {
+            trace.write(progress);
+        }
+        bar.show(progress);
+    };
+    let result = howdah::copy(
+        &args.source,
+        &args.destination,
+        &config,
+        signals.cancel(),
+        &mut show,
+    );
+    bar.clear();
+    if let Some(trace) = trace {
+        trace.finish()?;
+    }
+    Ok(result?)
+}
+
+fn config(args: &CpArgs, signals: &Signals) -> anyhow::Result<CopyConfig> {
+    let identity_path = key_file(args.identity.as_ref(), keys::default_identity_path())?;
+    let identity = Identity::load(&identity_path).map_err(|error| {
+        if error.is_not_found() {
+            let path = identity_path.display();
+            Error::new(
+                ErrorKind::Auth,
+                format!(
+                    "this machine has no key in {path}; make one with 'howdah key new' and have \
+                     the server list the line that it prints"
+                ),
+            )
+        } else {
+            error.into()
+        }
+    })?;
+    let hosts_path = key_file(args.known_hosts.as_ref(), keys::default_known_hosts_path())?;
+    let mut config = CopyConfig::new(identity, KnownHosts::load(&hosts_path)?);
+    config.trust = if args.accept_new {
+        Trust::AcceptNew
+    } else if io::stderr().is_terminal() {
+        let signals = signals.clone();
+        Trust::Ask(Arc::new(move |new| {
+            signals.ending_at_once(|| ui::ask_about(new))
+        }))
+    } else {
+        Trust::Strict
+    };
+    config.policy = args.rate.map_or(RatePolicy::Fair, RatePolicy::Fixed);
+    config.idle_timeout = args.idle_timeout;
+    config.duration_limit = args.time;
+    Ok(config)
+}
+
+/// What the library would refuse as well, said in the words of the command line.
+fn check_roles(source: &Location, destination: &Location) -> Result<(), Error> {
+    let usage = |text: String| Err(Error::new(ErrorKind::Usage, text));
+    match (source, destination) {
+        (Location::Null, _) => usage("null: can only be the destination".to_owned()),
+        (_, Location::Zero(_)) => usage("zero: can only be the source".to_owned()),
+        (a, b) if a.is_remote() && b.is_remote() => usage(format!(
+            "{a} and {b} are both remote; run 'howdah cp' on one of the two machines"
+        )),
+        (a, b) if !a.is_remote() && !b.is_remote() => usage(format!(
+            "{a} and {b} are both local; write the remote one as howdah://HOST:PORT/path, \
+             or use cp"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn writes_to_terminal(args: &CpArgs) -> bool {
+    args.destination == Location::Stdio && io::stdout().is_terminal()
+}
+
+/// Progress as JSON lines.
+struct Trace {
+    out: BufWriter<File>,
+    error: Option<io::Error>,
+}
+
+impl Trace {
+    fn create(path: &std::path::Path) -> anyhow::Result<Self> {
+        let file = File::create(path)
+            .with_context(|| format!("cannot create the trace {}", path.display()))?;
+        Ok(Self {
+            out: BufWriter::new(file),
+            error: None,
+        })
+    }
+
+    fn write(&mut self, progress: &Progress) {
+        let line = serde_json::json!({
+            "seconds": progress.elapsed.as_secs_f64(),
+            "bytes": progress.bytes,
+            "goodput_bps": progress.goodput_now.bits_per_sec(),
+            "rtt_us": progress.rtt.as_micros(),
+            "loss": progress.loss,
+        });
+        if self.error.is_none() {
+            // A full disk under the trace must not end the copy.
+            self.error = writeln!(self.out, "{line}").err();
+        }
+    }
+
+    fn finish(mut self) -> anyhow::Result<()> {
+        self.error
+            .map_or_else(|| self.out.flush(), Err)
+            .context("the copy is done, but its trace could not be written")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exactly_one_side_is_remote_and_each_can_play_its_role() {
+        let check = |source: &str, destination: &str| {
+            check_roles(&source.parse().unwrap(), &destination.parse().unwrap())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(check("a", "howdah://h/b"), Ok(()));
+        assert_eq!(check("howdah://h/b", "-"), Ok(()));
+        assert_eq!(check("zero:1GiB", "howdah://h/null:"), Ok(()));
+        for (source, destination, part) in [
+            ("a", "b", "both local"),
+            ("howdah://h/a", "howdah://g/b", "both remote"),
+            ("null:", "howdah://h/b", "null: can only be the destination"),
+            ("howdah://h/b", "zero:1", "zero: can only be the source"),
+        ] {
+            let error = check(source, destination).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

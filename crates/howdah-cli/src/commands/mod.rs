@@ -1,0 +1,48 @@
+//! What the commands do, a file per command.
+
+mod completions;
+mod cp;
+#[cfg(target_os = "linux")]
+mod demo;
+mod key;
+mod serve;
+#[cfg(target_os = "linux")]
+mod wan;
+
+use crate::args::{Command, InternalCommand};
+use anyhow::Context as _;
+use std::path::PathBuf;
+
+pub(crate) fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Cp(args) => cp::run(&args),
+        Command::Serve(args) => serve::run(args),
+        Command::Key(command) => key::run(&command),
+        Command::Completions { shell } => completions::run(shell),
+        #[cfg(target_os = "linux")]
+        Command::Wan(args) => wan::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::Demo(args) => demo::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::Internal(InternalCommand::TcpSend(args)) => crate::tcp::send(&args),
+        #[cfg(target_os = "linux")]
+        Command::Internal(InternalCommand::TcpRecv(args)) => crate::tcp::receive(&args),
+        #[cfg(not(target_os = "linux"))]
+        Command::Wan(_)
+        | Command::Demo(_)
+        | Command::Internal(InternalCommand::TcpSend(_) | InternalCommand::TcpRecv(_)) => {
+            Err(howdah::Error::new(
+                howdah::ErrorKind::Usage,
+                "the emulator needs the network namespaces of Linux",
+            )
+            .into())
+        }
+    }
+}
+
+/// The file that the user named, or the usual one.
+fn key_file(named: Option<&PathBuf>, usual: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    named.cloned().or(usual).context(
+        "there is no place for keys: none of HOWDAH_CONFIG_DIR, XDG_CONFIG_HOME and HOME is set",
+    )
+}

@@ -1,0 +1,134 @@
+//! Exit codes. They are part of the interface: scripts decide by them whether to try again.
+
+use crate::ui;
+use howdah::ErrorKind;
+use howdah::keys::KeyError;
+use std::process::ExitCode;
+
+/// Shown at the end of `howdah --help`.
+pub(crate) const HELP: &str = "\
+Exit codes:
+   0  done
+   1  another failure
+   2  usage: the arguments make no sense
+   3  the source does not exist
+   4  refused by permissions or by the path rules of the peer
+   5  network: nobody answers or the peer went away; trying again may help
+   7  keys or protocol do not match; trying again does not help
+  10  what arrived is not what was sent
+  11  no space left at the destination
+  12  stopped by SIGINT or SIGTERM
+  13  the source changed while it was read
+128+n  killed by signal n (the second SIGINT or SIGTERM)";
+
+/// The child's exit status, passed on as it is by `howdah wan -- COMMAND`.
+#[derive(Debug, thiserror::Error)]
+#[error("the command ended with status {0}")]
+pub(crate) struct Passed(pub(crate) u8);
+
+/// A kind as scripts see it in `--json`.
+pub(crate) fn name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Usage => "usage",
+        ErrorKind::NotFound => "not_found",
+        ErrorKind::Refused => "refused",
+        ErrorKind::Network => "network",
+        ErrorKind::Auth => "auth",
+        ErrorKind::Protocol => "protocol",
+        ErrorKind::Integrity => "integrity",
+        ErrorKind::NoSpace => "no_space",
+        ErrorKind::Cancelled => "cancelled",
+        ErrorKind::SourceChanged => "source_changed",
+        _ => "io",
+    }
+}
+
+fn code(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Usage => 2,
+        ErrorKind::NotFound => 3,
+        ErrorKind::Refused => 4,
+        ErrorKind::Network => 5,
+        ErrorKind::Auth | ErrorKind::Protocol => 7,
+        ErrorKind::Integrity => 10,
+        ErrorKind::NoSpace => 11,
+        ErrorKind::Cancelled => 12,
+        ErrorKind::SourceChanged => 13,
+        _ => 1,
+    }
+}
+
+/// The kind of whatever failed.
+pub(crate) fn kind(error: &anyhow::Error) -> ErrorKind {
+    if let Some(error) = error.downcast_ref::<howdah::Error>() {
+        error.kind()
+    } else if let Some(error) = error.downcast_ref::<KeyError>() {
+        error.kind()
+    } else {
+        ErrorKind::Io
+    }
+}
+
+/// Says what failed, and gives the code of it.
+pub(crate) fn of_failure(error: &anyhow::Error) -> ExitCode {
+    if let Some(Passed(status)) = error.downcast_ref() {
+        return ExitCode::from(*status);
+    }
+    if is_broken_pipe(error) {
+        // Whoever reads our output has seen enough.
+        return ExitCode::SUCCESS;
+    }
+    ui::say(&format!("{error:#}"));
+    ExitCode::from(code(kind(error)))
+}
+
+/// Prints help, version or what is wrong with the arguments.
+pub(crate) fn of_usage(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        let text = error.render().to_string();
+        eprint!("howdah: {}", text.strip_prefix("error: ").unwrap_or(&text));
+        ExitCode::from(code(ErrorKind::Usage))
+    } else {
+        let _ = error.print();
+        ExitCode::SUCCESS
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn context_does_not_hide_the_kind() {
+        let error = anyhow::Error::from(howdah::Error::new(ErrorKind::NoSpace, "disk full"));
+        assert_eq!(kind(&error.context("while copying")), ErrorKind::NoSpace);
+        let error = anyhow::Error::from(KeyError::RandomSource).context("making a key");
+        assert_eq!(code(kind(&error)), 1);
+    }
+
+    #[test]
+    fn the_help_names_every_code() {
+        for kind in [
+            ErrorKind::Usage,
+            ErrorKind::NotFound,
+            ErrorKind::Refused,
+            ErrorKind::Network,
+            ErrorKind::Auth,
+            ErrorKind::Protocol,
+            ErrorKind::Integrity,
+            ErrorKind::NoSpace,
+            ErrorKind::Cancelled,
+            ErrorKind::SourceChanged,
+            ErrorKind::Io,
+        ] {
+            let line = format!("\n{:>4}  ", code(kind));
+            assert!(HELP.contains(&line), "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! SIGINT and SIGTERM: the first asks to stop, the second stops at once.
+
+use howdah::Cancel;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The handlers, from now until the process ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Signals {
+    cancel: Cancel,
+    /// Whether the next signal ends the process.
+    at_once: Arc<AtomicBool>,
+}
+
+impl Signals {
+    pub(crate) fn install() -> std::io::Result<Self> {
+        let signals = Self {
+            cancel: Cancel::new(),
+            at_once: Arc::default(),
+        };
+        for signal in [SIGINT, SIGTERM] {
+            // The order matters: the first signal finds the switch off, then turns it on.
+            flag::register_conditional_shutdown(
+                signal,
+                128 + signal,
+                Arc::clone(&signals.at_once),
+            )?;
+            flag::register(signal, Arc::clone(&signals.at_once))?;
+            flag::register(signal, signals.cancel.flag())?;
+        }
+        Ok(signals)
+    }
+
+    /// The switch that the first signal throws.
+    pub(crate) fn cancel(&self) -> &Cancel {
+        &self.cancel
+    }
+
+    /// Runs something that does not look at the switch, such as waiting for a person: meanwhile
+    /// already the first signal ends the process.
+    pub(crate) fn ending_at_once<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.at_once.store(true, Ordering::Relaxed);
+        let result = run();
+        self.at_once
+            .store(self.cancel.is_cancelled(), Ordering::Relaxed);
+        result
+    }
+}

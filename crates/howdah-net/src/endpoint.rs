@@ -1,0 +1,583 @@
+//! The loop: one socket, its connections, one thread.
+
+use crate::buffers::{BUFFER_BYTES, Spares};
+use crate::clock::{Clock, wall_now};
+use crate::demux::{Demux, Route};
+use crate::socket::{MAX_TRAIN_BYTES, SocketReport, UdpPort};
+use crate::sys;
+use crate::train::{TrainBuffer, TrainBuilder};
+use crate::waker::{self, WakeReceiver, Waker};
+use howdah_core::{ByteRange, Span, Time};
+use howdah_proto::codec::ConnectionId;
+use howdah_proto::{Arriving, Config, Connection, Event, Handled, Role, TransmitInfo};
+use quinn_udp::RecvMeta;
+use rustix::event::{PollFd, PollFlags};
+use rustix::fd::AsFd;
+use std::collections::BTreeMap;
+use std::io::{self, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+
+/// Names a connection of an endpoint.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ConnKey(pub u64);
+
+/// Received bytes and where they belong.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Placement {
+    /// Where they start in the buffer.
+    pub at: usize,
+    /// Which bytes of the object they are.
+    pub range: ByteRange,
+}
+
+/// What runs on top of an endpoint. All calls come from the endpoint's thread and must not block.
+pub trait Application {
+    /// Something happened to a connection.
+    fn on_event(&mut self, now: Time, key: ConnKey, connection: &mut Connection, event: Event);
+
+    /// Fills `buffer` with bytes of an outgoing object, from `offset` on. They were announced by
+    /// [`Connection::set_readable`].
+    fn read(&mut self, key: ConnKey, object: u64, offset: u64, buffer: &mut [u8]);
+
+    /// Whether received bytes can be placed now.
+    fn accepts_data(&mut self, key: ConnKey) -> bool;
+
+    /// Received bytes of one object. The buffer may be taken; another one is then left in its place
+    /// (of [`Application::take_spare`], or none).
+    fn place(&mut self, key: ConnKey, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]);
+
+    /// A buffer that [`place`](Self::place) took and nobody needs any more.
+    fn take_spare(&mut self) -> Option<Vec<u8>>;
+
+    /// Moves everything on that does not depend on packets: sources, sinks, deadlines. Called
+    /// once per round of the loop, for every connection.
+    fn poll(&mut self, now: Time, key: ConnKey, connection: &mut Connection);
+
+    /// Called once per round; returning false ends [`Endpoint::run`].
+    fn keep_running(&mut self, now: Time) -> bool;
+
+    /// When [`poll`](Self::poll) wants to be called at the latest.
+    fn next_deadline(&self) -> Option<Time>;
+}
+
+/// Settings of an endpoint.
+#[derive(Debug)]
+pub struct EndpointConfig {
+    /// For connections that it opens and, if `accept`, those that it answers.
+    pub protocol: Config,
+    /// Answer strangers.
+    pub accept: bool,
+}
+
+/// Handshakes that may be under way at a server; further ones are ignored.
+const MAX_HALF_OPEN: usize = 64;
+/// Connections that a server keeps.
+const MAX_CONNECTIONS: usize = 4_096;
+/// Buffers per receive call.
+const RECEIVE_BATCH: usize = 16;
+/// Receive calls before the loop turns to sending.
+const RECEIVE_CALLS: usize = 4;
+/// Trains per connection and round of the loop.
+const TRAINS_PER_ROUND: usize = 16;
+/// How often the socket is asked for its drops.
+const DROPS_EVERY: Span = Span::from_millis(5);
+/// While much arrives the loop sleeps that long between looks, so that each wake-up finds more
+/// than one packet; it is short against every timer of the protocol.
+const COALESCE: Span = Span::from_micros(150);
+/// Bytes in one round of the loop that count as much.
+const COALESCE_BYTES: usize = 16 * 1024;
+
+struct Slot {
+    connection: Connection,
+    /// Shut out of the counting of half-open handshakes.
+    established: bool,
+}
+
+/// One socket and the connections on it.
+pub struct Endpoint {
+    port: UdpPort,
+    config: EndpointConfig,
+    clock: Clock,
+    waker: Waker,
+    wakes: WakeReceiver,
+    demux: Demux,
+    connections: BTreeMap<ConnKey, Slot>,
+    next_key: u64,
+    train: TrainBuffer,
+    /// A train that the socket did not take.
+    stalled: Option<(ConnKey, TransmitInfo)>,
+    receive_buffers: Vec<Vec<u8>>,
+    spares: Spares,
+    drops: u64,
+    drops_at: Time,
+    received_in_round: usize,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("local", &self.port.local_addr())
+            .finish_non_exhaustive()
+    }
+}
+
+fn random_u64() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes)
+        .map_err(|e| io::Error::other(format!("no randomness from the system: {e}")))?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+impl Endpoint {
+    /// Takes over a bound socket.
+    pub fn new(socket: UdpSocket, config: EndpointConfig, clock: Clock) -> io::Result<Self> {
+        let (waker, wakes) = waker::pair()?;
+        Ok(Self {
+            port: UdpPort::new(socket)?,
+            config,
+            clock,
+            waker,
+            wakes,
+            demux: Demux::default(),
+            connections: BTreeMap::new(),
+            next_key: 1,
+            train: TrainBuffer::new(),
+            stalled: None,
+            receive_buffers: (0..RECEIVE_BATCH).map(|_| vec![0; BUFFER_BYTES]).collect(),
+            spares: Spares::default(),
+            drops: 0,
+            drops_at: Time::ZERO,
+            received_in_round: 0,
+        })
+    }
+
+    /// Wakes this endpoint from other threads.
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// The address that it is bound to.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.port.local_addr()
+    }
+
+    /// What the host granted.
+    pub fn socket_report(&self) -> SocketReport {
+        self.port.report()
+    }
+
+    /// Opens a connection.
+    pub fn connect(&mut self, remote: SocketAddr) -> io::Result<ConnKey> {
+        // A connected socket hears that nobody listens. (BSD refuses addresses on such sockets.)
+        #[cfg(target_os = "linux")]
+        if !self.config.accept {
+            self.port.socket().connect(remote)?;
+        }
+        let mut config = self.config.protocol.clone();
+        config.max_datagram = self.max_datagram(remote);
+        let id = ConnectionId(random_u64()?);
+        let connection = Connection::new(
+            self.clock.now(),
+            Role::Client,
+            config,
+            id,
+            remote,
+            random_u64()?,
+        );
+        Ok(self.add(connection))
+    }
+
+    fn max_datagram(&self, remote: SocketAddr) -> u16 {
+        let headers = if remote.ip().to_canonical().is_ipv4() {
+            28
+        } else {
+            48
+        };
+        self.config.protocol.max_datagram.min(9_000 - headers)
+    }
+
+    fn add(&mut self, connection: Connection) -> ConnKey {
+        let key = ConnKey(self.next_key);
+        self.next_key += 1;
+        self.demux.insert(connection.local_id(), key);
+        self.demux.insert(connection.first_destination(), key);
+        self.connections.insert(
+            key,
+            Slot {
+                connection,
+                established: false,
+            },
+        );
+        key
+    }
+
+    /// A connection that is open.
+    pub fn connection_mut(&mut self, key: ConnKey) -> Option<&mut Connection> {
+        self.connections
+            .get_mut(&key)
+            .map(|slot| &mut slot.connection)
+    }
+
+    /// Runs until the application has enough.
+    pub fn run<A: Application>(&mut self, application: &mut A) -> io::Result<()> {
+        // Timers that fire late by the default 50 us would make trains late, too.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
+        loop {
+            let more = self.receive(application)?;
+            let now = self.clock.now();
+            self.wakes.take();
+            if !application.keep_running(now) {
+                return self.flush(application);
+            }
+            self.watch_drops(now);
+            let busy = self.turn(now, application)?;
+            if !more && !busy {
+                self.wait(application)?;
+            }
+        }
+    }
+
+    /// Sends what is ready, without waiting: the last word.
+    fn flush<A: Application>(&mut self, application: &mut A) -> io::Result<()> {
+        let now = self.clock.now();
+        self.turn(now, application)?;
+        Ok(())
+    }
+
+    // ---- Receiving ---------------------------------------------------------------------------
+
+    /// Reads what has arrived, within bounds. Returns whether there may be more.
+    fn receive<A: Application>(&mut self, application: &mut A) -> io::Result<bool> {
+        self.received_in_round = 0;
+        for _ in 0..RECEIVE_CALLS {
+            let mut meta = [RecvMeta::default(); RECEIVE_BATCH];
+            let received = {
+                let mut slices: [IoSliceMut<'_>; RECEIVE_BATCH] = {
+                    let mut buffers = self.receive_buffers.iter_mut();
+                    std::array::from_fn(|_| {
+                        IoSliceMut::new(buffers.next().map_or(&mut [], Vec::as_mut_slice))
+                    })
+                };
+                self.port.recv(&mut slices, &mut meta)
+            };
+            let count = match received {
+                Ok(count) => count,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) if is_unreachable(&e) => {
+                    for slot in self.connections.values_mut() {
+                        slot.connection.on_unreachable();
+                    }
+                    continue;
+                }
+                Err(e) => return Err(e),
+            };
+            let now = self.clock.now();
+            let wall = wall_now();
+            for (index, meta) in meta.iter().enumerate().take(count) {
+                let rx_time = Clock::from_wall(now, wall, meta.timestamp);
+                self.received_in_round += meta.len;
+                self.handle_buffer(now, rx_time, index, meta, application);
+            }
+            if count < RECEIVE_BATCH {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn handle_buffer<A: Application>(
+        &mut self,
+        now: Time,
+        rx_time: Time,
+        index: usize,
+        meta: &RecvMeta,
+        application: &mut A,
+    ) {
+        let mut buffer = std::mem::take(&mut self.receive_buffers[index]);
+        let from = UdpPort::canonical(meta.addr);
+        let stride = meta.stride.max(1);
+        let mut owner: Option<(ConnKey, u64)> = None;
+        let mut parts: Vec<Placement> = Vec::with_capacity(meta.len.div_ceil(stride));
+        let mut start = 0;
+        while start < meta.len {
+            let end = (start + stride).min(meta.len);
+            if let Some(key) = self.find(now, from, &buffer[start..end]) {
+                let accept_data = application.accepts_data(key);
+                let arriving = Arriving {
+                    from,
+                    rx_time,
+                    absent: 0,
+                    accept_data,
+                };
+                let Some(slot) = self.connections.get_mut(&key) else {
+                    break;
+                };
+                let handled =
+                    slot.connection
+                        .handle_datagram(now, &arriving, &mut buffer[start..end]);
+                if let Handled::Data {
+                    object,
+                    parts: placed,
+                } = handled
+                {
+                    if owner.is_some_and(|o| o != (key, object)) {
+                        // Two objects in one buffer are rare: the first one gets a copy.
+                        if let Some((key, object)) = owner {
+                            application.place(key, object, &mut buffer.clone(), &parts);
+                        }
+                        parts.clear();
+                    }
+                    owner = Some((key, object));
+                    parts.extend(placed.iter().map(|p| Placement {
+                        at: start + p.at,
+                        range: p.range,
+                    }));
+                }
+            }
+            start = end;
+        }
+        if let Some((key, object)) = owner {
+            application.place(key, object, &mut buffer, &parts);
+        }
+        while let Some(spare) = application.take_spare() {
+            self.spares.put(spare);
+        }
+        if buffer.len() < BUFFER_BYTES {
+            self.spares.put(buffer);
+            buffer = self.spares.take();
+        }
+        self.receive_buffers[index] = buffer;
+    }
+
+    fn find(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Option<ConnKey> {
+        match self.demux.route(datagram) {
+            Route::Known(key) => Some(key),
+            Route::Stranger => None,
+            Route::New {
+                first_destination,
+                client,
+            } => {
+                let half_open = self.connections.values().filter(|s| !s.established).count();
+                if !self.config.accept
+                    || half_open >= MAX_HALF_OPEN
+                    || self.connections.len() >= MAX_CONNECTIONS
+                {
+                    return None;
+                }
+                let id = ConnectionId(random_u64().ok()?);
+                if self.demux.contains(id) {
+                    return None;
+                }
+                let role = Role::Server {
+                    first_destination,
+                    client,
+                };
+                let mut config = self.config.protocol.clone();
+                config.max_datagram = self.max_datagram(from);
+                let seed = random_u64().ok()?;
+                Some(self.add(Connection::new(now, role, config, id, from, seed)))
+            }
+        }
+    }
+
+    fn watch_drops(&mut self, now: Time) {
+        if now.since(self.drops_at) < DROPS_EVERY {
+            return;
+        }
+        self.drops_at = now;
+        if let Some(drops) = sys::socket_drops(self.port.socket().as_fd()) {
+            self.drops = drops;
+            for slot in self.connections.values_mut() {
+                slot.connection.set_socket_drops(drops);
+            }
+        }
+    }
+
+    // ---- Sending -----------------------------------------------------------------------------
+
+    /// Lets every connection do what it wants to do now. Returns whether some wants to go on.
+    fn turn<A: Application>(&mut self, now: Time, application: &mut A) -> io::Result<bool> {
+        let mut busy = false;
+        let keys: Vec<ConnKey> = self.connections.keys().copied().collect();
+        for key in keys {
+            let Some(slot) = self.connections.get_mut(&key) else {
+                continue;
+            };
+            if slot
+                .connection
+                .poll_timeout()
+                .is_some_and(|(at, _)| at <= now)
+            {
+                slot.connection.handle_timeout(now);
+            }
+            application.poll(now, key, &mut slot.connection);
+            busy |= self.transmit(now, key, application)?;
+            busy |= self.events(now, key, application);
+        }
+        Ok(busy)
+    }
+
+    /// Tells the application what happened. Returns whether anything did.
+    fn events<A: Application>(&mut self, now: Time, key: ConnKey, application: &mut A) -> bool {
+        let mut any = false;
+        while let Some(slot) = self.connections.get_mut(&key) {
+            let Some(event) = slot.connection.poll_event() else {
+                break;
+            };
+            any = true;
+            slot.established |= matches!(event, Event::Connected { .. });
+            application.on_event(now, key, &mut slot.connection, event);
+            if slot.connection.is_closed() {
+                // The events before the end are told before it.
+                while let Some(event) = slot.connection.poll_event() {
+                    application.on_event(now, key, &mut slot.connection, event);
+                }
+                self.connections.remove(&key);
+                self.demux.remove(key);
+            }
+        }
+        any
+    }
+
+    /// Sends trains of one connection. Returns whether it stopped for fairness, not for want.
+    fn transmit<A: Application>(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        application: &mut A,
+    ) -> io::Result<bool> {
+        if !self.retry_stalled(now)? {
+            return Ok(false);
+        }
+        for _ in 0..TRAINS_PER_ROUND {
+            let Some(slot) = self.connections.get_mut(&key) else {
+                return Ok(false);
+            };
+            self.train.clear();
+            let mut builder = TrainBuilder {
+                buffer: &mut self.train,
+                application: &mut *application,
+                key,
+            };
+            let max_segments = self.port.max_segments();
+            let Some(info) =
+                slot.connection
+                    .poll_transmit(now, max_segments, MAX_TRAIN_BYTES, &mut builder)
+            else {
+                return Ok(false);
+            };
+            if !self.send(now, key, info)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sends the train in the buffer. Returns false if the socket is full.
+    fn send(&mut self, now: Time, key: ConnKey, info: TransmitInfo) -> io::Result<bool> {
+        let contents = self.train.contents();
+        match self
+            .port
+            .send(info.destination, contents, info.segment_size)
+        {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                self.stalled = Some((key, info));
+                Ok(false)
+            }
+            Err(e) if quinn_udp::is_msg_size_err(&e) => {
+                if let Some(slot) = self.connections.get_mut(&key) {
+                    slot.connection
+                        .on_datagram_too_big(now, info.segment_size as u16);
+                }
+                Ok(true)
+            }
+            Err(e) if is_unreachable(&e) => {
+                if let Some(slot) = self.connections.get_mut(&key) {
+                    slot.connection.on_unreachable();
+                }
+                Ok(true)
+            }
+            // The host has segmentation but not on this route: one by one from now on.
+            Err(_) if info.segments > 1 && self.port.max_segments() == 1 => {
+                for packet in contents.chunks(info.segment_size) {
+                    let _ = self.port.send(info.destination, packet, packet.len());
+                }
+                Ok(true)
+            }
+            // A full queue, a route that flaps: the packets are lost, which is provided for.
+            Err(e) if is_transient(&e) => Ok(true),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn retry_stalled(&mut self, now: Time) -> io::Result<bool> {
+        match self.stalled.take() {
+            Some((key, info)) => self.send(now, key, info),
+            None => Ok(true),
+        }
+    }
+
+    // ---- Waiting -----------------------------------------------------------------------------
+
+    /// Sleeps until something can happen.
+    fn wait<A: Application>(&mut self, application: &A) -> io::Result<()> {
+        let now = self.clock.now();
+        let next = self
+            .connections
+            .values()
+            .filter_map(|slot| slot.connection.poll_timeout().map(|(at, _)| at))
+            .chain(application.next_deadline())
+            .min();
+        if next.is_some_and(|at| at <= now) && self.stalled.is_none() {
+            return Ok(());
+        }
+        if self.received_in_round >= COALESCE_BYTES {
+            // Much is arriving: let some more arrive before looking.
+            let pause = next.map_or(COALESCE, |at| at.since(now).min(COALESCE));
+            std::thread::sleep(pause.into());
+            return Ok(());
+        }
+        let limit = Span::from_millis(500);
+        let timeout = next.map_or(limit, |at| at.since(now).min(limit));
+        let mut interest = PollFlags::IN;
+        if self.stalled.is_some() {
+            interest |= PollFlags::OUT;
+        }
+        let mut fds = [
+            PollFd::new(self.port.socket(), interest),
+            PollFd::from_borrowed_fd(self.wakes.as_fd(), PollFlags::IN),
+        ];
+        let timeout = rustix::event::Timespec {
+            tv_sec: (timeout.as_nanos() / 1_000_000_000) as i64,
+            tv_nsec: (timeout.as_nanos() % 1_000_000_000) as _,
+        };
+        match rustix::event::poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+fn is_unreachable(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+    )
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    const ENOBUFS: i32 = rustix::io::Errno::NOBUFS.raw_os_error();
+    const EPERM: i32 = rustix::io::Errno::PERM.raw_os_error();
+    const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
+    const ENETDOWN: i32 = rustix::io::Errno::NETDOWN.raw_os_error();
+    const EINVAL: i32 = rustix::io::Errno::INVAL.raw_os_error();
+    matches!(
+        error.raw_os_error(),
+        Some(ENOBUFS | EPERM | EIO | ENETDOWN | EINVAL)
+    )
+}

@@ -1,0 +1,157 @@
+//! One UDP socket, with everything that the host can do for it.
+
+use howdah_core::Rate;
+use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io::{self, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+
+/// Receive buffer to ask for: 25 ms at 10 Gbit/s.
+const WANTED_RECEIVE_BUFFER: usize = 32 << 20;
+/// Send buffer to ask for: enough for some trains.
+const WANTED_SEND_BUFFER: usize = 4 << 20;
+/// Datagrams that one GSO train may have in all, in bytes (UDP's length field, less headers).
+pub(crate) const MAX_TRAIN_BYTES: usize = 65_000;
+/// A receive buffer below this overflows within a millisecond at 10 Gbit/s.
+const ENOUGH_RECEIVE_BUFFER: usize = 4 << 20;
+
+/// What the host granted.
+#[derive(Clone, Copy, Debug)]
+pub struct SocketReport {
+    /// Receive buffer, in bytes.
+    pub receive_buffer: usize,
+    /// Send buffer, in bytes.
+    pub send_buffer: usize,
+    /// Datagrams per system call when sending.
+    pub gso_segments: usize,
+    /// Datagrams per buffer when receiving.
+    pub gro_segments: usize,
+}
+
+impl SocketReport {
+    /// What is missing, in plain words, if something is.
+    pub fn advice(&self) -> Option<String> {
+        (self.receive_buffer < ENOUGH_RECEIVE_BUFFER).then(|| {
+            let rate = Rate::from_bits_per_sec(self.receive_buffer as u64 * 8 * 200);
+            format!(
+                "the UDP receive buffer is {} KiB, enough for about {rate}; \
+                 'sysctl -w net.core.rmem_max={WANTED_RECEIVE_BUFFER}' lets it grow",
+                self.receive_buffer / 1024
+            )
+        })
+    }
+}
+
+/// A bound socket.
+#[derive(Debug)]
+pub(crate) struct UdpPort {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    report: SocketReport,
+    local: SocketAddr,
+}
+
+/// Binds a UDP socket; an IPv6 wildcard takes IPv4 as well.
+pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
+    if address.is_ipv6() && address.ip().is_unspecified() {
+        socket.set_only_v6(false)?;
+    }
+    socket.bind(&SockAddr::from(address))?;
+    Ok(socket.into())
+}
+
+impl UdpPort {
+    pub(crate) fn new(socket: UdpSocket) -> io::Result<Self> {
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        // Privileged processes may pass the system's limit.
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::net::sockopt;
+            let _ = sockopt::set_socket_recv_buffer_size_force(&socket, WANTED_RECEIVE_BUFFER);
+            let _ = sockopt::set_socket_send_buffer_size_force(&socket, WANTED_SEND_BUFFER);
+        }
+        let sock = UdpSockRef::from(&socket);
+        if state.recv_buffer_size(sock)? < WANTED_RECEIVE_BUFFER {
+            let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), WANTED_RECEIVE_BUFFER);
+        }
+        if state.send_buffer_size(UdpSockRef::from(&socket))? < WANTED_SEND_BUFFER {
+            let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), WANTED_SEND_BUFFER);
+        }
+        let report = SocketReport {
+            receive_buffer: state.recv_buffer_size(UdpSockRef::from(&socket))?,
+            send_buffer: state.send_buffer_size(UdpSockRef::from(&socket))?,
+            gso_segments: state.max_gso_segments(),
+            gro_segments: state.gro_segments(),
+        };
+        let local = socket.local_addr()?;
+        Ok(Self {
+            socket,
+            state,
+            report,
+            local,
+        })
+    }
+
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    pub(crate) fn report(&self) -> SocketReport {
+        self.report
+    }
+
+    pub(crate) fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    /// Datagrams that one call may send; 1 where the host cannot segment.
+    pub(crate) fn max_segments(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    pub(crate) fn recv(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> io::Result<usize> {
+        self.state
+            .recv(UdpSockRef::from(&self.socket), buffers, meta)
+    }
+
+    pub(crate) fn send(
+        &self,
+        destination: SocketAddr,
+        contents: &[u8],
+        segment_size: usize,
+    ) -> io::Result<()> {
+        let transmit = Transmit {
+            destination: self.map(destination),
+            ecn: None,
+            contents,
+            segment_size: (segment_size < contents.len()).then_some(segment_size),
+            src_ip: None,
+        };
+        self.state
+            .try_send(UdpSockRef::from(&self.socket), &transmit)
+    }
+
+    /// An IPv6 socket reaches IPv4 peers through mapped addresses.
+    fn map(&self, address: SocketAddr) -> SocketAddr {
+        match address {
+            SocketAddr::V4(v4) if self.local.is_ipv6() => {
+                SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port())
+            }
+            address => address,
+        }
+    }
+
+    /// The peer's address as people write it.
+    pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+        SocketAddr::new(address.ip().to_canonical(), address.port())
+    }
+}

@@ -1,0 +1,55 @@
+//! What this process has used.
+
+use howdah_core::Span;
+use rustix::time::{ClockId, clock_gettime};
+
+/// CPU time and memory of this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// User and system time, in seconds.
+    pub cpu_seconds: f64,
+    /// Peak resident set, in bytes; 0 where it is not known.
+    pub peak_rss_bytes: u64,
+}
+
+/// What this process has used since it began.
+pub fn usage() -> Usage {
+    let cpu = clock_gettime(ClockId::ProcessCPUTime);
+    Usage {
+        cpu_seconds: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
+        peak_rss_bytes: peak_rss().unwrap_or(0),
+    }
+}
+
+/// CPU time of the calling thread.
+pub fn thread_cpu() -> Span {
+    let cpu = clock_gettime(ClockId::ThreadCPUTime);
+    Span::from_nanos(cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64)
+}
+
+fn peak_rss() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_costs_time_and_memory() {
+        let before = usage();
+        let block = std::hint::black_box(vec![1u8; 32 << 20]);
+        let sum: u64 = block.iter().map(|&b| u64::from(b)).sum();
+        assert_eq!(std::hint::black_box(sum), 32 << 20);
+        let after = usage();
+        assert!(after.cpu_seconds > before.cpu_seconds);
+        if cfg!(target_os = "linux") {
+            assert!(after.peak_rss_bytes > 32 << 20);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Wakes the endpoint's thread from another one.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Debug)]
+struct Inner {
+    /// Set while a byte stands in the pipe: most wakes cost no system call.
+    pending: AtomicBool,
+    write: OwnedFd,
+}
+
+/// Wakes an endpoint; clones wake the same one.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<Inner>);
+
+/// The endpoint's end.
+#[derive(Debug)]
+pub(crate) struct WakeReceiver {
+    read: OwnedFd,
+    inner: Arc<Inner>,
+}
+
+pub(crate) fn pair() -> io::Result<(Waker, WakeReceiver)> {
+    let (read, write) = rustix::pipe::pipe()?;
+    for fd in [&read, &write] {
+        rustix::io::ioctl_fionbio(fd, true)?;
+        rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?;
+    }
+    let inner = Arc::new(Inner {
+        pending: AtomicBool::new(false),
+        write,
+    });
+    Ok((Waker(Arc::clone(&inner)), WakeReceiver { read, inner }))
+}
+
+impl Waker {
+    /// Makes the endpoint look at its application soon.
+    pub fn wake(&self) {
+        if !self.0.pending.swap(true, Ordering::AcqRel) {
+            // A full pipe wakes as well.
+            let _ = rustix::io::write(&self.0.write, &[1]);
+        }
+    }
+}
+
+impl WakeReceiver {
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.read.as_fd()
+    }
+
+    /// Whether somebody called; forgets it.
+    pub(crate) fn take(&self) -> bool {
+        if !self.inner.pending.swap(false, Ordering::AcqRel) {
+            return false;
+        }
+        let mut buffer = [0; 16];
+        let _ = rustix::io::read(&self.read, &mut buffer);
+        true
+    }
+}

@@ -1,0 +1,300 @@
+//! A file that appears under its name whole, verified and durable, or not at all.
+
+use crate::StoreError;
+use crate::root::{irregular, retry};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// A temporary file beside its target.
+///
+/// 1. [`create`](Self::create): `.<name>.<random>.howdah-part`, `O_EXCL | O_NOFOLLOW`, mode 0600.
+/// 2. [`publish`](Self::publish): `fchmod`, `fsync(file)`, `rename` over the target, `fsync(directory)`.
+/// 3. [`remove`](Self::remove) at any time before the rename: nothing is left.
+///
+/// Only the process's own death leaves the temporary name behind.
+#[derive(Debug)]
+pub(crate) struct PartFile {
+    file: File,
+    dir: OwnedFd,
+    temp: OsString,
+    name: OsString,
+    /// For messages.
+    path: PathBuf,
+    /// What had the target's name when we began.
+    before: Option<Identity>,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    Temporary,
+    Published,
+    Removed,
+}
+
+/// (dev, ino, size, mtime, ctime): changes whenever somebody writes to or replaces a file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Identity {
+    dev: u64,
+    ino: u64,
+    size: u64,
+    mtime: (i64, u64),
+    ctime: (i64, u64),
+}
+
+impl Identity {
+    #[allow(
+        clippy::unnecessary_cast,
+        clippy::cast_lossless,
+        reason = "the fields' types differ between systems"
+    )]
+    pub(crate) fn new(stat: &rustix::fs::Stat) -> Self {
+        Self {
+            dev: stat.st_dev as u64,
+            ino: stat.st_ino as u64,
+            size: stat.st_size as u64,
+            mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as u64),
+            ctime: (stat.st_ctime as i64, stat.st_ctime_nsec as u64),
+        }
+    }
+
+    pub(crate) fn of(file: &File, path: &Path) -> Result<Self, StoreError> {
+        let stat = rustix::fs::fstat(file).map_err(|e| StoreError::from_io(path, "examine", e))?;
+        Ok(Self::new(&stat))
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+impl PartFile {
+    pub(crate) fn create(dir: OwnedFd, name: &OsStr, path: &Path) -> Result<Self, StoreError> {
+        const FLAGS: OFlags = OFlags::RDWR
+            .union(OFlags::CREATE)
+            .union(OFlags::EXCL)
+            .union(OFlags::NOFOLLOW)
+            .union(OFlags::CLOEXEC);
+        let before = target(&dir, name, path)?;
+        let mut attempts = 0;
+        loop {
+            let temp = temp_name(name);
+            let mode = Mode::RUSR | Mode::WUSR;
+            match retry(|| rustix::fs::openat(&dir, &temp, FLAGS, mode)) {
+                Ok(fd) => {
+                    return Ok(Self {
+                        file: File::from(fd),
+                        dir,
+                        temp,
+                        name: name.to_owned(),
+                        path: path.to_path_buf(),
+                        before,
+                        state: Mutex::new(State::Temporary),
+                    });
+                }
+                Err(Errno::EXIST) if attempts < 16 => attempts += 1,
+                Err(e) => return Err(StoreError::from_io(path, "create a file for", e)),
+            }
+        }
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the file what its name promises. The content must be complete and verified.
+    pub(crate) fn publish(&self, size: u64) -> Result<(), StoreError> {
+        let failed = |operation| move |e: Errno| StoreError::from_io(&self.path, operation, e);
+        // Gives back what was reserved beyond the end.
+        retry(|| rustix::fs::ftruncate(&self.file, size)).map_err(failed("truncate"))?;
+        let mode = Mode::from_raw_mode(0o666).difference(umask());
+        retry(|| rustix::fs::fchmod(&self.file, mode)).map_err(failed("set the mode of"))?;
+        // A second fsync may succeed although the first one lost pages: never repeated.
+        sync_file(&self.file).map_err(|e| StoreError::from_io(&self.path, "sync", e))?;
+        self.rename()?;
+        sync_dir(&self.dir).map_err(|e| StoreError::from_io(&self.path, "sync the directory of", e))
+    }
+
+    fn rename(&self) -> Result<(), StoreError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *state != State::Temporary {
+            return Err(StoreError::other(
+                &self.path,
+                "publish",
+                "the copy was aborted",
+            ));
+        }
+        let now = target(&self.dir, &self.name, &self.path)?;
+        if now != self.before {
+            return Err(StoreError::TargetChanged {
+                path: self.path.clone(),
+            });
+        }
+        rename_file(&self.dir, &self.temp, &self.name, now.is_some()).map_err(|e| match e {
+            Errno::EXIST => StoreError::TargetChanged {
+                path: self.path.clone(),
+            },
+            e => StoreError::from_io(&self.path, "rename the finished file to", e),
+        })?;
+        *state = State::Published;
+        Ok(())
+    }
+
+    /// Removes the temporary file unless it has been published. Frees the name at once; the space
+    /// follows when the last descriptor is closed.
+    pub(crate) fn remove(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *state == State::Temporary {
+            *state = State::Removed;
+            // Nobody is left to tell; the name says what it is.
+            let _ = rustix::fs::unlinkat(&self.dir, &self.temp, AtFlags::empty());
+        }
+    }
+}
+
+impl PartFile {
+    /// [`remove`](Self::remove) that also gives the space back at once, although others still
+    /// hold the descriptor. May take a while for a large file.
+    pub(crate) fn discard(&self) {
+        self.remove();
+        if *self.state.lock().unwrap_or_else(PoisonError::into_inner) == State::Removed {
+            let _ = rustix::fs::ftruncate(&self.file, 0);
+        }
+    }
+}
+
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// What has the target's name; an error if it is something that must not be replaced.
+fn target(dir: &OwnedFd, name: &OsStr, path: &Path) -> Result<Option<Identity>, StoreError> {
+    match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => match irregular(FileType::from_raw_mode(stat.st_mode)) {
+            None => Ok(Some(Identity::new(&stat))),
+            Some(what) => Err(StoreError::NotAFile {
+                path: path.to_path_buf(),
+                what,
+            }),
+        },
+        Err(Errno::NOENT) => Ok(None),
+        Err(e) => Err(StoreError::from_io(path, "examine", e)),
+    }
+}
+
+/// `.<name>.<random>.howdah-part`, the name cut so that the whole fits into 255 bytes.
+fn temp_name(name: &OsStr) -> OsString {
+    const SUFFIX: &str = ".howdah-part";
+    // Seeded from the operating system; O_EXCL makes sure.
+    let random = std::collections::hash_map::RandomState::new()
+        .build_hasher()
+        .finish();
+    let room = 255 - (1 + 1 + 16 + SUFFIX.len());
+    let mut bytes = vec![b'.'];
+    let name = name.as_bytes();
+    let mut cut = name.len().min(room);
+    while cut < name.len() && cut > 0 && name[cut] & 0xc0 == 0x80 {
+        cut -= 1; // not inside of a UTF-8 character
+    }
+    bytes.extend_from_slice(&name[..cut]);
+    bytes.extend_from_slice(format!(".{random:016x}{SUFFIX}").as_bytes());
+    OsString::from_vec(bytes)
+}
+
+/// The process's file mode creation mask.
+fn umask() -> Mode {
+    let from_proc = || {
+        let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Umask:"))?;
+        u32::from_str_radix(line.trim(), 8).ok()
+    };
+    if let Some(mask) = from_proc() {
+        return Mode::from_bits_truncate(mask as _);
+    }
+    // The only portable way to read it is to set it.
+    let mask = rustix::process::umask(Mode::from_raw_mode(0o077));
+    rustix::process::umask(mask);
+    mask
+}
+
+// The calls whose failure matters, one each, so that a fault injector can name them.
+
+fn sync_file(file: &File) -> std::io::Result<()> {
+    // F_FULLFSYNC on macOS.
+    file.sync_all()
+}
+
+fn sync_dir(dir: &OwnedFd) -> Result<(), Errno> {
+    match retry(|| rustix::fs::fsync(dir)) {
+        // Some network and FUSE file systems have no fsync for directories.
+        Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
+        result => result,
+    }
+}
+
+fn rename_file(dir: &OwnedFd, from: &OsStr, to: &OsStr, replace: bool) -> Result<(), Errno> {
+    if !replace {
+        #[cfg(any(target_os = "linux", target_os = "macos"))]
+        match rustix::fs::renameat_with(dir, from, dir, to, rustix::fs::RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            result => return result,
+        }
+    }
+    rustix::fs::renameat(dir, from, dir, to)
+}
+
+/// Reserves space so that a full disk shows before the bytes are sent. `Ok` where it cannot.
+pub(crate) fn reserve(file: &File, size: u64) -> Result<(), Errno> {
+    #[cfg(target_os = "linux")]
+    if size > 0 && !is_tmpfs(file) {
+        use rustix::fs::FallocateFlags;
+        return match retry(|| rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, size)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            result => result,
+        };
+    }
+    let _ = (file, size);
+    Ok(())
+}
+
+/// Lets the page cache give up `[start, end)`, as far as it is on the disk already.
+pub(crate) fn forget_pages(file: &File, start: u64, end: u64) {
+    #[cfg(target_os = "linux")]
+    if let Some(len) = std::num::NonZeroU64::new(end.saturating_sub(start)) {
+        let _ = rustix::fs::fadvise(file, start, Some(len), rustix::fs::Advice::DontNeed);
+    }
+    let _ = (file, start, end);
+}
+
+/// tmpfs does not reserve but really allocates: seconds in which nothing could be written.
+#[cfg(target_os = "linux")]
+fn is_tmpfs(file: &File) -> bool {
+    const TMPFS_MAGIC: u32 = 0x0102_1994;
+    rustix::fs::fstatfs(file).is_ok_and(|fs| fs.f_type as u32 == TMPFS_MAGIC)
+}
+
+/// An early look at the free space, which costs no I/O: `NOSPC` if `size` bytes cannot fit.
+pub(crate) fn fits(file: &File, size: u64) -> Result<(), Errno> {
+    match rustix::fs::fstatvfs(file) {
+        // Some file systems (FUSE, network) report nothing: zero blocks in all.
+        Ok(vfs) if vfs.f_blocks > 0 && size / vfs.f_frsize.max(1) > vfs.f_bfree => {
+            Err(Errno::NOSPC)
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,136 @@
+//! What can go wrong with a file, with its name and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A failure of the storage side of a transfer.
+///
+/// Paths are printed quoted and escaped, so a hostile name cannot forge a line of a log.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The file, its directory or the root does not exist.
+    #[error("{path:?} does not exist")]
+    NotFound {
+        /// What was looked for.
+        path: PathBuf,
+    },
+    /// Something that is not a regular file has that name.
+    #[error("{path:?} is {what}; only regular files can be copied this way")]
+    NotAFile {
+        /// Its name.
+        path: PathBuf,
+        /// What it is, with article: "a directory".
+        what: &'static str,
+    },
+    /// The path is not a plain path below its root.
+    #[error("{path:?} is refused: {reason}; name a file below the root, like \"dir/file\"")]
+    PathEscapes {
+        /// The path as it was given (shortened if it is very long).
+        path: PathBuf,
+        /// Which rule it breaks.
+        reason: &'static str,
+    },
+    /// The file system's permissions forbid it.
+    #[error("permission denied for {path:?}")]
+    PermissionDenied {
+        /// The file or directory.
+        path: PathBuf,
+    },
+    /// No space or no quota is left.
+    #[error("no space or quota left for {path:?}; make room and copy again")]
+    NoSpace {
+        /// The file that did not fit.
+        path: PathBuf,
+    },
+    /// The source was modified, truncated or grew between the first and the last read.
+    #[error("{path:?} changed while it was read; copy it again when nothing writes to it")]
+    SourceChanged {
+        /// The source.
+        path: PathBuf,
+    },
+    /// Another program created, replaced or modified the target during the transfer.
+    #[error("{path:?} was changed by another program during the copy and has been left alone")]
+    TargetChanged {
+        /// The target.
+        path: PathBuf,
+    },
+    /// What was written is not what was sent. Nothing has been published.
+    #[error("what was written for {path:?} is not what was sent (BLAKE3 differs); copy it again")]
+    HashMismatch {
+        /// The target.
+        path: PathBuf,
+    },
+    /// `finish` was called although bytes had not been submitted, or some were submitted twice.
+    #[error("{path:?} should have {expected} bytes but {written} were written")]
+    WrongLength {
+        /// The target.
+        path: PathBuf,
+        /// Bytes that the object has.
+        expected: u64,
+        /// Bytes that were written.
+        written: u64,
+    },
+    /// Anything else that the operating system reports.
+    #[error("cannot {operation} {path:?}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was tried, as a verb: "write".
+        operation: &'static str,
+        /// The system's reason.
+        source: Arc<io::Error>,
+    },
+}
+
+impl StoreError {
+    /// Sorts an error of the operating system.
+    pub(crate) fn from_io(
+        path: &Path,
+        operation: &'static str,
+        error: impl Into<io::Error>,
+    ) -> Self {
+        let error = error.into();
+        let path = path.to_path_buf();
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::NotFound { path },
+            io::ErrorKind::PermissionDenied => Self::PermissionDenied { path },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path },
+            _ => Self::Io {
+                path,
+                operation,
+                source: Arc::new(error),
+            },
+        }
+    }
+
+    /// An error of our own making in the shape of an I/O error.
+    pub(crate) fn other(path: &Path, operation: &'static str, reason: &'static str) -> Self {
+        Self::from_io(path, operation, io::Error::other(reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_names_cannot_forge_a_log_line() {
+        let error = StoreError::NotFound {
+            path: "a\n\x1b[2Kroot logged in".into(),
+        };
+        assert_eq!(
+            error.to_string(),
+            r#""a\n\u{1b}[2Kroot logged in" does not exist"#
+        );
+    }
+
+    #[test]
+    fn quota_and_space_are_one_kind() {
+        for errno in [rustix::io::Errno::NOSPC, rustix::io::Errno::DQUOT] {
+            let error = StoreError::from_io(Path::new("x"), "write", errno);
+            assert!(matches!(error, StoreError::NoSpace { .. }), "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Paths that cannot leave a directory, whatever they are called and whoever races with us.
+
+use crate::StoreError;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Longest path that is accepted, in bytes (`PATH_MAX` without the closing NUL).
+const MAX_PATH: usize = 4095;
+/// Longest component that is accepted, in bytes (`NAME_MAX`).
+const MAX_NAME: usize = 255;
+
+/// Flags of every file that we read: a fifo must not block, a terminal must not adopt us.
+const READ_FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+const DIR_FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
+
+/// An open directory that paths from the network are resolved below.
+///
+/// The directory stays the same one even if its name is moved or replaced.
+///
+/// * A path is a list of names joined by single slashes. `..`, `.`, empty names, absolute paths
+///   and NUL bytes are refused before the kernel sees them.
+/// * The kernel is the second wall: `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`,
+///   and `RESOLVE_NO_SYMLINKS` for writing. Where there is no `openat2`, each component is opened
+///   by itself with `O_NOFOLLOW`: then no symbolic link is followed at all.
+#[derive(Debug)]
+pub struct Root {
+    dir: OwnedFd,
+    path: PathBuf,
+    openat2: bool,
+}
+
+impl Root {
+    /// Opens a directory; symbolic links in `path` itself are followed.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        let dir = rustix::fs::open(path, DIR_FLAGS, Mode::empty()).map_err(|e| match e {
+            Errno::NOTDIR => StoreError::from_io(path, "use as a root directory", e),
+            e => StoreError::from_io(path, "open the directory", e),
+        })?;
+        Ok(Self {
+            dir,
+            path: path.to_path_buf(),
+            openat2: cfg!(target_os = "linux"),
+        })
+    }
+
+    /// Where it was opened, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens a regular file below the root for reading. Links that stay below are followed.
+    pub fn open_read(&self, path: &Path) -> Result<File, StoreError> {
+        let names = check(path)?;
+        let fd = if self.openat2 {
+            match beneath(self.dir.as_fd(), path, READ_FLAGS, false) {
+                Err(Errno::NOSYS | Errno::PERM) => self.walk(&names, READ_FLAGS),
+                result => result,
+            }
+        } else {
+            self.walk(&names, READ_FLAGS)
+        };
+        regular(fd.map_err(|e| resolve_error(path, "open", e))?, path)
+    }
+
+    /// Opens the directory that `path` lies in, and gives the last name. No link is followed.
+    pub(crate) fn open_parent<'p>(
+        &self,
+        path: &'p Path,
+    ) -> Result<(OwnedFd, &'p OsStr), StoreError> {
+        let mut names = check(path)?;
+        let name = names.pop().unwrap_or_default();
+        let parent = path.parent().unwrap_or_else(|| Path::new(""));
+        let fd = if names.is_empty() {
+            rustix::io::fcntl_dupfd_cloexec(&self.dir, 0)
+        } else if self.openat2 {
+            match beneath(self.dir.as_fd(), parent, DIR_FLAGS, true) {
+                Err(Errno::NOSYS | Errno::PERM) => self.walk(&names, DIR_FLAGS),
+                result => result,
+            }
+        } else {
+            self.walk(&names, DIR_FLAGS)
+        };
+        let fd = fd.map_err(|e| resolve_error(parent, "open the directory", e))?;
+        Ok((fd, name))
+    }
+
+    /// `openat` name by name without following links, for systems without `openat2`.
+    fn walk(&self, names: &[&OsStr], last: OFlags) -> Result<OwnedFd, Errno> {
+        let mut at: Option<OwnedFd> = None;
+        for (i, name) in names.iter().enumerate() {
+            let flags = if i + 1 == names.len() {
+                last
+            } else {
+                DIR_FLAGS
+            };
+            let dir = at.as_ref().map_or_else(|| self.dir.as_fd(), AsFd::as_fd);
+            at = Some(retry(|| {
+                rustix::fs::openat(dir, *name, flags | OFlags::NOFOLLOW, Mode::empty())
+            })?);
+        }
+        at.ok_or(Errno::INVAL)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn without_openat2(mut self) -> Self {
+        self.openat2 = false;
+        self
+    }
+}
+
+/// Opens a regular file that the user of this process names; links are followed.
+pub(crate) fn open_local(path: &Path) -> Result<File, StoreError> {
+    let fd = retry(|| rustix::fs::open(path, READ_FLAGS, Mode::empty()))
+        .map_err(|e| StoreError::from_io(path, "open", e))?;
+    regular(fd, path)
+}
+
+/// Splits a path that a user of this process names into an open directory and a name.
+pub(crate) fn open_local_parent(path: &Path) -> Result<(OwnedFd, &OsStr), StoreError> {
+    let bytes = path.as_os_str().as_bytes();
+    let not_a_file = || StoreError::NotAFile {
+        path: path.to_path_buf(),
+        what: "the name of a directory",
+    };
+    if bytes.ends_with(b"/") || bytes.ends_with(b"/.") {
+        return Err(not_a_file());
+    }
+    let name = path.file_name().ok_or_else(not_a_file)?;
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let fd = retry(|| rustix::fs::open(parent, DIR_FLAGS, Mode::empty()))
+        .map_err(|e| StoreError::from_io(parent, "open the directory", e))?;
+    Ok((fd, name))
+}
+
+/// What a file is, if it is not a regular one.
+pub(crate) fn irregular(kind: rustix::fs::FileType) -> Option<&'static str> {
+    use rustix::fs::FileType;
+    match kind {
+        FileType::RegularFile => None,
+        FileType::Directory => Some("a directory"),
+        FileType::Symlink => Some("a symbolic link"),
+        FileType::Fifo => Some("a fifo"),
+        FileType::Socket => Some("a socket"),
+        FileType::CharacterDevice => Some("a character device"),
+        FileType::BlockDevice => Some("a block device"),
+        FileType::Unknown => Some("of an unknown kind"),
+    }
+}
+
+fn regular(fd: OwnedFd, path: &Path) -> Result<File, StoreError> {
+    let stat = rustix::fs::fstat(&fd).map_err(|e| StoreError::from_io(path, "examine", e))?;
+    match irregular(rustix::fs::FileType::from_raw_mode(stat.st_mode)) {
+        None => Ok(File::from(fd)),
+        Some(what) => Err(StoreError::NotAFile {
+            path: path.to_path_buf(),
+            what,
+        }),
+    }
+}
+
+/// Refuses everything that is not a plain list of names.
+fn check(path: &Path) -> Result<Vec<&OsStr>, StoreError> {
+    let bytes = path.as_os_str().as_bytes();
+    let refuse = |reason| {
+        let shown = &bytes[..bytes.len().min(100)];
+        Err(StoreError::PathEscapes {
+            path: PathBuf::from(OsStr::from_bytes(shown)),
+            reason,
+        })
+    };
+    if bytes.is_empty() {
+        return refuse("it is empty");
+    }
+    if bytes.len() > MAX_PATH {
+        return refuse("it is longer than 4095 bytes");
+    }
+    if bytes.contains(&0) {
+        return refuse("it contains a NUL byte");
+    }
+    if bytes[0] == b'/' {
+        return refuse("it is absolute");
+    }
+    let mut names = Vec::new();
+    for name in bytes.split(|&b| b == b'/') {
+        match name {
+            b"" => return refuse("it contains an empty name"),
+            b"." => return refuse("it contains '.'"),
+            b".." => return refuse("it contains '..'"),
+            name if name.len() > MAX_NAME => return refuse("a name is longer than 255 bytes"),
+            name => names.push(OsStr::from_bytes(name)),
+        }
+    }
+    Ok(names)
+}
+
+fn resolve_error(path: &Path, operation: &'static str, error: Errno) -> StoreError {
+    let reason = match error {
+        Errno::XDEV => "it leads out of the root",
+        Errno::LOOP => "it passes a symbolic link",
+        // O_DIRECTORY|O_NOFOLLOW on a link, or a file where a directory should be.
+        Errno::NOTDIR => "a part of it is not a directory",
+        // A device without driver or a fifo opened for writing.
+        Errno::NXIO | Errno::NODEV => {
+            return StoreError::NotAFile {
+                path: path.to_path_buf(),
+                what: "a socket or device",
+            };
+        }
+        error => return StoreError::from_io(path, operation, error),
+    };
+    StoreError::PathEscapes {
+        path: path.to_path_buf(),
+        reason,
+    }
+}
+
+/// Repeats a call that a signal interrupted.
+pub(crate) fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn beneath(
+    dir: BorrowedFd<'_>,
+    path: &Path,
+    flags: OFlags,
+    no_links: bool,
+) -> Result<OwnedFd, Errno> {
+    use rustix::fs::ResolveFlags;
+    /// The kernel gives EAGAIN when somebody renamed something under it.
+    const RACES: usize = 128;
+    let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    if no_links {
+        resolve |= ResolveFlags::NO_SYMLINKS;
+    }
+    let mut last = Errno::AGAIN;
+    for _ in 0..RACES {
+        match rustix::fs::openat2(dir, path, flags, Mode::empty(), resolve) {
+            Err(e @ (Errno::AGAIN | Errno::INTR)) => last = e,
+            result => return result,
+        }
+    }
+    Err(last)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn beneath(_: BorrowedFd<'_>, _: &Path, _: OFlags, _: bool) -> Result<OwnedFd, Errno> {
+    Err(Errno::NOSYS)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Writes slices to their places in a file, verifies and publishes it.
+
+use super::Outcome;
+use super::flusher::Flusher;
+use super::group_hash::{Coverage, Failed, GroupHasher};
+use super::queue::{Gathered, Outlet};
+use crate::batch::{Batch, Part};
+use crate::durable::{self, PartFile};
+use crate::outcome::Reporter;
+use crate::{Limits, StoreError};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Payload bytes that are sorted and written together.
+const GATHER: u64 = 1 << 20;
+/// Slices in one `pwritev` (`IOV_MAX`).
+const MAX_SLICES: usize = 1024;
+
+/// What one writer thread needs to know.
+pub(super) struct FileWriter {
+    pub(super) part: Arc<PartFile>,
+    pub(super) hash: bool,
+    pub(super) size_hint: Option<u64>,
+    pub(super) limits: Limits,
+}
+
+impl FileWriter {
+    pub(super) fn run(self, outlet: Outlet, reporter: Reporter<Outcome>) {
+        match self.write(outlet) {
+            Ok(Some(outcome)) => reporter.report(Ok(outcome)),
+            Ok(None) => {
+                self.part.discard();
+                reporter.nobody_waits();
+            }
+            Err(error) => {
+                self.part.discard();
+                reporter.report(Err(error));
+            }
+        }
+    }
+
+    /// `None`: aborted.
+    fn write(&self, mut outlet: Outlet) -> Result<Option<Outcome>, StoreError> {
+        if let Some(size) = self.size_hint {
+            durable::reserve(self.part.file(), size)
+                .map_err(|e| StoreError::from_io(self.part.path(), "reserve space for", e))?;
+        }
+        let mut placer = Placer {
+            part: &self.part,
+            coverage: Coverage::default(),
+            hasher: self
+                .hash
+                .then(|| GroupHasher::start(&self.part))
+                .transpose()?,
+            order: Vec::new(),
+        };
+        let mut flusher = Flusher::new(&self.part, &self.limits);
+        let mut batches = Vec::new();
+        loop {
+            match outlet.gather(GATHER, &mut batches) {
+                None => return Ok(None),
+                Some(Gathered::Batches) => {
+                    let since = Instant::now();
+                    let Some(bytes) = placer.place(&batches)? else {
+                        return Err(placer.hash_failure());
+                    };
+                    outlet.recycle(&mut batches);
+                    flusher.note_written(outlet.written() + bytes)?;
+                    outlet.note_written(bytes, since);
+                }
+                Some(Gathered::Finish {
+                    size,
+                    hash: expected,
+                }) => {
+                    let hash = placer.verify(size, expected, outlet.written())?;
+                    // A flush that still runs might take the error that our fsync should see.
+                    flusher.finish()?;
+                    if outlet.is_aborted() {
+                        return Ok(None);
+                    }
+                    self.part.publish(size)?;
+                    return Ok(Some(Outcome { size, hash }));
+                }
+            }
+        }
+    }
+}
+
+/// Puts slices where they belong and keeps the books.
+struct Placer<'a> {
+    part: &'a PartFile,
+    coverage: Coverage,
+    hasher: Option<GroupHasher>,
+    /// Reused: parts in the order of the object, and their batches.
+    order: Vec<(Part, u32)>,
+}
+
+impl Placer<'_> {
+    /// Writes all parts, neighbours together; returns the number of bytes. `None`: the hasher
+    /// has failed.
+    fn place(&mut self, batches: &[Batch]) -> Result<Option<u64>, StoreError> {
+        let order = &mut self.order;
+        order.clear();
+        for (i, batch) in batches.iter().enumerate() {
+            order.extend(
+                batch
+                    .parts
+                    .iter()
+                    .filter(|p| p.len > 0)
+                    .map(|&p| (p, i as u32)),
+            );
+        }
+        // Nearly sorted already: a stable sort finds the runs.
+        order.sort_by_key(|(part, _)| part.offset);
+        let mut total = 0;
+        let mut slices = Vec::with_capacity(order.len().min(MAX_SLICES));
+        for run in order.chunk_by(|(a, _), (b, _)| a.offset + u64::from(a.len) == b.offset) {
+            for run in run.chunks(MAX_SLICES) {
+                let start = run[0].0.offset;
+                slices.clear();
+                slices.extend(run.iter().filter_map(|(part, batch)| {
+                    batches[*batch as usize].bytes(*part).map(IoSlice::new)
+                }));
+                let bytes = write_all_at(self.part.file(), &mut slices, start)
+                    .map_err(|e| StoreError::from_io(self.part.path(), "write", e))?;
+                total += bytes;
+                let hasher = self.hasher.as_ref();
+                let hash = |index| hasher.map_or(Ok(()), |hasher| hasher.hash(index));
+                if let Err(Failed) = self.coverage.note_written(start, start + bytes, hash) {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(total))
+    }
+
+    fn hash_failure(self) -> StoreError {
+        match self.hasher {
+            Some(hasher) => hasher.failure(),
+            None => StoreError::other(self.part.path(), "hash", "there is no hasher"),
+        }
+    }
+
+    fn verify(
+        &mut self,
+        size: u64,
+        expected: Option<[u8; 32]>,
+        written: u64,
+    ) -> Result<Option<[u8; 32]>, StoreError> {
+        let path = || self.part.path().to_path_buf();
+        if written != size || !self.coverage.is_whole(size) {
+            return Err(StoreError::WrongLength {
+                path: path(),
+                expected: size,
+                written,
+            });
+        }
+        let Some(hasher) = self.hasher.take() else {
+            return Ok(None);
+        };
+        match (hasher.finish(size)?, expected) {
+            (Some(hash), Some(expected)) if hash == expected => Ok(Some(hash)),
+            (Some(hash), None) => Ok(Some(hash)),
+            _ => Err(StoreError::HashMismatch { path: path() }),
+        }
+    }
+}
+
+/// Writes all slices one after the other from `offset` on; returns the number of bytes.
+fn write_all_at(file: &File, mut slices: &mut [IoSlice<'_>], offset: u64) -> Result<u64, Errno> {
+    let mut at = offset;
+    while !slices.is_empty() {
+        match rustix::io::pwritev(file, slices, at) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(written) => {
+                at += written as u64;
+                IoSlice::advance_slices(&mut slices, written);
+            }
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(at - offset)
+}

@@ -1,0 +1,277 @@
+//! Where an object's bytes go.
+
+mod file;
+mod flusher;
+mod group_hash;
+mod ordered;
+mod queue;
+
+use crate::batch::Batch;
+use crate::durable::PartFile;
+use crate::outcome::Slot;
+use crate::{Limits, Root, StoreError, Wake, durable, root};
+use howdah_core::Rate;
+use queue::{Inlet, Message};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What to write.
+#[non_exhaustive]
+pub enum SinkSpec<'a> {
+    /// A path from the network, below a root. No symbolic link is followed.
+    File {
+        /// The directory.
+        root: &'a Root,
+        /// The file's path below it. Its directory must exist.
+        path: &'a Path,
+    },
+    /// A path that the user of this process names.
+    LocalFile(&'a Path),
+    /// Counted and thrown away. A hash cannot be checked.
+    Null,
+    /// A pipe: bytes leave in order. Hand in a `File`, not `std::io::Stdout`, which looks for
+    /// line ends in everything.
+    Writer(Box<dyn Write + Send>),
+}
+
+impl std::fmt::Debug for SinkSpec<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File { root, path } => f
+                .debug_struct("File")
+                .field("root", root)
+                .field("path", path)
+                .finish(),
+            Self::LocalFile(path) => f.debug_tuple("LocalFile").field(path).finish(),
+            Self::Null => f.write_str("Null"),
+            Self::Writer(_) => f.write_str("Writer"),
+        }
+    }
+}
+
+/// What a finished sink holds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Outcome {
+    /// Bytes of the object.
+    pub size: u64,
+    /// BLAKE3 of what was written, if hashing was asked for.
+    pub hash: Option<[u8; 32]>,
+}
+
+/// How far the writer is behind.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Backlog {
+    /// Memory of the batches that wait, in bytes of buffer capacity.
+    pub queued_bytes: u64,
+    /// Bound of `queued_bytes`.
+    pub capacity_bytes: u64,
+    /// Payload bytes written since the start.
+    pub written_bytes: u64,
+    /// Rate of writing over the last busy spell of about 100 ms; `None` until there was one.
+    pub drain_rate: Option<Rate>,
+}
+
+/// An object that is being written. Nothing here waits for a disk or a pipe, except dropping an
+/// unfinished file, which removes one name.
+#[derive(Debug)]
+pub struct Sink(Inner);
+
+#[derive(Debug)]
+enum Inner {
+    Null(Null),
+    Thread(Threaded),
+}
+
+/// Everything that has a thread: files and pipes.
+#[derive(Debug)]
+struct Threaded {
+    inlet: Inlet,
+    slot: Slot<Outcome>,
+    /// Removed on drop if it was not published.
+    part: Option<Arc<PartFile>>,
+    ordered: bool,
+}
+
+/// Buffers that a null sink keeps for the engine.
+const NULL_SPARES: usize = 64;
+
+#[derive(Debug, Default)]
+struct Null {
+    bytes: u64,
+    spares: Vec<Vec<u8>>,
+    outcome: Option<Result<Outcome, StoreError>>,
+}
+
+impl Sink {
+    /// Creates the (temporary) file and starts the writer. `size_hint` makes a full disk an error
+    /// before bytes are sent: at once if the free space is too small, through
+    /// [`poll_outcome`](Self::poll_outcome) if reserving it fails.
+    ///
+    /// `wake` is called when [`poll_outcome`](Self::poll_outcome) has something, when a full queue
+    /// has room again, and when [`window_end`](Self::window_end) has moved by a good piece.
+    pub fn create(
+        spec: SinkSpec<'_>,
+        hash: bool,
+        size_hint: Option<u64>,
+        wake: Wake,
+    ) -> Result<Self, StoreError> {
+        Self::create_with(spec, hash, size_hint, wake, &Limits::default())
+    }
+
+    /// [`create`](Self::create) with other bounds.
+    pub fn create_with(
+        spec: SinkSpec<'_>,
+        hash: bool,
+        size_hint: Option<u64>,
+        wake: Wake,
+        limits: &Limits,
+    ) -> Result<Self, StoreError> {
+        let ((dir, name), path) = match spec {
+            SinkSpec::File { root, path } => (root.open_parent(path)?, path),
+            SinkSpec::LocalFile(path) => (root::open_local_parent(path)?, path),
+            SinkSpec::Null => return Ok(Self(Inner::Null(Null::default()))),
+            SinkSpec::Writer(writer) => return Self::ordered(writer, hash, wake, limits),
+        };
+        let part = Arc::new(PartFile::create(dir, name, path)?);
+        if let Some(size) = size_hint {
+            durable::fits(part.file(), size)
+                .map_err(|e| StoreError::from_io(path, "reserve space for", e))?;
+        }
+        let (slot, reporter) = Slot::new(path, Arc::clone(&wake));
+        let (inlet, outlet) = queue::queue(limits.queue_bytes, wake);
+        let part_file = Arc::clone(&part);
+        let work = file::FileWriter {
+            part: part_file,
+            hash,
+            size_hint,
+            limits: *limits,
+        };
+        std::thread::Builder::new()
+            .name("howdah-write".into())
+            .spawn(move || work.run(outlet, reporter))
+            .map_err(|e| StoreError::from_io(path, "start a thread to write", e))?;
+        Ok(Self(Inner::Thread(Threaded {
+            inlet,
+            slot,
+            part: Some(part),
+            ordered: false,
+        })))
+    }
+
+    fn ordered(
+        writer: Box<dyn Write + Send>,
+        hash: bool,
+        wake: Wake,
+        limits: &Limits,
+    ) -> Result<Self, StoreError> {
+        let name = Path::new("-");
+        let (slot, reporter) = Slot::new(name, Arc::clone(&wake));
+        // Everything that the window allows fits into the queue while the pipe does not move:
+        // buffers are at least half full (see `Inlet::submit`).
+        let window = usize::try_from(limits.reorder_bytes).unwrap_or(usize::MAX);
+        let bound = limits.queue_bytes.max(window.saturating_mul(2));
+        let (inlet, outlet) = queue::queue(bound, wake);
+        let work = ordered::OrderedWriter::new(writer, hash, limits.reorder_bytes);
+        std::thread::Builder::new()
+            .name("howdah-pipe".into())
+            .spawn(move || work.run(outlet, reporter))
+            .map_err(|e| StoreError::from_io(name, "start a thread to write", e))?;
+        let threaded = Threaded {
+            inlet,
+            slot,
+            part: None,
+            ordered: true,
+        };
+        threaded.inlet.set_window(limits.reorder_bytes);
+        Ok(Self(Inner::Thread(threaded)))
+    }
+
+    /// Hands in a batch; never waits. `Err`: the queue is full, a part lies beyond
+    /// [`window_end`](Self::window_end) or outside of its buffer, or the sink has failed (see
+    /// [`poll_outcome`](Self::poll_outcome)): treat the packets as not received.
+    pub fn submit(&mut self, batch: Batch) -> Result<(), Batch> {
+        match &mut self.0 {
+            Inner::Null(null) => {
+                null.bytes += batch.payload_bytes();
+                if null.spares.len() < NULL_SPARES {
+                    null.spares.push(batch.buf);
+                }
+                Ok(())
+            }
+            Inner::Thread(threaded) => {
+                if threaded.ordered && batch.end() > threaded.inlet.window() {
+                    return Err(batch);
+                }
+                threaded.inlet.submit(batch)
+            }
+        }
+    }
+
+    /// A buffer that was submitted and is free again, with its length unchanged.
+    pub fn take_spare(&mut self) -> Option<Vec<u8>> {
+        match &mut self.0 {
+            Inner::Null(null) => null.spares.pop(),
+            Inner::Thread(threaded) => threaded.inlet.take_spare(),
+        }
+    }
+
+    /// How far the writer is behind.
+    pub fn backlog(&self) -> Backlog {
+        match &self.0 {
+            Inner::Null(null) => Backlog {
+                capacity_bytes: Limits::default().queue_bytes as u64,
+                written_bytes: null.bytes,
+                ..Backlog::default()
+            },
+            Inner::Thread(threaded) => threaded.inlet.backlog(),
+        }
+    }
+
+    /// For a sink that writes in order: the end of what it accepts. `None`: anywhere.
+    pub fn window_end(&self) -> Option<u64> {
+        match &self.0 {
+            Inner::Thread(threaded) if threaded.ordered => Some(threaded.inlet.window()),
+            _ => None,
+        }
+    }
+
+    /// All bytes have been submitted: verify, sync, publish. The result comes through
+    /// [`poll_outcome`](Self::poll_outcome). Without a hash to compare with, or if the sink does
+    /// not hash, only the length is verified.
+    pub fn finish(&mut self, size: u64, hash: Option<[u8; 32]>) {
+        match &mut self.0 {
+            Inner::Null(null) => {
+                null.outcome = Some(if null.bytes == size {
+                    Ok(Outcome { size, hash: None })
+                } else {
+                    let path = Path::new("null:").to_path_buf();
+                    Err(StoreError::WrongLength {
+                        path,
+                        expected: size,
+                        written: null.bytes,
+                    })
+                });
+            }
+            Inner::Thread(threaded) => threaded.inlet.send(Message::Finish { size, hash }),
+        }
+    }
+
+    /// An error at any time, or what was written once [`finish`](Self::finish) is through. Once.
+    pub fn poll_outcome(&mut self) -> Option<Result<Outcome, StoreError>> {
+        match &mut self.0 {
+            Inner::Null(null) => null.outcome.take(),
+            Inner::Thread(threaded) => threaded.slot.poll(),
+        }
+    }
+}
+
+impl Drop for Threaded {
+    fn drop(&mut self) {
+        self.inlet.abort();
+        // Before the writer notices, so that nothing is left even if the process ends now.
+        if let Some(part) = &self.part {
+            part.remove();
+        }
+    }
+}

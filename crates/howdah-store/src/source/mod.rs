@@ -1,0 +1,152 @@
+//! Where an object's bytes come from.
+
+mod file;
+mod pipe;
+mod zero;
+
+use crate::{Limits, Root, StoreError, Wake, root};
+use std::io::Read;
+use std::path::Path;
+
+/// What to read.
+#[non_exhaustive]
+pub enum SourceSpec<'a> {
+    /// A path from the network, below a root.
+    File(&'a Path, &'a Root),
+    /// A path that the user of this process names.
+    LocalFile(&'a Path),
+    /// That many zero bytes.
+    Zero(u64),
+    /// A pipe: read once, size unknown until it ends.
+    Reader(Box<dyn Read + Send>),
+}
+
+impl std::fmt::Debug for SourceSpec<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(path, root) => f.debug_tuple("File").field(path).field(root).finish(),
+            Self::LocalFile(path) => f.debug_tuple("LocalFile").field(path).finish(),
+            Self::Zero(size) => f.debug_tuple("Zero").field(size).finish(),
+            Self::Reader(_) => f.write_str("Reader"),
+        }
+    }
+}
+
+/// What is known when a source has been read to its end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Finished {
+    /// Bytes in the whole object.
+    pub size: u64,
+    /// BLAKE3 of the whole object, if it was asked for.
+    pub hash: Option<[u8; 32]>,
+}
+
+/// An object that is being read. Nothing here waits for a disk or a pipe, except
+/// [`read_at`](Self::read_at) for old parts of a file that memory has lost meanwhile.
+///
+/// Dropping it stops the reading thread; one that waits for a pipe ends with the pipe.
+#[derive(Debug)]
+pub struct Source(Inner);
+
+#[derive(Debug)]
+enum Inner {
+    File(file::FileSource),
+    Zero(zero::ZeroSource),
+    Pipe(pipe::PipeSource),
+}
+
+impl Source {
+    /// Opens an object and starts to read ahead. `wake` is called when
+    /// [`ready_end`](Self::ready_end) grows after somebody waited for it, and when
+    /// [`poll_finished`](Self::poll_finished) has something.
+    pub fn open(spec: SourceSpec<'_>, hash: bool, wake: Wake) -> Result<Self, StoreError> {
+        Self::open_with(spec, hash, wake, &Limits::default())
+    }
+
+    /// [`open`](Self::open) with other bounds.
+    pub fn open_with(
+        spec: SourceSpec<'_>,
+        hash: bool,
+        wake: Wake,
+        limits: &Limits,
+    ) -> Result<Self, StoreError> {
+        Ok(Self(match spec {
+            SourceSpec::File(path, root) => {
+                let file = root.open_read(path)?;
+                Inner::File(file::FileSource::new(file, path, hash, wake, limits)?)
+            }
+            SourceSpec::LocalFile(path) => {
+                let file = root::open_local(path)?;
+                Inner::File(file::FileSource::new(file, path, hash, wake, limits)?)
+            }
+            SourceSpec::Zero(size) => Inner::Zero(zero::ZeroSource::new(size, hash, wake, limits)?),
+            SourceSpec::Reader(reader) => {
+                Inner::Pipe(pipe::PipeSource::new(reader, hash, wake, limits)?)
+            }
+        }))
+    }
+
+    /// Bytes in the object; `None` while a pipe has not ended.
+    pub fn size(&self) -> Option<u64> {
+        match &self.0 {
+            Inner::File(file) => Some(file.size()),
+            Inner::Zero(zero) => Some(zero.size()),
+            Inner::Pipe(pipe) => pipe.size(),
+        }
+    }
+
+    /// `[0, ready_end)` can be read now without waiting for a slow disk: it has been read ahead
+    /// (and hashed). A pipe keeps `[released, ready_end)` only.
+    pub fn ready_end(&self) -> u64 {
+        match &self.0 {
+            Inner::File(file) => file.ready_end(),
+            Inner::Zero(zero) => zero.size(),
+            Inner::Pipe(pipe) => pipe.ready_end(),
+        }
+    }
+
+    /// Fills `buf` with the bytes from `offset`. Any range below [`ready_end`](Self::ready_end),
+    /// any number of times.
+    pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        match &self.0 {
+            Inner::File(file) => file.read_at(offset, buf),
+            Inner::Zero(zero) => zero.read_at(offset, buf),
+            Inner::Pipe(pipe) => pipe.read_at(offset, buf),
+        }
+    }
+
+    /// Everything below `offset` has been sent once: reading ahead may go on from there.
+    pub fn note_sent_through(&self, offset: u64) {
+        match &self.0 {
+            Inner::File(file) => file.note_sent_through(offset),
+            Inner::Zero(zero) => zero.note_sent_through(offset),
+            Inner::Pipe(_) => {}
+        }
+    }
+
+    /// The receiver has confirmed everything below `offset`: a pipe may forget it.
+    pub fn release_through(&self, offset: u64) {
+        if let Inner::Pipe(pipe) = &self.0 {
+            pipe.release_through(offset);
+        }
+    }
+
+    /// Once: size and hash of the whole, after everything has been read and a file was found
+    /// unchanged. An error may come at any time and is final.
+    pub fn poll_finished(&mut self) -> Option<Result<Finished, StoreError>> {
+        match &mut self.0 {
+            Inner::File(file) => file.poll_finished(),
+            Inner::Zero(zero) => zero.poll_finished(),
+            Inner::Pipe(pipe) => pipe.poll_finished(),
+        }
+    }
+
+    /// Asks the file system once more whether a file is still the one that was opened. Call it
+    /// after the last retransmission if no hash protects the whole.
+    pub fn verify_unchanged(&self) -> Result<(), StoreError> {
+        match &self.0 {
+            Inner::File(file) => file.verify_unchanged(),
+            Inner::Zero(_) | Inner::Pipe(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! A histogram of nanoseconds with a bounded relative error and no allocation after the start.
+
+use howdah_core::Span;
+
+/// Buckets per power of two: values are kept to within 1/32, 3 %.
+const SUB_BITS: u32 = 5;
+const SUB: u64 = 1 << SUB_BITS;
+const BUCKETS: usize = ((64 - SUB_BITS + 1) as usize) << SUB_BITS;
+
+/// Log-linear: exact below 32 ns, then 32 buckets per power of two.
+#[derive(Clone, Debug)]
+pub(crate) struct Histogram {
+    counts: Box<[u64]>,
+    total: u64,
+    max: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self {
+            counts: vec![0; BUCKETS].into_boxed_slice(),
+            total: 0,
+            max: 0,
+        }
+    }
+}
+
+impl Histogram {
+    #[inline]
+    pub(crate) fn record(&mut self, value: Span) {
+        let ns = value.as_nanos();
+        if let Some(count) = self.counts.get_mut(bucket(ns)) {
+            *count += 1;
+        }
+        self.total += 1;
+        self.max = self.max.max(ns);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.total
+    }
+
+    pub(crate) fn max(&self) -> Span {
+        Span::from_nanos(self.max)
+    }
+
+    /// The value that this share of all values does not exceed (upper end of its bucket).
+    pub(crate) fn quantile(&self, share: f64) -> Span {
+        let rank = ((self.total as f64 * share).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (index, &count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= rank {
+                return Span::from_nanos(upper_end(index).min(self.max));
+            }
+        }
+        Span::ZERO
+    }
+}
+
+fn bucket(ns: u64) -> usize {
+    if ns < SUB {
+        return ns as usize;
+    }
+    let shift = ns.ilog2() - SUB_BITS;
+    (((u64::from(shift) + 1) << SUB_BITS) + ((ns >> shift) - SUB)) as usize
+}
+
+fn upper_end(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    if bucket < SUB {
+        return bucket;
+    }
+    let shift = (bucket >> SUB_BITS) - 1;
+    let low = (SUB + (bucket & (SUB - 1))) << shift;
+    low + ((1 << shift) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_bucket_holds_its_value_to_3_percent(ns: u64) {
+            let end = upper_end(bucket(ns));
+            prop_assert!(end >= ns);
+            prop_assert!((end - ns) as f64 <= ns as f64 / 32.0);
+        }
+    }
+
+    #[test]
+    fn quantiles() {
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.quantile(0.5), Span::ZERO);
+        for us in 1..=1000 {
+            histogram.record(Span::from_micros(us));
+        }
+        assert_eq!(histogram.count(), 1000);
+        assert_eq!(histogram.max(), Span::from_micros(1000));
+        for (share, us) in [(0.5, 500.0), (0.99, 990.0), (0.999, 999.0), (1.0, 1000.0)] {
+            let got = histogram.quantile(share).as_nanos() as f64 / 1000.0;
+            assert!((got / us - 1.0).abs() < 0.04, "{share}: {got}");
+        }
+        histogram.record(Span::MAX);
+        assert_eq!(histogram.quantile(1.0), Span::MAX);
+    }
+}

@@ -1,0 +1,206 @@
+//! How well a run was emulated, in numbers, and whether to believe it.
+
+use crate::accuracy::Histogram;
+use crate::engine::{EngineReport, LaneReport};
+use crate::machine::Usage;
+use howdah_core::{Span, units};
+use howdah_path::PathCounters;
+use serde::Serialize;
+use std::fmt;
+
+/// A packet in a thousand may be handed over later than this before the run is doubted.
+const MAX_LATENESS_P999: Span = Span::from_millis(2);
+/// Share of the run without any spare processor time before the run is doubted.
+const MAX_SATURATED_SHARE: f64 = 0.5;
+/// Share of processor time taken by the hypervisor before the run is doubted.
+const MAX_STOLEN_SHARE: f64 = 0.05;
+
+/// What the emulator knows about its own quality, since the world was made.
+#[derive(Clone, Debug, Serialize)]
+pub struct Certificate {
+    /// Whether nothing speaks against the run.
+    pub valid: bool,
+    /// What speaks against it, in words.
+    pub objections: Vec<String>,
+    /// Seconds since the world was made.
+    pub elapsed_s: f64,
+    /// Near to far.
+    pub forward: DirectionCertificate,
+    /// Far to near.
+    pub backward: DirectionCertificate,
+    /// Processor seconds of the emulator thread. The receiving kernel's packet processing runs in
+    /// this thread too.
+    pub emulator_cpu_s: f64,
+    /// Whether the emulator thread ran with real-time priority.
+    pub realtime_priority: bool,
+    /// Share of all processor time that was in use, by anything on this machine.
+    pub machine_busy_share: f64,
+    /// Share of quarter-seconds in which no processor had time left.
+    pub machine_saturated_share: f64,
+    /// Share of processor time that the hypervisor gave to others.
+    pub machine_stolen_share: f64,
+}
+
+/// One direction of a [`Certificate`].
+#[derive(Clone, Debug, Serialize)]
+pub struct DirectionCertificate {
+    /// What the path did, in wire segments. Its drops are planned.
+    pub path: PathCounters,
+    /// How late arrivals were.
+    pub lateness: LatenessSummary,
+    /// Super-packets that the emulator took in.
+    pub super_packets_in: u64,
+    /// Pieces that it handed over.
+    pub pieces_out: u64,
+    /// Sum of the three counts that follow: what should not have happened.
+    pub unplanned_drops: u64,
+    /// Super-packets dropped by the sending device because the emulator did not keep up.
+    pub device_drops: u64,
+    /// Wire segments dropped because the emulator's memory was full.
+    pub memory_drops: u64,
+    /// Pieces that the receiving device refused.
+    pub refused: u64,
+    /// Memory that the delay line grew to, in bytes.
+    pub memory_bytes: u64,
+}
+
+/// How much later than planned pieces were handed over, in microseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct LatenessSummary {
+    /// Pieces.
+    pub count: u64,
+    /// Median.
+    pub p50_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// 99.9th percentile.
+    pub p999_us: f64,
+    /// Largest.
+    pub max_us: f64,
+}
+
+impl LatenessSummary {
+    pub(crate) fn of(histogram: &Histogram) -> Self {
+        let us = |span: Span| span.as_nanos() as f64 / 1e3;
+        Self {
+            count: histogram.count(),
+            p50_us: us(histogram.quantile(0.5)),
+            p99_us: us(histogram.quantile(0.99)),
+            p999_us: us(histogram.quantile(0.999)),
+            max_us: us(histogram.max()),
+        }
+    }
+}
+
+impl DirectionCertificate {
+    fn new(lane: &LaneReport, device_drops: u64) -> Self {
+        Self {
+            path: lane.path,
+            lateness: LatenessSummary::of(&lane.lateness),
+            super_packets_in: lane.taken_in,
+            pieces_out: lane.handed_over,
+            unplanned_drops: device_drops + lane.overflow + lane.refused,
+            device_drops,
+            memory_drops: lane.overflow,
+            refused: lane.refused,
+            memory_bytes: lane.memory_bytes,
+        }
+    }
+
+    fn object(&self, name: &str, objections: &mut Vec<String>) {
+        if self.unplanned_drops > 0 {
+            objections.push(format!(
+                "{} unplanned drops {name} ({} in the device, {} for memory, {} refused)",
+                self.unplanned_drops, self.device_drops, self.memory_drops, self.refused
+            ));
+        }
+        if self.lateness.p999_us > MAX_LATENESS_P999.as_micros() as f64 {
+            objections.push(format!(
+                "one packet in a thousand was more than {:.0} us late {name}",
+                self.lateness.p999_us
+            ));
+        }
+    }
+}
+
+impl Certificate {
+    pub(crate) fn new(engine: &EngineReport, device_drops: [u64; 2], usage: Usage) -> Self {
+        let forward = DirectionCertificate::new(&engine.lanes[0], device_drops[0]);
+        let backward = DirectionCertificate::new(&engine.lanes[1], device_drops[1]);
+        let mut objections = Vec::new();
+        forward.object("forward", &mut objections);
+        backward.object("backward", &mut objections);
+        if usage.saturated_share() > MAX_SATURATED_SHARE {
+            objections.push(format!(
+                "the machine had no processor time left for {:.0} % of the run",
+                usage.saturated_share() * 100.0
+            ));
+        }
+        if usage.stolen_share() > MAX_STOLEN_SHARE {
+            objections.push(format!(
+                "the hypervisor took {:.0} % of the processor time",
+                usage.stolen_share() * 100.0
+            ));
+        }
+        Self {
+            valid: objections.is_empty(),
+            objections,
+            elapsed_s: engine.elapsed.as_secs_f64(),
+            forward,
+            backward,
+            emulator_cpu_s: engine.cpu.as_secs_f64(),
+            realtime_priority: engine.realtime,
+            machine_busy_share: usage.busy_share(),
+            machine_saturated_share: usage.saturated_share(),
+            machine_stolen_share: usage.stolen_share(),
+        }
+    }
+}
+
+impl Certificate {
+    pub(crate) fn of_a_dead_emulator(usage: Usage) -> Self {
+        let mut certificate = Self::new(&EngineReport::default(), [0; 2], usage);
+        certificate.valid = false;
+        certificate
+            .objections
+            .push("the emulator thread has died".to_owned());
+        certificate
+    }
+}
+
+impl fmt::Display for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "emulated {:.1} s; emulator {:.2} CPU s ({:.0} % of a core); machine {:.0} % busy, \
+             saturated {:.0} % of the time",
+            self.elapsed_s,
+            self.emulator_cpu_s,
+            100.0 * self.emulator_cpu_s / self.elapsed_s.max(1e-9),
+            self.machine_busy_share * 100.0,
+            self.machine_saturated_share * 100.0,
+        )?;
+        for (name, lane) in [("forward ", &self.forward), ("backward", &self.backward)] {
+            let path = &lane.path;
+            writeln!(
+                f,
+                "{name} {} packets, {} delivered; lost {}, queue full {}, too big {}; unplanned {}; \
+                 late p50 {:.0} p99 {:.0} p99.9 {:.0} us",
+                path.offered,
+                units::format_bytes(path.bytes_delivered),
+                path.dropped_loss,
+                path.dropped_queue,
+                path.dropped_mtu,
+                lane.unplanned_drops,
+                lane.lateness.p50_us,
+                lane.lateness.p99_us,
+                lane.lateness.p999_us,
+            )?;
+        }
+        if self.valid {
+            write!(f, "certificate: valid")
+        } else {
+            write!(f, "certificate: NOT VALID: {}", self.objections.join("; "))
+        }
+    }
+}

@@ -1,0 +1,555 @@
+//! The client's end of one copy.
+
+use crate::keys::PublicKey;
+use crate::session::message::{BOTTLENECKS, Message, SideReport};
+use crate::session::receiving::{Place, Receiving};
+use crate::session::sending::Sending;
+use crate::session::{from_connection, from_store};
+use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, RatePolicy, Summary};
+use howdah_core::{Rate, Span, Time};
+use howdah_net::{Application, ConnKey, Placement, Usage, Waker};
+use howdah_proto::error::CloseCode;
+use howdah_proto::{Connection, Event, SendLimit};
+use howdah_store::{Sink, SinkSpec, Source, SourceSpec, StoreError, Wake};
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+/// How often progress is told and the cancel switch looked at.
+const TICK: Span = Span::from_millis(100);
+/// Ticks over which the goodput of now is measured.
+const NOW_TICKS: usize = 10;
+
+/// What the copy is to do.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Local bytes to the server.
+    Put { source: Location, path: String },
+    /// The server's bytes to here.
+    Get { path: String, destination: Location },
+}
+
+#[derive(Debug)]
+enum Step {
+    /// No connection yet.
+    Connecting,
+    /// Somebody looks at the server's key.
+    Judging(Receiver<Result<(), Error>>),
+    /// Asked for an object, no answer yet.
+    Asked,
+    /// Bytes move.
+    Moving,
+    /// All is here; the server's figures are on their way.
+    Thanking(SideReport),
+    /// Over.
+    Ended(Result<Box<(SideReport, SideReport)>, Error>),
+}
+
+/// The application of a copying client.
+pub(crate) struct Client<'a> {
+    task: Task,
+    config: &'a CopyConfig,
+    cancel: &'a Cancel,
+    on_progress: &'a mut dyn FnMut(&Progress),
+    host: String,
+    port: u16,
+    waker: Waker,
+    step: Step,
+    sending: Option<Sending>,
+    receiving: Option<Receiving>,
+    start: Usage,
+    started_at: Time,
+    moving_since: Option<Time>,
+    pub(crate) ended_at: Time,
+    next_tick: Time,
+    ticks: VecDeque<u64>,
+    tick_count: u64,
+    per_second: Vec<f64>,
+    second_bytes: u64,
+    total: Option<u64>,
+    cpu_at_tick: Span,
+    progress: Progress,
+}
+
+impl<'a> Client<'a> {
+    pub(crate) fn new(
+        task: Task,
+        config: &'a CopyConfig,
+        cancel: &'a Cancel,
+        on_progress: &'a mut dyn FnMut(&Progress),
+        (host, port): (String, u16),
+        waker: Waker,
+        now: Time,
+    ) -> Self {
+        Self {
+            task,
+            config,
+            cancel,
+            on_progress,
+            host,
+            port,
+            waker,
+            step: Step::Connecting,
+            sending: None,
+            receiving: None,
+            start: howdah_net::usage(),
+            started_at: now,
+            moving_since: None,
+            ended_at: now,
+            next_tick: now + TICK,
+            ticks: VecDeque::new(),
+            tick_count: 0,
+            per_second: Vec::new(),
+            second_bytes: 0,
+            total: None,
+            cpu_at_tick: Span::ZERO,
+            progress: Progress::default(),
+        }
+    }
+
+    fn peer(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+
+    fn wake(&self) -> Wake {
+        let waker = self.waker.clone();
+        Arc::new(move || waker.wake())
+    }
+
+    /// The result, once [`Application::keep_running`] has said no.
+    pub(crate) fn into_result(self) -> Result<Summary, Error> {
+        let peer = self.peer();
+        let (local, remote) = match self.step {
+            Step::Ended(result) => *result?,
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::Network,
+                    format!("{peer}: not finished"),
+                ));
+            }
+        };
+        let (sender, receiver) = if matches!(self.task, Task::Put { .. }) {
+            (local, remote)
+        } else {
+            (remote, local)
+        };
+        let seconds = self.ended_at.since(self.started_at).as_secs_f64();
+        let bytes = self.progress.bytes;
+        Ok(Summary {
+            bytes,
+            seconds,
+            goodput_bps: bytes as f64 * 8.0 / seconds.max(1e-9),
+            wire_bytes: sender.wire_bytes,
+            retransmitted_bytes: sender.repeated_bytes,
+            feedback_bytes: receiver.wire_bytes,
+            rtt_min_us: sender.rtt_min_us,
+            loss_rate: sender.loss_rate(),
+            mtu: sender.mtu,
+            sender: sender.usage(),
+            receiver: receiver.usage(),
+            verified: if receiver.hashed { "blake3" } else { "aead" }.to_owned(),
+            bottleneck: BOTTLENECKS
+                .get(usize::from(sender.bottleneck))
+                .copied()
+                .unwrap_or("network")
+                .to_owned(),
+            goodput_per_second_bps: self.per_second,
+        })
+    }
+
+    fn end(&mut self, now: Time, result: Result<(SideReport, SideReport), Error>) {
+        if !matches!(self.step, Step::Ended(_)) {
+            self.ended_at = now;
+            self.step = Step::Ended(result.map(Box::new));
+        }
+    }
+
+    /// Ends with an error and lets the server know.
+    fn fail(&mut self, now: Time, connection: &mut Connection, error: Error) {
+        let code = if error.kind() == ErrorKind::Protocol {
+            CloseCode::Protocol
+        } else {
+            CloseCode::Application
+        };
+        connection.close(now, code, &error.to_string());
+        // Drop the sink before the process ends: it removes its temporary file.
+        self.receiving = None;
+        self.sending = None;
+        self.end(now, Err(error));
+    }
+
+    // ---- Steps -------------------------------------------------------------------------------
+
+    fn judge(&mut self, peer_key: &[u8]) -> Result<(), Error> {
+        let key = PublicKey::from_spki_der(peer_key)
+            .ok_or_else(|| Error::new(ErrorKind::Auth, "the server's key is no Ed25519 key"))?;
+        // Asking somebody takes long, and the connection must be kept alive meanwhile.
+        let (tell, judgement) = channel();
+        let (host, port, trust) = (self.host.clone(), self.port, self.config.trust.clone());
+        let mut known = self.config.known_hosts.clone();
+        let waker = self.waker.clone();
+        std::thread::Builder::new()
+            .name("howdah-trust".into())
+            .spawn(move || {
+                let result = known.verify(&host, port, &key, &trust);
+                let _ = tell.send(result.map_err(Error::from));
+                waker.wake();
+            })
+            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
+        self.step = Step::Judging(judgement);
+        Ok(())
+    }
+
+    fn begin(&mut self, connection: &mut Connection) -> Result<(), Error> {
+        match &self.task {
+            Task::Put { source, path } => {
+                let hash = path != "null:" && self.config.duration_limit.is_none();
+                let spec = match source {
+                    Location::File(path) => SourceSpec::LocalFile(path),
+                    Location::Stdio => SourceSpec::Reader(Box::new(stdin()?)),
+                    Location::Zero(size) => SourceSpec::Zero(*size),
+                    Location::Null | Location::Remote { .. } => {
+                        return Err(Error::new(ErrorKind::Usage, "nothing can be read there"));
+                    }
+                };
+                let name = match source {
+                    Location::File(path) => path.file_name(),
+                    _ => None,
+                };
+                let name = name.map(|name| name.to_string_lossy().into_owned());
+                let source = Source::open(spec, hash, self.wake()).map_err(|e| from_store(&e))?;
+                let object = connection.allocate_object();
+                let size = source.size();
+                let path = path.clone();
+                connection.send_control(
+                    &Message::Put {
+                        object,
+                        path,
+                        name,
+                        size,
+                        hash,
+                    }
+                    .encode(),
+                );
+                self.total = size;
+                self.sending = Some(Sending::new(connection, object, source, hash, None));
+                self.step = Step::Moving;
+            }
+            Task::Get { path, destination } => {
+                let hash = !matches!(destination, Location::Null);
+                // The window of a pipe is opened once the sink exists.
+                let window_end = matches!(destination, Location::Stdio).then_some(0);
+                let path = path.clone();
+                connection.send_control(
+                    &Message::Get {
+                        path,
+                        window_end,
+                        hash,
+                    }
+                    .encode(),
+                );
+                self.step = Step::Asked;
+            }
+        }
+        Ok(())
+    }
+
+    fn place_for(&self, size: Option<u64>) -> Result<Place, StoreError> {
+        let Task::Get { path, destination } = &self.task else {
+            return Ok(Place::Null { bytes: 0 });
+        };
+        let create =
+            |spec: SinkSpec<'_>| Sink::create(spec, true, size, self.wake()).map(Place::Store);
+        match destination {
+            Location::File(target) => {
+                let below = || target.join(Path::new(path).file_name().unwrap_or_default());
+                if target.as_os_str().as_encoded_bytes().ends_with(b"/") || target.is_dir() {
+                    return create(SinkSpec::LocalFile(&below()));
+                }
+                create(SinkSpec::LocalFile(target))
+            }
+            Location::Stdio => create(SinkSpec::Writer(Box::new(stdout()?))),
+            _ => Ok(Place::Null { bytes: 0 }),
+        }
+    }
+
+    fn on_message(
+        &mut self,
+        now: Time,
+        connection: &mut Connection,
+        message: Message,
+    ) -> Result<(), Error> {
+        match message {
+            Message::Sending { object, size } if matches!(self.step, Step::Asked) => {
+                let place = self.place_for(size).map_err(|e| from_store(&e))?;
+                let window = match &place {
+                    Place::Store(sink) => sink.window_end(),
+                    Place::Null { .. } => None,
+                };
+                self.receiving = Some(Receiving::new(connection, object, place, size)?);
+                if let Some(window) = window {
+                    connection.grant_window(object, window);
+                }
+                self.total = size;
+                self.step = Step::Moving;
+            }
+            Message::End {
+                object,
+                size,
+                blake3,
+            } => {
+                if let Some(receiving) = self.receiving.as_mut().filter(|r| r.object == object) {
+                    self.total = Some(size);
+                    receiving.on_end(connection, size, blake3);
+                }
+            }
+            Message::Done { object, side } => {
+                if let Some(sending) = self.sending.take_if(|s| s.object == object) {
+                    self.note_bytes(now, sending.ended.unwrap_or(self.progress.bytes));
+                    connection.finish_sending(object);
+                    sending.verify_unchanged()?;
+                    let mut local = SideReport::new(self.start, &connection.stats());
+                    let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
+                    local.bottleneck = sending.waits.verdict(fixed);
+                    self.end(now, Ok((local, side)));
+                    connection.close(now, CloseCode::Done, "");
+                }
+            }
+            Message::Thanks { side } => {
+                if let Step::Thanking(local) = self.step {
+                    self.step = Step::Ended(Ok(Box::new((local, side))));
+                    connection.close(now, CloseCode::Done, "");
+                }
+            }
+            Message::Fail { kind, message } => {
+                return Err(Message::failure(kind, &message, &self.peer()));
+            }
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::Protocol,
+                    "the server answers out of turn",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn move_on(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
+        if let Step::Judging(judgement) = &self.step {
+            match judgement.try_recv() {
+                Ok(result) => {
+                    result?;
+                    self.begin(connection)?;
+                }
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => {
+                    return Err(Error::new(
+                        ErrorKind::Auth,
+                        "nobody judged the server's key",
+                    ));
+                }
+            }
+        }
+        if let Some(sending) = &mut self.sending {
+            sending.poll(connection)?;
+            let object = sending.object;
+            if connection.sent_end(object) > 0 {
+                self.moving_since.get_or_insert(now);
+            }
+            if let (Some(limit), Some(since)) = (self.config.duration_limit, self.moving_since)
+                && now.since(since) >= limit
+            {
+                sending.cut(connection);
+            }
+            self.progress.bytes = connection.acked_bytes(object);
+        }
+        if let Some(receiving) = &mut self.receiving {
+            self.progress.bytes = connection.received_bytes(receiving.object);
+            if let Some(hashed) = receiving.poll(connection)? {
+                let object = receiving.object;
+                self.receiving = None;
+                connection.finish_receiving(object);
+                let mut side = SideReport::new(self.start, &connection.stats());
+                side.hashed = hashed;
+                connection.send_control(&Message::Done { object, side }.encode());
+                self.ended_at = now;
+                self.step = Step::Thanking(side);
+            }
+        }
+        Ok(())
+    }
+
+    // ---- Progress ----------------------------------------------------------------------------
+
+    fn note_bytes(&mut self, now: Time, bytes: u64) {
+        self.progress.bytes = bytes;
+        let _ = now;
+    }
+
+    fn tick(&mut self, now: Time, connection: &mut Connection) {
+        if now < self.next_tick {
+            return;
+        }
+        self.next_tick = now + TICK;
+        let bytes = self.progress.bytes;
+        self.ticks.push_back(bytes);
+        while self.ticks.len() > NOW_TICKS + 1 {
+            self.ticks.pop_front();
+        }
+        let span = TICK * (self.ticks.len() as u64 - 1);
+        let first = self.ticks.front().copied().unwrap_or(0);
+        let stats = connection.stats();
+        self.progress.total_bytes = self.total;
+        self.progress.elapsed = now.since(self.started_at);
+        self.progress.goodput_now = if span.is_zero() {
+            Rate::ZERO
+        } else {
+            Rate::from_bytes_over(bytes.saturating_sub(first), span)
+        };
+        self.progress.rtt = stats.rtt;
+        self.progress.loss = stats.recent_loss;
+        (self.on_progress)(&self.progress);
+        let seconds = now.since(self.started_at).as_nanos() / 1_000_000_000;
+        if seconds > self.tick_count {
+            self.tick_count = seconds;
+            self.per_second
+                .push(bytes.saturating_sub(self.second_bytes) as f64 * 8.0);
+            self.second_bytes = bytes;
+        }
+        self.sample_limits(connection);
+        if std::env::var_os("HOWDAH_TRACE_RATE").is_some() {
+            #[expect(clippy::print_stderr, reason = "asked for by an environment variable")]
+            {
+                eprintln!(
+                    "{now} {} rtt {} sent {} {:?}",
+                    connection.describe_rate(),
+                    stats.rtt,
+                    stats.datagrams_sent,
+                    connection.send_limit(),
+                );
+            }
+        }
+    }
+
+    /// Counts what keeps the sender from being faster.
+    fn sample_limits(&mut self, connection: &Connection) {
+        let cpu = howdah_net::thread_cpu();
+        let busy = cpu.saturating_sub(self.cpu_at_tick) > TICK.mul_f64(0.9);
+        self.cpu_at_tick = cpu;
+        let Some(sending) = &mut self.sending else {
+            return;
+        };
+        let shares = &mut sending.waits;
+        shares.samples += 1;
+        match connection.send_limit() {
+            SendLimit::Source => shares.source += 1,
+            SendLimit::Sink => shares.sink += 1,
+            _ if busy => shares.cpu += 1,
+            _ => {}
+        }
+    }
+}
+
+/// Standard input without a lock held by this process' printing.
+fn stdin() -> Result<std::fs::File, Error> {
+    std::io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map(std::fs::File::from)
+        .map_err(|e| Error::new(ErrorKind::Io, format!("cannot read standard input: {e}")))
+}
+
+fn stdout() -> Result<std::fs::File, StoreError> {
+    let owned = std::io::stdout().as_fd().try_clone_to_owned();
+    owned.map(std::fs::File::from).map_err(|e| StoreError::Io {
+        path: PathBuf::from("-"),
+        operation: "write to",
+        source: Arc::new(e),
+    })
+}
+
+impl Application for Client<'_> {
+    fn on_event(&mut self, now: Time, _key: ConnKey, connection: &mut Connection, event: Event) {
+        let result = match event {
+            Event::Connected { peer_key } => self.judge(&peer_key),
+            Event::Control(bytes) => Message::decode(&bytes)
+                .map_err(|e| Error::new(e.kind(), format!("{} {e}", self.peer())))
+                .and_then(|message| self.on_message(now, connection, message)),
+            Event::ObjectComplete(object) => {
+                if let Some(receiving) = self.receiving.as_mut().filter(|r| r.object == object) {
+                    receiving.on_complete();
+                }
+                Ok(())
+            }
+            Event::Closed(error) => {
+                self.receiving = None;
+                self.sending = None;
+                match self.step {
+                    // The bytes are here and right; only the server's figures are missing.
+                    Step::Thanking(local) => {
+                        let nothing = SideReport::default();
+                        self.step = Step::Ended(Ok(Box::new((local, nothing))));
+                    }
+                    _ => self.end(now, Err(from_connection(&error, &self.peer()))),
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = result {
+            self.fail(now, connection, error);
+        }
+    }
+
+    fn read(&mut self, _key: ConnKey, object: u64, offset: u64, buffer: &mut [u8]) {
+        match self.sending.as_mut().filter(|s| s.object == object) {
+            Some(sending) => sending.read(offset, buffer),
+            None => buffer.fill(0),
+        }
+    }
+
+    fn accepts_data(&mut self, _key: ConnKey) -> bool {
+        self.receiving.as_ref().is_none_or(Receiving::accepts_data)
+    }
+
+    fn place(&mut self, _key: ConnKey, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]) {
+        if let Some(receiving) = self.receiving.as_mut().filter(|r| r.object == object) {
+            receiving.place(buffer, parts);
+        }
+    }
+
+    fn take_spare(&mut self) -> Option<Vec<u8>> {
+        self.receiving.as_mut().and_then(Receiving::take_spare)
+    }
+
+    fn poll(&mut self, now: Time, _key: ConnKey, connection: &mut Connection) {
+        if matches!(self.step, Step::Ended(_)) {
+            return;
+        }
+        if self.cancel.is_cancelled() {
+            let error = Error::new(ErrorKind::Cancelled, "interrupted; nothing was left behind");
+            self.fail(now, connection, error);
+            return;
+        }
+        if let Err(error) = self.move_on(now, connection) {
+            self.fail(now, connection, error);
+            return;
+        }
+        self.tick(now, connection);
+    }
+
+    fn keep_running(&mut self, now: Time) -> bool {
+        let _ = now;
+        !matches!(self.step, Step::Ended(_))
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        Some(self.next_tick)
+    }
+}

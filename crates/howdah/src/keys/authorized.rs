@@ -1,0 +1,193 @@
+//! The keys that a server lets in.
+
+use super::files::{self, Exposure};
+use super::{KeyError, KeyLine, ParseKeyError, PublicKey};
+use std::path::Path;
+
+/// Largest file that is read, in bytes: room for some ten thousand keys.
+const MAX_FILE: u64 = 1 << 20;
+
+/// One entry.
+pub type AuthorizedKey = KeyLine;
+
+/// A list of client keys. The empty list lets nobody in.
+///
+/// The file has one key per line as `howdah key show` prints it; blank lines and lines that
+/// start with `#` are skipped. It is read strictly: a line that is anything else is an error, so
+/// that a mistake never silently locks out or lets in.
+#[derive(Clone, Debug, Default)]
+pub struct AuthorizedKeys {
+    keys: Vec<AuthorizedKey>,
+}
+
+impl AuthorizedKeys {
+    /// A list that lets nobody in.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads a file that nobody but its owner can change.
+    pub fn load(path: &Path) -> Result<Self, KeyError> {
+        let bytes = files::read(path, MAX_FILE, Exposure::Readable)?;
+        let keys = parse_lines(&bytes, str::parse::<KeyLine>).map_err(|(line, reason)| {
+            KeyError::MalformedLine {
+                path: path.to_owned(),
+                line,
+                reason,
+            }
+        })?;
+        Ok(keys.into_iter().map(|(_, key)| key).collect())
+    }
+
+    /// Whether the holder of `key` may come in.
+    pub fn contains(&self, key: &PublicKey) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// The entry of `key`.
+    pub fn find(&self, key: &PublicKey) -> Option<&AuthorizedKey> {
+        self.keys.iter().find(|entry| entry.key == *key)
+    }
+
+    /// All entries in the order of the file.
+    pub fn iter(&self) -> std::slice::Iter<'_, AuthorizedKey> {
+        self.keys.iter()
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether nobody gets in.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+}
+
+impl FromIterator<AuthorizedKey> for AuthorizedKeys {
+    fn from_iter<I: IntoIterator<Item = AuthorizedKey>>(entries: I) -> Self {
+        Self {
+            keys: entries.into_iter().collect(),
+        }
+    }
+}
+
+impl FromIterator<PublicKey> for AuthorizedKeys {
+    fn from_iter<I: IntoIterator<Item = PublicKey>>(keys: I) -> Self {
+        keys.into_iter()
+            .map(|key| KeyLine {
+                key,
+                comment: String::new(),
+            })
+            .collect()
+    }
+}
+
+impl<'a> IntoIterator for &'a AuthorizedKeys {
+    type Item = &'a AuthorizedKey;
+    type IntoIter = std::slice::Iter<'a, AuthorizedKey>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// Parses each line that is neither blank nor a comment; gives back its number, from 1.
+pub(super) fn parse_lines<T>(
+    bytes: &[u8],
+    parse: impl Fn(&str) -> Result<T, ParseKeyError>,
+) -> Result<Vec<(usize, T)>, (usize, ParseKeyError)> {
+    let mut entries = Vec::new();
+    for (number, line) in (1..).zip(bytes.split(|&b| b == b'\n')) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let text = str::from_utf8(line).map_err(|_| (number, ParseKeyError::Utf8))?;
+        let text = text.trim_matches([' ', '\t']);
+        if !text.is_empty() && !text.starts_with('#') {
+            entries.push((number, parse(text).map_err(|reason| (number, reason))?));
+        }
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::Identity;
+    use proptest::prelude::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn load(bytes: &[u8], mode: u32) -> Result<AuthorizedKeys, KeyError> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("authorized_keys");
+        fs::write(&path, bytes).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        AuthorizedKeys::load(&path)
+    }
+
+    #[test]
+    fn reads_keys_comments_and_blank_lines() {
+        let (a, b) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+        let text = format!(
+            "# the lab\n\n{} anna at the lab\r\n  \t\n\t{}  \n# end",
+            a.public_key(),
+            b.public_key()
+        );
+        let keys = load(text.as_bytes(), 0o644).unwrap();
+        assert_eq!(keys.len(), 2);
+        assert!(keys.contains(a.public_key()) && keys.contains(b.public_key()));
+        assert_eq!(
+            keys.find(a.public_key()).unwrap().comment,
+            "anna at the lab"
+        );
+        assert!(!keys.contains(Identity::generate().unwrap().public_key()));
+        assert!(load(b"", 0o600).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_malformed_line_is_named() {
+        let key = Identity::generate().unwrap().public_key().to_string();
+        for (text, line) in [
+            (format!("{key}\nnonsense\n").into_bytes(), 2),
+            (format!("#\n\n{key}x\n").into_bytes(), 3),
+            ([key.as_bytes(), b"\n\xff\xfe\n"].concat(), 2),
+            (format!("{key} a\rb\n").into_bytes(), 1),
+            (format!("{key}\0\n").into_bytes(), 1),
+            (format!("\u{feff}{key}\n").into_bytes(), 1),
+        ] {
+            let error = load(&text, 0o600).unwrap_err();
+            assert!(matches!(&error, KeyError::MalformedLine { line: l, .. } if *l == line));
+            assert!(
+                error
+                    .to_string()
+                    .contains(&format!("authorized_keys:{line}: ")),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_can_change_or_that_is_huge_is_refused() {
+        assert!(matches!(
+            load(b"", 0o664),
+            Err(KeyError::WritableByOthers { .. })
+        ));
+        assert!(matches!(
+            load(b"", 0o602),
+            Err(KeyError::WritableByOthers { .. })
+        ));
+        let huge = vec![b'\n'; (MAX_FILE + 1) as usize];
+        assert!(matches!(load(&huge, 0o600), Err(KeyError::TooLarge { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_give_keys_or_a_line_number(bytes: Vec<u8>) {
+            let parsed = parse_lines(&bytes, str::parse::<KeyLine>);
+            if let Err((line, _)) = parsed {
+                prop_assert!(line <= bytes.split(|&b| b == b'\n').count());
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Opening and reading the files of keys with the suspicion they deserve.
+
+use super::KeyError;
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// What other users may do with a file at most.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Exposure {
+    /// Nothing: it holds a secret.
+    Secret,
+    /// Read it.
+    Readable,
+}
+
+pub(super) fn io_error(
+    action: &'static str,
+    path: &Path,
+) -> impl FnOnce(std::io::Error) -> KeyError {
+    let path = path.to_owned();
+    move |source| KeyError::Io {
+        action,
+        path,
+        source,
+    }
+}
+
+/// Reads a whole file of at most `limit` bytes whose owner and mode are acceptable.
+///
+/// The checks look at the open file, not at its name, so that nobody can swap it in between.
+pub(super) fn read(path: &Path, limit: u64, exposure: Exposure) -> Result<Vec<u8>, KeyError> {
+    // Without O_NONBLOCK, opening a named pipe would wait for its writer.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
+        .map_err(io_error("read", path))?;
+    let meta = file.metadata().map_err(io_error("read", path))?;
+    check(path, &meta, exposure)?;
+    let mut bytes = Vec::new();
+    file.take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(io_error("read", path))?;
+    if bytes.len() as u64 > limit {
+        return Err(KeyError::TooLarge {
+            path: path.to_owned(),
+            limit,
+        });
+    }
+    Ok(bytes)
+}
+
+pub(super) fn check(path: &Path, meta: &Metadata, exposure: Exposure) -> Result<(), KeyError> {
+    let path = path.to_owned();
+    if !meta.is_file() {
+        return Err(KeyError::NotAFile { path });
+    }
+    let owner = meta.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(KeyError::OwnedByAnother { path, owner });
+    }
+    let mode = meta.mode() & 0o7777;
+    match exposure {
+        Exposure::Secret if mode & 0o077 != 0 => Err(KeyError::ReadableByOthers { path, mode }),
+        Exposure::Readable if mode & 0o022 != 0 => Err(KeyError::WritableByOthers { path, mode }),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the directory that will hold `path`, closed to others.
+pub(super) fn create_parent(path: &Path) -> Result<(), KeyError> {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(parent)
+            .map_err(io_error("create the directory", parent)),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the name of a new file survive a power cut.
+pub(super) fn sync_parent(path: &Path) -> Result<(), KeyError> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    File::open(parent)
+        .and_then(|dir| dir.sync_all())
+        .map_err(io_error("sync the directory", parent))
+}

@@ -1,0 +1,258 @@
+//! Private keys.
+
+use super::files::{self, Exposure, io_error};
+use super::{KeyError, PublicKey};
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustls::crypto::aws_lc_rs::sign::any_eddsa_type;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::sign::CertifiedKey;
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Largest private key file that is read, in bytes. A PEM of Ed25519 is about 120.
+const MAX_FILE: u64 = 16 << 10;
+
+/// An Ed25519 key pair. Clones share it.
+#[derive(Clone)]
+pub struct Identity(Arc<Inner>);
+
+struct Inner {
+    private: PrivatePkcs8KeyDer<'static>,
+    public: PublicKey,
+}
+
+impl Identity {
+    /// Makes a new key from the operating system's random source.
+    pub fn generate() -> Result<Self, KeyError> {
+        let pair = Ed25519KeyPair::generate().map_err(|_| KeyError::RandomSource)?;
+        // Version 1 (without the public key) is what OpenSSL and others read.
+        let private = pair.to_pkcs8v1().map_err(|_| KeyError::RandomSource)?;
+        Self::from_pkcs8(private.as_ref().to_vec().into()).ok_or(KeyError::RandomSource)
+    }
+
+    /// Reads a PEM file that only its owner can read.
+    pub fn load(path: &Path) -> Result<Self, KeyError> {
+        let bytes = files::read(path, MAX_FILE, Exposure::Secret)?;
+        let wrong = |reason: String| KeyError::NotAPrivateKey {
+            path: path.to_owned(),
+            reason,
+        };
+        let private = PrivateKeyDer::from_pem_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
+        let PrivateKeyDer::Pkcs8(private) = private else {
+            return Err(wrong("it is not in PKCS#8 form".to_owned()));
+        };
+        Self::from_pkcs8(private).ok_or_else(|| wrong("another kind of key".to_owned()))
+    }
+
+    /// Writes the key to a new file that only its owner can read; its directory is made if absent.
+    ///
+    /// An existing file is never overwritten.
+    pub fn save_new(&self, path: &Path) -> Result<(), KeyError> {
+        files::create_parent(path)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::AlreadyExists => KeyError::AlreadyExists {
+                    path: path.to_owned(),
+                },
+                _ => io_error("create", path)(error),
+            })?;
+        let written = file
+            .write_all(self.to_pem().as_bytes())
+            .and_then(|()| file.sync_all());
+        if let Err(error) = written {
+            // Half a key would block the next attempt.
+            let _ = std::fs::remove_file(path);
+            return Err(io_error("write", path)(error));
+        }
+        files::sync_parent(path)
+    }
+
+    /// Loads the key at `path`, or makes one there; `true` if it was made now.
+    pub fn load_or_create(path: &Path) -> Result<(Self, bool), KeyError> {
+        match Self::load(path) {
+            Err(error) if error.is_not_found() => {}
+            other => return other.map(|identity| (identity, false)),
+        }
+        let identity = Self::generate()?;
+        match identity.save_new(path) {
+            Ok(()) => Ok((identity, true)),
+            // Another process was faster: use its key.
+            Err(KeyError::AlreadyExists { .. }) => Self::load(path).map(|i| (i, false)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The public half.
+    pub fn public_key(&self) -> &PublicKey {
+        &self.0.public
+    }
+
+    /// What rustls needs to act under this key with raw public keys: the "certificate" is the
+    /// [`PublicKey::spki_der`]. Not part of the stable interface.
+    ///
+    /// # Panics
+    /// Never: the key was checked when it was made or read.
+    #[doc(hidden)]
+    pub fn rustls_certified_key(&self) -> Arc<CertifiedKey> {
+        let spki = CertificateDer::from(self.0.public.spki_der().to_vec());
+        let key = any_eddsa_type(&self.0.private).expect("checked by the constructor");
+        Arc::new(CertifiedKey::new(vec![spki], key))
+    }
+
+    fn from_pkcs8(private: PrivatePkcs8KeyDer<'static>) -> Option<Self> {
+        let pair = Ed25519KeyPair::from_pkcs8(private.secret_pkcs8_der()).ok()?;
+        any_eddsa_type(&private).ok()?;
+        let public = PublicKey::from_raw(pair.public_key().as_ref().try_into().ok()?);
+        Some(Self(Arc::new(Inner { private, public })))
+    }
+
+    fn to_pem(&self) -> String {
+        let der = STANDARD.encode(self.0.private.secret_pkcs8_der());
+        let mut pem = String::from("-----BEGIN PRIVATE KEY-----\n");
+        for at in (0..der.len()).step_by(64) {
+            pem.push_str(&der[at..der.len().min(at + 64)]);
+            pem.push('\n');
+        }
+        pem.push_str("-----END PRIVATE KEY-----\n");
+        pem
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({}, private key not shown)", self.0.public)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
+    use proptest::prelude::*;
+    use rustls::SignatureScheme;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    fn write(path: &Path, bytes: &[u8], mode: u32) {
+        fs::write(path, bytes).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_saved_key_is_private_and_comes_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deep/er/id.pem");
+        let (made, created) = Identity::load_or_create(&path).unwrap();
+        assert!(created);
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(mode(path.parent().unwrap()), 0o700);
+        let (again, created) = Identity::load_or_create(&path).unwrap();
+        assert!(!created);
+        assert_eq!(made.public_key(), again.public_key());
+        assert!(matches!(
+            again.save_new(&path),
+            Err(KeyError::AlreadyExists { .. })
+        ));
+        assert!(!format!("{made:?}").contains(&made.to_pem()[30..60]));
+    }
+
+    #[test]
+    fn a_key_that_others_can_read_is_refused_with_the_remedy() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("id.pem");
+        let pem = Identity::generate().unwrap().to_pem();
+        for bad in [0o640, 0o604, 0o660, 0o620, 0o777] {
+            write(&path, pem.as_bytes(), bad);
+            let error = Identity::load(&path).unwrap_err();
+            assert!(matches!(error, KeyError::ReadableByOthers { mode, .. } if mode == bad));
+            assert!(error.to_string().contains("chmod 600 "), "{error}");
+        }
+        write(&path, pem.as_bytes(), 0o400);
+        Identity::load(&path).unwrap();
+    }
+
+    #[test]
+    fn other_files_are_not_keys() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("id.pem");
+        let pem = Identity::generate().unwrap().to_pem();
+        let cut = &pem[..60];
+        let broken = pem.replace("MC4C", "MC5C");
+        let rsa = pem.replace("PRIVATE", "RSA PRIVATE");
+        for text in [
+            "",
+            "hello",
+            cut,
+            &broken,
+            &rsa,
+            &pem.replace("PRIVATE", "PUBLIC"),
+        ] {
+            write(&path, text.as_bytes(), 0o600);
+            let error = Identity::load(&path).unwrap_err();
+            assert!(
+                matches!(error, KeyError::NotAPrivateKey { .. }),
+                "{text}: {error}"
+            );
+        }
+        write(&path, &vec![b'-'; 20_000], 0o600);
+        assert!(matches!(
+            Identity::load(&path).unwrap_err(),
+            KeyError::TooLarge { .. }
+        ));
+        assert!(matches!(
+            Identity::load(dir.path()).unwrap_err(),
+            KeyError::NotAFile { .. }
+        ));
+        assert!(
+            Identity::load(&dir.path().join("none"))
+                .unwrap_err()
+                .is_not_found()
+        );
+    }
+
+    #[test]
+    fn rustls_signs_with_it_and_shows_the_same_public_key() {
+        let identity = Identity::generate().unwrap();
+        let certified = identity.rustls_certified_key();
+        assert_eq!(&*certified.cert[0], identity.public_key().spki_der());
+        let spki = certified.key.public_key().unwrap();
+        assert_eq!(&*spki, identity.public_key().spki_der());
+        let signer = certified
+            .key
+            .choose_scheme(&[SignatureScheme::ED25519])
+            .unwrap();
+        let signature = signer.sign(b"message").unwrap();
+        UnparsedPublicKey::new(&ED25519, identity.public_key().raw())
+            .verify(b"message", &signature)
+            .unwrap();
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_damaged_file_never_panics(at in 0usize..119, byte: u8) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("id.pem");
+            let mut pem = Identity::generate().unwrap().to_pem().into_bytes();
+            let at = at % pem.len();
+            pem[at] = byte;
+            write(&path, &pem, 0o600);
+            let _ = Identity::load(&path);
+        }
+    }
+}

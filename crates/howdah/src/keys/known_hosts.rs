@@ -1,0 +1,363 @@
+//! The servers that a client has met, and their keys.
+
+use super::authorized::parse_lines;
+use super::files::{self, Exposure, io_error};
+use super::public::split_word;
+use super::{KeyError, KeyLine, NewHost, ParseKeyError, PublicKey, Trust};
+use std::fs::OpenOptions;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Largest file that is read, in bytes.
+const MAX_FILE: u64 = 4 << 20;
+
+/// A file of lines `HOST:PORT howdah-ed25519 BASE64`, IPv6 addresses in brackets.
+///
+/// A host may have several lines while it changes its key. Blank lines and lines that start with
+/// `#` are skipped; any other line is an error.
+#[derive(Clone, Debug)]
+pub struct KnownHosts {
+    path: PathBuf,
+    entries: Vec<Entry>,
+    /// Number of lines in the file, comments too.
+    lines: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    line: usize,
+    host: String,
+    key: PublicKey,
+}
+
+/// What is known about a host's key.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Lookup {
+    /// The key is on record.
+    Match,
+    /// Another key is on record.
+    Mismatch {
+        /// The first key on record.
+        expected: PublicKey,
+        /// Its line number, from 1.
+        line: usize,
+    },
+    /// Nothing is on record.
+    Unknown,
+}
+
+impl KnownHosts {
+    /// Reads the file; an absent file is an empty one, which [`KnownHosts::add`] will make.
+    pub fn load(path: &Path) -> Result<Self, KeyError> {
+        let bytes = match files::read(path, MAX_FILE, Exposure::Readable) {
+            Err(error) if error.is_not_found() => Vec::new(),
+            other => other?,
+        };
+        let lines =
+            parse_lines(&bytes, parse_entry).map_err(|(line, reason)| KeyError::MalformedLine {
+                path: path.to_owned(),
+                line,
+                reason,
+            })?;
+        let entries = lines
+            .into_iter()
+            .map(|(line, (host, key))| Entry { line, host, key })
+            .collect();
+        let lines = bytes.split_inclusive(|&b| b == b'\n').count();
+        Ok(Self {
+            path: path.to_owned(),
+            entries,
+            lines,
+        })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is known about `key` at `host` (a name or an address without brackets) and `port`.
+    pub fn lookup(&self, host: &str, port: u16, key: &PublicKey) -> Result<Lookup, KeyError> {
+        let host = host_and_port(host, port)?;
+        let mut on_record = self
+            .entries
+            .iter()
+            .filter(|entry| entry.host == host)
+            .peekable();
+        let Some(&first) = on_record.peek() else {
+            return Ok(Lookup::Unknown);
+        };
+        Ok(if on_record.any(|entry| entry.key == *key) {
+            Lookup::Match
+        } else {
+            Lookup::Mismatch {
+                expected: first.key,
+                line: first.line,
+            }
+        })
+    }
+
+    /// Puts a key on record: one line at the end of the file, synced.
+    ///
+    /// Other processes may do the same at the same time.
+    pub fn add(&mut self, host: &str, port: u16, key: &PublicKey) -> Result<(), KeyError> {
+        let host = host_and_port(host, port)?;
+        files::create_parent(&self.path)?;
+        let write_error = || io_error("write", &self.path);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(&self.path)
+            .map_err(write_error())?;
+        file.lock().map_err(write_error())?;
+        files::check(
+            &self.path,
+            &file.metadata().map_err(write_error())?,
+            Exposure::Readable,
+        )?;
+        let mut text = format!("{host} {key}\n");
+        if file.seek(SeekFrom::End(-1)).is_ok() {
+            let mut last = [0];
+            file.read_exact(&mut last).map_err(write_error())?;
+            if last != *b"\n" {
+                text.insert(0, '\n');
+            }
+        }
+        // One write: whoever reads meanwhile sees all of the line or nothing of it.
+        file.write_all(text.as_bytes()).map_err(write_error())?;
+        file.sync_all().map_err(write_error())?;
+        self.lines += 1;
+        self.entries.push(Entry {
+            line: self.lines,
+            host,
+            key: *key,
+        });
+        Ok(())
+    }
+
+    /// Decides whether to go on with a server that has proved to hold `key`; a new key that
+    /// `trust` accepts is put on record.
+    ///
+    /// Call it after the handshake, not inside it: before, the key is only claimed, and asking a
+    /// person takes longer than a handshake may.
+    pub fn verify(
+        &mut self,
+        host: &str,
+        port: u16,
+        key: &PublicKey,
+        trust: &Trust,
+    ) -> Result<(), KeyError> {
+        match self.lookup(host, port, key)? {
+            Lookup::Match => Ok(()),
+            Lookup::Mismatch { expected, line } => Err(KeyError::HostKeyChanged {
+                host: host_and_port(host, port)?,
+                path: self.path.clone(),
+                line,
+                expected: expected.fingerprint(),
+                got: key.fingerprint(),
+            }),
+            Lookup::Unknown => {
+                let new = NewHost {
+                    host: host_and_port(host, port)?,
+                    key: *key,
+                };
+                if trust.accepts(&new) {
+                    self.add(host, port, key)
+                } else {
+                    Err(KeyError::HostKeyUnknown {
+                        host: new.host,
+                        fingerprint: key.fingerprint(),
+                    })
+                }
+            }
+        }
+    }
+}
+
+fn parse_entry(text: &str) -> Result<(String, PublicKey), ParseKeyError> {
+    let (host, key) = split_word(text);
+    let (name, port) = host.rsplit_once(':').ok_or(ParseKeyError::Host)?;
+    let port: u16 = port.parse().map_err(|_| ParseKeyError::Host)?;
+    let name = match name.strip_prefix('[') {
+        Some(name) => name.strip_suffix(']').ok_or(ParseKeyError::Host)?,
+        None => name,
+    };
+    let canonical = host_and_port(name, port).map_err(|_| ParseKeyError::Host)?;
+    if !canonical.eq_ignore_ascii_case(host) {
+        return Err(ParseKeyError::Host);
+    }
+    Ok((canonical, key.parse::<KeyLine>()?.key))
+}
+
+/// `host:port` in lower case, brackets around IPv6. Nothing that could begin a comment, another
+/// word or another line passes.
+fn host_and_port(host: &str, port: u16) -> Result<String, KeyError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:%".contains(c);
+    if host.is_empty() || host.len() > 255 || !host.chars().all(plain) {
+        return Err(KeyError::InvalidHost {
+            host: host.to_owned(),
+        });
+    }
+    let host = host.to_ascii_lowercase();
+    Ok(if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::Identity;
+    use proptest::prelude::*;
+    use std::fs;
+    use std::sync::Arc;
+
+    fn key() -> PublicKey {
+        *Identity::generate().unwrap().public_key()
+    }
+
+    #[test]
+    fn remembers_each_host_and_port_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/known_hosts");
+        let (a, b) = (key(), key());
+        let mut hosts = KnownHosts::load(&path).unwrap();
+        assert_eq!(hosts.lookup("site", 1, &a).unwrap(), Lookup::Unknown);
+        hosts.add("Site", 1, &a).unwrap();
+        hosts.add("fe80::1%eth0", 1, &b).unwrap();
+        for hosts in [&hosts, &KnownHosts::load(&path).unwrap()] {
+            assert_eq!(hosts.lookup("site", 1, &a).unwrap(), Lookup::Match);
+            assert_eq!(hosts.lookup("site", 2, &a).unwrap(), Lookup::Unknown);
+            assert_eq!(hosts.lookup("FE80::1%eth0", 1, &b).unwrap(), Lookup::Match);
+            let mismatch = Lookup::Mismatch {
+                expected: a,
+                line: 1,
+            };
+            assert_eq!(hosts.lookup("site", 1, &b).unwrap(), mismatch);
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text, format!("site:1 {a}\n[fe80::1%eth0]:1 {b}\n"));
+    }
+
+    #[test]
+    fn a_missing_last_newline_does_not_join_two_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("known_hosts");
+        let (a, b) = (key(), key());
+        fs::write(&path, format!("# mine\nsite:1 {a}")).unwrap();
+        let mut hosts = KnownHosts::load(&path).unwrap();
+        hosts.add("other", 2, &b).unwrap();
+        let mismatch = Lookup::Mismatch {
+            expected: b,
+            line: 3,
+        };
+        assert_eq!(hosts.lookup("other", 2, &a).unwrap(), mismatch);
+        let hosts = KnownHosts::load(&path).unwrap();
+        assert_eq!(hosts.lookup("site", 1, &a).unwrap(), Lookup::Match);
+        assert_eq!(hosts.lookup("other", 2, &b).unwrap(), Lookup::Match);
+    }
+
+    #[test]
+    fn no_host_name_can_smuggle_in_a_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("known_hosts");
+        let mut hosts = KnownHosts::load(&path).unwrap();
+        for bad in [
+            "",
+            "a\nb:1 howdah-ed25519 x",
+            "a b",
+            "#a",
+            "a\r",
+            "a\0",
+            "ä",
+            "[::1]",
+            "a/b",
+        ] {
+            let error = hosts.add(bad, 1, &key()).unwrap_err();
+            assert!(matches!(error, KeyError::InvalidHost { .. }), "{bad:?}");
+            assert!(!error.to_string().contains('\n'));
+        }
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn malformed_lines_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("known_hosts");
+        let a = key();
+        for bad in [
+            "site",
+            "site:1",
+            "site:0x1 k",
+            "::1:1 k",
+            "[site]:1 k",
+            "[::1:1 k",
+            ":1 k",
+        ] {
+            let bad = bad.replace(" k", &format!(" {a}"));
+            fs::write(&path, format!("\n{bad}\n")).unwrap();
+            let error = KnownHosts::load(&path).unwrap_err().to_string();
+            assert!(error.contains("known_hosts:2: "), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn trust_decides_about_new_hosts_and_never_about_changed_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut hosts = KnownHosts::load(&dir.path().join("known_hosts")).unwrap();
+        let (a, b) = (key(), key());
+        let error = hosts.verify("site", 1, &a, &Trust::Strict).unwrap_err();
+        assert!(matches!(error, KeyError::HostKeyUnknown { .. }));
+        let no = Trust::Ask(Arc::new(|_: &NewHost| false));
+        hosts.verify("site", 1, &a, &no).unwrap_err();
+        let yes = Trust::Ask(Arc::new(move |new: &NewHost| {
+            new.host == "site:1" && new.key == a
+        }));
+        hosts.verify("site", 1, &a, &yes).unwrap();
+        hosts.verify("site", 1, &a, &Trust::Strict).unwrap();
+        let error = hosts.verify("site", 1, &b, &Trust::AcceptNew).unwrap_err();
+        assert!(
+            matches!(error, KeyError::HostKeyChanged { line: 1, .. }),
+            "{error}"
+        );
+        hosts.verify("other", 1, &b, &Trust::AcceptNew).unwrap();
+    }
+
+    #[test]
+    fn writers_at_the_same_time_lose_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("known_hosts");
+        std::thread::scope(|scope| {
+            for port in 1..=16 {
+                let path = &path;
+                scope.spawn(move || {
+                    let mut hosts = KnownHosts::load(path).unwrap();
+                    hosts.add("h", port, &key()).unwrap();
+                });
+            }
+        });
+        assert_eq!(KnownHosts::load(&path).unwrap().entries.len(), 16);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(host in "[a-zA-Z0-9._:%-]{1,40}", port: u16, raw: [u8; 32]) {
+            let key = PublicKey::from_raw(raw);
+            prop_assume!(key.to_string().parse::<PublicKey>().is_ok());
+            let line = format!("{} {key}", host_and_port(&host, port).unwrap());
+            let (name, read) = parse_entry(&line).unwrap();
+            prop_assert_eq!(name, host_and_port(&host, port).unwrap());
+            prop_assert_eq!(read, key);
+        }
+
+        #[test]
+        fn hostile_bytes_never_panic(bytes: Vec<u8>) {
+            let _ = parse_lines(&bytes, parse_entry);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Control messages: postcard behind a version byte.
+
+use crate::{Error, ErrorKind, SideUsage};
+use howdah_proto::Stats;
+use serde::{Deserialize, Serialize};
+
+/// Version of this dialogue; the first byte of each message.
+const VERSION: u8 = 1;
+
+/// IP and UDP headers of a datagram, as far as they are counted (IPv4).
+const IP_UDP_BYTES: u64 = 28;
+
+/// What one side says.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) enum Message {
+    /// Client: I send `object`, put it under `path`.
+    Put {
+        object: u64,
+        path: String,
+        /// If `path` is a directory, the name below it.
+        name: Option<String>,
+        size: Option<u64>,
+        /// The sender will tell a BLAKE3, check it.
+        hash: bool,
+    },
+    /// Client: send me `path`. Bytes up to `window_end` may come at once.
+    Get {
+        path: String,
+        window_end: Option<u64>,
+        hash: bool,
+    },
+    /// Server: it comes as `object`.
+    Sending { object: u64, size: Option<u64> },
+    /// Sender: the object ends there and hashes to that.
+    End {
+        object: u64,
+        size: u64,
+        blake3: Option<[u8; 32]>,
+    },
+    /// Receiver: verified, durable, in place.
+    Done { object: u64, side: SideReport },
+    /// Sender: what it took; the answer to [`Message::Done`].
+    Thanks { side: SideReport },
+    /// Either: it failed.
+    Fail { kind: u8, message: String },
+}
+
+/// What one side used and sent.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct SideReport {
+    pub(crate) cpu_seconds: f64,
+    pub(crate) peak_rss_bytes: u64,
+    /// IP packets' bytes sent.
+    pub(crate) wire_bytes: u64,
+    pub(crate) repeated_bytes: u64,
+    pub(crate) packets_acked: u64,
+    pub(crate) packets_lost: u64,
+    pub(crate) rtt_min_us: u64,
+    pub(crate) mtu: u16,
+    /// Index into [`BOTTLENECKS`].
+    pub(crate) bottleneck: u8,
+    /// Whether a key stood for the content ("blake3") or only the packets' seals ("aead").
+    pub(crate) hashed: bool,
+}
+
+/// Names of what may have limited a sender.
+pub(crate) const BOTTLENECKS: [&str; 5] = ["network", "source", "sink", "cpu", "rate cap"];
+
+impl SideReport {
+    /// This process since `start`, and that connection.
+    pub(crate) fn new(start: howdah_net::Usage, stats: &Stats) -> Self {
+        let now = howdah_net::usage();
+        Self {
+            cpu_seconds: now.cpu_seconds - start.cpu_seconds,
+            peak_rss_bytes: now.peak_rss_bytes,
+            wire_bytes: stats.bytes_sent + IP_UDP_BYTES * stats.datagrams_sent,
+            repeated_bytes: stats.data_bytes_repeated,
+            packets_acked: stats.packets_acked,
+            packets_lost: stats.packets_lost,
+            rtt_min_us: stats.rtt_min.as_micros(),
+            mtu: stats.datagram_size + IP_UDP_BYTES as u16,
+            bottleneck: 0,
+            hashed: false,
+        }
+    }
+
+    pub(crate) fn usage(&self) -> SideUsage {
+        SideUsage {
+            cpu_seconds: self.cpu_seconds,
+            peak_rss_bytes: self.peak_rss_bytes,
+        }
+    }
+
+    pub(crate) fn loss_rate(&self) -> f64 {
+        let packets = self.packets_acked + self.packets_lost;
+        if packets == 0 {
+            0.0
+        } else {
+            self.packets_lost as f64 / packets as f64
+        }
+    }
+}
+
+/// Kinds of failure on the wire, by position.
+const KINDS: [ErrorKind; 9] = [
+    ErrorKind::Io,
+    ErrorKind::NotFound,
+    ErrorKind::Refused,
+    ErrorKind::Integrity,
+    ErrorKind::NoSpace,
+    ErrorKind::Cancelled,
+    ErrorKind::SourceChanged,
+    ErrorKind::Usage,
+    ErrorKind::Protocol,
+];
+
+/// Longest text of a failure that is sent, in bytes.
+const MAX_TEXT: usize = 4_096;
+
+impl Message {
+    pub(crate) fn fail(error: &Error) -> Self {
+        let kind = KINDS.iter().position(|k| *k == error.kind()).unwrap_or(0) as u8;
+        let mut message = error.to_string();
+        let mut end = message.len().min(MAX_TEXT);
+        while !message.is_char_boundary(end) {
+            end -= 1;
+        }
+        message.truncate(end);
+        Self::Fail { kind, message }
+    }
+
+    /// A failure that the other side told.
+    pub(crate) fn failure(kind: u8, message: &str, peer: &str) -> Error {
+        let kind = KINDS
+            .get(usize::from(kind))
+            .copied()
+            .unwrap_or(ErrorKind::Io);
+        let text: String = message.chars().filter(|c| !c.is_control()).collect();
+        Error::new(kind, format!("{peer}: {text}"))
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        postcard::to_extend(self, vec![VERSION]).expect("a message is made of plain data")
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let error = |text: &str| Error::new(ErrorKind::Protocol, text);
+        match bytes.split_first() {
+            Some((&VERSION, rest)) => {
+                postcard::from_bytes(rest).map_err(|_| error("sent a message that makes no sense"))
+            }
+            _ => Err(error(
+                "speaks another version of howdah; install the same version on both",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn messages_come_back_as_they_were() {
+        for message in [
+            Message::Put {
+                object: 1,
+                path: "a/b".into(),
+                name: None,
+                size: Some(7),
+                hash: true,
+            },
+            Message::Get {
+                path: String::new(),
+                window_end: Some(9),
+                hash: false,
+            },
+            Message::End {
+                object: 1,
+                size: 7,
+                blake3: Some([7; 32]),
+            },
+            Message::Done {
+                object: 1,
+                side: SideReport::default(),
+            },
+            Message::fail(&Error::new(ErrorKind::NoSpace, "full")),
+        ] {
+            assert_eq!(Message::decode(&message.encode()).unwrap(), message);
+        }
+    }
+
+    #[test]
+    fn control_characters_of_the_peer_do_not_reach_a_terminal() {
+        let error = Message::failure(4, "full\u{1b}[2J\n", "there");
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (ErrorKind::NoSpace, "there: full[2J")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_fail(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Message::decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What client and server say to each other above the protocol, and the two halves of a transfer.
+
+pub(crate) mod message;
+pub(crate) mod receiving;
+pub(crate) mod sending;
+
+use crate::{Error, ErrorKind};
+use howdah_proto::error::{CloseCode, ConnectionError};
+use howdah_store::StoreError;
+
+/// A storage failure as the library's error.
+pub(crate) fn from_store(error: &StoreError) -> Error {
+    let kind = match error {
+        StoreError::NotFound { .. } => ErrorKind::NotFound,
+        StoreError::PathEscapes { .. }
+        | StoreError::PermissionDenied { .. }
+        | StoreError::NotAFile { .. }
+        | StoreError::TargetChanged { .. } => ErrorKind::Refused,
+        StoreError::NoSpace { .. } => ErrorKind::NoSpace,
+        StoreError::SourceChanged { .. } => ErrorKind::SourceChanged,
+        StoreError::HashMismatch { .. } | StoreError::WrongLength { .. } => ErrorKind::Integrity,
+        _ => ErrorKind::Io,
+    };
+    Error::new(kind, error.to_string())
+}
+
+/// The end of a connection as the library's error; `peer` names the other side.
+pub(crate) fn from_connection(error: &ConnectionError, peer: &str) -> Error {
+    use ConnectionError as E;
+    match error {
+        E::Unreachable => Error::new(
+            ErrorKind::Network,
+            format!("nobody listens on {peer} (UDP); is 'howdah serve' running there?"),
+        ),
+        E::NoAnswer => Error::new(
+            ErrorKind::Network,
+            format!(
+                "no answer from {peer}; is 'howdah serve' running there, and does every \
+                 firewall on the way let UDP through?"
+            ),
+        ),
+        E::TimedOut => Error::new(
+            ErrorKind::Network,
+            format!("{peer} fell silent; the other side or the network is down, try again later"),
+        ),
+        E::ClosedByPeer {
+            code: CloseCode::Unauthorized,
+            ..
+        } => Error::new(
+            ErrorKind::Auth,
+            format!(
+                "{peer} does not accept this key; add the line that 'howdah key show' prints to \
+                 its authorized keys"
+            ),
+        ),
+        E::ClosedByPeer { code, reason } => {
+            let kind = match code {
+                CloseCode::Done | CloseCode::Application => ErrorKind::Network,
+                _ => ErrorKind::Protocol,
+            };
+            let reason = if reason.is_empty() {
+                "no reason given"
+            } else {
+                reason
+            };
+            Error::new(kind, format!("{peer} closed the connection: {reason}"))
+        }
+        E::ClosedLocally => Error::new(ErrorKind::Network, format!("connection to {peer} closed")),
+        E::PeerKeyRefused => Error::new(
+            ErrorKind::Auth,
+            format!("the key of {peer} is not accepted"),
+        ),
+        E::Handshake(why) => Error::new(
+            ErrorKind::Protocol,
+            format!("the handshake with {peer} failed: {why}"),
+        ),
+        other => Error::new(ErrorKind::Protocol, format!("{peer}: {other}")),
+    }
+}

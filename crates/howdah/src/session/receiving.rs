@@ -1,0 +1,160 @@
+//! The half of a transfer that receives and writes.
+
+use crate::{Error, ErrorKind};
+use howdah_net::Placement;
+use howdah_proto::Connection;
+use howdah_proto::codec::SinkState;
+use howdah_store::{Batch, Part, Sink};
+
+/// Room that must be left for accepting data: one receive buffer and its copy.
+const ROOM_BYTES: u64 = 2 * 65_536;
+/// A window is granted in steps of that many bytes.
+const WINDOW_STEP: u64 = 1 << 20;
+
+/// Where received bytes go.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// Counted and forgotten.
+    Null { bytes: u64 },
+    /// To a file or a pipe.
+    Store(Sink),
+}
+
+/// An object on its way in.
+#[derive(Debug)]
+pub(crate) struct Receiving {
+    pub(crate) object: u64,
+    place: Place,
+    end: Option<(u64, Option<[u8; 32]>)>,
+    complete: bool,
+    finishing: bool,
+    granted: u64,
+    failed: Option<Error>,
+}
+
+impl Receiving {
+    /// Opens the object in `connection`.
+    pub(crate) fn new(
+        connection: &mut Connection,
+        object: u64,
+        place: Place,
+        size: Option<u64>,
+    ) -> Result<Self, Error> {
+        let window = match &place {
+            Place::Null { .. } => None,
+            Place::Store(sink) => sink.window_end(),
+        };
+        if !connection.receive_object(object, size, window) {
+            return Err(Error::new(ErrorKind::Protocol, "too many objects at once"));
+        }
+        Ok(Self {
+            object,
+            place,
+            end: None,
+            complete: false,
+            finishing: false,
+            granted: window.unwrap_or(0),
+            failed: None,
+        })
+    }
+
+    /// Whether one more receive buffer can be taken.
+    pub(crate) fn accepts_data(&self) -> bool {
+        match &self.place {
+            Place::Null { .. } => true,
+            Place::Store(sink) => {
+                let backlog = sink.backlog();
+                self.failed.is_none() && backlog.queued_bytes + ROOM_BYTES <= backlog.capacity_bytes
+            }
+        }
+    }
+
+    /// Takes received bytes, and perhaps the buffer that they stand in.
+    pub(crate) fn place(&mut self, buffer: &mut Vec<u8>, parts: &[Placement]) {
+        match &mut self.place {
+            Place::Null { bytes } => *bytes += parts.iter().map(|p| p.range.len()).sum::<u64>(),
+            Place::Store(sink) => {
+                let parts = parts.iter().map(|p| Part {
+                    at: p.at as u32,
+                    len: p.range.len() as u32,
+                    offset: p.range.start,
+                });
+                let batch = Batch {
+                    buf: std::mem::take(buffer),
+                    parts: parts.collect(),
+                };
+                if let Err(batch) = sink.submit(batch) {
+                    // Room was asked for, so the sink has failed and will say why.
+                    *buffer = batch.buf;
+                    self.failed.get_or_insert_with(|| {
+                        Error::new(ErrorKind::Io, "the destination takes no more data")
+                    });
+                }
+            }
+        }
+    }
+
+    pub(crate) fn take_spare(&mut self) -> Option<Vec<u8>> {
+        match &mut self.place {
+            Place::Null { .. } => None,
+            Place::Store(sink) => sink.take_spare(),
+        }
+    }
+
+    /// The sender told size and hash.
+    pub(crate) fn on_end(
+        &mut self,
+        connection: &mut Connection,
+        size: u64,
+        blake3: Option<[u8; 32]>,
+    ) {
+        self.end = Some((size, blake3));
+        connection.set_incoming_size(self.object, size);
+    }
+
+    /// All bytes have arrived.
+    pub(crate) fn on_complete(&mut self) {
+        self.complete = true;
+    }
+
+    /// Moves connection and sink along. `Some(hashed)`: verified, durable, in place.
+    pub(crate) fn poll(&mut self, connection: &mut Connection) -> Result<Option<bool>, Error> {
+        let Place::Store(sink) = &mut self.place else {
+            return Ok(self
+                .complete
+                .then_some(false)
+                .filter(|_| self.end.is_some()));
+        };
+        match sink.poll_outcome() {
+            Some(Ok(outcome)) => return Ok(Some(outcome.hash.is_some())),
+            Some(Err(error)) => return Err(super::from_store(&error)),
+            None => {}
+        }
+        let backlog = sink.backlog();
+        connection.set_sink_state(SinkState {
+            queued_bytes: backlog.queued_bytes,
+            capacity_bytes: backlog.capacity_bytes,
+            drain_kb_per_s: backlog
+                .drain_rate
+                .map_or(0, |rate| rate.bits_per_sec() / 8_000),
+        });
+        if let Some(window) = sink.window_end()
+            && window >= self.granted + WINDOW_STEP
+        {
+            self.granted = window;
+            connection.grant_window(self.object, window);
+        }
+        if self.complete
+            && !self.finishing
+            && let Some((size, blake3)) = self.end
+        {
+            self.finishing = true;
+            sink.finish(size, blake3);
+        }
+        match &self.failed {
+            // The sink's own words come through its outcome; do not wait for them for ever.
+            Some(error) if self.complete => Err(error.clone()),
+            _ => Ok(None),
+        }
+    }
+}
