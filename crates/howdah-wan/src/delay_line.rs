@@ -27,6 +27,16 @@ pub(crate) struct Record {
     len: u32,
 }
 
+impl Record {
+    /// Only the first `len` bytes of it.
+    pub(crate) fn shortened(self, len: usize) -> Self {
+        Self {
+            len: self.len.min(len as u32),
+            ..self
+        }
+    }
+}
+
 /// What of a packet arrives.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Part {

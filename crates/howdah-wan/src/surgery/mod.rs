@@ -42,13 +42,26 @@ pub(crate) struct Layout {
 impl Layout {
     /// Reads the layout. Whatever does not look like a super-packet of a known kind is one segment.
     pub(crate) fn of(vnet: &VnetHeader, packet: &[u8]) -> Self {
-        Self::of_super_packet(vnet, packet).unwrap_or(Self {
-            headers: 0,
-            transport: 0,
-            gso_size: packet.len(),
-            total: packet.len(),
-            segments: 1,
-        })
+        Self::of_super_packet(vnet, packet)
+            .filter(|layout| layout.total == packet.len())
+            .unwrap_or(Self {
+                headers: 0,
+                transport: 0,
+                gso_size: packet.len(),
+                total: packet.len(),
+                segments: 1,
+            })
+    }
+
+    /// Reads the layout of a packet whose end may have been cut off since, as long as the headers
+    /// are there: the lengths come from the IP header.
+    pub(crate) fn of_beginning(vnet: &VnetHeader, packet: &[u8]) -> Self {
+        Self::of_super_packet(vnet, packet).unwrap_or_else(|| Self::of(vnet, packet))
+    }
+
+    /// How many bytes of the packet are needed for the segments before number `end`.
+    pub(crate) fn bytes_before(&self, end: u32) -> usize {
+        self.total.min(self.headers + end as usize * self.gso_size)
     }
 
     fn of_super_packet(vnet: &VnetHeader, packet: &[u8]) -> Option<Self> {
@@ -59,9 +72,13 @@ impl Layout {
         // The kernel's checksum start is where the transport header begins; that spares walking
         // IPv6 extension headers.
         let transport = usize::from(vnet.csum_start);
-        let ip_header = match packet.first()? >> 4 {
-            4 => usize::from(packet[0] & 0x0f) * 4,
-            6 => 40,
+        let length = |at: usize| {
+            let bytes = packet.get(at..)?.first_chunk::<2>()?;
+            Some(usize::from(u16::from_be_bytes(*bytes)))
+        };
+        let (ip_header, total) = match packet.first()? >> 4 {
+            4 => (usize::from(packet[0] & 0x0f) * 4, length(2)?),
+            6 => (40, 40 + length(4)?),
             _ => return None,
         };
         if ip_header < 20 || transport < ip_header {
@@ -76,8 +93,8 @@ impl Layout {
             _ => return None,
         };
         let headers = transport + transport_header;
-        let payload = packet.len().checked_sub(headers)?;
-        if headers > MAX_HEADERS || payload <= gso_size {
+        let payload = total.checked_sub(headers)?;
+        if headers > MAX_HEADERS || packet.len() < headers || payload <= gso_size {
             return None;
         }
         let segments = payload.div_ceil(gso_size) as u32;

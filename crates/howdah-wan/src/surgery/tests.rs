@@ -241,6 +241,13 @@ proptest! {
         let mut packet = headers.to_vec();
         packet.extend_from_slice(piece.payload(&made.packet));
         prop_assert_eq!(usize::from(vnet.hdr_len), headers.len());
+        // The packet may have been cut off behind the piece meanwhile.
+        let kept = &made.packet[..layout.bytes_before(first + count)];
+        let short = Layout::of_beginning(&made.vnet, kept);
+        prop_assert_eq!(short, layout);
+        let again = cut(&made.vnet, &short, kept, first, count);
+        prop_assert_eq!(again.head(), piece.head());
+        prop_assert_eq!(again.payload(kept), piece.payload(&made.packet));
         let got = segment_naively(&vnet, &packet);
         prop_assert_eq!(&got[..], &expected[first as usize..(first + count) as usize]);
         // What the hardware makes of the partial checksum is right, too.
