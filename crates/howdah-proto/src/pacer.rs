@@ -14,6 +14,10 @@ pub(crate) struct Pacer {
     /// Bytes that may be sent; below zero after a train.
     tokens: i64,
     filled_at: Time,
+    /// Save up that much time's worth and send it at once.
+    burst: Option<Span>,
+    /// In the middle of such a burst.
+    bursting: bool,
 }
 
 impl Pacer {
@@ -22,12 +26,31 @@ impl Pacer {
             rate,
             tokens: burst_bytes as i64,
             filled_at: Time::ZERO,
+            burst: None,
+            bursting: false,
         }
     }
 
     pub(crate) fn set_rate(&mut self, now: Time, rate: Rate) {
         self.fill(now);
         self.rate = rate;
+    }
+
+    /// Sends in bursts of `burst` of time, back to back, instead of evenly: the receiver sees from
+    /// how they are spread on arrival how fast the path is.
+    pub(crate) fn set_burst(&mut self, burst: Option<Span>) {
+        self.burst = burst;
+    }
+
+    /// Lets `bytes` leave at once.
+    pub(crate) fn grant(&mut self, now: Time, bytes: u64) {
+        self.fill(now);
+        self.tokens = self.tokens.max(bytes as i64);
+        self.bursting = true;
+    }
+
+    fn burst_bytes(&self) -> Option<i64> {
+        self.burst.map(|span| self.rate.bytes_in(span) as i64)
     }
 
     pub(crate) fn rate(&self) -> Rate {
@@ -52,7 +75,16 @@ impl Pacer {
     pub(crate) fn train(&mut self, now: Time, packet_bytes: u64) -> u64 {
         self.fill(now);
         if self.tokens <= 0 {
+            self.bursting = false;
             return 0;
+        }
+        if let Some(burst) = self.burst_bytes() {
+            self.bursting |= self.tokens >= burst;
+            return if self.bursting {
+                (self.tokens as u64).max(packet_bytes)
+            } else {
+                0
+            };
         }
         (self.tokens as u64)
             .min(self.rate.bytes_in(MAX_TRAIN))
@@ -66,10 +98,15 @@ impl Pacer {
     /// When a train may leave that is worth a wake-up.
     pub(crate) fn next_train(&self, packet_bytes: u64) -> Time {
         // Waiting for a quarter of a train keeps wake-ups rare; a packet's worth is the least.
-        let want = self
+        let even = self
             .rate
             .bytes_in(MAX_TRAIN / 4)
             .max(packet_bytes.min(3_000)) as i64;
+        let want = match self.burst_bytes() {
+            Some(_) if self.bursting && self.tokens > 0 => 0,
+            Some(burst) => burst.max(1),
+            None => even,
+        };
         let missing = want.saturating_sub(self.tokens);
         if missing <= 0 {
             return self.filled_at;

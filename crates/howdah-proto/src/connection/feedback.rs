@@ -3,9 +3,10 @@
 use super::{Connection, ReportWish};
 use crate::codec::{Report, limits};
 use crate::error::PeerMisbehaved;
-use crate::rate::{Feedback, Point};
+use crate::rate::{Feedback, Point, TrainPoint};
 use crate::sent::{Content, Fate, SentPacket};
 use howdah_core::{ByteRange, Rate, Span, Time};
+use smallvec::SmallVec;
 
 /// Reports are sent every eighth of an RTT, but not further apart than this ...
 const INTERVAL_MAX: Span = Span::from_millis(25);
@@ -113,6 +114,18 @@ impl Connection {
         if is_newer {
             self.largest_reported = Some(report.largest);
         }
+        // Before the packets are forgotten.
+        let train = report
+            .samples
+            .iter()
+            .filter_map(|sample| {
+                self.sent.get(sample.number).map(|packet| TrainPoint {
+                    sent_time: packet.time,
+                    sent_bytes: packet.sent_before,
+                    rx_time: Time::from_nanos(sample.rx_time_us.saturating_mul(1_000)),
+                })
+            })
+            .collect();
         let mut merge = Merge::default();
         for coverage in &report.coverage {
             let mut number = coverage.from;
@@ -137,7 +150,7 @@ impl Connection {
         self.sent
             .trim(now - (self.rtt.smoothed() * 2).max(LATE_MEMORY_MIN));
         if let Some(newest) = newest {
-            self.feed_rate_control(now, report, &newest, rtt);
+            self.feed_rate_control(now, report, &newest, rtt, train);
         }
         Ok(())
     }
@@ -148,6 +161,7 @@ impl Connection {
         report: &Report,
         newest: &SentPacket,
         rtt: Option<Span>,
+        train: SmallVec<[TrainPoint; 8]>,
     ) {
         let sink_limit = report.sink.and_then(|sink| {
             let busy = sink.capacity_bytes > 0 && sink.queued_bytes > sink.capacity_bytes / 2;
@@ -178,8 +192,10 @@ impl Connection {
             smoothed_rtt: self.rtt.smoothed(),
             socket_drops,
             sink_limit,
+            train,
         });
         self.pacer.set_rate(now, self.rate.pacing_rate());
+        self.pacer.set_burst(self.rate.burst());
     }
 
     fn note_report_number(&mut self, number: u64) {

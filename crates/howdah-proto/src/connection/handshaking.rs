@@ -77,6 +77,8 @@ impl Connection {
         self.rate = RateControl::new(self.config.policy);
         self.rate.on_established(self.rtt.smoothed());
         self.pacer.set_rate(now, self.rate.pacing_rate());
+        self.pacer.set_burst(self.rate.burst());
+        self.pacer.grant(now, self.rate.opening_bytes());
         self.last_eliciting_sent_at = now;
         self.last_feedback_at = now;
         let overhead = if self.remote.is_ipv4() { 28 } else { 48 };

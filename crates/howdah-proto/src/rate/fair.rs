@@ -11,21 +11,28 @@
 
 use super::Feedback;
 use super::history::{History, Sample};
+use super::trains::Trains;
 use crate::rtt::WindowedMin;
 use howdah_core::{Rate, Span, Time};
 
 /// Rate before anything is known: IW10 of RFC 6928 over 10 ms.
 const INITIAL_RATE: Rate = Rate::from_mbit_per_sec(12);
-/// Packets that open the connection, as one train (RFC 6928 allows 10, large deployments use 32).
-const INITIAL_PACKETS: u64 = 32;
-/// Below that rate a fresh connection quadruples per RTT, above it doubles.
-const FAST_GROWTH_BELOW: Rate = Rate::from_gbit_per_sec(1);
-const FAST_GROWTH: f64 = 4.0;
-const GROWTH: f64 = 2.0;
+/// Packets that open the connection, as one burst (RFC 6928 allows 10, large deployments use 32).
+const OPENING_PACKETS: u64 = 32;
+/// Until the start-up ends, bytes leave in bursts of that much time's worth.
+const BURST: Span = Span::from_millis(4);
+/// Rate after the opening burst if it arrived as fast as it was sent, that is above 1 Gbit/s.
+const SECOND_RATE: Rate = Rate::from_mbit_per_sec(250);
+/// Growth per RTT while bursts arrive as fast as they are sent.
+const GROWTH_FAST: f64 = 8.0;
+const GROWTH_FAST_BELOW: Rate = Rate::from_gbit_per_sec(1);
+const GROWTH: f64 = 4.0;
+/// Share of the capacity that bursts show which is used at once.
+const TRAIN_SHARE: f64 = 0.95;
 /// A share of sent bytes that arrives later than it was sent means that the path is full
 /// (SEARCH, draft-chung-ccwg-search: 0.26).
 const STARTUP_MAX_GAP: f64 = 0.26;
-/// Fewer packets say nothing about a rate: they may have left back to back.
+/// Fewer packets say nothing about a rate.
 const STARTUP_MIN_PACKETS: u64 = 16;
 /// Loss at which start-up ends whatever else is seen.
 const STARTUP_MAX_LOSS: f64 = 0.12;
@@ -72,6 +79,7 @@ pub enum Phase {
 pub(super) struct Fair {
     phase: Phase,
     history: History,
+    trains: Trains,
     capacity: Rate,
     rate: Rate,
     base_rtt: Span,
@@ -90,6 +98,7 @@ pub(super) struct Fair {
     congested_until: Time,
     established: bool,
     startup_best: Rate,
+    delivered_before: u64,
     full_reports: u32,
 }
 
@@ -98,6 +107,7 @@ impl Fair {
         Self {
             phase: Phase::Startup,
             history: History::default(),
+            trains: Trains::default(),
             capacity: Rate::ZERO,
             rate: INITIAL_RATE,
             base_rtt: Span::from_millis(100),
@@ -115,6 +125,7 @@ impl Fair {
             congested_until: Time::ZERO,
             established: false,
             startup_best: Rate::ZERO,
+            delivered_before: 0,
             full_reports: 0,
         }
     }
@@ -122,9 +133,15 @@ impl Fair {
     pub(super) fn on_established(&mut self, rtt: Span) {
         self.base_rtt = rtt;
         self.established = true;
-        // The opening packets spread over a quarter of the first round trip.
-        let spread = (rtt / 4).max(Span::from_micros(100));
-        self.rate = Rate::from_bytes_over(INITIAL_PACKETS * 1_200, spread).max(INITIAL_RATE);
+        self.rate = INITIAL_RATE;
+    }
+
+    pub(super) fn burst(&self) -> Option<Span> {
+        (self.phase == Phase::Startup).then_some(BURST)
+    }
+
+    pub(super) fn opening_bytes(&self) -> u64 {
+        OPENING_PACKETS * 1_200
     }
 
     pub(super) fn phase(&self) -> Phase {
@@ -148,7 +165,7 @@ impl Fair {
     }
 
     pub(super) fn window_bytes(&self) -> u64 {
-        let initial = INITIAL_PACKETS * 1_500;
+        let initial = OPENING_PACKETS * 1_500 * 2;
         if self.phase == Phase::Startup {
             // What is unreported may grow with the rate, but not past two round trips of it.
             return self
@@ -187,13 +204,13 @@ impl Fair {
         self.history.push(feedback.point);
         self.measure_queue(feedback);
         let window = match self.phase {
-            Phase::Startup => (self.base_rtt / 4).max(Span::from_millis(4)),
+            Phase::Startup => (self.base_rtt / 4).max(BURST * 2),
             _ => self
                 .base_rtt
                 .max(Span::from_millis(40))
                 .min(Span::from_millis(200)),
         };
-        let Some(sample) = self.history.sample(window) else {
+        let Some(sample) = self.history.sample(window, STARTUP_MIN_PACKETS) else {
             return;
         };
         self.last = Some(sample);
@@ -240,45 +257,54 @@ impl Fair {
     }
 
     fn startup(&mut self, feedback: &Feedback, sample: &Sample) {
+        let point = &feedback.point;
+        let news = point.delivered_bytes.saturating_sub(self.delivered_before);
+        self.delivered_before = point.delivered_bytes;
+        self.trains.on_points(&feedback.train, news, point.rx_time);
+        let shown = self.trains.capacity();
         let delivered = sample.delivery_rate;
-        if sample.packets < STARTUP_MIN_PACKETS {
-            return;
-        }
-        self.startup_best = self.startup_best.max(delivered);
-        let queue_limit = self.startup_queue_limit();
         let gap = 1.0 - delivered.as_f64() / sample.send_rate.as_f64().max(1.0);
-        // A few packets say nothing about rates or shares.
-        let trusted = sample.packets >= 48 && self.history.len() >= 3;
+        // A few packets say nothing about rates or shares; bursts make a short queue by themselves.
+        let trusted = sample.whole && sample.packets >= 48 && self.history.len() >= 4 && !sample.app_limited;
         let full = trusted
-            && !sample.app_limited
-            && (self.queue > queue_limit
-                || (gap > STARTUP_MAX_GAP && sample.loss < gap)
+            && (self.queue > self.startup_queue_limit()
+                || (gap > STARTUP_MAX_GAP && sample.loss < gap && self.rate > SECOND_RATE)
                 || sample.loss > STARTUP_MAX_LOSS
                 || feedback.socket_drops > 0);
         self.full_reports = if full { self.full_reports + 1 } else { 0 };
-        if self.full_reports >= 2 {
+        // What the bursts promised arrives.
+        let reached = trusted && shown.is_some_and(|c| delivered.as_f64() >= 0.85 * c.as_f64());
+        if self.full_reports >= 2 || reached {
             self.capacity = delivered.mul_f64(1.0 / (1.0 - sample.loss.min(0.02)));
-            self.rate = self.capacity.mul_f64(0.9);
+            if reached && self.full_reports == 0 {
+                self.capacity = self.capacity.max(self.rate);
+            }
+            self.rate = self.capacity;
             self.phase = Phase::Cruise;
             self.last_drain = feedback.now;
             self.congested_until = feedback.now + feedback.smoothed_rtt;
             return;
         }
-        let growth = if delivered < FAST_GROWTH_BELOW {
-            FAST_GROWTH
+        let mut wanted = INITIAL_RATE;
+        if self.trains.is_fast() {
+            wanted = wanted.max(SECOND_RATE);
+        }
+        if sample.whole {
+            self.startup_best = self.startup_best.max(delivered);
+        }
+        let growth = if self.startup_best < GROWTH_FAST_BELOW {
+            GROWTH_FAST
         } else {
             GROWTH
         };
-        self.rate = self.rate.max(delivered.mul_f64(growth));
-        // A host that cannot send faster has found its limit, too.
-        let host_limit = self.startup_best.mul_f64(FAST_GROWTH).max(INITIAL_RATE);
-        self.rate = self.rate.min(host_limit.max(self.initial_rate()));
-        self.capacity = self.capacity.max(delivered);
-    }
-
-    fn initial_rate(&self) -> Rate {
-        let spread = (self.base_rtt / 4).max(Span::from_micros(100));
-        Rate::from_bytes_over(INITIAL_PACKETS * 1_200, spread).max(INITIAL_RATE)
+        wanted = wanted.max(self.startup_best.mul_f64(growth));
+        if let Some(capacity) = shown {
+            wanted = wanted.min(capacity.mul_f64(TRAIN_SHARE));
+            // Bursts that are spread more than others take a promise back.
+            self.rate = self.rate.min(capacity);
+        }
+        self.rate = self.rate.max(wanted);
+        self.capacity = self.capacity.max(self.startup_best);
     }
 
     fn startup_queue_limit(&self) -> Span {

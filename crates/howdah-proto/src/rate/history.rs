@@ -30,6 +30,8 @@ pub(crate) struct Sample {
     pub(crate) loss: f64,
     pub(crate) packets: u64,
     pub(crate) app_limited: bool,
+    /// It spans all that was asked for.
+    pub(crate) whole: bool,
 }
 
 /// Points of the last seconds.
@@ -67,15 +69,20 @@ impl History {
         self.points.len()
     }
 
-    /// Delivery over the last `window` at least, if the points reach back that far; over all of
-    /// them otherwise.
-    pub(crate) fn sample(&self, window: Span) -> Option<Sample> {
+    /// Delivery over the last `window` and the last `packets` at least, if the points reach back
+    /// that far; over all of them otherwise.
+    pub(crate) fn sample(&self, window: Span, packets: u64) -> Option<Sample> {
         let last = self.points.back()?;
         let mut first = None;
         let mut app_limited = last.app_limited;
+        let mut whole = false;
         for point in self.points.iter().rev().skip(1) {
             first = Some(point);
-            if last.rx_time.since(point.rx_time) >= window {
+            let settled = last.acked_packets + last.lost_packets;
+            if last.rx_time.since(point.rx_time) >= window
+                && settled >= point.acked_packets + point.lost_packets + packets
+            {
+                whole = true;
                 break;
             }
             app_limited |= point.app_limited;
@@ -106,6 +113,7 @@ impl History {
             },
             packets,
             app_limited,
+            whole,
         })
     }
 }

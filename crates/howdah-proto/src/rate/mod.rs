@@ -6,11 +6,14 @@
 
 mod fair;
 mod history;
+mod trains;
 
 use fair::Fair;
 pub use fair::Phase;
 pub(crate) use history::Point;
 use howdah_core::{Rate, Span, Time};
+use smallvec::SmallVec;
+pub(crate) use trains::TrainPoint;
 
 /// How the path is shared.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -29,7 +32,7 @@ const BREAKER_SHARE: f64 = 0.7;
 const BREAKER_ROUNDS: u32 = 8;
 
 /// What one report says, put together with what was sent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Feedback {
     pub(crate) now: Time,
     pub(crate) point: Point,
@@ -41,6 +44,8 @@ pub(crate) struct Feedback {
     pub(crate) socket_drops: u64,
     /// How fast the sink takes bytes, if it is what limits.
     pub(crate) sink_limit: Option<Rate>,
+    /// Arrivals inside trains, oldest first.
+    pub(crate) train: SmallVec<[TrainPoint; 8]>,
 }
 
 /// The rate control of one connection.
@@ -96,6 +101,19 @@ impl RateControl {
             Policy::Fixed(rate) if !self.tripped => rate,
             _ => self.fair.pacing_rate(),
         }
+    }
+
+    /// Packets leave in bursts of that length instead of evenly, to measure the path.
+    pub(crate) fn burst(&self) -> Option<Span> {
+        match self.policy {
+            Policy::Fixed(_) if !self.tripped => None,
+            _ => self.fair.burst(),
+        }
+    }
+
+    /// Bytes that may leave at once when the connection is established.
+    pub(crate) fn opening_bytes(&self) -> u64 {
+        self.fair.opening_bytes()
     }
 
     /// Bytes that may be unreported.
