@@ -5,7 +5,8 @@ use crate::codec::ConnectionId;
 use crate::connection::{Arriving, Connection, Event, Handled, PacketOut, PacketSink, Role};
 use crate::keys::TAG_LEN;
 use crate::{Config, Security};
-use howdah_core::{Arrival, Datagram, HeaderBytes, Time, Transport, WakeReason};
+use howdah_core::{Arrival, Datagram, HeaderBytes, RangeSet, Time, Transport, WakeReason};
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 /// An endpoint of the simulator: sends objects whose bytes need no source, receives objects that
@@ -15,6 +16,7 @@ pub struct SimEndpoint {
     connection: Connection,
     events: Vec<Event>,
     buffer: Vec<u8>,
+    placed: Option<BTreeMap<u64, RangeSet>>,
 }
 
 const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1));
@@ -35,6 +37,7 @@ impl SimEndpoint {
             connection,
             events: Vec::new(),
             buffer: Vec::new(),
+            placed: None,
         }
     }
 
@@ -50,6 +53,7 @@ impl SimEndpoint {
             connection,
             events: Vec::new(),
             buffer: Vec::new(),
+            placed: None,
         }
     }
 
@@ -61,6 +65,18 @@ impl SimEndpoint {
     /// The connection, for application calls.
     pub fn connection_mut(&mut self) -> &mut Connection {
         &mut self.connection
+    }
+
+    /// Keeps note of every range that is to be placed, and panics if one is to be placed twice.
+    #[must_use]
+    pub fn recording(mut self) -> Self {
+        self.placed = Some(BTreeMap::new());
+        self
+    }
+
+    /// What was to be placed of object `id`, if that is [recorded](Self::recording).
+    pub fn placed(&self, id: u64) -> Option<&RangeSet> {
+        self.placed.as_ref()?.get(&id)
     }
 
     /// Everything that has happened so far, once.
@@ -115,6 +131,13 @@ impl Transport for SimEndpoint {
             .connection
             .handle_datagram(now, &arriving, &mut self.buffer);
         debug_assert_ne!(handled, Handled::Refused);
+        if let (Some(placed), Handled::Data { object, parts }) = (&mut self.placed, handled) {
+            let ranges = placed.entry(object).or_default();
+            for part in parts {
+                let new = ranges.insert(part.range);
+                assert_eq!(new, part.range.len(), "object {object}: {} twice", part.range);
+            }
+        }
         self.collect();
     }
 

@@ -33,14 +33,7 @@ pub(crate) fn tun_attach(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    let flags = libc::IFF_TUN
-        | libc::IFF_NO_PI
-        | libc::IFF_VNET_HDR
-        | if std::env::var_os("NAPI").is_some() {
-            0x10
-        } else {
-            0
-        };
+    let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
     // SAFETY: TUNSETIFF reads and writes one `ifreq`, which lives until the call returns.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })?;

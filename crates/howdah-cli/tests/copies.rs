@@ -1,0 +1,165 @@
+//! Transfers that must succeed, through real sockets: what arrives is what was sent.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use howdah_core::{Rate, Span};
+use howdah_path::{LossModel, PathConfig, QueueLimit};
+use howdah_wan::WanConfig;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use support::{Host, Input, Site, content, hash_of, text, world};
+
+/// 1 Gbit/s, a round trip of 20 ms, 1 % loss both ways.
+fn lossy() -> WanConfig {
+    let lane = PathConfig {
+        rate: Some(Rate::from_gbit_per_sec(1)),
+        queue: QueueLimit::Time(Span::from_millis(20)),
+        delay: Span::from_millis(10),
+        loss: LossModel::Bernoulli(0.01),
+        ..PathConfig::default()
+    };
+    WanConfig {
+        forward: lane.clone(),
+        backward: lane,
+        ..WanConfig::default()
+    }
+}
+
+#[test]
+fn files_go_there_and_back_over_a_lossy_path() {
+    let site = Site::new(100);
+    let Some(world) = world(&lossy()) else { return };
+    let (near, far) = (Host::In(world.near()), Host::In(world.far()));
+    let server = site.serve_at(far, "10.88.0.2:0", &site.root(""));
+    for size in [0, 1, (3 << 20) + 17] {
+        let (name, back) = (format!("file-{size}"), format!("back-{size}"));
+        let bytes = content(&name, size);
+        fs::write(site.file(&name), &bytes).unwrap();
+
+        let put = site.copy(near, text(&site.file(&name)), &server.url(&name));
+        put.assert_copied(size as u64, "blake3");
+        assert!(fs::read(site.root(&name)).unwrap() == bytes, "{name}");
+
+        let get = site.copy(near, &server.url(&name), text(&site.file(&back)));
+        get.assert_copied(size as u64, "blake3");
+        assert!(fs::read(site.file(&back)).unwrap() == bytes, "{back}");
+    }
+    // A directory as target: the source's name below it.
+    let put = site.copy(near, text(&site.file("file-1")), &server.url(""));
+    put.assert_copied(1, "blake3");
+    fs::create_dir(site.root("inbox")).unwrap();
+    for path in ["inbox", "inbox/"] {
+        let put = site.copy(near, text(&site.file("file-1")), &server.url(path));
+        put.assert_copied(1, "blake3");
+        fs::remove_file(site.root("inbox/file-1")).unwrap();
+    }
+    site.assert_nothing_half_done();
+    server.stop();
+}
+
+#[test]
+fn pipes_and_made_up_bytes_pass_a_lossy_path() {
+    let site = Site::new(100);
+    let Some(world) = world(&lossy()) else { return };
+    let (near, far) = (Host::In(world.near()), Host::In(world.far()));
+    let server = site.serve_at(far, "[fd88::2]:0", &site.root(""));
+    for size in [0, 1, (3 << 20) + 17] {
+        let name = format!("pipe-{size}");
+        let bytes = content(&name, size);
+        let put = site.copy_with(
+            near,
+            &["-", &server.url(&name)],
+            Input::Bytes(bytes.clone()),
+        );
+        put.assert_copied(size as u64, "blake3");
+        assert!(fs::read(site.root(&name)).unwrap() == bytes, "{name}");
+
+        let get = site.copy(near, &server.url(&name), "-");
+        get.assert_copied(size as u64, "blake3");
+        assert!(get.out == bytes, "{name}: {}", get.out.len());
+    }
+    let size = 5_000_001;
+    let zeros = |path: &Path| fs::read(path).unwrap() == vec![0; 5_000_001];
+    let put = site.copy(near, "zero:5000001", &server.url("zeros"));
+    put.assert_copied(size, "blake3");
+    assert!(zeros(&site.root("zeros")));
+    let get = site.copy(near, &server.url("zero:5000001"), text(&site.file("zeros")));
+    assert_eq!(get.code, Some(0), "{}", get.err);
+    assert!(zeros(&site.file("zeros")));
+    let put = site.copy(near, "zero:5000001", &server.url("null:"));
+    put.assert_copied(size, "aead");
+    let get = site.copy(near, &server.url("zero:5000001"), "null:");
+    get.assert_copied(size, "aead");
+    let get = site.copy(near, &server.url("zeros"), "null:");
+    get.assert_copied(size, "aead");
+    site.assert_nothing_half_done();
+    server.stop();
+}
+
+#[test]
+fn two_clients_at_the_same_time_do_not_disturb_each_other() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let bytes = content("slow", 5 << 20);
+    let slow = site.start_copy(
+        Host::Here,
+        &["-", &server.url("slow")],
+        Input::Held(bytes.clone()),
+    );
+    slow.await_fed();
+    let other = content("quick", 40 << 20);
+    fs::write(site.root("quick"), &other).unwrap();
+    // Begins and ends while the first one is under way, in the other direction.
+    let get = site.copy(Host::Here, &server.url("quick"), text(&site.file("quick")));
+    get.assert_copied(40 << 20, "blake3");
+    assert!(!site.root("slow").exists());
+    let slow = slow.finish();
+    slow.assert_copied(5 << 20, "blake3");
+    assert!(fs::read(site.root("slow")).unwrap() == bytes);
+    assert!(fs::read(site.file("quick")).unwrap() == other);
+
+    // Side by side at full speed.
+    let jobs = ["a", "b"].map(|name| {
+        let args = [&*server.url("quick"), text(&site.file(name))];
+        site.start_copy(Host::Here, &args, Input::None)
+    });
+    for job in jobs {
+        job.finish().assert_copied(40 << 20, "blake3");
+    }
+    for name in ["a", "b"] {
+        assert!(fs::read(site.file(name)).unwrap() == other, "{name}");
+    }
+    site.assert_nothing_half_done();
+    server.stop();
+}
+
+#[test]
+fn a_sparse_file_of_5_gib_arrives() {
+    const SIZE: u64 = 5 << 30;
+    let site = Site::new(150);
+    let disk = rustix::fs::statvfs(site.path()).unwrap();
+    let free = disk.f_bavail * disk.f_frsize;
+    if free < 12 << 30 {
+        println!(
+            "skipped: {} has only {free} bytes free",
+            site.path().display()
+        );
+        return;
+    }
+    let source = File::create(site.file("sparse")).unwrap();
+    source.set_len(SIZE).unwrap();
+    // Beyond what 32 bits can count, and the last byte.
+    for (offset, word) in [(0, "first"), ((4 << 30) + 3, "middle"), (SIZE - 4, "last")] {
+        source.write_all_at(word.as_bytes(), offset).unwrap();
+    }
+    let server = site.serve();
+    let put = site.copy(Host::Here, text(&site.file("sparse")), &server.url("full"));
+    put.assert_copied(SIZE, "blake3");
+    assert_eq!(fs::metadata(site.root("full")).unwrap().len(), SIZE);
+    assert_eq!(hash_of(&site.root("full")), hash_of(&site.file("sparse")));
+    site.assert_nothing_half_done();
+    server.stop();
+}

@@ -1,0 +1,169 @@
+//! What the tests of whole transfers share: processes with a time limit, keys, places, a relay.
+//!
+//! Every wait in here ends at the latest at the limit of its [`Site`]; then the test fails, and
+//! dropping what it started kills it. So no test can hang.
+
+#![allow(dead_code, reason = "each of the test programs uses a part of it only")]
+
+mod place;
+mod process;
+mod relay;
+
+pub(crate) use place::{SmallDisk, content, hash_of, world};
+pub(crate) use process::{Done, Input, Process, Server};
+pub(crate) use relay::{Fate, Relay, Way};
+
+use howdah_wan::Namespace;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const HOWDAH: &str = env!("CARGO_BIN_EXE_howdah");
+const PART: &str = ".howdah-part";
+
+/// Where a process runs.
+#[derive(Clone, Copy)]
+pub(crate) enum Host<'a> {
+    /// In the network of the test itself.
+    Here,
+    /// In a network of its own.
+    In(&'a Namespace),
+}
+
+/// A server's and a client's machine: keys, the server's root, the client's files.
+pub(crate) struct Site {
+    dir: tempfile::TempDir,
+    limit: Instant,
+}
+
+impl Site {
+    /// All that the test does must be done in `seconds`.
+    pub(crate) fn new(seconds: u64) -> Self {
+        let site = Self {
+            // A real disk, as far as the build has one.
+            dir: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
+            limit: Instant::now() + Duration::from_secs(seconds),
+        };
+        for name in ["root", "files"] {
+            fs::create_dir(site.dir.path().join(name)).unwrap();
+        }
+        site.make_key("server");
+        let line = site.make_key("client");
+        fs::write(site.config("server").join("authorized_keys"), line).unwrap();
+        site
+    }
+
+    /// Makes a key; gives back its public line.
+    pub(crate) fn make_key(&self, who: &str) -> String {
+        let done = self.run(Host::Here, who, &["key", "new"], Input::None);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        String::from_utf8(done.out).unwrap()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// What the server serves.
+    pub(crate) fn root(&self, name: &str) -> PathBuf {
+        self.path().join("root").join(name)
+    }
+
+    /// The client's own files.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path().join("files").join(name)
+    }
+
+    pub(crate) fn config(&self, who: &str) -> PathBuf {
+        self.path().join(who)
+    }
+
+    pub(crate) fn limit(&self) -> Instant {
+        self.limit
+    }
+
+    pub(crate) fn start(&self, host: Host<'_>, who: &str, args: &[&str], input: Input) -> Process {
+        let mut command = match host {
+            Host::Here => Command::new(HOWDAH),
+            Host::In(namespace) => namespace.command(HOWDAH),
+        };
+        command
+            .args(args)
+            .env("HOWDAH_CONFIG_DIR", self.config(who))
+            // The test may be killed before it can clean up.
+            .env("HOWDAH_DIE_WITH_PARENT", "1");
+        Process::start(command, input, self.limit)
+    }
+
+    fn run(&self, host: Host<'_>, who: &str, args: &[&str], input: Input) -> Done {
+        self.start(host, who, args, input).finish()
+    }
+
+    /// `howdah cp SRC DST` as the client, with the server's key taken as it comes.
+    pub(crate) fn copy(&self, host: Host<'_>, source: &str, destination: &str) -> Done {
+        self.copy_with(host, &[source, destination], Input::None)
+    }
+
+    pub(crate) fn copy_with(&self, host: Host<'_>, args: &[&str], input: Input) -> Done {
+        self.start_copy(host, args, input).finish()
+    }
+
+    pub(crate) fn start_copy(&self, host: Host<'_>, args: &[&str], input: Input) -> Process {
+        let args = [&["cp", "--json", "--accept-new"], args].concat();
+        self.start(host, "client", &args, input)
+    }
+
+    /// A server of [`root`](Self::root) on the loopback address.
+    pub(crate) fn serve(&self) -> Server {
+        self.serve_at(Host::Here, "127.0.0.1:0", &self.root(""))
+    }
+
+    pub(crate) fn serve_at(&self, host: Host<'_>, listen: &str, root: &Path) -> Server {
+        let args = ["serve", "--listen", listen, "--root", text(root)];
+        Server::new(self.start(host, "server", &args, Input::None))
+    }
+
+    /// Fails if an unfinished file lies anywhere.
+    pub(crate) fn assert_nothing_half_done(&self) {
+        assert_eq!(parts(self.path()), Vec::<PathBuf>::new());
+    }
+}
+
+/// A path as an argument.
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Unfinished files in and below `dir`.
+pub(crate) fn parts(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.is_symlink() {
+            found.extend(parts(&path));
+        } else if text(&path).ends_with(PART) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Waits until no unfinished file lies directly in `dir`.
+pub(crate) fn await_no_parts(dir: &Path, limit: Duration) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::fs::inotify;
+    let end = Instant::now() + limit;
+    let changes = inotify::init(inotify::CreateFlags::CLOEXEC).unwrap();
+    inotify::add_watch(&changes, dir, inotify::WatchFlags::DELETE).unwrap();
+    // Looked at after the watch began: what goes away in between is not missed.
+    while !parts(dir).is_empty() {
+        let left = end.saturating_duration_since(Instant::now());
+        assert!(!left.is_zero(), "{:?} stay behind", parts(dir));
+        let left = Timespec::try_from(left).unwrap();
+        poll(&mut [PollFd::new(&changes, PollFlags::IN)], Some(&left)).unwrap();
+        let mut events = [std::mem::MaybeUninit::uninit(); 4096];
+        // Only to empty it; what was removed shows in the directory.
+        let _ = rustix::io::read(&changes, &mut events);
+    }
+}

@@ -1,0 +1,1 @@
+//! Packets made by hand.

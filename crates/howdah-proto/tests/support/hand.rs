@@ -1,0 +1,1 @@
+//! Two connections driven by hand.
