@@ -19,7 +19,10 @@ impl ByteRange {
 
     /// `len` bytes from `start`.
     pub const fn with_len(start: u64, len: u64) -> Self {
-        Self { start, end: start.saturating_add(len) }
+        Self {
+            start,
+            end: start.saturating_add(len),
+        }
     }
 
     /// Number of bytes.

@@ -107,7 +107,9 @@ impl RangeSet {
 
     /// The ranges in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = ByteRange> + '_ {
-        self.ranges.iter().map(|(&start, &end)| ByteRange::new(start, end))
+        self.ranges
+            .iter()
+            .map(|(&start, &end)| ByteRange::new(start, end))
     }
 
     /// Number of separate ranges.
@@ -143,7 +145,11 @@ mod tests {
                 bits[at as usize] = insert;
             }
             let after = bits.iter().filter(|&&b| b).count() as u64;
-            let changed = if insert { set.insert(range) } else { set.remove(range) };
+            let changed = if insert {
+                set.insert(range)
+            } else {
+                set.remove(range)
+            };
             assert_eq!(changed, before.abs_diff(after));
         }
         (set, bits)

@@ -37,7 +37,11 @@ fn parse(
     split_number(text)
         .and_then(|(number, unit)| Some(number * factor(&unit, number)?))
         .filter(|value| value.is_finite() && *value < 1.8e19)
-        .ok_or_else(|| ParseUnitError { text: text.to_owned(), quantity, example })
+        .ok_or_else(|| ParseUnitError {
+            text: text.to_owned(),
+            quantity,
+            example,
+        })
 }
 
 /// Reads a rate: `10gbit`, `500 Mbit/s`, `2.5Gbps`, `100MB/s`. A unit is required.
@@ -48,7 +52,11 @@ pub fn parse_rate(text: &str) -> Result<Rate, ParseUnitError> {
             (prefix, 8.0)
         } else {
             let unit = unit.strip_suffix("/s").unwrap_or(unit);
-            (unit.strip_suffix("bit").or_else(|| unit.strip_suffix("bps"))?, 1.0)
+            (
+                unit.strip_suffix("bit")
+                    .or_else(|| unit.strip_suffix("bps"))?,
+                1.0,
+            )
         };
         let scale = match unit {
             "" => 1.0,
@@ -109,13 +117,18 @@ pub fn parse_probability(text: &str) -> Result<f64, ParseUnitError> {
         quantity: "probability",
         example: "1% or 0.01, at most 100%",
     };
-    let value = parse(text, "probability", "1% or 0.01, at most 100%", |unit, _| {
-        Some(match unit {
-            "%" => 0.01,
-            "" => 1.0,
-            _ => return None,
-        })
-    })?;
+    let value = parse(
+        text,
+        "probability",
+        "1% or 0.01, at most 100%",
+        |unit, _| {
+            Some(match unit {
+                "%" => 0.01,
+                "" => 1.0,
+                _ => return None,
+            })
+        },
+    )?;
     if value > 1.0 { Err(error()) } else { Ok(value) }
 }
 
@@ -167,6 +180,9 @@ mod tests {
     #[test]
     fn the_error_names_the_text_and_the_remedy() {
         let error = parse_rate("10").unwrap_err().to_string();
-        assert_eq!(error, "'10' is not a rate; write it like 10gbit, 500mbit or 100MB/s");
+        assert_eq!(
+            error,
+            "'10' is not a rate; write it like 10gbit, 500mbit or 100MB/s"
+        );
     }
 }

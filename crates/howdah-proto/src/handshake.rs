@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 const ALPN: &[u8] = b"howdah/1";
 
-/// Decides about a peer by its SubjectPublicKeyInfo in DER.
+/// Decides about a peer by its `SubjectPublicKeyInfo` in DER.
 pub type KeyCheck = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// Which end of the handshake this is.
@@ -362,7 +362,7 @@ impl Handshake {
         }
     }
 
-    /// The peer's SubjectPublicKeyInfo in DER; empty in a simulation.
+    /// The peer's `SubjectPublicKeyInfo` in DER; empty in a simulation.
     pub(crate) fn peer_key(&self) -> Vec<u8> {
         match self {
             Self::Tls(tls) => tls
@@ -429,7 +429,6 @@ impl SimulatedHandshake {
         Some(parameters.unwrap_or_default().to_vec())
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "same shape as the TLS arm")]
     fn read(&mut self, bytes: &[u8]) -> Result<(), HandshakeError> {
         self.received.extend_from_slice(bytes);
         loop {

@@ -135,7 +135,12 @@ impl Transport for SimEndpoint {
             let ranges = placed.entry(object).or_default();
             for part in parts {
                 let new = ranges.insert(part.range);
-                assert_eq!(new, part.range.len(), "object {object}: {} twice", part.range);
+                assert_eq!(
+                    new,
+                    part.range.len(),
+                    "object {object}: {} twice",
+                    part.range
+                );
             }
         }
         self.collect();

@@ -14,8 +14,8 @@ fn random_loss(dice: &mut Dice) -> LossModel {
     match dice.below(4) {
         0 => LossModel::None,
         1 => LossModel::GilbertElliott {
-            p_enter_bad: share / dice.spread(2.0, 30.0),
-            p_leave_bad: dice.spread(0.03, 0.5),
+            p_enter_bad: share / dice.spread(2.0, 10.0),
+            p_leave_bad: dice.spread(0.1, 0.5),
             loss_good: share / 10.0,
             loss_bad: 0.3 + 0.7 * dice.share(),
         },
@@ -43,7 +43,7 @@ fn random_path(dice: &mut Dice, rate: Rate, delay: Span, mtu: u32) -> PathConfig
         delay,
         mtu,
         queue: match dice.below(4) {
-            0 => QueueLimit::Packets(1 + dice.below(20)),
+            0 => QueueLimit::Packets(2 + dice.below(20)),
             1 => QueueLimit::Bytes(3_000 + dice.below(1 << 20)),
             _ => QueueLimit::Time(ms(1 + dice.below(300))),
         },
@@ -78,6 +78,7 @@ struct Chaos {
     net: Net,
     limit: Span,
     messages: [Vec<Vec<u8>>; 2],
+    about: String,
 }
 
 impl Chaos {
@@ -87,12 +88,22 @@ impl Chaos {
         let delay = Span::from_secs_f64(dice.spread(50e-6, 0.4));
         let mtu = dice.pick(&[1_280, 1_400, 1_500, 3_000, 4_352, 9_000]);
         let forward = random_path(dice, rate, delay, mtu);
-        let back = Rate::from_bits_per_sec(dice.spread(1e6, 1e10) as u64);
-        let backward = random_path(dice, if dice.chance(0.7) { rate } else { back }, delay, mtu);
+        let back = if dice.chance(0.7) {
+            rate
+        } else {
+            Rate::from_bits_per_sec(dice.spread(1e6, 1e10) as u64)
+        };
+        let backward = random_path(dice, back, delay, mtu);
         let slower = rate.min(back);
         // At most a second's worth, so that slow paths are not asked for hours.
         let most = slower.bytes_in(secs(1)).min(3 << 20) as f64;
-        let mut net = Net::with(seed, &forward, &backward, random_config(dice), random_config(dice));
+        let mut net = Net::with(
+            seed,
+            &forward,
+            &backward,
+            random_config(dice),
+            random_config(dice),
+        );
         let mut bytes = 0;
         let mut pause = Span::ZERO;
         for upward in [true, false] {
@@ -107,13 +118,19 @@ impl Chaos {
                 let window = dice.chance(0.3).then(|| 20_000 + dice.below(200_000));
                 let readable = if dice.chance(0.3) { size / 3 } else { size };
                 let credit = window.unwrap_or(u64::MAX);
-                let id = net.world.endpoint_mut(from).send_slowly(size, readable, credit);
+                let id = net
+                    .world
+                    .endpoint_mut(from)
+                    .send_slowly(size, readable, credit);
                 net.world.endpoint_mut(to).expect(id, size, window);
                 if readable < size {
                     let later = ms(dice.below(3_000));
                     pause = pause.max(later);
                     net.world.at(at(later), move |world| {
-                        world.endpoint_mut(from).connection_mut().set_readable(id, size);
+                        world
+                            .endpoint_mut(from)
+                            .connection_mut()
+                            .set_readable(id, size);
                     });
                 }
             }
@@ -122,6 +139,7 @@ impl Chaos {
             net,
             limit: Span::ZERO,
             messages: [Vec::new(), Vec::new()],
+            about: format!("{bytes} bytes\nout {forward:?}\nback {backward:?}"),
         };
         let worst_jitter = forward.jitter + backward.jitter;
         let round_trip = delay * 2 + worst_jitter + ms(50);
@@ -132,9 +150,12 @@ impl Chaos {
     }
 
     fn schedule_messages(&mut self, dice: &mut Dice) {
-        for (side, (from, to)) in [(self.net.ends.a, self.net.ends.b), (self.net.ends.b, self.net.ends.a)]
-            .into_iter()
-            .enumerate()
+        for (side, (from, to)) in [
+            (self.net.ends.a, self.net.ends.b),
+            (self.net.ends.b, self.net.ends.a),
+        ]
+        .into_iter()
+        .enumerate()
         {
             let count = dice.below(6);
             let mut time = Time::ZERO;
@@ -155,7 +176,7 @@ impl Chaos {
 
     /// Returns when everything was done.
     fn run(&mut self) -> Span {
-        let spent = self.net.run_to_end(self.limit);
+        let spent = self.net.run_to_end(self.limit, &self.about);
         assert_eq!(self.net.server().control, self.messages[0]);
         assert_eq!(self.net.client().control, self.messages[1]);
         assert!(self.net.client().connection().is_established());
@@ -213,7 +234,11 @@ fn equal_seeds_give_equal_runs() {
         let run = || {
             let mut chaos = Chaos::new(seed);
             let spent = chaos.run();
-            (chaos.net.world.fingerprint(), chaos.net.world.events(), spent)
+            (
+                chaos.net.world.fingerprint(),
+                chaos.net.world.events(),
+                spent,
+            )
         };
         assert_eq!(run(), run());
     });

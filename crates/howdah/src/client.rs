@@ -311,7 +311,7 @@ impl<'a> Client<'a> {
             }
             Message::Done { object, side } => {
                 if let Some(sending) = self.sending.take_if(|s| s.object == object) {
-                    self.note_bytes(now, sending.ended.unwrap_or(self.progress.bytes));
+                    self.progress.bytes = sending.ended.unwrap_or(self.progress.bytes);
                     connection.finish_sending(object);
                     sending.verify_unchanged()?;
                     let mut local = SideReport::new(self.start, &connection.stats());
@@ -387,11 +387,6 @@ impl<'a> Client<'a> {
 
     // ---- Progress ----------------------------------------------------------------------------
 
-    fn note_bytes(&mut self, now: Time, bytes: u64) {
-        self.progress.bytes = bytes;
-        let _ = now;
-    }
-
     fn tick(&mut self, now: Time, connection: &mut Connection) {
         if now < self.next_tick {
             return;
@@ -414,6 +409,8 @@ impl<'a> Client<'a> {
         };
         self.progress.rtt = stats.rtt;
         self.progress.loss = stats.recent_loss;
+        self.progress.pacing_rate = stats.pacing_rate;
+        self.progress.queue_delay = stats.queue_delay;
         (self.on_progress)(&self.progress);
         let seconds = now.since(self.started_at).as_nanos() / 1_000_000_000;
         if seconds > self.tick_count {
@@ -423,18 +420,6 @@ impl<'a> Client<'a> {
             self.second_bytes = bytes;
         }
         self.sample_limits(connection);
-        if std::env::var_os("HOWDAH_TRACE_RATE").is_some() {
-            #[expect(clippy::print_stderr, reason = "asked for by an environment variable")]
-            {
-                eprintln!(
-                    "{now} {} rtt {} sent {} {:?}",
-                    connection.describe_rate(),
-                    stats.rtt,
-                    stats.datagrams_sent,
-                    connection.send_limit(),
-                );
-            }
-        }
     }
 
     /// Counts what keeps the sender from being faster.
@@ -544,8 +529,7 @@ impl Application for Client<'_> {
         self.tick(now, connection);
     }
 
-    fn keep_running(&mut self, now: Time) -> bool {
-        let _ = now;
+    fn keep_running(&mut self, _now: Time) -> bool {
         !matches!(self.step, Step::Ended(_))
     }
 

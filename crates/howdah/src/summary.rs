@@ -18,6 +18,10 @@ pub struct Progress {
     pub rtt: Span,
     /// Fraction of packets lost over the last second or so.
     pub loss: f64,
+    /// Rate at which this side's packets may leave.
+    pub pacing_rate: Rate,
+    /// Time that this side's packets wait in queues on the way.
+    pub queue_delay: Span,
 }
 
 /// What one process used for a copy.

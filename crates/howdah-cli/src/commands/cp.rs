@@ -132,6 +132,8 @@ impl Trace {
             "goodput_bps": progress.goodput_now.bits_per_sec(),
             "rtt_us": progress.rtt.as_micros(),
             "loss": progress.loss,
+            "pacing_bps": progress.pacing_rate.bits_per_sec(),
+            "queue_us": progress.queue_delay.as_micros(),
         });
         if self.error.is_none() {
             // A full disk under the trace must not end the copy.

@@ -5,15 +5,12 @@
 
 #![allow(dead_code, reason = "each of the test programs uses a part of it only")]
 
-mod place;
-mod process;
-mod relay;
-
-pub(crate) use place::{SmallDisk, content, hash_of, world};
-pub(crate) use process::{Done, Input, Process, Server};
-pub(crate) use relay::{Fate, Relay, Way};
+pub(crate) mod place;
+pub(crate) mod process;
+pub(crate) mod relay;
 
 use howdah_wan::Namespace;
+use process::{Done, Input, Process, Server};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -66,13 +63,18 @@ impl Site {
     }
 
     /// What the server serves.
-    pub(crate) fn root(&self, name: &str) -> PathBuf {
-        self.path().join("root").join(name)
+    pub(crate) fn root(&self, name: &str) -> String {
+        self.text("root", name)
     }
 
     /// The client's own files.
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.path().join("files").join(name)
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.text("files", name)
+    }
+
+    fn text(&self, dir: &str, name: &str) -> String {
+        let path = self.path().join(dir).join(name);
+        path.into_os_string().into_string().unwrap()
     }
 
     pub(crate) fn config(&self, who: &str) -> PathBuf {
@@ -119,8 +121,8 @@ impl Site {
         self.serve_at(Host::Here, "127.0.0.1:0", &self.root(""))
     }
 
-    pub(crate) fn serve_at(&self, host: Host<'_>, listen: &str, root: &Path) -> Server {
-        let args = ["serve", "--listen", listen, "--root", text(root)];
+    pub(crate) fn serve_at(&self, host: Host<'_>, listen: &str, root: &str) -> Server {
+        let args = ["serve", "--listen", listen, "--root", root];
         Server::new(self.start(host, "server", &args, Input::None))
     }
 
@@ -130,19 +132,14 @@ impl Site {
     }
 }
 
-/// A path as an argument.
-pub(crate) fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
-
 /// Unfinished files in and below `dir`.
-pub(crate) fn parts(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn parts(dir: impl AsRef<Path>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() && !path.is_symlink() {
             found.extend(parts(&path));
-        } else if text(&path).ends_with(PART) {
+        } else if path.to_string_lossy().ends_with(PART) {
             found.push(path);
         }
     }
@@ -150,7 +147,7 @@ pub(crate) fn parts(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Waits until no unfinished file lies directly in `dir`.
-pub(crate) fn await_no_parts(dir: &Path, limit: Duration) {
+pub(crate) fn await_no_parts(dir: &str, limit: Duration) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::fs::inotify;
     let end = Instant::now() + limit;

@@ -2,7 +2,7 @@
 
 use howdah_wan::{WanConfig, WanError, World};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// An emulated network, or `None` with a printed reason.
@@ -32,18 +32,18 @@ pub(crate) fn content(seed: &str, len: usize) -> Vec<u8> {
     bytes
 }
 
-pub(crate) fn hash_of(path: &Path) -> blake3::Hash {
+pub(crate) fn hash_of(path: &str) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(fs::File::open(path).unwrap()).unwrap();
     hasher.finalize()
 }
 
 /// A file system of a few MiB in memory. Dropping it unmounts it.
-pub(crate) struct SmallDisk(PathBuf);
+pub(crate) struct SmallDisk(String);
 
 impl SmallDisk {
     /// Mounts one over the directory `at`; `None` with a printed reason where that is not allowed.
-    pub(crate) fn mount(at: &Path, mib: u32) -> Option<Self> {
+    pub(crate) fn mount(at: &str, mib: u32) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             println!("skipped: only root can mount a small disk");
             return None;

@@ -37,6 +37,11 @@ impl Done {
         serde_json::from_str(line).unwrap()
     }
 
+    /// The kind of failure that `--json` names.
+    pub(crate) fn json_error(&self) -> String {
+        self.json()["error"]["kind"].as_str().unwrap().to_owned()
+    }
+
     /// Ended well, all bytes verified.
     #[track_caller]
     pub(crate) fn assert_copied(&self, bytes: u64, verified: &str) {
@@ -202,6 +207,10 @@ impl Drop for Process {
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if thread::panicking() {
+            self.said.extend(self.err.iter());
+            println!("---- {}\n{}\n----", self.name, self.text());
+        }
     }
 }
 

@@ -33,7 +33,7 @@ pub enum Frame<'a> {
     /// All handshake bytes of this level below that offset have arrived.
     CryptoAck(u64),
     /// What has arrived.
-    Report(Report),
+    Report(Box<Report>),
     /// Those reports have arrived: `newest`, and `newest - 1 - i` for each set bit `i`.
     ReportAck {
         /// Number of the newest report that arrived.
@@ -127,7 +127,7 @@ impl<'a> FrameIter<'a> {
                 }
             }
             CRYPTO_ACK => Frame::CryptoAck(reader.varint_at_most(limits::MAX_CRYPTO_BYTES)?),
-            REPORT => Frame::Report(Report::decode(reader)?),
+            REPORT => Frame::Report(Box::new(Report::decode(reader)?)),
             REPORT_ACK => Frame::ReportAck {
                 newest: reader.varint()?,
                 earlier: reader.u64()?,

@@ -231,7 +231,8 @@ impl Connection {
         if packet.content == Content::Passive {
             return;
         }
-        if was_lost {
+        // Lost probes for the MTU are not counted as lost.
+        if was_lost && packet.content != Content::MtuProbe {
             self.stats.packets_late += 1;
             self.lost_packets -= 1;
         }

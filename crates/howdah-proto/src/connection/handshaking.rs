@@ -13,6 +13,8 @@ use howdah_core::{Span, Time};
 /// First wait for an answer; doubles with every try. RFC 9002 says 1 s (333 ms RTT x 3); paths
 /// with 2 % loss make a shorter one worth three more datagrams.
 const FIRST_RETRY: Span = Span::from_millis(600);
+/// Tries are that far apart at most, unless the RTT is longer.
+const RETRY_MAX: Span = Span::from_secs(1);
 
 impl Connection {
     /// Feeds TLS what has arrived, and takes what it says.
@@ -68,17 +70,18 @@ impl Connection {
             .idle_timeout
             .min(Span::from_millis(parameters.idle_timeout_ms));
         self.state = State::Established;
+        // Of a flight that was sent again nobody knows which copy was answered (Karn).
         if !self.rtt.is_measured()
+            && self.flight_retries == 0
             && let Some(at) = self.flight_sent_at
         {
-            // A flight that was sent again makes this too long; reports will correct it.
             self.rtt.on_sample(now, now.since(at));
         }
         self.rate = RateControl::new(self.config.policy);
         self.rate.on_established(self.rtt.smoothed());
         self.pacer.set_rate(now, self.rate.pacing_rate());
         self.pacer.set_burst(self.rate.burst());
-        self.pacer.grant(now, self.rate.opening_bytes());
+        self.pacer.grant(now, RateControl::opening_bytes());
         self.last_eliciting_sent_at = now;
         self.last_feedback_at = now;
         let overhead = if self.remote.is_ipv4() { 28 } else { 48 };
@@ -113,7 +116,7 @@ impl Connection {
                 Frame::Crypto { offset, bytes } => {
                     if self.side == Side::Client
                         && !self.rtt.is_measured()
-                        && self.flight_count <= 1
+                        && self.flight_retries == 0
                         && let Some(at) = self.flight_sent_at
                     {
                         self.rtt.on_sample(now, now.since(at));
@@ -150,11 +153,14 @@ impl Connection {
     /// When an unanswered flight is sent again.
     pub(super) fn flight_timeout(&self) -> Option<Time> {
         let sent_at = self.flight_sent_at?;
+        // A client asks even if all it said is confirmed: the server may have more to say, and may
+        // not say it before it has heard more from here (RFC 9002 section 6.2.2.1).
         let waiting = !self.handshake_is_settled()
-            && self
-                .spaces
-                .iter()
-                .any(crate::space::HandshakeSpace::has_unacked);
+            && (self.side == Side::Client
+                || self
+                    .spaces
+                    .iter()
+                    .any(crate::space::HandshakeSpace::has_unacked));
         waiting.then(|| {
             let first = if self.rtt.is_measured() {
                 self.rtt.smoothed() * 2
@@ -162,7 +168,19 @@ impl Connection {
                 FIRST_RETRY
             };
             let first = first.max(Span::from_millis(50));
-            sent_at + first * (1 << self.flight_count.saturating_sub(1).min(4))
+            let wait = first * (1 << self.flight_retries.min(4));
+            sent_at + wait.min(RETRY_MAX.max(first))
         })
+    }
+
+    /// Everything unconfirmed once more; if all is confirmed, as much as says so.
+    pub(super) fn repeat_flight(&mut self) {
+        for space in &mut self.spaces {
+            space.rewind();
+        }
+        if !self.spaces.iter().any(|space| space.has_unsent()) {
+            let level = usize::from(self.spaces[1].keys.is_some());
+            self.spaces[level].ack_due = true;
+        }
     }
 }

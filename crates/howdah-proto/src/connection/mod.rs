@@ -37,7 +37,7 @@ use std::net::SocketAddr;
 pub enum Event {
     /// Both sides have proved who they are.
     Connected {
-        /// The peer's SubjectPublicKeyInfo in DER; empty in a simulation.
+        /// The peer's `SubjectPublicKeyInfo` in DER; empty in a simulation.
         peer_key: Vec<u8>,
     },
     /// A control message.
@@ -118,6 +118,7 @@ pub struct Connection {
     started_at: Time,
     flight_sent_at: Option<Time>,
     flight_count: u32,
+    flight_retries: u32,
     unreachable: u8,
     handshake_done_due: bool,
     handshake_confirmed: bool,
@@ -195,6 +196,9 @@ struct PathChallenge {
 impl Connection {
     /// A new connection with the peer at `remote`. `local_id` is how this side wants to be
     /// called; `seed` feeds the randomness that is not secret.
+    ///
+    /// # Panics
+    /// Never: a handshake that cannot begin ends the connection with its first event.
     pub fn new(
         now: Time,
         role: Role,
@@ -245,6 +249,7 @@ impl Connection {
             started_at: now,
             flight_sent_at: None,
             flight_count: 0,
+            flight_retries: 0,
             unreachable: 0,
             handshake_done_due: false,
             handshake_confirmed: false,

@@ -62,10 +62,9 @@ impl Connection {
             }
         }
         if self.flight_timeout().is_some_and(|at| now >= at) {
-            for space in &mut self.spaces {
-                space.rewind();
-            }
             self.flight_sent_at = Some(now);
+            self.flight_retries += 1;
+            self.repeat_flight();
         }
     }
 

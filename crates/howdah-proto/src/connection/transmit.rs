@@ -106,7 +106,7 @@ impl Connection {
         self.stats.bytes_sent += bytes as u64;
     }
 
-    fn single(&self, destination: SocketAddr, bytes: usize) -> TransmitInfo {
+    fn single(destination: SocketAddr, bytes: usize) -> TransmitInfo {
         TransmitInfo {
             destination,
             segment_size: bytes,
@@ -183,7 +183,7 @@ impl Connection {
         self.count_sent(bytes);
         self.stats.overhead_datagrams_sent += 1;
         self.stats.overhead_bytes_sent += bytes as u64;
-        Some(self.single(self.remote, bytes))
+        Some(Self::single(self.remote, bytes))
     }
 
     fn close_packet(&mut self, sink: &mut impl PacketSink) -> Option<TransmitInfo> {
@@ -235,7 +235,7 @@ impl Connection {
         self.bytes_to_unvalidated += bytes as u64;
         sink.packet(&packet);
         self.count_sent(bytes);
-        Some(self.single(self.remote, bytes))
+        Some(Self::single(self.remote, bytes))
     }
 
     // ---- Data packets ------------------------------------------------------------------------
@@ -253,7 +253,7 @@ impl Connection {
         let bytes = self.push_packet(now, frames, None, padding, content, sink);
         self.stats.overhead_datagrams_sent += 1;
         self.stats.overhead_bytes_sent += bytes as u64;
-        self.single(destination, bytes)
+        Self::single(destination, bytes)
     }
 
     /// Numbers, remembers and hands over one packet; returns its UDP payload length.
@@ -330,7 +330,7 @@ impl Connection {
             });
         }
         if let Some(report) = self.take_report(now, ROOM - frames.len() - 16) {
-            FrameWriter::new(&mut frames).frame(&Frame::Report(report));
+            FrameWriter::new(&mut frames).frame(&Frame::Report(Box::new(report)));
         }
         // One thing that may have to be repeated per packet.
         if std::mem::take(&mut self.handshake_done_due) {

@@ -64,6 +64,9 @@ const DRAIN_RATE: f64 = 0.75;
 /// Slack of the window for reports that come late and hosts that schedule late.
 const WINDOW_SLACK: Span = Span::from_millis(40);
 
+/// Keeps one-way delays between clocks of different origins above zero, in nanoseconds.
+const CLOCK_ORIGIN: i64 = 1 << 61;
+
 /// What the controller is doing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Phase {
@@ -140,7 +143,7 @@ impl Fair {
         (self.phase == Phase::Startup).then_some(BURST)
     }
 
-    pub(super) fn opening_bytes(&self) -> u64 {
+    pub(super) const fn opening_bytes() -> u64 {
         OPENING_PACKETS * 1_200
     }
 
@@ -230,8 +233,7 @@ impl Fair {
         }
         let point = &feedback.point;
         // The clocks have different origins; only differences of this mean anything.
-        const ORIGIN: i64 = 1 << 61;
-        let owd = (point.rx_time.nanos_after(point.sent_time) + ORIGIN)
+        let owd = (point.rx_time.nanos_after(point.sent_time) + CLOCK_ORIGIN)
             .max(0)
             .cast_unsigned();
         self.base_owd.push(feedback.now, owd);
@@ -265,7 +267,8 @@ impl Fair {
         let delivered = sample.delivery_rate;
         let gap = 1.0 - delivered.as_f64() / sample.send_rate.as_f64().max(1.0);
         // A few packets say nothing about rates or shares; bursts make a short queue by themselves.
-        let trusted = sample.whole && sample.packets >= 48 && self.history.len() >= 4 && !sample.app_limited;
+        let trusted =
+            sample.whole && sample.packets >= 48 && self.history.len() >= 4 && !sample.app_limited;
         let full = trusted
             && (self.queue > self.startup_queue_limit()
                 || (gap > STARTUP_MAX_GAP && sample.loss < gap && self.rate > SECOND_RATE)

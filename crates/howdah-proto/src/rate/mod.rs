@@ -112,8 +112,8 @@ impl RateControl {
     }
 
     /// Bytes that may leave at once when the connection is established.
-    pub(crate) fn opening_bytes(&self) -> u64 {
-        self.fair.opening_bytes()
+    pub(crate) const fn opening_bytes() -> u64 {
+        Fair::opening_bytes()
     }
 
     /// Bytes that may be unreported.

@@ -42,7 +42,10 @@ pub fn for_seeds(name: &str, count: u64, mut test: impl FnMut(u64)) {
         test(seed);
     }
     let spent = started.elapsed().as_secs_f64();
-    println!("{name}: {count} seeds, {:.0} a second", count as f64 / spent);
+    println!(
+        "{name}: {count} seeds, {:.0} a second",
+        count as f64 / spent
+    );
 }
 
 /// Random choices of a test (SplitMix64).
@@ -172,17 +175,17 @@ impl Net {
         self.client().is_done() && self.server().is_done()
     }
 
-    /// Runs until everything has arrived and is known to have.
+    /// Runs until everything has arrived and is known to have; returns how long it took.
     ///
     /// # Panics
     /// If it takes longer than `limit`.
-    pub fn run_to_end(&mut self, limit: Span) -> Span {
+    pub fn run_to_end(&mut self, limit: Span, about: &str) -> Span {
         let (a, b) = (self.ends.a, self.ends.b);
         let done = |world: &World<Node>| world.endpoint(a).is_done() && world.endpoint(b).is_done();
         let in_time = self.world.run_while(|world| !done(world), at(limit));
         assert!(
             in_time,
-            "not done after {limit}\nclient {}\nserver {}",
+            "not done after {limit}: {about}\n{}\n{}",
             self.client(),
             self.server()
         );

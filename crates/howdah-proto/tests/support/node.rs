@@ -158,9 +158,7 @@ impl Node {
             if prefix + window >= expected.granted + window / 4 {
                 expected.granted = prefix + window;
                 let granted = expected.granted;
-                self.sim
-                    .connection_mut()
-                    .grant_window(expected.id, granted);
+                self.sim.connection_mut().grant_window(expected.id, granted);
             }
         }
     }
@@ -300,4 +298,3 @@ impl fmt::Display for Node {
         write!(f, "\n  {:?}", connection.stats())
     }
 }
-

@@ -1,0 +1,164 @@
+"""The experiments behind the tables, each a function that gives back plain data for JSON."""
+
+import contextlib
+import filecmp
+import os
+import random
+import time
+from pathlib import Path
+
+from procs import Cable, Failed, Process, World, command, say
+from series import bound_bps
+from transports import attempt, howdah_costs, howdah_flow, read_json, tcp_flow
+
+RATE_BPS = 10e9
+MTU = 9000
+FILE_RTT_MS, FILE_LOSS_PERCENT = 100, 1
+COPY_PATIENCE_S = 900.0
+ALGORITHMS = ("bbr", "cubic")
+
+
+def brief(run):
+    """A run in a word, for the progress lines."""
+    return run["error"] if "error" in run else f"{run.get('steady_bps', run['mean_bps']) / 1e9:.2f} Gbit/s"
+
+
+def cell(kit, raw, *, rtt_ms, loss_percent, seconds):
+    """One world: howdah, then TCP BBR, then TCP CUBIC through it."""
+    raw.mkdir(parents=True)
+    rtt_s = rtt_ms / 1e3
+    runs = {}
+    with World(kit.howdah, raw, rtt_ms=rtt_ms, loss_percent=loss_percent, mtu=MTU) as world:
+        runs["howdah"] = attempt(howdah_flow, kit, world, raw, seconds=seconds, rtt_s=rtt_s)
+        say(f"  howdah: {brief(runs['howdah'])}")
+        for algorithm in () if kit.only_howdah else ALGORITHMS:
+            world.settle(rtt_s)
+            runs[algorithm] = attempt(tcp_flow, world, raw, algorithm, seconds=seconds)
+            say(f"  TCP {algorithm}: {brief(runs[algorithm])}")
+    return {
+        "rtt_ms": rtt_ms,
+        "loss_percent": loss_percent,
+        "seconds": seconds,
+        "bound_bps": bound_bps(RATE_BPS, loss_percent / 100, MTU),
+        "runs": runs,
+        "certificate": world.certificate,
+    }
+
+
+def cable(kit, raw, *, mtu, seconds):
+    """One cable without emulator: howdah, then TCP CUBIC."""
+    raw.mkdir(parents=True)
+    runs = {}
+    with Cable(mtu) as place:
+        runs["howdah"] = attempt(howdah_flow, kit, place, raw, seconds=seconds, rtt_s=0.0)
+        if not kit.only_howdah:
+            runs["cubic"] = attempt(tcp_flow, place, raw, "cubic", seconds=seconds)
+    for name, run in runs.items():
+        say(f"  {name}: {brief(run)}")
+    return {"mtu": mtu, "seconds": seconds, "runs": runs}
+
+
+def file_copies(kit, raw, scratch, *, size):
+    """A file from disk to disk, from a cold and from a warm page cache, beside zero: to null:."""
+    raw.mkdir(parents=True)
+    source, root = scratch / "file", scratch / "root"
+    root.mkdir(exist_ok=True)
+    if not source.exists():
+        say(f"  making {size / 2**30:g} GiB of pseudo-random bytes in {scratch}")
+        make_file(source, size)
+    result = {
+        "rtt_ms": FILE_RTT_MS,
+        "loss_percent": FILE_LOSS_PERCENT,
+        "bytes": size,
+        "filesystem": filesystem(scratch),
+        "disk_alone": attempt(disk_alone, raw, source, root / "alone"),
+        "runs": {},
+    }
+    with World(kit.howdah, raw, rtt_ms=FILE_RTT_MS, loss_percent=FILE_LOSS_PERCENT, mtu=MTU) as world:
+        made_up = attempt(one_copy, kit, world, raw, f"zero:{size}", "null:", root, "made-up")
+        result["runs"]["made_up"] = made_up
+        say(f"  zero: to null:: {brief(made_up)}")
+        for cache in ("cold", "warm"):
+            run = attempt(file_copy, kit, world, raw, source, root, cache)
+            result["runs"][cache] = run
+            say(f"  file, {cache} cache: {brief(run)}")
+    result["certificate"] = world.certificate
+    return result
+
+
+def one_copy(kit, world, raw, source, path, root, name):
+    """One `howdah cp` with a server of its own."""
+    with (
+        kit.serve(world, root, raw, f"{name}-serve"),
+        kit.copy(world, source, path, raw, name) as copy,
+    ):
+        report = read_json(copy.finish(COPY_PATIENCE_S), "howdah cp")
+    world.settle(FILE_RTT_MS / 1e3)
+    return {**howdah_costs(report), "seconds": report["seconds"], "bottleneck": report["bottleneck"],
+            "verified": report["verified"], "report": report}
+
+
+def file_copy(kit, world, raw, source, root, cache):
+    """One copy of the file, its arrival compared byte for byte and removed."""
+    dropped = drop_caches() if cache == "cold" else read_through(source)
+    arrived = root / cache
+    try:
+        run = one_copy(kit, world, raw, source, cache, root, cache)
+        run["same_bytes"] = filecmp.cmp(source, arrived, shallow=False)
+    finally:
+        arrived.unlink(missing_ok=True)
+    return {**run, "cache_as_wanted": dropped}
+
+
+def make_file(path, size):
+    """Writes reproducible pseudo-random bytes and syncs them."""
+    generator, left = random.Random(1), size
+    with path.open("xb") as file:
+        while left:
+            left -= file.write(generator.randbytes(min(left, 1 << 22)))
+        os.fsync(file.fileno())
+
+
+def read_through(path):
+    """Reads a file into the page cache."""
+    with path.open("rb", buffering=0) as file:
+        chunk = bytearray(1 << 22)
+        while file.readinto(chunk):
+            pass
+    return True
+
+
+def drop_caches():
+    """Empties the page cache; whether that was permitted."""
+    os.sync()
+    with contextlib.suppress(OSError):
+        Path("/proc/sys/vm/drop_caches").write_text("3\n")
+        return True
+    return False
+
+
+def disk_alone(raw, source, target):
+    """Seconds that a plain copy of the file takes on this disk, from a cold cache to synced."""
+    cold = drop_caches()
+    argv = ["dd", f"if={source}", f"of={target}", "bs=4M", "conv=fsync", "status=none"]
+    try:
+        with Process("dd", argv, out=raw / "dd.out", err=raw / "dd.log") as process:
+            begin = time.monotonic()
+            process.finish(COPY_PATIENCE_S)
+            return {"seconds": time.monotonic() - begin, "cold": cold}
+    finally:
+        target.unlink(missing_ok=True)
+
+
+def filesystem(path):
+    """Type of the file system that holds `path`."""
+    return command("stat", "-f", "-c", "%T", path).strip()
+
+
+def check_scratch(path, needed):
+    """Refuses a place that is no disk, or too small, for the file of table 5."""
+    kind, free = filesystem(path), os.statvfs(path)
+    if kind in ("tmpfs", "ramfs"):
+        raise Failed(f"{path} is {kind}, not a disk: name another place with --scratch")
+    if free.f_bavail * free.f_frsize < needed:
+        raise Failed(f"{path} needs {needed / 2**30:.1f} GiB free: name another place with --scratch")
