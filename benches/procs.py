@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -205,9 +206,12 @@ class Cable:
                 command("ip", "netns", "delete", name)
 
 
-def remove_stale_namespaces():
-    """Deletes the namespaces of a run of this script that was killed."""
-    for path in NETNS.glob("hbench-*-[ab]") if NETNS.is_dir() else ():
+def remove_stale(scratch):
+    """Removes what a run of this script left behind that was killed: namespaces, and files in `scratch`."""
+    for path in [*NETNS.glob("hbench-*-[ab]"), *scratch.glob("hbench-*-*")]:
         owner = path.name.split("-")[1]
         if owner.isdigit() and not Path("/proc", owner).exists():
-            command("ip", "netns", "delete", path.name)
+            if path.parent == NETNS:
+                command("ip", "netns", "delete", path.name)
+            else:
+                shutil.rmtree(path)

@@ -197,7 +197,9 @@ def tcp_figures(sent, received, algorithm, seconds):
 
 
 def listens(pid, port):
-    """Whether somebody listens on that TCP port in the network namespace of `pid`."""
+    """Whether `pid` has become iperf3 and somebody listens on that TCP port where it lives."""
+    if Path(f"/proc/{pid}/comm").read_text().strip() != "iperf3":
+        return False
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]:

@@ -59,12 +59,15 @@ impl HandshakeSpace {
         self.sent = self.acked;
     }
 
-    pub(crate) fn on_ack(&mut self, offset: u64) {
-        let offset = (offset as usize).min(self.sent);
-        self.acked = self.acked.max(offset);
+    /// Returns whether anything is newly confirmed.
+    pub(crate) fn on_ack(&mut self, offset: u64) -> bool {
+        let before = self.acked;
+        self.acked = before.max((offset as usize).min(self.outgoing.len()));
+        self.acked > before
     }
 
-    pub(crate) fn on_crypto(&mut self, offset: u64, bytes: &[u8]) -> Result<(), PeerMisbehaved> {
+    /// Returns whether any byte was new.
+    pub(crate) fn on_crypto(&mut self, offset: u64, bytes: &[u8]) -> Result<bool, PeerMisbehaved> {
         let range = ByteRange::with_len(offset, bytes.len() as u64);
         if range.end > limits::MAX_CRYPTO_BYTES {
             return Err(PeerMisbehaved::HandshakeTooLong);
@@ -81,8 +84,7 @@ impl HandshakeSpace {
             let to = (gap.end - offset) as usize;
             self.incoming[gap.start as usize..gap.end as usize].copy_from_slice(&bytes[from..to]);
         }
-        self.received.insert(range);
-        Ok(())
+        Ok(self.received.insert(range) > 0)
     }
 
     pub(crate) fn ack_offset(&self) -> u64 {

@@ -43,7 +43,7 @@ fn random_path(dice: &mut Dice, rate: Rate, delay: Span, mtu: u32) -> PathConfig
         delay,
         mtu,
         queue: match dice.below(4) {
-            0 => QueueLimit::Packets(2 + dice.below(20)),
+            0 => QueueLimit::Packets(8 + dice.below(40)),
             1 => QueueLimit::Bytes(3_000 + dice.below(1 << 20)),
             _ => QueueLimit::Time(ms(1 + dice.below(300))),
         },
@@ -96,7 +96,7 @@ impl Chaos {
         let backward = random_path(dice, back, delay, mtu);
         let slower = rate.min(back);
         // At most a second's worth, so that slow paths are not asked for hours.
-        let most = slower.bytes_in(secs(1)).min(3 << 20) as f64;
+        let most = slower.bytes_in(secs(1)).min(8 << 20) as f64;
         let mut net = Net::with(
             seed,
             &forward,

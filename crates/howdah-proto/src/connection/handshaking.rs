@@ -13,6 +13,8 @@ use howdah_core::{Span, Time};
 /// First wait for an answer; doubles with every try. RFC 9002 says 1 s (333 ms RTT x 3); paths
 /// with 2 % loss make a shorter one worth three more datagrams.
 const FIRST_RETRY: Span = Span::from_millis(600);
+/// What was sent so long ago is sent again when the peer repeats itself.
+const REPEAT_AFTER: Span = Span::from_millis(20);
 /// Tries are that far apart at most, unless the RTT is longer.
 const RETRY_MAX: Span = Span::from_secs(1);
 
@@ -121,9 +123,25 @@ impl Connection {
                     {
                         self.rtt.on_sample(now, now.since(at));
                     }
-                    space.on_crypto(offset, bytes)?;
+                    let is_news = space.on_crypto(offset, bytes)?;
+                    let waited = self.flight_sent_at.map(|at| now.since(at));
+                    if !is_news && waited.is_some_and(|waited| waited >= REPEAT_AFTER) {
+                        // The peer repeats itself: it has not heard the answer.
+                        self.flight_retries += 1;
+                        self.rewind_flight();
+                    }
                 }
-                Frame::CryptoAck(offset) => space.on_ack(offset),
+                Frame::CryptoAck(offset) => {
+                    // Only if everything was sent at one time is it known when.
+                    if space.on_ack(offset)
+                        && !self.rtt.is_measured()
+                        && self.flight_count == 1
+                        && self.flight_retries == 0
+                        && let Some(at) = self.flight_sent_at
+                    {
+                        self.rtt.on_sample(now, now.since(at));
+                    }
+                }
                 Frame::Close { code, reason } => {
                     self.on_close_frame(code, reason);
                     return Ok(());
@@ -173,11 +191,15 @@ impl Connection {
         })
     }
 
-    /// Everything unconfirmed once more; if all is confirmed, as much as says so.
-    pub(super) fn repeat_flight(&mut self) {
+    fn rewind_flight(&mut self) {
         for space in &mut self.spaces {
             space.rewind();
         }
+    }
+
+    /// Everything unconfirmed once more; if all is confirmed, as much as says so.
+    pub(super) fn repeat_flight(&mut self) {
+        self.rewind_flight();
         if !self.spaces.iter().any(|space| space.has_unsent()) {
             let level = usize::from(self.spaces[1].keys.is_some());
             self.spaces[level].ack_due = true;

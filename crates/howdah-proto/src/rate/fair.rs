@@ -14,9 +14,12 @@ use super::history::{History, Sample};
 use super::trains::Trains;
 use crate::rtt::WindowedMin;
 use howdah_core::{Rate, Span, Time};
+use std::collections::VecDeque;
 
 /// Rate before anything is known: IW10 of RFC 6928 over 10 ms.
 const INITIAL_RATE: Rate = Rate::from_mbit_per_sec(12);
+/// Below that rate nothing is steered any more.
+const RATE_MIN: Rate = Rate::from_bits_per_sec(64_000);
 /// Packets that open the connection, as one burst (RFC 6928 allows 10, large deployments use 32).
 const OPENING_PACKETS: u64 = 32;
 /// Until the start-up ends, bytes leave in bursts of that much time's worth.
@@ -42,6 +45,13 @@ const TARGET: Span = Span::from_millis(5);
 const TARGET_AT_RATE: f64 = 2.5e9;
 const TARGET_MIN: Span = Span::from_micros(2_500);
 const TARGET_MAX: Span = Span::from_millis(15);
+/// A queue that overflows below the target lowers the target to this share of where it did.
+const TARGET_SHARE_OF_LIMIT: f64 = 0.6;
+const TARGET_CAP_MIN: Span = Span::from_millis(1);
+/// Without overflow, the target comes back by this factor in each of these steps. All flows see the
+/// next overflow and lower their targets alike, which is what makes them equal.
+const TARGET_CAP_GROWTH: f64 = 1.1;
+const TARGET_CAP_STEP: Span = Span::from_millis(500);
 /// Gain of the queue controller; below pi/2 the loop with one RTT of delay is stable.
 const K: f64 = 0.4;
 /// Shortest time over which a queue error is corrected.
@@ -55,6 +65,8 @@ const PROBE_MAX: f64 = 1.0;
 /// Loss above `1.5 x floor + LOSS_SLACK` is congestion.
 const LOSS_SLACK: f64 = 0.025;
 const LOSS_FLOOR_WINDOW: Span = Span::from_secs(10);
+/// Packets over which loss is compared with its floor.
+const LOSS_PACKETS: u64 = 200;
 /// Packets over which a loss floor is measured.
 const LOSS_BLOCK_PACKETS: u64 = 4_000;
 /// The delay base looks back that far; a drain episode within each window keeps it honest.
@@ -90,6 +102,10 @@ pub(super) struct Fair {
     base_owd: WindowedMin,
     recent_owd: WindowedMin,
     queue: Span,
+    target_cap: Span,
+    next_cap_step: Time,
+    /// Queues seen lately.
+    queue_peak: VecDeque<(Time, Span)>,
     loss_floor: WindowedMin,
     loss_block: (u64, u64),
     last: Option<Sample>,
@@ -117,6 +133,9 @@ impl Fair {
             base_owd: WindowedMin::new(BASE_WINDOW),
             recent_owd: WindowedMin::new(Span::from_millis(30)),
             queue: Span::ZERO,
+            target_cap: TARGET_MAX,
+            next_cap_step: Time::ZERO,
+            queue_peak: VecDeque::new(),
             loss_floor: WindowedMin::new(LOSS_FLOOR_WINDOW),
             loss_block: (0, 0),
             last: None,
@@ -188,6 +207,7 @@ impl Fair {
         TARGET
             .mul_f64((TARGET_AT_RATE / rate).sqrt())
             .clamp(TARGET_MIN, TARGET_MAX)
+            .min(self.target_cap)
     }
 
     fn loss_threshold(&self) -> f64 {
@@ -198,7 +218,7 @@ impl Fair {
     pub(super) fn on_blackout(&mut self) {
         self.history.clear();
         self.capacity = self.capacity.mul_f64(0.5);
-        self.rate = self.rate.mul_f64(0.5).max(INITIAL_RATE);
+        self.rate = self.rate.mul_f64(0.5).max(RATE_MIN);
         self.recent_owd.clear();
     }
 
@@ -241,6 +261,16 @@ impl Fair {
         let base = self.base_owd.min().unwrap_or(owd);
         let recent = self.recent_owd.min().unwrap_or(owd);
         self.queue = Span::from_nanos(recent - base);
+        self.queue_peak
+            .push_back((feedback.now, Span::from_nanos(owd - base.min(owd))));
+        let memory = feedback.smoothed_rtt * 2 + Span::from_millis(100);
+        while self
+            .queue_peak
+            .front()
+            .is_some_and(|&(t, _)| feedback.now.since(t) > memory)
+        {
+            self.queue_peak.pop_front();
+        }
     }
 
     fn measure_loss_floor(&mut self, feedback: &Feedback, sample: &Sample) {
@@ -250,12 +280,19 @@ impl Fair {
         let enough = LOSS_BLOCK_PACKETS.max(sample.packets);
         if packets >= enough {
             let loss = point.lost_packets.saturating_sub(lost) as f64 / packets as f64;
-            if self.phase != Phase::Startup {
+            if self.phase != Phase::Startup && self.queue_does_not_overflow() {
                 self.loss_floor
                     .push(feedback.now, (loss.min(0.10) * 1e9) as u64);
             }
             self.loss_block = (point.acked_packets, point.lost_packets);
         }
+    }
+
+    /// An empty queue loses nothing, and one that reaches its target is long enough. One that
+    /// stays in between may be full.
+    fn queue_does_not_overflow(&self) -> bool {
+        let target = self.target();
+        self.queue < target / 4 || self.queue > target.mul_f64(0.8)
     }
 
     fn startup(&mut self, feedback: &Feedback, sample: &Sample) {
@@ -317,10 +354,15 @@ impl Fair {
     fn cruise(&mut self, feedback: &Feedback, sample: &Sample) {
         let now = feedback.now;
         let threshold = self.loss_threshold();
-        let congested = sample.packets >= 200 && sample.loss > threshold;
+        // On slow paths a round trip has too few packets to tell loss rates apart.
+        let lossy = self
+            .history
+            .sample(self.base_rtt.max(Span::from_millis(40)), LOSS_PACKETS);
+        let congested = lossy.is_some_and(|l| l.packets >= LOSS_PACKETS && l.loss > threshold);
+        let loss = lossy.map_or(0.0, |l| l.loss).max(sample.loss);
         let arrived = sample
             .delivery_rate
-            .mul_f64(1.0 / (1.0 - sample.loss.min(threshold)));
+            .mul_f64(1.0 / (1.0 - loss.min(threshold)));
         // Less arriving means less capacity only if the path shows that it is full; else this
         // host, or the echo of an earlier pause, sent less.
         let full = !sample.app_limited && (congested || self.queue > self.target() / 2);
@@ -330,11 +372,24 @@ impl Fair {
         let horizon = self.base_rtt.max(HORIZON_MIN);
         let error = self.target().as_secs_f64() - self.queue.as_secs_f64();
         let mut steer = (1.0 + K * error / horizon.as_secs_f64()).clamp(STEER_MIN, STEER_MAX);
+        if now >= self.next_cap_step {
+            self.next_cap_step = now + TARGET_CAP_STEP.max(feedback.smoothed_rtt);
+            self.target_cap = self.target_cap.mul_f64(TARGET_CAP_GROWTH).min(TARGET_MAX);
+        }
         let queue_seen = self.queue > self.target() / 4;
         if congested || feedback.socket_drops > 0 {
             self.congested_until = now + feedback.smoothed_rtt * 2;
             self.probe = PROBE_FIRST;
             steer = steer.min(0.95);
+            let limit = self
+                .queue_peak
+                .iter()
+                .map(|p| p.1)
+                .max()
+                .unwrap_or(self.queue);
+            let cap = limit.mul_f64(TARGET_SHARE_OF_LIMIT).max(TARGET_CAP_MIN);
+            self.target_cap = self.target_cap.min(cap);
+            self.next_cap_step = now + TARGET_CAP_STEP;
         } else if queue_seen || now < self.congested_until || sample.app_limited {
             self.probe = PROBE_FIRST;
             self.next_probe_step = now + feedback.smoothed_rtt;
@@ -343,7 +398,7 @@ impl Fair {
             self.probe_up(feedback, sample);
             steer = steer.max(1.0 + self.probe);
         }
-        self.rate = self.capacity.mul_f64(steer).max(INITIAL_RATE);
+        self.rate = self.capacity.mul_f64(steer).max(RATE_MIN);
         self.drain(feedback);
     }
 
@@ -387,11 +442,12 @@ impl Fair {
 
     pub(super) fn describe(&self) -> String {
         format!(
-            "{:?} rate {} capacity {} queue {} loss {:.3}% (limit {:.2}%) probe {:.2}",
+            "{:?} rate {} capacity {} queue {} of {} loss {:.3}% (limit {:.2}%) probe {:.2}",
             self.phase,
             self.rate,
             self.capacity,
             self.queue,
+            self.target(),
             self.last.map_or(0.0, |s| s.loss * 100.0),
             self.loss_threshold() * 100.0,
             self.probe,

@@ -92,11 +92,11 @@ pub fn at(span: Span) -> Time {
     Time::ZERO + span
 }
 
-pub fn ms(ms: u64) -> Span {
+pub const fn ms(ms: u64) -> Span {
     Span::from_millis(ms)
 }
 
-pub fn secs(s: u64) -> Span {
+pub const fn secs(s: u64) -> Span {
     Span::from_secs(s)
 }
 

@@ -1,0 +1,178 @@
+//! Transfers that somebody or something ends: the other side notices, says so, and cleans up.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use rustix::process::Signal;
+use std::fs;
+use std::time::{Duration, Instant};
+use support::place::content;
+use support::process::{Input, Process, Server};
+use support::relay::{Fate, Relay, Way};
+use support::{Host, Site, await_no_parts};
+
+// As `howdah --help` lists them.
+const NETWORK: i32 = 5;
+const CANCELLED: i32 = 12;
+
+/// Patience of either side, as documented, and some for a busy machine.
+const NOTICED_WITHIN: Duration = Duration::from_secs(10);
+/// More than what is on the way at any moment.
+const SOME: usize = 6 << 20;
+
+/// A pipe to `target` that is in the middle of its transfer, and stays there.
+fn half_sent(site: &Site, url: &str) -> Process {
+    let client = site.start_copy(Host::Here, &["-", url], Input::Held(content("half", SOME)));
+    client.await_fed();
+    client
+}
+
+/// A large file on its way to the client through a relay, which says when.
+fn half_received(site: &Site, server: &Server) -> (Process, Relay) {
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let args = [&*relay.url("zero:3GiB"), &*site.file("target")];
+    let client = site.start_copy(Host::Here, &args, Input::None);
+    relay.await_bytes(Way::ToClient, SOME as u64, site.limit());
+    (client, relay)
+}
+
+#[track_caller]
+fn assert_absent(path: &str) {
+    assert!(!fs::exists(path).unwrap(), "{path} exists");
+}
+
+/// The server is well: it takes one more file.
+#[track_caller]
+fn assert_serves(site: &Site, server: &Server) {
+    let put = site.copy(Host::Here, "zero:100000", &server.url("next"));
+    put.assert_copied(100_000, "blake3");
+    let get = site.copy(Host::Here, &server.url("next"), "-");
+    get.assert_copied(100_000, "blake3");
+}
+
+#[test]
+fn a_killed_server_is_noticed_by_who_sends() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let client = half_sent(&site, &server.url("target"));
+    let address = server.address.to_string();
+    server.process.signal(Signal::KILL);
+    let killed = Instant::now();
+    let done = client.finish();
+    done.assert_failed(NETWORK, &[&address, "silent"]);
+    assert!(killed.elapsed() < NOTICED_WITHIN, "{:?}", killed.elapsed());
+    assert_eq!(done.json_error(), "network");
+    // Its temporary file could not be removed by anybody, but nothing has the name.
+    assert_absent(&site.root("target"));
+}
+
+#[test]
+fn a_killed_server_is_noticed_by_who_receives() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let (client, _relay) = half_received(&site, &server);
+    server.process.signal(Signal::KILL);
+    let killed = Instant::now();
+    let done = client.finish();
+    done.assert_failed(NETWORK, &["silent"]);
+    assert!(killed.elapsed() < NOTICED_WITHIN, "{:?}", killed.elapsed());
+    assert_absent(&site.file("target"));
+    site.assert_nothing_half_done();
+}
+
+#[test]
+fn a_killed_client_leaves_nothing_at_the_server() {
+    let site = Site::new(60);
+    let mut server = site.serve();
+    let client = half_sent(&site, &server.url("target"));
+    client.signal(Signal::KILL);
+    server.await_line("put \"target\" failed: ", NOTICED_WITHIN);
+    await_no_parts(&site.root(""), NOTICED_WITHIN);
+    assert_absent(&site.root("target"));
+    assert_serves(&site, &server);
+    server.stop();
+}
+
+#[test]
+fn a_killed_client_that_received_does_not_hold_up_the_server() {
+    let site = Site::new(60);
+    let mut server = site.serve();
+    let (client, _relay) = half_received(&site, &server);
+    client.signal(Signal::KILL);
+    // Meanwhile others are served.
+    assert_serves(&site, &server);
+    server.await_line("get \"zero:3GiB\" failed: ", NOTICED_WITHIN);
+    assert_absent(&site.file("target"));
+    assert_serves(&site, &server);
+    server.stop();
+}
+
+#[test]
+fn an_interrupted_put_leaves_nothing() {
+    let site = Site::new(60);
+    let mut server = site.serve();
+    let client = half_sent(&site, &server.url("target"));
+    client.signal(Signal::INT);
+    let interrupted = Instant::now();
+    let done = client.finish();
+    done.assert_failed(CANCELLED, &["interrupted"]);
+    let took = interrupted.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert_eq!(done.json_error(), "cancelled");
+    server.await_line("put \"target\" failed: ", NOTICED_WITHIN);
+    await_no_parts(&site.root(""), NOTICED_WITHIN);
+    assert_absent(&site.root("target"));
+    assert_serves(&site, &server);
+    server.stop();
+}
+
+#[test]
+fn an_interrupted_get_leaves_nothing() {
+    let site = Site::new(60);
+    let mut server = site.serve();
+    let (client, _relay) = half_received(&site, &server);
+    client.signal(Signal::TERM);
+    let interrupted = Instant::now();
+    client.finish().assert_failed(CANCELLED, &["interrupted"]);
+    let took = interrupted.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert_absent(&site.file("target"));
+    site.assert_nothing_half_done();
+    server.await_line("get \"zero:3GiB\" failed: ", NOTICED_WITHIN);
+    server.stop();
+}
+
+#[test]
+fn a_server_that_is_stopped_tells_its_clients() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let client = half_sent(&site, &server.url("target"));
+    server.stop();
+    let stopped = Instant::now();
+    client.finish().assert_failed(NETWORK, &[]);
+    let took = stopped.elapsed();
+    assert!(took < NOTICED_WITHIN, "{took:?}");
+    assert_absent(&site.root("target"));
+    site.assert_nothing_half_done();
+}
+
+#[test]
+fn a_source_that_changes_meanwhile_is_not_taken_for_good() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let path = site.file("growing");
+    fs::write(&path, content("growing", 200 << 20)).unwrap();
+    // Slow enough that there is a middle.
+    let args = ["--rate", "400mbit", &path, &*server.url("target")];
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let args = [args[0], args[1], args[2], &*relay.url("target")];
+    let client = site.start_copy(Host::Here, &args, Input::None);
+    relay.await_bytes(Way::ToServer, SOME as u64, site.limit());
+    let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    std::io::Write::write_all(&mut file, b"more").unwrap();
+    client.finish().assert_failed(13, &["growing", "changed"]);
+    await_no_parts(&site.root(""), NOTICED_WITHIN);
+    assert_absent(&site.root("target"));
+    server.stop();
+}
