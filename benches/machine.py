@@ -30,6 +30,17 @@ def commit(root):
     return first_line(*git, "rev-parse", "--short=12", "HEAD") + (" with changes" if changed not in ("", "?") else "")
 
 
+def is_stale(root, binary):
+    """Whether a source that the binary is made of changed after it was built."""
+    listing = subprocess.run(
+        ["git", "-c", "safe.directory=*", "-C", root, "ls-files", "-z", "Cargo.lock", "Cargo.toml", "crates"],
+        capture_output=True, text=True, timeout=20, check=False,
+    ).stdout
+    sources = [Path(root, name) for name in listing.split("\0") if name and "/tests/" not in name]
+    built = binary.stat().st_mtime
+    return any(source.stat().st_mtime > built for source in sources if source.exists())
+
+
 def facts(root, howdah):
     """The machine and the versions of everything that takes part."""
     cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
@@ -44,6 +55,7 @@ def facts(root, howdah):
         "python": platform.python_version(),
         "iperf3": " ".join(first_line("iperf3", "--version").split()[:2]),
         "howdah": first_line(howdah, "--version"),
+        "howdah_is_stale": is_stale(root, howdah),
         "howdah_sha256": hashlib.sha256(howdah.read_bytes()).hexdigest(),
         "commit": commit(root),
     }

@@ -54,6 +54,8 @@ def heading(results):
         f"- Kernel: {machine['kernel']}; {machine['iperf3']}; {machine['howdah']}, commit {machine['commit']}.",
         f"- Load average when it began: {machine['load']}.",
     ]
+    if machine["howdah_is_stale"]:
+        lines.append("- **The binary is older than the sources: it is not of that commit.**")
     if settings["quick"]:
         lines.append("- **A quick run, to try the harness out: too short to judge by.**")
     return "\n".join(lines)
@@ -152,11 +154,11 @@ def goals(results):
         where = f"{worst['rtt_ms']:g} ms, {loss(worst['loss_percent'])}"
         coverage = "" if len(cells) == MATRIX_CELLS else f", {len(cells)} of {MATRIX_CELLS} cells measured"
         lowest = share_of_bound(worst)
-        add(f"1: steady at least {GOAL_SHARE:.0%} of the bound in every cell",
+        add(f"1: steady at least {percent(GOAL_SHARE, 0)} of the bound in every cell",
             short(lowest * 100, GOAL_SHARE * 100, f"lowest {percent(lowest)} ({where})", " points") + coverage,
             lowest >= GOAL_SHARE)
         shaky = [cell for cell in matrix if "error" in cell["runs"]["howdah"] or is_unstable(cell["runs"]["howdah"])]
-        add(f"1: none unstable (worst second at least {STABLE_SHARE:.0%} of the mean)",
+        add(f"1: none unstable (worst second at least {percent(STABLE_SHARE, 0)} of the mean)",
             f"{len(shaky)} of {len(matrix)} runs unstable or failed", not shaky)
         doubted = [cell for cell in matrix if not cell["certificate"]["valid"]]
         add("1: the emulator vouches for every cell", f"{len(doubted)} of {len(matrix)} certificates not valid",
@@ -222,8 +224,8 @@ def matrix_rates(results):
         f"### Table 1: zero: to null: through the emulator\n\n10 Gbit/s, MTU 9000, queue 25 ms, loss in both directions, "
         f"runs of {', '.join(f'{s:g}' for s in sorted(seconds))} s; rates in Gbit/s of payload that arrived, mean of "
         f"the second half; one world per cell, transports one after the other. Worst second of howdah as a share of the "
-        f"bound; *unstable*: below {STABLE_SHARE:.0%} of its own mean. 90 % after: from the first packet that arrives, "
-        f"handshake included, in RTTs (in ms where there is none), resolution 10 ms."
+        f"bound; *unstable*: below {percent(STABLE_SHARE, 0)} of its own mean. 90 % after: from the first packet that "
+        f"arrives, handshake included, in RTTs (in ms where there is none), resolution 10 ms."
     )
     if any(len(group) > 1 for _, group in grouped(results["matrix"], "rtt_ms", "loss_percent")):
         text += " Of repetitions the one with the median rate, range in brackets, worst second and certificate of all."
@@ -314,8 +316,11 @@ def memory(results):
     peak = peak_memory(results)
     if not peak:
         return title + "Not measured in this run: it comes from the cell of 400 ms and 2 %."
-    rows = [[side, mebibytes(count), "met" if count <= GOAL_RSS_BYTES else
-             f"**short by {mebibytes(count - GOAL_RSS_BYTES)} MiB**"] for side, count in zip(("sender", "receiver"), peak)]
+    rows = [
+        [side, mebibytes(count),
+         "met" if count <= GOAL_RSS_BYTES else f"**short by {mebibytes(count - GOAL_RSS_BYTES)} MiB**"]
+        for side, count in zip(("sender", "receiver"), peak)
+    ]
     return title + table(["process", ">peak resident MiB", f"at most {GOAL_RSS_BYTES // MIB} MiB"], rows)
 
 
@@ -373,7 +378,7 @@ def files(results):
     kind = results["file"][0]["filesystem"] if results["file"] else "?"
     alone = [result["disk_alone"] for result in results["file"]]
     plain = median_run([run for run in alone if "error" not in run], lambda run: run["seconds"])
-    note = f" A plain copy on the same disk (`dd conv=fsync`, cold cache) takes {plain['seconds']:.2f} s." if plain else ""
+    note = f" A plain copy on that disk (`dd conv=fsync`, cold cache) takes {plain['seconds']:.2f} s." if plain else ""
     doubts = verdict_of(results["file"])
     head = ["", ">seconds", ">ratio", ">Gbit/s", "limited by", "verified", "same bytes (cmp)", ">CPU s/Gbit sender",
             ">receiver", f"at most {GOAL_FILE_RATIO} x, or the bottleneck named"]

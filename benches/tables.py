@@ -118,6 +118,9 @@ class Run:
             keys.mkdir()
             kit = Kit(self.howdah, keys, only_howdah=self.args.only == "howdah")
             kit.make_keys()
+            if 5 in self.args.tables:
+                # Better now than after half an hour.
+                check_scratch(Path(scratch), 2 * self.file_bytes() + (64 << 20))
             # Tables 3 and 4 are about howdah alone.
             self.matrix(kit if 1 in self.args.tables else replace(kit, only_howdah=True))
             if 2 in self.args.tables:
@@ -131,6 +134,10 @@ class Run:
         base = self.args.scratch or self.directory.parent
         base.mkdir(parents=True, exist_ok=True)
         return base
+
+    def file_bytes(self):
+        """Size of the file of table 5."""
+        return int((self.args.file_gib or (0.25 if self.args.quick else 4)) * GIB)
 
     def note(self, table, result):
         """Keeps a result."""
@@ -159,8 +166,7 @@ class Run:
 
     def files(self, kit, scratch):
         """The copies of table 5."""
-        size = int((self.args.file_gib or (0.25 if self.args.quick else 4)) * GIB)
-        check_scratch(scratch, 2 * size + (64 << 20))
+        size = self.file_bytes()
         for i in range(self.args.repeat or 1):
             say(f"table 5, {i + 1} of {self.args.repeat or 1}")
             self.note("file", file_copies(kit, self.raw / f"file-{i + 1}", scratch, size=size))
@@ -177,13 +183,18 @@ class Run:
         return text
 
 
+def around_tables():
+    """What stands before and after the tables in docs/performance.md."""
+    before, begin, rest = DOCS.read_text().partition(report.BEGIN)
+    _, end, after = rest.partition(report.END)
+    if not begin or not end:
+        raise Failed(f"{DOCS} has lost its markers: {report.BEGIN} and {report.END}")
+    return before, after
+
+
 def write_docs(text):
     """Puts the tables between the markers of docs/performance.md."""
-    page = DOCS.read_text()
-    before, found, rest = page.partition(report.BEGIN)
-    _, end, after = rest.partition(report.END)
-    if not found or not end:
-        raise Failed(f"{DOCS} has lost its markers: {report.BEGIN} and {report.END}")
+    before, after = around_tables()
     DOCS.write_text(f"{before}{report.BEGIN}\n\n{text}\n{report.END}{after}")
     say(f"wrote {DOCS}")
 
@@ -199,6 +210,8 @@ def main():
     args = arguments()
     catch_signals()
     try:
+        if args.write_docs:
+            around_tables()
         if args.earlier:
             results = json.loads(args.earlier.read_text())
             text, status = report.markdown(results), 0
@@ -206,6 +219,8 @@ def main():
             run = Run(args, requirements(args))
             if os.getloadavg()[0] > 0.5:
                 say("this machine is busy with something else: the figures will show it")
+            if run.results["machine"]["howdah_is_stale"]:
+                say("the binary is older than the sources: cargo build --release -p howdah-cli")
             remove_stale(run.scratch_base())
             try:
                 run.measure()

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from procs import Failed, Process, command
@@ -45,8 +46,8 @@ class Kit:
         return process
 
     def copy(self, place, source, path, raw, name, extra=()):
-        """`howdah cp --json` in the near host, to `path` on the far one."""
-        argv = [self.howdah, "cp", "--json", "--accept-new", *extra]
+        """`howdah cp --json` in the near host, to `path` on the far one; leaves a trace beside its output."""
+        argv = [self.howdah, "cp", "--json", "--accept-new", "--trace", raw / f"{name}.trace", *extra]
         argv += ["--identity", self.keys / "client.pem", "--known-hosts", self.keys / "known_hosts"]
         argv += [source, f"howdah://{place.far_address}:{HOWDAH_PORT}/{path}"]
         return Process("howdah cp", argv, out=raw / f"{name}.json", err=raw / f"{name}.log", netns=place.near)
@@ -61,6 +62,7 @@ class Watch:
         self.begin = time.monotonic()
         self.arrivals = []
         self.ticks = [(self.begin, *processor_ticks())]
+        self.look()
 
     def look(self):
         """To be called often."""
@@ -74,7 +76,7 @@ class Watch:
         """Gives back the shares of processor time in use and of quarter-seconds without any to spare."""
         if self.device is not None:
             os.close(self.device)
-        steps = [(b[1] - a[1], b[2] - a[2]) for a, b in zip(self.ticks, self.ticks[1:])]
+        steps = [(b[1] - a[1], b[2] - a[2]) for a, b in pairwise(self.ticks)]
         steps = [(busy, total) for busy, total in steps if total > 0]
         whole = sum(total for _, total in steps)
         return {
@@ -96,11 +98,11 @@ def received_bytes(net_dev):
     return sum(int(count) for name, count in found if name != "lo")
 
 
-def watched(process, patience, pid=None):
+def watched(process, patience, watch):
     """Waits for `process`; gives back its output, the arrivals and the machine's load meanwhile."""
-    watch = Watch(pid)
     try:
         output = process.finish(patience, watch.look)
+        watch.look()
     finally:
         load = watch.close()
     return output, watch.arrivals, load
@@ -115,15 +117,20 @@ def read_json(text, whose):
 
 
 def howdah_flow(kit, place, raw, *, seconds, rtt_s, name="howdah"):
-    """zero: to null: for that long. Figures of the run, with the report of the tool as `report`."""
-    trace = raw / f"{name}.trace"
-    with (
-        kit.serve(place, raw, raw, f"{name}-serve") as serve,
-        kit.copy(place, "zero:", "null:", raw, name, ["--time", f"{seconds:g}s", "--trace", trace]) as copy,
-    ):
-        output, arrivals, load = watched(copy, seconds + PATIENCE_S, serve.pid)
+    """zero: to null: for that long. Figures of the run, with the report of the tool as `report`.
+
+    The receiving host's own byte counter must bear the report out.
+    """
+    with kit.serve(place, raw, raw, f"{name}-serve") as serve:
+        # Before the first packet.
+        watch = Watch(serve.pid)
+        with kit.copy(place, "zero:", "null:", raw, name, ["--time", f"{seconds:g}s"]) as copy:
+            output, arrivals, load = watched(copy, seconds + PATIENCE_S, watch)
     report = read_json(output, "howdah cp")
-    lines = [json.loads(line) for line in trace.read_text().splitlines()]
+    arrived = arrivals[-1][1] - arrivals[0][1]
+    if arrived < report["bytes"]:
+        raise Failed(f"howdah cp reports {report['bytes']} bytes, but only {arrived} reached the far host")
+    lines = [json.loads(line) for line in (raw / f"{name}.trace").read_text().splitlines()]
     samples = [(0.0, 0), *((line["seconds"], line["bytes"]) for line in lines)]
     samples.append((report["seconds"], report["bytes"]))
     (raw / f"{name}-arrivals.csv").write_text("".join(f"{t:.4f},{b}\n" for t, b in arrivals))
@@ -131,6 +138,7 @@ def howdah_flow(kit, place, raw, *, seconds, rtt_s, name="howdah"):
         **steady(Series(samples), seconds),
         **howdah_costs(report),
         **load,
+        "arrived_bytes": arrived,
         "ramp_s": ramp_s(Series(arrivals), seconds, rtt_s),
         "report": report,
     }
@@ -163,7 +171,7 @@ def tcp_flow(place, raw, algorithm, *, seconds):
         server.wait_until(lambda: listens(server.pid, TCP_PORT))
         with Process("iperf3 -c", send, out=raw / f"{name}.json", err=raw / f"{name}.log",
                      netns=place.near) as client:
-            output, _, load = watched(client, seconds + PATIENCE_S)
+            output, _, load = watched(client, seconds + PATIENCE_S, Watch())
         sent = read_json(output, "iperf3 -c")
         received = read_json(server.finish(PATIENCE_S), "iperf3 -s")
     return {**tcp_figures(sent, received, algorithm, seconds), **load}
@@ -182,17 +190,16 @@ def tcp_figures(sent, received, algorithm, seconds):
     for interval in received["intervals"]:
         total += interval["sum"]["bytes"]
         samples.append((interval["sum"]["end"], total))
-    arrived, cpu = received["end"]["sum_received"], end["cpu_utilization_percent"]
+    arrived = received["end"]["sum_received"]
+    sender, receiver = (side["end"]["cpu_utilization_percent"]["host_total"] for side in (sent, received))
     return {
         **steady(Series(samples), seconds),
         "mean_bps": arrived["bits_per_second"],
         "congestion": used,
         "retransmits": end["sum_sent"].get("retransmits"),
         # Percent of one processor over the time that each end measured.
-        "sender_cpu_s_per_gbit": cpu_per_gbit(cpu["host_total"] / 100 * end["sum_sent"]["seconds"], arrived["bytes"]),
-        "receiver_cpu_s_per_gbit": cpu_per_gbit(
-            received["end"]["cpu_utilization_percent"]["host_total"] / 100 * arrived["seconds"], arrived["bytes"]
-        ),
+        "sender_cpu_s_per_gbit": cpu_per_gbit(sender / 100 * end["sum_sent"]["seconds"], arrived["bytes"]),
+        "receiver_cpu_s_per_gbit": cpu_per_gbit(receiver / 100 * arrived["seconds"], arrived["bytes"]),
     }
 
 

@@ -105,6 +105,11 @@ impl RangeSet {
         }
     }
 
+    /// One past the last byte of the set; 0 if it is empty.
+    pub fn end(&self) -> u64 {
+        self.ranges.last_key_value().map_or(0, |(_, &end)| end)
+    }
+
     /// The ranges in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = ByteRange> + '_ {
         self.ranges

@@ -14,6 +14,9 @@ pub(crate) struct ControlSender {
     next: u64,
     acked: RangeSet,
     repair: VecDeque<ByteRange>,
+    /// Sent once; a second copy follows at once, for a lost announcement of an object would cost
+    /// everything that is sent of it in the next round trip.
+    echo: VecDeque<ByteRange>,
 }
 
 impl ControlSender {
@@ -26,8 +29,14 @@ impl ControlSender {
         self.base + self.bytes.len() as u64
     }
 
+    /// What the receiver keeps behind a hole is bounded, and a message that is not whole counts.
+    fn sendable_end(&self) -> u64 {
+        const WINDOW: u64 = limits::MAX_CONTROL_AHEAD - limits::MAX_CONTROL_MESSAGE as u64 - 4;
+        self.end().min(self.base + WINDOW)
+    }
+
     pub(crate) fn has_pending(&self) -> bool {
-        !self.repair.is_empty() || self.next < self.end()
+        !self.repair.is_empty() || !self.echo.is_empty() || self.next < self.sendable_end()
     }
 
     #[cfg(test)]
@@ -49,9 +58,19 @@ impl ControlSender {
             }
             return Some(head);
         }
-        let range = ByteRange::new(self.next, self.end().min(self.next + max));
+        let end = self.sendable_end().min(self.next + max);
+        let range = ByteRange::new(self.next, end.max(self.next));
         self.next = range.end;
-        (!range.is_empty()).then_some(range)
+        if !range.is_empty() {
+            self.echo.push_back(range);
+            return Some(range);
+        }
+        while let Some(range) = self.echo.pop_front() {
+            if range.len() <= max && self.acked.missing(range).next() == Some(range) {
+                return Some(range);
+            }
+        }
+        None
     }
 
     pub(crate) fn copy(&self, range: ByteRange, out: &mut Vec<u8>) {

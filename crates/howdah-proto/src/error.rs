@@ -67,6 +67,12 @@ pub enum PeerMisbehaved {
     /// A report names a packet that was never sent.
     #[error("reported a packet that was never sent")]
     ReportedUnsent,
+    /// A packet number that is millions ahead of the others.
+    #[error("used a packet number that is far ahead of the others")]
+    NumberTooFar,
+    /// Data in so many scattered pieces that remembering them is an attack.
+    #[error("scattered its data into too many pieces")]
+    TooScattered,
     /// More handshake bytes than any handshake has.
     #[error("sent too many handshake bytes")]
     HandshakeTooLong,

@@ -229,7 +229,8 @@ impl KeyRing {
             }
             KeyChoice::Previous => {}
             KeyChoice::Next => {
-                if self.first_opened.is_none() && self.updates > 0 {
+                // The peer must have seen a packet of this phase before it starts the next.
+                if self.updates > 0 && self.sealed == 0 {
                     return false;
                 }
                 self.rotate(next_to_seal);
@@ -301,5 +302,8 @@ mod tests {
         assert_eq!(ring.open_key(false, 49).0, KeyChoice::Previous);
         assert_eq!(ring.open_key(true, 51).0, KeyChoice::Current);
         assert_eq!(ring.open_key(false, 60).0, KeyChoice::Next);
+        assert!(!ring.on_opened(KeyChoice::Next, 60, 7), "nothing was sealed in between");
+        ring.seal_key(7);
+        assert!(ring.on_opened(KeyChoice::Next, 60, 8));
     }
 }

@@ -216,7 +216,7 @@ pub(crate) struct Incoming {
 
 impl Incoming {
     pub(crate) fn open(&mut self, id: u64, size: Option<u64>, limit: u64) -> bool {
-        if self.objects.len() >= limits::MAX_OPEN_OBJECTS {
+        if self.objects.len() >= limits::MAX_OPEN_OBJECTS || id < self.closed_below {
             return false;
         }
         self.objects.insert(
@@ -231,10 +231,17 @@ impl Incoming {
         true
     }
 
-    pub(crate) fn set_size(&mut self, id: u64, size: u64) {
-        if let Some(object) = self.objects.get_mut(&id) {
-            object.size = Some(size);
+    /// Returns false if that size contradicts what has arrived or was said.
+    pub(crate) fn set_size(&mut self, id: u64, size: u64) -> bool {
+        let Some(object) = self.objects.get_mut(&id) else {
+            return true;
+        };
+        let beyond = object.received.end() > size || size > limits::MAX_OFFSET;
+        if beyond || object.size.is_some_and(|said| said != size) {
+            return false;
         }
+        object.size = Some(size);
+        true
     }
 
     pub(crate) fn set_limit(&mut self, id: u64, limit: u64) {
@@ -269,6 +276,9 @@ impl Incoming {
         let fresh: SmallVec<[ByteRange; 1]> = object.received.missing(range).collect();
         if fresh.is_empty() {
             return Ok(Placed::Duplicate);
+        }
+        if object.received.range_count() >= limits::MAX_RANGES {
+            return Err(PeerMisbehaved::TooScattered);
         }
         object.received.insert(range);
         Ok(Placed::Write(fresh))

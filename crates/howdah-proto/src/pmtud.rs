@@ -51,6 +51,8 @@ enum BlackHole {
 pub(crate) struct PathMtu {
     /// UDP payload size in use.
     current: u16,
+    /// IP and UDP headers of a packet, in bytes.
+    ip_overhead: u16,
     /// Largest size worth trying (peer's and socket's limit).
     ceiling: u16,
     /// Smallest size known to fail.
@@ -67,6 +69,7 @@ impl PathMtu {
     pub(crate) fn new() -> Self {
         Self {
             current: MIN_DATAGRAM as u16,
+            ip_overhead: 28,
             ceiling: MIN_DATAGRAM as u16,
             fails_at: u16::MAX,
             candidates: Vec::new(),
@@ -90,6 +93,7 @@ impl PathMtu {
     /// Starts looking for the largest size up to `ceiling` (UDP payload bytes);
     /// `ip_overhead` is 28 for IPv4 and 48 for IPv6.
     pub(crate) fn start(&mut self, ceiling: u16, ip_overhead: u16) {
+        self.ip_overhead = ip_overhead;
         self.ceiling = ceiling.max(self.current);
         self.fails_at = self.ceiling.saturating_add(1);
         self.searching = true;
@@ -127,8 +131,7 @@ impl PathMtu {
             return Some(MtuProbe { size });
         }
         if self.next_raise.is_some_and(|at| now >= at) {
-            let (ceiling, overhead) = (self.ceiling, 28);
-            self.start(ceiling, overhead);
+            self.start(self.ceiling, self.ip_overhead);
         }
         let candidate = self.candidates.iter_mut().find(|c| !c.in_flight)?;
         candidate.in_flight = true;
@@ -241,8 +244,7 @@ impl PathMtu {
             self.black_hole = BlackHole::No;
             self.full_size_lost = 0;
             self.black_holes += 1;
-            let ceiling = self.ceiling;
-            self.start(ceiling, 28);
+            self.start(self.ceiling, self.ip_overhead);
             self.fails_at = failed;
             self.candidates.retain(|c| c.size < failed);
             self.refine(now);

@@ -130,7 +130,7 @@ impl Received {
         }
         let at = number - self.base;
         if at >= limits::MAX_COVERAGE_SPAN {
-            return Err(PeerMisbehaved::ReportedUnsent);
+            return Err(PeerMisbehaved::NumberTooFar);
         }
         let word = (at / 64) as usize;
         if word >= self.bits.len() {

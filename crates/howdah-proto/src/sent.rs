@@ -72,6 +72,11 @@ impl SentPackets {
         self.eliciting_outstanding
     }
 
+    /// Packets before are settled and forgotten.
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
     /// Number of packets kept.
     pub(crate) fn len(&self) -> usize {
         self.ring.len()

@@ -36,7 +36,7 @@ fn clean_time() -> Span {
 /// What a loss may cost: before an RTT is known the first retry's wait, then a probe timeout (RTT
 /// and its variance, the longest time between reports), and the round trip of the repair.
 const HANDSHAKE_COST: Span = ms(700);
-const LOSS_COST: Span = ms(200);
+const LOSS_COST: Span = ms(250);
 
 #[test]
 fn any_one_packet_may_be_lost() {
@@ -71,7 +71,8 @@ fn any_few_packets_in_a_row_may_be_lost() {
                 let mut net = small_transfer(both.0, both.1);
                 let spent = net.run_to_end(secs(20), &format!("packets lost: {both:?}"));
                 let cost = spent.saturating_sub(clean);
-                assert!(cost <= ms(2_500), "loss of {both:?} costs {cost}");
+                // Retries of the handshake are a second apart at most.
+                assert!(cost <= secs(8), "loss of {both:?} costs {cost}");
             }
         }
     }

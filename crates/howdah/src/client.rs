@@ -260,12 +260,12 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    fn place_for(&self, size: Option<u64>) -> Result<Place, StoreError> {
+    fn place_for(&self, size: Option<u64>, hash: bool) -> Result<Place, StoreError> {
         let Task::Get { path, destination } = &self.task else {
             return Ok(Place::Null { bytes: 0 });
         };
         let create =
-            |spec: SinkSpec<'_>| Sink::create(spec, true, size, self.wake()).map(Place::Store);
+            |spec: SinkSpec<'_>| Sink::create(spec, hash, size, self.wake()).map(Place::Store);
         match destination {
             Location::File(target) => {
                 let below = || target.join(Path::new(path).file_name().unwrap_or_default());
@@ -286,13 +286,13 @@ impl<'a> Client<'a> {
         message: Message,
     ) -> Result<(), Error> {
         match message {
-            Message::Sending { object, size } if matches!(self.step, Step::Asked) => {
-                let place = self.place_for(size).map_err(|e| from_store(&e))?;
+            Message::Sending { object, size, hash } if matches!(self.step, Step::Asked) => {
+                let place = self.place_for(size, hash).map_err(|e| from_store(&e))?;
                 let window = match &place {
                     Place::Store(sink) => sink.window_end(),
                     Place::Null { .. } => None,
                 };
-                self.receiving = Some(Receiving::new(connection, object, place, size)?);
+                self.receiving = Some(Receiving::new(connection, object, place, size, hash)?);
                 if let Some(window) = window {
                     connection.grant_window(object, window);
                 }
@@ -306,14 +306,13 @@ impl<'a> Client<'a> {
             } => {
                 if let Some(receiving) = self.receiving.as_mut().filter(|r| r.object == object) {
                     self.total = Some(size);
-                    receiving.on_end(connection, size, blake3);
+                    receiving.on_end(connection, size, blake3)?;
                 }
             }
             Message::Done { object, side } => {
                 if let Some(sending) = self.sending.take_if(|s| s.object == object) {
                     self.progress.bytes = sending.ended.unwrap_or(self.progress.bytes);
                     connection.finish_sending(object);
-                    sending.verify_unchanged()?;
                     let mut local = SideReport::new(self.start, &connection.stats());
                     let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
                     local.bottleneck = sending.waits.verdict(fixed);

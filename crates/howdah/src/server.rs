@@ -16,11 +16,31 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Receives one line of text for each thing that happens.
-pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
+/// Receives one line of text for each thing that happens. The default throws them away.
+#[derive(Clone)]
+pub struct Log(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl Log {
+    /// Lines go to `line`.
+    pub fn new(line: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(line))
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self::new(|_| {})
+    }
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Log")
+    }
+}
 
 /// Settings of a server.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// Directory that clients may read and write below.
     pub root: PathBuf,
@@ -31,16 +51,7 @@ pub struct ServerConfig {
     /// The clients that may come in.
     pub authorized: AuthorizedKeys,
     /// Hears about connections and transfers.
-    pub log: Option<Log>,
-}
-
-impl std::fmt::Debug for ServerConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ServerConfig")
-            .field("root", &self.root)
-            .field("listen", &self.listen)
-            .finish_non_exhaustive()
-    }
+    pub log: Log,
 }
 
 /// A bound server.
@@ -48,16 +59,7 @@ impl std::fmt::Debug for ServerConfig {
 pub struct Server {
     endpoint: Endpoint,
     root: Root,
-    log: Option<Log2>,
-}
-
-/// [`Log`] that can be printed.
-struct Log2(Log);
-
-impl std::fmt::Debug for Log2 {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Log")
-    }
+    log: Log,
 }
 
 /// How often a server looks whether it shall stop.
@@ -94,7 +96,7 @@ impl Server {
         Ok(Self {
             endpoint,
             root,
-            log: config.log.map(Log2),
+            log: config.log,
         })
     }
 
@@ -140,7 +142,7 @@ struct Service {
     waker: Waker,
     sessions: BTreeMap<ConnKey, Session>,
     cancel: Cancel,
-    log: Option<Log2>,
+    log: Log,
     next_look: Time,
 }
 
@@ -199,9 +201,7 @@ fn open_source(
 
 impl Service {
     fn log(&self, text: &str) {
-        if let Some(log) = &self.log {
-            (log.0)(text);
-        }
+        (self.log.0)(text);
     }
 
     fn on_message(
@@ -226,7 +226,7 @@ impl Service {
                 let place =
                     create_sink(&self.root, &path, name.as_deref(), hash, size, &self.waker)
                         .map_err(|e| from_store(&e))?;
-                session.receiving = Some(Receiving::new(connection, object, place, size)?);
+                session.receiving = Some(Receiving::new(connection, object, place, size, hash)?);
                 session.what = format!("put {path:?}");
             }
             Message::Get {
@@ -238,7 +238,7 @@ impl Service {
                     .map_err(|e| from_store(&e))?;
                 let object = connection.allocate_object();
                 let size = source.size();
-                connection.send_control(&Message::Sending { object, size }.encode());
+                connection.send_control(&Message::Sending { object, size, hash }.encode());
                 session.sending = Some(Sending::new(connection, object, source, hash, window_end));
                 session.what = format!("get {path:?}");
             }
@@ -248,13 +248,12 @@ impl Service {
                 blake3,
             } => {
                 if let Some(receiving) = session.receiving.as_mut().filter(|r| r.object == object) {
-                    receiving.on_end(connection, size, blake3);
+                    receiving.on_end(connection, size, blake3)?;
                 }
             }
             Message::Done { object, .. } => {
                 if let Some(sending) = session.sending.take_if(|s| s.object == object) {
                     connection.finish_sending(object);
-                    sending.verify_unchanged()?;
                     let mut side = SideReport::new(session.start, &connection.stats());
                     side.hashed = sending.hashed();
                     side.bottleneck = sending.waits.verdict(false);

@@ -5,9 +5,8 @@ use super::key_file;
 use crate::args::ServeArgs;
 use crate::ui::{self, Signals};
 use howdah::keys::{self, AuthorizedKeys, Identity};
-use howdah::{Error, ErrorKind, Server, ServerConfig};
+use howdah::{Error, ErrorKind, Log, Server, ServerConfig};
 use std::path::Path;
-use std::sync::Arc;
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let signals = Signals::install()?;
@@ -40,7 +39,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         listen: args.listen,
         identity,
         authorized,
-        log: Some(Arc::new(|line: &str| ui::say(line))),
+        log: Log::new(ui::say),
     })?;
     // `howdah demo` waits for this line.
     ui::say(&format!("serving {root} on {}", server.local_addr()));

@@ -30,6 +30,8 @@ pub mod limits {
     pub const MAX_REASON: usize = 256;
     /// Objects open at the same time in one direction.
     pub const MAX_OPEN_OBJECTS: usize = 64;
+    /// Separate ranges of one object that may have arrived; losses on any real path make far fewer.
+    pub const MAX_RANGES: usize = 1 << 20;
     /// Last byte offset of an object: 2^62, as a signed 64-bit file offset must hold it.
     pub const MAX_OFFSET: u64 = 1 << 62;
     /// Coverage blocks in one report.

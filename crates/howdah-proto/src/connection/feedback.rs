@@ -41,6 +41,7 @@ impl Connection {
 
     /// When the next report is due.
     pub(super) fn report_due_at(&self) -> Option<Time> {
+        self.received.largest()?;
         let wished = match self.report_wish {
             ReportWish::None => None,
             ReportWish::Now => Some(self.last_report_at + URGENT_SPACING),
@@ -78,7 +79,7 @@ impl Connection {
 
     /// The sender holds those reports.
     pub(super) fn on_report_ack(&mut self, now: Time, newest: u64, earlier: u64) {
-        if newest >= self.received.next_report() {
+        if newest == 0 || newest >= self.received.next_report() {
             return;
         }
         if let Some(sent_at) = self.received.confirm(newest) {
@@ -130,14 +131,16 @@ impl Connection {
         for coverage in &report.coverage {
             let mut number = coverage.from;
             for run in &coverage.runs {
-                for _ in 0..run.received {
+                // A report may name far more packets than are remembered.
+                let middle = number + run.received;
+                let end = middle + run.lost;
+                for number in number.max(self.sent.base())..middle {
                     self.on_packet_acked(now, number, &mut merge);
-                    number += 1;
                 }
-                for _ in 0..run.lost {
+                for number in middle.max(self.sent.base())..end {
                     self.on_packet_lost(now, number);
-                    number += 1;
                 }
+                number = end;
             }
         }
         for &number in &report.late {
@@ -164,7 +167,8 @@ impl Connection {
         train: SmallVec<[TrainPoint; 8]>,
     ) {
         let sink_limit = report.sink.and_then(|sink| {
-            let busy = sink.capacity_bytes > 0 && sink.queued_bytes > sink.capacity_bytes / 2;
+            // A drain of zero was not measured.
+            let busy = sink.drain_kb_per_s > 0 && sink.queued_bytes > sink.capacity_bytes / 2;
             let fill = sink.queued_bytes as f64 / sink.capacity_bytes.max(1) as f64;
             // At half full as fast as the sink takes it, at full half as fast.
             busy.then(|| {
@@ -184,7 +188,8 @@ impl Connection {
                 sent_bytes: newest.sent_before,
                 delivered_bytes: report.bytes,
                 acked_packets: self.acked_packets,
-                lost_packets: self.lost_packets,
+                // Packets that the sink had no room for were not lost on the way.
+                lost_packets: self.lost_packets.saturating_sub(report.sink_drops),
                 app_limited: newest.sent_before < self.app_limited_below,
             },
             rtt,

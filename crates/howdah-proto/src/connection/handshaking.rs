@@ -7,7 +7,7 @@ use crate::error::PeerMisbehaved;
 use crate::handshake::{NewKeys, Side};
 use crate::keys::KeyRing;
 use crate::rate::RateControl;
-use crate::space::LEVELS;
+use crate::space::{HandshakeSpace, LEVELS};
 use howdah_core::{Span, Time};
 
 /// First wait for an answer; doubles with every try. RFC 9002 says 1 s (333 ms RTT x 3); paths
@@ -123,22 +123,19 @@ impl Connection {
                     {
                         self.rtt.on_sample(now, now.since(at));
                     }
-                    let is_news = space.on_crypto(offset, bytes)?;
-                    let waited = self.flight_sent_at.map(|at| now.since(at));
-                    if !is_news && waited.is_some_and(|waited| waited >= REPEAT_AFTER) {
-                        // The peer repeats itself: it has not heard the answer.
-                        self.flight_retries += 1;
-                        self.rewind_flight();
+                    if !space.on_crypto(offset, bytes)? {
+                        self.peer_repeats(now);
                     }
                 }
                 Frame::CryptoAck(offset) => {
-                    // Only if everything was sent at one time is it known when.
-                    if space.on_ack(offset)
-                        && !self.rtt.is_measured()
+                    if !space.on_ack(offset) {
+                        self.peer_repeats(now);
+                    } else if !self.rtt.is_measured()
                         && self.flight_count == 1
                         && self.flight_retries == 0
                         && let Some(at) = self.flight_sent_at
                     {
+                        // Everything was sent at one time, so it is known when.
                         self.rtt.on_sample(now, now.since(at));
                     }
                 }
@@ -161,6 +158,7 @@ impl Connection {
     pub(super) fn on_handshake_confirmed(&mut self) {
         if self.side == Side::Client && !self.handshake_confirmed {
             self.handshake_confirmed = true;
+            self.spaces[1] = HandshakeSpace::default();
         }
     }
 
@@ -174,11 +172,7 @@ impl Connection {
         // A client asks even if all it said is confirmed: the server may have more to say, and may
         // not say it before it has heard more from here (RFC 9002 section 6.2.2.1).
         let waiting = !self.handshake_is_settled()
-            && (self.side == Side::Client
-                || self
-                    .spaces
-                    .iter()
-                    .any(crate::space::HandshakeSpace::has_unacked));
+            && (self.side == Side::Client || self.spaces.iter().any(HandshakeSpace::has_unacked));
         waiting.then(|| {
             let first = if self.rtt.is_measured() {
                 self.rtt.smoothed() * 2
@@ -189,6 +183,16 @@ impl Connection {
             let wait = first * (1 << self.flight_retries.min(4));
             sent_at + wait.min(RETRY_MAX.max(first))
         })
+    }
+
+    /// The peer says what it said before: it has not heard the answer.
+    fn peer_repeats(&mut self, now: Time) {
+        let waited = self.flight_sent_at.map(|at| now.since(at));
+        let unheard = self.spaces.iter().any(HandshakeSpace::has_unacked);
+        if unheard && waited.is_some_and(|waited| waited >= REPEAT_AFTER) {
+            self.flight_retries += 1;
+            self.rewind_flight();
+        }
     }
 
     fn rewind_flight(&mut self) {

@@ -80,9 +80,14 @@ pub enum Role {
 enum State {
     Handshaking,
     Established,
-    /// Our CLOSE is to be sent that many times more.
+    /// The end is being told.
     Closing {
+        /// Times to tell it now.
         copies: u8,
+        /// Times that it may be told in all.
+        left: u8,
+        /// Then it is forgotten.
+        until: Time,
     },
     Closed,
 }
@@ -120,6 +125,7 @@ pub struct Connection {
     flight_count: u32,
     flight_retries: u32,
     unreachable: u8,
+    peer_id_known: bool,
     handshake_done_due: bool,
     handshake_confirmed: bool,
     address_validated: bool,
@@ -180,6 +186,9 @@ pub struct Connection {
     scratch: Vec<u8>,
 }
 
+/// A closed connection answers the peer's packets for three round trips, but not for longer.
+const CLOSE_LINGER_MAX: Span = Span::from_secs(1);
+const CLOSE_COPIES_MAX: u8 = 10;
 /// Answers of "nobody listens" that end the attempt: the datagrams of two flights.
 const MAX_UNREACHABLE: u8 = 3;
 
@@ -189,7 +198,6 @@ struct PathChallenge {
     address: SocketAddr,
     token: u64,
     due: bool,
-    tries: u8,
     next_at: Time,
 }
 
@@ -251,6 +259,7 @@ impl Connection {
             flight_count: 0,
             flight_retries: 0,
             unreachable: 0,
+            peer_id_known: side == Side::Server,
             handshake_done_due: false,
             handshake_confirmed: false,
             address_validated: side == Side::Client,
@@ -392,16 +401,24 @@ impl Connection {
         self.outgoing.acked_prefix(id)
     }
 
-    /// Expects object `id`. Returns false if too many are open.
+    /// Expects object `id`. Returns false if too many are open, or if the peer may not use that id:
+    /// a client's are even, a server's are odd, and they ascend.
     pub fn receive_object(&mut self, id: u64, size: Option<u64>, window_end: Option<u64>) -> bool {
+        let peers_parity = u64::from(self.side == Side::Client);
+        if id % 2 != peers_parity || id >= limits::MAX_OFFSET {
+            return false;
+        }
         self.incoming
             .open(id, size, window_end.unwrap_or(limits::MAX_OFFSET))
     }
 
-    /// The size of an incoming object is known now.
-    pub fn set_incoming_size(&mut self, id: u64, size: u64) {
-        self.incoming.set_size(id, size);
+    /// The size of an incoming object is known now. Returns false if it contradicts what has
+    /// arrived or was said before.
+    #[must_use]
+    pub fn set_incoming_size(&mut self, id: u64, size: u64) -> bool {
+        let fits = self.incoming.set_size(id, size);
         self.tell_complete();
+        fits
     }
 
     /// Bytes of `id` below `window_end` may come now (ordered sinks).
@@ -459,7 +476,12 @@ impl Connection {
         }
         self.close_frame = (code, reason.to_owned());
         self.closed_by = Some(error);
-        self.state = State::Closing { copies: 2 };
+        let linger = (self.rtt.smoothed() * 3).min(CLOSE_LINGER_MAX);
+        self.state = State::Closing {
+            copies: 2,
+            left: CLOSE_COPIES_MAX,
+            until: now + linger,
+        };
         self.last_received_at = now;
     }
 

@@ -6,9 +6,11 @@ use crate::codec::{
     limits,
 };
 use crate::error::{CloseCode, ConnectionError, PeerMisbehaved};
+use crate::handshake::Side;
 use crate::keys::TAG_LEN;
 use crate::objects::Placed;
 use crate::received::Arrived;
+use crate::space::HandshakeSpace;
 use howdah_core::{ByteRange, Span, Time};
 use smallvec::SmallVec;
 use std::net::SocketAddr;
@@ -122,7 +124,15 @@ impl Connection {
         if matches!(self.state, State::Closing { .. }) {
             return;
         }
-        self.ids.remote = source;
+        match self.peer_id_known {
+            true if source != self.ids.remote => return,
+            _ => self.ids.remote = source,
+        }
+        self.peer_id_known = true;
+        if level == Level::Handshake && self.side == Side::Server {
+            // Anybody can make Initial packets; nobody needs them any more (RFC 9001 4.9.1).
+            self.spaces[0] = HandshakeSpace::default();
+        }
         let body = &body[..len];
         if let Err(offence) = self.on_handshake_frames(now, level, body) {
             self.on_misbehaved(now, offence);
@@ -155,9 +165,9 @@ impl Connection {
         let body = &sealed[..body_len];
         // The packet is genuine from here on.
         self.last_received_at = now;
-        if let State::Closing { copies } = &mut self.state {
+        if let State::Closing { copies, left, .. } = &mut self.state {
             // The peer has not heard the end yet: say it once more.
-            *copies = (*copies).max(1);
+            *copies = (*copies).max(1).min(*left);
             return Handled::Nothing;
         }
         if !self.received.is_new(number) {
@@ -215,6 +225,8 @@ impl Connection {
                     }
                     if !arriving.accept_data {
                         self.sink_drops += 1;
+                        // The sender must hear that the sink is full.
+                        self.wish_report(true);
                         return Ok(Handled::Refused);
                     }
                     let at = DATA_HEADER_LEN + body.len() - iter.rest().len();
@@ -274,14 +286,15 @@ impl Connection {
 
     /// A genuine packet came from another address: find out whether the peer receives there.
     fn on_new_address(&mut self, now: Time, from: SocketAddr) {
-        if self.challenge.is_some_and(|c| c.address == from) {
+        if let Some(challenge) = self.challenge.as_mut().filter(|c| c.address == from) {
+            // A packet from there pays for asking again.
+            challenge.due |= now >= challenge.next_at;
             return;
         }
         self.challenge = Some(PathChallenge {
             address: from,
             token: rand::Rng::next_u64(&mut self.rng),
             due: true,
-            tries: 0,
             next_at: now,
         });
     }
@@ -296,24 +309,9 @@ impl Connection {
         }
     }
 
-    /// Asks again, a few times.
-    pub(super) fn challenge_timeout(&mut self, now: Time) {
-        if let Some(challenge) = &mut self.challenge
-            && !challenge.due
-            && now >= challenge.next_at
-        {
-            if challenge.tries >= 5 {
-                self.challenge = None;
-            } else {
-                challenge.due = true;
-            }
-        }
-    }
-
     pub(super) fn challenge_sent(&mut self, now: Time, rtt: Span) {
         if let Some(challenge) = &mut self.challenge {
             challenge.due = false;
-            challenge.tries += 1;
             challenge.next_at = now + (rtt * 2).max(Span::from_millis(50));
         }
     }

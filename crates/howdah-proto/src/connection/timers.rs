@@ -9,13 +9,25 @@ const BLACKOUT_PROBES: u32 = 2;
 /// The wait between probes doubles, but not beyond this.
 const PROBE_WAIT_MAX: Span = Span::from_secs(1);
 
+/// Whoever waits for the rest of an object and hears nothing speaks up after that long.
+const NUDGE_MIN: Span = Span::from_millis(300);
+
 impl Connection {
     fn idle_at(&self) -> Time {
         self.last_received_at + self.config.idle_timeout
     }
 
     fn keep_alive_at(&self) -> Time {
-        self.last_eliciting_sent_at.max(self.last_received_at) + self.config.idle_timeout / 3
+        let rest = self.config.idle_timeout / 3;
+        let wait = if self.incoming.is_receiving() {
+            // Silence in the middle of an object: the peer may be sending to an address of ours that
+            // is no longer one.
+            let timeout = self.rtt.probe_timeout(Self::max_report_delay());
+            (timeout * 2).max(NUDGE_MIN).min(rest)
+        } else {
+            rest
+        };
+        self.last_eliciting_sent_at.max(self.last_received_at) + wait
     }
 
     fn probe_at(&self) -> Option<Time> {
@@ -36,9 +48,9 @@ impl Connection {
     pub fn handle_timeout(&mut self, now: Time) {
         match self.state {
             State::Closed => return,
-            State::Closing { copies } => {
-                // The end was told; linger until the peer must have given up, too.
-                if copies == 0 {
+            State::Closing { until, .. } => {
+                // Until then whoever still sends is told once more that this is the end.
+                if now >= until {
                     let error = self
                         .closed_by
                         .take()
@@ -82,7 +94,6 @@ impl Connection {
         } else if now >= self.keep_alive_at() {
             self.pings_due = 1;
         }
-        self.challenge_timeout(now);
         if self
             .keys
             .as_ref()
@@ -111,7 +122,9 @@ impl Connection {
         };
         match self.state {
             State::Closed => return None,
-            State::Closing { .. } => return Some((Time::ZERO, "close")),
+            State::Closing { copies, until, .. } => {
+                return Some((if copies > 0 { Time::ZERO } else { until }, "close"));
+            }
             State::Handshaking => {
                 offer(
                     Some(self.started_at + self.config.handshake_timeout),
@@ -125,8 +138,6 @@ impl Connection {
                 offer(self.report_due_at(), "report");
                 offer(self.mtu.next_timeout(), "path MTU");
                 offer(self.pacing_at(), "pacing");
-                let challenge = self.challenge.filter(|c| !c.due).map(|c| c.next_at);
-                offer(challenge, "path challenge");
             }
         }
         offer(self.flight_timeout(), "handshake retry");

@@ -2,9 +2,11 @@
 
 use super::{Connection, State};
 use crate::codec::{Frame, FrameWriter, Header, Level, VERSION, limits};
-use crate::keys::{AeadKey, TAG_LEN};
+use crate::handshake::Side;
+use crate::keys::{AeadKey, KeyRing, TAG_LEN};
 use crate::objects::NextData;
 use crate::sent::{Content, Fate, SentPacket};
+use crate::space::HandshakeSpace;
 use howdah_core::{ByteRange, Span, Time};
 use std::net::SocketAddr;
 
@@ -66,6 +68,9 @@ pub(super) struct Tail {
     left: u32,
 }
 
+/// A handshake packet smaller than this is not worth sending, in UDP payload bytes.
+const HANDSHAKE_ROOM_MIN: usize = 100;
+
 /// Second copies when hardly anything is lost: the last packets only.
 const TAIL_PACKETS_CLEAN: u32 = 16;
 /// Packets that fill the window with tail repeats at most.
@@ -84,11 +89,12 @@ impl Connection {
     ) -> Option<TransmitInfo> {
         match &mut self.state {
             State::Closed => None,
-            State::Closing { copies } => {
+            State::Closing { copies, left, .. } => {
                 if *copies == 0 {
                     return None;
                 }
                 *copies -= 1;
+                *left = left.saturating_sub(1);
                 self.close_packet(sink)
             }
             State::Handshaking => self.handshake_packet(now, sink),
@@ -128,21 +134,32 @@ impl Connection {
         }
     }
 
+    /// Bytes that a handshake packet may have: what was received from an unproved address bounds
+    /// what is sent there.
+    fn handshake_room(&self) -> usize {
+        if self.address_validated {
+            return limits::MIN_DATAGRAM;
+        }
+        let credit = self
+            .bytes_from_unvalidated
+            .saturating_sub(self.bytes_to_unvalidated);
+        limits::MIN_DATAGRAM.min(credit as usize)
+    }
+
     fn handshake_packet(&mut self, now: Time, sink: &mut impl PacketSink) -> Option<TransmitInfo> {
         let level = crate::space::LEVELS.into_iter().find(|level| {
             let space = &self.spaces[level.index()];
             space.keys.is_some() && (space.has_unsent() || space.ack_due)
         })?;
-        if !self.address_validated
-            && self.bytes_to_unvalidated + limits::MIN_DATAGRAM as u64 > self.bytes_from_unvalidated
-        {
+        let room = self.handshake_room();
+        if room < HANDSHAKE_ROOM_MIN {
             return None;
         }
         let header = self.handshake_header(level);
         let mut head = Vec::with_capacity(limits::MIN_DATAGRAM);
         header.encode(&mut head);
         let header_len = head.len();
-        let room = limits::MIN_DATAGRAM - header_len - TAG_LEN;
+        let room = room - header_len - TAG_LEN;
         let space = &mut self.spaces[level.index()];
         if std::mem::take(&mut space.ack_due) {
             let offset = space.ack_offset();
@@ -158,7 +175,7 @@ impl Connection {
         }
         // A client fills its packets up, so that the server may answer with as many bytes.
         let mut padding = 0;
-        if self.side == crate::handshake::Side::Client && level == Level::Initial {
+        if self.side == Side::Client && level == Level::Initial {
             FrameWriter::new(&mut head).frame(&Frame::Padding);
             padding = limits::MIN_DATAGRAM - head.len() - TAG_LEN;
         }
@@ -179,6 +196,9 @@ impl Connection {
         sink.packet(&packet);
         if !self.address_validated {
             self.bytes_to_unvalidated += bytes as u64;
+        }
+        if level == Level::Handshake && self.side == Side::Client {
+            self.spaces[0] = HandshakeSpace::default();
         }
         self.count_sent(bytes);
         self.stats.overhead_datagrams_sent += 1;
@@ -422,7 +442,7 @@ impl Connection {
             }
             return None;
         }
-        if !self.window_open() {
+        if !self.window_open() || self.keys.as_ref().is_none_or(KeyRing::is_exhausted) {
             return None;
         }
         let full = usize::from(self.mtu.current());
@@ -501,8 +521,14 @@ impl Connection {
             if packet.time < tail.not_before {
                 break;
             }
-            if let (Fate::Outstanding, Content::Data { object, range, .. }) =
-                (packet.fate, packet.content)
+            if let (
+                Fate::Outstanding,
+                Content::Data {
+                    object,
+                    range,
+                    repeat: false,
+                },
+            ) = (packet.fate, packet.content)
                 && range.len() <= max(object)
                 && self.outgoing.wants_repeat(object, range)
             {
@@ -517,7 +543,9 @@ impl Connection {
                 ));
             }
         }
+        // The copies themselves are not copied.
         self.tail = None;
+        self.tail_floor = self.sent.next_number();
         None
     }
 

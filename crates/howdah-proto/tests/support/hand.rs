@@ -1,7 +1,7 @@
 //! Two connections driven by hand, with packets really sealed and opened if the security is TLS,
 //! and addresses that may change.
 
-use howdah_core::{ByteRange, Span, Time};
+use howdah_core::{ByteRange, Rate, Span, Time};
 use howdah_proto::codec::{ConnectionId, Header};
 use howdah_proto::{
     Arriving, Config, Connection, Event, Handled, PacketOut, PacketSink, Role, Security, TAG_LEN,
@@ -165,6 +165,10 @@ pub struct Hand {
     pub client_address: SocketAddr,
     pub server_address: SocketAddr,
     pub delay: Span,
+    /// Rate of each direction; 0 is no limit. Nothing is dropped.
+    pub mbit_per_sec: u64,
+    /// When each direction has sent what it was given.
+    free_at: [Time; 2],
     wire: BTreeMap<(Time, u64), Packet>,
     sequence: u64,
 }
@@ -191,6 +195,8 @@ impl Hand {
             client_address,
             server_address,
             delay,
+            mbit_per_sec: 0,
+            free_at: [Time::ZERO; 2],
             wire: BTreeMap::new(),
             sequence: 0,
         }
@@ -231,9 +237,16 @@ impl Hand {
                     absent,
                 };
                 side.sent += 1;
+                let mut left = self.now;
+                if self.mbit_per_sec > 0 {
+                    let free_at = &mut self.free_at[usize::from(to_server)];
+                    let rate = Rate::from_mbit_per_sec(self.mbit_per_sec);
+                    left = self.now.max(*free_at) + rate.span_for(packet.len());
+                    *free_at = left;
+                }
                 for extra in fates(self.now, &packet) {
                     self.sequence += 1;
-                    let at = self.now + self.delay + extra;
+                    let at = left + self.delay + extra;
                     self.wire.insert((at, self.sequence), packet.clone());
                 }
             }
@@ -245,8 +258,19 @@ impl Hand {
     pub fn run(
         &mut self,
         limit: Time,
+        done: impl FnMut(&Self) -> bool,
+        fates: impl FnMut(Time, &Packet) -> Fates,
+    ) -> bool {
+        self.run_with_sources(limit, done, fates, |packet| packet.from)
+    }
+
+    /// As [`run`](Self::run), with `source` to say where a packet seems to come from.
+    pub fn run_with_sources(
+        &mut self,
+        limit: Time,
         mut done: impl FnMut(&Self) -> bool,
         mut fates: impl FnMut(Time, &Packet) -> Fates,
+        mut source: impl FnMut(&Packet) -> SocketAddr,
     ) -> bool {
         loop {
             self.flush(true, &mut fates);
@@ -266,7 +290,8 @@ impl Hand {
             }
             self.now = self.now.max(next);
             if packet == Some(next) {
-                let (_, packet) = self.wire.pop_first().expect("it was there");
+                let (_, mut packet) = self.wire.pop_first().expect("it was there");
+                packet.from = source(&packet);
                 self.arrive(&packet);
             } else if client == Some(next) {
                 self.client.connection.handle_timeout(self.now);
@@ -284,29 +309,5 @@ impl Hand {
         } else if packet.to == self.client_address {
             self.client.receive(self.now, packet);
         }
-    }
-}
-impl Packet {
-    pub fn describe(&self) -> String {
-        let Ok((h, n)) = Header::decode(&self.bytes) else {
-            return String::new();
-        };
-        let fr: Vec<_> = howdah_proto::codec::frames(&self.bytes[n..])
-            .map(|f| match f {
-                Ok(howdah_proto::codec::Frame::Crypto { offset, bytes }) => {
-                    format!("crypto {offset}+{}", bytes.len())
-                }
-                Ok(f) => format!("{f:?}"),
-                Err(e) => e.to_string(),
-            })
-            .collect();
-        format!(
-            "{} {}",
-            match h {
-                Header::Handshake { level, .. } => format!("{level:?}"),
-                _ => "data".into(),
-            },
-            fr.join(", ").chars().take(150).collect::<String>()
-        )
     }
 }

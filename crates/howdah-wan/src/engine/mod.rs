@@ -163,11 +163,7 @@ impl Worker {
     fn run(mut self) {
         // Timers on time instead of up to 50 us late.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        self.realtime = if std::env::var_os("RT").is_some() {
-            sys::make_thread_realtime().is_ok()
-        } else {
-            sys::make_thread_urgent().is_ok()
-        };
+        self.realtime = sys::make_thread_realtime().is_ok();
         let mut waiter = Waiter::new(self.shorter_delay());
         let mut ready = [true; 2];
         loop {

@@ -7,7 +7,8 @@
 //! *Busy*: at 10 Gbit/s a super-packet comes and another is due every 53 us, and to sleep and be
 //! woken for each of them costs as much as to copy it. So the thread sleeps a fixed, short time,
 //! deaf to the devices (which spares the senders the work of waking it, too), and then does what
-//! has come up. Both are a few tens of microseconds late at most and a quarter of a core cheaper.
+//! has come up. Both are a few tens of microseconds later, and the thread takes
+//! about a fifth of a core less (10 Gbit/s of TCP: 70 to 80 % of a core before, 50 to 60 % after).
 
 use howdah_core::{Span, Time};
 

@@ -102,7 +102,7 @@ impl Layout {
             headers,
             transport,
             gso_size,
-            total: packet.len(),
+            total,
             segments,
         })
     }

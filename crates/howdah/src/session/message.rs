@@ -29,8 +29,12 @@ pub(crate) enum Message {
         window_end: Option<u64>,
         hash: bool,
     },
-    /// Server: it comes as `object`.
-    Sending { object: u64, size: Option<u64> },
+    /// Server: it comes as `object`, with a BLAKE3 at its end or without.
+    Sending {
+        object: u64,
+        size: Option<u64>,
+        hash: bool,
+    },
     /// Sender: the object ends there and hashes to that.
     End {
         object: u64,

@@ -26,6 +26,7 @@ pub(crate) struct Receiving {
     pub(crate) object: u64,
     place: Place,
     end: Option<(u64, Option<[u8; 32]>)>,
+    hash_promised: bool,
     complete: bool,
     finishing: bool,
     granted: u64,
@@ -39,18 +40,23 @@ impl Receiving {
         object: u64,
         place: Place,
         size: Option<u64>,
+        hash_promised: bool,
     ) -> Result<Self, Error> {
         let window = match &place {
             Place::Null { .. } => None,
             Place::Store(sink) => sink.window_end(),
         };
         if !connection.receive_object(object, size, window) {
-            return Err(Error::new(ErrorKind::Protocol, "too many objects at once"));
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                "the sender may not use that object id",
+            ));
         }
         Ok(Self {
             object,
             place,
             end: None,
+            hash_promised,
             complete: false,
             finishing: false,
             granted: window.unwrap_or(0),
@@ -107,9 +113,21 @@ impl Receiving {
         connection: &mut Connection,
         size: u64,
         blake3: Option<[u8; 32]>,
-    ) {
+    ) -> Result<(), Error> {
+        if self.hash_promised && blake3.is_none() {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                "the sender owes a hash of the content",
+            ));
+        }
+        if self.end.is_some() || !connection.set_incoming_size(self.object, size) {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                "the sender contradicts itself about the size of the object",
+            ));
+        }
         self.end = Some((size, blake3));
-        connection.set_incoming_size(self.object, size);
+        Ok(())
     }
 
     /// All bytes have arrived.
@@ -126,7 +144,7 @@ impl Receiving {
                 .filter(|_| self.end.is_some()));
         };
         match sink.poll_outcome() {
-            Some(Ok(outcome)) => return Ok(Some(outcome.hash.is_some())),
+            Some(Ok(_)) => return Ok(Some(self.end.is_some_and(|(_, blake3)| blake3.is_some()))),
             Some(Err(error)) => return Err(super::from_store(&error)),
             None => {}
         }

@@ -118,11 +118,4 @@ impl Sending {
             .encode(),
         );
     }
-
-    /// The receiver has it: is it still the same file?
-    pub(crate) fn verify_unchanged(&self) -> Result<(), Error> {
-        self.source
-            .verify_unchanged()
-            .map_err(|e| super::from_store(&e))
-    }
 }
