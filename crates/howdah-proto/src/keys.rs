@@ -302,7 +302,10 @@ mod tests {
         assert_eq!(ring.open_key(false, 49).0, KeyChoice::Previous);
         assert_eq!(ring.open_key(true, 51).0, KeyChoice::Current);
         assert_eq!(ring.open_key(false, 60).0, KeyChoice::Next);
-        assert!(!ring.on_opened(KeyChoice::Next, 60, 7), "nothing was sealed in between");
+        assert!(
+            !ring.on_opened(KeyChoice::Next, 60, 7),
+            "nothing was sealed in between"
+        );
         ring.seal_key(7);
         assert!(ring.on_opened(KeyChoice::Next, 60, 8));
     }
