@@ -31,10 +31,11 @@ setup:
 	done
 
 setup-bench: setup
-	@if ! command -v iperf3 >/dev/null; then \
-		echo "== installing iperf3"; \
+	@missing="$$($(call need,iperf3:iperf3 python3:python3))"; \
+	if [ -n "$$missing" ]; then \
+		echo "== installing" $$missing; \
 		$(SUDO) apt-get update -q; \
-		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends iperf3; \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
 	fi
 
 demo: setup ## Move a real file over an emulated 10 Gbit/s, 100 ms, 1 % loss path, beside kernel TCP
@@ -53,11 +54,11 @@ test: setup ## Format, lints, tests and docs: what CI runs
 	$(call say,docs)
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps --locked
 
-bench: setup-bench ## Measure: the tables of docs/performance.md
+bench: setup-bench ## Measure: the tables of docs/performance.md (BENCH="--quick" and other flags)
 	$(call say,building howdah (release))
 	$(CARGO) build --release --locked -p howdah-cli
 	$(call say,measuring; it needs root for network namespaces)
-	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" bash benches/run.sh
+	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" bash benches/run.sh $(BENCH)
 
 fuzz: setup ## Run every fuzz target for FUZZ_SECONDS (60) in all
 	@rustup toolchain list | grep -q nightly || rustup toolchain install nightly --profile minimal

@@ -473,7 +473,7 @@ impl World {
                     .receive_object(object.into(), some(size), some(window));
             }
             Op::ExpectSize { to, object, size } => {
-                self.end(to).set_incoming_size(object.into(), size.into());
+                let _ = self.end(to).set_incoming_size(object.into(), size.into());
             }
             Op::Grant { to, object, end } => self.end(to).grant_window(object.into(), end.into()),
             Op::Finish {

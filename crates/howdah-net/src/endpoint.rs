@@ -273,8 +273,11 @@ impl Endpoint {
                 }
                 Err(e) => return Err(e),
             };
-            let now = self.clock.now();
+            // In this order: a pause between the two makes packets seem to have come later than they
+            // did, which passes; the other way round they would seem to have come before they
+            // could, and one such packet makes all others look delayed for seconds.
             let wall = wall_now();
+            let now = self.clock.now();
             for (index, meta) in meta.iter().enumerate().take(count) {
                 let rx_time = Clock::from_wall(now, wall, meta.timestamp);
                 self.received_in_round += meta.len;

@@ -164,6 +164,8 @@ pub(crate) struct KeyRing {
     first_sealed: u64,
     /// Lowest packet number opened in this phase.
     first_opened: Option<u64>,
+    /// Lowest packet number opened in the phase before.
+    first_of_previous: u64,
     /// A packet of this phase has been confirmed.
     confirmed: bool,
     failed_opens: u64,
@@ -186,6 +188,7 @@ impl KeyRing {
             update_after: update_after.clamp(1, limit),
             first_sealed: 0,
             first_opened: None,
+            first_of_previous: 0,
             confirmed: false,
             failed_opens: 0,
             updates: 0,
@@ -206,18 +209,20 @@ impl KeyRing {
         self.sealed >= self.current.local.confidentiality_limit()
     }
 
-    /// The key that should open packet `number` of that phase.
-    pub(crate) fn open_key(&self, phase: bool, number: u64) -> (KeyChoice, AeadKey) {
+    /// The key that should open packet `number` of that phase. `None`: it comes from two phases
+    /// back, whose key is gone.
+    pub(crate) fn open_key(&self, phase: bool, number: u64) -> Option<(KeyChoice, AeadKey)> {
         if phase == self.phase {
-            return (KeyChoice::Current, self.current.remote.clone());
+            return (number >= self.first_of_previous)
+                .then(|| (KeyChoice::Current, self.current.remote.clone()));
         }
-        match (&self.previous_remote, self.first_opened) {
+        Some(match (&self.previous_remote, self.first_opened) {
             (Some(previous), None) => (KeyChoice::Previous, previous.clone()),
             (Some(previous), Some(first)) if number < first => {
                 (KeyChoice::Previous, previous.clone())
             }
             _ => (KeyChoice::Next, self.next.remote.clone()),
-        }
+        })
     }
 
     /// Packet `number` was opened with the key of `choice`; `next_to_seal` is the number that this
@@ -264,7 +269,7 @@ impl KeyRing {
         self.phase = !self.phase;
         self.sealed = 0;
         self.first_sealed = first_sealed;
-        self.first_opened = None;
+        self.first_of_previous = self.first_opened.take().unwrap_or(self.first_of_previous);
         self.confirmed = false;
         self.updates += 1;
     }
@@ -297,16 +302,19 @@ mod tests {
     fn packets_that_were_overtaken_by_an_update_still_open() {
         let mut ring = ring(u64::MAX);
         ring.on_opened(KeyChoice::Current, 0, 0);
-        assert_eq!(ring.open_key(true, 50).0, KeyChoice::Next);
+        let choice = |ring: &KeyRing, phase, number| ring.open_key(phase, number).map(|key| key.0);
+        assert_eq!(choice(&ring, true, 50), Some(KeyChoice::Next));
         assert!(ring.on_opened(KeyChoice::Next, 50, 7));
-        assert_eq!(ring.open_key(false, 49).0, KeyChoice::Previous);
-        assert_eq!(ring.open_key(true, 51).0, KeyChoice::Current);
-        assert_eq!(ring.open_key(false, 60).0, KeyChoice::Next);
+        assert_eq!(choice(&ring, false, 49), Some(KeyChoice::Previous));
+        assert_eq!(choice(&ring, true, 51), Some(KeyChoice::Current));
+        assert_eq!(choice(&ring, false, 60), Some(KeyChoice::Next));
         assert!(
             !ring.on_opened(KeyChoice::Next, 60, 7),
             "nothing was sealed in between"
         );
         ring.seal_key(7);
         assert!(ring.on_opened(KeyChoice::Next, 60, 8));
+        assert_eq!(choice(&ring, false, 48), None, "two phases back");
+        assert_eq!(choice(&ring, true, 51), Some(KeyChoice::Previous));
     }
 }

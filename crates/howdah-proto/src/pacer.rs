@@ -58,17 +58,20 @@ impl Pacer {
     }
 
     fn fill(&mut self, now: Time) {
-        let passed = now.since(self.filled_at);
-        let earned = self.rate.bytes_in(passed);
-        // Time that earned no whole byte is not forgotten.
-        if earned > 0 {
-            self.filled_at = now;
-            let cap = self.rate.bytes_in(MAX_CREDIT).max(3_000) as i64;
-            self.tokens = self
-                .tokens
-                .saturating_add(earned.min(1 << 40) as i64)
-                .min(cap.max(self.tokens));
+        let earned = self.rate.bytes_in(now.since(self.filled_at));
+        if earned == 0 {
+            return;
         }
+        // Fractions of a byte stay on the clock.
+        let paid = self.rate.span_for(earned);
+        let cap = self.rate.bytes_in(MAX_CREDIT).max(3_000) as i64;
+        let full = self.tokens.saturating_add(earned.min(1 << 40) as i64);
+        self.filled_at = if full > cap {
+            now
+        } else {
+            (self.filled_at + paid).min(now)
+        };
+        self.tokens = full.min(cap.max(self.tokens));
     }
 
     /// Bytes that may leave now in one train: 0, or at least one packet.

@@ -110,7 +110,7 @@ fn any_packet_at_the_end_of_a_long_transfer_may_be_lost() {
 
 #[test]
 fn a_close_is_heard_if_one_of_its_copies_arrives_and_times_out_if_none_does() {
-    for lost in 0..4u8 {
+    for lost in [0b00, 0b01, 0b10, u64::MAX] {
         let mut net = small_transfer(&[], &[]);
         net.run_to_end(secs(10), "before the close");
         // Let the reports about the end come to rest.
@@ -118,20 +118,19 @@ fn a_close_is_heard_if_one_of_its_copies_arrives_and_times_out_if_none_does() {
         net.world.run_until(now);
         let mut seen = 0;
         net.world.on_arrival(net.ends.b, move |_, _| {
-            seen += 1;
-            if lost >> (seen - 1) & 1 == 1 {
+            let is_lost = lost >> seen & 1 == 1;
+            seen = (seen + 1).min(63);
+            if is_lost {
                 Fate::Discard
             } else {
                 Fate::Deliver
             }
         });
-        let client = net.world.endpoint_mut(net.ends.a);
-        client
-            .connection_mut()
-            .close(now, CloseCode::Application, "enough");
+        let client = net.world.endpoint_mut(net.ends.a).connection_mut();
+        client.close(now, CloseCode::Application, "enough");
         net.world.run_until(now + secs(10));
         let (when, error) = net.server().closed.clone().expect("closed");
-        if lost == 3 {
+        if lost == u64::MAX {
             assert_eq!(error, ConnectionError::TimedOut);
             assert!(when <= now + secs(8) + ms(100), "{when}");
         } else {
@@ -143,6 +142,33 @@ fn a_close_is_heard_if_one_of_its_copies_arrives_and_times_out_if_none_does() {
             assert!(when <= now + RTT, "{when}");
         }
     }
+}
+
+/// Both copies are lost, but the peer is sending and so is told again.
+#[test]
+fn a_peer_that_sends_on_is_told_again_that_it_is_over() {
+    let mut net = Net::symmetric(1, &path(Rate::from_mbit_per_sec(100), RTT, 1_500));
+    net.upload(1 << 40);
+    let now = at(ms(500));
+    net.world.run_until(now);
+    let server = net.world.endpoint_mut(net.ends.b).connection_mut();
+    server.close(now, CloseCode::Application, "disk full");
+    let mut left = 2;
+    net.world.on_arrival(net.ends.a, move |time, _| {
+        // Reports that were on the way come first.
+        if time > now + RTT / 2 - Span::from_nanos(1) && left > 0 {
+            left -= 1;
+            return Fate::Discard;
+        }
+        Fate::Deliver
+    });
+    net.world.run_until(now + secs(1));
+    let (when, error) = net.client().closed.clone().expect("closed");
+    assert!(
+        matches!(error, ConnectionError::ClosedByPeer { .. }),
+        "{error}"
+    );
+    assert!(when <= now + RTT * 2, "{when}");
 }
 
 /// The same with TLS flights of their real size, packets really sealed.

@@ -4,13 +4,15 @@ mod support;
 
 use howdah_core::{Rate, Span};
 use howdah_path::{LossModel, PathConfig};
-use howdah_proto::{Config, Event};
+use howdah_proto::{Config, Event, Policy};
 use support::hand::{Hand, tls_config};
 use support::{Dice, Net, at, config, for_seeds, ms, path, secs};
 
 fn updating() -> Config {
     Config {
         key_update_after: 64,
+        // This is not about rate control.
+        policy: Policy::Fixed(Rate::from_mbit_per_sec(200)),
         ..config()
     }
 }
@@ -47,11 +49,11 @@ fn many_updates_under_loss_and_reordering() {
 fn one_sided_transfers_update_too() {
     let clean = path(Rate::from_gbit_per_sec(1), ms(20), 9_000);
     let mut net = Net::with(1, &clean, &clean, updating(), config());
-    net.upload(50_000_000);
+    net.upload(20_000_000);
     net.run_to_end(secs(10), "one-sided");
-    // At most one update per round trip; there are about 20 of them.
+    // At most one update per round trip; there are about 40 of them.
     let updates = net.client().connection().stats().key_updates;
-    assert!((8..=40).contains(&updates), "{updates} updates");
+    assert!((8..=60).contains(&updates), "{updates} updates");
     let there = net.server().connection().stats().key_updates;
     assert!(
         updates.abs_diff(there) <= 1,
@@ -103,5 +105,5 @@ fn many_updates_of_real_keys_under_loss_reordering_and_duplication() {
         }
     });
     println!("{updates} key updates");
-    assert!(updates > 100, "{updates} updates");
+    assert!(updates > 30, "{updates} updates");
 }

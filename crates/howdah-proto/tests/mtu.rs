@@ -4,7 +4,7 @@ mod support;
 
 use howdah_core::Rate;
 use howdah_path::{LossModel, PathConfig};
-use howdah_proto::Config;
+use howdah_proto::{Config, Policy};
 use support::{Net, at, config, for_seeds, ms, path, secs};
 
 fn with_mtu(mtu: u32) -> PathConfig {
@@ -109,6 +109,8 @@ fn ordinary_loss_never_lowers_the_mtu() {
         // A burst of the model ends after so many packets, and a handshake sends few.
         let patient = Config {
             handshake_timeout: secs(50),
+            // This is not about rate control.
+            policy: Policy::Fixed(Rate::from_mbit_per_sec(300)),
             ..config()
         };
         let mut net = Net::with(seed, &lossy, &lossy, patient.clone(), patient);

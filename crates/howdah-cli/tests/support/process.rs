@@ -31,8 +31,8 @@ impl Done {
     /// The object that `--json` prints, which may stand on either output.
     pub(crate) fn json(&self) -> serde_json::Value {
         let out = String::from_utf8_lossy(&self.out);
-        let line = out.lines().chain(self.err.lines());
-        let line = line.filter(|line| line.starts_with('{')).last();
+        let mut lines = out.lines().chain(self.err.lines());
+        let line = lines.rfind(|line| line.starts_with('{'));
         let line = line.unwrap_or_else(|| panic!("no JSON: {}", self.err));
         serde_json::from_str(line).unwrap()
     }

@@ -2,7 +2,6 @@
 
 use rustix::event::{PollFd, PollFlags, poll};
 use std::fmt;
-use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex};
@@ -137,11 +136,9 @@ fn run(
             let mut idle = true;
             for way in [Way::ToServer, Way::ToClient] {
                 let from = if way == Way::ToServer { front } else { &back };
-                let (len, sender) = match from.recv_from(&mut buffer) {
-                    Ok(received) => received,
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
-                    // The server is gone: the client hears nothing of that.
-                    Err(_) => continue,
+                // Nothing is there; or the server is gone, of which the client hears nothing.
+                let Ok((len, sender)) = from.recv_from(&mut buffer) else {
+                    continue;
                 };
                 idle = false;
                 if way == Way::ToServer {

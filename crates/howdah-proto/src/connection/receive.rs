@@ -152,7 +152,10 @@ impl Connection {
         };
         let expected = self.received.largest().map_or(0, |n| n + 1);
         let number = expand_packet_number(expected, number_low);
-        let (choice, key) = keys.open_key(phase, number);
+        let Some((choice, key)) = keys.open_key(phase, number) else {
+            self.stats.datagrams_refused += 1;
+            return Handled::Nothing;
+        };
         let wire_len = datagram.len() as u64 + u64::from(arriving.absent);
         let (head, sealed) = datagram.split_at_mut(DATA_HEADER_LEN);
         let Ok(body_len) = key.open(number, head, sealed) else {
