@@ -130,7 +130,7 @@ fn memory_is_a_small_multiple_of_the_packets_in_flight() {
     net.upload(1 << 50);
     let packets = rate.bytes_in(rtt) / u64::from(mtu);
     let mut most = 0;
-    while net.world.now() < at(secs(6)) {
+    while net.world.now() < at(secs(4)) {
         let now = net.world.now();
         net.world.run_until(now + ms(50));
         most = most.max(net.client().connection().stats().packets_remembered);

@@ -12,7 +12,7 @@ fn updating() -> Config {
     Config {
         key_update_after: 64,
         // This is not about rate control.
-        policy: Policy::Fixed(Rate::from_mbit_per_sec(200)),
+        policy: Policy::Fixed(Rate::from_mbit_per_sec(40)),
         ..config()
     }
 }
@@ -49,7 +49,7 @@ fn many_updates_under_loss_and_reordering() {
 fn one_sided_transfers_update_too() {
     let clean = path(Rate::from_gbit_per_sec(1), ms(20), 9_000);
     let mut net = Net::with(1, &clean, &clean, updating(), config());
-    net.upload(20_000_000);
+    net.upload(4_000_000);
     net.run_to_end(secs(10), "one-sided");
     // At most one update per round trip; there are about 40 of them.
     let updates = net.client().connection().stats().key_updates;

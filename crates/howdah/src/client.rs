@@ -9,7 +9,7 @@ use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, RatePolicy
 use howdah_core::{Rate, Span, Time};
 use howdah_net::{Application, ConnKey, Placement, Usage, Waker};
 use howdah_proto::error::CloseCode;
-use howdah_proto::{Connection, Event, SendLimit};
+use howdah_proto::{Connection, Event};
 use howdah_store::{Sink, SinkSpec, Source, SourceSpec, StoreError, Wake};
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -69,7 +69,6 @@ pub(crate) struct Client<'a> {
     per_second: Vec<f64>,
     second_bytes: u64,
     total: Option<u64>,
-    cpu_at_tick: Span,
     progress: Progress,
 }
 
@@ -104,7 +103,6 @@ impl<'a> Client<'a> {
             per_second: Vec::new(),
             second_bytes: 0,
             total: None,
-            cpu_at_tick: Span::ZERO,
             progress: Progress::default(),
         }
     }
@@ -356,7 +354,7 @@ impl<'a> Client<'a> {
             }
         }
         if let Some(sending) = &mut self.sending {
-            sending.poll(connection)?;
+            sending.poll(now, connection)?;
             let object = sending.object;
             if connection.sent_end(object) > 0 {
                 self.moving_since.get_or_insert(now);
@@ -417,25 +415,6 @@ impl<'a> Client<'a> {
             self.per_second
                 .push(bytes.saturating_sub(self.second_bytes) as f64 * 8.0);
             self.second_bytes = bytes;
-        }
-        self.sample_limits(connection);
-    }
-
-    /// Counts what keeps the sender from being faster.
-    fn sample_limits(&mut self, connection: &Connection) {
-        let cpu = howdah_net::thread_cpu();
-        let busy = cpu.saturating_sub(self.cpu_at_tick) > TICK.mul_f64(0.9);
-        self.cpu_at_tick = cpu;
-        let Some(sending) = &mut self.sending else {
-            return;
-        };
-        let shares = &mut sending.waits;
-        shares.samples += 1;
-        match connection.send_limit() {
-            SendLimit::Source => shares.source += 1,
-            SendLimit::Sink => shares.sink += 1,
-            _ if busy => shares.cpu += 1,
-            _ => {}
         }
     }
 }

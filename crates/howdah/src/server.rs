@@ -298,12 +298,17 @@ impl Service {
         self.log(&line);
     }
 
-    fn move_on(&mut self, key: ConnKey, connection: &mut Connection) -> Result<(), Error> {
+    fn move_on(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+    ) -> Result<(), Error> {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
         if let Some(sending) = &mut session.sending {
-            sending.poll(connection)?;
+            sending.poll(now, connection)?;
         }
         let Some(receiving) = &mut session.receiving else {
             return Ok(());
@@ -409,8 +414,8 @@ impl Application for Service {
             .find_map(Receiving::take_spare)
     }
 
-    fn poll(&mut self, _now: Time, key: ConnKey, connection: &mut Connection) {
-        if let Err(error) = self.move_on(key, connection) {
+    fn poll(&mut self, now: Time, key: ConnKey, connection: &mut Connection) {
+        if let Err(error) = self.move_on(now, key, connection) {
             self.give_up(key, connection, &error);
         }
     }

@@ -2,7 +2,8 @@
 
 use super::message::Message;
 use crate::Error;
-use howdah_proto::Connection;
+use howdah_core::{Span, Time};
+use howdah_proto::{Connection, SendLimit};
 use howdah_store::{Source, StoreError};
 
 /// An object on its way out.
@@ -14,30 +15,38 @@ pub(crate) struct Sending {
     /// Size, once the end has been told.
     pub(crate) ended: Option<u64>,
     read_error: Option<StoreError>,
-    /// Rounds in which the source had nothing ready, and all rounds.
     pub(crate) waits: Shares,
+    next_sample: Time,
+    cpu_before: Span,
 }
+
+/// How often it is looked at what limits the sender.
+const SAMPLE_EVERY: Span = Span::from_millis(100);
+/// What limited the sender for that share of the time is called the bottleneck.
+const BOTTLENECK_SHARE: f64 = 0.25;
 
 /// What limited the sender, counted over samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shares {
-    pub(crate) samples: u32,
-    pub(crate) source: u32,
-    pub(crate) sink: u32,
-    pub(crate) cpu: u32,
+    samples: u32,
+    source: u32,
+    sink: u32,
+    cpu: u32,
 }
 
 impl Shares {
-    /// Index into [`super::message::BOTTLENECKS`]: what held for most samples.
+    /// Index into [`super::message::BOTTLENECKS`].
     pub(crate) fn verdict(&self, fixed_rate: bool) -> u8 {
-        let half = self.samples / 2;
-        match self {
-            _ if self.samples == 0 => 0,
-            s if s.sink > half => 2,
-            s if s.source > half => 1,
-            s if s.cpu > half => 3,
-            _ if fixed_rate => 4,
-            _ => 0,
+        let (count, index) = [(self.source, 1), (self.sink, 2), (self.cpu, 3)]
+            .into_iter()
+            .max()
+            .unwrap_or_default();
+        if f64::from(count) > BOTTLENECK_SHARE * f64::from(self.samples) {
+            index
+        } else if fixed_rate {
+            4
+        } else {
+            0
         }
     }
 }
@@ -59,6 +68,8 @@ impl Sending {
             ended: None,
             read_error: None,
             waits: Shares::default(),
+            next_sample: Time::ZERO,
+            cpu_before: howdah_net::thread_cpu(),
         }
     }
 
@@ -76,7 +87,11 @@ impl Sending {
     }
 
     /// Moves source and connection along.
-    pub(crate) fn poll(&mut self, connection: &mut Connection) -> Result<(), Error> {
+    pub(crate) fn poll(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
+        if now >= self.next_sample {
+            self.next_sample = now + SAMPLE_EVERY;
+            self.sample(connection);
+        }
         if let Some(error) = &self.read_error {
             return Err(super::from_store(error));
         }
@@ -92,6 +107,24 @@ impl Sending {
             self.end(connection, finished.size, finished.hash);
         }
         Ok(())
+    }
+
+    /// Notes what keeps the sender from being faster.
+    fn sample(&mut self, connection: &Connection) {
+        let cpu = howdah_net::thread_cpu();
+        let busy = cpu.saturating_sub(self.cpu_before) > SAMPLE_EVERY.mul_f64(0.9);
+        self.cpu_before = cpu;
+        let shares = &mut self.waits;
+        shares.samples += 1;
+        // All has arrived, and the receiver still hashes and syncs.
+        let done = self.ended == Some(connection.acked_bytes(self.object));
+        match connection.send_limit() {
+            _ if done => shares.sink += 1,
+            SendLimit::Source => shares.source += 1,
+            SendLimit::Sink => shares.sink += 1,
+            _ if busy => shares.cpu += 1,
+            _ => {}
+        }
     }
 
     /// Ends the object where it stands (only for made-up bytes).
