@@ -8,7 +8,10 @@ fuzz_target!(|text: &str| {
     let Ok(location) = text.parse::<Location>() else {
         return;
     };
-    // `zero:` without a size is shown with one; everything else reads the same again.
+    if matches!(location, Location::Zero(size) if size > 1 << 53) {
+        // Sizes are read as floating-point numbers, with units: these are rounded.
+        return;
+    }
     let shown = location.to_string();
     assert_eq!(shown.parse::<Location>().as_ref(), Ok(&location), "{shown}");
     if let Location::Remote { host, port, .. } = &location {

@@ -18,6 +18,8 @@ pub(crate) struct Pacer {
     burst: Option<Span>,
     /// In the middle of such a burst.
     bursting: bool,
+    /// What was granted has not been touched.
+    granted: bool,
 }
 
 impl Pacer {
@@ -28,6 +30,7 @@ impl Pacer {
             filled_at: Time::ZERO,
             burst: None,
             bursting: false,
+            granted: false,
         }
     }
 
@@ -47,6 +50,7 @@ impl Pacer {
         self.fill(now);
         self.tokens = self.tokens.max(bytes as i64);
         self.bursting = true;
+        self.granted = true;
     }
 
     fn burst_bytes(&self) -> Option<i64> {
@@ -94,7 +98,18 @@ impl Pacer {
             .max(packet_bytes)
     }
 
+    /// Nothing could be sent although time earned it: what is saved up must not leave as a burst.
+    pub(crate) fn rest(&mut self, now: Time, packet_bytes: u64) {
+        if self.granted {
+            return;
+        }
+        self.fill(now);
+        let keep = self.rate.bytes_in(MAX_TRAIN).max(packet_bytes) as i64;
+        self.tokens = self.tokens.min(keep);
+    }
+
     pub(crate) fn on_sent(&mut self, bytes: u64) {
+        self.granted = false;
         self.tokens -= bytes as i64;
     }
 

@@ -4,8 +4,8 @@ mod support;
 
 use howdah_core::{Rate, Span, Time};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
-use howdah_proto::Config;
 use howdah_proto::error::{CloseCode, ConnectionError};
+use howdah_proto::{Config, Policy};
 use support::{Dice, Net, at, config, for_seeds, ms, secs};
 
 /// Loss of up to 30 %, in bursts or not.
@@ -64,8 +64,9 @@ fn random_size(dice: &mut Dice, most: f64) -> u64 {
     }
 }
 
-fn random_config(dice: &mut Dice) -> Config {
+fn random_config(dice: &mut Dice, policy: Policy) -> Config {
     Config {
+        policy,
         idle_timeout: secs(60),
         handshake_timeout: secs(60),
         max_datagram: dice.pick(&[1_200, 1_252, 1_472, 4_000, 8_972, 8_972]),
@@ -82,28 +83,38 @@ struct Chaos {
 }
 
 impl Chaos {
-    fn new(seed: u64) -> Self {
+    /// With `paced`, a fixed rate that the path can carry, so that nothing depends on rate control.
+    fn new(seed: u64, paced: bool) -> Self {
         let dice = &mut Dice::new(seed);
         let rate = Rate::from_bits_per_sec(dice.spread(1e6, 1e10) as u64);
         let delay = Span::from_secs_f64(dice.spread(50e-6, 0.4));
         let mtu = dice.pick(&[1_280, 1_400, 1_500, 3_000, 4_352, 9_000]);
-        let forward = random_path(dice, rate, delay, mtu);
+        let mut forward = random_path(dice, rate, delay, mtu);
         let back = if dice.chance(0.7) {
             rate
         } else {
             Rate::from_bits_per_sec(dice.spread(1e6, 1e10) as u64)
         };
-        let backward = random_path(dice, back, delay, mtu);
+        let mut backward = random_path(dice, back, delay, mtu);
+        if paced {
+            // Room for the bursts that follow each pause of an application.
+            forward.queue = QueueLimit::Time(ms(50));
+            backward.queue = QueueLimit::Time(ms(50));
+        }
         let slower = rate.min(back);
         // At most a second's worth, so that slow paths are not asked for hours.
         let most = slower.bytes_in(secs(1)).min(8 << 20) as f64;
-        let mut net = Net::with(
-            seed,
-            &forward,
-            &backward,
-            random_config(dice),
-            random_config(dice),
-        );
+        let policy = |rate: Rate| {
+            if paced {
+                Policy::Fixed(rate.mul_f64(0.5))
+            } else {
+                Policy::Fair
+            }
+        };
+        let client = random_config(dice, policy(rate));
+        let server = random_config(dice, policy(back));
+        let mut net = Net::with(seed, &forward, &backward, client, server);
+        let mut windows = 0;
         let mut bytes = 0;
         let mut pause = Span::ZERO;
         for upward in [true, false] {
@@ -118,6 +129,7 @@ impl Chaos {
                 let window = dice.chance(0.3).then(|| 20_000 + dice.below(200_000));
                 let readable = if dice.chance(0.3) { size / 3 } else { size };
                 let credit = window.unwrap_or(u64::MAX);
+                windows += window.map_or(0, |window| size / window + 1);
                 let id = net
                     .world
                     .endpoint_mut(from)
@@ -144,7 +156,7 @@ impl Chaos {
         let worst_jitter = forward.jitter + backward.jitter;
         let round_trip = delay * 2 + worst_jitter + ms(50);
         let transfer = slower.span_for(bytes * 8);
-        chaos.limit = pause + round_trip * 150 + transfer * 10 + secs(30);
+        chaos.limit = pause + round_trip * (150 + 4 * windows) + transfer * 10 + secs(30);
         chaos.schedule_messages(dice);
         chaos
     }
@@ -205,12 +217,11 @@ impl Chaos {
     }
 }
 
-#[test]
-fn everything_arrives_once_and_in_time_on_any_path() {
+fn survive(name: &str, seeds: u64, paced: bool) {
     let mut slowest = (0.0, 0);
     let (mut datagrams, mut unheard) = (0, 0);
-    for_seeds("chaos", 2_000, |seed| {
-        let mut chaos = Chaos::new(seed);
+    for_seeds(name, seeds, |seed| {
+        let mut chaos = Chaos::new(seed, paced);
         let spent = chaos.run();
         let share = spent.as_secs_f64() / chaos.limit.as_secs_f64();
         if share > slowest.0 {
@@ -229,16 +240,23 @@ fn everything_arrives_once_and_in_time_on_any_path() {
 }
 
 #[test]
+fn everything_arrives_once_and_in_time_on_any_path() {
+    survive("chaos", 2_000, false);
+}
+
+#[test]
+fn everything_arrives_once_and_in_time_at_a_fixed_rate() {
+    survive("paced chaos", 1_000, true);
+}
+
+#[test]
 fn equal_seeds_give_equal_runs() {
     for_seeds("determinism", 40, |seed| {
         let run = || {
-            let mut chaos = Chaos::new(seed);
+            let mut chaos = Chaos::new(seed, true);
             let spent = chaos.run();
-            (
-                chaos.net.world.fingerprint(),
-                chaos.net.world.events(),
-                spent,
-            )
+            let world = &chaos.net.world;
+            (world.fingerprint(), world.events(), spent)
         };
         assert_eq!(run(), run());
     });

@@ -196,3 +196,13 @@ fn small_objects_cost_little() {
     );
     assert!(stats.tail_bytes_repeated <= 4_000);
 }
+
+/// Nothing has to arrive for an empty object to be complete.
+#[test]
+fn an_empty_object_is_complete_at_once() {
+    let mut net = Net::symmetric(1, &path(Rate::from_gbit_per_sec(1), ms(100), 1_500));
+    net.world.run_until(at(secs(1)));
+    let id = net.upload(0);
+    net.world.run_until(at(secs(1) + ms(1)));
+    assert_eq!(net.server().complete, [(id, at(secs(1)))]);
+}

@@ -264,6 +264,18 @@ fn numbers_far_ahead_are_an_offence_or_harmless() {
         let packet = craft::packet(number + ahead, &[Frame::Ping]);
         offend(&mut net, &packet, 0);
         net.world.run_until(at(secs(3)));
+        let (_, error) = net.server().closed.clone().expect("closed");
+        // Below the limit the server reports it, and the client knows nothing of such a packet. The
+        // last one is so far ahead that its low half is a number near by.
+        let limit = (limits::MAX_COVERAGE_SPAN..u64::from(u32::MAX)).contains(&ahead);
+        assert_eq!(
+            error == ConnectionError::PeerMisbehaved(PeerMisbehaved::NumberTooFar),
+            limit
+        );
+        assert!(
+            limit || matches!(error, ConnectionError::ClosedByPeer { .. }),
+            "{ahead}: {error}"
+        );
     }
 }
 

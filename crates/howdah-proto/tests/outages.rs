@@ -26,7 +26,7 @@ fn outage(net: &mut Net, from: Span, span: Span) {
         net.world
             .at(at(from), move |world| world.set_path_config(path, &dead()));
         net.world.at(at(from + span), move |world| {
-            world.set_path_config(path, &clean())
+            world.set_path_config(path, &clean());
         });
     }
 }
@@ -141,7 +141,7 @@ fn a_lossy_start_is_forgotten() {
     for path in [net.link.forward, net.link.backward] {
         net.world.set_path_config(path, &lossy);
         net.world.at(at(secs(2)), move |world| {
-            world.set_path_config(path, &clean())
+            world.set_path_config(path, &clean());
         });
     }
     let settled = secs(2) + RTT * 20;

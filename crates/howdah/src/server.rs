@@ -415,6 +415,11 @@ impl Application for Service {
     }
 
     fn poll(&mut self, now: Time, key: ConnKey, connection: &mut Connection) {
+        if self.cancel.is_cancelled() {
+            // The last round: nobody shall wait for a server that is gone.
+            connection.close(now, CloseCode::Application, "the server was stopped");
+            return;
+        }
         if let Err(error) = self.move_on(now, key, connection) {
             self.give_up(key, connection, &error);
         }

@@ -204,7 +204,7 @@ impl Connection {
     /// Everything unconfirmed once more; if all is confirmed, as much as says so.
     pub(super) fn repeat_flight(&mut self) {
         self.rewind_flight();
-        if !self.spaces.iter().any(|space| space.has_unsent()) {
+        if !self.spaces.iter().any(HandshakeSpace::has_unsent) {
             let level = usize::from(self.spaces[1].keys.is_some());
             self.spaces[level].ack_due = true;
         }

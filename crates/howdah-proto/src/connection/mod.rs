@@ -408,8 +408,11 @@ impl Connection {
         if id % 2 != peers_parity || id >= limits::MAX_OFFSET {
             return false;
         }
-        self.incoming
-            .open(id, size, window_end.unwrap_or(limits::MAX_OFFSET))
+        let limit = window_end.unwrap_or(limits::MAX_OFFSET);
+        let is_open = self.incoming.open(id, size, limit);
+        // An empty object is complete at once.
+        self.tell_complete();
+        is_open
     }
 
     /// The size of an incoming object is known now. Returns false if it contradicts what has

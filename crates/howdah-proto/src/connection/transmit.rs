@@ -440,6 +440,7 @@ impl Connection {
             if self.outgoing.waits_for_source() || !self.outgoing.is_all_sent() {
                 self.app_limited_below = self.stats.bytes_sent;
             }
+            self.pacer.rest(now, u64::from(self.mtu.current()));
             return None;
         }
         if !self.window_open() || self.keys.as_ref().is_none_or(KeyRing::is_exhausted) {

@@ -73,6 +73,9 @@ const LOSS_BLOCK_PACKETS: u64 = 4_000;
 const BASE_WINDOW: Span = Span::from_secs(12);
 const DRAIN_EVERY: Span = Span::from_secs(5);
 const DRAIN_RATE: f64 = 0.75;
+/// The delay base is doubted after so long, if the rate has fallen to this share meanwhile.
+const DOUBT_AFTER: Span = Span::from_secs(1);
+const DOUBT_SHARE: f64 = 0.5;
 /// Slack of the window for reports that come late and hosts that schedule late.
 const WINDOW_SLACK: Span = Span::from_millis(40);
 
@@ -102,6 +105,8 @@ pub(super) struct Fair {
     base_owd: WindowedMin,
     recent_owd: WindowedMin,
     queue: Span,
+    /// Since when, and from which rate on, the queue has been far above its target.
+    delayed_since: Option<(Time, Rate)>,
     target_cap: Span,
     next_cap_step: Time,
     /// Queues seen lately.
@@ -133,6 +138,7 @@ impl Fair {
             base_owd: WindowedMin::new(BASE_WINDOW),
             recent_owd: WindowedMin::new(Span::from_millis(30)),
             queue: Span::ZERO,
+            delayed_since: None,
             target_cap: TARGET_MAX,
             next_cap_step: Time::ZERO,
             queue_peak: VecDeque::new(),
@@ -278,11 +284,12 @@ impl Fair {
         let (acked, lost) = self.loss_block;
         let packets = (point.acked_packets + point.lost_packets).saturating_sub(acked + lost);
         let enough = LOSS_BLOCK_PACKETS.max(sample.packets);
-        if packets >= enough {
-            let loss = point.lost_packets.saturating_sub(lost) as f64 / packets as f64;
+        let lost_here = point.lost_packets.saturating_sub(lost);
+        if packets >= enough || lost_here >= 40 {
+            let loss = lost_here as f64 / packets as f64;
             if self.phase != Phase::Startup && self.queue_does_not_overflow() {
                 self.loss_floor
-                    .push(feedback.now, (loss.min(0.10) * 1e9) as u64);
+                    .push(feedback.now, (loss.min(0.25) * 1e9) as u64);
             }
             self.loss_block = (point.acked_packets, point.lost_packets);
         }
@@ -339,6 +346,8 @@ impl Fair {
         };
         wanted = wanted.max(self.startup_best.mul_f64(growth));
         if let Some(capacity) = shown {
+            // What arrived once was carried, whatever jitter makes of a later burst.
+            let capacity = capacity.max(self.startup_best);
             wanted = wanted.min(capacity.mul_f64(TRAIN_SHARE));
             // Bursts that are spread more than others take a promise back.
             self.rate = self.rate.min(capacity);
@@ -376,6 +385,7 @@ impl Fair {
             self.next_cap_step = now + TARGET_CAP_STEP.max(feedback.smoothed_rtt);
             self.target_cap = self.target_cap.mul_f64(TARGET_CAP_GROWTH).min(TARGET_MAX);
         }
+        self.doubt_base(feedback);
         let queue_seen = self.queue > self.target() / 4;
         if congested || feedback.socket_drops > 0 {
             self.congested_until = now + feedback.smoothed_rtt * 2;
@@ -402,6 +412,24 @@ impl Fair {
         self.drain(feedback);
     }
 
+    /// A delay that stays although this flow has gone down to half its rate is not this flow's
+    /// queue: the path has become longer, or others fill it. Take it for the path's own.
+    fn doubt_base(&mut self, feedback: &Feedback) {
+        let now = feedback.now;
+        if self.queue <= self.target() * 2 {
+            self.delayed_since = None;
+            return;
+        }
+        let (since, rate) = *self.delayed_since.get_or_insert((now, self.rate));
+        let patience = DOUBT_AFTER.max(feedback.smoothed_rtt * 4);
+        if now.since(since) >= patience && self.rate < rate.mul_f64(DOUBT_SHARE) {
+            self.base_owd.clear();
+            self.recent_owd.clear();
+            self.queue = Span::ZERO;
+            self.delayed_since = None;
+        }
+    }
+
     /// No queue in sight: each RTT that the delivery follows, grow by twice as much.
     fn probe_up(&mut self, feedback: &Feedback, sample: &Sample) {
         if feedback.now < self.next_probe_step {
@@ -414,7 +442,11 @@ impl Fair {
             self.probe = PROBE_FIRST;
         }
         self.probe_base = sample.delivery_rate;
-        self.next_probe_step = feedback.now + feedback.smoothed_rtt.max(Span::from_millis(40));
+        let step = feedback
+            .smoothed_rtt
+            .max(Span::from_millis(40))
+            .max(sample.span);
+        self.next_probe_step = feedback.now + step;
     }
 
     /// Lets the queue run empty now and then, so that the delay base is seen.

@@ -32,6 +32,8 @@ pub(crate) struct Sample {
     pub(crate) app_limited: bool,
     /// It spans all that was asked for.
     pub(crate) whole: bool,
+    /// Time between its ends, at the receiver.
+    pub(crate) span: Span,
 }
 
 /// Points of the last seconds.
@@ -114,6 +116,7 @@ impl History {
             packets,
             app_limited,
             whole,
+            span,
         })
     }
 }

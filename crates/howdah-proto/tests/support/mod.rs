@@ -48,7 +48,7 @@ pub fn for_seeds(name: &str, count: u64, mut test: impl FnMut(u64)) {
     );
 }
 
-/// Random choices of a test (SplitMix64).
+/// Random choices of a test (`SplitMix64`).
 pub struct Dice(u64);
 
 impl Dice {
