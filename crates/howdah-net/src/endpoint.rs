@@ -9,13 +9,14 @@ use crate::train::{TrainBuffer, TrainBuilder};
 use crate::waker::{self, WakeReceiver, Waker};
 use howdah_core::{ByteRange, Span, Time};
 use howdah_proto::codec::ConnectionId;
+use howdah_proto::error::CloseCode;
 use howdah_proto::{Arriving, Config, Connection, Event, Handled, Role, TransmitInfo};
 use quinn_udp::RecvMeta;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::AsFd;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 /// Names a connection of an endpoint.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -89,8 +90,10 @@ const COALESCE_BYTES: usize = 16 * 1024;
 
 struct Slot {
     connection: Connection,
-    /// Shut out of the counting of half-open handshakes.
-    established: bool,
+    /// Our address that the peer wrote to; answers leave from there.
+    local_ip: Option<IpAddr>,
+    /// What the socket had dropped before.
+    drops_before: u64,
 }
 
 /// One socket and the connections on it.
@@ -102,6 +105,8 @@ pub struct Endpoint {
     wakes: WakeReceiver,
     demux: Demux,
     connections: BTreeMap<ConnKey, Slot>,
+    /// Those whose handshake is under way.
+    half_open: BTreeSet<ConnKey>,
     next_key: u64,
     train: TrainBuffer,
     /// A train that the socket did not take.
@@ -140,6 +145,7 @@ impl Endpoint {
             wakes,
             demux: Demux::default(),
             connections: BTreeMap::new(),
+            half_open: BTreeSet::new(),
             next_key: 1,
             train: TrainBuffer::new(),
             stalled: None,
@@ -168,6 +174,7 @@ impl Endpoint {
 
     /// Opens a connection.
     pub fn connect(&mut self, remote: SocketAddr) -> io::Result<ConnKey> {
+        let remote = UdpPort::canonical(remote);
         // A connected socket hears that nobody listens. (BSD refuses addresses on such sockets.)
         #[cfg(target_os = "linux")]
         if !self.config.accept {
@@ -184,7 +191,7 @@ impl Endpoint {
             remote,
             random_u64()?,
         );
-        Ok(self.add(connection))
+        Ok(self.add(connection, None))
     }
 
     fn max_datagram(&self, remote: SocketAddr) -> u16 {
@@ -196,7 +203,7 @@ impl Endpoint {
         self.config.protocol.max_datagram.min(9_000 - headers)
     }
 
-    fn add(&mut self, connection: Connection) -> ConnKey {
+    fn add(&mut self, connection: Connection, local_ip: Option<IpAddr>) -> ConnKey {
         let key = ConnKey(self.next_key);
         self.next_key += 1;
         self.demux.insert(connection.local_id(), key);
@@ -205,9 +212,11 @@ impl Endpoint {
             key,
             Slot {
                 connection,
-                established: false,
+                local_ip,
+                drops_before: self.drops,
             },
         );
+        self.half_open.insert(key);
         key
     }
 
@@ -241,6 +250,11 @@ impl Endpoint {
     /// Sends what is ready, without waiting: the last word.
     fn flush<A: Application>(&mut self, application: &mut A) -> io::Result<()> {
         let now = self.clock.now();
+        for slot in self.connections.values_mut() {
+            // Does nothing to those that the application has closed already.
+            slot.connection
+                .close(now, CloseCode::Application, "the other side stops");
+        }
         self.turn(now, application)?;
         Ok(())
     }
@@ -271,7 +285,8 @@ impl Endpoint {
                     }
                     continue;
                 }
-                Err(e) => return Err(e),
+                Err(e) if is_broken_socket(&e) => return Err(e),
+                Err(_) => continue,
             };
             // In this order: a pause between the two makes packets seem to have come later than they
             // did, which passes; the other way round they would seem to have come before they
@@ -306,7 +321,7 @@ impl Endpoint {
         let mut start = 0;
         while start < meta.len {
             let end = (start + stride).min(meta.len);
-            if let Some(key) = self.find(now, from, &buffer[start..end]) {
+            if let Some(key) = self.find(now, from, meta.dst_ip, &buffer[start..end]) {
                 let accept_data = application.accepts_data(key);
                 let arriving = Arriving {
                     from,
@@ -320,6 +335,10 @@ impl Endpoint {
                 let handled =
                     slot.connection
                         .handle_datagram(now, &arriving, &mut buffer[start..end]);
+                if slot.connection.is_stillborn() {
+                    // Its first datagram was no sealed Initial: nothing is kept of it.
+                    self.remove(key);
+                }
                 if let Handled::Data {
                     object,
                     parts: placed,
@@ -354,7 +373,32 @@ impl Endpoint {
         self.receive_buffers[index] = buffer;
     }
 
-    fn find(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Option<ConnKey> {
+    /// Lets a new handshake in: the oldest one that has not even proved its address gives way.
+    fn make_room(&mut self) -> Option<()> {
+        if self.half_open.len() >= MAX_HALF_OPEN {
+            let victim = self.half_open.iter().copied().find(|key| {
+                self.connections
+                    .get(key)
+                    .is_none_or(|slot| !slot.connection.is_address_validated())
+            })?;
+            self.remove(victim);
+        }
+        Some(())
+    }
+
+    fn remove(&mut self, key: ConnKey) {
+        self.connections.remove(&key);
+        self.half_open.remove(&key);
+        self.demux.remove(key);
+    }
+
+    fn find(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        local_ip: Option<IpAddr>,
+        datagram: &[u8],
+    ) -> Option<ConnKey> {
         match self.demux.route(datagram) {
             Route::Known(key) => Some(key),
             Route::Stranger => None,
@@ -362,13 +406,10 @@ impl Endpoint {
                 first_destination,
                 client,
             } => {
-                let half_open = self.connections.values().filter(|s| !s.established).count();
-                if !self.config.accept
-                    || half_open >= MAX_HALF_OPEN
-                    || self.connections.len() >= MAX_CONNECTIONS
-                {
+                if !self.config.accept || self.connections.len() >= MAX_CONNECTIONS {
                     return None;
                 }
+                self.make_room()?;
                 let id = ConnectionId(random_u64().ok()?);
                 if self.demux.contains(id) {
                     return None;
@@ -380,7 +421,7 @@ impl Endpoint {
                 let mut config = self.config.protocol.clone();
                 config.max_datagram = self.max_datagram(from);
                 let seed = random_u64().ok()?;
-                Some(self.add(Connection::new(now, role, config, id, from, seed)))
+                Some(self.add(Connection::new(now, role, config, id, from, seed), local_ip))
             }
         }
     }
@@ -393,7 +434,7 @@ impl Endpoint {
         if let Some(drops) = sys::socket_drops(self.port.socket().as_fd()) {
             self.drops = drops;
             for slot in self.connections.values_mut() {
-                slot.connection.set_socket_drops(drops);
+                slot.connection.set_socket_drops(drops - slot.drops_before);
             }
         }
     }
@@ -430,15 +471,16 @@ impl Endpoint {
                 break;
             };
             any = true;
-            slot.established |= matches!(event, Event::Connected { .. });
+            if matches!(event, Event::Connected { .. }) {
+                self.half_open.remove(&key);
+            }
             application.on_event(now, key, &mut slot.connection, event);
             if slot.connection.is_closed() {
                 // The events before the end are told before it.
                 while let Some(event) = slot.connection.poll_event() {
                     application.on_event(now, key, &mut slot.connection, event);
                 }
-                self.connections.remove(&key);
-                self.demux.remove(key);
+                self.remove(key);
             }
         }
         any
@@ -481,9 +523,10 @@ impl Endpoint {
     /// Sends the train in the buffer. Returns false if the socket is full.
     fn send(&mut self, now: Time, key: ConnKey, info: TransmitInfo) -> io::Result<bool> {
         let contents = self.train.contents();
+        let src_ip = self.connections.get(&key).and_then(|slot| slot.local_ip);
         match self
             .port
-            .send(info.destination, contents, info.segment_size)
+            .send(info.destination, src_ip, contents, info.segment_size)
         {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -506,13 +549,16 @@ impl Endpoint {
             // The host has segmentation but not on this route: one by one from now on.
             Err(_) if info.segments > 1 && self.port.max_segments() == 1 => {
                 for packet in contents.chunks(info.segment_size) {
-                    let _ = self.port.send(info.destination, packet, packet.len());
+                    let _ = self
+                        .port
+                        .send(info.destination, src_ip, packet, packet.len());
                 }
                 Ok(true)
             }
-            // A full queue, a route that flaps: the packets are lost, which is provided for.
-            Err(e) if is_transient(&e) => Ok(true),
-            Err(e) => Err(e),
+            // A full queue, a route that flaps or is forbidden: the packets are lost, which is
+            // provided for. One peer's route must not end the connections of the others.
+            Err(e) if is_broken_socket(&e) => Err(e),
+            Err(_) => Ok(true),
         }
     }
 
@@ -537,17 +583,19 @@ impl Endpoint {
         if next.is_some_and(|at| at <= now) && self.stalled.is_none() {
             return Ok(());
         }
-        if self.received_in_round >= COALESCE_BYTES {
+        if self.received_in_round >= COALESCE_BYTES && self.stalled.is_none() {
             // Much is arriving: let some more arrive before looking.
             let pause = next.map_or(COALESCE, |at| at.since(now).min(COALESCE));
             std::thread::sleep(pause.into());
             return Ok(());
         }
         let limit = Span::from_millis(500);
-        let timeout = next.map_or(limit, |at| at.since(now).min(limit));
+        let mut timeout = next.map_or(limit, |at| at.since(now).min(limit));
         let mut interest = PollFlags::IN;
         if self.stalled.is_some() {
             interest |= PollFlags::OUT;
+            // Timers cannot do anything before the socket takes packets again.
+            timeout = timeout.max(Span::from_millis(1));
         }
         let mut fds = [
             PollFd::new(self.port.socket(), interest),
@@ -558,7 +606,13 @@ impl Endpoint {
             tv_nsec: (timeout.as_nanos() % 1_000_000_000) as _,
         };
         match rustix::event::poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Ok(_) => {
+                if fds[1].revents().contains(PollFlags::IN) {
+                    self.wakes.drain();
+                }
+                Ok(())
+            }
+            Err(rustix::io::Errno::INTR) => Ok(()),
             Err(e) => Err(e.into()),
         }
     }
@@ -573,14 +627,9 @@ fn is_unreachable(error: &io::Error) -> bool {
     )
 }
 
-fn is_transient(error: &io::Error) -> bool {
-    const ENOBUFS: i32 = rustix::io::Errno::NOBUFS.raw_os_error();
-    const EPERM: i32 = rustix::io::Errno::PERM.raw_os_error();
-    const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
-    const ENETDOWN: i32 = rustix::io::Errno::NETDOWN.raw_os_error();
-    const EINVAL: i32 = rustix::io::Errno::INVAL.raw_os_error();
-    matches!(
-        error.raw_os_error(),
-        Some(ENOBUFS | EPERM | EIO | ENETDOWN | EINVAL)
-    )
+/// The descriptor is no socket any more; everything else passes.
+fn is_broken_socket(error: &io::Error) -> bool {
+    const EBADF: i32 = rustix::io::Errno::BADF.raw_os_error();
+    const ENOTSOCK: i32 = rustix::io::Errno::NOTSOCK.raw_os_error();
+    matches!(error.raw_os_error(), Some(EBADF | ENOTSOCK))
 }

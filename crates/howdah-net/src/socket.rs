@@ -4,7 +4,7 @@ use howdah_core::Rate;
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 
 /// Receive buffer to ask for: 25 ms at 10 Gbit/s.
 const WANTED_RECEIVE_BUFFER: usize = 32 << 20;
@@ -126,6 +126,7 @@ impl UdpPort {
     pub(crate) fn send(
         &self,
         destination: SocketAddr,
+        src_ip: Option<IpAddr>,
         contents: &[u8],
         segment_size: usize,
     ) -> io::Result<()> {
@@ -134,7 +135,7 @@ impl UdpPort {
             ecn: None,
             contents,
             segment_size: (segment_size < contents.len()).then_some(segment_size),
-            src_ip: None,
+            src_ip,
         };
         self.state
             .try_send(UdpSockRef::from(&self.socket), &transmit)
@@ -152,6 +153,13 @@ impl UdpPort {
 
     /// The peer's address as people write it.
     pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
-        SocketAddr::new(address.ip().to_canonical(), address.port())
+        match address {
+            SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {
+                Some(v4) => SocketAddr::new(v4.into(), v6.port()),
+                // The flow label is nobody's name; the scope is part of a link-local address.
+                None => SocketAddrV6::new(*v6.ip(), v6.port(), 0, v6.scope_id()).into(),
+            },
+            v4 @ SocketAddr::V4(_) => v4,
+        }
     }
 }

@@ -51,6 +51,13 @@ impl WakeReceiver {
         self.read.as_fd()
     }
 
+    /// Empties the pipe; the call stays noted until [`take`](Self::take). Without this, a byte that
+    /// arrives just after a `take` would keep the pipe readable for ever.
+    pub(crate) fn drain(&self) {
+        let mut buffer = [0; 16];
+        let _ = rustix::io::read(&self.read, &mut buffer);
+    }
+
     /// Whether somebody called; forgets it.
     pub(crate) fn take(&self) -> bool {
         if !self.inner.pending.swap(false, Ordering::AcqRel) {

@@ -128,6 +128,8 @@ impl Received {
             self.duplicates += 1;
             return Ok(Arrived::Duplicate);
         }
+        // The host's stamps may step back a little; reports must not.
+        let now = self.largest.map_or(now, |(_, at)| at.max(now));
         let at = number - self.base;
         if at >= limits::MAX_COVERAGE_SPAN {
             return Err(PeerMisbehaved::NumberTooFar);
@@ -221,6 +223,11 @@ impl Received {
             }
         }
         settled.min(largest + 1)
+    }
+
+    /// Whether settled fates did not fit into the last report.
+    pub(crate) fn has_more_to_report(&self, now: Time) -> bool {
+        self.settled_to(now) > self.covered_to
     }
 
     /// When a hole that is visible now will be settled, if there is one.

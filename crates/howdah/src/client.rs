@@ -223,7 +223,9 @@ impl<'a> Client<'a> {
                 let name = name.map(|name| name.to_string_lossy().into_owned());
                 let source = Source::open(spec, hash, self.wake()).map_err(|e| from_store(&e))?;
                 let object = connection.allocate_object();
-                let size = source.size();
+                // A copy that will be cut does not know its size yet.
+                let cuttable = self.config.duration_limit.is_some();
+                let size = source.size().filter(|_| !cuttable);
                 let path = path.clone();
                 connection.send_control(
                     &Message::Put {
@@ -236,7 +238,9 @@ impl<'a> Client<'a> {
                     .encode(),
                 );
                 self.total = size;
-                self.sending = Some(Sending::new(connection, object, source, hash, None));
+                let mut sending = Sending::new(connection, object, source, hash, None);
+                sending.cuttable = cuttable;
+                self.sending = Some(sending);
                 self.step = Step::Moving;
             }
             Task::Get { path, destination } => {

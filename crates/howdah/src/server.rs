@@ -345,6 +345,7 @@ impl Application for Service {
                 };
                 self.sessions.insert(key, session);
             }
+            Event::Control(_) if !connection.is_established() => {}
             Event::Control(bytes) => {
                 let result = Message::decode(&bytes)
                     .and_then(|message| self.on_message(key, connection, message));

@@ -84,7 +84,9 @@ impl Relay {
             .more
             .wait_timeout_while(seen, left, few)
             .unwrap();
-        assert!(seen[way as usize] >= bytes, "only {seen:?} bytes came");
+        let came = *seen;
+        drop(seen);
+        assert!(came[way as usize] >= bytes, "only {came:?} bytes came");
     }
 }
 

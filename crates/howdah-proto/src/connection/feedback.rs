@@ -68,7 +68,9 @@ impl Connection {
         self.last_report_at = now;
         self.passive_received = 0;
         // A hole that is visible but not settled keeps the wish alive.
-        self.report_wish = if self.received.next_settling(now).is_some() {
+        self.report_wish = if self.received.has_more_to_report(now) {
+            ReportWish::Now
+        } else if self.received.next_settling(now).is_some() {
             ReportWish::Eliciting
         } else {
             ReportWish::None
@@ -94,7 +96,8 @@ impl Connection {
 
     /// What arrived, as the peer sees it.
     pub(super) fn on_report(&mut self, now: Time, report: &Report) -> Result<(), PeerMisbehaved> {
-        if report.largest >= self.sent.next_number() || report.number == 0 {
+        let lies = report.bytes > self.stats.bytes_sent;
+        if report.largest >= self.sent.next_number() || report.number == 0 || lies {
             return Err(PeerMisbehaved::ReportedUnsent);
         }
         self.note_report_number(report.number);

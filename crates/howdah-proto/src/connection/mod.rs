@@ -339,6 +339,19 @@ impl Connection {
         matches!(self.state, State::Established)
     }
 
+    /// Whether the peer has shown that it receives at its address.
+    pub fn is_address_validated(&self) -> bool {
+        self.address_validated
+    }
+
+    /// Whether the datagram that brought this connection about turned out to be none of ours.
+    pub fn is_stillborn(&self) -> bool {
+        self.side == Side::Server
+            && self.stats.datagrams_refused > 0
+            && self.stats.datagrams_sent == 0
+            && self.spaces.iter().all(|space| space.ack_offset() == 0)
+    }
+
     /// Whether nothing more will be sent or received.
     pub fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed)

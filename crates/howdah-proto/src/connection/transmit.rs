@@ -414,7 +414,9 @@ impl Connection {
     }
 
     fn window_open(&self) -> bool {
-        self.sent.bytes_in_flight() < self.rate.window_bytes()
+        // An honest receiver lets far fewer packets stay unsettled than one report may span.
+        let bounded = (self.sent.len() as u64) < limits::MAX_COVERAGE_SPAN / 4;
+        bounded && self.sent.bytes_in_flight() < self.rate.window_bytes()
     }
 
     fn has_something_to_send(&self) -> bool {

@@ -74,8 +74,8 @@ const BASE_WINDOW: Span = Span::from_secs(12);
 const DRAIN_EVERY: Span = Span::from_secs(5);
 const DRAIN_RATE: f64 = 0.75;
 /// The delay base is doubted after so long, if the rate has fallen to this share meanwhile.
-const DOUBT_AFTER: Span = Span::from_secs(1);
-const DOUBT_SHARE: f64 = 0.5;
+const DOUBT_AFTER: Span = Span::from_millis(300);
+const DOUBT_SHARE: f64 = 0.25;
 /// Slack of the window for reports that come late and hosts that schedule late.
 const WINDOW_SLACK: Span = Span::from_millis(40);
 
@@ -204,7 +204,7 @@ impl Fair {
         let rate = self.capacity.max(self.rate);
         rate.bytes_in(self.base_rtt + self.target() * 2 + WINDOW_SLACK)
             .max(initial)
-            * 5
+            .saturating_mul(5)
             / 4
     }
 
@@ -259,7 +259,10 @@ impl Fair {
         }
         let point = &feedback.point;
         // The clocks have different origins; only differences of this mean anything.
-        let owd = (point.rx_time.nanos_after(point.sent_time) + CLOCK_ORIGIN)
+        let owd = point
+            .rx_time
+            .nanos_after(point.sent_time)
+            .saturating_add(CLOCK_ORIGIN)
             .max(0)
             .cast_unsigned();
         self.base_owd.push(feedback.now, owd);
@@ -416,12 +419,12 @@ impl Fair {
     /// queue: the path has become longer, or others fill it. Take it for the path's own.
     fn doubt_base(&mut self, feedback: &Feedback) {
         let now = feedback.now;
-        if self.queue <= self.target() * 2 {
+        if self.queue <= self.target().mul_f64(1.2) {
             self.delayed_since = None;
             return;
         }
         let (since, rate) = *self.delayed_since.get_or_insert((now, self.rate));
-        let patience = DOUBT_AFTER.max(feedback.smoothed_rtt * 4);
+        let patience = DOUBT_AFTER.max(feedback.smoothed_rtt * 6);
         if now.since(since) >= patience && self.rate < rate.mul_f64(DOUBT_SHARE) {
             self.base_owd.clear();
             self.recent_owd.clear();

@@ -118,6 +118,22 @@ impl KnownHosts {
             &file.metadata().map_err(write_error())?,
             Exposure::Readable,
         )?;
+        // Somebody may have met this host since we looked; a second key is never added to a first.
+        let now = Self::load(&self.path)?;
+        let met: Vec<_> = now.entries.iter().filter(|e| e.host == host).collect();
+        if met.iter().any(|e| e.key == *key) {
+            *self = now;
+            return Ok(());
+        }
+        if let Some(first) = met.first() {
+            return Err(KeyError::HostKeyChanged {
+                host,
+                path: self.path.clone(),
+                line: first.line,
+                expected: first.key.fingerprint(),
+                got: key.fingerprint(),
+            });
+        }
         let mut text = format!("{host} {key}\n");
         if file.seek(SeekFrom::End(-1)).is_ok() {
             let mut last = [0];

@@ -96,7 +96,8 @@ impl SideReport {
     }
 
     pub(crate) fn loss_rate(&self) -> f64 {
-        let packets = self.packets_acked + self.packets_lost;
+        // The peer's figures: any.
+        let packets = self.packets_acked.saturating_add(self.packets_lost);
         if packets == 0 {
             0.0
         } else {

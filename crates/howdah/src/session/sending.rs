@@ -12,6 +12,8 @@ pub(crate) struct Sending {
     pub(crate) object: u64,
     source: Source,
     hash: bool,
+    /// It ends when somebody says so; its size is not told before.
+    pub(crate) cuttable: bool,
     /// Size, once the end has been told.
     pub(crate) ended: Option<u64>,
     read_error: Option<StoreError>,
@@ -65,6 +67,7 @@ impl Sending {
             object,
             source,
             hash,
+            cuttable: false,
             ended: None,
             read_error: None,
             waits: Shares::default(),
@@ -100,7 +103,9 @@ impl Sending {
             .note_sent_through(connection.sent_end(self.object));
         self.source
             .release_through(connection.acked_prefix(self.object));
+        let all_sent = self.source.size() == Some(connection.sent_end(self.object));
         if self.ended.is_none()
+            && (all_sent || !self.cuttable)
             && let Some(finished) = self.source.poll_finished()
         {
             let finished = finished.map_err(|e| super::from_store(&e))?;
@@ -129,11 +134,7 @@ impl Sending {
 
     /// Ends the object where it stands (only for made-up bytes).
     pub(crate) fn cut(&mut self, connection: &mut Connection) {
-        if self
-            .ended
-            .is_none_or(|size| size > connection.sent_end(self.object))
-            && !self.hash
-        {
+        if self.ended.is_none() && !self.hash {
             let size = connection.sent_end(self.object);
             self.end(connection, size, None);
         }
