@@ -335,7 +335,17 @@ impl Endpoint {
                 let handled =
                     slot.connection
                         .handle_datagram(now, &arriving, &mut buffer[start..end]);
-                if slot.connection.is_stillborn() {
+                if let Handled::Nothing = handled
+                    && owner.is_none()
+                {
+                    // The message that announces an object may stand right before its first bytes.
+                    self.events(now, key, application);
+                }
+                if self
+                    .connections
+                    .get(&key)
+                    .is_some_and(|s| s.connection.is_stillborn())
+                {
                     // Its first datagram was no sealed Initial: nothing is kept of it.
                     self.remove(key);
                 }

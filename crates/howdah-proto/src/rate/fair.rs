@@ -353,7 +353,7 @@ impl Fair {
             let capacity = capacity.max(self.startup_best);
             wanted = wanted.min(capacity.mul_f64(TRAIN_SHARE));
             // Bursts that are spread more than others take a promise back.
-            self.rate = self.rate.min(capacity);
+            self.rate = self.rate.min(capacity.max(INITIAL_RATE));
         }
         self.rate = self.rate.max(wanted);
         self.capacity = self.capacity.max(self.startup_best);
@@ -389,7 +389,7 @@ impl Fair {
             self.target_cap = self.target_cap.mul_f64(TARGET_CAP_GROWTH).min(TARGET_MAX);
         }
         self.doubt_base(feedback);
-        let queue_seen = self.queue > self.target() / 4;
+        let queue_seen = self.queue > self.target() / 2;
         if congested || feedback.socket_drops > 0 {
             self.congested_until = now + feedback.smoothed_rtt * 2;
             self.probe = PROBE_FIRST;
@@ -404,7 +404,7 @@ impl Fair {
             self.target_cap = self.target_cap.min(cap);
             self.next_cap_step = now + TARGET_CAP_STEP;
         } else if queue_seen || now < self.congested_until || sample.app_limited {
-            self.probe = PROBE_FIRST;
+            self.probe = (self.probe / 4.0).max(PROBE_FIRST);
             self.next_probe_step = now + feedback.smoothed_rtt;
             self.probe_base = sample.delivery_rate;
         } else {

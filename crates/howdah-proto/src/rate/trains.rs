@@ -24,6 +24,8 @@ const MAX_GAP: Span = Span::from_micros(900);
 const MIN_SPREAD: Span = Span::from_micros(250);
 /// A burst has been spread by the path if it took that much longer to arrive than to send.
 const SPREAD_FACTOR: f64 = 1.25;
+/// A few small packets are spread by whatever the hosts do between them.
+const MIN_BYTES: u64 = 10_000;
 /// Estimates kept, and needed.
 const KEEP: usize = 7;
 const NEED: usize = 1;
@@ -64,6 +66,9 @@ impl Trains {
             return;
         }
         let bytes = last.sent_bytes.saturating_sub(first.sent_bytes);
+        if bytes < MIN_BYTES {
+            return;
+        }
         if self.estimates.len() >= KEEP {
             self.estimates.pop_front();
         }
