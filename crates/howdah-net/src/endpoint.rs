@@ -538,7 +538,6 @@ impl Endpoint {
             .port
             .send(info.destination, src_ip, contents, info.segment_size)
         {
-            Ok(()) => Ok(true),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 self.stalled = Some((key, info));
                 Ok(false)
@@ -568,7 +567,7 @@ impl Endpoint {
             // A full queue, a route that flaps or is forbidden: the packets are lost, which is
             // provided for. One peer's route must not end the connections of the others.
             Err(e) if is_broken_socket(&e) => Err(e),
-            Err(_) => Ok(true),
+            Ok(()) | Err(_) => Ok(true),
         }
     }
 

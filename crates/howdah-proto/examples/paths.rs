@@ -7,6 +7,7 @@ use howdah_core::{Rate, Span, Time};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_sim::{Flow, FlowEnds, World};
+use std::fmt::Write as _;
 
 fn endpoints(seed: u64) -> (SimEndpoint, SimEndpoint) {
     let mut client = SimEndpoint::client(sim_config(), seed);
@@ -81,7 +82,7 @@ fn run(
             let bytes = received(&world, flow);
             let share = (bytes - last[i]) as f64 * 8.0 / (seconds as f64 / windows as f64) / rate;
             last[i] = bytes;
-            rows[i] += &format!(" {share:.2}");
+            let _ = write!(rows[i], " {share:.2}");
         }
     }
     queues.sort_by(f64::total_cmp);

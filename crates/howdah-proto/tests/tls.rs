@@ -25,11 +25,12 @@ fn address(host: u8) -> SocketAddr {
 
 /// A fresh key and its `SubjectPublicKeyInfo`.
 fn key() -> (Arc<CertifiedKey>, Vec<u8>) {
-    let pkcs8 = Ed25519KeyPair::generate_pkcs8(&aws_lc_rs::rand::SystemRandom::new()).unwrap();
-    let pair = Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).unwrap();
+    let pkcs8 =
+        Ed25519KeyPair::generate_pkcs8(&aws_lc_rs::rand::SystemRandom::new()).expect("keys work");
+    let pair = Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).expect("keys work");
     let spki = [&SPKI_PREFIX[..], pair.public_key().as_ref()].concat();
     let private = PrivatePkcs8KeyDer::from(pkcs8.as_ref().to_vec());
-    let signer = rustls::crypto::aws_lc_rs::sign::any_eddsa_type(&private).unwrap();
+    let signer = rustls::crypto::aws_lc_rs::sign::any_eddsa_type(&private).expect("keys work");
     (
         Arc::new(CertifiedKey::new(
             vec![CertificateDer::from(spki.clone())],
@@ -41,7 +42,9 @@ fn key() -> (Arc<CertifiedKey>, Vec<u8>) {
 
 fn config(key: Arc<CertifiedKey>, accept: Option<Vec<u8>>) -> Config {
     let check = Arc::new(move |spki: &[u8]| accept.as_ref().is_none_or(|a| a == spki));
-    Config::new(Security::Tls(TlsIdentity::new(key, check).unwrap()))
+    Config::new(Security::Tls(
+        TlsIdentity::new(key, check).expect("keys work"),
+    ))
 }
 
 /// Seals packets whose payload is the low byte of each offset.
@@ -147,7 +150,7 @@ impl Pair {
                     .front()
                     .is_some_and(|(at, _)| *at <= self.now)
                 {
-                    let (_, mut datagram) = self.wires[1 - end].pop_front().unwrap();
+                    let (_, mut datagram) = self.wires[1 - end].pop_front().expect("looked at");
                     self.deliver(end, &mut datagram);
                 }
                 self.ends[end].handle_timeout(self.now);
@@ -241,7 +244,7 @@ fn forged_initial(first_destination: ConnectionId, body: &[u8], from_client: boo
     let quic = suite
         .tls13()
         .and_then(rustls::Tls13CipherSuite::quic_suite)
-        .unwrap();
+        .expect("keys work");
     let side = if from_client {
         rustls::Side::Client
     } else {
@@ -266,7 +269,7 @@ fn forged_initial(first_destination: ConnectionId, body: &[u8], from_client: boo
         .local
         .packet
         .encrypt_in_place(77, &header, &mut body)
-        .unwrap();
+        .expect("keys work");
     [&header[..], &body, tag.as_ref()].concat()
 }
 

@@ -124,10 +124,10 @@ impl Connection {
         if matches!(self.state, State::Closing { .. }) {
             return;
         }
-        match self.peer_id_known {
-            true if source != self.ids.remote => return,
-            _ => self.ids.remote = source,
+        if self.peer_id_known && source != self.ids.remote {
+            return;
         }
+        self.ids.remote = source;
         self.peer_id_known = true;
         if level == Level::Handshake && self.side == Side::Server {
             // Anybody can make Initial packets; nobody needs them any more (RFC 9001 4.9.1).
