@@ -9,7 +9,6 @@ use crate::train::{TrainBuffer, TrainBuilder};
 use crate::waker::{self, WakeReceiver, Waker};
 use howdah_core::{ByteRange, Span, Time};
 use howdah_proto::codec::ConnectionId;
-use howdah_proto::error::CloseCode;
 use howdah_proto::{Arriving, Config, Connection, Event, Handled, Role, TransmitInfo};
 use quinn_udp::RecvMeta;
 use rustix::event::{PollFd, PollFlags};
@@ -250,11 +249,6 @@ impl Endpoint {
     /// Sends what is ready, without waiting: the last word.
     fn flush<A: Application>(&mut self, application: &mut A) -> io::Result<()> {
         let now = self.clock.now();
-        for slot in self.connections.values_mut() {
-            // Does nothing to those that the application has closed already.
-            slot.connection
-                .close(now, CloseCode::Application, "the other side stops");
-        }
         self.turn(now, application)?;
         Ok(())
     }

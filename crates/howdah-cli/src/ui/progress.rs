@@ -106,6 +106,7 @@ mod tests {
             goodput_now: Rate::from_gbit_per_sec(4),
             rtt: Span::from_millis(100),
             loss: 0.0102,
+            ..Progress::default()
         };
         assert_eq!(
             line(&progress),

@@ -445,10 +445,8 @@ impl Fair {
             self.probe = PROBE_FIRST;
         }
         self.probe_base = sample.delivery_rate;
-        let step = feedback
-            .smoothed_rtt
-            .max(Span::from_millis(40))
-            .max(sample.span);
+        // What is sent from now on fills a sample after a round trip and the sample's own length.
+        let step = feedback.smoothed_rtt + sample.span.max(Span::from_millis(20));
         self.next_probe_step = feedback.now + step;
     }
 
