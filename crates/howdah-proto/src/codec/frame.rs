@@ -92,7 +92,7 @@ impl Frame<'_> {
 }
 
 /// The frames of an opened packet. Ends after the first error, after [`Frame::Padding`], and after
-/// [`Frame::Data`], whose payload is what [`FrameIter::rest`] then gives.
+/// [`Frame::Data`], whose payload is what `rest` of the iterator then gives.
 pub fn frames(body: &[u8]) -> FrameIter<'_> {
     FrameIter {
         reader: Reader::new(body),
