@@ -21,5 +21,5 @@ mod waker;
 pub use clock::Clock;
 pub use endpoint::{Application, ConnKey, Endpoint, EndpointConfig, Placement};
 pub use socket::{SocketReport, bind};
-pub use usage::{Usage, thread_cpu, usage};
+pub use usage::{MachineLoad, Usage, thread_cpu, usage};
 pub use waker::Waker;

@@ -27,6 +27,41 @@ pub fn thread_cpu() -> Span {
     Span::from_nanos(cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64)
 }
 
+/// How busy the processors of this machine are, whoever uses them (Linux: `/proc/stat`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MachineLoad {
+    /// Ticks so far: not idle, and all.
+    before: Option<(u64, u64)>,
+}
+
+impl MachineLoad {
+    /// Share of all processors' time that was used since the last call; `None` the first time, and
+    /// where it is not known.
+    pub fn take_busy_share(&mut self) -> Option<f64> {
+        let now = read_ticks()?;
+        let (busy, all) = self.before.replace(now)?;
+        let all = now.1.saturating_sub(all);
+        (all > 0).then(|| now.0.saturating_sub(busy) as f64 / all as f64)
+    }
+}
+
+fn read_ticks() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    // user nice system idle iowait irq softirq steal (proc(5)).
+    let fields: Vec<u64> = text
+        .lines()
+        .next()?
+        .split_whitespace()
+        .skip(1)
+        .take(8)
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .ok()?;
+    let all: u64 = fields.iter().sum();
+    let idle = fields.get(3)? + fields.get(4)?;
+    Some((all.saturating_sub(idle), all))
+}
+
 fn peak_rss() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

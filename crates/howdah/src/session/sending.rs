@@ -20,6 +20,7 @@ pub(crate) struct Sending {
     pub(crate) waits: Shares,
     next_sample: Time,
     cpu_before: Span,
+    machine: howdah_net::MachineLoad,
 }
 
 /// How often it is looked at what limits the sender.
@@ -73,6 +74,7 @@ impl Sending {
             waits: Shares::default(),
             next_sample: Time::ZERO,
             cpu_before: howdah_net::thread_cpu(),
+            machine: howdah_net::MachineLoad::default(),
         }
     }
 
@@ -117,7 +119,12 @@ impl Sending {
     /// Notes what keeps the sender from being faster.
     fn sample(&mut self, connection: &Connection) {
         let cpu = howdah_net::thread_cpu();
-        let busy = cpu.saturating_sub(self.cpu_before) > SAMPLE_EVERY.mul_f64(0.9);
+        // This thread has no time left, or this machine has not.
+        let busy = cpu.saturating_sub(self.cpu_before) > SAMPLE_EVERY.mul_f64(0.9)
+            || self
+                .machine
+                .take_busy_share()
+                .is_some_and(|share| share > 0.9);
         self.cpu_before = cpu;
         let shares = &mut self.waits;
         shares.samples += 1;
