@@ -61,8 +61,6 @@ const STEER_MAX: f64 = 1.05;
 /// Growth per RTT while no queue is seen, doubled each RTT that the delivery follows.
 const PROBE_FIRST: f64 = 0.05;
 const PROBE_MAX: f64 = 1.0;
-/// First step after the start-up.
-const PROBE_AFTER_STARTUP: f64 = 0.5;
 
 /// Loss above `1.5 x floor + LOSS_SLACK` is congestion.
 const LOSS_SLACK: f64 = 0.025;
@@ -335,8 +333,6 @@ impl Fair {
             self.phase = Phase::Cruise;
             self.last_drain = feedback.now;
             self.congested_until = feedback.now + feedback.smoothed_rtt;
-            // A busy host may have ended it too early; if no queue is seen, growth goes on fast.
-            self.probe = PROBE_AFTER_STARTUP;
             return;
         }
         let mut wanted = INITIAL_RATE;
@@ -408,9 +404,7 @@ impl Fair {
             self.target_cap = self.target_cap.min(cap);
             self.next_cap_step = now + TARGET_CAP_STEP;
         } else if queue_seen || now < self.congested_until || sample.app_limited {
-            if now >= self.congested_until {
-                self.probe = (self.probe / 4.0).max(PROBE_FIRST);
-            }
+            self.probe = (self.probe / 4.0).max(PROBE_FIRST);
             self.next_probe_step = now + feedback.smoothed_rtt;
             self.probe_base = sample.delivery_rate;
         } else {
