@@ -230,13 +230,10 @@ impl Received {
         self.settled_to(now) > self.covered_to
     }
 
-    /// When a hole that is visible now will be settled, if there is one.
-    pub(crate) fn next_settling(&self, now: Time) -> Option<Time> {
-        let (largest, _) = self.largest?;
-        (self.settled_to(now) <= largest).then(|| {
-            let first = self.marks.iter().find(|&&(_, n)| n >= self.covered_to);
-            first.map_or(now, |&(t, _)| t) + self.reorder_window
-        })
+    /// Whether a hole is visible whose fate is not settled.
+    pub(crate) fn has_unsettled(&self, now: Time) -> bool {
+        self.largest()
+            .is_some_and(|largest| self.settled_to(now) <= largest)
     }
 
     /// Fates of `from..to`, as far as `budget` bytes allow.

@@ -70,7 +70,7 @@ impl Connection {
         // A hole that is visible but not settled keeps the wish alive.
         self.report_wish = if self.received.has_more_to_report(now) {
             ReportWish::Now
-        } else if self.received.next_settling(now).is_some() {
+        } else if self.received.has_unsettled(now) {
             ReportWish::Eliciting
         } else {
             ReportWish::None
