@@ -6,10 +6,12 @@
 //! * [`Rate`]: bits per second.
 //! * [`ByteRange`] and [`RangeSet`]: which bytes of an object are meant.
 //! * [`Transport`]: the contract between a protocol and whatever drives it.
+//! * [`Observe`]: what an endpoint says about itself to those who measure.
 //! * [`units`]: how people write those quantities (`180ms`, `10gbit`, `4GiB`, `1%`).
 
 #![forbid(unsafe_code)]
 
+mod observe;
 mod range;
 mod range_set;
 mod rate;
@@ -17,6 +19,7 @@ mod time;
 pub mod transport;
 pub mod units;
 
+pub use observe::{Observe, Snapshot};
 pub use range::ByteRange;
 pub use range_set::RangeSet;
 pub use rate::Rate;

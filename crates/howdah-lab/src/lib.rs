@@ -1,0 +1,7 @@
+//! The laboratory: scenarios, runners, metrics, statistics, ledger and report.
+//!
+//! Data flows one way: scenario, runner, [`result`], report.
+
+#![forbid(unsafe_code)]
+
+pub mod result;

@@ -1,0 +1,219 @@
+//! What a run leaves behind: the words between runner, ledger and report.
+//!
+//! A campaign is a directory:
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `campaign.json` | [`Campaign`]: scenario texts, commit, machine, command line |
+//! | `cells/<id>.json` | [`CellResult`], written whole when the cell is done |
+//! | `intervals/<id>.parquet` | the [`Interval`]s of the cell, one row per flow and interval |
+//! | `summary.json` | [`Summary`]: every cell, flat, for other programs |
+//! | `report.html` | the report |
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of these files.
+pub const FORMAT: u32 = 1;
+
+/// What holds for all cells of a campaign.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Campaign {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The scenarios that were run: path as given, and the whole text.
+    pub scenarios: Vec<ScenarioText>,
+    /// Commit of the program, "unknown" outside a repository.
+    pub commit: String,
+    /// The working tree differed from the commit when the program was built.
+    pub dirty: bool,
+    /// Processor, cores, kernel, memory.
+    pub machine: BTreeMap<String, String>,
+    /// Command line that repeats the campaign.
+    pub command: String,
+    /// Start, seconds since 1970.
+    pub started_unix_s: u64,
+    /// Reduced set (`--quick`).
+    pub quick: bool,
+}
+
+/// A scenario file as it was run.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct ScenarioText {
+    /// Path as given.
+    pub path: String,
+    /// The whole file.
+    pub text: String,
+}
+
+/// One cell of a matrix, run once with one seed.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct CellResult {
+    /// Hash of the cell's canonical form.
+    pub id: String,
+    /// Experiment, as the ledger names it: "J-A1".
+    pub experiment: String,
+    /// Where the cell stands in the matrix: axis to value as written in the scenario
+    /// ("protocol" to "fast", "buffer" to "127packets").
+    pub at: BTreeMap<String, String>,
+    /// "sim" or "netns".
+    pub testbed: String,
+    /// Seed.
+    pub seed: u64,
+    /// Scenario time that was run, in seconds.
+    pub duration_s: f64,
+    /// Wall time that it took, in seconds. Not part of comparisons.
+    pub wall_s: f64,
+    /// Ended before its planned duration because the mean was settled.
+    pub shortened: bool,
+    /// Fingerprint of the simulator's events, in hexadecimal; empty on a testbed.
+    pub fingerprint: String,
+    /// Why the cell gave no result.
+    pub error: Option<String>,
+    /// Long-lived flows, in the order of the scenario.
+    pub flows: Vec<FlowResult>,
+    /// Short flows, each group taken together.
+    pub groups: Vec<GroupResult>,
+    /// Constant-rate streams.
+    pub streams: Vec<StreamResult>,
+    /// Bottlenecks, each direction apart.
+    pub links: Vec<LinkResult>,
+    /// Further figures by name, with the unit in the name (`jain`, `t90_ms`, `harm`).
+    pub metrics: BTreeMap<String, f64>,
+}
+
+/// A long-lived or sized flow.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct FlowResult {
+    /// Name in the scenario.
+    pub name: String,
+    /// Protocol as the scenario writes it.
+    pub protocol: String,
+    /// Algorithm as the live object names itself.
+    pub algorithm: String,
+    /// First and last moment of activity, in scenario seconds.
+    pub start_s: f64,
+    /// End of activity.
+    pub end_s: f64,
+    /// User bytes delivered within that time.
+    pub delivered_bytes: u64,
+    /// Goodput over the whole activity, in bit/s.
+    pub goodput_bps: f64,
+    /// Goodput over the measured part (after the warm-up), in bit/s.
+    pub steady_goodput_bps: f64,
+    /// Time until all bytes were known to be delivered; for sized transfers.
+    pub completion_s: Option<f64>,
+    /// Payload bytes sent, repetitions included.
+    pub sent_bytes: u64,
+    /// Repetitions among them.
+    pub retransmitted_bytes: u64,
+    /// Packets sent forward, and IP + 14 bytes of them.
+    pub forward_packets: u64,
+    /// IP + 14 bytes sent forward.
+    pub forward_wire_bytes: u64,
+    /// Packets sent backward.
+    pub feedback_packets: u64,
+    /// IP + 14 bytes sent backward.
+    pub feedback_wire_bytes: u64,
+    /// Reductions for loss.
+    pub congestion_events: u64,
+    /// Timeouts.
+    pub timeouts: u64,
+    /// Seconds from the flow's start until a one-second (or one-RTT) mean reached 90 % of the steady goodput.
+    pub ramp_s: Option<f64>,
+    /// Predicted processor time of the sender in seconds, where a host cost model was on.
+    pub sender_cpu_s: Option<f64>,
+    /// The same of the receiver.
+    pub receiver_cpu_s: Option<f64>,
+    /// Per-interval series, kept in Parquet; not in the JSON file.
+    #[serde(skip)]
+    pub intervals: Vec<Interval>,
+}
+
+/// One interval of one flow. Counters are those of the interval; the others are states at its end.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Interval {
+    /// End of the interval, in scenario seconds.
+    pub t_s: f64,
+    /// Goodput in bit/s.
+    pub goodput_bps: f64,
+    /// Bit/s on the wire, forward.
+    pub wire_bps: f64,
+    /// Payload bytes sent again.
+    pub retransmitted_bytes: u64,
+    /// Congestion window in bytes; 0 where there is none.
+    pub cwnd_bytes: u64,
+    /// Bytes in flight.
+    pub in_flight_bytes: u64,
+    /// Smoothed round-trip time in milliseconds; 0 before the first sample.
+    pub srtt_ms: f64,
+    /// Waiting time in the forward bottleneck in milliseconds.
+    pub queue_ms: f64,
+}
+
+/// A group of short flows.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct GroupResult {
+    /// Name in the scenario.
+    pub name: String,
+    /// Algorithm of its flows.
+    pub algorithm: String,
+    /// Flows started.
+    pub flows: u64,
+    /// Flows that finished.
+    pub finished: u64,
+    /// Bytes of those that finished.
+    pub bytes: u64,
+    /// Bytes that all of them were to carry: the realised load.
+    pub offered_bytes: u64,
+    /// Sum of bytes over sum of durations of those that finished, in bit/s (J, `short_tput`).
+    pub throughput_bps: f64,
+    /// Completion times in seconds: p50, p95, p99.
+    pub completion_s: [f64; 3],
+    /// Retransmission timeouts among them.
+    pub timeouts: u64,
+}
+
+/// A constant-rate stream.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct StreamResult {
+    /// Name in the scenario.
+    pub name: String,
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Packets lost.
+    pub lost_packets: u64,
+    /// Mean of the smoothed interarrival jitter (RFC 3550, 6.4.1) in milliseconds.
+    pub jitter_ms: f64,
+    /// The same at the end of each interval.
+    #[serde(skip)]
+    pub jitter_series_ms: Vec<f64>,
+}
+
+/// One direction of a stretch of network.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct LinkResult {
+    /// Name in the scenario, and direction: "main/forward".
+    pub name: String,
+    /// Configured rate in bit/s at the end; 0 is unlimited.
+    pub rate_bps: f64,
+    /// Packets offered.
+    pub offered_packets: u64,
+    /// Dropped by the queue.
+    pub queue_drops: u64,
+    /// Lost at random behind it.
+    pub random_losses: u64,
+    /// Share of the rate that was used, over the measured part.
+    pub utilisation: f64,
+    /// Waiting time in milliseconds: p50, p95, p99 over packets or samples.
+    pub queue_ms: [f64; 3],
+}
+
+/// Every cell of a campaign, without series.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Summary {
+    /// What holds for all.
+    pub campaign: Campaign,
+    /// The cells, in the order of the scenarios.
+    pub cells: Vec<CellResult>,
+}

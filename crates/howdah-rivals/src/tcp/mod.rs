@@ -1,0 +1,3 @@
+//! TCP: one engine, and apart from it a file for each congestion control ([`cc`]).
+
+pub mod cc;
