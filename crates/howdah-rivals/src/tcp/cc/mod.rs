@@ -139,6 +139,70 @@ pub trait CongestionControl: fmt::Debug + Send {
     fn on_restart(&mut self, _now: Time, _idle: Span) {}
 }
 
+/// What slow start counts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SlowStartCounting {
+    /// One segment for each acknowledgement that advances: Linux before 3.x. With every second
+    /// segment acknowledged a round trip multiplies the window by 1.5 and not by 2.
+    Acks,
+    /// As many segments as are acknowledged, but at most this many for one acknowledgement
+    /// (appropriate byte counting, RFC 3465, whose L is 1 or 2); `u32::MAX` is no limit.
+    Segments {
+        /// RFC 3465's L, in segments.
+        limit: u32,
+    },
+}
+
+/// Slow start as a stack does it: what differs between stacks rather than between congestion
+/// controls, so that every algorithm here can leave it to this.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowStart {
+    /// What it counts.
+    pub counting: SlowStartCounting,
+    /// Limited slow start (RFC 3742): above this window (the RFC's `max_ssthresh`, 100) at most
+    /// half of it is added in a round trip.
+    pub max_ssthresh_segments: Option<u32>,
+    /// Threshold to begin with, as a metrics cache remembers it from an earlier connection to the
+    /// same host; `None` is as high as can be.
+    pub initial_ssthresh_segments: Option<u32>,
+}
+
+impl Default for SlowStart {
+    /// Segments without a limit, no limited slow start, no cached threshold.
+    fn default() -> Self {
+        Self {
+            counting: SlowStartCounting::Segments { limit: u32::MAX },
+            max_ssthresh_segments: None,
+            initial_ssthresh_segments: None,
+        }
+    }
+}
+
+impl SlowStart {
+    /// Slow-start threshold to begin with, in segments; infinite unless one is cached.
+    pub fn initial_ssthresh(&self) -> f64 {
+        self.initial_ssthresh_segments
+            .map_or(f64::INFINITY, |segments| f64::from(segments.max(2)))
+    }
+
+    /// The window after `ack` in slow start, at most `ssthresh`. What is left of the
+    /// acknowledgement beyond the threshold is dropped.
+    pub fn grow(&self, cwnd: f64, ssthresh: f64, ack: &Ack) -> f64 {
+        let counted = match self.counting {
+            SlowStartCounting::Acks => ack.acked_segments.min(1),
+            SlowStartCounting::Segments { limit } => ack.acked_segments.min(limit),
+        };
+        let per_segment = match self.max_ssthresh_segments {
+            // RFC 3742 section 2: K = int(cwnd / (0.5 max_ssthresh)), cwnd += int(MSS / K).
+            Some(limit) if cwnd > f64::from(limit) => {
+                1.0 / (cwnd / (0.5 * f64::from(limit.max(1)))).floor()
+            }
+            _ => 1.0,
+        };
+        (cwnd + f64::from(counted) * per_segment).min(ssthresh.max(cwnd))
+    }
+}
+
 /// What an algorithm may want to know when it is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CcSettings {
@@ -150,6 +214,21 @@ pub struct CcSettings {
     pub packet_bytes: u32,
     /// For the algorithms that draw lots (the probing phase of BBR).
     pub seed: u64,
+    /// Slow start as the stack does it: [`SlowStart::grow`] and [`SlowStart::initial_ssthresh`].
+    pub slow_start: SlowStart,
+}
+
+impl Default for CcSettings {
+    /// Initial window 10, Ethernet with timestamps, seed 0, today's slow start.
+    fn default() -> Self {
+        Self {
+            initial_window_segments: 10,
+            mss_bytes: 1448,
+            packet_bytes: 1500,
+            seed: 0,
+            slow_start: SlowStart::default(),
+        }
+    }
 }
 
 /// Makes a congestion control.
