@@ -1,7 +1,9 @@
 //! Every other transport, as a sans-IO state machine behind [`howdah_core::Transport`].
 //!
 //! * [`tcp`]: one TCP engine and, apart from it, a file for each congestion control.
+//! * [`udp`]: streams that react to nothing, to load a path and to measure it.
 
 #![forbid(unsafe_code)]
 
 pub mod tcp;
+pub mod udp;
