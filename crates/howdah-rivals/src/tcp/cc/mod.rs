@@ -4,6 +4,11 @@
 //! segments may be in flight and, if it paces, how fast they leave. Windows are in segments, as
 //! in the papers, and fractional: an algorithm that adds 1/cwnd an acknowledgement simply does so.
 
+mod bbr;
+pub mod bbr1;
+pub mod bbr3;
+mod filter;
+
 use howdah_core::{Rate, Span, Time};
 use std::fmt;
 
@@ -246,7 +251,7 @@ pub struct Entry {
 }
 
 /// Every congestion control of this crate: one line each.
-pub const ALL: &[Entry] = &[];
+pub const ALL: &[Entry] = &[bbr1::ENTRY, bbr3::ENTRY];
 
 /// The algorithm of that name.
 pub fn find(name: &str) -> Option<&'static Entry> {
