@@ -39,6 +39,7 @@ mod root;
 mod sink;
 mod source;
 mod tree;
+mod worker;
 
 pub use batch::{Batch, Part};
 pub use error::StoreError;

@@ -6,7 +6,7 @@
 //! shows early.
 
 use crate::durable::{PartFile, forget_pages};
-use crate::{Limits, StoreError};
+use crate::{Limits, StoreError, worker};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -78,9 +78,7 @@ impl Flusher {
             ..Shared::default()
         });
         let (part, theirs) = (Arc::clone(&self.part), Arc::clone(&shared));
-        let thread = std::thread::Builder::new()
-            .name("howdah-flush".into())
-            .spawn(move || theirs.run(&part))
+        let thread = worker::spawn("howdah-flush", move || theirs.run(&part))
             .map_err(|e| StoreError::from_io(self.part.path(), "start a thread to flush", e))?;
         Ok(self.running.insert(Running {
             shared,

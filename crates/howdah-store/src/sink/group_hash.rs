@@ -3,6 +3,7 @@
 use crate::StoreError;
 use crate::durable::PartFile;
 use crate::tree::{GROUP, Tree, group_value};
+use crate::worker;
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -65,9 +66,7 @@ impl GroupHasher {
     pub(super) fn start(part: &Arc<PartFile>) -> Result<Self, StoreError> {
         let (sender, receiver) = sync_channel(MAX_WAITING);
         let reader = Arc::clone(part);
-        let thread = std::thread::Builder::new()
-            .name("howdah-hash".into())
-            .spawn(move || hash_groups(&reader, &receiver))
+        let thread = worker::spawn("howdah-hash", move || hash_groups(&reader, &receiver))
             .map_err(|e| StoreError::from_io(part.path(), "start a thread to hash", e))?;
         Ok(Self {
             sender,

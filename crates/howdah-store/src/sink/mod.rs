@@ -9,7 +9,7 @@ mod queue;
 use crate::batch::Batch;
 use crate::durable::PartFile;
 use crate::outcome::Slot;
-use crate::{Limits, Root, StoreError, Wake, durable, root};
+use crate::{Limits, Root, StoreError, Wake, durable, root, worker};
 use howdah_core::Rate;
 use queue::{Inlet, Message};
 use std::io::Write;
@@ -147,9 +147,7 @@ impl Sink {
             size_hint,
             limits: *limits,
         };
-        std::thread::Builder::new()
-            .name("howdah-write".into())
-            .spawn(move || work.run(outlet, reporter))
+        worker::spawn("howdah-write", move || work.run(outlet, reporter))
             .map_err(|e| StoreError::from_io(path, "start a thread to write", e))?;
         Ok(Self(Inner::Thread(Threaded {
             inlet,
@@ -173,9 +171,7 @@ impl Sink {
         let bound = limits.queue_bytes.max(window.saturating_mul(2));
         let (inlet, outlet) = queue::queue(bound, wake);
         let work = ordered::OrderedWriter::new(writer, hash, limits.reorder_bytes);
-        std::thread::Builder::new()
-            .name("howdah-pipe".into())
-            .spawn(move || work.run(outlet, reporter))
+        worker::spawn("howdah-pipe", move || work.run(outlet, reporter))
             .map_err(|e| StoreError::from_io(name, "start a thread to write", e))?;
         let threaded = Threaded {
             inlet,

@@ -6,7 +6,7 @@ use super::Finished;
 use crate::cursor::Cursor;
 use crate::durable::{Identity, forget_pages};
 use crate::outcome::{Reporter, Slot};
-use crate::{Limits, StoreError, Wake};
+use crate::{Limits, StoreError, Wake, worker};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -52,10 +52,9 @@ impl FileSource {
             cached: limits.cached_bytes,
         });
         let (slot, reporter) = Slot::new(path, Arc::clone(&wake));
-        let thread = std::thread::Builder::new().name("howdah-read".into());
         let reader = Arc::clone(&shared);
-        let handle = thread
-            .spawn(move || reader.read_ahead(hash, &wake, reporter))
+        let work = move || reader.read_ahead(hash, &wake, reporter);
+        let handle = worker::spawn("howdah-read", work)
             .map_err(|e| StoreError::from_io(path, "start a thread to read", e))?;
         shared.cursor.set_follower(handle.thread().clone());
         Ok(Self { shared, slot })

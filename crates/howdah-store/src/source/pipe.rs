@@ -2,7 +2,7 @@
 
 use super::Finished;
 use crate::outcome::{Reporter, Slot};
-use crate::{Limits, StoreError, Wake};
+use crate::{Limits, StoreError, Wake, worker};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -82,10 +82,10 @@ impl PipeSource {
         });
         let (slot, reporter) = Slot::new(name, Arc::clone(&wake));
         let filler = Arc::clone(&shared);
-        std::thread::Builder::new()
-            .name("howdah-pipe".into())
-            .spawn(move || filler.fill(reader, segment, hash, &wake, reporter))
-            .map_err(|e| StoreError::from_io(name, "start a thread to read", e))?;
+        worker::spawn("howdah-pipe", move || {
+            filler.fill(reader, segment, hash, &wake, reporter);
+        })
+        .map_err(|e| StoreError::from_io(name, "start a thread to read", e))?;
         Ok(Self { shared, slot })
     }
 

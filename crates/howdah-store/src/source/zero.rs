@@ -3,7 +3,7 @@
 use super::Finished;
 use crate::cursor::Cursor;
 use crate::outcome::Slot;
-use crate::{Limits, StoreError, Wake};
+use crate::{Limits, StoreError, Wake, worker};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,16 +30,14 @@ impl ZeroSource {
             // Each subtree's chaining value depends on its position: there is no short cut. The
             // thread follows the send cursor, so that an endless source does not burn a core.
             let follower = Arc::clone(&cursor);
-            let handle = std::thread::Builder::new()
-                .name("howdah-zero".into())
-                .spawn(move || match hash_zeros(size, &follower) {
-                    Some(hash) => reporter.report(Ok(Finished {
-                        size,
-                        hash: Some(hash),
-                    })),
-                    None => reporter.nobody_waits(),
-                })
-                .map_err(|e| StoreError::from_io(name, "start a thread to hash", e))?;
+            let handle = worker::spawn("howdah-zero", move || match hash_zeros(size, &follower) {
+                Some(hash) => reporter.report(Ok(Finished {
+                    size,
+                    hash: Some(hash),
+                })),
+                None => reporter.nobody_waits(),
+            })
+            .map_err(|e| StoreError::from_io(name, "start a thread to hash", e))?;
             cursor.set_follower(handle.thread().clone());
         } else {
             reporter.report(Ok(Finished { size, hash: None }));

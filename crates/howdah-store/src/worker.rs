@@ -1,0 +1,44 @@
+//! Threads that work beside the engine's own.
+
+use std::io;
+use std::thread::{Builder, JoinHandle};
+
+/// How much they step back, on the scale of `nice`.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
+/// Starts a thread that gives way to the engine's.
+///
+/// Where processors are few, a thread that hashes or writes would keep the engine from its socket
+/// for milliseconds, the socket would overflow, and the sender would take that for a full path. The
+/// other way round nothing is lost: a sink that falls behind says so and the sender waits.
+pub(crate) fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    Builder::new().name(name.into()).spawn(move || {
+        step_back();
+        work()
+    })
+}
+
+/// Best effort: work that is not niced is as right as work that is.
+fn step_back() {
+    #[cfg(target_os = "linux")]
+    {
+        // On Linux a priority belongs to a thread (sched(7)).
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    #[test]
+    fn a_worker_steps_back_and_its_maker_does_not() {
+        let mine = || rustix::process::getpriority_process(Some(rustix::thread::gettid())).ok();
+        let before = mine();
+        let theirs = super::spawn("test", mine).unwrap().join().unwrap();
+        assert!(theirs > before, "{theirs:?} {before:?}");
+        assert_eq!(mine(), before);
+    }
+}
