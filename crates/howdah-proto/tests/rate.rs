@@ -4,6 +4,9 @@ mod support;
 
 use howdah_core::{Rate, Span};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
+use howdah_sim::Fate;
+use std::cell::Cell;
+use std::rc::Rc;
 use support::{Net, at, for_seeds, ms, path, secs};
 
 /// Rate at which object bytes arrive between two times.
@@ -147,5 +150,43 @@ fn a_rate_that_falls_to_a_thousandth_and_comes_back() {
     findings.check("narrow", &mut net, id, (secs(6), secs(9)), least);
     let least = Rate::from_mbit_per_sec(100);
     findings.check("wide again", &mut net, id, (secs(13), secs(16)), least);
+    findings.assert_none();
+}
+
+/// A receiving host that is busy with something else for a moment overflows its socket. The path
+/// is what it was, so the rate comes back in a few round trips and not in hundreds.
+#[test]
+fn a_host_that_stumbles_gets_its_rate_back() {
+    let mut findings = Findings::default();
+    for (gbit, rtt, loss) in [(10, 100, 0.01), (10, 20, 0.0), (1, 200, 0.001)] {
+        let rate = Rate::from_gbit_per_sec(gbit);
+        let lossy = PathConfig {
+            loss: LossModel::Bernoulli(loss),
+            ..path(rate, ms(rtt), 9_000)
+        };
+        let mut net = Net::symmetric(1, &lossy);
+        let id = net.upload(1 << 42);
+        let server = net.ends.b;
+        let drops = Rc::new(Cell::new(0u64));
+        let counted = Rc::clone(&drops);
+        let stumble = at(secs(4))..at(secs(4) + ms(150));
+        let mut arrivals = 0u64;
+        net.world.on_arrival(server, move |now, _| {
+            arrivals += 1;
+            if stumble.contains(&now) && !arrivals.is_multiple_of(4) {
+                counted.set(counted.get() + 1);
+                return Fate::Discard;
+            }
+            Fate::Deliver
+        });
+        net.world.sample_every(ms(5), move |_, world| {
+            let connection = world.endpoint_mut(server).connection_mut();
+            connection.set_socket_drops(drops.get());
+        });
+        let case = format!("{gbit} Gbit/s, {rtt} ms, loss {loss}");
+        let from = secs(4) + ms(150) + ms(rtt) * 15;
+        let time = (from, from + secs(1));
+        findings.check(&case, &mut net, id, time, rate.mul_f64(0.8));
+    }
     findings.assert_none();
 }

@@ -60,6 +60,10 @@ pub struct Stats {
     pub black_holes: u64,
     /// Packets kept in memory because their fate is open.
     pub packets_remembered: u64,
+    /// Datagrams that the peer's socket had no room for, because its host did not keep up.
+    pub peer_socket_drops: u64,
+    /// Packets that the peer's sink had no room for, and that were sent again.
+    pub peer_sink_drops: u64,
     /// Still looking for the capacity.
     pub in_startup: bool,
     /// The fixed rate was given up because too little of it arrived.

@@ -61,12 +61,18 @@ const STEER_MAX: f64 = 1.05;
 /// Growth per RTT while no queue is seen, doubled each RTT that the delivery follows.
 const PROBE_FIRST: f64 = 0.05;
 const PROBE_MAX: f64 = 1.0;
+/// Growth per RTT on the way back to a rate that the receiving host lost and the path did not.
+const PROBE_BACK: f64 = 1.0;
+/// Share of that rate that is gone back to; also what is left of the memory after each relapse.
+const BACK_SHARE: f64 = 0.9;
 
 /// Loss above `1.5 x floor + LOSS_SLACK` is congestion.
 const LOSS_SLACK: f64 = 0.025;
 const LOSS_FLOOR_WINDOW: Span = Span::from_secs(10);
 /// Packets over which loss is compared with its floor.
 const LOSS_PACKETS: u64 = 200;
+/// A loss sample that is longer counts only if it began after the last answer to loss.
+const STALE: Span = Span::from_millis(500);
 /// Packets over which a loss floor is measured.
 const LOSS_BLOCK_PACKETS: u64 = 4_000;
 /// The delay base looks back that far; a drain episode within each window keeps it honest.
@@ -119,11 +125,18 @@ pub(super) struct Fair {
     next_probe_step: Time,
     last_drain: Time,
     drain_until: Time,
+    /// Largest capacity seen lately, as its complement.
+    arrived: WindowedMin,
+    congested_at: Time,
     congested_until: Time,
     established: bool,
     startup_best: Rate,
     delivered_before: u64,
     full_reports: u32,
+    /// The sink allows less than the path.
+    sink_bound: bool,
+    /// What was sent before the receiving host fell behind: the path carried it.
+    before_drops: Option<Rate>,
 }
 
 impl Fair {
@@ -150,11 +163,15 @@ impl Fair {
             next_probe_step: Time::ZERO,
             last_drain: Time::ZERO,
             drain_until: Time::ZERO,
+            arrived: WindowedMin::new(Span::from_millis(60)),
+            congested_at: Time::ZERO,
             congested_until: Time::ZERO,
             established: false,
             startup_best: Rate::ZERO,
             delivered_before: 0,
             full_reports: 0,
+            sink_bound: false,
+            before_drops: None,
         }
     }
 
@@ -248,9 +265,9 @@ impl Fair {
             Phase::Startup => self.startup(feedback, &sample),
             Phase::Cruise | Phase::Drain => self.cruise(feedback, &sample),
         }
-        if let Some(limit) = feedback.sink_limit {
-            self.rate = self.rate.min(limit);
-        }
+        let limit = feedback.sink_limit.unwrap_or(Rate::MAX);
+        self.sink_bound = limit < self.rate;
+        self.rate = self.rate.min(limit);
     }
 
     fn measure_queue(&mut self, feedback: &Feedback) {
@@ -329,6 +346,9 @@ impl Fair {
             if reached && self.full_reports == 0 {
                 self.capacity = self.capacity.max(self.rate);
             }
+            if feedback.socket_drops > 0 {
+                self.before_drops = Some(self.startup_best);
+            }
             self.rate = self.capacity;
             self.phase = Phase::Cruise;
             self.last_drain = feedback.now;
@@ -366,20 +386,37 @@ impl Fair {
     fn cruise(&mut self, feedback: &Feedback, sample: &Sample) {
         let now = feedback.now;
         let threshold = self.loss_threshold();
-        // On slow paths a round trip has too few packets to tell loss rates apart.
-        let lossy = self
-            .history
-            .sample(self.base_rtt.max(Span::from_millis(40)), LOSS_PACKETS);
-        let congested = lossy.is_some_and(|l| l.packets >= LOSS_PACKETS && l.loss > threshold);
+        // On slow paths a round trip has too few packets to tell loss rates apart. A sample that
+        // reaches further back must not count what has been answered already.
+        let window = self.base_rtt.max(Span::from_millis(40));
+        let lossy = self.history.sample(window, LOSS_PACKETS);
+        let congested = lossy.is_some_and(|l| {
+            let fresh = l.span <= (window * 2).max(STALE) || l.span < now.since(self.congested_at);
+            l.packets >= LOSS_PACKETS && l.loss > threshold && fresh
+        });
         let loss = lossy.map_or(0.0, |l| l.loss).max(sample.loss);
         let arrived = sample
             .delivery_rate
             .mul_f64(1.0 / (1.0 - loss.min(threshold)));
         // Less arriving means less capacity only if the path shows that it is full; else this
         // host, or the echo of an earlier pause, sent less.
-        let full = !sample.app_limited && (congested || self.queue > self.target() / 2);
-        if full || arrived > self.capacity {
+        let idle = sample.app_limited || self.sink_bound;
+        let full = !idle && (congested || self.queue > self.target() / 2);
+        if feedback.socket_drops > 0 {
+            let relapse = now >= self.congested_until;
+            let left = if relapse { BACK_SHARE } else { 1.0 };
+            let before = self.before_drops.unwrap_or(Rate::ZERO).mul_f64(left);
+            self.before_drops = Some(before.max(self.capacity));
+        }
+        // The largest of the last moments: a host that pauses for some milliseconds delays and
+        // gathers, which looks like a queue and a low rate and then like a high one.
+        self.arrived.push(now, u64::MAX - arrived.bits_per_sec());
+        let lately = Rate::from_bits_per_sec(u64::MAX - self.arrived.min().unwrap_or(u64::MAX));
+        if congested || feedback.socket_drops > 0 {
             self.capacity = arrived;
+            self.arrived.clear();
+        } else if full || arrived > self.capacity {
+            self.capacity = lately;
         }
         let horizon = self.base_rtt.max(HORIZON_MIN);
         let error = self.target().as_secs_f64() - self.queue.as_secs_f64();
@@ -391,6 +428,7 @@ impl Fair {
         self.doubt_base(feedback);
         let queue_seen = self.queue > self.target() / 2;
         if congested || feedback.socket_drops > 0 {
+            self.congested_at = now;
             self.congested_until = now + feedback.smoothed_rtt * 2;
             self.probe = PROBE_FIRST;
             steer = steer.min(0.95);
@@ -403,7 +441,7 @@ impl Fair {
             let cap = limit.mul_f64(TARGET_SHARE_OF_LIMIT).max(TARGET_CAP_MIN);
             self.target_cap = self.target_cap.min(cap);
             self.next_cap_step = now + TARGET_CAP_STEP;
-        } else if queue_seen || now < self.congested_until || sample.app_limited {
+        } else if queue_seen || now < self.congested_until || idle {
             self.probe = (self.probe / 4.0).max(PROBE_FIRST);
             self.next_probe_step = now + feedback.smoothed_rtt;
             self.probe_base = sample.delivery_rate;
@@ -412,6 +450,9 @@ impl Fair {
             steer = steer.max(1.0 + self.probe);
         }
         self.rate = self.capacity.mul_f64(steer).max(RATE_MIN);
+        if let Some(back) = self.way_back(now) {
+            self.rate = self.rate.max(back);
+        }
         self.drain(feedback);
     }
 
@@ -431,6 +472,18 @@ impl Fair {
             self.queue = Span::ZERO;
             self.delayed_since = None;
         }
+    }
+
+    /// A host that was busy for a moment drops what its path has carried. So the rate of before
+    /// is gone back to in a few RTT, unless a queue or loss says meanwhile that the path is full.
+    fn way_back(&mut self, now: Time) -> Option<Rate> {
+        let goal = self.before_drops?.mul_f64(BACK_SHARE);
+        if self.capacity >= goal {
+            self.before_drops = None;
+            return None;
+        }
+        let clear = self.queue <= self.target() / 2 && now >= self.congested_until;
+        clear.then(|| self.capacity.mul_f64(1.0 + PROBE_BACK).min(goal))
     }
 
     /// No queue in sight: each RTT that the delivery follows, grow by twice as much.

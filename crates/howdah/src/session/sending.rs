@@ -21,12 +21,36 @@ pub(crate) struct Sending {
     next_sample: Time,
     cpu_before: Span,
     machine: howdah_net::MachineLoad,
+    /// Until when the rate is what it is because the receiving host fell behind.
+    host_behind: Behind,
+    /// The same of the receiver's sink.
+    sink_behind: Behind,
 }
 
 /// How often it is looked at what limits the sender.
 const SAMPLE_EVERY: Span = Span::from_millis(100);
+/// After packets were dropped at the receiver the rate needs that long to come back.
+const BEHIND_FOR: Span = Span::from_secs(1);
 /// What limited the sender for that share of the time is called the bottleneck.
 const BOTTLENECK_SHARE: f64 = 0.25;
+
+/// Something at the receiver that drops packets now and then.
+#[derive(Clone, Copy, Debug, Default)]
+struct Behind {
+    drops: u64,
+    until: Time,
+}
+
+impl Behind {
+    /// Whether `drops` in all mean that it has been behind lately.
+    fn lately(&mut self, now: Time, drops: u64) -> bool {
+        if drops > self.drops {
+            self.drops = drops;
+            self.until = now + BEHIND_FOR;
+        }
+        now < self.until
+    }
+}
 
 /// What limited the sender, counted over samples.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,6 +99,8 @@ impl Sending {
             next_sample: Time::ZERO,
             cpu_before: howdah_net::thread_cpu(),
             machine: howdah_net::MachineLoad::default(),
+            host_behind: Behind::default(),
+            sink_behind: Behind::default(),
         }
     }
 
@@ -95,7 +121,7 @@ impl Sending {
     pub(crate) fn poll(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
         if now >= self.next_sample {
             self.next_sample = now + SAMPLE_EVERY;
-            self.sample(connection);
+            self.sample(now, connection);
         }
         if let Some(error) = &self.read_error {
             return Err(super::from_store(error));
@@ -117,10 +143,13 @@ impl Sending {
     }
 
     /// Notes what keeps the sender from being faster.
-    fn sample(&mut self, connection: &Connection) {
+    fn sample(&mut self, now: Time, connection: &Connection) {
         let cpu = howdah_net::thread_cpu();
-        // This thread has no time left, or this machine has not.
-        let busy = cpu.saturating_sub(self.cpu_before) > SAMPLE_EVERY.mul_f64(0.9)
+        let stats = connection.stats();
+        let sink_behind = self.sink_behind.lately(now, stats.peer_sink_drops);
+        // This thread has no time left, or this machine has not, or the receiving one.
+        let busy = self.host_behind.lately(now, stats.peer_socket_drops)
+            || cpu.saturating_sub(self.cpu_before) > SAMPLE_EVERY.mul_f64(0.9)
             || self
                 .machine
                 .take_busy_share()
@@ -134,6 +163,7 @@ impl Sending {
             _ if done => shares.sink += 1,
             SendLimit::Source => shares.source += 1,
             SendLimit::Sink => shares.sink += 1,
+            _ if sink_behind => shares.sink += 1,
             _ if busy => shares.cpu += 1,
             _ => {}
         }
