@@ -8,6 +8,7 @@ mod bbr;
 pub mod bbr1;
 pub mod bbr3;
 mod filter;
+pub mod reno;
 
 use howdah_core::{Rate, Span, Time};
 use std::fmt;
@@ -251,7 +252,7 @@ pub struct Entry {
 }
 
 /// Every congestion control of this crate: one line each.
-pub const ALL: &[Entry] = &[bbr1::ENTRY, bbr3::ENTRY];
+pub const ALL: &[Entry] = &[reno::ENTRY, bbr1::ENTRY, bbr3::ENTRY];
 
 /// The algorithm of that name.
 pub fn find(name: &str) -> Option<&'static Entry> {

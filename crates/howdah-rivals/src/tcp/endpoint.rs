@@ -1,0 +1,81 @@
+//! One side of a connection, whichever.
+
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::{ReceiverConfig, Supply, TcpConfig};
+use howdah_core::{Arrival, Datagram, Observe, Snapshot, Time, Transport, WakeReason};
+
+/// One side of a TCP connection: a [`Transport`] that says how it is doing ([`Observe`]).
+///
+/// The sender opens the connection when it is first driven, which is the start of its flow.
+#[derive(Debug)]
+pub struct TcpEndpoint(Inner);
+
+#[derive(Debug)]
+enum Inner {
+    Sender(Box<Sender>),
+    Receiver(Box<Receiver>),
+}
+
+impl TcpEndpoint {
+    /// The side that opens the connection and sends what `supply` gives. `seed` is for congestion
+    /// controls that draw lots.
+    pub fn sender(config: &TcpConfig, supply: Supply, seed: u64) -> Self {
+        Self(Inner::Sender(Box::new(Sender::new(config, supply, seed))))
+    }
+
+    /// The side that listens and reads.
+    pub fn receiver(config: &ReceiverConfig) -> Self {
+        Self(Inner::Receiver(Box::new(Receiver::new(config))))
+    }
+
+    /// Segments that a receiver has sent (all of them acknowledge); 0 for a sender.
+    pub const fn acks_sent(&self) -> u64 {
+        match &self.0 {
+            Inner::Sender(_) => 0,
+            Inner::Receiver(receiver) => receiver.acks_sent(),
+        }
+    }
+}
+
+impl Transport for TcpEndpoint {
+    #[inline]
+    fn handle_datagram(&mut self, now: Time, arrival: Arrival<'_>) {
+        match &mut self.0 {
+            Inner::Sender(sender) => sender.handle_datagram(now, arrival),
+            Inner::Receiver(receiver) => receiver.handle_datagram(now, arrival),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        match &mut self.0 {
+            Inner::Sender(sender) => sender.handle_timeout(now),
+            Inner::Receiver(receiver) => receiver.handle_timeout(now),
+        }
+    }
+
+    #[inline]
+    fn poll_transmit(&mut self, now: Time, max: usize, out: &mut Vec<Datagram>) -> usize {
+        match &mut self.0 {
+            Inner::Sender(sender) => sender.poll_transmit(now, max, out),
+            Inner::Receiver(receiver) => receiver.poll_transmit(now, max, out),
+        }
+    }
+
+    #[inline]
+    fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
+        match &self.0 {
+            Inner::Sender(sender) => sender.poll_timeout(),
+            Inner::Receiver(receiver) => receiver.poll_timeout(),
+        }
+    }
+}
+
+impl Observe for TcpEndpoint {
+    fn snapshot(&self) -> Snapshot {
+        match &self.0 {
+            Inner::Sender(sender) => sender.snapshot(),
+            Inner::Receiver(receiver) => receiver.snapshot(),
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Which segments are lost.
+//!
+//! Every rule here is a frontier that moves forwards: over the originals in the order in which
+//! they were first sent, and over the retransmissions in the order in which they were sent again.
+//! What a frontier has passed is judged and not looked at again, so the work per acknowledgement
+//! does not grow with the window.
+
+use super::scoreboard::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED, Scoreboard, Sent};
+use crate::tcp::{LossDetection, TcpConfig};
+use howdah_core::{Span, Time};
+use std::collections::VecDeque;
+
+/// RFC 5681's three duplicate acknowledgements.
+const DUP_THRESHOLD: u32 = 3;
+/// Linux's `TCP_MAX_REORDERING` of the time.
+const MAX_REORDERING: u32 = 127;
+/// RFC 8985 section 6.2 step 4: after so many recoveries without a D-SACK the window is small again.
+const REORDER_WINDOW_PERSIST: u32 = 16;
+
+/// What has been found out, and what is to be sent again.
+#[derive(Clone, Debug)]
+pub(super) struct LossFinder {
+    /// Arrivals above that make a segment lost.
+    reordering: u32,
+    fack: bool,
+    adapt: bool,
+    lost_retransmissions: bool,
+    reordering_seen: bool,
+    /// Originals below are judged.
+    judged: u64,
+    /// Retransmissions under way, in the order in which they left, each with the first index
+    /// that had never been sent at that time.
+    out: VecDeque<(u64, u64)>,
+    /// Segments to send again: those whose retransmission was lost first, for they are oldest.
+    again: VecDeque<u64>,
+    fresh: VecDeque<u64>,
+    /// RACK: departure, index and round-trip time of the delivered segment that left last.
+    rack: Option<(u64, u64, u64)>,
+    /// RACK: quarters of the least round-trip time in the reordering window.
+    window_steps: u32,
+    window_persist: u32,
+    window_round: u64,
+    /// RACK: when a segment's reordering window ends.
+    pub(super) reorder_at: Option<Time>,
+}
+
+impl LossFinder {
+    pub(super) fn new(config: &TcpConfig) -> Self {
+        let (fack, adapt, lost_retransmissions) = match config.loss_detection {
+            LossDetection::DuplicateAcks {
+                fack,
+                adapt_reordering,
+                lost_retransmissions,
+            } => (fack, adapt_reordering, lost_retransmissions),
+            LossDetection::RackTlp => (false, false, true),
+        };
+        Self {
+            reordering: DUP_THRESHOLD,
+            fack,
+            adapt,
+            lost_retransmissions,
+            reordering_seen: false,
+            judged: 0,
+            out: VecDeque::new(),
+            again: VecDeque::new(),
+            fresh: VecDeque::new(),
+            rack: None,
+            window_steps: 1,
+            window_persist: 0,
+            window_round: 0,
+            reorder_at: None,
+        }
+    }
+
+    pub(super) const fn threshold(&self) -> u32 {
+        self.reordering
+    }
+
+    /// The next segment to send again; it stays the next until [`Self::take_lost`].
+    #[inline]
+    pub(super) fn next_lost(&mut self, board: &Scoreboard) -> Option<u64> {
+        if board.lost == 0 {
+            return None;
+        }
+        for queue in [&mut self.again, &mut self.fresh] {
+            while let Some(&index) = queue.front() {
+                if board.needs_retransmission(index) {
+                    return Some(index);
+                }
+                queue.pop_front();
+            }
+        }
+        None
+    }
+
+    /// The segment that [`Self::next_lost`] named leaves now.
+    pub(super) fn retransmitted(&mut self, index: u64, nxt: u64) {
+        for queue in [&mut self.again, &mut self.fresh] {
+            if queue.front() == Some(&index) {
+                queue.pop_front();
+                break;
+            }
+        }
+        self.out.push_back((index, nxt));
+    }
+
+    /// A segment that was sent once arrived after `distance` later ones.
+    pub(super) fn on_reordering(&mut self, distance: u64) {
+        self.reordering_seen = true;
+        if self.adapt {
+            self.fack = false;
+            let distance = u32::try_from(distance).unwrap_or(u32::MAX);
+            self.reordering = self.reordering.max(distance.min(MAX_REORDERING));
+        }
+    }
+
+    /// RFC 8985 section 6.2 step 2: the delivered segment that left last. An acknowledgement that
+    /// comes sooner than the path allows is of an earlier copy.
+    #[inline]
+    pub(super) fn on_delivered(&mut self, now: Time, index: u64, sent: &Sent, min_rtt: Span) {
+        let rtt = now.as_nanos().saturating_sub(sent.sent_ns);
+        if sent.has(EVER_RETRANSMITTED) && rtt < min_rtt.as_nanos() {
+            return;
+        }
+        if self
+            .rack
+            .is_none_or(|(at, newest, _)| (sent.sent_ns, index) > (at, newest))
+        {
+            self.rack = Some((sent.sent_ns, index, rtt));
+        }
+    }
+
+    /// RFC 8985 section 6.2 step 4: a D-SACK says that the reordering window was too short; it is
+    /// widened once in a round trip.
+    pub(super) fn on_dsack(&mut self, board: &Scoreboard) {
+        if board.una >= self.window_round {
+            self.window_round = board.nxt;
+            self.window_steps = (self.window_steps + 1).min(255);
+            self.window_persist = REORDER_WINDOW_PERSIST;
+        }
+    }
+
+    /// A recovery ended.
+    pub(super) fn on_recovered(&mut self) {
+        self.window_persist = self.window_persist.saturating_sub(1);
+        if self.window_persist == 0 {
+            self.window_steps = 1;
+        }
+    }
+
+    /// Without SACK: the first missing segment is lost.
+    pub(super) fn mark_head(&mut self, board: &mut Scoreboard) -> u32 {
+        let head = board.una;
+        if board.outstanding() == 0 || board.get(head).has(RETRANSMITTED) || !board.mark_lost(head)
+        {
+            return 0;
+        }
+        self.fresh.push_back(head);
+        1
+    }
+
+    /// Three arrivals above (RFC 6675), or one three places further on (FACK).
+    pub(super) fn by_count(&mut self, board: &mut Scoreboard) -> u32 {
+        let Some(last) = board.runs.last() else {
+            return 0;
+        };
+        let mut found = 0;
+        let edge = if self.fack {
+            last.end.saturating_sub(u64::from(self.reordering))
+        } else {
+            board.nth_sacked_from_top(self.reordering).unwrap_or(0)
+        };
+        self.judged = self.judged.max(board.una);
+        while self.judged < edge {
+            let flags = board.get(self.judged).flags;
+            if flags & (SACKED | LOST | RETRANSMITTED) == 0 && board.mark_lost(self.judged) {
+                self.fresh.push_back(self.judged);
+                found += 1;
+            }
+            self.judged += 1;
+        }
+        if self.lost_retransmissions {
+            let slack = if self.fack {
+                0
+            } else {
+                u64::from(self.reordering)
+            };
+            while let Some(&(index, nxt)) = self.out.front() {
+                let under_way = is_under_way(board, index);
+                if under_way && last.end <= nxt + slack {
+                    break;
+                }
+                self.out.pop_front();
+                if under_way {
+                    board.mark_retransmission_lost(index);
+                    self.again.push_back(index);
+                    found += 1;
+                }
+            }
+        }
+        found
+    }
+
+    /// RFC 8985 section 6.2 step 5.
+    pub(super) fn by_time(
+        &mut self,
+        now: Time,
+        board: &mut Scoreboard,
+        (srtt, min_rtt): (Span, Span),
+        recovering: bool,
+    ) -> u32 {
+        let Some((rack_ns, rack_index, rack_rtt)) = self.rack else {
+            return 0;
+        };
+        let window = self.reorder_window(board, (srtt, min_rtt), recovering);
+        let deadline = |sent: &Sent| sent.sent_ns + rack_rtt + window;
+        let left_before = |sent: &Sent, index| (sent.sent_ns, index) < (rack_ns, rack_index);
+        let mut found = 0;
+        let mut next = u64::MAX;
+        self.judged = self.judged.max(board.una);
+        while self.judged < board.nxt {
+            let sent = board.get(self.judged);
+            if sent.flags & (SACKED | LOST | EVER_RETRANSMITTED) == 0 {
+                if !left_before(sent, self.judged) {
+                    break;
+                }
+                if deadline(sent) > now.as_nanos() {
+                    next = next.min(deadline(sent));
+                    break;
+                }
+                board.mark_lost(self.judged);
+                self.fresh.push_back(self.judged);
+                found += 1;
+            }
+            self.judged += 1;
+        }
+        while let Some(&(index, _)) = self.out.front() {
+            if is_under_way(board, index) {
+                let sent = board.get(index);
+                if !left_before(sent, index) {
+                    break;
+                }
+                if deadline(sent) > now.as_nanos() {
+                    next = next.min(deadline(sent));
+                    break;
+                }
+                board.mark_retransmission_lost(index);
+                self.again.push_back(index);
+                found += 1;
+            }
+            self.out.pop_front();
+        }
+        self.reorder_at = (next < u64::MAX).then(|| Time::from_nanos(next));
+        found
+    }
+
+    /// RFC 8985 section 6.2 step 4.
+    fn reorder_window(
+        &self,
+        board: &Scoreboard,
+        (srtt, min_rtt): (Span, Span),
+        recovering: bool,
+    ) -> u64 {
+        if !self.reordering_seen && (recovering || board.sacked >= DUP_THRESHOLD) {
+            return 0;
+        }
+        let quarters = min_rtt.as_nanos() / 4 * u64::from(self.window_steps);
+        quarters.min(srtt.as_nanos())
+    }
+
+    /// A timeout: everything that has not arrived is lost. Returns how many were not known to be.
+    pub(super) fn lose_all(&mut self, board: &mut Scoreboard) -> u32 {
+        self.clear();
+        let mut found = 0;
+        for index in board.una..board.nxt {
+            let sent = board.get_mut(index);
+            if sent.has(SACKED) {
+                continue;
+            }
+            if sent.has(RETRANSMITTED) {
+                board.mark_retransmission_lost(index);
+                found += 1;
+            } else {
+                found += u32::from(board.mark_lost(index));
+            }
+            self.fresh.push_back(index);
+        }
+        self.judged = board.nxt;
+        found
+    }
+
+    /// Nothing was lost after all: what is outstanding is judged anew.
+    pub(super) fn acquit_all(&mut self, board: &mut Scoreboard) {
+        self.again.clear();
+        self.fresh.clear();
+        for index in board.una..board.nxt {
+            board.get_mut(index).flags &= !LOST;
+        }
+        board.lost = 0;
+        self.judged = board.una;
+    }
+
+    /// Forgets what was to be sent again and what was out.
+    fn clear(&mut self) {
+        self.again.clear();
+        self.fresh.clear();
+        self.out.clear();
+        self.reorder_at = None;
+    }
+}
+
+/// A retransmission that has neither arrived nor been given up.
+fn is_under_way(board: &Scoreboard, index: u64) -> bool {
+    index >= board.una && board.get(index).flags & (SACKED | RETRANSMITTED) == RETRANSMITTED
+}

@@ -1,0 +1,7 @@
+//! The TCP engine in the simulator.
+
+#![allow(missing_docs, reason = "tests")]
+
+mod support;
+
+mod basics;
