@@ -403,9 +403,7 @@ impl ReceiverConfig {
     /// The largest window that this side will advertise, in bytes.
     pub fn max_window_bytes(&self) -> u64 {
         let wanted = (self.receive_buffer_bytes as f64 * self.window_share.clamp(0.0, 1.0)) as u64;
-        let limit = self.max_window_scale.map_or(u64::from(u16::MAX), |shift| {
-            u64::from(u16::MAX) << shift.min(14)
-        });
+        let limit = u64::from(u16::MAX) << self.max_window_scale.unwrap_or(0).min(14);
         let mss = u64::from(self.announced_mss());
         wanted.clamp(mss.min(limit), limit)
     }

@@ -366,10 +366,8 @@ impl Receiver {
 
     #[inline]
     fn arm(&mut self) {
-        for timer in [self.rto_at, self.timer.due_at()] {
-            if let Some(at) = timer {
-                self.wake_at = self.wake_at.min(at);
-            }
+        for at in [self.rto_at, self.timer.due_at()].into_iter().flatten() {
+            self.wake_at = self.wake_at.min(at);
         }
     }
 

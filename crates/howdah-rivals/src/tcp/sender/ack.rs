@@ -1,7 +1,7 @@
 //! What an acknowledgement says.
 
 use super::Sender;
-use super::scoreboard::{EVER_RETRANSMITTED, SACKED, Sent};
+use super::scoreboard::{Departure, EVER_RETRANSMITTED, SACKED};
 use crate::tcp::cc::{Ack, Phase};
 use crate::tcp::segment::{Segment, unwrap_near};
 use howdah_core::{Span, Time};
@@ -25,7 +25,7 @@ pub(super) struct News {
     /// arrived long ago.
     pub(super) ambiguous: bool,
     /// The newly delivered segment that left last.
-    pub(super) newest: Option<(u64, Sent)>,
+    pub(super) newest: Option<(u64, Departure)>,
 }
 
 impl Sender {
@@ -72,6 +72,10 @@ impl Sender {
             self.rearm(now);
         }
         self.arm();
+        #[cfg(debug_assertions)]
+        if self.board.outstanding() < 200 {
+            self.board.check(self.sack);
+        }
     }
 
     /// Where a segment begins in the sequence space, FIN being one byte long.
@@ -229,7 +233,7 @@ impl Sender {
 
     /// A segment is newly known to have arrived.
     #[inline]
-    fn deliver(&mut self, now: Time, index: u64, sent: &Sent, news: &mut News) {
+    fn deliver(&mut self, now: Time, index: u64, sent: &Departure, news: &mut News) {
         news.delivered += 1;
         if self.rack {
             let min_rtt = self.rtt.min_rtt();
@@ -313,14 +317,12 @@ impl Sender {
     fn tell(&mut self, now: Time, news: &News, rtt: Option<Span>) {
         let min_rtt = self.rtt.min_rtt();
         let newest = news.newest.map(|(_, sent)| sent);
-        let rate = match &newest {
-            Some(sent) => self
-                .delivery
-                .on_delivered(now, news.delivered, sent, min_rtt),
-            None => {
-                self.delivery.delivered += u64::from(news.delivered);
-                None
-            }
+        let rate = if let Some(sent) = &newest {
+            self.delivery
+                .on_delivered(now, news.delivered, sent, min_rtt)
+        } else {
+            self.delivery.delivered += u64::from(news.delivered);
+            None
         };
         let cwnd = self.cc.cwnd();
         let filled = self.cwnd_limited

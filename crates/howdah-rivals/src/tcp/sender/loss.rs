@@ -5,7 +5,7 @@
 //! What a frontier has passed is judged and not looked at again, so the work per acknowledgement
 //! does not grow with the window.
 
-use super::scoreboard::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED, Scoreboard, Sent};
+use super::scoreboard::{Departure, EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED, Scoreboard};
 use crate::tcp::{LossDetection, TcpConfig};
 use howdah_core::{Span, Time};
 use std::collections::VecDeque;
@@ -117,7 +117,7 @@ impl LossFinder {
     /// RFC 8985 section 6.2 step 2: the delivered segment that left last. An acknowledgement that
     /// comes sooner than the path allows is of an earlier copy.
     #[inline]
-    pub(super) fn on_delivered(&mut self, now: Time, index: u64, sent: &Sent, min_rtt: Span) {
+    pub(super) fn on_delivered(&mut self, now: Time, index: u64, sent: &Departure, min_rtt: Span) {
         let rtt = now.as_nanos().saturating_sub(sent.sent_ns);
         if sent.has(EVER_RETRANSMITTED) && rtt < min_rtt.as_nanos() {
             return;
@@ -213,8 +213,8 @@ impl LossFinder {
             return 0;
         };
         let window = self.reorder_window(board, (srtt, min_rtt), recovering);
-        let deadline = |sent: &Sent| sent.sent_ns + rack_rtt + window;
-        let left_before = |sent: &Sent, index| (sent.sent_ns, index) < (rack_ns, rack_index);
+        let deadline = |sent: &Departure| sent.sent_ns + rack_rtt + window;
+        let left_before = |sent: &Departure, index| (sent.sent_ns, index) < (rack_ns, rack_index);
         let mut found = 0;
         let mut next = u64::MAX;
         self.judged = self.judged.max(board.una);

@@ -338,10 +338,9 @@ impl Sender {
     /// Makes sure that the driver wakes us in time for the earliest timer.
     #[inline]
     fn arm(&mut self) {
-        for timer in [self.rto_at, self.probe_at, self.finder.reorder_at] {
-            if let Some(at) = timer {
-                self.wake_at = self.wake_at.min(at);
-            }
+        let timers = [self.rto_at, self.probe_at, self.finder.reorder_at];
+        for at in timers.into_iter().flatten() {
+            self.wake_at = self.wake_at.min(at);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Delivery rate samples (draft-cheng-iccrg-delivery-rate-estimation-02).
 
-use super::scoreboard::{APP_LIMITED, Sent, coarse, fine};
+use super::scoreboard::{APP_LIMITED, Departure, coarse, fine};
 use crate::tcp::cc::RateSample;
 use howdah_core::{Span, Time};
 
@@ -22,12 +22,12 @@ pub(crate) struct Delivery {
 impl Delivery {
     /// Fills in what a segment that leaves now must remember. `idle`: nothing was outstanding.
     #[inline]
-    pub(crate) fn on_sent(&mut self, now: Time, idle: bool, in_flight: u32) -> Sent {
+    pub(crate) fn on_sent(&mut self, now: Time, idle: bool, in_flight: u32) -> Departure {
         if idle {
             self.delivered_at = now;
             self.first_sent_at = now;
         }
-        Sent {
+        Departure {
             sent_ns: now.as_nanos(),
             delivered: self.delivered as u32,
             since_delivered: coarse(now.since(self.delivered_at).as_nanos()),
@@ -53,7 +53,7 @@ impl Delivery {
         &mut self,
         now: Time,
         count: u32,
-        newest: &Sent,
+        newest: &Departure,
         min_rtt: Span,
     ) -> Option<RateSample> {
         self.delivered += u64::from(count);

@@ -35,7 +35,7 @@ pub(super) struct Repair {
     flight: u64,
     /// Rate halving: an acknowledgement that has not yet counted.
     half: bool,
-    /// The last segment was repeated speculatively (RFC 6675, NextSeg rule 4).
+    /// The last segment was repeated speculatively (RFC 6675, `NextSeg` rule 4).
     pub(super) rescued: bool,
     /// It can be taken back: first index outstanding when it began.
     undo_from: Option<u64>,

@@ -89,7 +89,7 @@ impl Sender {
         Ok(chosen)
     }
 
-    /// RFC 6675's NextSeg: what is lost, what is new, and the last one once more.
+    /// RFC 6675's `NextSeg`: what is lost, what is new, and the last one once more.
     fn candidate(&mut self, now: Time) -> Result<(u64, bool), Hold> {
         if let Some(index) = self.finder.next_lost(&self.board) {
             return Ok((index, true));
