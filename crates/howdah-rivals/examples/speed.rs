@@ -1,0 +1,137 @@
+//! How many data packets of one Reno flow the engine and the simulator carry in a second of wall
+//! time, on one core.
+//!
+//! `cargo run --release -p howdah-rivals --example speed [-- NAME]` runs the cases whose names
+//! contain NAME. Every case runs three times and the best counts.
+
+use howdah_core::{Observe, Rate, Span, Time};
+use howdah_path::{LossModel, PathConfig, QueueLimit};
+use howdah_rivals::tcp::{IPV4_BYTES, ReceiverConfig, Supply, TcpConfig, TcpEndpoint};
+use howdah_sim::{Flow, World};
+
+/// One measurement.
+struct Case {
+    name: &'static str,
+    gbit: u64,
+    rtt_ms: u64,
+    loss: f64,
+    simulated_s: u64,
+}
+
+const CASES: [Case; 6] = [
+    Case {
+        name: "1 Gbit/s, 180 ms",
+        gbit: 1,
+        rtt_ms: 180,
+        loss: 0.0,
+        simulated_s: 60,
+    },
+    Case {
+        name: "1 Gbit/s, 180 ms, 0.1 %",
+        gbit: 1,
+        rtt_ms: 180,
+        loss: 0.001,
+        simulated_s: 3000,
+    },
+    Case {
+        name: "10 Gbit/s, 100 ms",
+        gbit: 10,
+        rtt_ms: 100,
+        loss: 0.0,
+        simulated_s: 10,
+    },
+    Case {
+        name: "10 Gbit/s, 100 ms, 0.1 %",
+        gbit: 10,
+        rtt_ms: 100,
+        loss: 0.001,
+        simulated_s: 2000,
+    },
+    Case {
+        name: "10 Gbit/s, 400 ms",
+        gbit: 10,
+        rtt_ms: 400,
+        loss: 0.0,
+        simulated_s: 10,
+    },
+    Case {
+        name: "10 Gbit/s, 1 ms",
+        gbit: 10,
+        rtt_ms: 1,
+        loss: 0.0,
+        simulated_s: 5,
+    },
+];
+
+fn main() {
+    let only = std::env::args()
+        .skip(1)
+        .find(|arg| !arg.starts_with('-'))
+        .unwrap_or_default();
+    println!(
+        "{:<28} {:>10} {:>10} {:>12} {:>12}",
+        "one Reno flow", "Mpacket/s", "ns/packet", "packets", "Mbit/s"
+    );
+    for case in CASES.iter().filter(|case| case.name.contains(&only)) {
+        report(case);
+    }
+}
+
+/// A flow whose window is held by the receiver at the path's product where nothing is lost, so
+/// that it is full and stays full.
+fn world(case: &Case) -> (World<TcpEndpoint>, howdah_sim::FlowEnds) {
+    let rate = Rate::from_gbit_per_sec(case.gbit);
+    let rtt = Span::from_millis(case.rtt_ms);
+    let forward = PathConfig {
+        rate: Some(rate),
+        queue: QueueLimit::Packets(20_000),
+        delay: rtt / 2,
+        loss: if case.loss > 0.0 {
+            LossModel::Bernoulli(case.loss)
+        } else {
+            LossModel::None
+        },
+        ..PathConfig::default()
+    };
+    let backward = PathConfig {
+        delay: rtt / 2,
+        ..PathConfig::default()
+    };
+    let receiver = ReceiverConfig {
+        receive_buffer_bytes: rate.bytes_in(rtt) + 1_000_000,
+        window_share: 1.0,
+        autotune_from_bytes: None,
+        ..ReceiverConfig::modern()
+    };
+    let mut world = World::new(1);
+    let (left, right) = (world.add_host("left"), world.add_host("right"));
+    let link = world.add_link(&forward, &backward);
+    let near = TcpEndpoint::sender(&TcpConfig::modern(), Supply::Endless, 1);
+    let far = TcpEndpoint::receiver(&receiver);
+    let flow = Flow::between((left, near), (right, far))
+        .over(link)
+        .header_bytes(IPV4_BYTES);
+    let ends = world.add_flow(flow);
+    (world, ends)
+}
+
+#[allow(clippy::disallowed_methods, reason = "a benchmark needs a clock")]
+fn report(case: &Case) {
+    let mut best = f64::INFINITY;
+    let (mut packets, mut mbit) = (0, 0.0);
+    for _ in 0..3 {
+        let (mut world, ends) = world(case);
+        let start = std::time::Instant::now();
+        world.run_until(Time::ZERO + Span::from_secs(case.simulated_s));
+        best = best.min(start.elapsed().as_secs_f64());
+        packets = world.counters(ends.a).sent_datagrams;
+        let bytes = world.endpoint(ends.b).snapshot().delivered_bytes;
+        mbit = bytes as f64 * 8e-6 / case.simulated_s as f64;
+    }
+    println!(
+        "{:<28} {:>10.2} {:>10.1} {packets:>12} {mbit:>12.1}",
+        case.name,
+        packets as f64 / best / 1e6,
+        best * 1e9 / packets as f64,
+    );
+}
