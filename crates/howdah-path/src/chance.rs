@@ -12,6 +12,7 @@ pub(crate) enum Purpose {
     Reorder = 3,
     Duplicate = 4,
     Corrupt = 5,
+    Red = 6,
 }
 
 /// The stream of `seed` for one purpose.
@@ -22,7 +23,7 @@ pub(crate) fn stream(seed: u64, purpose: Purpose) -> ChaCha8Rng {
 }
 
 /// Uniform in (0, 1].
-fn unit(rng: &mut ChaCha8Rng) -> f64 {
+pub(crate) fn unit(rng: &mut ChaCha8Rng) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
@@ -41,6 +42,18 @@ pub(crate) fn failures_before_success(rng: &mut ChaCha8Rng, p: f64) -> u64 {
         return u64::MAX;
     }
     (unit(rng).ln() / (-p).ln_1p()) as u64
+}
+
+/// Normal with mean 0 and deviation 1, by the polar method (G. Marsaglia 1962). The second number
+/// that the method gives is thrown away, so that a draw depends on nothing but the stream.
+pub(crate) fn normal(rng: &mut ChaCha8Rng) -> f64 {
+    loop {
+        let (x, y) = (2.0 * unit(rng) - 1.0, 2.0 * unit(rng) - 1.0);
+        let square = x * x + y * y;
+        if square > 0.0 && square < 1.0 {
+            return x * (-2.0 * square.ln() / square).sqrt();
+        }
+    }
 }
 
 /// One independent trial.

@@ -1,5 +1,6 @@
 //! What a path is asked to be.
 
+use crate::{Aqm, Jitter, LossModel, RateTrace};
 use howdah_core::{Rate, Span};
 
 /// Ethernet bytes on the wire around an IP packet: preamble and start delimiter 8, header 14,
@@ -12,20 +13,32 @@ pub struct PathConfig {
     /// Bottleneck rate, in bits on the wire (see [`link_overhead_bytes`](Self::link_overhead_bytes));
     /// `None` is unlimited. At [`Rate::ZERO`] the link is dead: the queue refuses every packet.
     pub rate: Option<Rate>,
+    /// A rate that changes by itself; [`rate`](Self::rate) is then not used. Implies a
+    /// [stored queue](Self::stores_packets).
+    pub rate_trace: Option<RateTrace>,
     /// How much may wait in front of the bottleneck.
     pub queue: QueueLimit,
+    /// Which packets the queue drops before it is full.
+    pub aqm: Aqm,
+    /// Keep the packets that wait in a real queue, instead of computing on arrival when each will
+    /// leave. Every packet fares the same either way, at the price of one event more for each one
+    /// that waits; but only what is stored can still be served at another rate, moved or dropped
+    /// when the path changes ([`OneWay::switch`](crate::OneWay::switch)). To be set when the path
+    /// is made; a queue that is stored once stays so.
+    pub stored_queue: bool,
     /// Random loss behind the bottleneck.
     pub loss: LossModel,
     /// Constant one-way delay.
     pub delay: Span,
     /// Largest IP packet in bytes; larger ones are dropped. 0 is no limit.
     pub mtu: u32,
-    /// Extra delay, uniform in 0 to this much, drawn per packet. Without
-    /// [`reorder`](Self::reorder) a packet never overtakes its predecessor, so packets that follow
-    /// each other more closely than the jitter bunch up behind the slowest.
-    pub jitter: Span,
+    /// Extra delay on top of [`delay`](Self::delay). Without [`reorder`](Self::reorder) a packet
+    /// never overtakes its predecessor, so packets that follow each other more closely than the
+    /// jitter bunch up behind the slowest.
+    pub jitter: Jitter,
     /// Probability that a packet is exempt from that order: it is delivered at its own time and
-    /// holds up nobody. Only jitter makes a difference between the two.
+    /// holds up nobody. Only jitter makes a difference between the two. At 1 every packet has a
+    /// delay of its own, whatever happens to its neighbours.
     pub reorder: f64,
     /// Probability that a delivered packet is delivered twice.
     pub duplicate: f64,
@@ -39,11 +52,14 @@ impl Default for PathConfig {
     fn default() -> Self {
         Self {
             rate: None,
+            rate_trace: None,
             queue: QueueLimit::Unlimited,
+            aqm: Aqm::None,
+            stored_queue: false,
             loss: LossModel::None,
             delay: Span::ZERO,
             mtu: 0,
-            jitter: Span::ZERO,
+            jitter: Jitter::None,
             reorder: 0.0,
             duplicate: 0.0,
             corrupt: 0.0,
@@ -52,7 +68,25 @@ impl Default for PathConfig {
     }
 }
 
-/// How much a droptail queue holds. A packet that finds the link idle is always accepted, so no
+impl PathConfig {
+    /// Whether the fate of a packet that waits is open until it leaves, so that
+    /// [`OneWay::offer`](crate::OneWay::offer) may answer
+    /// [`Verdict::Queued`](crate::Verdict::Queued): asked for, or needed by `CoDel` (which decides
+    /// when a packet leaves the queue) or by a rate trace.
+    pub fn stores_packets(&self) -> bool {
+        self.stored_queue || self.rate_trace.is_some() || matches!(self.aqm, Aqm::CoDel(_))
+    }
+
+    /// The highest rate that the path ever has; `None` is unlimited.
+    pub fn peak_rate(&self) -> Option<Rate> {
+        match &self.rate_trace {
+            Some(trace) => trace.peak(),
+            None => self.rate,
+        }
+    }
+}
+
+/// How much a queue holds at most. A packet that finds the link idle is always accepted, so no
 /// limit is small enough to block a path.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum QueueLimit {
@@ -64,61 +98,16 @@ pub enum QueueLimit {
     Bytes(u64),
     /// Packets, counting the one that is being sent.
     Packets(u64),
-    /// Time that a packet would wait until its own first bit leaves.
+    /// Time that a packet would wait until its own first bit leaves. Under a rate trace, at the
+    /// trace's mean rate.
     Time(Span),
 }
 
-/// Which packets are lost behind the bottleneck.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum LossModel {
-    /// None.
-    #[default]
-    None,
-    /// Each one independently with this probability.
-    Bernoulli(f64),
-    /// A chain of two states (E. N. Gilbert 1960, E. O. Elliott 1963). Each packet is lost with the
-    /// probability of the state it meets; after it the chain may change state. The chain starts in
-    /// its stationary distribution.
-    GilbertElliott {
-        /// Probability of the step from good to bad, per packet.
-        p_enter_bad: f64,
-        /// Probability of the step from bad to good, per packet: 1 / mean length of a bad period.
-        p_leave_bad: f64,
-        /// Probability of loss in the good state.
-        loss_good: f64,
-        /// Probability of loss in the bad state.
-        loss_bad: f64,
-    },
-    /// Exactly these packets: 0 is the first one offered to the path. For tests. Packets that the
-    /// MTU or the queue drops are counted too.
-    List(Vec<u64>),
-}
-
-impl LossModel {
-    /// Long-run share of packets lost; 0 for a [`List`](Self::List).
-    pub fn stationary_loss(&self) -> f64 {
-        match *self {
-            Self::None | Self::List(_) => 0.0,
-            Self::Bernoulli(p) => p.clamp(0.0, 1.0),
-            Self::GilbertElliott {
-                p_enter_bad,
-                p_leave_bad,
-                loss_good,
-                loss_bad,
-            } => {
-                let bad = stationary_bad(p_enter_bad, p_leave_bad);
-                loss_good.clamp(0.0, 1.0) * (1.0 - bad) + loss_bad.clamp(0.0, 1.0) * bad
-            }
-        }
-    }
-}
-
-/// Share of packets that meet the bad state. A chain that never moves counts as good.
-pub(crate) fn stationary_bad(p_enter_bad: f64, p_leave_bad: f64) -> f64 {
-    let (enter, leave) = (p_enter_bad.clamp(0.0, 1.0), p_leave_bad.clamp(0.0, 1.0));
-    if enter > 0.0 {
-        enter / (enter + leave)
-    } else {
-        0.0
+impl QueueLimit {
+    /// A share of the bandwidth-delay product of a path: `share` times what `rate` carries in
+    /// `rtt`, in bytes, rounded down. 1.0 is the old rule of thumb for one flow (Villamizar and
+    /// Song 1994), 1/sqrt(n) that for n flows (Appenzeller, Keslassy and `McKeown` 2004).
+    pub fn bdp_share(rate: Rate, rtt: Span, share: f64) -> Self {
+        Self::Bytes((rate.bytes_in(rtt) as f64 * share) as u64)
     }
 }

@@ -1,8 +1,8 @@
 //! Random loss.
 
 use crate::LossModel;
-use crate::chance::{Purpose, failures_before_success, happens, stream};
-use crate::config::stationary_bad;
+use crate::chance::{Purpose, failures_before_success, happens, normal, stream, uniform};
+use crate::loss_model::stationary_bad;
 use rand_chacha::ChaCha8Rng;
 
 /// Decides packet by packet, but draws only when something changes.
@@ -18,6 +18,9 @@ pub(crate) struct Loss {
     /// [`LossModel::List`] sorted, and the place in it.
     list: Vec<u64>,
     list_at: usize,
+    /// [`LossModel::Trace`]: which run of the pattern, and packets left in it.
+    run: usize,
+    run_left: u64,
 }
 
 impl Loss {
@@ -30,6 +33,8 @@ impl Loss {
             state_left: u64::MAX,
             list: Vec::new(),
             list_at: 0,
+            run: 0,
+            run_left: 0,
         };
         loss.set_model(model);
         loss
@@ -59,11 +64,50 @@ impl Loss {
                 self.bad = share > 0.0 && happens(&mut self.rng, share);
                 self.enter_state();
             }
+            LossModel::NormalGap { .. } => {
+                // Anywhere in a first gap, or every seed would lose the same first packet.
+                let gap = self.draw_gap();
+                self.packets_left = if gap == u64::MAX {
+                    gap
+                } else {
+                    uniform(&mut self.rng, gap - 1)
+                };
+            }
+            LossModel::Trace(trace) => {
+                self.run = 0;
+                self.run_left = trace.runs()[0];
+            }
             LossModel::List(indexes) => {
                 self.list.clone_from(indexes);
                 self.list.sort_unstable();
             }
         }
+    }
+
+    /// [`LossModel::NormalGap`]: packets from one loss to the next, at least 1.
+    fn draw_gap(&mut self) -> u64 {
+        let LossModel::NormalGap {
+            loss,
+            relative_deviation,
+        } = self.model
+        else {
+            return u64::MAX;
+        };
+        if loss.is_nan() || loss <= 0.0 {
+            return u64::MAX;
+        }
+        let mean = 1.0 / loss.min(1.0);
+        let most = mean - 1.0;
+        // What falls outside is drawn again; ten times in vain means a deviation so large that
+        // the cuts are all that matters.
+        let offset = (0..10)
+            .map(|_| normal(&mut self.rng) * relative_deviation * mean)
+            .find(|offset| offset.abs() <= most)
+            .unwrap_or(0.0);
+        // Rounded up or down at random, so that a mean that is no whole number is kept.
+        let gap = mean + offset;
+        let up = happens(&mut self.rng, gap.fract());
+        (gap as u64 + u64::from(up)).max(1)
     }
 
     fn enter_state(&mut self) {
@@ -105,6 +149,16 @@ impl Loss {
                 }
                 lost
             }
+            LossModel::NormalGap { .. } => {
+                if self.packets_left == 0 {
+                    self.packets_left = self.draw_gap() - 1;
+                    true
+                } else {
+                    self.packets_left -= 1;
+                    false
+                }
+            }
+            LossModel::Trace(_) => self.next_of_trace(),
             LossModel::List(_) => {
                 while self
                     .list
@@ -116,6 +170,19 @@ impl Loss {
                 self.list.get(self.list_at) == Some(&index)
             }
         }
+    }
+
+    fn next_of_trace(&mut self) -> bool {
+        let LossModel::Trace(trace) = &self.model else {
+            return false;
+        };
+        // Ends: a pattern has at least one packet.
+        while self.run_left == 0 {
+            self.run = (self.run + 1) % trace.runs().len();
+            self.run_left = trace.runs()[self.run];
+        }
+        self.run_left -= 1;
+        !self.run.is_multiple_of(2)
     }
 
     #[inline]
@@ -133,6 +200,7 @@ impl Loss {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LossTrace;
 
     fn losses(model: &LossModel, seed: u64, packets: u64) -> Vec<bool> {
         let mut loss = Loss::new(seed, model);
@@ -214,6 +282,83 @@ mod tests {
         let lost = losses(&LossModel::List(vec![7, 0, 3, 3]), 1, 10);
         let indexes: Vec<usize> = (0..10).filter(|&at| lost[at]).collect();
         assert_eq!(indexes, [0, 3, 7]);
+    }
+
+    #[test]
+    fn bursts_have_the_loss_and_the_length_that_were_asked_for() {
+        for (loss, burst) in [(0.01, 5.0), (0.1, 20.0), (0.02, 2.0)] {
+            let model = LossModel::bursts(loss, burst);
+            assert!((model.stationary_loss() - loss).abs() < 1e-12);
+            let packets = 5_000_000;
+            let lost = losses(&model, 21, packets);
+            let total = lost.iter().filter(|&&lost| lost).count() as f64;
+            let runs = lost.windows(2).filter(|pair| !pair[0] && pair[1]).count() as f64;
+            assert!((total / packets as f64 / loss - 1.0).abs() < 0.06);
+            assert!(
+                (total / runs / burst - 1.0).abs() < 0.06,
+                "{}",
+                total / runs
+            );
+        }
+    }
+
+    /// Distances between losses: the mean is 1/p, the deviation as asked for, none is a burst.
+    #[test]
+    fn normal_gaps() {
+        for (p, relative_deviation) in [(0.01, 0.2), (0.003, 0.0), (0.02, 0.1)] {
+            let model = LossModel::NormalGap {
+                loss: p,
+                relative_deviation,
+            };
+            let lost = losses(&model, 6, 3_000_000);
+            let at: Vec<f64> = (0..lost.len())
+                .filter(|&at| lost[at])
+                .map(|at| at as f64)
+                .collect();
+            let gaps: Vec<f64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let n = gaps.len() as f64;
+            let mean = gaps.iter().sum::<f64>() / n;
+            let deviation = (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / n).sqrt();
+            assert!((mean * p - 1.0).abs() < 0.005, "mean gap {mean} at {p}");
+            // Rounding to whole packets adds at most half a packet.
+            let expected = relative_deviation / p;
+            assert!(
+                (deviation - expected).abs() < 0.03 * expected + 0.51,
+                "{deviation}"
+            );
+        }
+        let certain = LossModel::NormalGap {
+            loss: 1.0,
+            relative_deviation: 0.3,
+        };
+        assert!(losses(&certain, 1, 100).iter().all(|&lost| lost));
+        let never = LossModel::NormalGap {
+            loss: 0.0,
+            relative_deviation: 0.3,
+        };
+        assert!(losses(&never, 1, 10_000).iter().all(|&lost| !lost));
+    }
+
+    #[test]
+    fn a_trace_repeats() {
+        for text in ["00100 # a comment\n011", "1", "10", "01", "0"] {
+            let trace = LossTrace::parse(text).unwrap();
+            let marks: Vec<bool> = text
+                .chars()
+                .filter(char::is_ascii_digit)
+                .map(|mark| mark == '1')
+                .collect();
+            assert_eq!(trace.packets(), marks.len() as u64);
+            let seen = losses(&LossModel::Trace(trace.clone()), 1, 100);
+            for (at, lost) in seen.iter().enumerate() {
+                assert_eq!(*lost, marks[at % marks.len()], "{text} at {at}");
+            }
+            let share = marks.iter().filter(|&&lost| lost).count() as f64 / marks.len() as f64;
+            assert!((LossModel::Trace(trace).stationary_loss() - share).abs() < 1e-12);
+        }
+        assert!(LossTrace::parse("# nothing\n").is_err());
+        let error = LossTrace::parse("01\n0x1").expect_err("wrong");
+        assert_eq!(error.line(), Some(2));
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! One direction of a path: the stages in their order.
 
-use crate::chance::{Chance, Purpose, stream, uniform};
+use crate::aqm::Aqm;
+use crate::chance::{Chance, Purpose};
+use crate::jitter::JitterStage;
 use crate::loss::Loss;
+use crate::red::Red;
 use crate::server::Server;
-use crate::{PathConfig, PathCounters};
+use crate::stored::{Offered, Stored};
+use crate::switch::{Backlog, Order, Switch};
+use crate::{DelayHistogram, PathConfig, PathCounters};
 use howdah_core::{Span, Time};
-use rand_chacha::ChaCha8Rng;
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -14,6 +18,10 @@ pub enum Verdict {
     Deliver(Delivery),
     /// It does not.
     Drop(DropReason),
+    /// It waits in a [stored queue](PathConfig::stores_packets). Keep it behind those that wait
+    /// already; [`OneWay::release`] will tell, first come first served. A path that stores nothing
+    /// never says this.
+    Queued,
 }
 
 /// How a packet arrives.
@@ -32,69 +40,163 @@ pub struct Delivery {
 pub enum DropReason {
     /// The queue in front of the bottleneck was full (or the link dead).
     QueueFull,
+    /// Active queue management dropped it.
+    Aqm,
+    /// It waited in a queue that a change of the path threw away.
+    Switched,
     /// Lost at random behind the bottleneck.
     Loss,
     /// Larger than the MTU.
     TooBig,
 }
 
+/// In front of the bottleneck.
+#[derive(Clone, Debug)]
+enum Queue {
+    /// When each packet leaves is computed as it arrives.
+    Computed(Server),
+    /// Packets wait.
+    Stored(Box<Stored>),
+}
+
 /// One direction of a path.
 ///
-/// `now` must not go back from one [`offer`](Self::offer) to the next. The same configuration,
-/// seed and offers give the same verdicts.
+/// `now` must not go back from one call to the next. The same configuration, seed and offers give
+/// the same verdicts.
 #[derive(Clone, Debug)]
 pub struct OneWay {
     mtu: u32,
     delay: Span,
-    jitter: Span,
-    server: Server,
+    jitter: JitterStage,
+    queue: Queue,
     loss: Loss,
-    jitter_rng: ChaCha8Rng,
     reorder: Chance,
     duplicate: Chance,
     corrupt: Chance,
     /// No packet that keeps the order arrives before this.
     not_before: Time,
     counters: PathCounters,
+    waits: Option<Box<DelayHistogram>>,
+    overhead_bytes: u32,
+    seed: u64,
 }
 
 impl OneWay {
     /// A path as configured. Give the two directions of a path different seeds, or they lose
     /// packets in lock-step.
     pub fn new(config: &PathConfig, seed: u64) -> Self {
+        let queue = if config.stores_packets() {
+            Queue::Stored(Box::new(Stored::new(config, seed, Time::ZERO)))
+        } else {
+            let mut server = Server::new(config.rate, config.queue, config.link_overhead_bytes);
+            set_red(&mut server, config.aqm, seed);
+            Queue::Computed(server)
+        };
         Self {
             mtu: config.mtu,
             delay: config.delay,
-            jitter: config.jitter,
-            server: Server::new(config.rate, config.queue, config.link_overhead_bytes),
+            jitter: JitterStage::new(seed, &config.jitter),
+            queue,
             loss: Loss::new(seed, &config.loss),
-            jitter_rng: stream(seed, Purpose::Jitter),
             reorder: Chance::new(seed, Purpose::Reorder, config.reorder),
             duplicate: Chance::new(seed, Purpose::Duplicate, config.duplicate),
             corrupt: Chance::new(seed, Purpose::Corrupt, config.corrupt),
             not_before: Time::ZERO,
             counters: PathCounters::default(),
+            waits: None,
+            overhead_bytes: config.link_overhead_bytes,
+            seed,
         }
     }
 
-    /// Changes the path for the packets offered from now on.
-    ///
-    /// Packets already accepted keep their times. A change of `delay` is a change of route: packets
-    /// on a shorter route may overtake those still on the longer one. Random streams go on; those
-    /// of unchanged stages are not touched.
+    /// Changes the path for the packets offered from now on: a [`switch`](Self::switch) that keeps
+    /// the queue, and keeps the order unless the constant delay changes, which is then taken for a
+    /// change of route.
     pub fn set_config(&mut self, config: &PathConfig) {
-        self.mtu = config.mtu;
         if config.delay != self.delay {
-            self.delay = config.delay;
             self.not_before = Time::ZERO;
         }
-        self.jitter = config.jitter;
-        self.server
-            .reconfigure(config.rate, config.queue, config.link_overhead_bytes);
+        self.inherit(config);
+    }
+
+    /// Changes the path and says what that does to the packets that are already on it. Random
+    /// streams go on; those of unchanged stages are not touched.
+    ///
+    /// Returns the fates of the packets at the head of the stored queue, in the order in which they
+    /// waited: of all of them if the backlog is not inherited, of none if it is. Their times may lie
+    /// anywhere after `now`.
+    ///
+    /// # Panics
+    /// If a backlog is to be dropped that is not stored: its packets have got their times already.
+    pub fn switch(&mut self, now: Time, config: &PathConfig, switch: Switch) -> Vec<Verdict> {
+        let mut fates = Vec::new();
+        match switch.backlog {
+            Backlog::Inherited => {}
+            Backlog::DrainsOnOldPath => {
+                while let Some(due) = self.next_release() {
+                    fates.extend(self.release(now.max(due)));
+                }
+                // On a dead link nothing drains.
+                self.discard_all(&mut fates);
+                self.restart(config);
+            }
+            Backlog::Dropped => {
+                assert!(
+                    matches!(self.queue, Queue::Stored(_)),
+                    "only a stored queue can be dropped"
+                );
+                self.discard_all(&mut fates);
+                self.restart(config);
+            }
+        }
+        if switch.order == Order::MayOvertake {
+            self.not_before = Time::ZERO;
+        }
+        self.inherit(config);
+        fates
+    }
+
+    fn discard_all(&mut self, fates: &mut Vec<Verdict>) {
+        if let Queue::Stored(stored) = &mut self.queue {
+            while let Some(packet) = stored.discard() {
+                self.counters.dropped_switch += 1;
+                self.counters.bytes_dropped_switch += u64::from(packet.ip_bytes);
+                fates.push(Verdict::Drop(DropReason::Switched));
+            }
+        }
+    }
+
+    fn restart(&mut self, config: &PathConfig) {
+        match &mut self.queue {
+            Queue::Computed(server) => {
+                server.restart();
+                server.set_red(None);
+            }
+            Queue::Stored(stored) => stored.restart(config, self.seed),
+        }
+    }
+
+    fn inherit(&mut self, config: &PathConfig) {
+        self.mtu = config.mtu;
+        self.delay = config.delay;
+        self.jitter.set(&config.jitter);
+        match &mut self.queue {
+            Queue::Stored(stored) => stored.reconfigure(config, self.seed),
+            Queue::Computed(server) if config.stores_packets() => {
+                let busy_until = server.free_at();
+                let stored = Stored::new(config, self.seed, busy_until);
+                self.queue = Queue::Stored(Box::new(stored));
+            }
+            Queue::Computed(server) => {
+                server.reconfigure(config.rate, config.queue, config.link_overhead_bytes);
+                set_red(server, config.aqm, self.seed);
+            }
+        }
         self.loss.set_model(&config.loss);
         self.reorder.set_probability(config.reorder);
         self.duplicate.set_probability(config.duplicate);
         self.corrupt.set_probability(config.corrupt);
+        self.overhead_bytes = config.link_overhead_bytes;
     }
 
     /// Offers one packet of `ip_bytes` (IP header included, link header not).
@@ -114,20 +216,58 @@ impl OneWay {
             self.counters.bytes_dropped_mtu += bytes;
             return (Verdict::Drop(DropReason::TooBig), true);
         }
-        let Some(left) = self.server.offer(now, ip_bytes) else {
+        let left = match &mut self.queue {
+            Queue::Computed(server) => {
+                let wait = match &self.waits {
+                    Some(_) => server.queue_delay(now),
+                    None => Span::ZERO,
+                };
+                match server.offer(now, ip_bytes) {
+                    Ok(left) => {
+                        if let Some(waits) = &mut self.waits {
+                            waits.record(wait);
+                        }
+                        left
+                    }
+                    Err(reason) => return (self.refuse(reason, bytes), true),
+                }
+            }
+            Queue::Stored(stored) => match stored.offer(now, ip_bytes, index) {
+                Offered::Sent(left) => {
+                    if let Some(waits) = &mut self.waits {
+                        waits.record(Span::ZERO);
+                    }
+                    left
+                }
+                Offered::Waits => return (Verdict::Queued, true),
+                Offered::Dropped(reason) => return (self.refuse(reason, bytes), true),
+            },
+        };
+        self.behind_the_bottleneck(left, ip_bytes, index)
+    }
+
+    #[cold]
+    fn refuse(&mut self, reason: DropReason, bytes: u64) -> Verdict {
+        if reason == DropReason::Aqm {
+            self.counters.dropped_aqm += 1;
+            self.counters.bytes_dropped_aqm += bytes;
+        } else {
             self.counters.dropped_queue += 1;
             self.counters.bytes_dropped_queue += bytes;
-            return (Verdict::Drop(DropReason::QueueFull), true);
-        };
+        }
+        Verdict::Drop(reason)
+    }
+
+    /// The stages after queue and rate, for a packet whose last bit has left at `left`.
+    #[inline]
+    fn behind_the_bottleneck(&mut self, left: Time, ip_bytes: u32, index: u64) -> (Verdict, bool) {
+        let bytes = u64::from(ip_bytes);
         if self.loss.next(index) {
             self.counters.dropped_loss += 1;
             self.counters.bytes_dropped_loss += bytes;
             return (Verdict::Drop(DropReason::Loss), true);
         }
-        let mut at = left + self.delay;
-        if !self.jitter.is_zero() {
-            at += Span::from_nanos(uniform(&mut self.jitter_rng, self.jitter.as_nanos()));
-        }
+        let mut at = left + self.delay + self.jitter.next(left.as_nanos());
         let ordered = !self.reorder.next();
         if ordered {
             at = at.max(self.not_before);
@@ -147,18 +287,97 @@ impl OneWay {
         (Verdict::Deliver(delivery), ordered)
     }
 
-    /// How long a packet offered now would wait before its first bit leaves.
+    /// When the packet at the head of the stored queue is to be [released](Self::release); `None`
+    /// if none waits, or on a dead link. It may lie in the past after a change of the path: then
+    /// the packet is to be released at once. Ask again after every other call.
+    pub fn next_release(&self) -> Option<Time> {
+        match &self.queue {
+            Queue::Computed(_) => None,
+            Queue::Stored(stored) => stored.next_release(),
+        }
+    }
+
+    /// Decides about the packet at the head of the stored queue, at the time that
+    /// [`next_release`](Self::next_release) named; `None` if none waits. The verdict is never
+    /// [`Verdict::Queued`].
+    pub fn release(&mut self, now: Time) -> Option<Verdict> {
+        let Queue::Stored(stored) = &mut self.queue else {
+            return None;
+        };
+        let (packet, left) = stored.release(now)?;
+        let Some(left) = left else {
+            return Some(self.refuse(DropReason::Aqm, u64::from(packet.ip_bytes)));
+        };
+        if let Some(waits) = &mut self.waits {
+            waits.record(now.since(packet.arrived));
+        }
+        Some(
+            self.behind_the_bottleneck(left, packet.ip_bytes, packet.index)
+                .0,
+        )
+    }
+
+    /// Packets in the stored queue; 0 in a computed one, which holds none.
+    pub fn waiting(&self) -> usize {
+        match &self.queue {
+            Queue::Computed(_) => 0,
+            Queue::Stored(stored) => stored.len(),
+        }
+    }
+
+    /// How long a packet offered now would wait before its first bit leaves. Under a rate trace an
+    /// estimate, at the trace's mean rate.
     pub fn queue_delay(&self, now: Time) -> Span {
-        self.server.queue_delay(now)
+        match &self.queue {
+            Queue::Computed(server) => server.queue_delay(now),
+            Queue::Stored(stored) => stored.queue_delay(now),
+        }
     }
 
     /// Bytes (link overhead included) accepted and not yet sent, rounded up.
     pub fn queued_bytes(&self, now: Time) -> u64 {
-        self.server.queued_bytes(now)
+        match &self.queue {
+            Queue::Computed(server) => server.queued_bytes(now),
+            Queue::Stored(stored) => stored.queued_bytes(now),
+        }
+    }
+
+    /// Bytes (link overhead included) that the bottleneck has sent up to now. Their increase over
+    /// an interval, as a share of what the rate carries in it, is the utilisation.
+    pub fn sent_link_bytes(&self, now: Time) -> u64 {
+        let counters = &self.counters;
+        let packets = counters.delivered + counters.dropped_loss + self.waiting() as u64;
+        let ip_bytes = counters.bytes_offered
+            - counters.bytes_dropped_queue
+            - counters.bytes_dropped_aqm
+            - counters.bytes_dropped_switch
+            - counters.bytes_dropped_mtu;
+        (ip_bytes + packets * u64::from(self.overhead_bytes)).saturating_sub(self.queued_bytes(now))
+    }
+
+    /// Counts from now on how long each packet waits until its first bit leaves, dropped ones
+    /// apart. Begins anew if it was counting already.
+    pub fn count_waits(&mut self) {
+        self.waits = Some(Box::default());
+    }
+
+    /// How long packets waited, if that is [counted](Self::count_waits).
+    pub fn waits(&self) -> Option<&DelayHistogram> {
+        self.waits.as_deref()
     }
 
     /// What happened so far.
     pub fn counters(&self) -> PathCounters {
         self.counters
+    }
+}
+
+/// RED as configured; it goes on where it was if it is there already.
+fn set_red(server: &mut Server, aqm: Aqm, seed: u64) {
+    match (aqm, server.red_mut()) {
+        (Aqm::Red(config), Some(red)) => red.reconfigure(config),
+        (Aqm::Red(config), None) => server.set_red(Some(Red::new(seed, config))),
+        (_, Some(_)) => server.set_red(None),
+        (_, None) => {}
     }
 }

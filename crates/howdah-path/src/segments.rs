@@ -53,6 +53,10 @@ impl OneWay {
     /// Offers `count` segments at once: all of `segment_ip_bytes` but the last, which has
     /// `last_segment_ip_bytes`. Each segment meets MTU, queue, rate and loss by itself, exactly as
     /// if [`offer`](Self::offer) had been called for each; only the results are bundled.
+    ///
+    /// # Panics
+    /// If the path [stores packets](crate::PathConfig::stores_packets): a super-packet whose
+    /// segments have no verdict yet cannot be cut.
     pub fn offer_segments(
         &mut self,
         now: Time,
@@ -71,9 +75,13 @@ impl OneWay {
                 segment_ip_bytes
             };
             let (verdict, ordered) = self.offer_inner(now, bytes);
-            let Verdict::Deliver(delivery) = verdict else {
-                open = None;
-                continue;
+            let delivery = match verdict {
+                Verdict::Deliver(delivery) => delivery,
+                Verdict::Drop(_) => {
+                    open = None;
+                    continue;
+                }
+                Verdict::Queued => panic!("segments cannot wait in a stored queue"),
             };
             let plain = ordered && !delivery.corrupt && delivery.duplicate_at.is_none();
             if plain

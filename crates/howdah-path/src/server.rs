@@ -3,19 +3,22 @@
 //! No packet is stored: the time at which the last accepted packet will have left says all there
 //! is to know about a droptail queue in front of a constant-rate link.
 
-use crate::QueueLimit;
+use crate::aqm::RedUnit;
+use crate::red::Red;
+use crate::{DropReason, QueueLimit};
 use howdah_core::{Rate, Span, Time};
 use std::collections::VecDeque;
 
 /// Rates from here on count as unlimited; below it no sum of remainders overflows.
 const UNLIMITED_BITS_PER_SEC: u64 = 1 << 62;
-const NANOS_PER_BYTE_AT_1_BIT_PER_SEC: u128 = 8_000_000_000;
+pub(crate) const NANOS_PER_BYTE_AT_1_BIT_PER_SEC: u128 = 8_000_000_000;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     /// `None` is unlimited.
     bits_per_sec: Option<u64>,
     limit: QueueLimit,
+    red: Option<Box<Red>>,
     overhead_bytes: u32,
     /// When the last accepted packet has left: whole nanoseconds, and a remainder in units of
     /// 1/rate nanoseconds so that nothing drifts.
@@ -25,7 +28,7 @@ pub(crate) struct Server {
     last_link_bytes: u64,
     last_whole_ns: u64,
     last_remainder: u64,
-    /// Departure times of the packets in the system; kept only for [`QueueLimit::Packets`].
+    /// Departure times of the packets in the system; kept only where packets are counted.
     departures: VecDeque<u64>,
     /// Backlog accepted under earlier rates: (its last departure, rate). Empty unless the rate
     /// changed while packets were waiting.
@@ -37,6 +40,7 @@ impl Server {
         Self {
             bits_per_sec: limited(rate),
             limit,
+            red: None,
             overhead_bytes,
             free_at_ns: 0,
             remainder: 0,
@@ -70,30 +74,69 @@ impl Server {
             }
             self.bits_per_sec = bits_per_sec;
         }
-        if !matches!(limit, QueueLimit::Packets(_)) {
-            self.departures.clear();
-        }
         self.limit = limit;
         self.overhead_bytes = overhead_bytes;
+        if !self.counts_packets() {
+            self.departures.clear();
+        }
+    }
+
+    /// Drops some packets before the queue is full, or no longer.
+    pub(crate) fn set_red(&mut self, red: Option<Red>) {
+        self.red = red.map(Box::new);
+        if !self.counts_packets() {
+            self.departures.clear();
+        }
+    }
+
+    pub(crate) fn red_mut(&mut self) -> Option<&mut Red> {
+        self.red.as_deref_mut()
+    }
+
+    /// Forgets what waits: the next packet finds the link idle.
+    pub(crate) fn restart(&mut self) {
+        self.free_at_ns = 0;
+        self.remainder = 0;
+        self.departures.clear();
+        self.earlier.clear();
+    }
+
+    /// The link is busy until then with something that is not counted.
+    pub(crate) fn busy_until(&mut self, until: Time) {
+        self.free_at_ns = until.as_nanos();
+        self.remainder = 0;
+    }
+
+    fn counts_packets(&self) -> bool {
+        matches!(self.limit, QueueLimit::Packets(_))
+            || self
+                .red
+                .as_ref()
+                .is_some_and(|red| red.unit() == RedUnit::Packets)
+    }
+
+    /// Whether nothing ever leaves.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.bits_per_sec == Some(0)
     }
 
     /// When the link becomes idle, rounded up.
-    fn free_at(&self) -> Time {
+    pub(crate) fn free_at(&self) -> Time {
         Time::from_nanos(
             self.free_at_ns
                 .saturating_add(u64::from(self.remainder > 0)),
         )
     }
 
-    /// Offers a packet: when its last bit leaves (rounded up), or `None` if the queue is full.
+    /// Offers a packet: when its last bit leaves (rounded up), or why it is dropped.
     #[inline]
-    pub(crate) fn offer(&mut self, now: Time, ip_bytes: u32) -> Option<Time> {
+    pub(crate) fn offer(&mut self, now: Time, ip_bytes: u32) -> Result<Time, DropReason> {
         let Some(rate) = self.bits_per_sec else {
             // Behind what an earlier, finite rate still has to send.
-            return Some(now.max(self.free_at()));
+            return Ok(now.max(self.free_at()));
         };
         if rate == 0 {
-            return None;
+            return Err(DropReason::QueueFull);
         }
         let now_ns = now.as_nanos();
         let link_bytes = u64::from(ip_bytes) + u64::from(self.overhead_bytes);
@@ -105,6 +148,9 @@ impl Server {
             self.earlier.pop_front();
         }
         let idle = now >= self.free_at();
+        if self.red.is_some() && self.red_drops(now, idle, rate) {
+            return Err(DropReason::Aqm);
+        }
         if idle {
             self.free_at_ns = now_ns;
             self.remainder = 0;
@@ -124,8 +170,39 @@ impl Server {
             QueueLimit::Time(limit) => idle || self.free_at_ns - now_ns <= limit.as_nanos(),
         };
         if !accepted {
-            return None;
+            return Err(DropReason::QueueFull);
         }
+        let leaves = self.advance(rate, link_bytes);
+        if matches!(self.limit, QueueLimit::Packets(_)) || self.red.is_some() {
+            self.departures.push_back(leaves.as_nanos());
+        }
+        Ok(leaves)
+    }
+
+    /// Sends a packet that has waited right after the last one, or one that has just come (or has
+    /// waited for something else) at `now`; there is no queue to be full.
+    pub(crate) fn follow(&mut self, now: Time, ip_bytes: u32, has_waited: bool) -> Time {
+        let Some(rate) = self.bits_per_sec else {
+            return now.max(self.free_at());
+        };
+        // A link that became idle within this nanosecond goes on where it was, to the fraction.
+        if now > self.free_at() || !has_waited {
+            self.free_at_ns = now.as_nanos();
+            self.remainder = 0;
+        }
+        while self
+            .earlier
+            .front()
+            .is_some_and(|&(until, _)| until <= now.as_nanos())
+        {
+            self.earlier.pop_front();
+        }
+        self.advance(rate, u64::from(ip_bytes) + u64::from(self.overhead_bytes))
+    }
+
+    /// Takes the service time of a packet; when that has passed, rounded up.
+    #[inline]
+    fn advance(&mut self, rate: u64, link_bytes: u64) -> Time {
         if link_bytes != self.last_link_bytes {
             let bits = u128::from(link_bytes) * NANOS_PER_BYTE_AT_1_BIT_PER_SEC;
             self.last_link_bytes = link_bytes;
@@ -138,11 +215,26 @@ impl Server {
             self.remainder -= rate;
             self.free_at_ns = self.free_at_ns.saturating_add(1);
         }
-        let leaves = self.free_at();
-        if matches!(self.limit, QueueLimit::Packets(_)) {
-            self.departures.push_back(leaves.as_nanos());
+        self.free_at()
+    }
+
+    fn red_drops(&mut self, now: Time, idle: bool, rate: u64) -> bool {
+        let now_ns = now.as_nanos();
+        while self.departures.front().is_some_and(|&at| at <= now_ns) {
+            self.departures.pop_front();
         }
-        Some(leaves)
+        let backlog = self.backlog(now);
+        let idle_ns = now_ns.saturating_sub(self.free_at_ns);
+        let Some(red) = &mut self.red else {
+            return false;
+        };
+        if idle {
+            red.idle(packets_in(idle_ns, rate, red.mean_packet_bytes()));
+        }
+        red.drops(match red.unit() {
+            RedUnit::Packets => self.departures.len() as f64,
+            RedUnit::Bytes => backlog as f64 / NANOS_PER_BYTE_AT_1_BIT_PER_SEC as f64,
+        })
     }
 
     /// How long a packet that comes now would wait before its first bit leaves.
@@ -156,9 +248,34 @@ impl Server {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
+    /// What is not yet sent, in bits times 10^9, with `more` behind it: exact also when the link
+    /// became idle within this nanosecond.
+    pub(crate) fn backlog_with(&self, now: Time, more: u128) -> u128 {
+        let now_ns = now.as_nanos();
+        if self.earlier.is_empty()
+            && self.free_at_ns < now_ns
+            && self.free_at_ns + 1 == now_ns
+            && self.remainder > 0
+        {
+            let sent = u128::from(self.bits_per_sec.unwrap_or(0)) - u128::from(self.remainder);
+            return more.saturating_sub(sent);
+        }
+        self.backlog(now) + more
+    }
+
+    /// Whether a packet behind `more` (in bits times 10^9) would have to wait longer than `limit`.
+    pub(crate) fn exceeds(&self, now: Time, more: u128, limit: Span) -> bool {
+        let Some(rate) = self.bits_per_sec.map(u128::from) else {
+            return false;
+        };
+        let begin = u128::from(self.free_at_ns) * rate + u128::from(self.remainder) + more;
+        let latest = u128::from(now.as_nanos()) + u128::from(limit.as_nanos());
+        begin >= (latest + 1) * rate
+    }
+
     /// What is not yet sent, in bits times 10^9: exact, without a division.
     #[inline]
-    fn backlog(&self, now: Time) -> u128 {
+    pub(crate) fn backlog(&self, now: Time) -> u128 {
         let mut from = now.as_nanos();
         let mut total = 0;
         for &(until, rate) in &self.earlier {
@@ -173,6 +290,12 @@ impl Server {
             None => total,
         }
     }
+}
+
+/// How many packets of `link_bytes` pass in `ns`.
+pub(crate) fn packets_in(ns: u64, bits_per_sec: u64, link_bytes: u32) -> u64 {
+    let one = u128::from(link_bytes.max(1)) * NANOS_PER_BYTE_AT_1_BIT_PER_SEC;
+    u64::try_from(u128::from(ns) * u128::from(bits_per_sec) / one).unwrap_or(u64::MAX)
 }
 
 fn limited(rate: Option<Rate>) -> Option<u64> {
@@ -218,8 +341,8 @@ mod tests {
         let mut server = server(8 * GBIT, QueueLimit::Bytes(1));
         for at in [0, 5000, 1_000_000] {
             let now = Time::from_nanos(at);
-            assert_eq!(server.offer(now, 1000), Some(Time::from_nanos(at + 1000)));
-            assert_eq!(server.offer(now, 1000), None);
+            assert_eq!(server.offer(now, 1000), Ok(Time::from_nanos(at + 1000)));
+            assert_eq!(server.offer(now, 1000), Err(DropReason::QueueFull));
         }
     }
 
@@ -229,12 +352,12 @@ mod tests {
         let mut server = server(8 * GBIT, QueueLimit::Bytes(3000));
         let at = Time::from_nanos;
         for _ in 0..3 {
-            assert!(server.offer(at(0), 1000).is_some());
+            assert!(server.offer(at(0), 1000).is_ok());
         }
-        assert!(server.offer(at(0), 1).is_none());
+        assert!(server.offer(at(0), 1).is_err());
         assert_eq!(server.queued_bytes(at(0)), 3000);
-        assert!(server.offer(at(499), 500).is_none());
-        assert!(server.offer(at(500), 500).is_some());
+        assert!(server.offer(at(499), 500).is_err());
+        assert!(server.offer(at(500), 500).is_ok());
         assert_eq!(server.queued_bytes(at(500)), 3000);
         assert_eq!(server.queue_delay(at(500)), Span::from_nanos(3000));
     }
@@ -243,32 +366,32 @@ mod tests {
     fn limit_in_packets() {
         let mut server = server(8 * GBIT, QueueLimit::Packets(2));
         let at = Time::from_nanos;
-        assert!(server.offer(at(0), 1000).is_some());
-        assert!(server.offer(at(0), 9000).is_some());
-        assert!(server.offer(at(999), 1).is_none());
-        assert!(server.offer(at(1000), 1).is_some());
-        assert!(server.offer(at(1000), 1).is_none());
+        assert!(server.offer(at(0), 1000).is_ok());
+        assert!(server.offer(at(0), 9000).is_ok());
+        assert!(server.offer(at(999), 1).is_err());
+        assert!(server.offer(at(1000), 1).is_ok());
+        assert!(server.offer(at(1000), 1).is_err());
     }
 
     #[test]
     fn limit_in_time() {
         let mut server = server(8 * GBIT, QueueLimit::Time(Span::from_nanos(1500)));
         let at = Time::from_nanos;
-        assert!(server.offer(at(0), 1000).is_some());
-        assert!(server.offer(at(0), 1000).is_some());
-        assert!(server.offer(at(0), 1).is_none());
-        assert!(server.offer(at(499), 1).is_none());
-        assert!(server.offer(at(500), 1).is_some());
+        assert!(server.offer(at(0), 1000).is_ok());
+        assert!(server.offer(at(0), 1000).is_ok());
+        assert!(server.offer(at(0), 1).is_err());
+        assert!(server.offer(at(499), 1).is_err());
+        assert!(server.offer(at(500), 1).is_ok());
     }
 
     #[test]
     fn a_dead_link_refuses_and_an_unlimited_one_never_waits() {
         let mut dead = server(0, QueueLimit::Unlimited);
-        assert_eq!(dead.offer(Time::ZERO, 1), None);
+        assert_eq!(dead.offer(Time::ZERO, 1), Err(DropReason::QueueFull));
         let mut open = Server::new(None, QueueLimit::Packets(1), 38);
         let at = Time::from_nanos(5);
         for _ in 0..10 {
-            assert_eq!(open.offer(at, 1500), Some(at));
+            assert_eq!(open.offer(at, 1500), Ok(at));
         }
         assert_eq!(open.queued_bytes(at), 0);
     }
@@ -281,12 +404,12 @@ mod tests {
         server.offer(at(0), 10_000).unwrap();
         server.reconfigure(Some(Rate::from_gbit_per_sec(4)), QueueLimit::Unlimited, 0);
         assert_eq!(server.queued_bytes(at(2000)), 8000);
-        assert_eq!(server.offer(at(2000), 1000), Some(at(12_000)));
+        assert_eq!(server.offer(at(2000), 1000), Ok(at(12_000)));
         assert_eq!(server.queued_bytes(at(2000)), 9000);
         assert_eq!(server.queued_bytes(at(11_000)), 500);
         server.reconfigure(None, QueueLimit::Unlimited, 0);
         // What waits goes first.
-        assert_eq!(server.offer(at(11_000), 1000), Some(at(12_000)));
+        assert_eq!(server.offer(at(11_000), 1000), Ok(at(12_000)));
         assert_eq!(server.queued_bytes(at(11_000)), 500);
         assert_eq!(server.queued_bytes(at(12_000)), 0);
     }

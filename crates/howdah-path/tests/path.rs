@@ -2,7 +2,7 @@
 
 use howdah_core::{Rate, Span, Time};
 use howdah_path::{
-    DropReason, LossModel, OneWay, PathConfig, QueueLimit, SegmentVerdicts, Verdict,
+    DropReason, Jitter, LossModel, OneWay, PathConfig, QueueLimit, SegmentVerdicts, Verdict,
 };
 use proptest::prelude::*;
 
@@ -47,7 +47,8 @@ prop_compose! {
         PathConfig {
             rate, queue, loss, mtu, reorder, duplicate, corrupt, link_overhead_bytes,
             delay: Span::from_micros(delay_us),
-            jitter: Span::from_micros(jitter_us),
+            jitter: Jitter::Uniform(Span::from_micros(jitter_us)),
+            ..PathConfig::default()
         }
     }
 }
@@ -90,6 +91,7 @@ proptest! {
                 Verdict::Drop(DropReason::QueueFull) => queue += 1,
                 Verdict::Drop(DropReason::Loss) => loss += 1,
                 Verdict::Drop(DropReason::TooBig) => mtu += 1,
+                other => panic!("{other:?} of a droptail queue that stores nothing"),
             }
             if let QueueLimit::Time(limit) = config.queue {
                 let one_packet = config.rate.map_or(Span::ZERO, |rate| rate.span_for(9018 + 60));
@@ -139,7 +141,7 @@ proptest! {
                 let segments = run.first..run.first + run.count;
                 let deliveries: Vec<_> = segments.clone().map(|index| match verdicts[index as usize] {
                     Verdict::Deliver(delivery) => delivery,
-                    Verdict::Drop(_) => panic!("segment {index} of a run was dropped"),
+                    other => panic!("segment {index} of a run: {other:?}"),
                 }).collect();
                 prop_assert_eq!(run.at, deliveries.last().unwrap().at);
                 prop_assert!(run.at.since(deliveries[0].at) <= max_span);
@@ -161,7 +163,7 @@ proptest! {
     fn stages_have_separate_randomness(bursts in bursts(), seed: u64) {
         let plain = PathConfig { loss: LossModel::Bernoulli(0.1), ..PathConfig::default() };
         let full = PathConfig {
-            jitter: Span::from_micros(10),
+            jitter: Jitter::Uniform(Span::from_micros(10)),
             reorder: 0.2,
             duplicate: 0.1,
             corrupt: 0.1,
@@ -181,7 +183,7 @@ proptest! {
 fn delivery(verdict: Verdict) -> howdah_path::Delivery {
     match verdict {
         Verdict::Deliver(delivery) => delivery,
-        Verdict::Drop(reason) => panic!("{reason:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -234,7 +236,7 @@ fn a_shorter_route_overtakes_a_longer_one() {
     let after = delivery(path.offer(Time::from_nanos(1), 1500)).at;
     assert!(after < before);
     // Anything else that changes leaves the order alone.
-    config.jitter = Span::from_millis(5);
+    config.jitter = Jitter::Uniform(Span::from_millis(5));
     path.set_config(&config);
     assert!(delivery(path.offer(Time::from_nanos(2), 1500)).at >= after);
 }
@@ -243,7 +245,7 @@ fn a_shorter_route_overtakes_a_longer_one() {
 fn reordering_needs_jitter_and_shows() {
     let config = PathConfig {
         delay: Span::from_millis(10),
-        jitter: Span::from_millis(1),
+        jitter: Jitter::Uniform(Span::from_millis(1)),
         reorder: 0.1,
         ..PathConfig::default()
     };

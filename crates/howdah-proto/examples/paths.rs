@@ -4,7 +4,7 @@
 //! `cargo run --release -p howdah-proto --example paths`
 
 use howdah_core::{Rate, Span, Time};
-use howdah_path::{LossModel, PathConfig, QueueLimit};
+use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_sim::{Flow, FlowEnds, World};
 use std::fmt::Write as _;
@@ -133,7 +133,7 @@ fn main() {
         );
     }
     let mut jitter = path(m(1_000), 50.0, 50.0, 0.001, 9000);
-    jitter.jitter = Span::from_millis(5);
+    jitter.jitter = Jitter::Uniform(Span::from_millis(5));
     run("jitter 5 ms", &jitter, 1, Span::ZERO, 20, None);
     jitter.reorder = 0.2;
     run(

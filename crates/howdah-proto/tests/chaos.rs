@@ -3,7 +3,7 @@
 mod support;
 
 use howdah_core::{Rate, Span, Time};
-use howdah_path::{LossModel, PathConfig, QueueLimit};
+use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
 use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_proto::{Config, Policy};
 use support::{Dice, Net, at, config, for_seeds, ms, secs};
@@ -48,7 +48,7 @@ fn random_path(dice: &mut Dice, rate: Rate, delay: Span, mtu: u32) -> PathConfig
             _ => QueueLimit::Time(ms(1 + dice.below(300))),
         },
         loss: random_loss(dice),
-        jitter,
+        jitter: Jitter::Uniform(jitter),
         reorder: if jitter.is_zero() { 0.0 } else { dice.share() },
         duplicate: rarely(dice, 0.2),
         corrupt: rarely(dice, 0.1),
@@ -153,7 +153,7 @@ impl Chaos {
             messages: [Vec::new(), Vec::new()],
             about: format!("{bytes} bytes\nout {forward:?}\nback {backward:?}"),
         };
-        let worst_jitter = forward.jitter + backward.jitter;
+        let worst_jitter = forward.jitter.max() + backward.jitter.max();
         let round_trip = delay * 2 + worst_jitter + ms(50);
         let transfer = slower.span_for(bytes * 8);
         chaos.limit = pause + round_trip * (150 + 4 * windows) + transfer * 10 + secs(30);

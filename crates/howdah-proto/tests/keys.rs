@@ -3,7 +3,7 @@
 mod support;
 
 use howdah_core::{Rate, Span};
-use howdah_path::{LossModel, PathConfig};
+use howdah_path::{Jitter, LossModel, PathConfig};
 use howdah_proto::{Config, Event, Policy};
 use support::hand::{Hand, tls_config};
 use support::{Dice, Net, at, config, for_seeds, ms, path, secs};
@@ -26,7 +26,7 @@ fn many_updates_under_loss_and_reordering() {
         let rtt = Span::from_secs_f64(dice.spread(2e-3, 0.1));
         let config = PathConfig {
             loss: LossModel::Bernoulli(dice.spread(0.001, 0.1)),
-            jitter: rtt / 4,
+            jitter: Jitter::Uniform(rtt / 4),
             reorder: 0.5,
             duplicate: 0.05,
             ..path(Rate::from_mbit_per_sec(300), rtt, 1_500)

@@ -7,7 +7,7 @@
 mod toys;
 
 use howdah_core::{Rate, Span, Time};
-use howdah_path::{LossModel, PathConfig};
+use howdah_path::{Jitter, LossModel, PathConfig};
 use howdah_sim::{Flow, Link, World};
 use std::hint::black_box;
 use toys::{Echo, StopAndWait, Toy};
@@ -30,7 +30,7 @@ fn main() {
         ..wan()
     };
     let jittery = PathConfig {
-        jitter: Span::from_millis(1),
+        jitter: Jitter::Uniform(Span::from_millis(1)),
         ..wan()
     };
     let reordering = PathConfig {

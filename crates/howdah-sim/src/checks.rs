@@ -26,6 +26,7 @@ pub(crate) enum Kind {
     Timer = 5,
     Action = 6,
     Discarded = 7,
+    SocketFull = 8,
 }
 
 /// A running hash of all events: equal runs have equal fingerprints.
@@ -64,23 +65,45 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// Every datagram that went in came out, was dropped or is still there, and the path says so
     /// too.
-    pub(crate) fn audit(&self, path: PathId, in_flight: usize, theirs: &PathCounters) {
+    ///
+    /// `in_flight` and `waiting` are the engine's counts of datagrams behind and in the queue,
+    /// `they_wait` is the path's.
+    pub(crate) fn audit(
+        &self,
+        path: PathId,
+        in_flight: usize,
+        waiting: usize,
+        theirs: &PathCounters,
+        they_wait: usize,
+    ) {
         assert_eq!(
             self.offered + self.duplicated,
-            self.delivered + self.dropped + in_flight as u64,
-            "{path} does not conserve datagrams: {self:?}, {in_flight} in flight"
+            self.delivered + self.dropped + (in_flight + waiting) as u64,
+            "{path} does not conserve datagrams: {self:?}, {waiting} waiting, {in_flight} in flight"
         );
-        let dropped = theirs.dropped_queue + theirs.dropped_loss + theirs.dropped_mtu;
         assert_eq!(
-            (self.offered, self.dropped, self.duplicated),
-            (theirs.offered, dropped, theirs.duplicated),
+            (self.offered, self.dropped, self.duplicated, waiting),
+            (
+                theirs.offered,
+                theirs.dropped(),
+                theirs.duplicated,
+                they_wait
+            ),
             "{path} counts other packets than the engine: {theirs:?}"
+        );
+        let settled = theirs.delivered + theirs.dropped();
+        let settled_bytes = theirs.bytes_delivered + theirs.bytes_dropped();
+        assert!(
+            theirs.offered == settled + waiting as u64
+                && theirs.bytes_offered >= settled_bytes
+                && (waiting > 0 || theirs.bytes_offered == settled_bytes),
+            "{path} does not account for every packet: {theirs:?}, {waiting} waiting"
         );
     }
 }
 
 /// The least time that a packet can take over a path, computed apart from the path: its constant
-/// delay and its own serialisation.
+/// delay (and the least of a delay trace) and its own serialisation at the highest rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Floor {
     delay: Span,
@@ -92,12 +115,14 @@ pub(crate) struct Floor {
 impl Floor {
     pub(crate) fn of(config: &PathConfig) -> Self {
         Self {
-            delay: config.delay,
+            delay: config.delay + config.jitter.min(),
             // Beyond this, the path does not compute serialisation either.
-            bits_per_sec: config.rate.map_or(0, |rate| match rate.bits_per_sec() {
-                bits if bits < 1 << 62 => bits,
-                _ => 0,
-            }),
+            bits_per_sec: config
+                .peak_rate()
+                .map_or(0, |rate| match rate.bits_per_sec() {
+                    bits if bits < 1 << 62 => bits,
+                    _ => 0,
+                }),
             overhead_bytes: config.link_overhead_bytes,
         }
     }
@@ -201,9 +226,8 @@ mod tests {
         assert_ne!(ab.value(), ba.value());
     }
 
-    #[test]
-    #[should_panic(expected = "does not conserve")]
-    fn a_lost_datagram_is_noticed() {
+    /// Five in, one of them twice; two too large, three out, one on the way.
+    fn books() -> (Ledger, PathCounters) {
         let ledger = Ledger {
             offered: 5,
             duplicated: 1,
@@ -212,29 +236,63 @@ mod tests {
         };
         let theirs = PathCounters {
             offered: 5,
+            delivered: 3,
             duplicated: 1,
             dropped_mtu: 2,
+            bytes_offered: 500,
+            bytes_delivered: 300,
+            bytes_dropped_mtu: 200,
             ..PathCounters::default()
         };
-        ledger.audit(PathId::nth(0), 1, &theirs);
-        ledger.audit(PathId::nth(0), 0, &theirs);
+        (ledger, theirs)
+    }
+
+    #[test]
+    #[should_panic(expected = "does not conserve")]
+    fn a_lost_datagram_is_noticed() {
+        let (ledger, theirs) = books();
+        ledger.audit(PathId::nth(0), 1, 0, &theirs, 0);
+        ledger.audit(PathId::nth(0), 0, 0, &theirs, 0);
     }
 
     #[test]
     #[should_panic(expected = "counts other packets")]
     fn a_path_that_counts_otherwise_is_noticed() {
-        let ledger = Ledger {
-            offered: 5,
-            duplicated: 0,
-            dropped: 2,
-            delivered: 3,
-        };
+        let (ledger, theirs) = books();
         let theirs = PathCounters {
-            offered: 5,
-            dropped_loss: 1,
-            ..PathCounters::default()
+            dropped_aqm: 1,
+            ..theirs
         };
-        ledger.audit(PathId::nth(0), 0, &theirs);
+        ledger.audit(PathId::nth(0), 1, 0, &theirs, 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "counts other packets")]
+    fn a_queue_of_another_length_is_noticed() {
+        let (ledger, theirs) = books();
+        ledger.audit(PathId::nth(0), 0, 1, &theirs, 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "does not account for every packet")]
+    fn a_packet_without_a_fate_is_noticed() {
+        let (ledger, theirs) = books();
+        let theirs = PathCounters {
+            delivered: 2,
+            ..theirs
+        };
+        ledger.audit(PathId::nth(0), 1, 0, &theirs, 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "does not account for every packet")]
+    fn bytes_without_a_fate_are_noticed() {
+        let (ledger, theirs) = books();
+        let theirs = PathCounters {
+            bytes_dropped_mtu: 199,
+            ..theirs
+        };
+        ledger.audit(PathId::nth(0), 1, 0, &theirs, 0);
     }
 
     fn ten_gbit() -> Floor {

@@ -119,6 +119,29 @@ pub struct EndpointCounters {
     pub discarded: u64,
     /// Calls of `handle_timeout`.
     pub wakes: u64,
+    /// Datagrams that the full socket buffer of a [process](crate::World::run_on) refused.
+    pub socket_drops: u64,
+    /// Their bytes.
+    pub socket_dropped_bytes: u64,
+    /// The most that was ever charged to the socket buffer, in bytes.
+    pub socket_peak_charge: u64,
+}
+
+/// Bytes of the link header that an interface counts with each IP packet: an Ethernet header,
+/// without preamble, check sequence and gap.
+pub const INTERFACE_BYTES: u32 = 14;
+
+/// What a network interface counted: each packet with IP header and [`INTERFACE_BYTES`].
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct InterfaceCounters {
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Packets received, those that the socket buffer then refused included.
+    pub received_packets: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
 }
 
 /// What an arrival hook decides about a datagram. See

@@ -66,6 +66,7 @@
 mod agenda;
 mod checks;
 mod flow;
+mod host;
 mod ids;
 mod lane;
 mod pool;
@@ -73,6 +74,10 @@ mod run;
 mod timeline;
 mod world;
 
-pub use flow::{EndpointCounters, Fate, Flow, FlowEnds, IPV4_UDP_BYTES, IPV6_UDP_BYTES, Link};
+pub use flow::{
+    EndpointCounters, Fate, Flow, FlowEnds, INTERFACE_BYTES, IPV4_UDP_BYTES, IPV6_UDP_BYTES,
+    InterfaceCounters, Link,
+};
+pub use host::{CoreId, Costs, PacketCost, SocketBuffer};
 pub use ids::{EndpointId, HostId, PathId};
 pub use world::World;

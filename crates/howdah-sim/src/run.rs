@@ -1,14 +1,14 @@
 //! The event loop.
 
 use crate::agenda::Key;
-use crate::checks::{BURST_LIMIT, INSTANT_LIMIT, Kind};
+use crate::checks::{BURST_LIMIT, Floor, INSTANT_LIMIT, Kind};
 use crate::flow::Fate;
 use crate::lane::Flight;
 use crate::timeline::Action;
-use crate::world::{Source, TIMELINE_SLOT, World};
+use crate::world::{Path, Source, TIMELINE_SLOT, World};
 use crate::{EndpointId, PathId};
 use howdah_core::{Arrival, Datagram, HeaderBytes, Time, Transport};
-use howdah_path::{Delivery, Verdict};
+use howdah_path::{Delivery, PathConfig, Switch, Verdict};
 
 /// Datagrams asked of a transport at a time.
 const BATCH: usize = 64;
@@ -57,16 +57,22 @@ impl<T: Transport> World<T> {
     /// # Panics
     /// If datagrams vanished or appeared.
     pub fn audit(&self) {
-        let in_flight: usize = self.paths.iter().map(|path| path.lane.len()).sum();
+        let on_paths: usize = self.paths.iter().map(Path::holds).sum();
+        let processes = self.endpoints.iter().filter_map(|e| e.process.as_ref());
+        let in_sockets: usize = processes.map(|process| process.socket_datagrams).sum();
         assert_eq!(
-            in_flight,
+            on_paths + in_sockets,
             self.pool.len(),
-            "datagrams in flight and datagrams stored"
+            "datagrams on paths and in sockets, and datagrams stored"
         );
         for (index, path) in self.paths.iter().enumerate() {
-            let theirs = path.one_way.counters();
-            path.ledger
-                .audit(PathId::nth(index), path.lane.len(), &theirs);
+            path.ledger.audit(
+                PathId::nth(index),
+                path.lane.len(),
+                path.waiting.len(),
+                &path.one_way.counters(),
+                path.one_way.waiting(),
+            );
         }
     }
 
@@ -93,16 +99,27 @@ impl<T: Transport> World<T> {
             Source::Lane(path) => self.leave_path(path as usize),
             Source::Timer(endpoint) => self.wake(endpoint as usize),
             Source::Timeline => self.act(),
+            Source::Queue(path) => self.release(path as usize),
+            Source::Core(core) => self.finish_job(core),
         }
     }
 
     fn wake(&mut self, index: usize) {
+        self.endpoints[index].started = true;
+        if self.endpoints[index].process.is_some() {
+            self.wake_process(index);
+        } else {
+            self.wake_transport(index);
+            self.drain(index, true);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn wake_transport(&mut self, index: usize) {
         let endpoint = &mut self.endpoints[index];
-        endpoint.started = true;
         endpoint.counters.wakes += 1;
         self.fingerprint.mix(self.now, Kind::Timer, index as u32, 0);
         endpoint.transport.handle_timeout(self.now);
-        self.drain(index, true);
     }
 
     fn act(&mut self) {
@@ -136,6 +153,17 @@ impl<T: Transport> World<T> {
             return;
         }
         let index = sender.peer as usize;
+        if self.endpoints[index].process.is_some() {
+            self.reach_socket(flight, index);
+            return;
+        }
+        self.deliver(flight, index);
+        self.drain(index, false);
+    }
+
+    /// Hands a datagram to the transport.
+    #[inline]
+    pub(crate) fn deliver(&mut self, flight: Flight, index: usize) {
         let endpoint = &mut self.endpoints[index];
         if flight.corrupt || endpoint.hook.is_some() {
             self.arrive_slowly(flight, index);
@@ -153,7 +181,6 @@ impl<T: Transport> World<T> {
             endpoint.transport.handle_datagram(self.now, arrival);
         }
         self.pool.release(flight.parcel);
-        self.drain(index, false);
     }
 
     /// The arrival of a datagram that is damaged or that a hook wants to see.
@@ -219,33 +246,40 @@ impl<T: Transport> World<T> {
                 self.now
             );
             for datagram in outbox.drain(..) {
-                let wire_len = datagram.wire_len();
-                let counters = &mut self.endpoints[index].counters;
-                counters.sent_datagrams += 1;
-                counters.sent_bytes += u64::from(wire_len);
-                let sender = index as u32;
-                self.fingerprint.mix(self.now, Kind::Sent, sender, wire_len);
-                let parcel = self.pool.store(datagram);
-                let key = Key::NEVER;
-                self.offer(Flight {
-                    key,
-                    parcel,
-                    wire_len,
-                    sender,
-                    hop: 0,
-                    corrupt: false,
-                });
+                self.send(index, datagram);
             }
         }
         self.outbox = outbox;
-        self.arm(index, woken, burst > 0);
+        self.arm(index, woken, woken && burst == 0);
     }
 
-    fn arm(&mut self, index: usize, woken: bool, sent: bool) {
+    /// Gives a datagram to the first path of its route.
+    #[inline]
+    pub(crate) fn send(&mut self, index: usize, datagram: Datagram) {
+        let wire_len = datagram.wire_len();
+        let counters = &mut self.endpoints[index].counters;
+        counters.sent_datagrams += 1;
+        counters.sent_bytes += u64::from(wire_len);
+        let sender = index as u32;
+        self.fingerprint.mix(self.now, Kind::Sent, sender, wire_len);
+        let parcel = self.pool.store(datagram);
+        self.offer(Flight {
+            key: Key::NEVER,
+            parcel,
+            wire_len,
+            sender,
+            hop: 0,
+            corrupt: false,
+        });
+    }
+
+    /// Notes when a transport wants to be woken. `woken` says that the wake-up in the agenda has
+    /// just happened, `idle_wake` that a wake-up has led to nothing.
+    pub(crate) fn arm(&mut self, index: usize, woken: bool, idle_wake: bool) {
         let endpoint = &mut self.endpoints[index];
         let planned = self.agenda.get(endpoint.slot).map(|key| key.time);
         let wanted = endpoint.transport.poll_timeout().map(|(due, why)| {
-            if woken && !sent {
+            if idle_wake {
                 endpoint
                     .guard
                     .idle_wake(EndpointId(index as u32), self.now, due, why);
@@ -262,24 +296,98 @@ impl<T: Transport> World<T> {
 
     /// Offers a datagram to the path of its sender's route that `flight.hop` names. The flight's
     /// key is not yet known.
-    fn offer(&mut self, mut flight: Flight) {
+    fn offer(&mut self, flight: Flight) {
         let endpoint = &self.endpoints[flight.sender as usize];
-        let path = &mut self.paths[endpoint.route[usize::from(flight.hop)] as usize];
+        let index = endpoint.route[usize::from(flight.hop)] as usize;
+        let path = &mut self.paths[index];
         let ip_bytes = flight.wire_len + endpoint.header_bytes;
         path.ledger.offered += 1;
-        match path.one_way.offer(self.now, ip_bytes) {
+        let verdict = path.one_way.offer(self.now, ip_bytes);
+        if verdict == Verdict::Queued {
+            // Until it is released, the key says since when it has waited.
+            let key = Key::new(self.now, 0);
+            path.waiting.push_back(Flight { key, ..flight });
+            self.arm_queue(index);
+        } else {
+            self.settle(index, flight, verdict, self.now);
+        }
+    }
+
+    /// The packets at the head of a stored queue have their turn.
+    fn release(&mut self, index: usize) {
+        loop {
+            let one_way = &mut self.paths[index].one_way;
+            if one_way.next_release().is_none_or(|due| due > self.now) {
+                break;
+            }
+            let Some(verdict) = one_way.release(self.now) else {
+                break;
+            };
+            self.settle_waiting(index, verdict);
+        }
+        self.arm_queue(index);
+    }
+
+    fn settle_waiting(&mut self, index: usize, verdict: Verdict) {
+        let flight = self.paths[index].waiting.pop_front();
+        let flight = flight.expect("the path and the engine agree on who waits");
+        self.settle(index, flight, verdict, flight.key.time);
+    }
+
+    /// Changes a path as [`howdah_path::OneWay::switch`] says.
+    ///
+    /// # Panics
+    /// If a backlog is to be dropped that is not in a stored queue.
+    pub fn switch_path(&mut self, id: PathId, config: &PathConfig, switch: Switch) {
+        let index = id.index();
+        let fates = self.paths[index].one_way.switch(self.now, config, switch);
+        // Those that leave over the old path are judged by the old path's shortest time.
+        for verdict in fates {
+            self.settle_waiting(index, verdict);
+        }
+        self.paths[index].floor = Floor::of(config);
+        self.arm_queue(index);
+    }
+
+    /// Notes when the queue of a path has something to decide; paths without a stored queue never
+    /// have.
+    pub(crate) fn arm_queue(&mut self, index: usize) {
+        let path = &self.paths[index];
+        let due = path.one_way.next_release().map(|due| due.max(self.now));
+        if due.is_none() && path.queue_slot.is_none() {
+            return;
+        }
+        let slot = path.queue_slot.unwrap_or_else(|| {
+            let slot = self.agenda.add();
+            self.sources.push(Source::Queue(index as u32));
+            self.paths[index].queue_slot = Some(slot);
+            slot
+        });
+        if self.agenda.get(slot).map(|key| key.time) != due {
+            let key = due.map(|time| self.key_at(time));
+            self.agenda.set(slot, key);
+        }
+    }
+
+    /// Carries out the verdict on a datagram that was offered to a path at `offered`.
+    #[inline]
+    fn settle(&mut self, index: usize, mut flight: Flight, verdict: Verdict, offered: Time) {
+        let path = &mut self.paths[index];
+        match verdict {
             Verdict::Deliver(Delivery {
                 at,
                 corrupt,
                 duplicate_at,
             }) => {
-                path.floor.check(self.now, at, ip_bytes);
+                let header_bytes = self.endpoints[flight.sender as usize].header_bytes;
+                let ip_bytes = flight.wire_len + header_bytes;
+                path.floor.check(offered, at, ip_bytes);
                 self.seq += 1;
                 flight.key = Key::new(at, self.seq);
                 flight.corrupt |= corrupt;
                 path.lane.push(flight);
                 if let Some(again) = duplicate_at {
-                    path.floor.check(self.now, again, ip_bytes);
+                    path.floor.check(offered, again, ip_bytes);
                     path.ledger.duplicated += 1;
                     self.seq += 1;
                     flight.key = Key::new(again, self.seq);
@@ -297,6 +405,7 @@ impl<T: Transport> World<T> {
                     .mix(self.now, Kind::Dropped, flight.sender, flight.wire_len);
                 self.pool.release(flight.parcel);
             }
+            Verdict::Queued => unreachable!("a datagram that is still queued has no verdict"),
         }
     }
 }

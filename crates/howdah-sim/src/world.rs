@@ -2,13 +2,17 @@
 
 use crate::agenda::{Agenda, Key};
 use crate::checks::{BusyGuard, Fingerprint, Floor, Ledger, SplitMix};
-use crate::flow::{EndpointCounters, Fate, Flow, FlowEnds, Link};
-use crate::lane::Lane;
+use crate::flow::{
+    EndpointCounters, Fate, Flow, FlowEnds, INTERFACE_BYTES, InterfaceCounters, Link,
+};
+use crate::host::{Core, Process};
+use crate::lane::{Flight, Lane};
 use crate::pool::Pool;
 use crate::timeline::{Action, Timeline};
 use crate::{EndpointId, HostId, PathId};
 use howdah_core::{Datagram, Span, Time, Transport};
 use howdah_path::{OneWay, PathConfig};
+use std::collections::VecDeque;
 use std::fmt;
 
 /// Decides what becomes of a datagram that reached its endpoint.
@@ -20,6 +24,8 @@ pub(crate) enum Source {
     Lane(u32),
     Timer(u32),
     Timeline,
+    Queue(u32),
+    Core(u32),
 }
 
 /// The timeline is made first.
@@ -31,6 +37,17 @@ pub(crate) struct Path {
     pub(crate) lane: Lane,
     pub(crate) slot: u32,
     pub(crate) ledger: Ledger,
+    /// The datagrams in the path's stored queue.
+    pub(crate) waiting: VecDeque<Flight>,
+    /// For paths that ever had one that waited.
+    pub(crate) queue_slot: Option<u32>,
+}
+
+impl Path {
+    /// Datagrams waiting and under way.
+    pub(crate) fn holds(&self) -> usize {
+        self.lane.len() + self.waiting.len()
+    }
 }
 
 pub(crate) struct Endpoint<T> {
@@ -45,6 +62,8 @@ pub(crate) struct Endpoint<T> {
     pub(crate) guard: BusyGuard,
     pub(crate) counters: EndpointCounters,
     pub(crate) hook: Option<ArrivalHook>,
+    /// What it pays for its work; `None` is infinitely fast.
+    pub(crate) process: Option<Box<Process>>,
 }
 
 /// Hosts, paths, flows and the virtual time in which they live.
@@ -59,6 +78,7 @@ pub struct World<T> {
     hosts: Vec<String>,
     pub(crate) paths: Vec<Path>,
     pub(crate) endpoints: Vec<Endpoint<T>>,
+    pub(crate) cores: Vec<Core>,
     pub(crate) pool: Pool,
     pub(crate) timeline: Timeline<T>,
     pub(crate) fingerprint: Fingerprint,
@@ -85,6 +105,7 @@ impl<T: Transport> World<T> {
             hosts: Vec::new(),
             paths: Vec::new(),
             endpoints: Vec::new(),
+            cores: Vec::new(),
             pool: Pool::default(),
             timeline: Timeline::new(),
             fingerprint: Fingerprint::new(),
@@ -117,6 +138,8 @@ impl<T: Transport> World<T> {
             lane: Lane::default(),
             slot: self.agenda.add(),
             ledger: Ledger::default(),
+            waiting: VecDeque::new(),
+            queue_slot: None,
         });
         let id = PathId::nth(self.paths.len() - 1);
         self.sources.push(Source::Lane(id.0));
@@ -191,6 +214,7 @@ impl<T: Transport> World<T> {
             guard: BusyGuard::default(),
             counters: EndpointCounters::default(),
             hook: None,
+            process: None,
         });
     }
 
@@ -286,16 +310,44 @@ impl<T: Transport> World<T> {
         &self.paths[id.index()].one_way
     }
 
-    /// Gives a path other properties from now on. What is in flight arrives as it would have.
+    /// Gives a path other properties from now on, as [`OneWay::set_config`] says. What is in flight
+    /// arrives as it would have. [`switch_path`](Self::switch_path) has more to say about that.
     pub fn set_path_config(&mut self, id: PathId, config: &PathConfig) {
         let path = &mut self.paths[id.index()];
         path.one_way.set_config(config);
         path.floor = Floor::of(config);
+        self.arm_queue(id.index());
+    }
+
+    /// Counts from now on how long packets wait in a path's queue; see [`OneWay::waits`].
+    pub fn count_waits(&mut self, id: PathId) {
+        self.paths[id.index()].one_way.count_waits();
     }
 
     /// Datagrams that are in a path: waiting in its queue or on the way.
     pub fn in_flight(&self, id: PathId) -> usize {
-        self.paths[id.index()].lane.len()
+        self.paths[id.index()].holds()
+    }
+
+    /// What an endpoint's network interface counts: packets, with [`INTERFACE_BYTES`] of link
+    /// header on top of each IP packet, as `ifconfig` and the papers' tools do.
+    pub fn interface(&self, id: EndpointId) -> InterfaceCounters {
+        let endpoint = &self.endpoints[id.index()];
+        let counters = &endpoint.counters;
+        let each = u64::from(endpoint.header_bytes + INTERFACE_BYTES);
+        let received_packets = counters.received_datagrams + counters.socket_drops;
+        InterfaceCounters {
+            sent_packets: counters.sent_datagrams,
+            sent_bytes: counters.sent_bytes + each * counters.sent_datagrams,
+            received_packets,
+            received_bytes: counters.received_bytes
+                + counters.socket_dropped_bytes
+                + each * received_packets,
+        }
+    }
+
+    pub(crate) fn host_count(&self) -> usize {
+        self.hosts.len()
     }
 
     /// The time now.

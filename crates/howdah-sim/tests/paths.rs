@@ -3,7 +3,7 @@
 mod toys;
 
 use howdah_core::{Rate, Span, Time};
-use howdah_path::{LossModel, PathConfig, QueueLimit};
+use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
 use howdah_sim::{Flow, FlowEnds, IPV6_UDP_BYTES, Link, World};
 use toys::{Echo, StopAndWait, Toy};
 
@@ -219,7 +219,7 @@ fn stop_and_wait_survives_loss_by_its_timer() {
 #[test]
 fn jitter_alone_keeps_the_order_and_reordering_breaks_it() {
     let jitter = PathConfig {
-        jitter: Span::from_millis(1),
+        jitter: Jitter::Uniform(Span::from_millis(1)),
         ..wire(10, 10)
     };
     let (world, ends, _) = blast(&jitter, 9, 20_000);

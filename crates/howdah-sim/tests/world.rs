@@ -3,7 +3,7 @@
 mod toys;
 
 use howdah_core::{Rate, Span, Time};
-use howdah_path::{LossModel, PathConfig, QueueLimit};
+use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
 use howdah_sim::{Fate, Flow, FlowEnds, Link, World};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -28,7 +28,7 @@ fn messy(seed: u64) -> World<Toy> {
     let (left, right) = (world.add_host("left"), world.add_host("right"));
     let config = PathConfig {
         loss: LossModel::Bernoulli(0.01),
-        jitter: Span::from_micros(500),
+        jitter: Jitter::Uniform(Span::from_micros(500)),
         reorder: 0.2,
         duplicate: 0.01,
         corrupt: 0.01,

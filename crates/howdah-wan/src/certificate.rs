@@ -1,10 +1,9 @@
 //! How well a run was emulated, in numbers, and whether to believe it.
 
-use crate::accuracy::Histogram;
 use crate::engine::{EngineReport, LaneReport};
 use crate::machine::Usage;
 use howdah_core::{Span, units};
-use howdah_path::PathCounters;
+use howdah_path::{DelayHistogram, PathCounters};
 use serde::Serialize;
 use std::fmt;
 
@@ -83,7 +82,7 @@ pub struct LatenessSummary {
 }
 
 impl LatenessSummary {
-    pub(crate) fn of(histogram: &Histogram) -> Self {
+    pub(crate) fn of(histogram: &DelayHistogram) -> Self {
         let us = |span: Span| span.as_nanos() as f64 / 1e3;
         Self {
             count: histogram.count(),

@@ -43,7 +43,6 @@
 
 #![cfg(target_os = "linux")]
 
-mod accuracy;
 mod certificate;
 mod delay_line;
 mod engine;

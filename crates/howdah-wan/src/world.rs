@@ -56,7 +56,8 @@ impl World {
     /// # Errors
     ///
     /// [`WanError::NotPermitted`] without root, [`WanError::NoTun`] without the tun driver,
-    /// [`WanError::NoIproute`] without `ip`, [`WanError::BadConfig`] for an MTU out of range.
+    /// [`WanError::NoIproute`] without `ip`, [`WanError::BadConfig`] for an MTU out of range or a path
+    /// that [stores packets](PathConfig::stores_packets).
     pub fn create(config: &WanConfig) -> Result<Self, WanError> {
         if !MTU_RANGE.contains(&config.mtu) {
             return Err(WanError::BadConfig(format!(
@@ -65,6 +66,13 @@ impl World {
                 MTU_RANGE.start(),
                 MTU_RANGE.end()
             )));
+        }
+        if config.forward.stores_packets() || config.backward.stores_packets() {
+            return Err(WanError::BadConfig(
+                "the emulator decides about a packet when it comes: it has no stored queue, CoDel \
+                 or rate trace"
+                    .to_owned(),
+            ));
         }
         let namespaces = Pair::create()?;
         let near = Link::create(&namespaces.near, End::Near, config)?;
@@ -96,12 +104,20 @@ impl World {
     }
 
     /// Changes the path from near to far, as [`howdah_path::OneWay::set_config`] says.
+    ///
+    /// # Panics
+    /// If the path [stores packets](PathConfig::stores_packets).
     pub fn set_forward(&self, config: &PathConfig) {
+        assert!(!config.stores_packets(), "the emulator stores no packets");
         self.engine.set_config(Direction::Forward, config);
     }
 
     /// Changes the path from far to near.
+    ///
+    /// # Panics
+    /// If the path [stores packets](PathConfig::stores_packets).
     pub fn set_backward(&self, config: &PathConfig) {
+        assert!(!config.stores_packets(), "the emulator stores no packets");
         self.engine.set_config(Direction::Backward, config);
     }
 

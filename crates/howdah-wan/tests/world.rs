@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use howdah_core::{Rate, Span};
-use howdah_path::{LossModel, PathConfig, QueueLimit};
+use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
 use howdah_wan::{WanConfig, WanError, World, run};
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -226,7 +226,7 @@ fn tcp_survives_everything() {
             loss_bad: 0.9,
         },
         delay: Span::from_millis(1),
-        jitter: Span::from_micros(50),
+        jitter: Jitter::Uniform(Span::from_micros(50)),
         reorder: 0.001,
         duplicate: 0.001,
         corrupt: 0.001,

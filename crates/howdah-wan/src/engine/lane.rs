@@ -1,13 +1,12 @@
 //! One direction: in from one device, through the path, out of the other.
 
 use super::LaneReport;
-use crate::accuracy::Histogram;
 use crate::delay_line::{Arrival, DelayLine, Part, RECORD_BYTES};
 use crate::surgery::{self, Layout};
 use crate::tun::Tun;
 use crate::vnet::{VNET_HEADER_LEN, VnetHeader};
 use howdah_core::{Rate, Span, Time};
-use howdah_path::{OneWay, PathConfig, QueueLimit, SegmentVerdicts};
+use howdah_path::{DelayHistogram, OneWay, PathConfig, QueueLimit, SegmentVerdicts};
 
 /// Longest time between the first and the last arrival in a piece: what a first segment may be
 /// late by. A full super-packet at 10 Gbit/s takes 53 us and stays whole.
@@ -26,7 +25,7 @@ pub(crate) struct Lane {
     delay: Span,
     line: DelayLine,
     verdicts: SegmentVerdicts,
-    lateness: Histogram,
+    lateness: DelayHistogram,
     taken_in: u64,
     handed_over: u64,
     overflow: u64,
@@ -42,7 +41,7 @@ impl Lane {
             delay: config.delay,
             line: DelayLine::new(memory_for(config)),
             verdicts: SegmentVerdicts::new(MAX_PIECE_SPAN),
-            lateness: Histogram::default(),
+            lateness: DelayHistogram::default(),
             taken_in: 0,
             handed_over: 0,
             overflow: 0,
@@ -191,7 +190,7 @@ fn memory_for(config: &PathConfig) -> u64 {
         .rate
         .unwrap_or(UNLIMITED)
         .min(Rate::from_gbit_per_sec(400));
-    let on_the_way = rate.bytes_in(config.delay + config.jitter);
+    let on_the_way = rate.bytes_in(config.delay + config.jitter.max());
     let waiting = match config.queue {
         // A queue without limit is limited by memory.
         QueueLimit::Unlimited if config.rate.is_some() => MAX_MEMORY_BYTES,

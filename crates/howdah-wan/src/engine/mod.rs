@@ -6,11 +6,10 @@
 mod lane;
 mod wait;
 
-use crate::accuracy::Histogram;
 use crate::tun::Tun;
 use crate::{WanError, sys};
 use howdah_core::{Span, Time};
-use howdah_path::{PathConfig, PathCounters};
+use howdah_path::{DelayHistogram, PathConfig, PathCounters};
 use lane::Lane;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use std::num::NonZeroU64;
@@ -34,7 +33,7 @@ pub(crate) enum Direction {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LaneReport {
     pub path: PathCounters,
-    pub lateness: Histogram,
+    pub lateness: DelayHistogram,
     /// Super-packets taken in, pieces handed over.
     pub taken_in: u64,
     pub handed_over: u64,
@@ -57,7 +56,7 @@ pub(crate) struct EngineReport {
 }
 
 enum Command {
-    SetConfig(Direction, PathConfig),
+    SetConfig(Direction, Box<PathConfig>),
     Report(SyncSender<EngineReport>),
     Stop,
 }
@@ -101,7 +100,7 @@ impl Engine {
     }
 
     pub(crate) fn set_config(&self, direction: Direction, config: &PathConfig) {
-        self.send(Command::SetConfig(direction, config.clone()));
+        self.send(Command::SetConfig(direction, Box::new(config.clone())));
     }
 
     /// `None` if the thread is gone.

@@ -1,8 +1,8 @@
 //! Traffic for the self-test: numbered datagrams in super-packets, echoes, a TCP flow.
 
-use crate::accuracy::Histogram;
 use crate::{Namespace, sys};
 use howdah_core::{Rate, Span};
+use howdah_path::DelayHistogram;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -153,7 +153,7 @@ pub(crate) fn probe(
     port: u16,
     configured: Span,
     duration: Duration,
-) -> io::Result<Histogram> {
+) -> io::Result<DelayHistogram> {
     socket.set_read_timeout(Some(SILENCE))?;
     let started = Instant::now();
     let now = || started.elapsed().as_nanos() as u64;
@@ -165,7 +165,7 @@ pub(crate) fn probe(
             }
             Ok(())
         });
-        let mut added = Histogram::default();
+        let mut added = DelayHistogram::default();
         let mut answer = [0u8; 8];
         loop {
             match socket.recv(&mut answer) {

@@ -1,4 +1,4 @@
-//! A histogram of nanoseconds with a bounded relative error and no allocation after the start.
+//! A histogram of times with a bounded relative error and no allocation after the start.
 
 use howdah_core::Span;
 
@@ -7,15 +7,15 @@ const SUB_BITS: u32 = 5;
 const SUB: u64 = 1 << SUB_BITS;
 const BUCKETS: usize = ((64 - SUB_BITS + 1) as usize) << SUB_BITS;
 
-/// Log-linear: exact below 32 ns, then 32 buckets per power of two.
+/// How often which times were seen. Log-linear: exact below 32 ns, then 32 buckets per power of two.
 #[derive(Clone, Debug)]
-pub(crate) struct Histogram {
+pub struct DelayHistogram {
     counts: Box<[u64]>,
     total: u64,
     max: u64,
 }
 
-impl Default for Histogram {
+impl Default for DelayHistogram {
     fn default() -> Self {
         Self {
             counts: vec![0; BUCKETS].into_boxed_slice(),
@@ -25,9 +25,10 @@ impl Default for Histogram {
     }
 }
 
-impl Histogram {
+impl DelayHistogram {
     #[inline]
-    pub(crate) fn record(&mut self, value: Span) {
+    /// Counts a value.
+    pub fn record(&mut self, value: Span) {
         let ns = value.as_nanos();
         if let Some(count) = self.counts.get_mut(bucket(ns)) {
             *count += 1;
@@ -36,16 +37,19 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    /// Values counted.
+    pub fn count(&self) -> u64 {
         self.total
     }
 
-    pub(crate) fn max(&self) -> Span {
+    /// The largest value.
+    pub fn max(&self) -> Span {
         Span::from_nanos(self.max)
     }
 
-    /// The value that this share of all values does not exceed (upper end of its bucket).
-    pub(crate) fn quantile(&self, share: f64) -> Span {
+    /// The value that this share of all values does not exceed (upper end of its bucket, so at most
+    /// 1/32 too large); zero if nothing was counted.
+    pub fn quantile(&self, share: f64) -> Span {
         let rank = ((self.total as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
         for (index, &count) in self.counts.iter().enumerate() {
@@ -94,7 +98,7 @@ mod tests {
 
     #[test]
     fn quantiles() {
-        let mut histogram = Histogram::default();
+        let mut histogram = DelayHistogram::default();
         assert_eq!(histogram.quantile(0.5), Span::ZERO);
         for us in 1..=1000 {
             histogram.record(Span::from_micros(us));

@@ -1,0 +1,86 @@
+//! Active queue management: which packets a queue drops before it is full.
+
+use howdah_core::Span;
+
+/// What a queue does before it is full. No variant marks packets (ECN): they are dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Aqm {
+    /// Nothing: droptail.
+    #[default]
+    None,
+    /// Controlled Delay (RFC 8289). It decides when a packet leaves the queue, so the queue is
+    /// [stored](crate::PathConfig::stores_packets).
+    CoDel(CoDelConfig),
+    /// Random Early Detection. It decides when a packet arrives.
+    Red(RedConfig),
+}
+
+/// `CoDel`'s two times. [`Default`] is that of RFC 8289 (sections 4.2 and 4.3).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CoDelConfig {
+    /// Waiting time that may stand in the queue for good.
+    pub target: Span,
+    /// How long the least waiting time must be above the target before a packet is dropped; about
+    /// the largest round-trip time to serve well.
+    pub interval: Span,
+}
+
+impl Default for CoDelConfig {
+    fn default() -> Self {
+        Self {
+            target: Span::from_millis(5),
+            interval: Span::from_millis(100),
+        }
+    }
+}
+
+/// RED (S. Floyd and V. Jacobson, Random Early Detection Gateways for Congestion Avoidance, 1993,
+/// figures 1 and 2), with Floyd's "gentle" variant of 2000 as an option.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RedConfig {
+    /// Below this mean queue nothing is dropped.
+    pub min: f64,
+    /// From this mean queue on everything is, or, if gentle, everything from twice this on.
+    pub max: f64,
+    /// What `min` and `max` count.
+    pub unit: RedUnit,
+    /// Probability that the mean reaches at `max`.
+    pub max_probability: f64,
+    /// Weight of one arrival in the mean queue.
+    pub weight: f64,
+    /// Let the probability rise from `max_probability` to 1 between `max` and `2 max` instead of
+    /// at once.
+    pub gentle: bool,
+    /// Size of a typical packet on the link, for the decay of the mean while the link is idle: it
+    /// decays as if this many bytes at a time had found an empty queue.
+    pub mean_packet_bytes: u32,
+}
+
+/// What a queue's length is counted in.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum RedUnit {
+    /// Packets, the one that is being sent included.
+    #[default]
+    Packets,
+    /// Bytes on the link, what is left of the packet that is being sent included.
+    Bytes,
+}
+
+impl RedConfig {
+    /// The authors' advice for a queue of `packets`: thresholds at a tenth and three tenths of it,
+    /// probability 0.1, weight 0.002, gentle (Floyd, "RED: Discussions of Setting Parameters",
+    /// 1997, and "Recommendation on using the gentle variant of RED", 2000, after the paper's own
+    /// `max = 3 min`).
+    pub fn for_queue_of(packets: u64) -> Self {
+        let min = (packets as f64 * 0.1).max(5.0);
+        Self {
+            min,
+            max: 3.0 * min,
+            unit: RedUnit::Packets,
+            max_probability: 0.1,
+            weight: 0.002,
+            gentle: true,
+            mean_packet_bytes: 1538,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! A queue whose packets stay open until they leave.
+//!
+//! Packets wait here and their fate is decided when the link is ready for them. That costs its
+//! driver one event more for each packet that waits, so the computed queue
+//! ([`Server`](crate::server::Server)) is used where it can be; as long as no packet is dropped
+//! from within and nothing changes, both give every packet the same times, to the nanosecond.
+
+use crate::aqm::{Aqm, RedUnit};
+use crate::codel::CoDel;
+use crate::link::Link;
+use crate::red::Red;
+use crate::server::{NANOS_PER_BYTE_AT_1_BIT_PER_SEC, packets_in};
+use crate::{DropReason, PathConfig, QueueLimit};
+use howdah_core::{Rate, Span, Time};
+use std::collections::VecDeque;
+
+/// A packet that waits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Waiting {
+    pub(crate) arrived: Time,
+    pub(crate) ip_bytes: u32,
+    /// Its number among all packets offered to the path.
+    pub(crate) index: u64,
+}
+
+/// What becomes of a packet that is offered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Offered {
+    /// The link was idle: the last bit has left then.
+    Sent(Time),
+    /// It waits.
+    Waits,
+    Dropped(DropReason),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    link: Link,
+    limit: QueueLimit,
+    codel: Option<CoDel>,
+    red: Option<Red>,
+    rate: Option<Rate>,
+    overhead_bytes: u32,
+    waiting: VecDeque<Waiting>,
+    waiting_link_bytes: u64,
+}
+
+impl Stored {
+    /// An empty queue in front of a link that is busy until then.
+    pub(crate) fn new(config: &PathConfig, seed: u64, busy_until: Time) -> Self {
+        let mut stored = Self {
+            link: Link::new(config, busy_until),
+            limit: config.queue,
+            codel: None,
+            red: None,
+            rate: config.rate,
+            overhead_bytes: config.link_overhead_bytes,
+            waiting: VecDeque::new(),
+            waiting_link_bytes: 0,
+        };
+        stored.set_aqm(config.aqm, seed);
+        stored
+    }
+
+    /// What waits goes on waiting, and leaves at the new rate; the packet that is being sent goes
+    /// at the old one.
+    pub(crate) fn reconfigure(&mut self, config: &PathConfig, seed: u64) {
+        let packets = self.waiting.len() as u64;
+        self.waiting_link_bytes -= packets * u64::from(self.overhead_bytes);
+        self.waiting_link_bytes += packets * u64::from(config.link_overhead_bytes);
+        self.link.reconfigure(config);
+        self.limit = config.queue;
+        self.rate = config.rate;
+        self.overhead_bytes = config.link_overhead_bytes;
+        self.set_aqm(config.aqm, seed);
+    }
+
+    /// A fresh link, idle. What waits must have been taken out.
+    pub(crate) fn restart(&mut self, config: &PathConfig, seed: u64) {
+        self.link = Link::new(config, Time::ZERO);
+        self.codel = None;
+        self.red = None;
+        self.reconfigure(config, seed);
+    }
+
+    fn set_aqm(&mut self, aqm: Aqm, seed: u64) {
+        match (aqm, &mut self.codel) {
+            (Aqm::CoDel(config), Some(codel)) => codel.reconfigure(config),
+            (Aqm::CoDel(config), none) => *none = Some(CoDel::new(config)),
+            (_, some) => *some = None,
+        }
+        match (aqm, &mut self.red) {
+            (Aqm::Red(config), Some(red)) => red.reconfigure(config),
+            (Aqm::Red(config), none) => *none = Some(Red::new(seed, config)),
+            (_, some) => *some = None,
+        }
+    }
+
+    pub(crate) fn offer(&mut self, now: Time, ip_bytes: u32, index: u64) -> Offered {
+        let link_bytes = u64::from(ip_bytes) + u64::from(self.overhead_bytes);
+        if self.link.is_dead() {
+            return Offered::Dropped(DropReason::QueueFull);
+        }
+        let idle = self.waiting.is_empty() && now >= self.link.free_at();
+        if self.red_drops(now, idle) {
+            return Offered::Dropped(DropReason::Aqm);
+        }
+        if idle {
+            if let Some(codel) = &mut self.codel {
+                codel.arrived(link_bytes);
+                codel.empty();
+            }
+            return Offered::Sent(self.link.send(now, ip_bytes, false));
+        }
+        let accepted = match self.limit {
+            QueueLimit::Unlimited => true,
+            QueueLimit::Bytes(limit) => {
+                let with_it = self.waiting_link_bytes + link_bytes;
+                self.link.backlog(now, with_it)
+                    <= u128::from(limit) * NANOS_PER_BYTE_AT_1_BIT_PER_SEC
+            }
+            QueueLimit::Packets(limit) => self.packets(now) < limit,
+            QueueLimit::Time(limit) => !self.link.exceeds(now, self.waiting_link_bytes, limit),
+        };
+        if !accepted {
+            return Offered::Dropped(DropReason::QueueFull);
+        }
+        if let Some(codel) = &mut self.codel {
+            codel.arrived(link_bytes);
+        }
+        self.waiting.push_back(Waiting {
+            arrived: now,
+            ip_bytes,
+            index,
+        });
+        self.waiting_link_bytes += link_bytes;
+        Offered::Waits
+    }
+
+    fn red_drops(&mut self, now: Time, idle: bool) -> bool {
+        if self.red.is_none() {
+            return false;
+        }
+        let packets = self.packets(now);
+        let backlog = self.link.backlog(now, self.waiting_link_bytes);
+        let rate = self.link.mean_rate(self.rate);
+        let idle_ns = now.since(self.link.free_at()).as_nanos();
+        let Some(red) = &mut self.red else {
+            return false;
+        };
+        if idle {
+            let rate = rate.map_or(u64::MAX, Rate::bits_per_sec);
+            red.idle(packets_in(idle_ns, rate, red.mean_packet_bytes()));
+        }
+        red.drops(match red.unit() {
+            RedUnit::Packets => packets as f64,
+            RedUnit::Bytes => backlog as f64 / NANOS_PER_BYTE_AT_1_BIT_PER_SEC as f64,
+        })
+    }
+
+    /// Packets in the queue and on the link.
+    fn packets(&self, now: Time) -> u64 {
+        self.waiting.len() as u64 + u64::from(now < self.link.free_at())
+    }
+
+    /// When the packet at the head is to be [released](Self::release).
+    pub(crate) fn next_release(&self) -> Option<Time> {
+        (!self.waiting.is_empty() && !self.link.is_dead()).then(|| self.link.free_at())
+    }
+
+    /// The fate of the packet at the head: when its last bit has left, or `None` if it is dropped.
+    pub(crate) fn release(&mut self, now: Time) -> Option<(Waiting, Option<Time>)> {
+        let packet = self.waiting.pop_front()?;
+        self.waiting_link_bytes -= u64::from(packet.ip_bytes) + u64::from(self.overhead_bytes);
+        if let Some(codel) = &mut self.codel {
+            let sojourn = now.since(packet.arrived).as_nanos();
+            if codel.drops(now.as_nanos(), sojourn, self.waiting_link_bytes) {
+                return Some((packet, None));
+            }
+        }
+        Some((packet, Some(self.link.send(now, packet.ip_bytes, true))))
+    }
+
+    /// Takes the packet at the head out, whatever the link does.
+    pub(crate) fn discard(&mut self) -> Option<Waiting> {
+        let packet = self.waiting.pop_front()?;
+        self.waiting_link_bytes -= u64::from(packet.ip_bytes) + u64::from(self.overhead_bytes);
+        Some(packet)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// How long a packet that comes now would wait before its first bit leaves; under a trace, at
+    /// the trace's mean rate. [`Span::MAX`] if the link is dead.
+    pub(crate) fn queue_delay(&self, now: Time) -> Span {
+        let Some(rate) = self.link.mean_rate(self.rate) else {
+            return self.link.free_at().since(now);
+        };
+        let bits = self.link.backlog(now, self.waiting_link_bytes);
+        if bits == 0 {
+            return Span::ZERO;
+        }
+        match u128::from(rate.bits_per_sec()) {
+            0 => Span::MAX,
+            rate => Span::from_nanos(u64::try_from(bits.div_ceil(rate)).unwrap_or(u64::MAX)),
+        }
+    }
+
+    /// Link bytes not yet sent, rounded up.
+    pub(crate) fn queued_bytes(&self, now: Time) -> u64 {
+        let bits = self.link.backlog(now, self.waiting_link_bytes);
+        u64::try_from(bits.div_ceil(NANOS_PER_BYTE_AT_1_BIT_PER_SEC)).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,364 @@
+//! What datagrams cost the machines at the ends.
+//!
+//! An endpoint is infinitely fast until it is given a process: costs, and the cores on which it
+//! pays them. A core does one thing at a time, in the order in which things come up: it reads a
+//! datagram from a socket, handles a timer, or asks the transport for datagrams and sends them.
+//! While it is busy, arrivals wait in the socket's buffer, which overflows; timers fire late; and
+//! sending stops. Several endpoints may share a core, and one endpoint may send on one core and
+//! receive on another.
+
+use crate::checks::Kind;
+use crate::lane::Flight;
+use crate::world::{Source, World};
+use crate::{EndpointId, HostId};
+use howdah_core::{Datagram, Span, Time, Transport};
+use std::collections::VecDeque;
+use std::fmt;
+
+/// A datagram with at most this many bytes that are not carried in the simulation (room for a tag)
+/// has no payload: it is a report.
+const REPORT_ABSENT_BYTES: u32 = 64;
+
+/// One core of a host, with its own queue of things to do.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct CoreId(pub(crate) u32);
+
+impl fmt::Display for CoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "core{}", self.0)
+    }
+}
+
+/// What one side of a flow costs its machine. [`Default`] costs nothing and never overflows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Costs {
+    /// For each datagram that is sent.
+    pub sent: PacketCost,
+    /// For each datagram that is read from the socket.
+    pub received: PacketCost,
+    /// For each timer that fires.
+    pub per_wake: Span,
+    /// Datagrams that one system call sends: they leave together when all have been paid for. 0 is
+    /// taken as 1.
+    pub datagrams_per_call: u32,
+    /// The socket's receive buffer; `None` is without end.
+    pub socket: Option<SocketBuffer>,
+}
+
+/// Time that one datagram takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PacketCost {
+    /// For a datagram with payload.
+    pub per_packet: Span,
+    /// For a datagram without: an acknowledgement, a report, a request.
+    pub per_report: Span,
+    /// For each byte of UDP payload, in picoseconds.
+    pub per_byte_ps: u64,
+}
+
+impl PacketCost {
+    fn picoseconds(&self, datagram: &Datagram) -> u64 {
+        let fixed = if datagram.absent > REPORT_ABSENT_BYTES {
+            self.per_packet
+        } else {
+            self.per_report
+        };
+        fixed.as_nanos() * 1_000 + self.per_byte_ps * u64::from(datagram.wire_len())
+    }
+}
+
+/// A receive buffer. Linux charges a datagram with more than its size (its "truesize"), so a buffer
+/// holds less payload than its name says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SocketBuffer {
+    /// What may be charged.
+    pub bytes: u64,
+    /// What a byte of UDP payload is charged with, in per cent: 100 is fair, 160 to 200 are usual
+    /// for jumbo frames.
+    pub charge_percent: u32,
+}
+
+impl SocketBuffer {
+    fn charge(&self, wire_len: u32) -> u64 {
+        u64::from(wire_len) * u64::from(self.charge_percent) / 100
+    }
+}
+
+/// What waits for a core.
+#[derive(Clone, Copy, Debug)]
+enum Job {
+    Receive(Flight, u32),
+    Wake(u32),
+    Send(u32),
+}
+
+/// Does one job at a time.
+#[derive(Debug)]
+pub(crate) struct Core {
+    host: HostId,
+    slot: u32,
+    jobs: VecDeque<Job>,
+    current: Option<Job>,
+    /// Datagrams of the current [`Job::Send`].
+    outbox: Vec<Datagram>,
+    busy_ps: u64,
+    /// Picoseconds of work done that make no whole nanosecond yet.
+    carry_ps: u64,
+}
+
+/// An endpoint that is not infinitely fast.
+#[derive(Debug)]
+pub(crate) struct Process {
+    costs: Costs,
+    send_core: u32,
+    receive_core: u32,
+    pub(crate) socket_datagrams: usize,
+    socket_charge: u64,
+    send_pending: bool,
+    wake_pending: bool,
+    woken: bool,
+    sent_since_wake: bool,
+    busy_ps: u64,
+}
+
+impl<T: Transport> World<T> {
+    /// Adds a core to a host.
+    ///
+    /// # Panics
+    /// If the host is of another world.
+    pub fn add_core(&mut self, host: HostId) -> CoreId {
+        assert!(
+            host.index() < self.host_count(),
+            "{host} is not of this world"
+        );
+        let id = u32::try_from(self.cores.len()).expect("fewer than 2^32 cores");
+        self.cores.push(Core {
+            host,
+            slot: self.agenda.add(),
+            jobs: VecDeque::new(),
+            current: None,
+            outbox: Vec::new(),
+            busy_ps: 0,
+            carry_ps: 0,
+        });
+        self.sources.push(Source::Core(id));
+        CoreId(id)
+    }
+
+    /// Makes an endpoint pay `costs`, sending on one core and receiving on another (or the same).
+    /// Timers belong to the sending one.
+    ///
+    /// # Panics
+    /// If a core is not of the endpoint's host, or the endpoint has a process already.
+    pub fn run_on(
+        &mut self,
+        endpoint: EndpointId,
+        send_core: CoreId,
+        receive_core: CoreId,
+        costs: Costs,
+    ) {
+        let host = self.host_of(endpoint);
+        for core in [send_core, receive_core] {
+            assert_eq!(
+                self.cores[core.0 as usize].host, host,
+                "{endpoint} cannot run on {core}"
+            );
+        }
+        let process = &mut self.endpoints[endpoint.index()].process;
+        assert!(process.is_none(), "{endpoint} runs already");
+        *process = Some(Box::new(Process {
+            costs,
+            send_core: send_core.0,
+            receive_core: receive_core.0,
+            socket_datagrams: 0,
+            socket_charge: 0,
+            send_pending: false,
+            wake_pending: false,
+            woken: false,
+            sent_since_wake: false,
+            busy_ps: 0,
+        }));
+    }
+
+    /// How long a core has worked, the job that it is at included as a whole.
+    pub fn core_busy(&self, core: CoreId) -> Span {
+        Span::from_nanos(self.cores[core.0 as usize].busy_ps / 1_000)
+    }
+
+    /// How long cores have worked for an endpoint; zero for one that is infinitely fast.
+    pub fn endpoint_busy(&self, endpoint: EndpointId) -> Span {
+        let process = &self.endpoints[endpoint.index()].process;
+        Span::from_nanos(
+            process
+                .as_ref()
+                .map_or(0, |process| process.busy_ps / 1_000),
+        )
+    }
+
+    /// A datagram has come to the socket of an endpoint with a process.
+    pub(crate) fn reach_socket(&mut self, flight: Flight, index: usize) {
+        let endpoint = &mut self.endpoints[index];
+        let Some(process) = &mut endpoint.process else {
+            return;
+        };
+        if let Some(socket) = process.costs.socket {
+            let charge = socket.charge(flight.wire_len);
+            if process.socket_charge + charge > socket.bytes {
+                endpoint.counters.socket_drops += 1;
+                endpoint.counters.socket_dropped_bytes += u64::from(flight.wire_len);
+                self.fingerprint
+                    .mix(self.now, Kind::SocketFull, index as u32, flight.wire_len);
+                self.pool.release(flight.parcel);
+                return;
+            }
+            process.socket_charge += charge;
+            let peak = &mut endpoint.counters.socket_peak_charge;
+            *peak = (*peak).max(process.socket_charge);
+        }
+        process.socket_datagrams += 1;
+        let core = process.receive_core;
+        self.enqueue(core, Job::Receive(flight, index as u32));
+    }
+
+    /// The timer of an endpoint with a process is due.
+    pub(crate) fn wake_process(&mut self, index: usize) {
+        let endpoint = &mut self.endpoints[index];
+        let slot = endpoint.slot;
+        if let Some(process) = &mut endpoint.process
+            && !process.wake_pending
+        {
+            process.wake_pending = true;
+            let core = process.send_core;
+            self.agenda.set(slot, None);
+            self.enqueue(core, Job::Wake(index as u32));
+        } else {
+            self.agenda.set(slot, None);
+        }
+    }
+
+    fn want_to_send(&mut self, index: u32) {
+        if let Some(process) = &mut self.endpoints[index as usize].process
+            && !process.send_pending
+        {
+            process.send_pending = true;
+            let core = process.send_core;
+            self.enqueue(core, Job::Send(index));
+        }
+    }
+
+    fn enqueue(&mut self, core: u32, job: Job) {
+        self.cores[core as usize].jobs.push_back(job);
+        self.begin(core);
+    }
+
+    /// Begins the next job of a core that is idle.
+    fn begin(&mut self, id: u32) {
+        let core = &mut self.cores[id as usize];
+        if core.current.is_some() {
+            return;
+        }
+        let Some(job) = core.jobs.pop_front() else {
+            self.agenda.set(core.slot, None);
+            return;
+        };
+        core.current = Some(job);
+        let (Job::Receive(_, index) | Job::Wake(index) | Job::Send(index)) = job;
+        let endpoint = &mut self.endpoints[index as usize];
+        let mut picoseconds = 0;
+        if let Some(process) = &mut endpoint.process {
+            let costs = &process.costs;
+            picoseconds = match job {
+                Job::Receive(flight, _) => {
+                    if let Some(socket) = costs.socket {
+                        process.socket_charge -= socket.charge(flight.wire_len);
+                    }
+                    costs.received.picoseconds(self.pool.get(flight.parcel))
+                }
+                Job::Wake(_) => costs.per_wake.as_nanos() * 1_000,
+                Job::Send(_) => {
+                    process.send_pending = false;
+                    let most = costs.datagrams_per_call.max(1) as usize;
+                    let count = endpoint
+                        .transport
+                        .poll_transmit(self.now, most, &mut core.outbox);
+                    assert_eq!(
+                        count,
+                        core.outbox.len(),
+                        "poll_transmit returns how many datagrams it appended"
+                    );
+                    let sent = core.outbox.iter();
+                    sent.map(|datagram| costs.sent.picoseconds(datagram)).sum()
+                }
+            };
+            process.busy_ps += picoseconds;
+        }
+        core.busy_ps += picoseconds;
+        let total = picoseconds + core.carry_ps;
+        core.carry_ps = total % 1_000;
+        let slot = core.slot;
+        let key = self.key_at(self.now + Span::from_nanos(total / 1_000));
+        self.agenda.set(slot, Some(key));
+    }
+
+    /// The current job of a core is done: what it was for happens now.
+    pub(crate) fn finish_job(&mut self, id: u32) {
+        let job = self.cores[id as usize].current.take();
+        match job {
+            None => {}
+            Some(Job::Receive(flight, index)) => {
+                if let Some(process) = &mut self.endpoints[index as usize].process {
+                    process.socket_datagrams -= 1;
+                }
+                self.deliver(flight, index as usize);
+                self.want_to_send(index);
+            }
+            Some(Job::Wake(index)) => {
+                self.wake_transport(index as usize);
+                if let Some(process) = &mut self.endpoints[index as usize].process {
+                    process.wake_pending = false;
+                    process.woken = true;
+                    process.sent_since_wake = false;
+                }
+                self.want_to_send(index);
+            }
+            Some(Job::Send(index)) => {
+                let mut outbox = std::mem::take(&mut self.cores[id as usize].outbox);
+                if outbox.is_empty() {
+                    self.arm_process(index as usize);
+                } else {
+                    for datagram in outbox.drain(..) {
+                        self.send(index as usize, datagram);
+                    }
+                    if let Some(process) = &mut self.endpoints[index as usize].process {
+                        process.sent_since_wake = true;
+                    }
+                    self.want_to_send(index);
+                }
+                self.cores[id as usize].outbox = outbox;
+            }
+        }
+        self.begin(id);
+    }
+
+    /// A transport has nothing to send: when does it want to be woken?
+    fn arm_process(&mut self, index: usize) {
+        let (idle_wake, wake_pending) = match &mut self.endpoints[index].process {
+            Some(process) => {
+                let idle = process.woken && !process.sent_since_wake;
+                process.woken = false;
+                (idle, process.wake_pending)
+            }
+            None => (false, false),
+        };
+        if wake_pending {
+            return;
+        }
+        self.arm(index, false, idle_wake);
+    }
+
+    /// When a core will have done what it is at; `None` if it is idle.
+    pub fn core_free_at(&self, core: CoreId) -> Option<Time> {
+        let core = &self.cores[core.0 as usize];
+        self.agenda.get(core.slot).map(|key| key.time)
+    }
+}
