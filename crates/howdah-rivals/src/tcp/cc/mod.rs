@@ -7,8 +7,20 @@
 mod bbr;
 pub mod bbr1;
 pub mod bbr3;
+pub mod bic;
+pub mod cubic;
+pub mod cubic_linux;
+pub mod fast;
 mod filter;
+pub mod hstcp;
+pub mod htcp;
+mod hystart;
+mod hystart_plus;
 pub mod reno;
+pub mod scalable;
+#[cfg(test)]
+mod testkit;
+mod window;
 
 use howdah_core::{Rate, Span, Time};
 use std::fmt;
@@ -252,7 +264,21 @@ pub struct Entry {
 }
 
 /// Every congestion control of this crate: one line each.
-pub const ALL: &[Entry] = &[reno::ENTRY, bbr1::ENTRY, bbr3::ENTRY];
+pub const ALL: &[Entry] = &[
+    reno::ENTRY,
+    hstcp::ENTRY,
+    scalable::ENTRY,
+    scalable::LINUX,
+    fast::ENTRY,
+    bic::ENTRY,
+    cubic_linux::PAPER_2005,
+    cubic_linux::LINUX_2_0,
+    cubic_linux::LINUX_2_3,
+    cubic::ENTRY,
+    htcp::ENTRY,
+    bbr1::ENTRY,
+    bbr3::ENTRY,
+];
 
 /// The algorithm of that name.
 pub fn find(name: &str) -> Option<&'static Entry> {
