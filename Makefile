@@ -20,7 +20,7 @@ help: ## This list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 setup:
-	@missing="$$($(call need,gcc:gcc g++:g++ make:make ip:iproute2))"; \
+	@missing="$$($(call need,gcc:gcc g++:g++ make:make ip:iproute2 strace:strace))"; \
 	if [ -n "$$missing" ]; then \
 		echo "== installing" $$missing; \
 		$(SUDO) apt-get update -q; \
