@@ -22,24 +22,27 @@ def brief(run):
 
 
 def cell(kit, raw, *, rtt_ms, loss_percent, seconds):
-    """One world: howdah, then TCP BBR, then TCP CUBIC through it."""
-    raw.mkdir(parents=True)
+    """Howdah, then TCP BBR, then TCP CUBIC, each through a world of its own with its own certificate."""
     rtt_s = rtt_ms / 1e3
-    runs = {}
-    with World(kit.howdah, raw, rtt_ms=rtt_ms, loss_percent=loss_percent, mtu=MTU) as world:
-        runs["howdah"] = attempt(howdah_flow, kit, world, raw, seconds=seconds, rtt_s=rtt_s)
-        say(f"  howdah: {brief(runs['howdah'])}")
-        for algorithm in () if kit.only_howdah else ALGORITHMS:
-            world.settle(rtt_s)
-            runs[algorithm] = attempt(tcp_flow, world, raw, algorithm, seconds=seconds)
-            say(f"  TCP {algorithm}: {brief(runs[algorithm])}")
+    runs, certificates = {}, {}
+    for name in ("howdah",) if kit.only_howdah else ("howdah", *ALGORITHMS):
+        place = raw / name
+        place.mkdir(parents=True)
+        with World(kit.howdah, place, rtt_ms=rtt_ms, loss_percent=loss_percent, mtu=MTU) as world:
+            if name == "howdah":
+                runs[name] = attempt(howdah_flow, kit, world, place, seconds=seconds, rtt_s=rtt_s)
+            else:
+                runs[name] = attempt(tcp_flow, world, place, name, seconds=seconds)
+        certificates[name] = world.certificate
+        say(f"  {name}: {brief(runs[name])}; emulator: {world.certificate['verdict']}")
     return {
         "rtt_ms": rtt_ms,
         "loss_percent": loss_percent,
         "seconds": seconds,
         "bound_bps": bound_bps(RATE_BPS, loss_percent / 100, MTU),
         "runs": runs,
-        "certificate": world.certificate,
+        "certificate": certificates["howdah"],
+        "tcp_certificates": {name: certificates[name] for name in certificates if name != "howdah"},
     }
 
 

@@ -152,7 +152,6 @@ class Run:
             say(f"table 1, {number} of {len(cells)}: RTT {rtt_ms:g} ms, loss {loss_percent:g} %")
             raw = self.raw / f"rtt{rtt_ms:g}-loss{loss_percent:g}-{i + 1}"
             result = cell(kit, raw, rtt_ms=rtt_ms, loss_percent=loss_percent, seconds=seconds)
-            say(f"  emulator: {result['certificate']['verdict']}")
             self.note("matrix", result)
 
     def cables(self, kit):
