@@ -5,4 +5,5 @@
 #![forbid(unsafe_code)]
 
 pub mod ledger;
+pub mod report;
 pub mod result;

@@ -1,0 +1,208 @@
+//! Bars of one measure, with intervals: a group per protocol, a bar per value of one more axis, a
+//! drawing per value of the rest.
+
+use super::{Figure, interval_words, legend, pairs, side_by_side, spread, spread_words, with_unit};
+use crate::report::experiment::{Experiment, Point};
+use crate::report::format::{Quantity, Unit};
+use crate::report::measure::Measure;
+use crate::report::names;
+use crate::report::stats::Spread;
+use crate::report::svg::bar_key;
+use crate::report::svg::bars::{Bar, Bars, Group};
+
+/// The measure over the experiment's axes; nothing where there is only one cell without a second.
+pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<Figure> {
+    if pairs::is_matrix(experiment) {
+        // The sum of both has a figure of its own.
+        return (measure.key != "goodput").then(|| pairs::figure(experiment, measure));
+    }
+    let category = experiment
+        .protocol()
+        .or_else(|| (!experiment.axes.is_empty()).then_some(0));
+    let taken: Vec<usize> = category.into_iter().collect();
+    let series = experiment.series(&experiment.others(&taken));
+    let taken: Vec<usize> = category.into_iter().chain(series).collect();
+    let facets = experiment.split(&experiment.others(&taken));
+
+    let value = |point: &Point<'_>| spread(point, measure);
+    let spreads: Vec<Spread> = experiment.points.iter().filter_map(value).collect();
+    let high = highest(&spreads);
+    let unit = measure.quantity.unit(high);
+    let looks = series.map_or(0, |axis| experiment.axes[axis].values.len());
+    let drawings: Vec<String> = facets
+        .iter()
+        .map(|(title, points)| {
+            let mut groups: Vec<Group> = Vec::new();
+            for point in points {
+                let name = category.map_or_else(
+                    || experiment.id.to_owned(),
+                    |axis| name(experiment, axis, point.at[axis]),
+                );
+                let look = series.map_or(0, |axis| place(experiment, axis, point.at[axis]));
+                let words = experiment.place(point, &experiment.others(&[]));
+                let bar = bar(value(point), look, &unit, &words, !point.failed.is_empty());
+                match groups.iter_mut().find(|group| group.name == name) {
+                    Some(group) => group.bars.push(bar),
+                    None => groups.push(Group {
+                        name,
+                        bars: vec![bar],
+                    }),
+                }
+            }
+            draw(
+                title,
+                &with_unit(&measure.label, &unit),
+                &groups,
+                unit.of(high),
+            )
+        })
+        .collect();
+    let keys: Vec<String> = (0..looks)
+        .map(|look| {
+            let axis = series.unwrap_or(0);
+            bar_key(
+                look,
+                &experiment.named_value(axis, &experiment.axes[axis].values[look]),
+            )
+        })
+        .collect();
+    let title = if measure.key == "goodput" && experiment.flows() > 1 {
+        "Goodput of all long-lived flows together".to_owned()
+    } else {
+        measure.title.clone()
+    };
+    Some(Figure {
+        title,
+        body: legend(&keys) + &side_by_side(&drawings),
+        caption: interval_words(&spreads).to_owned(),
+        folded: !measure.first,
+    })
+}
+
+/// Goodput of each flow, where there are two to four.
+pub(super) fn flows(experiment: &Experiment<'_>) -> Option<Figure> {
+    let count = experiment.flows();
+    if !(2..=4).contains(&count) {
+        return None;
+    }
+    let matrix = pairs::is_matrix(experiment);
+    let category = experiment
+        .protocol()
+        .or_else(|| (!experiment.axes.is_empty()).then_some(0));
+    let taken: Vec<usize> = if matrix {
+        experiment.others(&[])
+    } else {
+        category.into_iter().collect()
+    };
+    let facets = experiment.split(&experiment.others(&taken));
+    let of = |point: &Point<'_>, n: usize| {
+        Spread::of(
+            point
+                .runs
+                .iter()
+                .filter_map(|run| run.flows.get(n).map(|f| f.steady_goodput_bps)),
+        )
+    };
+    let spreads: Vec<Spread> = experiment
+        .points
+        .iter()
+        .flat_map(|point| (0..count).filter_map(move |n| of(point, n)))
+        .collect();
+    let high = highest(&spreads);
+    let unit = Quantity::Rate.unit(high);
+    let drawings: Vec<String> = facets
+        .iter()
+        .map(|(title, points)| {
+            let groups: Vec<Group> = points
+                .iter()
+                .map(|point| {
+                    let words = experiment.place(point, &taken);
+                    let failed = !point.failed.is_empty();
+                    Group {
+                        bars: (0..count)
+                            .map(|n| bar(of(point, n), n, &unit, &words, failed))
+                            .collect(),
+                        name: words,
+                    }
+                })
+                .collect();
+            draw(
+                title,
+                &with_unit("goodput after the warm-up", &unit),
+                &groups,
+                unit.of(high),
+            )
+        })
+        .collect();
+    let keys: Vec<String> = (0..count)
+        .map(|n| bar_key(n, &flow_name(experiment, n)))
+        .collect();
+    Some(Figure {
+        title: "Goodput of each flow".to_owned(),
+        body: legend(&keys) + &side_by_side(&drawings),
+        caption: interval_words(&spreads).to_owned(),
+        folded: matrix && experiment.points.len() > 12,
+    })
+}
+
+/// Name of a flow in a legend: its number, its name where it has one, its protocol where it is always
+/// the same.
+pub(super) fn flow_name(experiment: &Experiment<'_>, n: usize) -> String {
+    let runs = experiment.runs();
+    let same = |of: fn(&crate::result::FlowResult) -> &str| {
+        let mut all = runs.iter().filter_map(|run| run.flows.get(n)).map(of);
+        let first = all.next()?;
+        (!first.is_empty() && all.all(|other| other == first)).then(|| first.to_owned())
+    };
+    let mut name = same(|f| &f.name).unwrap_or_else(|| format!("flow {}", n + 1));
+    if let Some(protocol) = same(|f| &f.protocol) {
+        let protocol = names::protocol(&protocol);
+        if !name.eq_ignore_ascii_case(&protocol) {
+            name = format!("{name} ({protocol})");
+        }
+    }
+    name
+}
+
+fn highest(spreads: &[Spread]) -> f64 {
+    spreads.iter().map(|s| s.high).fold(0.0, f64::max)
+}
+
+fn name(experiment: &Experiment<'_>, axis: usize, value: &str) -> String {
+    experiment.named_value(axis, value)
+}
+
+fn place(experiment: &Experiment<'_>, axis: usize, value: &str) -> usize {
+    let values = &experiment.axes[axis].values;
+    values.iter().position(|v| v == value).unwrap_or(0)
+}
+
+fn bar(spread: Option<Spread>, look: usize, unit: &Unit, words: &str, failed: bool) -> Bar {
+    match spread {
+        Some(spread) => Bar {
+            look,
+            value: Some(unit.of(spread.median)),
+            interval: (spread.high > spread.low)
+                .then(|| (unit.of(spread.low), unit.of(spread.high))),
+            text: unit.write(spread.median),
+            tip: format!("{words}: {}", spread_words(&spread, unit)),
+        },
+        None => Bar {
+            look,
+            value: None,
+            interval: None,
+            text: if failed { "failed" } else { "\u{2013}" }.to_owned(),
+            tip: format!("{words}: no result"),
+        },
+    }
+}
+
+fn draw(title: &str, label: &str, groups: &[Group], high: f64) -> String {
+    Bars {
+        title,
+        label,
+        groups,
+        high,
+    }
+    .svg()
+}

@@ -1,0 +1,180 @@
+//! Distributions of completion times.
+
+use super::{Figure, legend, side_by_side, with_unit};
+use crate::report::experiment::{Experiment, Point};
+use crate::report::format::{Quantity, Unit};
+use crate::report::svg::line_key;
+use crate::report::svg::lines::{Line, Panel, WIDE_PANEL};
+use std::collections::BTreeSet;
+
+/// Fewest values that make a distribution.
+const FEWEST: usize = 4;
+
+/// Of sized flows, from each run's times; of short flows, from the groups' percentiles.
+pub(super) fn figures(experiment: &Experiment<'_>) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = sized(experiment).into_iter().collect();
+    let runs = experiment.runs();
+    let groups: BTreeSet<&str> = runs
+        .iter()
+        .flat_map(|run| run.groups.iter().map(|group| group.name.as_str()))
+        .collect();
+    figures.extend(
+        groups
+            .into_iter()
+            .filter_map(|name| short(experiment, name)),
+    );
+    figures
+}
+
+fn sized(experiment: &Experiment<'_>) -> Option<Figure> {
+    let times = |points: &[&Point<'_>]| -> Vec<f64> {
+        let mut times: Vec<f64> = points
+            .iter()
+            .flat_map(|point| &point.runs)
+            .flat_map(|run| run.flows.iter().filter_map(|flow| flow.completion_s))
+            .filter(|time| time.is_finite())
+            .collect();
+        times.sort_by(f64::total_cmp);
+        times
+    };
+    let taken: Vec<usize> = experiment.protocol().into_iter().collect();
+    let curves: Vec<(String, Vec<f64>)> = experiment
+        .split(&taken)
+        .into_iter()
+        .map(|(name, points)| (name, times(&points)))
+        .filter(|(_, times)| times.len() >= FEWEST)
+        .collect();
+    if curves.is_empty() {
+        return None;
+    }
+    let all = || curves.iter().flat_map(|(_, times)| times.iter().copied());
+    let unit = Quantity::Seconds.unit(all().fold(0.0, f64::max));
+    let lines: Vec<Line> = curves
+        .iter()
+        .enumerate()
+        .map(|(look, (name, times))| {
+            let n = times.len() as f64;
+            let mut points = vec![(unit.of(times[0]), 0.0)];
+            points.extend(
+                times
+                    .iter()
+                    .enumerate()
+                    .map(|(rank, time)| (unit.of(*time), (rank as f64 + 1.0) / n)),
+            );
+            line(look, name, points, true)
+        })
+        .collect();
+    Some(figure(
+        "Distribution of completion times",
+        "Share of all transfers of the experiment that were done within the time, all cells and seeds together.",
+        &[(String::new(), lines)],
+        &unit,
+    ))
+}
+
+fn short(experiment: &Experiment<'_>, name: &str) -> Option<Figure> {
+    let taken: Vec<usize> = experiment.protocol().into_iter().collect();
+    let high = experiment
+        .runs()
+        .iter()
+        .flat_map(|run| run.groups.iter().filter(|g| g.name == name))
+        .map(|group| group.completion_s[2])
+        .fold(0.0, f64::max);
+    if high <= 0.0 {
+        return None;
+    }
+    let unit = Quantity::Seconds.unit(high);
+    let protocols = experiment
+        .protocol()
+        .map(|axis| &experiment.axes[axis].values);
+    let panels: Vec<(String, Vec<Line>)> = experiment
+        .split(&experiment.others(&taken))
+        .into_iter()
+        .map(|(title, points)| {
+            let lines = points
+                .iter()
+                .filter_map(|point| {
+                    let protocol = taken.first().map_or("", |&axis| point.at[axis]);
+                    let look = protocols.and_then(|all| all.iter().position(|p| p == protocol));
+                    let points = percentiles(point, name, &unit)?;
+                    Some(line(
+                        look.unwrap_or(0),
+                        &experiment.place(point, &taken),
+                        points,
+                        false,
+                    ))
+                })
+                .collect();
+            (title, lines)
+        })
+        .collect();
+    Some(figure(
+        &format!("Completion times of the short flows ({name})"),
+        "Share of the short flows that were done within the time. Only the 50th, 95th and 99th percentile are kept with a run; the lines join them and are no more than that. Each is the median over the seeds.",
+        &panels,
+        &unit,
+    ))
+}
+
+fn percentiles(point: &Point<'_>, name: &str, unit: &Unit) -> Option<Vec<(f64, f64)>> {
+    use crate::report::stats::Spread;
+    let of = |n: usize| {
+        let groups = point.runs.iter().flat_map(|run| &run.groups);
+        let values = groups.filter(|g| g.name == name).map(|g| g.completion_s[n]);
+        Spread::of(values).map(|spread| unit.of(spread.median))
+    };
+    Some(vec![(of(0)?, 0.50), (of(1)?, 0.95), (of(2)?, 0.99)])
+}
+
+fn line(look: usize, name: &str, points: Vec<(f64, f64)>, steps: bool) -> Line {
+    Line {
+        look,
+        name: if name.is_empty() { "all" } else { name }.to_owned(),
+        points,
+        steps,
+    }
+}
+
+fn figure(title: &str, caption: &str, panels: &[(String, Vec<Line>)], unit: &Unit) -> Figure {
+    let all = || panels.iter().flat_map(|(_, lines)| lines);
+    let times = || all().flat_map(|line| line.points.iter().map(|p| p.0));
+    let (low, high) = (
+        times().fold(f64::INFINITY, f64::min),
+        times().fold(0.0, f64::max),
+    );
+    let log = low > 0.0 && high / low > 8.0;
+    let drawings: Vec<String> = panels
+        .iter()
+        .map(|(title, lines)| {
+            Panel {
+                size: WIDE_PANEL,
+                title,
+                x_label: &with_unit("completion time", unit),
+                y_label: "share of the transfers",
+                x: if log { (low, high) } else { (0.0, high) },
+                x_log: log,
+                y_high: 1.0,
+                lines,
+                moments: &[],
+                levels: &[],
+            }
+            .svg()
+        })
+        .collect();
+    let mut seen: Vec<(usize, &str)> = Vec::new();
+    for line in all() {
+        if !seen.contains(&(line.look, line.name.as_str())) {
+            seen.push((line.look, &line.name));
+        }
+    }
+    let keys: Vec<String> = seen
+        .iter()
+        .map(|(look, name)| line_key(*look, name))
+        .collect();
+    Figure {
+        title: title.to_owned(),
+        body: legend(&keys) + &side_by_side(&drawings),
+        caption: caption.to_owned(),
+        folded: false,
+    }
+}

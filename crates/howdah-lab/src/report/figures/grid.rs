@@ -1,0 +1,106 @@
+//! RTT x loss heat maps, one per protocol and value of the other axes.
+
+use super::{Figure, side_by_side, spread, spread_words, with_unit};
+use crate::report::experiment::Experiment;
+use crate::report::format::Quantity;
+use crate::report::measure::Measure;
+use crate::report::names;
+use crate::report::svg::heat::{Cell, Heat};
+use crate::report::svg::scale::{Scale, nice_step};
+
+/// The measure over RTT and loss. The experiment must have both axes.
+pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Figure {
+    let (rtt, loss) = experiment.grid().unwrap_or((0, 0));
+    let columns: Vec<String> = values(experiment, loss);
+    let rows: Vec<String> = values(experiment, rtt);
+    let medians: Vec<f64> = experiment
+        .points
+        .iter()
+        .filter_map(|point| Some(spread(point, measure)?.median))
+        .collect();
+    let high = medians.iter().copied().fold(0.0, f64::max);
+    let low = medians.iter().copied().fold(f64::INFINITY, f64::min);
+    let unit = measure.quantity.unit(high);
+    let log = low > 0.0 && high / low > 30.0;
+    let range = if log {
+        (unit.of(low), unit.of(high))
+    } else {
+        range(unit.of(low), unit.of(high), measure.quantity)
+    };
+    let label = with_unit(&measure.label, &unit);
+    let maps: Vec<String> = experiment
+        .split(&experiment.others(&[rtt, loss]))
+        .iter()
+        .map(|(title, points)| {
+            let mut cells = vec![None; rows.len() * columns.len()];
+            for point in points {
+                let row = place(experiment, rtt, point.at[rtt]);
+                let column = place(experiment, loss, point.at[loss]);
+                let words = experiment.place(point, &experiment.others(&[]));
+                cells[row * columns.len() + column] = spread(point, measure).map(|found| Cell {
+                    value: unit.of(found.median),
+                    text: unit.write(found.median),
+                    tip: format!("{words}: {}", spread_words(&found, &unit)),
+                });
+            }
+            Heat {
+                title,
+                x_label: &names::axis(&experiment.axes[loss].name),
+                y_label: &names::axis(&experiment.axes[rtt].name),
+                label: &label,
+                columns: &columns,
+                rows: &rows,
+                cells: &cells,
+                range,
+                log,
+            }
+            .svg()
+        })
+        .collect();
+    let scale = if log {
+        " Colours follow the logarithm."
+    } else {
+        ""
+    };
+    Figure {
+        title: format!("{} over RTT and loss", measure.title),
+        body: side_by_side(&maps),
+        caption: format!(
+            "Median over the seeds in each cell; the interval is told when the pointer rests on it. All maps share their colours.{scale}"
+        ),
+        folded: !measure.first,
+    }
+}
+
+/// A round range of colours: shares keep 1 as their end, and begin at zero unless all are high.
+fn range(low: f64, high: f64, quantity: Quantity) -> (f64, f64) {
+    if quantity == Quantity::Share {
+        let low = (low * 10.0).floor() / 10.0;
+        return (if low >= 0.5 { low } else { low.min(0.0) }, high.max(1.0));
+    }
+    let step = nice_step(high - low.min(0.0), 4);
+    let low = (low.min(0.0) / step).floor() * step;
+    (low, Scale::from_zero(high, 4, 0.0, 1.0).domain().1)
+}
+
+fn values(experiment: &Experiment<'_>, axis: usize) -> Vec<String> {
+    let values = &experiment.axes[axis].values;
+    values.iter().map(|v| experiment.value(axis, v)).collect()
+}
+
+fn place(experiment: &Experiment<'_>, axis: usize, value: &str) -> usize {
+    let values = &experiment.axes[axis].values;
+    values.iter().position(|v| v == value).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_span_a_round_range() {
+        assert_eq!(range(0.93, 0.99, Quantity::Share), (0.9, 1.0));
+        assert_eq!(range(0.2, 0.99, Quantity::Share), (0.0, 1.0));
+        assert_eq!(range(3.0, 17.0, Quantity::Seconds), (0.0, 20.0));
+    }
+}

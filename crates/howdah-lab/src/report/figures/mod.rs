@@ -1,0 +1,137 @@
+//! Which figures an experiment gets, and their common parts.
+
+mod bars;
+mod cdf;
+mod grid;
+mod pairs;
+mod series;
+
+use super::experiment::{Experiment, Point};
+use super::format::Unit;
+use super::measure::{self, Measure};
+use super::names;
+use super::stats::Spread;
+
+/// A figure, before it has a number.
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    /// Title, as text.
+    pub(crate) title: String,
+    /// Legend and drawings, as HTML.
+    pub(crate) body: String,
+    /// What a reader must know to read it, as text.
+    pub(crate) caption: String,
+    /// Starts folded.
+    pub(crate) folded: bool,
+}
+
+/// Most panels in one figure; more are not drawn, and the caption says so.
+pub(crate) const MOST_PANELS: usize = 48;
+
+/// All figures of an experiment: what is asked first, then the rest, folded.
+pub(crate) fn all(experiment: &Experiment<'_>, points_per_line: usize) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let runs = experiment.runs();
+    if runs.is_empty() {
+        return figures;
+    }
+    if experiment.grid().is_some() {
+        let own = experiment.notes.family == names::OWN;
+        let measures = if own {
+            measure::map_measures(&runs)
+        } else {
+            measure::measures(&runs)
+        };
+        figures.extend(measures.iter().map(|m| grid::figure(experiment, m)));
+    } else {
+        let measures = measure::measures(&runs);
+        let (first, rest): (Vec<&Measure>, Vec<&Measure>) = measures.iter().partition(|m| m.first);
+        figures.extend(pairs::figures(experiment));
+        figures.extend(bars::flows(experiment));
+        figures.extend(
+            first
+                .into_iter()
+                .filter_map(|m| bars::figure(experiment, m)),
+        );
+        figures.extend(cdf::figures(experiment));
+        figures.extend(series::figures(experiment, points_per_line));
+        figures.extend(rest.into_iter().filter_map(|m| bars::figure(experiment, m)));
+        figures.sort_by_key(|figure| figure.folded);
+        return figures;
+    }
+    figures.extend(cdf::figures(experiment));
+    figures.extend(series::figures(experiment, points_per_line));
+    figures.sort_by_key(|figure| figure.folded);
+    figures
+}
+
+/// Lines that the time series of an experiment would draw, to share out the file's size.
+pub(crate) fn lines(experiment: &Experiment<'_>) -> usize {
+    experiment.points.len() * experiment.flows().max(1) * series::QUANTITIES
+}
+
+/// Median and interval of a measure at a point.
+pub(crate) fn spread(point: &Point<'_>, measure: &Measure) -> Option<Spread> {
+    Spread::of(point.runs.iter().filter_map(|run| (measure.get)(run)))
+}
+
+/// A spread in words, with what its interval is.
+pub(crate) fn spread_words(spread: &Spread, unit: &Unit) -> String {
+    use super::stats::Interval;
+    let name = if unit.name.is_empty() {
+        String::new()
+    } else {
+        format!(" {}", unit.name)
+    };
+    let value = unit.write(spread.median);
+    let ends = format!("{} to {}", unit.write(spread.low), unit.write(spread.high));
+    match spread.kind {
+        Interval::None => format!("{value}{name}, one seed"),
+        Interval::Exact => format!("{value}{name}, the same with {} seeds", spread.n),
+        Interval::Range => format!("median {value}{name}, range {ends}, {} seeds", spread.n),
+        Interval::Confidence => {
+            format!(
+                "median {value}{name}, 95 % confidence {ends}, {} seeds",
+                spread.n
+            )
+        }
+    }
+}
+
+/// What the intervals of these spreads are, for a caption.
+pub(crate) fn interval_words(spreads: &[Spread]) -> &'static str {
+    use super::stats::Interval;
+    let any = |kind| spreads.iter().any(|s| s.kind == kind);
+    if any(Interval::Confidence) {
+        "Median over the seeds; whiskers are its 95 % confidence interval by order statistics, or the range where there are fewer than six seeds."
+    } else if any(Interval::Range) {
+        "Median over the seeds; whiskers are the range, as fewer than six seeds give no 95 % confidence interval."
+    } else if any(Interval::Exact) {
+        "All seeds gave the same value."
+    } else {
+        "One seed, so no interval."
+    }
+}
+
+/// Drawings beside each other.
+pub(crate) fn side_by_side(drawings: &[String]) -> String {
+    format!("<div class=\"panels\">\n{}</div>\n", drawings.concat())
+}
+
+/// A legend of samples made by [`super::svg::line_key`] or [`super::svg::bar_key`].
+pub(crate) fn legend(keys: &[String]) -> String {
+    if keys.is_empty() {
+        String::new()
+    } else {
+        format!("<div class=\"legend\">{}</div>\n", keys.join("\n"))
+    }
+}
+
+/// A label with its unit.
+pub(crate) fn with_unit(label: &str, unit: &Unit) -> String {
+    if unit.name.is_empty() {
+        label.to_owned()
+    } else {
+        format!("{label}, {}", unit.name)
+    }
+}

@@ -1,0 +1,184 @@
+//! Matrices of protocols beside each other on one link.
+
+use super::{Figure, side_by_side};
+use crate::report::experiment::{Experiment, Point};
+use crate::report::format::Quantity;
+use crate::report::measure::Measure;
+use crate::report::names;
+use crate::report::stats::Spread;
+use crate::report::svg::heat::{Cell, Heat};
+use crate::result::CellResult;
+
+/// What a run says about its row's protocol beside its column's.
+type Value<'v> = &'v dyn Fn(&CellResult, usize) -> Option<f64>;
+
+/// Whether every protocol meets several others, so that a matrix says more than bars.
+pub(super) fn is_matrix(experiment: &Experiment<'_>) -> bool {
+    experiment
+        .pairs()
+        .is_some_and(|(first, second)| first.len() > 1 && second.len() > 1)
+}
+
+/// One measure for every pair.
+pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Figure {
+    let mut figure = matrix(
+        experiment,
+        &protocols(experiment),
+        &format!("{}, for every pair", measure.title),
+        &measure.label,
+        measure.quantity,
+        &|cell, _| (measure.get)(cell),
+        "",
+    );
+    figure.folded = !measure.first;
+    figure
+}
+
+fn protocols<'a>(experiment: &Experiment<'a>) -> Vec<&'a str> {
+    let (mut protocols, second) = experiment.pairs().unwrap_or_default();
+    for protocol in second {
+        if !protocols.contains(&protocol) {
+            protocols.push(protocol);
+        }
+    }
+    protocols.sort_by_key(|p| (names::protocol_rank(p), *p));
+    protocols
+}
+
+/// The sum of both flows, and the row's share of it.
+pub(super) fn figures(experiment: &Experiment<'_>) -> Vec<Figure> {
+    if !is_matrix(experiment) {
+        return Vec::new();
+    }
+    let protocols = protocols(experiment);
+    vec![
+        matrix(
+            experiment,
+            &protocols,
+            "Goodput of both flows together, for every pair",
+            "sum of both flows' goodput",
+            Quantity::Rate,
+            &|cell, _| Some(cell.flows.iter().map(|f| f.steady_goodput_bps).sum()),
+            "A pair that uses less than its two identical pairs is inefficient together.",
+        ),
+        matrix(
+            experiment,
+            &protocols,
+            "Share of the row's protocol beside the column's",
+            "goodput of the row / goodput of both",
+            Quantity::Share,
+            &|cell, of| {
+                let sum: f64 = cell.flows.iter().map(|f| f.steady_goodput_bps).sum();
+                (sum > 0.0).then(|| cell.flows[of].steady_goodput_bps / sum)
+            },
+            "0.5 is an equal share; a row of high values takes from everybody. On the diagonal the share is that of the first of two identical flows.",
+        ),
+    ]
+}
+
+fn matrix(
+    experiment: &Experiment<'_>,
+    protocols: &[&str],
+    title: &str,
+    label: &str,
+    quantity: Quantity,
+    value: Value<'_>,
+    reading: &str,
+) -> Figure {
+    let axes: Vec<usize> = experiment
+        .others(&[])
+        .into_iter()
+        .filter(|&axis| !tells_protocols(experiment, axis))
+        .collect();
+    let names: Vec<String> = protocols.iter().map(|p| names::protocol(p)).collect();
+    let facets = experiment.split(&axes);
+    let maps: Vec<(String, Vec<Option<Spread>>)> = facets
+        .iter()
+        .map(|(title, points)| {
+            let cells = protocols
+                .iter()
+                .flat_map(|row| protocols.iter().map(move |column| (row, column)))
+                .map(|(row, column)| pair(points, row, column, value))
+                .collect();
+            (title.clone(), cells)
+        })
+        .collect();
+    let all = || maps.iter().flat_map(|map| &map.1).flatten();
+    let high = all().map(|s| s.median).fold(0.0, f64::max);
+    let unit = quantity.unit(high);
+    let range = if quantity == Quantity::Share {
+        (0.0, 1.0)
+    } else {
+        let low = all().map(|s| s.median).fold(high, f64::min);
+        let step = crate::report::svg::scale::nice_step((high - low).max(high / 20.0), 4);
+        (
+            unit.of((low / step).floor() * step),
+            unit.of((high / step).ceil() * step),
+        )
+    };
+    let drawings: Vec<String> = maps
+        .iter()
+        .map(|(facet, cells)| {
+            let cells: Vec<Option<Cell>> = cells
+                .iter()
+                .enumerate()
+                .map(|(at, cell)| {
+                    let spread = cell.as_ref()?;
+                    let (row, column) = (&names[at / names.len()], &names[at % names.len()]);
+                    Some(Cell {
+                        value: unit.of(spread.median),
+                        text: if quantity == Quantity::Share {
+                            format!("{:.2}", spread.median)
+                        } else {
+                            unit.write(spread.median)
+                        },
+                        tip: format!(
+                            "{row} beside {column}: {}",
+                            super::spread_words(spread, &unit)
+                        ),
+                    })
+                })
+                .collect();
+            Heat {
+                title: facet,
+                x_label: "beside",
+                y_label: "protocol",
+                label: &super::with_unit(label, &unit),
+                columns: &names,
+                rows: &names,
+                cells: &cells,
+                range,
+                log: false,
+            }
+            .svg()
+        })
+        .collect();
+    Figure {
+        title: title.to_owned(),
+        body: side_by_side(&drawings),
+        caption: format!("Median over the seeds. {reading}")
+            .trim_end()
+            .to_owned(),
+        folded: false,
+    }
+}
+
+/// All runs of a pair, whichever of the two was the first flow.
+fn pair(points: &[&Point<'_>], row: &str, column: &str, value: Value<'_>) -> Option<Spread> {
+    let runs = points.iter().flat_map(|point| point.runs.iter());
+    Spread::of(runs.filter_map(|run| match &run.flows[..] {
+        [a, b] if a.protocol == row && b.protocol == column => value(run, 0),
+        [a, b] if a.protocol == column && b.protocol == row => value(run, 1),
+        _ => None,
+    }))
+}
+
+/// Whether an axis only tells which protocols a cell has.
+fn tells_protocols(experiment: &Experiment<'_>, axis: usize) -> bool {
+    let axis = &experiment.axes[axis];
+    axis.is_protocol()
+        || axis.values.iter().all(|value| {
+            let mut parts = value.split(['+', ',', '/', ' ']).filter(|p| !p.is_empty());
+            parts.all(names::is_protocol)
+        })
+}

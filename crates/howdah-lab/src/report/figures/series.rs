@@ -1,0 +1,426 @@
+//! Time series: one small panel per cell, so that many protocols can be compared.
+
+use super::bars::flow_name;
+use super::{Figure, MOST_PANELS, legend, side_by_side, with_unit};
+use crate::report::experiment::{Experiment, Point};
+use crate::report::format::{Quantity, Unit};
+use crate::report::measure::link_rate;
+use crate::report::svg::line_key;
+use crate::report::svg::lines::{Line, Panel, SMALL_PANEL, thin_extremes, thin_means};
+use crate::result::{CellResult, FlowResult, Interval};
+use std::fmt::Write as _;
+
+/// Series that a flow can have.
+pub(super) const QUANTITIES: usize = 4;
+
+/// A quantity over time.
+struct Kind {
+    title: &'static str,
+    label: &'static str,
+    quantity: Quantity,
+    of: fn(&Interval) -> f64,
+    /// Waiting time is the bottleneck's, whichever flow tells it.
+    of_link: bool,
+    /// Thinned to means, else to extremes.
+    means: bool,
+}
+
+const KINDS: [Kind; QUANTITIES] = [
+    Kind {
+        title: "Goodput over time",
+        label: "goodput",
+        quantity: Quantity::Rate,
+        of: |i| i.goodput_bps,
+        of_link: false,
+        means: true,
+    },
+    Kind {
+        title: "Congestion window over time",
+        label: "congestion window",
+        quantity: Quantity::Bytes,
+        of: |i| i.cwnd_bytes as f64,
+        of_link: false,
+        means: false,
+    },
+    Kind {
+        title: "Round-trip time over time",
+        label: "smoothed RTT",
+        quantity: Quantity::Millis,
+        of: |i| i.srtt_ms,
+        of_link: false,
+        means: false,
+    },
+    Kind {
+        title: "Queue over time",
+        label: "waiting time in the bottleneck",
+        quantity: Quantity::Millis,
+        of: |i| i.queue_ms,
+        of_link: true,
+        means: false,
+    },
+];
+
+/// What a panel holds: which cells, and what its lines are.
+struct Layout<'e, 'a> {
+    /// Title and cells of each panel.
+    panels: Vec<(String, Vec<&'e Point<'a>>)>,
+    /// Axis whose values are the lines; flows are the lines where there is none.
+    series: Option<usize>,
+    /// Panels that are not drawn.
+    left_out: usize,
+}
+
+/// The figures, of the run with the lowest seed in each cell.
+pub(super) fn figures(experiment: &Experiment<'_>, points_per_line: usize) -> Vec<Figure> {
+    let layout = layout(experiment);
+    let mut figures = Vec::new();
+    for (n, kind) in KINDS.iter().enumerate() {
+        let flows = if kind.of_link { 1 } else { usize::MAX };
+        let many = layout.panels.len() > 16 || experiment.grid().is_some();
+        let figure = draw(experiment, &layout, kind, |run| {
+            run.flows
+                .iter()
+                .take(flows)
+                .map(|flow| (flow.name.clone(), values(flow, kind, points_per_line)))
+                .collect()
+        });
+        figures.extend(figure.map(|mut figure| {
+            figure.folded = n > 0 || many;
+            figure
+        }));
+    }
+    figures.extend(jain(experiment, &layout, points_per_line));
+    figures.extend(jitter(experiment, &layout, points_per_line));
+    figures
+}
+
+fn layout<'e, 'a>(experiment: &'e Experiment<'a>) -> Layout<'e, 'a> {
+    let several = experiment.flows() > 1;
+    let taken: Vec<usize> = experiment.protocol().into_iter().collect();
+    let series = if several {
+        None
+    } else {
+        experiment.series(&experiment.others(&taken))
+    };
+    let panel_axes = experiment.others(&series.into_iter().collect::<Vec<_>>());
+    let mut panels = experiment.split(&panel_axes);
+    panels.retain(|(_, points)| points.iter().any(|point| shown(point).is_some()));
+    for (title, _) in &mut panels {
+        if title.is_empty() {
+            experiment.id.clone_into(title);
+        }
+    }
+    let count = panels.len();
+    if count > MOST_PANELS {
+        // Spread over the matrix, so that its far ends are among them.
+        let mut n = 0;
+        panels.retain(|_| {
+            let kept = n * MOST_PANELS / count != (n + 1) * MOST_PANELS / count;
+            n += 1;
+            kept
+        });
+    }
+    Layout {
+        left_out: count - panels.len(),
+        panels,
+        series,
+    }
+}
+
+/// The run that is drawn: the one with the lowest seed, which is no choice.
+fn shown<'a>(point: &Point<'a>) -> Option<&'a CellResult> {
+    point.runs.first().copied()
+}
+
+fn values(flow: &FlowResult, kind: &Kind, most: usize) -> Vec<(f64, f64)> {
+    let points: Vec<(f64, f64)> = flow
+        .intervals
+        .iter()
+        .map(|interval| (interval.t_s, (kind.of)(interval)))
+        .filter(|(t, v)| t.is_finite() && v.is_finite())
+        .collect();
+    if kind.means {
+        thin_means(&points, most)
+    } else {
+        thin_extremes(&points, most)
+    }
+}
+
+/// A figure of the series that `of` reads off a run, each with its name.
+fn draw(
+    experiment: &Experiment<'_>,
+    layout: &Layout<'_, '_>,
+    kind: &Kind,
+    of: impl Fn(&CellResult) -> Vec<(String, Vec<(f64, f64)>)>,
+) -> Option<Figure> {
+    let mut names: Vec<(usize, String)> = Vec::new();
+    let panels: Vec<(&str, Vec<Line>, Option<f64>)> = layout
+        .panels
+        .iter()
+        .map(|(title, points)| {
+            let mut lines = Vec::new();
+            let mut rate = None;
+            for point in points {
+                let Some(run) = shown(point) else { continue };
+                rate = link_rate(run).or(rate);
+                for (n, (name, points)) in of(run).into_iter().enumerate() {
+                    let (look, name) = match layout.series {
+                        Some(axis) => {
+                            let all = &experiment.axes[axis].values;
+                            let look = all.iter().position(|v| v == point.at[axis]);
+                            (
+                                look.unwrap_or(0),
+                                experiment.named_value(axis, point.at[axis]),
+                            )
+                        }
+                        None if experiment.flows() > 1 && !kind.of_link => {
+                            (n, flow_name(experiment, n))
+                        }
+                        None => (n, name),
+                    };
+                    if !names.iter().any(|(l, _)| *l == look) {
+                        names.push((look, name.clone()));
+                    }
+                    lines.push(Line {
+                        look,
+                        name: format!("{name} (seed {})", run.seed),
+                        points,
+                        steps: false,
+                    });
+                }
+            }
+            (title.as_str(), lines, rate)
+        })
+        .collect();
+    let all = || {
+        panels
+            .iter()
+            .flat_map(|p| &p.1)
+            .flat_map(|line| &line.points)
+    };
+    let high = all().map(|p| p.1).fold(0.0, f64::max);
+    if high <= 0.0 {
+        return None;
+    }
+    let until = all().map(|p| p.0).fold(0.0, f64::max);
+    let unit = kind.quantity.unit(high);
+    let goodput = kind.quantity == Quantity::Rate;
+    let mut with_level = false;
+    let drawings: Vec<String> = panels
+        .iter()
+        .map(|(title, lines, rate)| {
+            let levels: Vec<(f64, String)> = rate
+                .filter(|rate| goodput && *rate <= high * 4.0)
+                .map(|rate| {
+                    (
+                        unit.of(rate),
+                        format!("link: {}", Quantity::Rate.text(rate)),
+                    )
+                })
+                .into_iter()
+                .collect();
+            with_level |= !levels.is_empty();
+            let top = levels.first().map_or(0.0, |l| l.0).max(unit.of(high));
+            panel(
+                experiment,
+                title,
+                kind.label,
+                &unit,
+                lines,
+                (until, top),
+                &levels,
+            )
+        })
+        .collect();
+    names.sort();
+    let mut keys: Vec<String> = if names.len() > 1 {
+        names
+            .iter()
+            .map(|(look, name)| line_key(*look, name))
+            .collect()
+    } else {
+        Vec::new()
+    };
+    if with_level {
+        keys.push("<span class=\"key\"><svg width=\"34\" height=\"12\" viewBox=\"0 0 34 12\" aria-hidden=\"true\"><path class=\"level\" d=\"M1 6h32\"/></svg>rate of the link</span>".to_owned());
+    }
+    let mut caption = format!(
+        "One run per cell, the one with the lowest seed ({}). Panels share their axes.",
+        seeds(layout)
+    );
+    if layout.left_out > 0 {
+        let _ = write!(
+            caption,
+            " {} further cells are not drawn; their series are in the campaign's intervals directory.",
+            layout.left_out
+        );
+    }
+    Some(Figure {
+        title: kind.title.to_owned(),
+        body: legend(&keys) + &side_by_side(&drawings),
+        caption,
+        folded: true,
+    })
+}
+
+fn panel(
+    experiment: &Experiment<'_>,
+    title: &str,
+    label: &str,
+    unit: &Unit,
+    lines: &[Line],
+    (until, high): (f64, f64),
+    levels: &[(f64, String)],
+) -> String {
+    let lines: Vec<Line> = lines
+        .iter()
+        .map(|line| Line {
+            points: line.points.iter().map(|(t, v)| (*t, unit.of(*v))).collect(),
+            ..line.clone()
+        })
+        .collect();
+    let moments: Vec<(f64, String)> = experiment
+        .notes
+        .moments
+        .iter()
+        .filter(|(t, _)| *t < until)
+        .map(|(t, word)| (*t, (*word).to_owned()))
+        .collect();
+    Panel {
+        size: SMALL_PANEL,
+        title,
+        x_label: "time, s",
+        y_label: &with_unit(label, unit),
+        x: (0.0, until),
+        x_log: false,
+        y_high: high,
+        lines: &lines,
+        moments: &moments,
+        levels,
+    }
+    .svg()
+}
+
+fn seeds(layout: &Layout<'_, '_>) -> String {
+    let runs = layout.panels.iter().flat_map(|(_, points)| points);
+    let seeds = runs.filter_map(|point| Some(shown(point)?.seed));
+    format!("seed {}", crate::report::format::ranges(seeds))
+}
+
+/// Jain's index of the goodputs of the flows that are active, over time.
+fn jain(experiment: &Experiment<'_>, layout: &Layout<'_, '_>, most: usize) -> Option<Figure> {
+    if experiment.flows() < 2 {
+        return None;
+    }
+    let kind = Kind {
+        title: "Jain's fairness index over time",
+        label: "Jain's index of the active flows' goodput",
+        quantity: Quantity::Share,
+        of: |_| 0.0,
+        of_link: true,
+        means: true,
+    };
+    let mut figure = draw(experiment, layout, &kind, |run| {
+        vec![(
+            "Jain's index".to_owned(),
+            thin_means(&jain_series(run), most),
+        )]
+    })?;
+    figure.caption.insert_str(
+        0,
+        "1 is an equal share for each flow, 1/n is everything for one of n. ",
+    );
+    Some(figure)
+}
+
+/// (sum x)^2 / (n sum x^2) over the flows that are active in an interval (Jain, Chiu and Hawe 1984).
+/// Intervals with fewer than two active flows, or none that got anything, have no index.
+fn jain_series(run: &CellResult) -> Vec<(f64, f64)> {
+    let Some(first) = run.flows.iter().max_by_key(|flow| flow.intervals.len()) else {
+        return Vec::new();
+    };
+    // Flows report at common moments; one walk through all of them.
+    let mut next = vec![0; run.flows.len()];
+    let mut series = Vec::new();
+    for interval in &first.intervals {
+        let t = interval.t_s;
+        let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
+        for (flow, at) in run.flows.iter().zip(&mut next) {
+            while flow.intervals.get(*at).is_some_and(|i| i.t_s < t - 1e-6) {
+                *at += 1;
+            }
+            let active = t > flow.start_s && (flow.end_s <= 0.0 || t <= flow.end_s + 1e-6);
+            if let Some(found) = flow.intervals.get(*at)
+                && (found.t_s - t).abs() < 1e-6
+                && active
+            {
+                n += 1.0;
+                sum += found.goodput_bps;
+                squares += found.goodput_bps * found.goodput_bps;
+            }
+        }
+        if n >= 2.0 && squares > 0.0 {
+            series.push((t, sum * sum / (n * squares)));
+        }
+    }
+    series
+}
+
+/// Jitter of the constant-rate streams over time, where it was kept.
+fn jitter(experiment: &Experiment<'_>, layout: &Layout<'_, '_>, most: usize) -> Option<Figure> {
+    let kind = Kind {
+        title: "Jitter of the constant-rate streams over time",
+        label: "smoothed interarrival jitter",
+        quantity: Quantity::Millis,
+        of: |_| 0.0,
+        of_link: false,
+        means: false,
+    };
+    draw(experiment, layout, &kind, |run| {
+        run.streams
+            .iter()
+            .map(|stream| {
+                let n = stream.jitter_series_ms.len().max(1) as f64;
+                let points: Vec<(f64, f64)> = stream
+                    .jitter_series_ms
+                    .iter()
+                    .enumerate()
+                    .map(|(at, jitter)| ((at as f64 + 1.0) * run.duration_s / n, *jitter))
+                    .collect();
+                (stream.name.clone(), thin_extremes(&points, most))
+            })
+            .collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fairness_counts_the_active_flows() {
+        let flow = |rates: &[(f64, f64)], start_s| FlowResult {
+            start_s,
+            end_s: 9.0,
+            intervals: rates
+                .iter()
+                .map(|&(t_s, goodput_bps)| Interval {
+                    t_s,
+                    goodput_bps,
+                    ..Interval::default()
+                })
+                .collect(),
+            ..FlowResult::default()
+        };
+        let run = CellResult {
+            flows: vec![
+                flow(&[(1.0, 5.0), (2.0, 5.0), (3.0, 8.0)], 0.0),
+                flow(&[(1.0, 0.0), (2.0, 5.0), (3.0, 0.0)], 1.5),
+            ],
+            ..CellResult::default()
+        };
+        let series = jain_series(&run);
+        assert_eq!(series.len(), 2);
+        assert!((series[0].1 - 1.0).abs() < 1e-9 && (series[1].1 - 0.5).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,106 @@
+//! The report: one HTML file from a campaign's directory, with its plots inside and nothing outside.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`load`] | reads the campaign |
+//! | [`experiment`] | gathers cells and finds their axes |
+//! | [`measure`] | one number per run, with name and unit |
+//! | [`stats`] | median and interval over the seeds |
+//! | [`figures`] | chooses the plots |
+//! | [`svg`] | draws them |
+//! | [`sections`], [`page`] | everything else, and the whole |
+//! | [`names`] | what is known about experiments and protocols |
+//!
+//! The same results give the same bytes: nothing is read from the clock, and nothing depends on the
+//! order of a hash table.
+
+mod experiment;
+mod figures;
+mod format;
+mod html;
+mod load;
+mod measure;
+mod names;
+mod page;
+mod sections;
+mod stats;
+mod svg;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How a report is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Title of the page; a plain one where none is given.
+    pub title: Option<String>,
+    /// Where the file goes; `report.html` in the campaign's directory where nothing is given.
+    pub out: Option<PathBuf>,
+    /// Most points of one line of a time series. Long campaigns have fewer, so that the file stays
+    /// below some ten megabytes; the report says how many.
+    pub points_per_line: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            title: None,
+            out: None,
+            points_per_line: 400,
+        }
+    }
+}
+
+/// A report that could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// A file of the campaign could not be read.
+    #[error("cannot read {}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file of the campaign is not what it should be.
+    #[error("{} is not a file of a campaign: {error}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: serde_json::Error,
+    },
+    /// The report could not be written.
+    #[error("cannot write {}: {error}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// Writes the report of the campaign in `dir` and returns where it is.
+///
+/// A cell that cannot be read is listed in the report; only a campaign without a readable
+/// `campaign.json`, or a file that cannot be written, is an error. The file appears whole or not at all.
+pub fn write(dir: &Path, options: &Options) -> Result<PathBuf, ReportError> {
+    let page = page::page(&load::load(dir)?, options);
+    let path = options
+        .out
+        .clone()
+        .unwrap_or_else(|| dir.join("report.html"));
+    let mut part = path.clone().into_os_string();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    std::fs::write(&part, page)
+        .and_then(|()| std::fs::rename(&part, &path))
+        .map_err(|error| ReportError::Write {
+            path: path.clone(),
+            error,
+        })?;
+    Ok(path)
+}

@@ -1,0 +1,201 @@
+//! The page: one HTML file that needs nothing else.
+
+use super::experiment::{Experiment, gather};
+use super::figures::{self, Figure};
+use super::html::escape;
+use super::load::Loaded;
+use super::{Options, sections, svg};
+use std::fmt::Write as _;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+/// Points of all lines of a report together, about six bytes each.
+const POINTS: usize = 600_000;
+/// A line with fewer points than this would no longer show its shape.
+const FEWEST_POINTS: usize = 40;
+/// Experiments with more cells than this start folded.
+const MANY_CELLS: usize = 150;
+
+/// The whole page.
+pub(crate) fn page(loaded: &Loaded, options: &Options) -> String {
+    let experiments = gather(&loaded.cells);
+    let lines: usize = experiments.iter().map(figures::lines).sum();
+    let most = options.points_per_line.max(FEWEST_POINTS);
+    let points = (POINTS / lines.max(1)).clamp(FEWEST_POINTS, most);
+
+    let mut contents = Contents::default();
+    let mut body = String::new();
+    let plain = [
+        ("run", "What was run", sections::header(loaded)),
+        (
+            "all",
+            "All protocols",
+            sections::overall(&experiments, loaded),
+        ),
+        (
+            "ledger",
+            "Ledger of the papers' statements",
+            sections::ledger(&loaded.ledger),
+        ),
+        (
+            "problems",
+            "Cells without a result, cells shortened",
+            sections::problems(loaded),
+        ),
+    ];
+    for (id, title, html) in plain {
+        contents.section(id, title);
+        section(&mut body, id, title, &html);
+    }
+    let mut number = 0;
+    let mut family = "";
+    for experiment in &experiments {
+        if experiment.notes.family != family {
+            family = experiment.notes.family;
+            contents.family(family);
+            let _ = writeln!(body, "<h2 class=\"family\">{}</h2>", escape(family));
+        }
+        body.push_str(&show(
+            experiment,
+            loaded,
+            points,
+            &mut number,
+            &mut contents,
+        ));
+    }
+    contents.end_family();
+    for (id, title, html) in [
+        ("reading", "How to read this", sections::reading(points)),
+        ("scenarios", "Scenarios", sections::scenarios(loaded)),
+    ] {
+        contents.section(id, title);
+        section(&mut body, id, title, &html);
+    }
+
+    let title = options
+        .title
+        .as_deref()
+        .unwrap_or("Howdah laboratory report");
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n<script>\n{SCRIPT}</script>\n</head>\n<body>\n\
+         {definitions}<header><h1>{title}</h1>\
+         <span class=\"theme\" role=\"group\" aria-label=\"colours\">\
+         <button type=\"button\" data-set=\"\">auto</button>\
+         <button type=\"button\" data-set=\"light\">light</button>\
+         <button type=\"button\" data-set=\"dark\">dark</button></span></header>\n\
+         <div class=\"frame\">\n<nav aria-label=\"contents\"><details open><summary>Contents</summary>\n{contents}</details></nav>\n\
+         <main>\n{body}</main>\n</div>\n</body>\n</html>\n",
+        title = escape(title),
+        definitions = svg::definitions(),
+        contents = contents.html,
+    )
+}
+
+fn section(body: &mut String, id: &str, title: &str, html: &str) {
+    let _ = writeln!(
+        body,
+        "<section id=\"{id}\">\n<h2>{}</h2>\n{html}</section>",
+        escape(title)
+    );
+}
+
+/// One experiment: table, figures, and under each how to get it again.
+fn show(
+    experiment: &Experiment<'_>,
+    loaded: &Loaded,
+    points: usize,
+    number: &mut usize,
+    contents: &mut Contents,
+) -> String {
+    let notes = experiment.notes;
+    let anchor = sections::anchor(experiment);
+    let title = if notes.title.is_empty() {
+        escape(experiment.id)
+    } else {
+        format!("{} \u{2013} {}", escape(experiment.id), escape(notes.title))
+    };
+    contents.experiment(&anchor, experiment.id, notes.title);
+    let mut out = String::new();
+    if !notes.paper.is_empty() {
+        let _ = writeln!(
+            out,
+            "<p class=\"paper\">In the paper: {}</p>",
+            escape(notes.paper)
+        );
+    }
+    out.push_str(&sections::cells(experiment));
+    let reproduce = sections::reproduce(experiment, loaded);
+    let mut folded = String::new();
+    let mut folded_count = 0;
+    for figure in figures::all(experiment, points) {
+        *number += 1;
+        let html = html(&figure, *number, &anchor, &reproduce);
+        if figure.folded {
+            folded_count += 1;
+            folded.push_str(&html);
+        } else {
+            out.push_str(&html);
+        }
+    }
+    if folded_count > 0 {
+        let plural = if folded_count == 1 { "" } else { "s" };
+        let _ = write!(
+            out,
+            "<details class=\"more\"><summary>{folded_count} more figure{plural}: series, waiting times, repetitions, costs</summary>\n{folded}</details>\n"
+        );
+    }
+    let open = if experiment.points.len() > MANY_CELLS {
+        ""
+    } else {
+        " open"
+    };
+    format!(
+        "<section id=\"{anchor}\" class=\"experiment\">\n<details{open}><summary><h3>{title}</h3></summary>\n{out}</details>\n</section>\n"
+    )
+}
+
+fn html(figure: &Figure, number: usize, anchor: &str, reproduce: &str) -> String {
+    format!(
+        "<figure id=\"{anchor}-f{number}\">\n<h4>Figure {number}. {}</h4>\n{}<figcaption>{}</figcaption>\n{reproduce}</figure>\n",
+        escape(&figure.title),
+        figure.body,
+        escape(&figure.caption),
+    )
+}
+
+/// The table of contents, written along.
+#[derive(Debug, Default)]
+struct Contents {
+    html: String,
+    in_family: bool,
+}
+
+impl Contents {
+    fn section(&mut self, id: &str, title: &str) {
+        let _ = writeln!(self.html, "<a href=\"#{id}\">{}</a>", escape(title));
+    }
+
+    fn family(&mut self, title: &str) {
+        self.end_family();
+        let _ = writeln!(self.html, "<b>{}</b><div>", escape(title));
+        self.in_family = true;
+    }
+
+    fn experiment(&mut self, anchor: &str, id: &str, title: &str) {
+        let _ = writeln!(
+            self.html,
+            "<a href=\"#{anchor}\" title=\"{}\">{}</a>",
+            escape(title),
+            escape(id)
+        );
+    }
+
+    fn end_family(&mut self) {
+        if self.in_family {
+            self.html.push_str("</div>\n");
+            self.in_family = false;
+        }
+    }
+}

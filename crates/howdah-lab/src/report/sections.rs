@@ -1,0 +1,578 @@
+//! The parts of the report that are not figures.
+
+use super::experiment::{Experiment, distinct};
+use super::format::{self, Quantity};
+use super::html::{Table, escape, folded};
+use super::load::{LedgerRow, Loaded, Verdict};
+use super::measure::{self, Measure};
+use super::names;
+use super::stats::{Interval, Spread};
+use crate::result::CellResult;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// What was run, on what.
+pub(crate) fn header(loaded: &Loaded) -> String {
+    let campaign = &loaded.campaign;
+    let mut list = String::from("<dl class=\"facts\">\n");
+    let mut fact = |name: &str, value: &str| {
+        let _ = writeln!(list, "<dt>{}</dt><dd>{value}</dd>", escape(name));
+    };
+    let paths: Vec<String> = campaign
+        .scenarios
+        .iter()
+        .map(|s| format!("<code>{}</code>", escape(&s.path)))
+        .collect();
+    fact("Scenarios", &or_unknown(paths.join(", ")));
+    fact("Command", &code(&campaign.command));
+    let dirty = if campaign.dirty {
+        " <strong class=\"warn\">with uncommitted changes: not reproducible from the commit alone</strong>"
+    } else {
+        ", clean"
+    };
+    fact("Commit", &format!("{}{dirty}", code(&campaign.commit)));
+    fact("Started", &escape(&format::date(campaign.started_unix_s)));
+    let testbeds = distinct(loaded.cells.iter().map(|cell| cell.testbed.as_str()));
+    let words: Vec<&str> = testbeds
+        .into_iter()
+        .map(|testbed| match testbed {
+            "sim" => "simulator, virtual time",
+            "netns" => "network namespaces, real time",
+            other => other,
+        })
+        .collect();
+    fact("Testbed", &or_unknown(escape(&words.join(", "))));
+    fact("Seeds", &or_unknown(escape(&seeds(loaded.cells.iter()))));
+    let failed = loaded.cells.iter().filter(|c| c.error.is_some()).count();
+    let shortened = loaded.cells.iter().filter(|c| c.shortened).count();
+    let mut runs = format!("{} runs", loaded.cells.len());
+    if failed + loaded.unreadable.len() > 0 {
+        let _ = write!(
+            runs,
+            ", <strong class=\"warn\">{} without a result</strong>",
+            failed + loaded.unreadable.len()
+        );
+    }
+    if shortened > 0 {
+        let _ = write!(runs, ", {shortened} shortened");
+    }
+    fact("Runs", &runs);
+    let scenario_s: f64 = loaded.cells.iter().map(|c| c.duration_s).sum();
+    let wall_s: f64 = loaded.cells.iter().map(|c| c.wall_s).sum();
+    fact(
+        "Time",
+        &format!(
+            "{} of scenario time, {} of computing",
+            span(scenario_s),
+            span(wall_s)
+        ),
+    );
+    for (name, value) in &campaign.machine {
+        fact(name, &escape(value));
+    }
+    list.push_str("</dl>\n");
+    if campaign.quick {
+        list.insert_str(
+            0,
+            "<p class=\"banner\"><strong>Reduced set</strong> (<code>--quick</code>): fewer cells, shorter runs. Good for finding regressions, not for judging protocols.</p>\n",
+        );
+    }
+    list + &algorithms(&loaded.cells)
+}
+
+/// Protocol as the scenario writes it, and what the live objects call themselves.
+fn algorithms(cells: &[CellResult]) -> String {
+    let mut live: BTreeMap<(usize, &str), Vec<&str>> = BTreeMap::new();
+    for flow in cells.iter().flat_map(|cell| &cell.flows) {
+        let known = live
+            .entry((names::protocol_rank(&flow.protocol), &flow.protocol))
+            .or_default();
+        if !known.contains(&flow.algorithm.as_str()) {
+            known.push(&flow.algorithm);
+        }
+    }
+    if live.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new("Protocols, and the names that the running objects gave")
+        .text("in the scenario")
+        .text("in this report")
+        .text("running object");
+    for ((_, protocol), algorithms) in live {
+        let mut words: Vec<String> = algorithms
+            .iter()
+            .map(|name| match *name {
+                "" => "<strong class=\"warn\">gave no name</strong>".to_owned(),
+                name => code(name),
+            })
+            .collect();
+        if words.len() > 1 {
+            words.push("<strong class=\"warn\">not the same in all runs</strong>".to_owned());
+        }
+        table.row(vec![
+            code(protocol),
+            escape(&names::protocol(protocol)),
+            words.join(", "),
+        ]);
+    }
+    folded("Protocols", &table.html())
+}
+
+/// Every protocol over every experiment.
+pub(crate) fn overall(experiments: &[Experiment<'_>], loaded: &Loaded) -> String {
+    let mut protocols: Vec<&str> = distinct(
+        loaded
+            .cells
+            .iter()
+            .flat_map(|cell| cell.flows.iter().map(|f| f.protocol.as_str())),
+    );
+    protocols.sort_by_key(|p| names::protocol_rank(p));
+    if protocols.is_empty() {
+        return "<p>No cell has a long-lived flow.</p>\n".to_owned();
+    }
+    // Values first: the unit and the best of a column depend on all of them.
+    let columns: Vec<Vec<Option<f64>>> = experiments
+        .iter()
+        .map(|experiment| {
+            protocols
+                .iter()
+                .map(|p| median_goodput(experiment, p))
+                .collect()
+        })
+        .collect();
+    let high = columns
+        .iter()
+        .flatten()
+        .flatten()
+        .copied()
+        .fold(0.0, f64::max);
+    let unit = Quantity::Rate.unit(high);
+    let mut table = Table::new(format!(
+        "Median goodput after the warm-up in {}, over all cells, seeds and flows of the protocol in the experiment",
+        unit.name
+    ))
+    .text("protocol");
+    for experiment in experiments {
+        table = table.number(format!(
+            "<a href=\"#{}\">{}</a>",
+            anchor(experiment),
+            escape(experiment.id)
+        ));
+    }
+    table = table
+        .number("retransmitted, median")
+        .number("runs")
+        .number("without result");
+    for (n, protocol) in protocols.iter().enumerate() {
+        let mut row = vec![escape(&names::protocol(protocol))];
+        for column in &columns {
+            let best = column.iter().flatten().copied().fold(0.0, f64::max);
+            row.push(match column[n] {
+                None => String::new(),
+                Some(value) => {
+                    let share = if best > 0.0 {
+                        value / best * 100.0
+                    } else {
+                        0.0
+                    };
+                    let text = unit.write(value);
+                    let mark = if value >= best && column.iter().flatten().count() > 1 {
+                        format!("<b>{text}</b>")
+                    } else {
+                        text
+                    };
+                    format!("<span class=\"fill\" style=\"--p:{share:.0}%\">{mark}</span>")
+                }
+            });
+        }
+        let mine = |cell: &&CellResult| cell.flows.iter().any(|f| f.protocol == *protocol);
+        let runs: Vec<&CellResult> = loaded.cells.iter().filter(mine).collect();
+        let again = Spread::of(runs.iter().flat_map(|cell| {
+            let flows = cell
+                .flows
+                .iter()
+                .filter(|f| f.protocol == *protocol && f.sent_bytes > 0);
+            flows.map(|f| f.retransmitted_bytes as f64 / f.sent_bytes as f64)
+        }));
+        row.push(again.map_or(String::new(), |s| Quantity::Percent.text(s.median)));
+        let named = loaded.cells.iter().filter(|cell| {
+            cell.error.is_some() && (mine(cell) || cell.at.values().any(|v| v == protocol))
+        });
+        let failed = named.count();
+        row.push(
+            runs.iter()
+                .filter(|c| c.error.is_none())
+                .count()
+                .to_string(),
+        );
+        row.push(failed.to_string());
+        table.row(row);
+    }
+    table.html()
+        + "<p class=\"note\">A bar is the share of the column's best, which is bold. Cells of an experiment differ (buffers, round-trip times, company), so a column ranks nothing by itself: its experiment's figures do.</p>\n"
+}
+
+fn median_goodput(experiment: &Experiment<'_>, protocol: &str) -> Option<f64> {
+    let runs = experiment.runs();
+    let flows = runs.iter().flat_map(|run| &run.flows);
+    let rates = flows
+        .filter(|f| f.protocol == protocol)
+        .map(|f| f.steady_goodput_bps);
+    Spread::of(rates).map(|spread| spread.median)
+}
+
+/// Cells that gave nothing, or less than was planned.
+pub(crate) fn problems(loaded: &Loaded) -> String {
+    let mut out = String::new();
+    let failed: Vec<&CellResult> = loaded.cells.iter().filter(|c| c.error.is_some()).collect();
+    if failed.is_empty() && loaded.unreadable.is_empty() {
+        out.push_str("<p>Every cell gave a result.</p>\n");
+    } else {
+        let mut table = Table::new("Cells without a result")
+            .text("experiment")
+            .text("cell")
+            .number("seed")
+            .text("id")
+            .text("reason");
+        for cell in failed {
+            table.row(vec![
+                escape(&cell.experiment),
+                escape(&place(cell)),
+                cell.seed.to_string(),
+                code(&cell.id),
+                escape(cell.error.as_deref().unwrap_or_default()),
+            ]);
+        }
+        for (file, reason) in &loaded.unreadable {
+            table.row(vec![
+                "?".to_owned(),
+                code(file),
+                String::new(),
+                String::new(),
+                escape(reason),
+            ]);
+        }
+        out.push_str(&table.html());
+    }
+    let shortened: Vec<&CellResult> = loaded.cells.iter().filter(|c| c.shortened).collect();
+    if shortened.is_empty() {
+        out.push_str("<p>No cell was shortened.</p>\n");
+        return out;
+    }
+    let mut table =
+        Table::new("Cells that ended before their planned time, because their mean was settled")
+            .text("experiment")
+            .text("cell")
+            .number("seed")
+            .number("scenario time");
+    for cell in &shortened {
+        table.row(vec![
+            escape(&cell.experiment),
+            escape(&place(cell)),
+            cell.seed.to_string(),
+            Quantity::Seconds.text(cell.duration_s),
+        ]);
+    }
+    let summary = format!("{} shortened cells", shortened.len());
+    out + &folded(&summary, &table.html())
+}
+
+fn place(cell: &CellResult) -> String {
+    let parts: Vec<String> = cell
+        .at
+        .iter()
+        .map(|(axis, value)| format!("{} {}", names::axis(axis), names::value(value)))
+        .collect();
+    parts.join(", ")
+}
+
+/// The ledger.
+pub(crate) fn ledger(rows: &[LedgerRow]) -> String {
+    if rows.is_empty() {
+        return "<p>This campaign holds no statement of a paper to judge.</p>\n".to_owned();
+    }
+    let mut counts = Table::new(
+        "Verdicts; statements used to fit a model are no predictions and are counted apart",
+    )
+    .text("paper")
+    .number(verdict(Verdict::Holds))
+    .number(verdict(Verdict::ShapeHolds))
+    .number(verdict(Verdict::Fails))
+    .number(verdict(Verdict::NotJudged))
+    .number("fitted");
+    for paper in distinct(rows.iter().map(|row| row.paper.as_str())) {
+        let mine = || rows.iter().filter(|row| row.paper == paper);
+        let count = |v| mine().filter(|row| !row.fitted && row.verdict == v).count();
+        let fitted = mine().filter(|row| row.fitted).count();
+        counts.row(vec![
+            escape(paper),
+            count(Verdict::Holds).to_string(),
+            count(Verdict::ShapeHolds).to_string(),
+            count(Verdict::Fails).to_string(),
+            count(Verdict::NotJudged).to_string(),
+            fitted.to_string(),
+        ]);
+    }
+    let mut table = Table::new("Statements")
+        .text("id")
+        .text("paper")
+        .text("statement")
+        .text("stated")
+        .text("ours")
+        .text("verdict")
+        .text("note");
+    for row in rows {
+        let fitted = if row.fitted {
+            " <span class=\"tag\">fitted</span>"
+        } else {
+            ""
+        };
+        let class = match row.verdict {
+            Verdict::Holds => "v-holds wide",
+            Verdict::ShapeHolds => "v-shape wide",
+            Verdict::Fails => "v-fails wide",
+            Verdict::NotJudged => "v-none wide",
+        };
+        table.classed_row(
+            class,
+            vec![
+                escape(&row.id),
+                escape(&row.paper),
+                escape(&row.statement),
+                escape(&row.stated),
+                escape(&row.ours),
+                format!("<span class=\"v\">{}</span>{fitted}", verdict(row.verdict)),
+                escape(&row.note),
+            ],
+        );
+    }
+    counts.html() + &table.html()
+}
+
+fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "\u{2713} holds",
+        Verdict::ShapeHolds => "\u{2248} shape holds",
+        Verdict::Fails => "\u{2717} fails",
+        Verdict::NotJudged => "? cannot be judged",
+    }
+}
+
+/// Every cell of an experiment with its figures.
+pub(crate) fn cells(experiment: &Experiment<'_>) -> String {
+    let runs = experiment.runs();
+    let mut columns: Vec<(Measure, format::Unit)> = Vec::new();
+    let flows = experiment.flows();
+    if (2..=4).contains(&flows) {
+        for n in 0..flows {
+            let measure = Measure {
+                key: format!("flow{n}"),
+                title: format!("flow {}", n + 1),
+                label: String::new(),
+                quantity: Quantity::Rate,
+                first: true,
+                get: Box::new(move |cell| cell.flows.get(n).map(|f| f.steady_goodput_bps)),
+            };
+            columns.push((measure, Quantity::Rate.unit(0.0)));
+        }
+    }
+    columns.extend(
+        measure::measures(&runs)
+            .into_iter()
+            .map(|m| (m, Quantity::Rate.unit(0.0))),
+    );
+    let mut table = Table::new(
+        "Median over the seeds [95 % confidence interval, or range below six seeds]; = where all seeds agree",
+    );
+    for axis in 0..experiment.axes.len().max(1) {
+        table = table.text(experiment.axes.get(axis).map_or_else(
+            || "cell".to_owned(),
+            |axis| escape(&names::axis(&axis.name)),
+        ));
+    }
+    table = table.number("seeds");
+    for (measure, unit) in &mut columns {
+        let values = experiment
+            .points
+            .iter()
+            .filter_map(|p| super::figures::spread(p, measure));
+        *unit = measure
+            .quantity
+            .unit(values.map(|s| s.median.abs()).fold(0.0, f64::max));
+        let name = if unit.name.is_empty() {
+            String::new()
+        } else {
+            format!("<br><small>{}</small>", unit.name)
+        };
+        let title = match measure.key.as_str() {
+            "goodput" if flows > 1 => "goodput of all flows",
+            _ => &measure.title,
+        };
+        table = table.number(format!("{}{name}", escape(title)));
+    }
+    for point in &experiment.points {
+        let mut row: Vec<String> = (0..experiment.axes.len())
+            .map(|axis| escape(&experiment.value(axis, point.at[axis])))
+            .collect();
+        if row.is_empty() {
+            row.push(escape(experiment.id));
+        }
+        row.push(match point.failed.len() {
+            0 => point.runs.len().to_string(),
+            n => format!(
+                "{} <strong class=\"warn\">+{n} failed</strong>",
+                point.runs.len()
+            ),
+        });
+        for (measure, unit) in &columns {
+            row.push(
+                super::figures::spread(point, measure).map_or_else(String::new, |s| {
+                    let median = unit.write(s.median);
+                    match s.kind {
+                        Interval::None => median,
+                        Interval::Exact => format!("{median}&nbsp;="),
+                        _ => format!(
+                            "{median} <small>[{},&nbsp;{}]</small>",
+                            unit.write(s.low),
+                            unit.write(s.high)
+                        ),
+                    }
+                }),
+            );
+        }
+        table.row(row);
+    }
+    let fixed: Vec<String> = experiment
+        .fixed
+        .iter()
+        .map(|(name, value)| {
+            format!(
+                "{} {}",
+                escape(&names::axis(name)),
+                escape(&names::value(value))
+            )
+        })
+        .collect();
+    let mut out = String::new();
+    if !fixed.is_empty() {
+        let _ = writeln!(out, "<p>The same in every cell: {}.</p>", fixed.join(", "));
+    }
+    let rows = table.len();
+    if rows > 12 {
+        out + &folded(&format!("Table of the {rows} cells"), &table.html())
+    } else {
+        out + &table.html()
+    }
+}
+
+/// How to read the report, and what it does not tell.
+pub(crate) fn reading(points_per_line: usize) -> String {
+    format!(
+        "<ul>\n\
+         <li>Goodput is user bytes delivered, times eight, over the time; where nothing else is said, after the warm-up that the scenario sets. Rates are SI: 1 Mbit/s is 10<sup>6</sup> bit/s. Data are binary: 1 GiB is 2<sup>30</sup> bytes. Bytes on the wire are IP packets and 14 bytes of Ethernet header.</li>\n\
+         <li>A cell is run once per seed. What is shown is the median; the interval is the median's 95 % confidence interval by order statistics, which assumes nothing about the distribution and needs six seeds; with fewer, it is the range from the lowest to the highest.</li>\n\
+         <li>Time series show the run with the lowest seed of each cell and have at most {points_per_line} points: rates are averaged, windows, round-trip times and queues keep the lowest and highest value of each stretch. The whole series are in <code>intervals/</code>.</li>\n\
+         <li>Colours are never the only sign: lines also differ in dashes and marks, bars in hatches, cells of heat maps have their number.</li>\n\
+         <li>A simulated host is infinitely fast unless its scenario switches the host cost model on. What is called a model of a closed system is one, made from its published behaviour.</li>\n\
+         </ul>\n"
+    )
+}
+
+/// The scenarios as they were run.
+pub(crate) fn scenarios(loaded: &Loaded) -> String {
+    loaded
+        .campaign
+        .scenarios
+        .iter()
+        .map(|s| {
+            folded(
+                &format!("<code>{}</code>", escape(&s.path)),
+                &format!("<pre tabindex=\"0\">{}</pre>\n", escape(&s.text)),
+            )
+        })
+        .collect()
+}
+
+/// The line under every figure: how to get it again.
+pub(crate) fn reproduce(experiment: &Experiment<'_>, loaded: &Loaded) -> String {
+    let campaign = &loaded.campaign;
+    let named = |text: &str| {
+        // The name as a word of its own: "J-A1" is not in "J-A12".
+        text.match_indices(experiment.id).any(|(at, found)| {
+            let part = |c: char| c.is_alphanumeric() || c == '-';
+            !text[..at].ends_with(part) && !text[at + found.len()..].starts_with(part)
+        })
+    };
+    let command = campaign
+        .scenarios
+        .iter()
+        .find(|scenario| named(&scenario.text))
+        .map_or_else(
+            || campaign.command.clone(),
+            |scenario| {
+                let quick = if campaign.quick { " --quick" } else { "" };
+                let netns = experiment.all().any(|cell| cell.testbed == "netns");
+                let on = if netns { " --on netns" } else { "" };
+                format!("howdah lab run {}{on}{quick}", quoted(&scenario.path))
+            },
+        );
+    let commit = if campaign.dirty {
+        format!("{} with changes", campaign.commit)
+    } else {
+        campaign.commit.clone()
+    };
+    format!(
+        "<p class=\"repro\">Again: {} at commit {}; {}</p>\n",
+        code(&command),
+        code(&commit),
+        escape(&seeds(experiment.all()))
+    )
+}
+
+/// A path as a shell wants it.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=,@%".contains(c);
+    if path.chars().all(plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', "'\\''"))
+    }
+}
+
+fn seeds<'c>(cells: impl Iterator<Item = &'c CellResult>) -> String {
+    let text = format::ranges(cells.map(|cell| cell.seed));
+    match text.is_empty() {
+        true => text,
+        false if text.contains([',', '\u{2013}']) => format!("seeds {text}"),
+        false => format!("seed {text}"),
+    }
+}
+
+/// Fragment of an experiment's section.
+pub(crate) fn anchor(experiment: &Experiment<'_>) -> String {
+    format!("e-{}", super::html::slug(experiment.id))
+}
+
+fn code(text: &str) -> String {
+    if text.is_empty() {
+        "unknown".to_owned()
+    } else {
+        format!("<code>{}</code>", escape(text))
+    }
+}
+
+fn or_unknown(text: String) -> String {
+    if text.is_empty() {
+        "unknown".to_owned()
+    } else {
+        text
+    }
+}
+
+fn span(seconds: f64) -> String {
+    match seconds {
+        s if s >= 7200.0 => format!("{} h", format::significant(s / 3600.0, 3)),
+        s if s >= 120.0 => format!("{} min", format::significant(s / 60.0, 3)),
+        s => Quantity::Seconds.text(s),
+    }
+}

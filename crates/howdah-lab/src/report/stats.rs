@@ -1,0 +1,110 @@
+//! One value of a cell from its seeds: the median, and how sure of it we are.
+
+/// Median and spread of one measure of one cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    /// Values, one per seed.
+    pub(crate) n: usize,
+    /// Their median.
+    pub(crate) median: f64,
+    /// Lower end of the interval.
+    pub(crate) low: f64,
+    /// Upper end.
+    pub(crate) high: f64,
+    /// What the interval is.
+    pub(crate) kind: Interval,
+}
+
+/// What the ends of a [`Spread`] mean.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Interval {
+    /// One value: no interval.
+    None,
+    /// Lowest and highest of two to five values: too few for a confidence interval.
+    Range,
+    /// At least 95 % confidence for the median, by order statistics (Thompson 1936): no assumption
+    /// about the distribution.
+    Confidence,
+    /// All seeds gave the same value.
+    Exact,
+}
+
+impl Spread {
+    /// From the values of the seeds; none gives none. Values that are no numbers are left out.
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut sorted: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let n = sorted.len();
+        let (first, last) = (*sorted.first()?, *sorted.last()?);
+        let median = f64::midpoint(sorted[(n - 1) / 2], sorted[n / 2]);
+        let (low, high, kind) = match median_rank(n) {
+            _ if n == 1 => (first, last, Interval::None),
+            _ if first.to_bits() == last.to_bits() => (first, last, Interval::Exact),
+            Some(rank) => (sorted[rank - 1], sorted[n - rank], Interval::Confidence),
+            None => (first, last, Interval::Range),
+        };
+        Some(Self {
+            n,
+            median,
+            low,
+            high,
+            kind,
+        })
+    }
+}
+
+/// The k for which the k-th smallest and k-th largest of `n` values enclose the median with at least
+/// 95 % probability: the largest with P(Binomial(n, 1/2) < k) <= 2.5 %. There is none below n = 6.
+fn median_rank(n: usize) -> Option<usize> {
+    let mut term = 0.5f64.powi(i32::try_from(n).ok()?);
+    let mut below = 0.0;
+    let mut rank = 0;
+    for k in 0..n {
+        below += term;
+        if below > 0.025 {
+            break;
+        }
+        rank = k + 1;
+        term *= (n - k) as f64 / (k + 1) as f64;
+    }
+    (rank > 0).then_some(rank)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_those_of_the_sign_test() {
+        // Tables of the sign test, two-sided 95 %.
+        for (n, rank) in [
+            (5, None),
+            (6, Some(1)),
+            (9, Some(2)),
+            (10, Some(2)),
+            (12, Some(3)),
+            (20, Some(6)),
+            (30, Some(10)),
+        ] {
+            assert_eq!(median_rank(n), rank, "{n}");
+        }
+    }
+
+    #[test]
+    fn few_values_give_a_range() {
+        let spread = Spread::of([3.0, 1.0, 2.0, f64::NAN]).unwrap();
+        assert_eq!((spread.n, spread.kind), (3, Interval::Range));
+        assert!(spread.low < 1.5 && spread.high > 2.5 && (spread.median - 2.0).abs() < 1e-9);
+        assert_eq!(Spread::of([4.0]).unwrap().kind, Interval::None);
+        assert_eq!(Spread::of([4.0, 4.0]).unwrap().kind, Interval::Exact);
+        assert!(Spread::of([]).is_none());
+    }
+
+    #[test]
+    fn many_values_give_confidence() {
+        let spread = Spread::of((1..=20).map(f64::from)).unwrap();
+        assert_eq!(spread.kind, Interval::Confidence);
+        assert!((spread.median - 10.5).abs() < 1e-9);
+        assert!((spread.low - 6.0).abs() < 1e-9 && (spread.high - 15.0).abs() < 1e-9);
+    }
+}
