@@ -1,6 +1,7 @@
 //! Reading a campaign's directory.
 
 use super::ReportError;
+use crate::ledger::{self, Entry};
 use crate::result::{Campaign, CellResult, Summary};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -16,43 +17,8 @@ pub(crate) struct Loaded {
     pub(crate) cells: Vec<CellResult>,
     /// Files that could not be read, and why; they are listed in the report.
     pub(crate) unreadable: Vec<(String, String)>,
-    /// The ledger.
-    pub(crate) ledger: Vec<LedgerRow>,
-}
-
-/// A statement of a paper and what became of it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LedgerRow {
-    /// Its name.
-    pub(crate) id: String,
-    /// The paper.
-    pub(crate) paper: String,
-    /// What the paper says.
-    pub(crate) statement: String,
-    /// The paper's value.
-    pub(crate) stated: String,
-    /// Ours.
-    pub(crate) ours: String,
-    /// What became of it.
-    pub(crate) verdict: Verdict,
-    /// Used to fit a model, so no prediction.
-    pub(crate) fitted: bool,
-    /// Reason, or what was tried.
-    pub(crate) note: String,
-}
-
-/// What became of a statement.
-#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Verdict {
-    /// The value is the paper's.
-    Holds,
-    /// Order and direction are the paper's, the value is not.
-    ShapeHolds,
-    /// It is not so.
-    Fails,
-    /// There is no way to tell.
-    #[default]
-    NotJudged,
+    /// The ledger, for each testbed with cells.
+    pub(crate) ledger: Vec<(String, Vec<Entry>)>,
 }
 
 /// Reads a campaign. A missing or broken `campaign.json` is an error; a broken cell is remembered.
@@ -86,11 +52,18 @@ pub(crate) fn load(dir: &Path) -> Result<Loaded, ReportError> {
             .then_with(|| a.seed.cmp(&b.seed))
             .then_with(|| a.id.cmp(&b.id))
     });
+    let mut testbeds: Vec<&str> = cells.iter().map(|cell| cell.testbed.as_str()).collect();
+    testbeds.sort_unstable();
+    testbeds.dedup();
+    let ledger = testbeds
+        .into_iter()
+        .map(|testbed| (testbed.to_owned(), ledger::entries_on(&cells, testbed)))
+        .collect();
     Ok(Loaded {
         campaign,
         cells,
         unreadable,
-        ledger: Vec::new(),
+        ledger,
     })
 }
 

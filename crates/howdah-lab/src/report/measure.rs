@@ -110,18 +110,29 @@ fn has_streams(cells: &[&CellResult]) -> bool {
     cells.iter().any(|cell| !cell.streams.is_empty())
 }
 
-/// Goodput of all long-lived flows together.
+/// Goodput of all long-lived flows together, each over its whole activity: the papers' mean.
 pub(crate) fn goodput() -> Measure {
     Measure::new(
         "goodput",
         "Goodput",
-        "goodput after the warm-up",
+        "goodput, mean over the flow's activity",
+        Quantity::Rate,
+        |cell| (!cell.flows.is_empty()).then(|| cell.flows.iter().map(|f| f.goodput_bps).sum()),
+    )
+    .first()
+}
+
+/// The same after the warm-up.
+fn steady_goodput() -> Measure {
+    Measure::new(
+        "steady",
+        "Goodput after the warm-up",
+        "goodput of all long-lived flows after the warm-up",
         Quantity::Rate,
         |cell| {
             (!cell.flows.is_empty()).then(|| cell.flows.iter().map(|f| f.steady_goodput_bps).sum())
         },
     )
-    .first()
 }
 
 /// Time until the last flow was done; nothing where one was not.
@@ -225,6 +236,7 @@ fn metric(key: &str) -> Measure {
 /// What the rate costs: waiting, repetitions, feedback, processor time.
 fn costs() -> Vec<Measure> {
     vec![
+        steady_goodput(),
         Measure::new(
             "utilisation",
             "Utilisation of the bottleneck",

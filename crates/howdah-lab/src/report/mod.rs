@@ -2,14 +2,14 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`load`] | reads the campaign |
-//! | [`experiment`] | gathers cells and finds their axes |
-//! | [`measure`] | one number per run, with name and unit |
-//! | [`stats`] | median and interval over the seeds |
-//! | [`figures`] | chooses the plots |
-//! | [`svg`] | draws them |
-//! | [`sections`], [`page`] | everything else, and the whole |
-//! | [`names`] | what is known about experiments and protocols |
+//! | `load` | reads the campaign |
+//! | `experiment` | gathers cells and finds their axes |
+//! | `measure` | one number per run, with name and unit |
+//! | `stats` | median and interval over the seeds |
+//! | `figures` | chooses the plots |
+//! | `svg` | draws them |
+//! | `sections`, `page` | everything else, and the whole |
+//! | `names` | what is known about experiments and protocols |
 //!
 //! The same results give the same bytes: nothing is read from the clock, and nothing depends on the
 //! order of a hash table.

@@ -137,7 +137,7 @@ const TABLE: &[Notes] = &[
             "A high-speed flow among 3000 short ones",
         ),
         &[],
-        "size",
+        "mean",
     ),
     with(
         of("J-F2", JGN06, "Fig. 10", "Short flows come and go"),
@@ -151,12 +151,22 @@ const TABLE: &[Notes] = &[
     ),
     with(
         of(
-            "J-G",
+            "J-G1",
             JGN06,
-            "Figs. 12\u{2013}15",
-            "A high-speed flow beside constant-rate video",
+            "Figs. 13 and 15",
+            "Video first, a high-speed flow from 30 s",
         ),
-        &[(30.0, "second starts")],
+        &[(30.0, "flow starts")],
+        "buffer",
+    ),
+    with(
+        of(
+            "J-G2",
+            JGN06,
+            "Figs. 12, 14 and 15",
+            "A high-speed flow first, video from 30 s",
+        ),
+        &[(30.0, "video starts")],
         "buffer",
     ),
     of(
@@ -241,6 +251,7 @@ const PROTOCOLS: &[(&str, &str)] = &[
     ("bbr3", "BBR v3"),
     ("rbudp", "RBUDP"),
     ("tsunami", "Tsunami"),
+    ("none", "no flow"),
     ("pa-udp", "PA-UDP"),
     ("rwtp", "RWTP"),
     ("mtp", "MTP"),
@@ -248,23 +259,35 @@ const PROTOCOLS: &[(&str, &str)] = &[
 
 /// Name of a protocol for people; as the scenario writes it where it is not known.
 pub(crate) fn protocol(name: &str) -> String {
-    PROTOCOLS
-        .iter()
-        .find(|known| known.0 == name)
-        .map_or_else(|| name.to_owned(), |known| known.1.to_owned())
+    if let Some(known) = PROTOCOLS.iter().find(|known| known.0 == name) {
+        return known.1.to_owned();
+    }
+    if pair(name).count() < 2 {
+        return name.to_owned();
+    }
+    let parts: Vec<String> = pair(name).map(protocol).collect();
+    parts.join(" + ")
+}
+
+/// The words of a name that stands for several protocols.
+fn pair(name: &str) -> impl Iterator<Item = &str> {
+    name.split(['+', '/', ',', ' '])
+        .filter(|part| !part.is_empty())
 }
 
 /// Place of a protocol in lists; unknown ones come last.
 pub(crate) fn protocol_rank(name: &str) -> usize {
-    PROTOCOLS
-        .iter()
-        .position(|known| known.0 == name)
-        .unwrap_or(PROTOCOLS.len())
+    let rank = |name: &str| PROTOCOLS.iter().position(|known| known.0 == name);
+    match (rank(name), pair(name).next()) {
+        (Some(rank), _) => rank,
+        (None, Some(first)) if first != name => rank(first).unwrap_or(PROTOCOLS.len()),
+        _ => PROTOCOLS.len(),
+    }
 }
 
 /// Whether a word is a protocol's name.
 pub(crate) fn is_protocol(name: &str) -> bool {
-    protocol_rank(name) < PROTOCOLS.len()
+    pair(name).next().is_some() && pair(name).all(|p| protocol_rank(p) < PROTOCOLS.len())
 }
 
 /// An axis for people: the last part of its name, acronyms in capitals.
@@ -272,6 +295,9 @@ pub(crate) fn axis(name: &str) -> String {
     let last = name.rsplit('.').next().unwrap_or(name).replace('_', " ");
     match last.as_str() {
         "rtt" | "mtu" | "os" => last.to_uppercase(),
+        "rtt2" => "RTT of the second".to_owned(),
+        "mean" => "mean size".to_owned(),
+        "cbr" => "each stream".to_owned(),
         "base rtt" => "RTT".to_owned(),
         "receiver os" => "receiver".to_owned(),
         _ => last.replace("rtt", "RTT"),
@@ -330,11 +356,19 @@ mod tests {
     #[test]
     fn experiments_are_found_by_name() {
         assert_eq!(notes("J-A1").paper, "Fig. 2");
-        assert_eq!(notes("J-G-case1").series, "buffer");
+        assert_eq!(notes("J-G1-more").series, "buffer");
         assert_eq!(notes("J-C1").moments.len(), 2);
         assert_eq!(notes("W12").family, OTHER);
         assert_eq!(notes("howdah").family, OWN);
         assert!(family_rank(JGN06) < family_rank(OWN) && family_rank(OWN) < family_rank(OTHER));
+    }
+
+    #[test]
+    fn pairs_are_protocols() {
+        assert_eq!(protocol("hstcp+howdah"), "HSTCP + Howdah");
+        assert_eq!(protocol("mystery"), "mystery");
+        assert!(is_protocol("fast") && is_protocol("hstcp+fast") && !is_protocol("127packets"));
+        assert!(protocol_rank("reno") < protocol_rank("hstcp+fast"));
     }
 
     #[test]

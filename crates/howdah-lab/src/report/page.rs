@@ -35,7 +35,7 @@ pub(crate) fn page(loaded: &Loaded, options: &Options) -> String {
         (
             "ledger",
             "Ledger of the papers' statements",
-            sections::ledger(&loaded.ledger),
+            sections::ledger(&loaded.ledger, &experiments),
         ),
         (
             "problems",

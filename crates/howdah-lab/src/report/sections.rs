@@ -3,10 +3,11 @@
 use super::experiment::{Experiment, distinct};
 use super::format::{self, Quantity};
 use super::html::{Table, escape, folded};
-use super::load::{LedgerRow, Loaded, Verdict};
+use super::load::Loaded;
 use super::measure::{self, Measure};
 use super::names;
 use super::stats::{Interval, Spread};
+use crate::ledger::Entry;
 use crate::result::CellResult;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -148,7 +149,7 @@ pub(crate) fn overall(experiments: &[Experiment<'_>], loaded: &Loaded) -> String
         .fold(0.0, f64::max);
     let unit = Quantity::Rate.unit(high);
     let mut table = Table::new(format!(
-        "Median goodput after the warm-up in {}, over all cells, seeds and flows of the protocol in the experiment",
+        "Median goodput in {}, over all cells, seeds and flows of the protocol in the experiment",
         unit.name
     ))
     .text("protocol");
@@ -217,7 +218,7 @@ fn median_goodput(experiment: &Experiment<'_>, protocol: &str) -> Option<f64> {
     let flows = runs.iter().flat_map(|run| &run.flows);
     let rates = flows
         .filter(|f| f.protocol == protocol)
-        .map(|f| f.steady_goodput_bps);
+        .map(|f| f.goodput_bps);
     Spread::of(rates).map(|spread| spread.median)
 }
 
@@ -286,76 +287,115 @@ fn place(cell: &CellResult) -> String {
     parts.join(", ")
 }
 
-/// The ledger.
-pub(crate) fn ledger(rows: &[LedgerRow]) -> String {
-    if rows.is_empty() {
-        return "<p>This campaign holds no statement of a paper to judge.</p>\n".to_owned();
-    }
+/// The verdicts with their signs and the classes of their rows, in the order of the columns.
+const VERDICTS: [(&str, &str, &str); 4] = [
+    ("holds", "\u{2713}", "v-holds wide"),
+    ("shape holds", "\u{2248}", "v-shape wide"),
+    ("fails", "\u{2717}", "v-fails wide"),
+    ("cannot be judged", "?", "v-none wide"),
+];
+
+/// The ledger of one testbed. What cannot be judged is folded, not left out.
+fn ledger_of(entries: &[Entry], experiments: &[Experiment<'_>]) -> String {
     let mut counts = Table::new(
         "Verdicts; statements used to fit a model are no predictions and are counted apart",
     )
-    .text("paper")
-    .number(verdict(Verdict::Holds))
-    .number(verdict(Verdict::ShapeHolds))
-    .number(verdict(Verdict::Fails))
-    .number(verdict(Verdict::NotJudged))
-    .number("fitted");
-    for paper in distinct(rows.iter().map(|row| row.paper.as_str())) {
-        let mine = || rows.iter().filter(|row| row.paper == paper);
-        let count = |v| mine().filter(|row| !row.fitted && row.verdict == v).count();
-        let fitted = mine().filter(|row| row.fitted).count();
-        counts.row(vec![
-            escape(paper),
-            count(Verdict::Holds).to_string(),
-            count(Verdict::ShapeHolds).to_string(),
-            count(Verdict::Fails).to_string(),
-            count(Verdict::NotJudged).to_string(),
-            fitted.to_string(),
-        ]);
+    .text("paper");
+    for (verdict, sign, _) in VERDICTS {
+        counts = counts.number(format!("{sign} {verdict}"));
     }
-    let mut table = Table::new("Statements")
+    counts = counts.number("fitted");
+    for paper in distinct(entries.iter().map(|entry| entry.paper.as_str())) {
+        let mine = || entries.iter().filter(|entry| entry.paper == paper);
+        let mut row = vec![escape(paper)];
+        row.extend(VERDICTS.map(|(verdict, _, _)| {
+            let count = mine().filter(|e| !e.fitted && e.verdict == verdict).count();
+            count.to_string()
+        }));
+        row.push(mine().filter(|entry| entry.fitted).count().to_string());
+        counts.row(row);
+    }
+    let (open, judged): (Vec<&Entry>, Vec<&Entry>) =
+        entries.iter().partition(|e| e.verdict == VERDICTS[3].0);
+    let mut out = counts.html();
+    if !judged.is_empty() {
+        out.push_str(&statements(&judged, experiments));
+    }
+    if !open.is_empty() {
+        let summary = format!(
+            "{} statements that cannot be judged by these cells",
+            open.len()
+        );
+        out.push_str(&folded(&summary, &statements(&open, experiments)));
+    }
+    out
+}
+
+fn statements(entries: &[&Entry], experiments: &[Experiment<'_>]) -> String {
+    let mut table = Table::new("")
         .text("id")
-        .text("paper")
+        .text("experiment")
         .text("statement")
         .text("stated")
         .text("ours")
         .text("verdict")
         .text("note");
-    for row in rows {
-        let fitted = if row.fitted {
+    for entry in entries {
+        let found = experiments.iter().find(|e| e.id == entry.experiment);
+        let experiment = match found {
+            Some(found) => {
+                format!(
+                    "<a href=\"#{}\">{}</a>",
+                    anchor(found),
+                    escape(&entry.experiment)
+                )
+            }
+            None => escape(&entry.experiment),
+        };
+        let (sign, class) = VERDICTS
+            .iter()
+            .find(|known| known.0 == entry.verdict)
+            .map_or(("", "wide"), |known| (known.1, known.2));
+        let fitted = if entry.fitted {
             " <span class=\"tag\">fitted</span>"
         } else {
             ""
         };
-        let class = match row.verdict {
-            Verdict::Holds => "v-holds wide",
-            Verdict::ShapeHolds => "v-shape wide",
-            Verdict::Fails => "v-fails wide",
-            Verdict::NotJudged => "v-none wide",
-        };
         table.classed_row(
             class,
             vec![
-                escape(&row.id),
-                escape(&row.paper),
-                escape(&row.statement),
-                escape(&row.stated),
-                escape(&row.ours),
-                format!("<span class=\"v\">{}</span>{fitted}", verdict(row.verdict)),
-                escape(&row.note),
+                escape(&entry.id),
+                format!("{experiment}<br><small>{}</small>", escape(&entry.paper)),
+                escape(&entry.statement),
+                escape(&entry.stated),
+                escape(&entry.ours),
+                format!(
+                    "<span class=\"v\">{sign} {}</span>{fitted}",
+                    escape(&entry.verdict)
+                ),
+                escape(&entry.note),
             ],
         );
     }
-    counts.html() + &table.html()
+    table.html()
 }
 
-fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Holds => "\u{2713} holds",
-        Verdict::ShapeHolds => "\u{2248} shape holds",
-        Verdict::Fails => "\u{2717} fails",
-        Verdict::NotJudged => "? cannot be judged",
+/// The ledger.
+pub(crate) fn ledger(ledgers: &[(String, Vec<Entry>)], experiments: &[Experiment<'_>]) -> String {
+    if ledgers.is_empty() {
+        return "<p>There is no cell to judge a statement by.</p>\n".to_owned();
     }
+    ledgers
+        .iter()
+        .map(|(testbed, entries)| {
+            let name = if ledgers.len() > 1 {
+                format!("<h3>On {}</h3>\n", escape(testbed))
+            } else {
+                String::new()
+            };
+            name + &ledger_of(entries, experiments)
+        })
+        .collect()
 }
 
 /// Every cell of an experiment with its figures.
@@ -371,7 +411,7 @@ pub(crate) fn cells(experiment: &Experiment<'_>) -> String {
                 label: String::new(),
                 quantity: Quantity::Rate,
                 first: true,
-                get: Box::new(move |cell| cell.flows.get(n).map(|f| f.steady_goodput_bps)),
+                get: Box::new(move |cell| cell.flows.get(n).map(|f| f.goodput_bps)),
             };
             columns.push((measure, Quantity::Rate.unit(0.0)));
         }
@@ -469,7 +509,7 @@ pub(crate) fn cells(experiment: &Experiment<'_>) -> String {
 pub(crate) fn reading(points_per_line: usize) -> String {
     format!(
         "<ul>\n\
-         <li>Goodput is user bytes delivered, times eight, over the time; where nothing else is said, after the warm-up that the scenario sets. Rates are SI: 1 Mbit/s is 10<sup>6</sup> bit/s. Data are binary: 1 GiB is 2<sup>30</sup> bytes. Bytes on the wire are IP packets and 14 bytes of Ethernet header.</li>\n\
+         <li>Goodput is user bytes delivered, times eight, over the time from the flow's first to its last moment of activity, ramp included; where it says so, only after the warm-up. Rates are SI: 1 Mbit/s is 10<sup>6</sup> bit/s. Data are binary: 1 GiB is 2<sup>30</sup> bytes. Bytes on the wire are IP packets and 14 bytes of Ethernet header.</li>\n\
          <li>A cell is run once per seed. What is shown is the median; the interval is the median's 95 % confidence interval by order statistics, which assumes nothing about the distribution and needs six seeds; with fewer, it is the range from the lowest to the highest.</li>\n\
          <li>Time series show the run with the lowest seed of each cell and have at most {points_per_line} points: rates are averaged, windows, round-trip times and queues keep the lowest and highest value of each stretch. The whole series are in <code>intervals/</code>.</li>\n\
          <li>Colours are never the only sign: lines also differ in dashes and marks, bars in hatches, cells of heat maps have their number.</li>\n\
@@ -496,17 +536,22 @@ pub(crate) fn scenarios(loaded: &Loaded) -> String {
 /// The line under every figure: how to get it again.
 pub(crate) fn reproduce(experiment: &Experiment<'_>, loaded: &Loaded) -> String {
     let campaign = &loaded.campaign;
-    let named = |text: &str| {
+    let id = experiment.id;
+    let declares = |text: &str| {
+        text.contains(&format!("id = \"{id}\"")) || text.contains(&format!("[experiment.{id}]"))
+    };
+    let names = |text: &str| {
         // The name as a word of its own: "J-A1" is not in "J-A12".
-        text.match_indices(experiment.id).any(|(at, found)| {
+        text.match_indices(id).any(|(at, found)| {
             let part = |c: char| c.is_alphanumeric() || c == '-';
             !text[..at].ends_with(part) && !text[at + found.len()..].starts_with(part)
         })
     };
-    let command = campaign
-        .scenarios
+    let scenarios = &campaign.scenarios;
+    let command = scenarios
         .iter()
-        .find(|scenario| named(&scenario.text))
+        .find(|scenario| declares(&scenario.text))
+        .or_else(|| scenarios.iter().find(|scenario| names(&scenario.text)))
         .map_or_else(
             || campaign.command.clone(),
             |scenario| {

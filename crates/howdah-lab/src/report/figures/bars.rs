@@ -100,7 +100,7 @@ pub(super) fn flows(experiment: &Experiment<'_>) -> Option<Figure> {
             point
                 .runs
                 .iter()
-                .filter_map(|run| run.flows.get(n).map(|f| f.steady_goodput_bps)),
+                .filter_map(|run| run.flows.get(n).map(|f| f.goodput_bps)),
         )
     };
     let spreads: Vec<Spread> = experiment
@@ -128,7 +128,7 @@ pub(super) fn flows(experiment: &Experiment<'_>) -> Option<Figure> {
                 .collect();
             draw(
                 title,
-                &with_unit("goodput after the warm-up", &unit),
+                &with_unit("goodput, mean over the flow's activity", &unit),
                 &groups,
                 unit.of(high),
             )

@@ -58,7 +58,7 @@ pub(super) fn figures(experiment: &Experiment<'_>) -> Vec<Figure> {
             "Goodput of both flows together, for every pair",
             "sum of both flows' goodput",
             Quantity::Rate,
-            &|cell, _| Some(cell.flows.iter().map(|f| f.steady_goodput_bps).sum()),
+            &|cell, _| Some(cell.flows.iter().map(|f| f.goodput_bps).sum()),
             "A pair that uses less than its two identical pairs is inefficient together.",
         ),
         matrix(
@@ -68,8 +68,8 @@ pub(super) fn figures(experiment: &Experiment<'_>) -> Vec<Figure> {
             "goodput of the row / goodput of both",
             Quantity::Share,
             &|cell, of| {
-                let sum: f64 = cell.flows.iter().map(|f| f.steady_goodput_bps).sum();
-                (sum > 0.0).then(|| cell.flows[of].steady_goodput_bps / sum)
+                let sum: f64 = cell.flows.iter().map(|f| f.goodput_bps).sum();
+                (sum > 0.0).then(|| cell.flows[of].goodput_bps / sum)
             },
             "0.5 is an equal share; a row of high values takes from everybody. On the diagonal the share is that of the first of two identical flows.",
         ),
@@ -88,7 +88,7 @@ fn matrix(
     let axes: Vec<usize> = experiment
         .others(&[])
         .into_iter()
-        .filter(|&axis| !tells_protocols(experiment, axis))
+        .filter(|&axis| !experiment.axes[axis].is_protocol())
         .collect();
     let names: Vec<String> = protocols.iter().map(|p| names::protocol(p)).collect();
     let facets = experiment.split(&axes);
@@ -171,14 +171,4 @@ fn pair(points: &[&Point<'_>], row: &str, column: &str, value: Value<'_>) -> Opt
         [a, b] if a.protocol == column && b.protocol == row => value(run, 1),
         _ => None,
     }))
-}
-
-/// Whether an axis only tells which protocols a cell has.
-fn tells_protocols(experiment: &Experiment<'_>, axis: usize) -> bool {
-    let axis = &experiment.axes[axis];
-    axis.is_protocol()
-        || axis.values.iter().all(|value| {
-            let mut parts = value.split(['+', ',', '/', ' ']).filter(|p| !p.is_empty());
-            parts.all(names::is_protocol)
-        })
 }

@@ -94,8 +94,9 @@ fn text_from_results_does_no_harm() {
             group.name.push_str(evil);
         }
     }
-    for row in &mut loaded.ledger {
-        row.note.push_str(evil);
+    for entry in &mut loaded.ledger[0].1 {
+        entry.note.push_str(evil);
+        entry.experiment.push_str(evil);
     }
     let page = page(&loaded, &Options::default());
     assert_eq!(page.matches("<script>").count(), 1);

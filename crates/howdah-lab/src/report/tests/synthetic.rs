@@ -1,6 +1,7 @@
 //! Campaigns made up for tests. The curves mean nothing.
 
-use crate::report::load::{LedgerRow, Loaded, Verdict};
+use crate::ledger::Entry;
+use crate::report::load::Loaded;
 use crate::result::{
     Campaign, CellResult, FlowResult, GroupResult, Interval, LinkResult, ScenarioText, StreamResult,
 };
@@ -46,7 +47,7 @@ pub(super) fn small() -> Loaded {
     for protocol in ["howdah", "fast"] {
         let mut shorts = cell(
             "J-F1",
-            &[("protocol", protocol), ("size", "300KB")],
+            &[("protocol", protocol), ("mean", "300KB")],
             1,
             &[protocol],
             5,
@@ -91,16 +92,16 @@ pub(super) fn long(cells: usize) -> Loaded {
         seed += 1;
         for protocol in protocols {
             for size in ["100KB", "300KB", "500KB"] {
-                let at = [("protocol", protocol), ("size", size)];
+                let at = [("protocol", protocol), ("mean", size)];
                 let mut one = cell("J-F1", &at, seed, &[protocol], 300);
                 one.groups
                     .push(group(protocol.len() as f64 + size.len() as f64));
                 all.push(one);
             }
-            for case in ["1", "2"] {
+            for case in ["1.6mbit", "8mbit"] {
                 for buffer in ["127packets", "512packets"] {
-                    let at = [("protocol", protocol), ("case", case), ("buffer", buffer)];
-                    let mut one = cell("J-G", &at, seed, &[protocol], 300);
+                    let at = [("protocol", protocol), ("cbr", case), ("buffer", buffer)];
+                    let mut one = cell("J-G1", &at, seed, &[protocol], 300);
                     one.streams = vec![stream(), stream()];
                     all.push(one);
                 }
@@ -190,23 +191,26 @@ fn campaign(quick: bool) -> Campaign {
     }
 }
 
-fn ledger() -> Vec<LedgerRow> {
-    let row = |id: &str, verdict, fitted| LedgerRow {
+fn ledger() -> Vec<(String, Vec<Entry>)> {
+    let entry = |id: &str, verdict: &str, fitted| Entry {
         id: id.to_owned(),
         paper: "JGN06".to_owned(),
+        experiment: "J-A2".to_owned(),
         statement: "FAST does greatly better with a buffer of 512 packets".to_owned(),
         stated: "> 1".to_owned(),
+        kind: "~".to_owned(),
         ours: "1.8".to_owned(),
-        verdict,
+        verdict: verdict.to_owned(),
         fitted,
         note: "tried <two> buffers".to_owned(),
     };
-    vec![
-        row("J.a2.1", Verdict::Holds, false),
-        row("J.a2.2", Verdict::ShapeHolds, false),
-        row("J.a2.3", Verdict::Fails, false),
-        row("J.a2.4", Verdict::NotJudged, true),
-    ]
+    let entries = vec![
+        entry("J.a2.1", "holds", false),
+        entry("J.a2.2", "shape holds", false),
+        entry("J.a2.3", "fails", true),
+        entry("J.a2.4", "cannot be judged", false),
+    ];
+    vec![("sim".to_owned(), entries)]
 }
 
 /// A number from 0 to 1 that looks like chance and is none.
