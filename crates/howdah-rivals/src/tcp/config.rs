@@ -30,6 +30,9 @@ pub enum LossDetection {
         /// A retransmission is lost when something arrives that was sent first after it
         /// ("event C" of Linux 2.4); otherwise only the timer repairs it.
         lost_retransmissions: bool,
+        /// When nothing else may leave, the last segment is sent once more in each recovery: it
+        /// shows what is lost behind the last arrival (RFC 6675, `NextSeg` rule 4).
+        rescue: bool,
     },
     /// By time: a segment is lost when one that was sent later has arrived and a reordering window
     /// has passed (RACK, RFC 8985), and a probe is sent after two round trips of silence (TLP).
@@ -139,6 +142,7 @@ impl TcpConfig {
                 fack: true,
                 adapt_reordering: true,
                 lost_retransmissions: true,
+                rescue: false,
             },
             initial_rto: Span::from_secs(3),
             min_rto: Span::from_millis(200),

@@ -5,3 +5,8 @@
 mod support;
 
 mod basics;
+mod chaos;
+mod oracles;
+mod receivers;
+mod repair;
+mod windows;

@@ -3,7 +3,7 @@
 use howdah_core::{Observe, Rate, Snapshot, Span, Time};
 use howdah_path::{PathConfig, QueueLimit};
 use howdah_rivals::tcp::{IPV4_BYTES, ReceiverConfig, Supply, TcpConfig, TcpEndpoint};
-use howdah_sim::{Flow, FlowEnds, World};
+use howdah_sim::{Flow, FlowEnds, Link, World};
 
 pub(crate) fn ms(ms: u64) -> Time {
     Time::ZERO + Span::from_millis(ms)
@@ -34,6 +34,7 @@ pub(crate) fn back(rtt: Span) -> PathConfig {
 pub(crate) struct Run {
     pub(crate) world: World<TcpEndpoint>,
     pub(crate) ends: FlowEnds,
+    pub(crate) link: Link,
 }
 
 impl Run {
@@ -52,7 +53,7 @@ impl Run {
             .over(link)
             .header_bytes(IPV4_BYTES);
         let ends = world.add_flow(flow);
-        Self { world, ends }
+        Self { world, ends, link }
     }
 
     pub(crate) fn sender(&self) -> Snapshot {

@@ -240,13 +240,13 @@ impl Receiver {
         }
         if start > self.next {
             let mut added = false;
-            let run = self
-                .early
-                .insert(start, end.max(start + 1), |_, _| added = true);
+            // FIN takes a place in the sequence, and in what is reported of it.
+            let past = end + u64::from(fin);
+            let run = self.early.insert(start, past, |_, _| added = true);
             if added {
                 self.note_recent(run.start, run.end);
             } else {
-                self.duplicate = Some((start, end));
+                self.duplicate = Some((start, past));
                 self.timer.be_quick();
             }
             self.owe(Due::Ack);

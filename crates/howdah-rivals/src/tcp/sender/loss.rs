@@ -51,6 +51,7 @@ impl LossFinder {
                 fack,
                 adapt_reordering,
                 lost_retransmissions,
+                ..
             } => (fack, adapt_reordering, lost_retransmissions),
             LossDetection::RackTlp => (false, false, true),
         };

@@ -3,8 +3,8 @@
 use super::ack::News;
 use super::scoreboard::RETRANSMITTED;
 use super::{Sender, stamp_is_before};
-use crate::tcp::Recovery;
 use crate::tcp::cc::{Phase, SlowStartCounting};
+use crate::tcp::{LossDetection, Recovery};
 use howdah_core::{Span, Time};
 
 /// RFC 8985 section 7.2: the other side may hold back the acknowledgement of a single segment.
@@ -305,7 +305,11 @@ impl Sender {
 
     /// The last segment, if repeating it once may show what is lost behind the last arrival.
     pub(super) fn rescue(&self) -> Option<u64> {
-        if self.phase != Phase::Recovery || !self.sack || self.rack || self.repair.rescued {
+        let wanted = matches!(
+            self.config.loss_detection,
+            LossDetection::DuplicateAcks { rescue: true, .. }
+        );
+        if !wanted || self.phase != Phase::Recovery || !self.sack || self.repair.rescued {
             return None;
         }
         let last = self.board.nxt - 1;
