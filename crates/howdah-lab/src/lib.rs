@@ -4,6 +4,14 @@
 
 #![forbid(unsafe_code)]
 
+mod derive;
+mod intervals;
 pub mod ledger;
+pub mod metrics;
+pub mod protocol;
 pub mod report;
 pub mod result;
+pub mod run;
+pub mod scenario;
+pub mod sim;
+pub mod stats;

@@ -35,6 +35,35 @@ pub struct Campaign {
     pub started_unix_s: u64,
     /// Reduced set (`--quick`).
     pub quick: bool,
+    /// Ids of all cells, in the order of the scenarios, whether they are finished or not.
+    #[serde(default)]
+    pub cells: Vec<String>,
+    /// What the scenarios say about their experiments, in their order.
+    #[serde(default)]
+    pub experiments: Vec<ExperimentNote>,
+    /// Per experiment: key and value of what the paper does not state (`stated = false`).
+    #[serde(default)]
+    pub chosen: BTreeMap<String, Vec<(String, String)>>,
+    /// Per experiment: key and value of what was found by fitting (`fitted = true`).
+    #[serde(default)]
+    pub fitted: BTreeMap<String, Vec<(String, String)>>,
+}
+
+/// What a scenario says about an experiment.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct ExperimentNote {
+    /// As the ledger names it.
+    pub id: String,
+    /// What it is about, in a line.
+    pub title: String,
+    /// Which paper it comes from.
+    pub paper: String,
+    /// Which figure or table it repeats.
+    pub figure: String,
+    /// Remarks.
+    pub note: String,
+    /// The file that it stands in.
+    pub file: String,
 }
 
 /// A scenario file as it was run.
@@ -60,6 +89,9 @@ pub struct CellResult {
     pub testbed: String,
     /// Seed.
     pub seed: u64,
+    /// Commit of the program that ran it.
+    #[serde(default)]
+    pub commit: String,
     /// Scenario time that was run, in seconds.
     pub duration_s: f64,
     /// Wall time that it took, in seconds. Not part of comparisons.
@@ -78,7 +110,21 @@ pub struct CellResult {
     pub streams: Vec<StreamResult>,
     /// Bottlenecks, each direction apart.
     pub links: Vec<LinkResult>,
-    /// Further figures by name, with the unit in the name (`jain`, `t90_ms`, `harm`).
+    /// Further figures by name, with the unit in the name; behind a slash, the flow that it is
+    /// about. docs/lab.md explains each.
+    ///
+    /// | name | |
+    /// |---|---|
+    /// | `sum_goodput_bps` | of all long-lived flows |
+    /// | `jain`, `jain_min` | of the means; least of any second after the last start |
+    /// | `maxmin`, `asymmetry` | least over greatest; (x1 - x2)/(x1 + x2) of two flows |
+    /// | `convergence_s` | from the last start until Jain's index over 10 s reaches 0.95 |
+    /// | `harm/FLOW` | share of the goodput alone that the neighbours took; in `summary.json` only |
+    /// | `retransmit_share/FLOW` | repeated payload bytes over all |
+    /// | `feedback_bytes_per_gib/FLOW` | IP + 14 |
+    /// | `forward_efficiency/FLOW` | user bytes over bytes sent forward, IP + 14 |
+    /// | `t90_ms/FLOW/N` | from the N-th change of a path until 90 % of the rate that follows |
+    /// | `change_bps/FLOW/N`, `after_change_bps/FLOW/N` | that rate (second half of the stretch); mean of the first 5 s |
     pub metrics: BTreeMap<String, f64>,
 }
 
@@ -185,9 +231,15 @@ pub struct StreamResult {
     pub lost_packets: u64,
     /// Mean of the smoothed interarrival jitter (RFC 3550, 6.4.1) in milliseconds.
     pub jitter_ms: f64,
-    /// The same at the end of each interval.
+    /// User bytes that arrived.
+    #[serde(default)]
+    pub delivered_bytes: u64,
+    /// The smoothed jitter at the end of each interval.
     #[serde(skip)]
     pub jitter_series_ms: Vec<f64>,
+    /// Those intervals; kept in Parquet as those of flows are.
+    #[serde(skip)]
+    pub intervals: Vec<Interval>,
 }
 
 /// One direction of a stretch of network.

@@ -4,8 +4,10 @@
 use crate::codec::ConnectionId;
 use crate::connection::{Arriving, Connection, Event, Handled, PacketOut, PacketSink, Role};
 use crate::keys::TAG_LEN;
-use crate::{Config, Security};
-use howdah_core::{Arrival, Datagram, HeaderBytes, RangeSet, Time, Transport, WakeReason};
+use crate::{Config, Policy, Security};
+use howdah_core::{
+    Arrival, Datagram, HeaderBytes, Observe, RangeSet, Snapshot, Span, Time, Transport, WakeReason,
+};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -17,7 +19,21 @@ pub struct SimEndpoint {
     events: Vec<Event>,
     buffer: Vec<u8>,
     placed: Option<BTreeMap<u64, RangeSet>>,
+    transfer: Option<Transfer>,
 }
+
+/// The one object of an endpoint that [sends](SimEndpoint::sender) or
+/// [receives](SimEndpoint::receiver) one.
+#[derive(Clone, Copy, Debug)]
+struct Transfer {
+    id: u64,
+    is_sender: bool,
+    size: Option<u64>,
+    finished_at: Option<Time>,
+}
+
+/// More than any run can move.
+const ENDLESS: u64 = 1 << 60;
 
 const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1));
 const CLIENT_ID: ConnectionId = ConnectionId(1);
@@ -31,29 +47,83 @@ pub fn sim_config() -> Config {
 impl SimEndpoint {
     /// The side that opens the connection.
     pub fn client(config: Config, seed: u64) -> Self {
-        let connection =
-            Connection::new(Time::ZERO, Role::Client, config, CLIENT_ID, ADDRESS, seed);
+        Self::client_at(Time::ZERO, config, seed)
+    }
+
+    fn client_at(start: Time, config: Config, seed: u64) -> Self {
+        let connection = Connection::new(start, Role::Client, config, CLIENT_ID, ADDRESS, seed);
+        Self::new(connection)
+    }
+
+    fn new(connection: Connection) -> Self {
         Self {
             connection,
             events: Vec::new(),
             buffer: Vec::new(),
             placed: None,
+            transfer: None,
         }
     }
 
     /// The side that answers a [`client`](Self::client) of the same `seed`.
     pub fn server(config: Config, client_seed: u64, seed: u64) -> Self {
-        let client = Self::client(config.clone(), client_seed);
+        Self::server_at(Time::ZERO, config, client_seed, seed)
+    }
+
+    fn server_at(start: Time, config: Config, client_seed: u64, seed: u64) -> Self {
+        let client = Self::client_at(start, config.clone(), client_seed);
         let role = Role::Server {
             first_destination: client.connection.first_destination(),
             client: CLIENT_ID,
         };
-        let connection = Connection::new(Time::ZERO, role, config, SERVER_ID, ADDRESS, seed);
-        Self {
-            connection,
-            events: Vec::new(),
-            buffer: Vec::new(),
-            placed: None,
+        Self::new(Connection::new(
+            start, role, config, SERVER_ID, ADDRESS, seed,
+        ))
+    }
+
+    /// A [`client`](Self::client) that begins at `start` and sends one object of `size` bytes, or
+    /// one without end.
+    pub fn sender(start: Time, config: Config, seed: u64, size: Option<u64>) -> Self {
+        let mut client = Self::client_at(start, config, seed);
+        let id = client.connection.allocate_object();
+        client.connection.send_object(id, size, u64::MAX);
+        client.connection.set_readable(id, size.unwrap_or(ENDLESS));
+        client.transfer = Some(Transfer {
+            id,
+            is_sender: true,
+            size,
+            finished_at: None,
+        });
+        client
+    }
+
+    /// The [`server`](Self::server) that receives what the [`sender`](Self::sender) of the same
+    /// start, size and `sender_seed` sends.
+    pub fn receiver(
+        start: Time,
+        config: Config,
+        sender_seed: u64,
+        seed: u64,
+        size: Option<u64>,
+    ) -> Self {
+        let mut server = Self::server_at(start, config, sender_seed, seed);
+        // The first object of a client.
+        let id = 0;
+        server.connection.receive_object(id, size, None);
+        server.transfer = Some(Transfer {
+            id,
+            is_sender: false,
+            size,
+            finished_at: None,
+        });
+        server
+    }
+
+    /// Bytes of the [received](Self::receiver) object that have arrived, each counted once.
+    pub fn delivered_bytes(&self) -> u64 {
+        match self.transfer {
+            Some(transfer) if !transfer.is_sender => self.connection.received_bytes(transfer.id),
+            _ => 0,
         }
     }
 
@@ -84,9 +154,20 @@ impl SimEndpoint {
         std::mem::take(&mut self.events)
     }
 
-    fn collect(&mut self) {
+    fn collect(&mut self, now: Time) {
         while let Some(event) = self.connection.poll_event() {
             self.events.push(event);
+        }
+        if let Some(transfer) = &mut self.transfer
+            && let Some(size) = transfer.size
+            && transfer.finished_at.is_none()
+        {
+            let known = if transfer.is_sender {
+                self.connection.acked_bytes(transfer.id)
+            } else {
+                self.connection.received_bytes(transfer.id)
+            };
+            transfer.finished_at = (known >= size).then_some(now);
         }
     }
 }
@@ -143,12 +224,12 @@ impl Transport for SimEndpoint {
                 );
             }
         }
-        self.collect();
+        self.collect(now);
     }
 
     fn handle_timeout(&mut self, now: Time) {
         self.connection.handle_timeout(now);
-        self.collect();
+        self.collect(now);
     }
 
     fn poll_transmit(&mut self, now: Time, max: usize, out: &mut Vec<Datagram>) -> usize {
@@ -157,12 +238,46 @@ impl Transport for SimEndpoint {
             .connection
             .poll_transmit(now, max, usize::MAX, &mut Descriptions(out))
             .is_some();
-        self.collect();
+        self.collect(now);
         if sent { out.len() - before } else { 0 }
     }
 
     fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
         self.connection.poll_timeout()
+    }
+}
+
+impl Observe for SimEndpoint {
+    fn snapshot(&self) -> Snapshot {
+        let stats = self.connection.stats();
+        let failed = self.events.iter().find_map(|event| match event {
+            Event::Closed(error) => Some(error.to_string()),
+            _ => None,
+        });
+        let is_measured = stats.rtt_min != Span::MAX;
+        let is_receiver = self.transfer.is_some_and(|transfer| !transfer.is_sender);
+        Snapshot {
+            algorithm: match self.connection.policy() {
+                _ if is_receiver => "receiver/howdah".into(),
+                Policy::Fair => "howdah/fair".into(),
+                Policy::Fixed(rate) => format!("howdah/fixed {rate}").into(),
+            },
+            delivered_bytes: self.delivered_bytes(),
+            sent_bytes: stats.data_bytes_sent,
+            retransmitted_bytes: stats.data_bytes_repeated,
+            lost_packets: stats.packets_lost,
+            // The fair policy follows a model of the path: no single loss lowers its rate.
+            congestion_events: 0,
+            timeouts: 0,
+            cwnd_bytes: None,
+            ssthresh_bytes: None,
+            in_flight_bytes: stats.bytes_in_flight,
+            pacing_rate: Some(stats.pacing_rate),
+            srtt: is_measured.then_some(stats.rtt),
+            min_rtt: is_measured.then_some(stats.rtt_min),
+            finished_at: self.transfer.and_then(|transfer| transfer.finished_at),
+            failed,
+        }
     }
 }
 

@@ -586,10 +586,16 @@ impl Connection {
         stats.reorder_window = self.received.reorder_window();
         stats.key_updates = self.keys.as_ref().map_or(0, KeyRing::updates);
         stats.black_holes = self.mtu.black_holes();
+        stats.bytes_in_flight = self.sent.bytes_in_flight();
         stats.packets_remembered = self.sent.len() as u64;
         stats.in_startup = self.rate.phase() == crate::rate::Phase::Startup;
         stats.breaker_tripped = self.rate.breaker_tripped();
         stats
+    }
+
+    /// The rate policy that is in force.
+    pub fn policy(&self) -> crate::Policy {
+        self.rate.policy()
     }
 
     /// One line about the rate control, for traces.

@@ -58,6 +58,8 @@ pub struct Stats {
     pub key_updates: u64,
     /// Times that the path stopped carrying full packets.
     pub black_holes: u64,
+    /// Bytes of packets that are on the way, as far as is known.
+    pub bytes_in_flight: u64,
     /// Packets kept in memory because their fate is open.
     pub packets_remembered: u64,
     /// Datagrams that the peer's socket had no room for, because its host did not keep up.

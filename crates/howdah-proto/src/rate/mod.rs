@@ -69,6 +69,15 @@ impl RateControl {
         }
     }
 
+    /// What decides now: a fixed rate that was given up is `Fair`.
+    pub(crate) fn policy(&self) -> Policy {
+        if self.tripped {
+            Policy::Fair
+        } else {
+            self.policy
+        }
+    }
+
     /// The first RTT is known (from the handshake).
     pub(crate) fn on_established(&mut self, rtt: Span) {
         self.fair.on_established(rtt);

@@ -1,0 +1,50 @@
+//! Figures that need more than one cell.
+
+use crate::metrics;
+use crate::result::CellResult;
+use crate::scenario::Cell;
+use std::collections::BTreeMap;
+
+/// Adds `harm/FLOW` to every cell in which a flow had neighbours, wherever the campaign has a cell
+/// in which an equal flow was alone on an equal network, whatever the experiment (R. Ware et al.,
+/// ACM `HotNets` 2019; goodput, seeds averaged).
+pub(crate) fn harm(specs: &[&Cell], results: &mut [CellResult]) {
+    let is_alone =
+        |cell: &Cell| cell.flows.len() == 1 && cell.groups.is_empty() && cell.streams.is_empty();
+    let mut alone: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    for (cell, result) in specs.iter().zip(results.iter()) {
+        if let (true, [flow]) = (is_alone(cell), &result.flows[..]) {
+            let sum = alone.entry(signature(cell, 0)).or_default();
+            sum.0 += flow.goodput_bps;
+            sum.1 += 1.0;
+        }
+    }
+    for (cell, result) in specs.iter().zip(results.iter_mut()) {
+        if is_alone(cell) {
+            continue;
+        }
+        for (index, flow) in result.flows.iter().enumerate() {
+            let harm = alone
+                .get(&signature(cell, index))
+                .and_then(|(sum, n)| metrics::harm_more_is_better(sum / n, flow.goodput_bps));
+            if let Some(harm) = harm {
+                result.metrics.insert(format!("harm/{}", flow.name), harm);
+            }
+        }
+    }
+}
+
+/// Equal for equal flows over equal networks.
+fn signature(cell: &Cell, flow: usize) -> String {
+    let mut alone = cell.clone();
+    alone.experiment.clear();
+    alone.at.clear();
+    alone.seed = 0;
+    alone.groups.clear();
+    alone.streams.clear();
+    // Paths that the flow does not cross do not matter, but their changes are few: keep it simple.
+    let mut flow = cell.flows[flow].clone();
+    flow.name.clear();
+    alone.flows = vec![flow];
+    alone.id()
+}

@@ -1,0 +1,183 @@
+//! The directory of a campaign.
+
+use crate::intervals;
+use crate::result::{Campaign, CellResult, Summary};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Results on disk. Every file is written whole under another name and then renamed, the cell's
+/// JSON last: what is there is complete.
+#[derive(Clone, Debug)]
+pub struct Store {
+    dir: PathBuf,
+}
+
+/// A file of results that could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The disk is full.
+    #[error("no space left to write {}", .0.display())]
+    Full(PathBuf),
+    /// Another failure of the file system.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// There is no campaign in the directory.
+    #[error("{}: no campaign here ('howdah lab run' writes one)", .0.display())]
+    NoCampaign(PathBuf),
+    /// The file is not what it should be.
+    #[error("{}: {message}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+impl Store {
+    /// The directory, made if need be.
+    pub fn create(dir: &Path) -> Result<Self, StoreError> {
+        for part in ["cells", "intervals"] {
+            let path = dir.join(part);
+            fs::create_dir_all(&path).map_err(|error| io_error(&path, error))?;
+        }
+        Ok(Self {
+            dir: dir.to_owned(),
+        })
+    }
+
+    /// The directory, which must hold a campaign.
+    pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        if !dir.join("campaign.json").is_file() {
+            return Err(StoreError::NoCampaign(dir.to_owned()));
+        }
+        Ok(Self {
+            dir: dir.to_owned(),
+        })
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// File of the intervals of a cell.
+    pub fn intervals_path(&self, id: &str) -> PathBuf {
+        self.dir.join("intervals").join(format!("{id}.parquet"))
+    }
+
+    fn cell_path(&self, id: &str) -> PathBuf {
+        self.dir.join("cells").join(format!("{id}.json"))
+    }
+
+    /// Number of cells with a result.
+    pub fn finished(&self) -> usize {
+        fs::read_dir(self.dir.join("cells")).map_or(0, |entries| {
+            entries
+                .flatten()
+                .filter(|entry| entry.path().extension().is_some_and(|e| e == "json"))
+                .count()
+        })
+    }
+
+    /// The result of a cell, if it is there and whole. Without its intervals.
+    pub fn read(&self, id: &str) -> Option<CellResult> {
+        let text = fs::read(self.cell_path(id)).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Writes the result of a cell.
+    pub fn write(&self, result: &CellResult) -> Result<(), StoreError> {
+        let path = self.intervals_path(&result.id);
+        let table = intervals::encode(result).map_err(|error| StoreError::Damaged {
+            path: path.clone(),
+            message: error.to_string(),
+        })?;
+        replace(&path, &table)?;
+        write_json(&self.cell_path(&result.id), result)
+    }
+
+    /// The cell's flows with their intervals, from its file.
+    pub fn read_intervals(&self, result: &mut CellResult) -> Result<(), StoreError> {
+        let path = self.intervals_path(&result.id);
+        let bytes = fs::read(&path).map_err(|error| io_error(&path, error))?;
+        intervals::decode(bytes, result).map_err(|error| StoreError::Damaged {
+            path,
+            message: error.to_string(),
+        })
+    }
+
+    /// Writes what holds for all cells.
+    pub fn write_campaign(&self, campaign: &Campaign) -> Result<(), StoreError> {
+        write_json(&self.dir.join("campaign.json"), campaign)
+    }
+
+    /// Writes the table of all cells.
+    pub fn write_summary(&self, summary: &Summary) -> Result<(), StoreError> {
+        write_json(&self.dir.join("summary.json"), summary)
+    }
+
+    /// Reads the table of all cells.
+    pub fn summary(&self) -> Result<Summary, StoreError> {
+        let path = self.dir.join("summary.json");
+        if path.is_file() {
+            return read_json(&path);
+        }
+        // A run that did not come to its end: what is there.
+        let campaign: Campaign = read_json(&self.dir.join("campaign.json"))?;
+        let cells = campaign
+            .cells
+            .iter()
+            .filter_map(|id| self.read(id))
+            .collect();
+        Ok(Summary { campaign, cells })
+    }
+}
+
+fn io_error(path: &Path, error: io::Error) -> StoreError {
+    let path = path.to_owned();
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full(path),
+        _ => StoreError::Io { path, error },
+    }
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
+    let mut text = serde_json::to_vec_pretty(value).map_err(|error| StoreError::Damaged {
+        path: path.to_owned(),
+        message: error.to_string(),
+    })?;
+    text.push(b'\n');
+    replace(path, &text)
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
+    let text = fs::read(path).map_err(|error| io_error(path, error))?;
+    serde_json::from_slice(&text).map_err(|error| StoreError::Damaged {
+        path: path.to_owned(),
+        message: error.to_string(),
+    })
+}
+
+/// Writes a file so that it is there whole or not at all.
+fn replace(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    let temporary = path.with_extension(format!("tmp{}", std::process::id()));
+    let written = File::create(&temporary)
+        .and_then(|mut file| {
+            file.write_all(content)?;
+            file.sync_data()
+        })
+        .and_then(|()| fs::rename(&temporary, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&temporary);
+        io_error(path, error)
+    })
+}

@@ -1,0 +1,328 @@
+//! One cell of a matrix, completely spelt out.
+//!
+//! Everything that has an influence on the result is in a [`Cell`], in integers where that is
+//! possible; [`Cell::id`] is the hash of its canonical form, so equal cells have equal names.
+
+use howdah_core::{Rate, Span, Time};
+use howdah_path::{LossModel, PathConfig, QueueLimit};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One cell, to be run once.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cell {
+    /// Experiment, as the ledger names it.
+    pub experiment: String,
+    /// Axis to value, as written in the scenario.
+    pub at: BTreeMap<String, String>,
+    /// All randomness comes from it.
+    pub seed: u64,
+    /// Paths, in the order of the scenario.
+    pub paths: Vec<PathSpec>,
+    /// Long-lived and sized flows.
+    pub flows: Vec<FlowSpec>,
+    /// Groups of short flows.
+    pub groups: Vec<GroupSpec>,
+    /// Constant-rate and on-off streams.
+    pub streams: Vec<StreamSpec>,
+    /// Changes of paths, by time.
+    pub timeline: Vec<Change>,
+    /// How long, and what is looked at.
+    pub measure: Measure,
+}
+
+/// Both directions of a stretch of network.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PathSpec {
+    /// Name in the scenario.
+    pub name: String,
+    /// The way of the data.
+    pub forward: OneWaySpec,
+    /// The way of the acknowledgements.
+    pub backward: OneWaySpec,
+}
+
+/// One direction of a stretch of network.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OneWaySpec {
+    /// Rate of the bottleneck in bit/s; `None` is unlimited.
+    pub rate_bps: Option<u64>,
+    /// Room in front of the bottleneck.
+    pub queue: QueueSpec,
+    /// Random loss behind it.
+    pub loss: LossSpec,
+    /// One-way delay in nanoseconds.
+    pub delay_ns: u64,
+    /// Extra delay per packet, uniform in 0 to this, in nanoseconds.
+    pub jitter_ns: u64,
+    /// Probability that a packet may overtake (see [`PathConfig::reorder`]).
+    pub reorder: f64,
+    /// Probability that a packet arrives twice.
+    pub duplicate: f64,
+    /// Probability that a packet arrives damaged.
+    pub corrupt: f64,
+    /// Largest IP packet in bytes.
+    pub mtu_bytes: u32,
+    /// Bytes that a packet occupies on the link beyond its IP length.
+    pub overhead_bytes: u32,
+}
+
+/// Room in front of a bottleneck.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueSpec {
+    /// Never full.
+    Unlimited,
+    /// Packets.
+    Packets(u64),
+    /// Bytes on the link.
+    Bytes(u64),
+    /// Waiting time in nanoseconds.
+    Ns(u64),
+}
+
+/// Random loss.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossSpec {
+    /// None.
+    None,
+    /// Each packet independently.
+    Bernoulli(f64),
+    /// Two states (see [`LossModel::GilbertElliott`]).
+    GilbertElliott {
+        /// Probability per packet of entering the bad state.
+        enter: f64,
+        /// Probability per packet of leaving it.
+        leave: f64,
+        /// Loss in the good state.
+        good: f64,
+        /// Loss in the bad state.
+        bad: f64,
+    },
+    /// These packets, counted from 0.
+    List(Vec<u64>),
+}
+
+/// A long-lived or sized flow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowSpec {
+    /// Name in the scenario.
+    pub name: String,
+    /// Protocol as the scenario names it.
+    pub protocol: String,
+    /// First action, in nanoseconds.
+    pub start_ns: u64,
+    /// Bytes to carry; `None` for as much as the time allows.
+    pub size_bytes: Option<u64>,
+    /// Paths on the way, by index into [`Cell::paths`].
+    pub via: Vec<usize>,
+    /// The data takes the backward direction of each path.
+    pub reverse: bool,
+    /// Options of the protocol.
+    pub options: Options,
+}
+
+/// Options of a protocol; `None` is the protocol's own default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Options {
+    /// Payload bytes of a full packet.
+    pub mss_bytes: Option<u32>,
+    /// Send buffer in bytes.
+    pub send_buffer_bytes: Option<u64>,
+    /// Receive buffer in bytes.
+    pub receive_buffer_bytes: Option<u64>,
+    /// Operating system of the receiver.
+    pub receiver: Option<String>,
+    /// Era of the sender.
+    pub era: Option<String>,
+    /// Whether the sender paces.
+    pub pacing: Option<bool>,
+    /// Rate of a protocol that is told its rate, in bit/s.
+    pub rate_bps: Option<u64>,
+}
+
+/// Many short flows, drawn from the cell's seed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupSpec {
+    /// Name in the scenario.
+    pub name: String,
+    /// Protocol of each.
+    pub protocol: String,
+    /// How many.
+    pub count: u32,
+    /// Mean size in bytes.
+    pub mean_bytes: f64,
+    /// Pareto shape; sizes are all equal if it is `None`.
+    pub shape: Option<f64>,
+    /// Start times are uniform from here, in nanoseconds, ...
+    pub start_ns: u64,
+    /// ... for this long.
+    pub window_ns: u64,
+    /// As in [`FlowSpec`].
+    pub via: Vec<usize>,
+    /// As in [`FlowSpec`].
+    pub reverse: bool,
+    /// As in [`FlowSpec`].
+    pub options: Options,
+}
+
+/// A stream that does not react to the network.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StreamSpec {
+    /// Name in the scenario.
+    pub name: String,
+    /// UDP payload bits per second while it is on.
+    pub rate_bps: u64,
+    /// UDP payload bytes of a packet.
+    pub packet_bytes: u32,
+    /// First packet, in nanoseconds.
+    pub start_ns: u64,
+    /// No packet after this, in nanoseconds.
+    pub stop_ns: Option<u64>,
+    /// Lengths of sending and of silence in nanoseconds; always on if `None`.
+    pub on_off_ns: Option<(u64, u64)>,
+    /// As in [`FlowSpec`].
+    pub via: Vec<usize>,
+    /// As in [`FlowSpec`].
+    pub reverse: bool,
+}
+
+/// A path becomes another one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// When, in nanoseconds.
+    pub at_ns: u64,
+    /// Which, by index into [`Cell::paths`].
+    pub path: usize,
+    /// What it is from then on.
+    pub forward: OneWaySpec,
+    /// The same for the way back.
+    pub backward: OneWaySpec,
+}
+
+/// How long, and what is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Measure {
+    /// Scenario time, in nanoseconds.
+    pub duration_ns: u64,
+    /// What comes before is left out of steady figures, in nanoseconds.
+    pub warmup_ns: u64,
+    /// Length of an interval of the series, in nanoseconds.
+    pub interval_ns: u64,
+    /// End early once the 95 % confidence interval of the goodput is narrower than this share.
+    pub settle: Option<f64>,
+    /// End as soon as every sized flow is complete.
+    pub until_complete: bool,
+}
+
+impl Cell {
+    /// Canonical form: JSON without spaces, keys sorted.
+    pub fn canonical(&self) -> String {
+        let value = serde_json::to_value(self).unwrap_or_default();
+        let mut text = String::new();
+        write_sorted(&value, &mut text);
+        text
+    }
+
+    /// Name of the result: the first 16 hexadecimal digits of the canonical form's BLAKE3 hash.
+    pub fn id(&self) -> String {
+        let mut id = blake3::hash(self.canonical().as_bytes())
+            .to_hex()
+            .to_string();
+        id.truncate(16);
+        id
+    }
+
+    /// Packets that the bottlenecks can carry in the cell's time: a guess of the work.
+    pub fn cost(&self) -> f64 {
+        let seconds = self.measure.duration_ns as f64 / 1e9;
+        let packets = |spec: &OneWaySpec| {
+            let rate = spec.rate_bps.unwrap_or(0) as f64;
+            rate / 8.0
+                / f64::from(if spec.mtu_bytes == 0 {
+                    1500
+                } else {
+                    spec.mtu_bytes
+                })
+        };
+        let fastest = self.paths.iter().map(|path| packets(&path.forward));
+        fastest.fold(1.0, f64::max) * seconds
+    }
+}
+
+impl OneWaySpec {
+    /// What the simulator and the emulator take.
+    pub fn to_config(&self) -> PathConfig {
+        PathConfig {
+            rate: self.rate_bps.map(Rate::from_bits_per_sec),
+            queue: match self.queue {
+                QueueSpec::Unlimited => QueueLimit::Unlimited,
+                QueueSpec::Packets(packets) => QueueLimit::Packets(packets),
+                QueueSpec::Bytes(bytes) => QueueLimit::Bytes(bytes),
+                QueueSpec::Ns(ns) => QueueLimit::Time(Span::from_nanos(ns)),
+            },
+            loss: match &self.loss {
+                LossSpec::None => LossModel::None,
+                LossSpec::Bernoulli(p) => LossModel::Bernoulli(*p),
+                LossSpec::GilbertElliott {
+                    enter,
+                    leave,
+                    good,
+                    bad,
+                } => LossModel::GilbertElliott {
+                    p_enter_bad: *enter,
+                    p_leave_bad: *leave,
+                    loss_good: *good,
+                    loss_bad: *bad,
+                },
+                LossSpec::List(packets) => LossModel::List(packets.clone()),
+            },
+            delay: Span::from_nanos(self.delay_ns),
+            mtu: self.mtu_bytes,
+            jitter: Span::from_nanos(self.jitter_ns),
+            reorder: self.reorder,
+            duplicate: self.duplicate,
+            corrupt: self.corrupt,
+            link_overhead_bytes: self.overhead_bytes,
+        }
+    }
+}
+
+impl Measure {
+    /// End of the run, unless it settles earlier.
+    pub fn end(&self) -> Time {
+        Time::from_nanos(self.duration_ns)
+    }
+}
+
+fn write_sorted(value: &serde_json::Value, out: &mut String) {
+    use serde_json::Value;
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<&String> = map.keys().collect();
+            keys.sort();
+            out.push('{');
+            for (at, key) in keys.into_iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                out.push_str(&Value::from(key.as_str()).to_string());
+                out.push(':');
+                write_sorted(&map[key], out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                write_sorted(item, out);
+            }
+            out.push(']');
+        }
+        other => out.push_str(&other.to_string()),
+    }
+}

@@ -1,0 +1,302 @@
+//! Scenario files: strict TOML that says what is run, over which network, and what is measured.
+//!
+//! `docs/lab.md` explains every key. In short: a file is one experiment, or several that share
+//! what stands outside of `[experiment.NAME]`; a list in the place of a value spans an axis of the
+//! matrix; `$name` refers to a value of `[axes]`; `[quick]` is laid over the rest for the reduced
+//! set. [`load`] turns files and directories into a [`Plan`] of [`Cell`]s.
+
+mod cell;
+mod decode;
+mod error;
+mod expand;
+mod node;
+mod read;
+mod values;
+
+pub use cell::{
+    Cell, Change, FlowSpec, GroupSpec, LossSpec, Measure, OneWaySpec, Options, PathSpec, QueueSpec,
+    StreamSpec,
+};
+pub use error::ScenarioError;
+
+use crate::result::ScenarioText;
+use node::{Node, Sources, Value};
+use std::path::{Path, PathBuf};
+
+/// Files that include files that include files are a mistake at this depth.
+const MAX_INCLUDE_DEPTH: usize = 8;
+
+/// Everything that is to be run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The experiments, in the order of the files.
+    pub experiments: Vec<Experiment>,
+    /// Every file that was read.
+    pub files: Vec<ScenarioText>,
+}
+
+/// One experiment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Experiment {
+    /// Name, as the ledger knows it: "J-A1".
+    pub id: String,
+    /// What it is about, in a line.
+    pub title: String,
+    /// Which paper it comes from: "JGN06".
+    pub paper: String,
+    /// Which figure or table it repeats.
+    pub figure: String,
+    /// Remarks.
+    pub note: String,
+    /// The file that it stands in.
+    pub file: PathBuf,
+    /// Axes of the matrix with their values.
+    pub axes: Vec<(String, Vec<String>)>,
+    /// Values that the paper does not state (`stated = false`): key and value.
+    pub chosen: Vec<(String, String)>,
+    /// Values that come from a fit (`fitted = true`): key and value.
+    pub fitted: Vec<(String, String)>,
+    /// The cells.
+    pub cells: Vec<Cell>,
+}
+
+impl Plan {
+    /// All cells, in the order of the scenarios.
+    pub fn cells(&self) -> impl Iterator<Item = &Cell> {
+        self.experiments
+            .iter()
+            .flat_map(|experiment| &experiment.cells)
+    }
+}
+
+/// Reads scenario files, and all that stand in directories (`*.toml`, but not `_*.toml`, which are
+/// there to be included). `quick` asks for the reduced set.
+pub fn load(paths: &[PathBuf], quick: bool) -> Result<Plan, ScenarioError> {
+    let mut plan = Plan::default();
+    for path in paths {
+        let files = scenario_files(path)?;
+        if files.is_empty() {
+            return Err(ScenarioError::in_file(
+                path,
+                "there is no scenario (*.toml) here",
+            ));
+        }
+        for file in files {
+            load_file(&file, quick, &mut plan)?;
+        }
+    }
+    Ok(plan)
+}
+
+/// Reads one scenario from a text; `include` is relative to `path`.
+pub fn parse(path: &Path, text: &str, quick: bool) -> Result<Plan, ScenarioError> {
+    let mut plan = Plan::default();
+    let mut sources = Sources::default();
+    let tree = sources.parse(path, text.to_owned())?;
+    let tree = with_includes(&mut sources, path, tree, 0)?;
+    experiments(&sources, path, tree, quick, &mut plan)?;
+    keep_texts(&sources, &mut plan);
+    Ok(plan)
+}
+
+fn scenario_files(path: &Path) -> Result<Vec<PathBuf>, ScenarioError> {
+    let unreadable = |error: std::io::Error| ScenarioError::in_file(path, io_message(&error));
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path();
+        let hidden = file
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with('_'));
+        if file
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+            && !hidden
+        {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn load_file(file: &Path, quick: bool, plan: &mut Plan) -> Result<(), ScenarioError> {
+    let mut sources = Sources::default();
+    let text = read(file)?;
+    let tree = sources.parse(file, text)?;
+    let tree = with_includes(&mut sources, file, tree, 0)?;
+    experiments(&sources, file, tree, quick, plan)?;
+    keep_texts(&sources, plan);
+    Ok(())
+}
+
+fn keep_texts(sources: &Sources, plan: &mut Plan) {
+    for (path, text) in sources.files() {
+        let path = path.display().to_string();
+        if !plan.files.iter().any(|file| file.path == path) {
+            let text = text.clone();
+            plan.files.push(ScenarioText { path, text });
+        }
+    }
+}
+
+fn read(file: &Path) -> Result<String, ScenarioError> {
+    std::fs::read_to_string(file).map_err(|error| ScenarioError::in_file(file, io_message(&error)))
+}
+
+fn io_message(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        _ => format!("cannot be read: {error}"),
+    }
+}
+
+/// Lays the file over what it includes.
+fn with_includes(
+    sources: &mut Sources,
+    file: &Path,
+    mut tree: Node,
+    depth: usize,
+) -> Result<Node, ScenarioError> {
+    let Some(include) = tree.take("include") else {
+        return Ok(tree);
+    };
+    if depth == MAX_INCLUDE_DEPTH {
+        return Err(sources.error(include.place, "files include each other without end"));
+    }
+    let names = match &include.value {
+        Value::List(items) => items.iter().collect(),
+        _ => vec![&include],
+    };
+    let mut base = Node::empty_table(tree.place);
+    for name in names {
+        let Value::Text(text) = &name.value else {
+            return Err(sources.error(name.place, "'include' names files"));
+        };
+        let path = file.parent().unwrap_or_else(|| Path::new("")).join(text);
+        let content = std::fs::read_to_string(&path).map_err(|error| {
+            let message = format!("{}: {}", path.display(), io_message(&error));
+            sources.error(name.place, message)
+        })?;
+        let included = sources.parse(&path, content)?;
+        base.merge(with_includes(sources, &path, included, depth + 1)?);
+    }
+    base.merge(tree);
+    Ok(base)
+}
+
+/// Takes the file apart into its experiments.
+fn experiments(
+    sources: &Sources,
+    file: &Path,
+    mut tree: Node,
+    quick: bool,
+    plan: &mut Plan,
+) -> Result<(), ScenarioError> {
+    let Some(several) = tree.take("experiment") else {
+        return experiment(sources, file, tree, quick, plan);
+    };
+    if !matches!(several.value, Value::Table(_)) {
+        return Err(sources.error(several.place, "write each experiment as [experiment.NAME]"));
+    }
+    for entry in several.entries() {
+        let mut own = tree.clone();
+        let mut over = entry.node.clone();
+        // The name of the table is the id, and what the table says is said on its lines.
+        over.place = entry.key_place;
+        if over.get("id").is_none()
+            && let Value::Table(entries) = &mut over.value
+        {
+            entries.push(node::Entry {
+                key: "id".to_owned(),
+                key_place: entry.key_place,
+                node: Node::new(entry.key_place, Value::Text(entry.key.clone())),
+            });
+        }
+        own.merge(over);
+        experiment(sources, file, own, quick, plan)?;
+    }
+    Ok(())
+}
+
+fn experiment(
+    sources: &Sources,
+    file: &Path,
+    mut tree: Node,
+    quick: bool,
+    plan: &mut Plan,
+) -> Result<(), ScenarioError> {
+    let skip = match tree.take("quick") {
+        Some(mut over) => {
+            let skip = over.take("skip");
+            if quick {
+                tree.merge(over);
+            }
+            quick && skip.is_some_and(|node| node.value == Value::Bool(true))
+        }
+        None => false,
+    };
+    if skip {
+        return Ok(());
+    }
+    let text = |key: &str| match tree.get(key) {
+        None => Ok(String::new()),
+        Some(Node {
+            value: Value::Text(text),
+            ..
+        }) => Ok(text.clone()),
+        Some(node) => Err(sources.error(node.place, format!("'{key}' is a string"))),
+    };
+    let id = text("id")?;
+    if id.is_empty() {
+        return Err(sources.error(tree.place, "the experiment has no 'id'"));
+    }
+    if plan.experiments.iter().any(|known| known.id == id) {
+        let place = tree.get("id").map_or(tree.place, |node| node.place);
+        return Err(sources.error(place, format!("there is an experiment '{id}' already")));
+    }
+    let mut made = Experiment {
+        title: text("title")?,
+        paper: text("paper")?,
+        figure: text("figure")?,
+        note: text("note")?,
+        file: file.to_owned(),
+        ..Experiment::default()
+    };
+    marks(&tree, &mut String::new(), &mut made);
+    let (axes, cells) = expand::expand(sources, tree)?;
+    made.axes = axes
+        .iter()
+        .map(|axis| (axis.name.clone(), axis.labels()))
+        .collect();
+    for cell in &cells {
+        made.cells.extend(decode::decode(sources, &id, cell)?);
+    }
+    made.id = id;
+    plan.experiments.push(made);
+    Ok(())
+}
+
+/// Collects the values that are marked.
+fn marks(node: &Node, path: &mut String, made: &mut Experiment) {
+    if node.chosen {
+        made.chosen.push((path.clone(), node.to_string()));
+    }
+    if node.fitted {
+        made.fitted.push((path.clone(), node.to_string()));
+    }
+    let length = path.len();
+    for entry in node.entries() {
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(&entry.key);
+        marks(&entry.node, path, made);
+        path.truncate(length);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+use super::*;
+use howdah_core::Span;
+
+const SMALL: &str = "\
+id = \"T-1\"
+title = \"A test\"
+[path.main]
+rate = \"1gbit\"
+rtt = \"180ms\"
+buffer = { value = \"127packets\", stated = false }
+[flow.main]
+protocol = \"howdah\"
+[measure]
+duration = \"300s\"
+";
+
+fn plan(text: &str) -> Result<Plan, ScenarioError> {
+    parse(Path::new("t.toml"), text, false)
+}
+
+fn cell(text: &str) -> Cell {
+    plan(text).unwrap().experiments[0].cells[0].clone()
+}
+
+#[test]
+fn a_small_scenario() {
+    let plan = plan(SMALL).unwrap();
+    let experiment = &plan.experiments[0];
+    assert_eq!(
+        (experiment.id.as_str(), experiment.title.as_str()),
+        ("T-1", "A test")
+    );
+    let chosen = ("path.main.buffer".to_owned(), "127packets".to_owned());
+    assert_eq!(experiment.chosen, [chosen]);
+    let cell = &experiment.cells[0];
+    let forward = &cell.paths[0].forward;
+    assert_eq!(forward.rate_bps, Some(1_000_000_000));
+    assert_eq!(forward.delay_ns, 90_000_000);
+    assert_eq!(forward.queue, QueueSpec::Packets(127));
+    assert_eq!((forward.mtu_bytes, forward.overhead_bytes), (1500, 38));
+    assert_eq!(cell.paths[0].backward, *forward);
+    assert_eq!(cell.flows[0].size_bytes, None);
+    assert_eq!(cell.measure.duration_ns, Span::from_secs(300).as_nanos());
+    assert_eq!(cell.id().len(), 16);
+}
+
+/// The id names the result file: if it changes, finished cells are run again.
+#[test]
+fn ids_depend_on_what_is_run_and_on_nothing_else() {
+    let base = cell(SMALL);
+    let reworded = SMALL
+        .replace("A test", "Another")
+        .replace("\"180ms\"", "\"0.18s\"");
+    assert_eq!(cell(&reworded).id(), base.id());
+    let faster = SMALL.replace("1gbit", "2gbit");
+    assert_ne!(cell(&faster).id(), base.id());
+    let repeated = plan(&format!("repeats = 3\nseed = 7\n{SMALL}")).unwrap();
+    let seeds: Vec<u64> = repeated.cells().map(|cell| cell.seed).collect();
+    assert_eq!(seeds, [7, 8, 9]);
+    let text = base.canonical();
+    assert!(
+        text.starts_with("{\"at\":{},\"experiment\":\"T-1\",\"flows\":["),
+        "{text}"
+    );
+}
+
+#[test]
+fn directions_can_differ() {
+    let text = SMALL.replace(
+        "[flow.main]",
+        "[path.main.backward]\nloss = \"1%\"\ndelay = \"5ms\"\n[flow.main]",
+    );
+    let path = &cell(&text).paths[0];
+    assert_eq!(path.forward.loss, LossSpec::None);
+    assert_eq!(path.backward.loss, LossSpec::Bernoulli(0.01));
+    assert_eq!(path.forward.delay_ns, 90_000_000);
+    assert_eq!(path.backward.delay_ns, 5_000_000);
+}
+
+#[test]
+fn a_share_of_the_bdp_is_bytes() {
+    let text = SMALL.replace("127packets", "0.5bdp");
+    assert_eq!(
+        cell(&text).paths[0].forward.queue,
+        QueueSpec::Bytes(11_250_000)
+    );
+    let text = SMALL.replace("\"howdah\"", "\"howdah\"\nsocket_buffer = \"2bdp\"");
+    let options = &cell(&text).flows[0].options;
+    assert_eq!(options.send_buffer_bytes, Some(45_000_000));
+    assert_eq!(options.receive_buffer_bytes, Some(45_000_000));
+}
+
+#[test]
+fn bursts_have_the_loss_that_is_asked_for() {
+    let text = SMALL.replace("rtt =", "loss = \"1%\"\nburst = 5\nrtt =");
+    let spec = cell(&text).paths[0].forward.clone();
+    let loss = spec.to_config().loss.stationary_loss();
+    assert!((loss - 0.01).abs() < 1e-12, "{loss}");
+}
+
+#[test]
+fn the_timeline_adds_up() {
+    let text = format!(
+        "{SMALL}[[timeline]]\nat = \"30s\"\nrtt = \"80ms\"\n[[timeline]]\nat = \"90s\"\nrate = \"250mbit\"\n"
+    );
+    let changes = cell(&text).timeline;
+    assert_eq!(changes.len(), 2);
+    assert_eq!(changes[0].forward.delay_ns, 40_000_000);
+    assert_eq!(changes[0].forward.rate_bps, Some(1_000_000_000));
+    assert_eq!(changes[1].forward.delay_ns, 40_000_000);
+    assert_eq!(changes[1].forward.rate_bps, Some(250_000_000));
+}
+
+#[test]
+fn the_reduced_set_and_several_experiments_in_a_file() {
+    let text = format!(
+        "{SMALL}[quick.measure]\nduration = \"30s\"\n\
+         [experiment.T-2]\ntitle = \"Two\"\n[experiment.T-2.path.main]\nrtt = [\"1ms\", \"2ms\"]\n\
+         [experiment.T-3.quick]\nskip = true\n"
+    )
+    .replace("id = \"T-1\"\n", "");
+    let full = plan(&text).unwrap();
+    let ids: Vec<&str> = full.experiments.iter().map(|e| e.id.as_str()).collect();
+    assert_eq!(ids, ["T-2", "T-3"]);
+    assert_eq!(full.experiments[0].cells.len(), 2);
+    assert_eq!(full.experiments[0].cells[1].at["rtt"], "2ms");
+    let quick = parse(Path::new("t.toml"), &text, true).unwrap();
+    assert_eq!(quick.experiments.len(), 1);
+    let cell = &quick.experiments[0].cells[0];
+    assert_eq!(cell.measure.duration_ns, 30_000_000_000);
+}
+
+#[test]
+fn absent_flows_leave_the_cell() {
+    let text = SMALL.replace("\"howdah\"", "[\"none\", \"howdah\"]")
+        + "[stream.cbr]\nrate = \"8mbit\"\npacket = \"200bytes\"\n";
+    let plan = plan(&text).unwrap();
+    let flows: Vec<usize> = plan.cells().map(|cell| cell.flows.len()).collect();
+    assert_eq!(flows, [0, 1]);
+    assert_eq!(plan.cells().next().unwrap().at["protocol"], "none");
+}
+
+/// Every mistake is an error that names its line and says what would be right.
+#[test]
+fn mistakes_are_explained() {
+    let with = |old: &str, new: &str| {
+        let text = SMALL.replace(old, new);
+        assert_ne!(text, SMALL, "{old}");
+        text
+    };
+    for (text, line, part) in [
+        (
+            with("buffer", "bufer"),
+            6,
+            "unknown key 'bufer' in [path.main]; did you mean 'buffer'?",
+        ),
+        (
+            with("\"howdah\"", "\"howda\""),
+            8,
+            "unknown protocol 'howda'; did you mean 'howdah'?",
+        ),
+        (
+            with("1gbit", "1 parsec"),
+            4,
+            "'rate': '1 parsec' is not a rate",
+        ),
+        (with("1gbit", "0gbit"), 4, "carries nothing"),
+        (with("127packets", "-3packets"), 6, "is not an amount"),
+        (with("\"300s\"", "300"), 10, "is not a time"),
+        (with("\"300s\"", "\"0s\""), 10, "no time to measure"),
+        (
+            with("rtt =", "loss = \"120%\"\nrtt ="),
+            5,
+            "is not a probability",
+        ),
+        (with("rtt =", "mtu = 100\nrtt ="), 5, "an MTU is from 576"),
+        (
+            with("rtt =", "delay = \"1ms\"\nrtt ="),
+            5,
+            "'rtt' (both ways) or 'delay'",
+        ),
+        (
+            with("[flow.main]", "[flow.main]\nvia = \"mian\""),
+            8,
+            "no path 'mian'; did you mean 'main'?",
+        ),
+        (
+            with("[flow.main]", "[flow.main]\nsize = \"0\""),
+            8,
+            "0 bytes",
+        ),
+        (with("id = \"T-1\"", "id = 3"), 1, "'id' is a string"),
+        (with("duration", "duratoin"), 10, "did you mean 'duration'?"),
+        (with("title", "titel"), 2, "did you mean 'title'?"),
+        (
+            format!("{SMALL}warmup = \"300s\"\n"),
+            11,
+            "not shorter than",
+        ),
+        (
+            format!("{SMALL}[[timeline]]\nrtt = \"1ms\"\n"),
+            11,
+            "'at' is missing",
+        ),
+        (
+            format!("{SMALL}[[timeline]]\nat = \"1s\"\n"),
+            11,
+            "nothing changes",
+        ),
+        (
+            with("\"howdah\"", "\"howdah-fixed\""),
+            7,
+            "must be told its rate",
+        ),
+    ] {
+        let error = plan(&text).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains(part), "{message}");
+        assert_eq!(error.line(), Some(line), "{message}");
+        assert!(message.starts_with("t.toml:"), "{message}");
+    }
+}
+
+#[test]
+fn files_that_are_not_there() {
+    let error = load(&[PathBuf::from("no/such.toml")], false).unwrap_err();
+    assert_eq!(error.to_string(), "no/such.toml: there is no such file");
+    let dir = tempfile::tempdir().unwrap();
+    let error = load(&[dir.path().to_owned()], false).unwrap_err();
+    assert!(error.to_string().contains("no scenario"), "{error}");
+    std::fs::write(dir.path().join("a.toml"), "include = \"_b.toml\"\n").unwrap();
+    let error = load(&[dir.path().to_owned()], false).unwrap_err();
+    assert_eq!(error.line(), Some(1), "{error}");
+    assert!(
+        error.to_string().contains("_b.toml: there is no such file"),
+        "{error}"
+    );
+    std::fs::write(dir.path().join("_b.toml"), SMALL).unwrap();
+    let plan = load(&[dir.path().to_owned()], false).unwrap();
+    assert_eq!((plan.experiments.len(), plan.files.len()), (1, 2));
+    std::fs::write(dir.path().join("c.toml"), SMALL).unwrap();
+    let error = load(&[dir.path().to_owned()], false).unwrap_err();
+    assert!(
+        error.to_string().contains("an experiment 'T-1' already"),
+        "{error}"
+    );
+}

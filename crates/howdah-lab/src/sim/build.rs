@@ -1,0 +1,130 @@
+//! From a cell to a world.
+
+use super::node::{Node, Wish, pair};
+use super::shorts::{Short, draw};
+use crate::scenario::{Cell, Change, FlowSpec, Options};
+use howdah_core::Time;
+use howdah_sim::{Flow, FlowEnds, HostId, Link, World};
+
+/// A world, and who is who in it.
+pub(crate) struct Built {
+    pub(crate) world: World<Node>,
+    /// By index of [`Cell::paths`].
+    pub(crate) links: Vec<Link>,
+    /// By index of [`Cell::flows`].
+    pub(crate) flows: Vec<Placed>,
+    /// By index of [`Cell::groups`].
+    pub(crate) groups: Vec<Vec<(Short, Placed)>>,
+}
+
+/// A flow in the world.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placed {
+    pub(crate) ends: FlowEnds,
+    pub(crate) header_bytes: u32,
+    pub(crate) is_sized: bool,
+}
+
+/// Where a flow runs.
+struct Route<'a> {
+    via: &'a [usize],
+    reverse: bool,
+}
+
+impl Built {
+    pub(crate) fn new(cell: &Cell) -> Self {
+        let mut world = World::new(cell.seed);
+        let hosts = (world.add_host("sender"), world.add_host("receiver"));
+        let links = cell
+            .paths
+            .iter()
+            .map(|path| world.add_link(&path.forward.to_config(), &path.backward.to_config()))
+            .collect();
+        let mut built = Self {
+            world,
+            links,
+            flows: Vec::new(),
+            groups: Vec::new(),
+        };
+        for flow in &cell.flows {
+            let placed = built.add(cell, hosts, flow);
+            built.flows.push(placed);
+        }
+        for group in &cell.groups {
+            let shorts = draw(group, cell.seed);
+            let mut placed = Vec::with_capacity(shorts.len());
+            for short in shorts {
+                let flow = FlowSpec {
+                    name: String::new(),
+                    protocol: group.protocol.clone(),
+                    start_ns: short.start_ns,
+                    size_bytes: Some(short.size_bytes),
+                    via: group.via.clone(),
+                    reverse: group.reverse,
+                    options: group.options.clone(),
+                };
+                placed.push((short, built.add(cell, hosts, &flow)));
+            }
+            built.groups.push(placed);
+        }
+        built
+    }
+
+    fn add(&mut self, cell: &Cell, hosts: (HostId, HostId), flow: &FlowSpec) -> Placed {
+        let route = Route {
+            via: &flow.via,
+            reverse: flow.reverse,
+        };
+        let wish = Wish {
+            protocol: &flow.protocol,
+            options: &flow.options,
+            size_bytes: flow.size_bytes,
+            start: Time::from_nanos(flow.start_ns),
+            mtu: mtu(cell, &route, &flow.options),
+            seeds: [self.world.next_seed(), self.world.next_seed()],
+        };
+        let pair = pair(&wish).expect("a decoded scenario names known protocols only");
+        let flow = Flow::between((hosts.0, pair.sender), (hosts.1, pair.receiver));
+        let ends = self.place(
+            flow.header_bytes(pair.header_bytes).start_at(wish.start),
+            &route,
+        );
+        Placed {
+            ends,
+            header_bytes: pair.header_bytes,
+            is_sized: wish.size_bytes.is_some(),
+        }
+    }
+
+    fn place(&mut self, mut flow: Flow<Node>, route: &Route<'_>) -> FlowEnds {
+        for &path in route.via {
+            let link = self.links[path];
+            flow = flow.over(if route.reverse { link.reversed() } else { link });
+        }
+        self.world.add_flow(flow)
+    }
+
+    /// Gives a path other properties.
+    pub(crate) fn change(&mut self, change: &Change) {
+        let link = self.links[change.path];
+        let (there, back) = (change.forward.to_config(), change.backward.to_config());
+        self.world.set_path_config(link.forward, &there);
+        self.world.set_path_config(link.backward, &back);
+    }
+
+    /// Every sized flow is complete, and there is one.
+    pub(crate) fn is_complete(&self) -> bool {
+        let mut sized = self.flows.iter().filter(|flow| flow.is_sized).peekable();
+        sized.peek().is_some() && sized.all(|flow| self.world.endpoint(flow.ends.a).is_finished())
+    }
+}
+
+/// Largest IP packet that fits through the route, or that the options ask for.
+fn mtu(cell: &Cell, route: &Route<'_>, _options: &Options) -> u32 {
+    let paths = route.via.iter().map(|&path| &cell.paths[path]);
+    paths
+        .flat_map(|path| [path.forward.mtu_bytes, path.backward.mtu_bytes])
+        .filter(|&mtu| mtu > 0)
+        .min()
+        .unwrap_or(65_535)
+}

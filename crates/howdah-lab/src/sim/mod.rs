@@ -1,0 +1,57 @@
+//! Runs a cell in virtual time.
+//!
+//! [`run`] builds a [`World`](howdah_sim::World) from a cell, drives it in steps of at most 10 ms,
+//! looks at it after each (looking changes nothing), and makes a [`CellResult`] of what it saw.
+//! Equal cells give equal results, whatever runs beside them.
+
+mod build;
+mod finish;
+mod node;
+mod sample;
+mod shorts;
+
+use crate::result::CellResult;
+use crate::scenario::Cell;
+use build::Built;
+use howdah_core::Time;
+use sample::Log;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The run was told to stop before its end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("stopped")]
+pub struct Stopped;
+
+/// Runs one cell. `stop` ends it early, without a result.
+///
+/// # Panics
+/// If one of the simulator's checks fails: a bug in a transport, a path or the engine.
+pub fn run(cell: &Cell, stop: &AtomicBool) -> Result<CellResult, Stopped> {
+    let mut built = Built::new(cell);
+    let mut log = Log::new(cell, &built);
+    let mut changes = cell.timeline.iter().peekable();
+    let mut shortened = false;
+    let mut now = Time::ZERO;
+    while now < cell.measure.end() {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Stopped);
+        }
+        let next = log.next_step(cell);
+        while let Some(change) = changes.next_if(|change| change.at_ns <= next.as_nanos()) {
+            built.world.run_until(Time::from_nanos(change.at_ns));
+            log.before_change(cell, &built, change);
+            built.change(change);
+        }
+        built.world.run_until(next);
+        now = next;
+        let end_of_interval = log.step(cell, &built);
+        if end_of_interval && log.is_settled(cell) {
+            shortened = now < cell.measure.end();
+            break;
+        }
+        if cell.measure.until_complete && built.is_complete() {
+            break;
+        }
+    }
+    Ok(finish::result(cell, &built, log, now, shortened))
+}

@@ -1,0 +1,241 @@
+//! What is noted while a cell runs.
+
+use super::build::Built;
+use crate::metrics::{self, Progress};
+use crate::result::Interval;
+use crate::scenario::{Cell, Change};
+use howdah_core::{Observe as _, Time};
+use howdah_path::PathCounters;
+use howdah_sim::PathId;
+
+/// Longest step between two looks.
+const MAX_STEP_NS: u64 = 10_000_000;
+
+/// Everything that was noted.
+pub(crate) struct Log {
+    steps: u64,
+    steps_per_interval: u64,
+    /// Step at which the warm-up is over.
+    warm_at: u64,
+    pub(crate) step_s: f64,
+    pub(crate) flows: Vec<FlowLog>,
+    /// Forward and backward of each path in turn.
+    pub(crate) links: Vec<LinkLog>,
+    /// Sum of all flows' goodput in each interval after the warm-up.
+    rates: Vec<f64>,
+}
+
+/// The course of one flow.
+#[derive(Default)]
+pub(crate) struct FlowLog {
+    /// Bytes delivered after each step.
+    pub(crate) delivered: Vec<u64>,
+    pub(crate) intervals: Vec<Interval>,
+    at_last_interval: Counted,
+    queue_ms_sum: f64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    delivered: u64,
+    wire: u64,
+    retransmitted: u64,
+}
+
+/// The course of one direction of a path.
+#[derive(Default)]
+pub(crate) struct LinkLog {
+    /// Waiting time in nanoseconds after each step behind the warm-up.
+    pub(crate) waits_ns: Vec<u64>,
+    /// Bits that crossed the bottleneck, and that could have, behind the warm-up.
+    pub(crate) carried_bits: f64,
+    pub(crate) capacity_bits: f64,
+    since: Option<(Time, PathCounters)>,
+}
+
+impl Log {
+    pub(crate) fn new(cell: &Cell, built: &Built) -> Self {
+        let interval = cell.measure.interval_ns;
+        let steps_per_interval = interval.div_ceil(MAX_STEP_NS);
+        let step_ns = interval as f64 / steps_per_interval as f64;
+        Self {
+            steps: 0,
+            steps_per_interval,
+            warm_at: (cell.measure.warmup_ns as f64 / step_ns).ceil() as u64,
+            step_s: step_ns / 1e9,
+            flows: cell.flows.iter().map(|_| FlowLog::default()).collect(),
+            links: (0..2 * built.links.len())
+                .map(|_| LinkLog::default())
+                .collect(),
+            rates: Vec::new(),
+        }
+    }
+
+    /// When to look next.
+    pub(crate) fn next_step(&self, cell: &Cell) -> Time {
+        let step = u128::from(self.steps + 1) * u128::from(cell.measure.interval_ns);
+        Time::from_nanos((step / u128::from(self.steps_per_interval)) as u64)
+    }
+
+    /// Looks. Returns whether an interval ends here.
+    pub(crate) fn step(&mut self, cell: &Cell, built: &Built) -> bool {
+        self.steps += 1;
+        let now = built.world.now();
+        if self.steps == self.warm_at.max(1) {
+            self.restart_links(built);
+        }
+        let is_warm = self.steps > self.warm_at;
+        for (at, path) in paths(built).enumerate() {
+            let wait = built.world.path(path).queue_delay(now);
+            if is_warm {
+                self.links[at].waits_ns.push(wait.as_nanos());
+            }
+        }
+        for (log, (flow, spec)) in self
+            .flows
+            .iter_mut()
+            .zip(built.flows.iter().zip(&cell.flows))
+        {
+            let receiver = built.world.endpoint(flow.ends.b);
+            log.delivered.push(receiver.delivered_bytes());
+            let wait: f64 = spec
+                .via
+                .iter()
+                .map(|&path| {
+                    let link = built.links[path];
+                    let there = if spec.reverse {
+                        link.backward
+                    } else {
+                        link.forward
+                    };
+                    built.world.path(there).queue_delay(now).as_secs_f64() * 1e3
+                })
+                .sum();
+            log.queue_ms_sum += wait;
+        }
+        let ends = self.steps.is_multiple_of(self.steps_per_interval);
+        if ends {
+            self.end_interval(cell, built, now);
+        }
+        ends
+    }
+
+    fn end_interval(&mut self, cell: &Cell, built: &Built, now: Time) {
+        let seconds = cell.measure.interval_ns as f64 / 1e9;
+        let mut sum = 0.0;
+        for (log, flow) in self.flows.iter_mut().zip(&built.flows) {
+            let sender = built.world.endpoint(flow.ends.a).snapshot();
+            let counters = built.world.counters(flow.ends.a);
+            let header = u64::from(flow.header_bytes);
+            let counted = Counted {
+                delivered: log.delivered.last().copied().unwrap_or(0),
+                wire: counters.sent_bytes + header * counters.sent_datagrams,
+                retransmitted: sender.retransmitted_bytes,
+            };
+            let before = std::mem::replace(&mut log.at_last_interval, counted);
+            let goodput_bps = metrics::goodput_bps(counted.delivered - before.delivered, seconds);
+            sum += goodput_bps;
+            log.intervals.push(Interval {
+                t_s: now.as_secs_f64(),
+                goodput_bps,
+                wire_bps: metrics::goodput_bps(counted.wire - before.wire, seconds),
+                retransmitted_bytes: counted.retransmitted - before.retransmitted,
+                cwnd_bytes: sender.cwnd_bytes.unwrap_or(0),
+                in_flight_bytes: sender.in_flight_bytes,
+                srtt_ms: sender.srtt.map_or(0.0, |rtt| rtt.as_secs_f64() * 1e3),
+                queue_ms: log.queue_ms_sum / self.steps_per_interval as f64,
+            });
+            log.queue_ms_sum = 0.0;
+        }
+        if self.steps > self.warm_at {
+            self.rates.push(sum);
+        }
+    }
+
+    /// The mean is known as well as the scenario asks for.
+    pub(crate) fn is_settled(&self, cell: &Cell) -> bool {
+        cell.measure
+            .settle
+            .is_some_and(|share| metrics::settled(&self.rates, share))
+    }
+
+    /// Closes the books of a path before it becomes another one.
+    pub(crate) fn before_change(&mut self, cell: &Cell, built: &Built, change: &Change) {
+        let link = built.links[change.path];
+        for (side, path) in [link.forward, link.backward].into_iter().enumerate() {
+            self.account(cell, built, 2 * change.path + side, path);
+        }
+    }
+
+    /// Closes the books of all paths.
+    pub(crate) fn account_all(&mut self, cell: &Cell, built: &Built) {
+        for (at, path) in paths(built).enumerate() {
+            self.account(cell, built, at, path);
+        }
+    }
+
+    fn restart_links(&mut self, built: &Built) {
+        for (log, path) in self.links.iter_mut().zip(paths(built)) {
+            log.since = Some((built.world.now(), built.world.path(path).counters()));
+        }
+    }
+
+    /// Adds what was carried since the last time. The rate is the one that the timeline has given
+    /// the path before now.
+    fn account(&mut self, cell: &Cell, built: &Built, at: usize, path: PathId) {
+        let now = built.world.now();
+        let counters = built.world.path(path).counters();
+        let log = &mut self.links[at];
+        let Some((since, before)) = log.since.replace((now, counters)) else {
+            // Still warming up.
+            log.since = None;
+            return;
+        };
+        let spec = current(cell, at, now);
+        // What passed the bottleneck: delivered, or lost behind it.
+        let passed = |c: &PathCounters| {
+            let packets = c.delivered + c.dropped_loss;
+            let bytes = c.bytes_delivered + c.bytes_dropped_loss;
+            bytes + packets * u64::from(spec.overhead_bytes)
+        };
+        log.carried_bits += (passed(&counters) - passed(&before)) as f64 * 8.0;
+        let seconds = now.since(since).as_secs_f64();
+        log.capacity_bits += spec.rate_bps.unwrap_or(0) as f64 * seconds;
+    }
+
+    /// Bytes delivered over time.
+    pub(crate) fn progress(&self, flow: usize) -> Progress<'_> {
+        Progress {
+            step_s: self.step_s,
+            bytes: &self.flows[flow].delivered,
+        }
+    }
+}
+
+/// What a direction was just before `now`.
+pub(crate) fn current(cell: &Cell, at: usize, now: Time) -> &crate::scenario::OneWaySpec {
+    let side = |forward, backward| {
+        if at.is_multiple_of(2) {
+            forward
+        } else {
+            backward
+        }
+    };
+    let path = &cell.paths[at / 2];
+    let change = cell
+        .timeline
+        .iter()
+        .rfind(|change| change.path == at / 2 && change.at_ns < now.as_nanos());
+    match change {
+        Some(change) => side(&change.forward, &change.backward),
+        None => side(&path.forward, &path.backward),
+    }
+}
+
+/// All directions, forward and backward of each path in turn.
+fn paths(built: &Built) -> impl Iterator<Item = PathId> {
+    built
+        .links
+        .iter()
+        .flat_map(|link| [link.forward, link.backward])
+}
