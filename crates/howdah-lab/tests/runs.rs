@@ -1,4 +1,5 @@
 //! Whole runs: from a scenario's text to files, and back.
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
 use howdah_lab::run::{RunOptions, Store, run};
 use howdah_lab::scenario::{Plan, parse};

@@ -11,8 +11,8 @@ fn scenarios() -> PathBuf {
 fn the_example_spans_what_its_comments_say() {
     let file = [scenarios().join("example.toml")];
     let plan = load(&file, false).unwrap();
-    assert_eq!(plan.cells().count(), 8);
-    assert_eq!(load(&file, true).unwrap().cells().count(), 2);
+    assert_eq!(plan.cells().count(), 16);
+    assert_eq!(load(&file, true).unwrap().cells().count(), 4);
     let cell = plan.cells().next().unwrap();
     let at: Vec<String> = cell
         .at

@@ -4,7 +4,7 @@
 //! possible; [`Cell::id`] is the hash of its canonical form, so equal cells have equal names.
 
 use howdah_core::{Rate, Span, Time};
-use howdah_path::{LossModel, PathConfig, QueueLimit};
+use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -138,6 +138,18 @@ pub struct Options {
     pub era: Option<String>,
     /// Whether the sender paces.
     pub pacing: Option<bool>,
+    /// Initial window in segments.
+    pub initial_window_segments: Option<u32>,
+    /// Limited slow start (RFC 3742) above this window, in segments.
+    pub max_ssthresh_segments: Option<u32>,
+    /// Slow-start threshold that a cache remembers, in segments.
+    pub ssthresh_segments: Option<u32>,
+    /// Segments for each acknowledgement.
+    pub ack_every_segments: Option<u32>,
+    /// Selective acknowledgement.
+    pub sack: Option<bool>,
+    /// Timestamps.
+    pub timestamps: Option<bool>,
     /// Rate of a protocol that is told its rate, in bit/s.
     pub rate_bps: Option<u64>,
 }
@@ -280,11 +292,15 @@ impl OneWaySpec {
             },
             delay: Span::from_nanos(self.delay_ns),
             mtu: self.mtu_bytes,
-            jitter: Span::from_nanos(self.jitter_ns),
+            jitter: match self.jitter_ns {
+                0 => Jitter::None,
+                ns => Jitter::Uniform(Span::from_nanos(ns)),
+            },
             reorder: self.reorder,
             duplicate: self.duplicate,
             corrupt: self.corrupt,
             link_overhead_bytes: self.overhead_bytes,
+            ..PathConfig::default()
         }
     }
 }

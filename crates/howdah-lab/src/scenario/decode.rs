@@ -10,6 +10,7 @@ use super::node::{Entry, Node, Sources, Value};
 use super::read::Table;
 use super::values::Amount;
 use crate::protocol;
+use crate::sim::{ERAS, RECEIVERS};
 use howdah_core::{Rate, Span, units};
 
 /// Keys of an experiment.
@@ -55,7 +56,7 @@ const ONE_WAY_KEYS: [&str; 12] = [
 const PATH_KEYS: [&str; 4] = ["rtt", "base_rtt", "forward", "backward"];
 
 /// Options of a protocol, common to flows and groups.
-const OPTION_KEYS: [&str; 8] = [
+const OPTION_KEYS: [&str; 14] = [
     "mss",
     "socket_buffer",
     "send_buffer",
@@ -63,6 +64,12 @@ const OPTION_KEYS: [&str; 8] = [
     "receiver",
     "era",
     "pacing",
+    "initial_window",
+    "max_ssthresh",
+    "ssthresh",
+    "ack_every",
+    "sack",
+    "timestamps",
     "rate",
 ];
 
@@ -586,13 +593,33 @@ impl Decoder<'_> {
         let rtt = Span::from_nanos(rtt);
         let buffer = |key: &str| table.parse(key, |text| Amount::parse(text)?.bytes(rate, rtt));
         let both = buffer("socket_buffer")?;
+        let segments = |key: &str| {
+            let number = table.whole(key, 1)?;
+            Ok(number.map(|number| number.min(u64::from(u32::MAX)) as u32))
+        };
+        let one_of = |key: &str, known: &[&str]| {
+            let name = table.text(key)?;
+            match &name {
+                Some(wrong) if !known.contains(&wrong.as_str()) => {
+                    let message = format!("'{wrong}' is unknown{}", hint(wrong, known));
+                    Err(table.error_at(key, message))
+                }
+                _ => Ok(name),
+            }
+        };
         let options = Options {
-            mss_bytes: table.whole("mss", 1)?.map(|mss| mss.min(65_000) as u32),
+            mss_bytes: table.whole("mss", 256)?.map(|mss| mss.min(65_000) as u32),
             send_buffer_bytes: buffer("send_buffer")?.or(both),
             receive_buffer_bytes: buffer("receive_buffer")?.or(both),
-            receiver: table.text("receiver")?,
-            era: table.text("era")?,
+            receiver: one_of("receiver", &RECEIVERS)?,
+            era: one_of("era", &ERAS)?,
             pacing: table.truth("pacing")?,
+            initial_window_segments: segments("initial_window")?,
+            max_ssthresh_segments: segments("max_ssthresh")?,
+            ssthresh_segments: segments("ssthresh")?,
+            ack_every_segments: segments("ack_every")?,
+            sack: table.truth("sack")?,
+            timestamps: table.truth("timestamps")?,
             rate_bps: table
                 .parse("rate", units::parse_rate)?
                 .map(Rate::bits_per_sec),

@@ -2,7 +2,7 @@
 
 use super::node::{Node, Wish, pair};
 use super::shorts::{Short, draw};
-use crate::scenario::{Cell, Change, FlowSpec, Options};
+use crate::scenario::{Cell, Change, FlowSpec};
 use howdah_core::Time;
 use howdah_sim::{Flow, FlowEnds, HostId, Link, World};
 
@@ -80,7 +80,7 @@ impl Built {
             options: &flow.options,
             size_bytes: flow.size_bytes,
             start: Time::from_nanos(flow.start_ns),
-            mtu: mtu(cell, &route, &flow.options),
+            mtu: mtu(cell, &route),
             seeds: [self.world.next_seed(), self.world.next_seed()],
         };
         let pair = pair(&wish).expect("a decoded scenario names known protocols only");
@@ -119,8 +119,8 @@ impl Built {
     }
 }
 
-/// Largest IP packet that fits through the route, or that the options ask for.
-fn mtu(cell: &Cell, route: &Route<'_>, _options: &Options) -> u32 {
+/// Largest IP packet that fits through the route.
+fn mtu(cell: &Cell, route: &Route<'_>) -> u32 {
     let paths = route.via.iter().map(|&path| &cell.paths[path]);
     paths
         .flat_map(|path| [path.forward.mtu_bytes, path.backward.mtu_bytes])

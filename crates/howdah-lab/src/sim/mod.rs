@@ -14,6 +14,7 @@ use crate::result::CellResult;
 use crate::scenario::Cell;
 use build::Built;
 use howdah_core::Time;
+pub(crate) use node::{ERAS, RECEIVERS};
 use sample::Log;
 use std::sync::atomic::{AtomicBool, Ordering};
 

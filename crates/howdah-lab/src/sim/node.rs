@@ -5,18 +5,21 @@ use crate::scenario::Options;
 use howdah_core::{Arrival, Datagram, Observe, Rate, Snapshot, Time, Transport, WakeReason};
 use howdah_proto::Policy;
 use howdah_proto::sim::{SimEndpoint, sim_config};
+use howdah_rivals::tcp::{self, ReceiverConfig, Supply, TcpConfig, TcpEndpoint, cc};
 use howdah_sim::IPV4_UDP_BYTES;
 
 /// One endpoint.
 #[derive(Debug)]
 pub(crate) enum Node {
     Ours(Box<SimEndpoint>),
+    Tcp(TcpEndpoint),
 }
 
 macro_rules! each {
     ($node:expr, $inner:ident => $call:expr) => {
         match $node {
             Node::Ours($inner) => $call,
+            Node::Tcp($inner) => $call,
         }
     };
 }
@@ -72,7 +75,7 @@ pub(crate) struct Wish<'a> {
 pub(crate) fn pair(wish: &Wish<'_>) -> Option<Pair> {
     Some(match protocol::find(wish.protocol)? {
         Protocol::Howdah { fixed } => ours(wish, fixed),
-        Protocol::Tcp(_) => return None,
+        Protocol::Tcp(entry) => over_tcp(wish, *entry),
     })
 }
 
@@ -81,6 +84,7 @@ impl Node {
     pub(crate) fn delivered_bytes(&self) -> u64 {
         match self {
             Self::Ours(node) => node.delivered_bytes(),
+            Self::Tcp(node) => node.snapshot().delivered_bytes,
         }
     }
 
@@ -92,6 +96,9 @@ impl Node {
 
 fn ours(wish: &Wish<'_>, fixed: bool) -> Pair {
     let mut config = sim_config();
+    if let Some(bytes) = wish.options.mss_bytes {
+        config.max_datagram = bytes.min(u32::from(u16::MAX)) as u16;
+    }
     if fixed {
         config.policy = Policy::Fixed(Rate::from_bits_per_sec(wish.options.rate_bps.unwrap_or(0)));
     }
@@ -102,5 +109,72 @@ fn ours(wish: &Wish<'_>, fixed: bool) -> Pair {
         sender: Node::Ours(Box::new(sender)),
         receiver: Node::Ours(Box::new(receiver)),
         header_bytes: IPV4_UDP_BYTES,
+    }
+}
+
+/// The stacks of three eras.
+pub(crate) const ERAS: [&str; 3] = ["linux24", "linux26", "modern"];
+/// Receivers by operating system.
+pub(crate) const RECEIVERS: [&str; 5] = ["linux24", "linux26", "modern", "freebsd53", "winxp_sp2"];
+
+fn over_tcp(wish: &Wish<'_>, congestion_control: cc::Entry) -> Pair {
+    let options = wish.options;
+    let era = options.era.as_deref().unwrap_or("modern");
+    let mut sender = match era {
+        "linux24" => TcpConfig::linux24(),
+        "linux26" => TcpConfig::linux26(),
+        _ => TcpConfig::modern(),
+    }
+    .with(congestion_control);
+    // An old sender talks to a receiver of its time, unless the scenario says otherwise.
+    let mut receiver = match options.receiver.as_deref().unwrap_or(era) {
+        "linux24" => ReceiverConfig::linux24(),
+        "linux26" => ReceiverConfig::linux26(),
+        "freebsd53" => ReceiverConfig::freebsd53(),
+        "winxp_sp2" => ReceiverConfig::winxp_sp2(),
+        _ => ReceiverConfig::modern(),
+    };
+    if let Some(timestamps) = options.timestamps {
+        sender.timestamps = timestamps;
+        receiver.timestamps = timestamps;
+    }
+    if let Some(sack) = options.sack {
+        sender.sack = sack;
+        receiver.sack = sack;
+    }
+    sender.mtu = match options.mss_bytes {
+        // What the headers add to that payload.
+        Some(mss) => mss + (sender.mtu - sender.mss_bytes()),
+        None => wish.mtu,
+    };
+    receiver.mtu = sender.mtu;
+    sender.send_buffer_bytes = options
+        .send_buffer_bytes
+        .unwrap_or(sender.send_buffer_bytes);
+    receiver.receive_buffer_bytes = options
+        .receive_buffer_bytes
+        .unwrap_or(receiver.receive_buffer_bytes);
+    sender.pacing = options.pacing.unwrap_or(sender.pacing);
+    sender.initial_window_segments = options
+        .initial_window_segments
+        .unwrap_or(sender.initial_window_segments);
+    let slow_start = &mut sender.slow_start;
+    slow_start.max_ssthresh_segments = options
+        .max_ssthresh_segments
+        .or(slow_start.max_ssthresh_segments);
+    slow_start.initial_ssthresh_segments = options
+        .ssthresh_segments
+        .or(slow_start.initial_ssthresh_segments);
+    if let Some(segments) = options.ack_every_segments {
+        receiver = receiver.acking_every(segments);
+    }
+    let supply = match wish.size_bytes {
+        Some(bytes) => Supply::Sized { bytes },
+        None => Supply::Endless,
+    };
+    Pair {
+        sender: Node::Tcp(TcpEndpoint::sender(&sender, supply, wish.seeds[0])),
+        receiver: Node::Tcp(TcpEndpoint::receiver(&receiver)),
+        header_bytes: tcp::IPV4_BYTES,
     }
 }

@@ -50,7 +50,33 @@ pub(crate) struct LinkLog {
     /// Bits that crossed the bottleneck, and that could have, behind the warm-up.
     pub(crate) carried_bits: f64,
     pub(crate) capacity_bits: f64,
-    since: Option<(Time, PathCounters)>,
+    /// Since when, with what had been accepted by then.
+    since: Option<(Time, Accepted)>,
+}
+
+/// What a path has accepted, and how much of that has not left its queue.
+#[derive(Clone, Copy)]
+struct Accepted {
+    counters: PathCounters,
+    queued_bytes: u64,
+}
+
+impl Accepted {
+    fn now(built: &Built, path: PathId) -> Self {
+        let path = built.world.path(path);
+        Self {
+            counters: path.counters(),
+            queued_bytes: path.queued_bytes(built.world.now()),
+        }
+    }
+
+    /// Bytes that have passed the bottleneck, link overhead included.
+    fn passed_bytes(&self, overhead_bytes: u32) -> u64 {
+        let counters = &self.counters;
+        let packets = counters.delivered + counters.dropped_loss;
+        let bytes = counters.bytes_delivered + counters.bytes_dropped_loss;
+        (bytes + packets * u64::from(overhead_bytes)).saturating_sub(self.queued_bytes)
+    }
 }
 
 impl Log {
@@ -176,7 +202,7 @@ impl Log {
 
     fn restart_links(&mut self, built: &Built) {
         for (log, path) in self.links.iter_mut().zip(paths(built)) {
-            log.since = Some((built.world.now(), built.world.path(path).counters()));
+            log.since = Some((built.world.now(), Accepted::now(built, path)));
         }
     }
 
@@ -184,21 +210,17 @@ impl Log {
     /// the path before now.
     fn account(&mut self, cell: &Cell, built: &Built, at: usize, path: PathId) {
         let now = built.world.now();
-        let counters = built.world.path(path).counters();
         let log = &mut self.links[at];
-        let Some((since, before)) = log.since.replace((now, counters)) else {
+        let Some((since, before)) = log.since else {
             // Still warming up.
-            log.since = None;
             return;
         };
+        let after = Accepted::now(built, path);
+        log.since = Some((now, after));
         let spec = current(cell, at, now);
-        // What passed the bottleneck: delivered, or lost behind it.
-        let passed = |c: &PathCounters| {
-            let packets = c.delivered + c.dropped_loss;
-            let bytes = c.bytes_delivered + c.bytes_dropped_loss;
-            bytes + packets * u64::from(spec.overhead_bytes)
-        };
-        log.carried_bits += (passed(&counters) - passed(&before)) as f64 * 8.0;
+        let bytes = after.passed_bytes(spec.overhead_bytes) as f64
+            - before.passed_bytes(spec.overhead_bytes) as f64;
+        log.carried_bits += bytes * 8.0;
         let seconds = now.since(since).as_secs_f64();
         log.capacity_bits += spec.rate_bps.unwrap_or(0) as f64 * seconds;
     }
