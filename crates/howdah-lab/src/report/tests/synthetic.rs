@@ -188,6 +188,7 @@ fn campaign(quick: bool) -> Campaign {
         command: "howdah lab run scenarios --quick".to_owned(),
         started_unix_s: 1_795_302_301,
         quick,
+        ..Campaign::default()
     }
 }
 
@@ -333,5 +334,6 @@ fn stream() -> StreamResult {
         lost_packets: 31,
         jitter_ms: 0.04,
         jitter_series_ms: vec![0.01, 0.05, 0.04],
+        ..StreamResult::default()
     }
 }
