@@ -2,7 +2,7 @@
 
 use crate::support::{Run, back, ms, path, secs};
 use howdah_core::{Rate, Span};
-use howdah_path::{LossModel, PathConfig};
+use howdah_path::{Jitter, LossModel, PathConfig};
 use howdah_rivals::tcp::{
     LossDetection, ReceiverConfig, Recovery, RtoFloor, Supply, TcpConfig, cc,
 };
@@ -102,7 +102,7 @@ fn rough(loss: f64) -> (PathConfig, PathConfig) {
     let rtt = Span::from_millis(20);
     let spoil = |config: PathConfig| PathConfig {
         loss: LossModel::Bernoulli(loss),
-        jitter: Span::from_millis(4),
+        jitter: Jitter::Uniform(Span::from_millis(4)),
         reorder: 0.05,
         duplicate: 0.02,
         corrupt: 0.01,

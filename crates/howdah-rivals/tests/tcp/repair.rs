@@ -2,7 +2,7 @@
 
 use crate::support::{Run, back, ms, path, secs};
 use howdah_core::{Rate, Span, Time};
-use howdah_path::{LossModel, PathConfig, QueueLimit};
+use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
 use howdah_rivals::tcp::{LossDetection, ReceiverConfig, Recovery, Supply, TcpConfig, cc};
 use howdah_sim::Fate;
 use std::cell::Cell;
@@ -243,7 +243,7 @@ fn reordering_does_not_hold_down_a_stack_that_learns() {
     let rate = Rate::from_mbit_per_sec(100);
     for config in [TcpConfig::linux26(), TcpConfig::modern()] {
         let forward = PathConfig {
-            jitter: Span::from_millis(3),
+            jitter: Jitter::Uniform(Span::from_millis(3)),
             reorder: 0.01,
             ..path(rate, rtt, 500)
         };
