@@ -65,6 +65,9 @@ enum Mode {
 pub struct Bbr1 {
     mode: Mode,
     cwnd: f64,
+    /// Infinite in STARTUP; from then on one BDP, so that the engine does not take the algorithm
+    /// for one in slow start (Linux sets it for the same reason).
+    ssthresh: f64,
     /// The window before a recovery or `PROBE_RTT`, to return to.
     prior_cwnd: f64,
     pacing: Pacing,
@@ -99,6 +102,7 @@ impl Bbr1 {
         Self {
             mode: Mode::Startup,
             cwnd: pacing.initial_window(),
+            ssthresh: f64::INFINITY,
             prior_cwnd: 0.0,
             pacing,
             pacing_gain: HIGH_GAIN,
@@ -221,6 +225,7 @@ impl Bbr1 {
     fn check_drain(&mut self, ack: &Ack) {
         if self.mode == Mode::Startup && self.full_bw_reached {
             self.mode = Mode::Drain;
+            self.ssthresh = self.inflight(self.max_bw.get(), 1.0);
         }
         if self.mode == Mode::Drain
             && f64::from(ack.in_flight_segments) <= self.inflight(self.max_bw.get(), 1.0)
@@ -352,7 +357,7 @@ impl CongestionControl for Bbr1 {
     }
 
     fn ssthresh(&self) -> f64 {
-        f64::INFINITY
+        self.ssthresh
     }
 
     fn pacing_rate(&self) -> Option<Rate> {

@@ -175,6 +175,9 @@ impl MinRtt {
 pub struct Bbr3 {
     state: State,
     cwnd: f64,
+    /// Infinite in STARTUP; from then on one BDP, so that the engine does not take the algorithm
+    /// for one in slow start (Linux sets it for the same reason).
+    ssthresh: f64,
     /// The window before a recovery or `PROBE_RTT`, to return to.
     prior_cwnd: f64,
     pacing: Pacing,
@@ -205,6 +208,7 @@ impl Bbr3 {
         Self {
             state: State::Startup,
             cwnd: pacing.initial_window(),
+            ssthresh: f64::INFINITY,
             prior_cwnd: 0.0,
             pacing,
             rounds: Rounds::default(),
@@ -337,6 +341,7 @@ impl Bbr3 {
     fn check_drain(&mut self, ack: &Ack) {
         if self.state == State::Startup && self.full_pipe.reached {
             self.state = State::Drain;
+            self.ssthresh = self.inflight(1.0);
             self.bounds.reset_signals();
         }
         if self.state == State::Drain && f64::from(ack.in_flight_segments) <= self.inflight(1.0) {
@@ -451,7 +456,7 @@ impl CongestionControl for Bbr3 {
     }
 
     fn ssthresh(&self) -> f64 {
-        f64::INFINITY
+        self.ssthresh
     }
 
     fn pacing_rate(&self) -> Option<Rate> {
