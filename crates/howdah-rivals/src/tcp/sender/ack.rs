@@ -11,6 +11,9 @@ use smallvec::SmallVec;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct News {
     pub(super) prior_in_flight: u32,
+    /// End of the highest sacked run before it: what arrives below was overtaken. One
+    /// acknowledgement may tell of a segment that waited for it and of the one after the hole.
+    pub(super) prior_top: u64,
     /// Segments by which the cumulative acknowledgement advanced.
     pub(super) acked: u32,
     /// Segments newly known to have arrived.
@@ -47,6 +50,7 @@ impl Sender {
 
         let mut news = News {
             prior_in_flight: self.board.in_flight(),
+            prior_top: self.board.runs.last().map_or(0, |run| run.end),
             echo: segment.timestamps.map(|stamps| stamps.echo),
             ..News::default()
         };
@@ -142,7 +146,7 @@ impl Sender {
         if first >= past {
             return;
         }
-        let top = self.board.runs.last().map_or(0, |run| run.end);
+        let top = news.prior_top;
         let mut fresh: SmallVec<[(u64, u64); 4]> = SmallVec::new();
         self.board
             .runs
@@ -200,7 +204,7 @@ impl Sender {
         if !self.sack {
             self.board.sacked -= counted;
         }
-        let top = self.board.runs.last().map_or(0, |run| run.end);
+        let top = news.prior_top;
         for index in una..reached {
             let sent = *self.board.get(index);
             self.board.settle(sent.flags);
@@ -333,7 +337,7 @@ impl Sender {
             acked_segments: news.acked,
             delivered_segments: news.delivered,
             total_delivered_segments: self.delivery.delivered,
-            lost_segments: news.lost,
+            lost_segments: news.lost + std::mem::take(&mut self.untold_losses),
             rtt,
             srtt: self.rtt.srtt(),
             min_rtt,

@@ -110,6 +110,9 @@ pub(crate) struct Sender {
     finder: LossFinder,
     repair: Repair,
     phase: Phase,
+    /// Losses that a timer found: the congestion control hears of them with the next
+    /// acknowledgement.
+    untold_losses: u32,
     pacer: Pacer,
     last_blocks: SackBlocks,
 
@@ -176,6 +179,7 @@ impl Sender {
             finder: LossFinder::new(config),
             repair: Repair::default(),
             phase: Phase::Open,
+            untold_losses: 0,
             pacer: Pacer::new(config.burst_segments),
             last_blocks: SackBlocks::default(),
             window: 1,

@@ -1,7 +1,7 @@
 //! What is done about losses: recovery and its window, timeouts, probes, and taking it all back.
 
 use super::ack::News;
-use super::scoreboard::RETRANSMITTED;
+use super::scoreboard::{RETRANSMITTED, Scoreboard};
 use super::{Sender, stamp_is_before};
 use crate::tcp::cc::{Phase, SlowStartCounting};
 use crate::tcp::{LossDetection, Recovery};
@@ -52,7 +52,8 @@ impl Repair {
         self.first_stamp.get_or_insert(stamp);
     }
 
-    fn begin(&mut self, una: u64, nxt: u64) {
+    fn begin(&mut self, board: &Scoreboard) {
+        let (una, nxt) = (board.una, board.nxt);
         self.end = nxt;
         self.cap = None;
         self.delivered = 0;
@@ -62,7 +63,11 @@ impl Repair {
         self.rescued = false;
         self.undo_from = Some(una);
         self.undo_left = 0;
-        self.first_stamp = None;
+        if board.retransmitted == 0 {
+            // Otherwise the repetitions of the repair before will still be acknowledged, with
+            // stamps that are older than the first of this one.
+            self.first_stamp = None;
+        }
         self.probe = None;
     }
 
@@ -139,7 +144,7 @@ impl Sender {
 
     fn enter_recovery(&mut self, now: Time, in_flight: u32) {
         self.phase = Phase::Recovery;
-        self.repair.begin(self.board.una, self.board.nxt);
+        self.repair.begin(&self.board);
         self.repair.window = f64::from(self.window);
         self.probe_at = None;
         self.congestion_events += 1;
@@ -180,7 +185,6 @@ impl Sender {
     fn undo(&mut self, now: Time) {
         self.finder.acquit_all(&mut self.board);
         self.repair.undo_from = None;
-        self.repair.first_stamp = None;
         self.repair.cap = None;
         self.phase = Phase::Open;
         self.cc.on_undo(now);
@@ -256,6 +260,7 @@ impl Sender {
         };
         self.find_losses(now, &mut news);
         if news.lost > 0 {
+            self.untold_losses += news.lost;
             self.advance_phase(now, &news);
             self.refresh_window();
         }
@@ -290,7 +295,7 @@ impl Sender {
         let lost = self.finder.lose_all(&mut self.board);
         self.delivery.lost += u64::from(lost);
         if !repeated {
-            self.repair.begin(self.board.una, self.board.nxt);
+            self.repair.begin(&self.board);
             self.congestion_events += 1;
             let event = self.congestion(now, in_flight);
             self.cc.on_timeout(&event);
