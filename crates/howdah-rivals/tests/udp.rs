@@ -1,7 +1,7 @@
 //! UDP streams over simulated paths: what the sink counts is what the path did.
 
 use howdah_core::{Observe, Rate, Span, Time};
-use howdah_path::{LossModel, PathConfig, QueueLimit};
+use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
 use howdah_rivals::udp::{
     CbrSettings, Extent, OnOffSettings, Periods, Received, SettingsError, UdpEndpoint,
 };
@@ -86,7 +86,7 @@ fn an_overload_loses_what_is_too_much() {
 fn the_sink_counts_what_the_path_did() {
     let path = PathConfig {
         loss: LossModel::Bernoulli(0.01),
-        jitter: Span::from_millis(2),
+        jitter: Jitter::Uniform(Span::from_millis(2)),
         reorder: 1.0,
         duplicate: 0.02,
         corrupt: 0.01,
@@ -111,7 +111,7 @@ fn uniform_jitter_comes_out_as_its_mean_difference() {
     // The mean difference of two uniform variables is a third of their range; a packet a
     // millisecond, so that none catches up with another.
     let path = PathConfig {
-        jitter: Span::from_micros(600),
+        jitter: Jitter::Uniform(Span::from_micros(600)),
         ..gigabit()
     };
     let source = cbr(Rate::from_mbit_per_sec(8), 1000, Span::from_secs(60)).unwrap();
