@@ -262,6 +262,42 @@ fn reordering_does_not_hold_down_a_stack_that_learns() {
     }
 }
 
+/// Random loss: what a stack concludes to be lost is what was lost, with large windows too.
+#[test]
+fn what_is_concluded_to_be_lost_was_lost() {
+    let rtt = Span::from_millis(50);
+    for algorithm in [cc::reno::ENTRY, cc::bbr1::ENTRY, cc::bbr3::ENTRY] {
+        for config in [
+            TcpConfig::linux24(),
+            TcpConfig::linux26(),
+            TcpConfig::modern(),
+        ] {
+            let config = config.with(algorithm);
+            let forward = PathConfig {
+                loss: LossModel::Bernoulli(0.01),
+                ..path(Rate::from_mbit_per_sec(300), rtt, 500)
+            };
+            let mut run = Run::new(
+                5,
+                (&forward, &back(rtt)),
+                (&config, &ReceiverConfig::linux24()),
+                Supply::Endless,
+            );
+            run.world.run_until(secs(20));
+            let counters = run.world.path(run.link.forward).counters();
+            let dropped = (counters.dropped_loss + counters.dropped_queue) as f64;
+            let near = run.sender();
+            let what = format!("{} {:?}: {near:?}", algorithm.name, config.recovery);
+            let again = near.retransmitted_bytes as f64 / 1448.0;
+            assert!(dropped > 20.0, "{what}");
+            // What was dropped in the last round trip is not known yet.
+            let close = |seen: f64| (seen - dropped).abs() < 20.0 + 0.03 * dropped;
+            assert!(close(again), "{dropped} dropped, {what}");
+            assert!(close(near.lost_packets as f64), "{dropped} dropped, {what}");
+        }
+    }
+}
+
 /// Both ends of a queue: what was dropped there is what is sent again.
 #[test]
 fn an_overflowing_queue_costs_what_it_drops() {
