@@ -30,6 +30,9 @@
 //! * The receiving application reads at once: what is in order never occupies the buffer.
 //! * The checksum field is zero; an arrival that the path marks as corrupt is dropped, as a wrong
 //!   checksum would have it.
+//! * A sender has no interface of its own: what the window allows leaves at once, however long the
+//!   burst. Where the burst matters (a queue of 127 packets does not hold a slow start), put a path
+//!   with the interface's rate and a deep queue before the bottleneck, as the host has it.
 //! * No ECN, no Nagle, no urgent data, no simultaneous open.
 
 pub mod cc;

@@ -1,8 +1,8 @@
 //! What any connection does.
 
 use crate::support::{Run, back, ms, path, secs};
-use howdah_core::{Rate, Span};
-use howdah_rivals::tcp::{ReceiverConfig, Supply, TcpConfig};
+use howdah_core::{Observe, Rate, Span};
+use howdah_rivals::tcp::{ReceiverConfig, Supply, TcpConfig, cc};
 
 #[test]
 fn a_file_arrives_and_both_sides_know_when() {
@@ -27,6 +27,91 @@ fn a_file_arrives_and_both_sides_know_when() {
             assert!(arrived < ms(31), "{bytes} bytes at {arrived}");
         }
     }
+}
+
+#[test]
+fn a_snapshot_names_the_live_algorithm() {
+    let rtt = Span::from_millis(20);
+    for entry in cc::ALL {
+        let mut run = Run::new(
+            1,
+            (&path(Rate::from_mbit_per_sec(100), rtt, 100), &back(rtt)),
+            (
+                &TcpConfig::modern().with(*entry),
+                &ReceiverConfig::winxp_sp2(),
+            ),
+            Supply::Endless,
+        );
+        run.world.run_until(secs(2));
+        let near = run.sender();
+        assert!(near.algorithm.starts_with(entry.name), "{}", near.algorithm);
+        assert!(near.cwnd_bytes > Some(10 * 1448), "{near:?}");
+        assert!(near.srtt >= Some(rtt), "{near:?}");
+        assert_eq!(run.receiver().algorithm, "receiver/winxp_sp2");
+    }
+}
+
+/// A cached threshold ends slow start where it says, and limited slow start (RFC 3742) adds at
+/// most half of its limit in a round trip.
+#[test]
+fn slow_start_can_be_cut_short_or_limited() {
+    let rtt = Span::from_millis(100);
+    let forward = path(Rate::from_gbit_per_sec(1), rtt, 100_000);
+    let cwnd_after = |slow_start: cc::SlowStart| {
+        let config = TcpConfig {
+            slow_start,
+            ..TcpConfig::modern()
+        };
+        let mut run = Run::new(
+            1,
+            (&forward, &back(rtt)),
+            (&config, &ReceiverConfig::modern()),
+            Supply::Endless,
+        );
+        run.world.run_until(ms(1050));
+        run.sender().cwnd_bytes.expect("a window") / 1448
+    };
+    let free = cwnd_after(cc::SlowStart::default());
+    assert!((4000..=5120).contains(&free), "{free}");
+    let cached = cwnd_after(cc::SlowStart {
+        initial_ssthresh_segments: Some(300),
+        ..cc::SlowStart::default()
+    });
+    assert!((300..=306).contains(&cached), "{cached}");
+    let limited = cwnd_after(cc::SlowStart {
+        max_ssthresh_segments: Some(100),
+        ..cc::SlowStart::default()
+    });
+    // 10, 20, 40, 80, 160 and then about 50 in each of four or five round trips.
+    assert!((280..=420).contains(&limited), "{limited}");
+}
+
+/// Two flows of the same kind share a link; the one that starts later gets its part.
+#[test]
+fn two_flows_share_a_link() {
+    let rtt = Span::from_millis(20);
+    let mut run = Run::new(
+        1,
+        (&path(Rate::from_mbit_per_sec(100), rtt, 100), &back(rtt)),
+        (&TcpConfig::modern(), &ReceiverConfig::modern()),
+        Supply::Endless,
+    );
+    let late = run.add(
+        secs(5),
+        (&TcpConfig::modern(), &ReceiverConfig::modern()),
+        Supply::Endless,
+    );
+    run.world.run_until(secs(30));
+    let delivered = |run: &Run| {
+        [run.ends.b, late.b].map(|end| run.world.endpoint(end).snapshot().delivered_bytes)
+    };
+    let before = delivered(&run);
+    run.world.run_until(secs(150));
+    let after = delivered(&run);
+    let share = [0, 1].map(|at| (after[at] - before[at]) as f64 * 8e-6 / 120.0);
+    let fairness = (share[0] + share[1]).powi(2) / (2.0 * (share[0].powi(2) + share[1].powi(2)));
+    assert!(share[0] + share[1] > 90.0, "{share:?}");
+    assert!(fairness > 0.9, "{share:?}");
 }
 
 #[test]

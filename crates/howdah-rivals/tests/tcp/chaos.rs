@@ -157,7 +157,7 @@ fn transfer(name: &str, seed: u64, loss: f64, config: &TcpConfig, receiver: &Rec
 #[test]
 fn transfers_end_on_rough_paths() {
     for (name, config, receiver) in stacks() {
-        for seed in 0..150 {
+        for seed in 0..1000 {
             transfer(name, seed, 0.02, &config, &receiver);
         }
     }
@@ -166,8 +166,24 @@ fn transfers_end_on_rough_paths() {
 #[test]
 fn transfers_end_on_very_rough_paths() {
     for (name, config, receiver) in stacks() {
-        for seed in 1000..1025 {
+        for seed in 1000..1200 {
             transfer(name, seed, 0.25, &config, &receiver);
+        }
+    }
+}
+
+#[test]
+fn every_congestion_control_ends_its_transfers() {
+    for entry in cc::ALL {
+        for (config, receiver) in [
+            (TcpConfig::linux24(), ReceiverConfig::linux24()),
+            (TcpConfig::linux26(), ReceiverConfig::linux26()),
+            (TcpConfig::modern(), ReceiverConfig::modern()),
+        ] {
+            for seed in 0..60 {
+                let loss = [0.01, 0.05, 0.2][seed as usize % 3];
+                transfer(entry.name, seed, loss, &config.with(*entry), &receiver);
+            }
         }
     }
 }

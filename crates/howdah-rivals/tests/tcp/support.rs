@@ -56,6 +56,24 @@ impl Run {
         Self { world, ends, link }
     }
 
+    /// One more flow over the same link, from `start` on.
+    pub(crate) fn add(
+        &mut self,
+        start: Time,
+        (sender, receiver): (&TcpConfig, &ReceiverConfig),
+        supply: Supply,
+    ) -> FlowEnds {
+        let left = self.world.host_of(self.ends.a);
+        let right = self.world.host_of(self.ends.b);
+        let near = TcpEndpoint::sender(sender, supply, self.world.next_seed());
+        let far = TcpEndpoint::receiver(receiver);
+        let flow = Flow::between((left, near), (right, far))
+            .over(self.link)
+            .header_bytes(IPV4_BYTES)
+            .start_at(start);
+        self.world.add_flow(flow)
+    }
+
     pub(crate) fn sender(&self) -> Snapshot {
         self.world.endpoint(self.ends.a).snapshot()
     }
