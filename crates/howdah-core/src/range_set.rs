@@ -25,6 +25,20 @@ impl RangeSet {
         if range.is_empty() {
             return 0;
         }
+        // What mostly happens: the next piece, or a piece after a hole.
+        match self.ranges.last_entry() {
+            Some(mut last) if *last.get() == range.start => {
+                *last.get_mut() = range.end;
+                self.bytes += range.len();
+                return range.len();
+            }
+            Some(last) if *last.get() > range.start => {}
+            _ => {
+                self.ranges.insert(range.start, range.end);
+                self.bytes += range.len();
+                return range.len();
+            }
+        }
         let mut merged = range;
         let mut already = 0;
         // Ranges that overlap or touch start at or before `range.end`; walk them from the right.
@@ -77,16 +91,19 @@ impl RangeSet {
 
     /// The ranges of `within` that are not in the set, in order.
     pub fn missing(&self, within: ByteRange) -> impl Iterator<Item = ByteRange> + '_ {
-        let mut at = self
-            .ranges
-            .range(..=within.start)
-            .next_back()
-            .map_or(within.start, |(_, &end)| end.max(within.start));
-        let mut rest = self.ranges.range(within.start.saturating_add(1)..);
+        let mut at = within.start;
+        let mut rest = None;
+        if at < self.end() {
+            if let Some((_, &end)) = self.ranges.range(..=at).next_back() {
+                at = at.max(end);
+            }
+            rest = Some(self.ranges.range(within.start.saturating_add(1)..));
+        }
         std::iter::from_fn(move || {
             while at < within.end {
                 // Behind the last range everything is missing.
-                let (start, end) = rest.next().map_or((u64::MAX, u64::MAX), |(&s, &e)| (s, e));
+                let next = rest.as_mut().and_then(Iterator::next);
+                let (start, end) = next.map_or((u64::MAX, u64::MAX), |(&s, &e)| (s, e));
                 let gap = ByteRange::new(at, start.min(within.end));
                 at = end;
                 if !gap.is_empty() {

@@ -262,6 +262,7 @@ impl<T: Transport> World<T> {
             return;
         };
         core.current = Some(job);
+        assert!(core.outbox.is_empty(), "a core forgot to send");
         let (Job::Receive(_, index) | Job::Wake(index) | Job::Send(index)) = job;
         let endpoint = &mut self.endpoints[index as usize];
         let mut picoseconds = 0;
@@ -323,18 +324,20 @@ impl<T: Transport> World<T> {
             }
             Some(Job::Send(index)) => {
                 let mut outbox = std::mem::take(&mut self.cores[id as usize].outbox);
-                if outbox.is_empty() {
-                    self.arm_process(index as usize);
-                } else {
-                    for datagram in outbox.drain(..) {
-                        self.send(index as usize, datagram);
-                    }
+                let sent = !outbox.is_empty();
+                for datagram in outbox.drain(..) {
+                    self.send(index as usize, datagram);
+                }
+                // Before anything else can begin on this core.
+                self.cores[id as usize].outbox = outbox;
+                if sent {
                     if let Some(process) = &mut self.endpoints[index as usize].process {
                         process.sent_since_wake = true;
                     }
                     self.want_to_send(index);
+                } else {
+                    self.arm_process(index as usize);
                 }
-                self.cores[id as usize].outbox = outbox;
             }
         }
         self.begin(id);

@@ -302,14 +302,17 @@ impl<T: Transport> World<T> {
         let path = &mut self.paths[index];
         let ip_bytes = flight.wire_len + endpoint.header_bytes;
         path.ledger.offered += 1;
-        let verdict = path.one_way.offer(self.now, ip_bytes);
-        if verdict == Verdict::Queued {
-            // Until it is released, the key says since when it has waited.
-            let key = Key::new(self.now, 0);
-            path.waiting.push_back(Flight { key, ..flight });
-            self.arm_queue(index);
-        } else {
-            self.settle(index, flight, verdict, self.now);
+        match path.one_way.offer(self.now, ip_bytes) {
+            Verdict::Deliver(delivery) => {
+                self.take_off(index, flight, delivery, self.now, ip_bytes);
+            }
+            Verdict::Drop(_) => self.lose(index, &flight),
+            Verdict::Queued => {
+                // Until it is released, the key says since when it has waited.
+                let key = Key::new(self.now, 0);
+                path.waiting.push_back(Flight { key, ..flight });
+                self.arm_queue(index);
+            }
         }
     }
 
@@ -331,7 +334,15 @@ impl<T: Transport> World<T> {
     fn settle_waiting(&mut self, index: usize, verdict: Verdict) {
         let flight = self.paths[index].waiting.pop_front();
         let flight = flight.expect("the path and the engine agree on who waits");
-        self.settle(index, flight, verdict, flight.key.time);
+        match verdict {
+            Verdict::Deliver(delivery) => {
+                let header_bytes = self.endpoints[flight.sender as usize].header_bytes;
+                let ip_bytes = flight.wire_len + header_bytes;
+                self.take_off(index, flight, delivery, flight.key.time, ip_bytes);
+            }
+            Verdict::Drop(_) => self.lose(index, &flight),
+            Verdict::Queued => unreachable!("a datagram that is still queued has no verdict"),
+        }
     }
 
     /// Changes a path as [`howdah_path::OneWay::switch`] says.
@@ -369,44 +380,46 @@ impl<T: Transport> World<T> {
         }
     }
 
-    /// Carries out the verdict on a datagram that was offered to a path at `offered`.
-    #[inline]
-    fn settle(&mut self, index: usize, mut flight: Flight, verdict: Verdict, offered: Time) {
+    /// A datagram that was offered to a path at `offered` is on its way.
+    #[allow(
+        clippy::inline_always,
+        reason = "it has two callers and one of them is hot"
+    )]
+    #[inline(always)]
+    fn take_off(
+        &mut self,
+        index: usize,
+        mut flight: Flight,
+        delivery: Delivery,
+        offered: Time,
+        ip_bytes: u32,
+    ) {
         let path = &mut self.paths[index];
-        match verdict {
-            Verdict::Deliver(Delivery {
-                at,
-                corrupt,
-                duplicate_at,
-            }) => {
-                let header_bytes = self.endpoints[flight.sender as usize].header_bytes;
-                let ip_bytes = flight.wire_len + header_bytes;
-                path.floor.check(offered, at, ip_bytes);
-                self.seq += 1;
-                flight.key = Key::new(at, self.seq);
-                flight.corrupt |= corrupt;
-                path.lane.push(flight);
-                if let Some(again) = duplicate_at {
-                    path.floor.check(offered, again, ip_bytes);
-                    path.ledger.duplicated += 1;
-                    self.seq += 1;
-                    flight.key = Key::new(again, self.seq);
-                    flight.parcel = self.pool.copy(flight.parcel);
-                    path.lane.push(flight);
-                }
-                let head = path.lane.head();
-                if self.agenda.get(path.slot) != head {
-                    self.agenda.set(path.slot, head);
-                }
-            }
-            Verdict::Drop(_) => {
-                path.ledger.dropped += 1;
-                self.fingerprint
-                    .mix(self.now, Kind::Dropped, flight.sender, flight.wire_len);
-                self.pool.release(flight.parcel);
-            }
-            Verdict::Queued => unreachable!("a datagram that is still queued has no verdict"),
+        path.floor.check(offered, delivery.at, ip_bytes);
+        self.seq += 1;
+        flight.key = Key::new(delivery.at, self.seq);
+        flight.corrupt |= delivery.corrupt;
+        path.lane.push(flight);
+        if let Some(again) = delivery.duplicate_at {
+            path.floor.check(offered, again, ip_bytes);
+            path.ledger.duplicated += 1;
+            self.seq += 1;
+            flight.key = Key::new(again, self.seq);
+            flight.parcel = self.pool.copy(flight.parcel);
+            path.lane.push(flight);
         }
+        let head = path.lane.head();
+        if self.agenda.get(path.slot) != head {
+            self.agenda.set(path.slot, head);
+        }
+    }
+
+    /// A path drops a datagram.
+    fn lose(&mut self, index: usize, flight: &Flight) {
+        self.paths[index].ledger.dropped += 1;
+        self.fingerprint
+            .mix(self.now, Kind::Dropped, flight.sender, flight.wire_len);
+        self.pool.release(flight.parcel);
     }
 }
 

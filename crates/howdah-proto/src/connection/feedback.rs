@@ -51,7 +51,10 @@ impl Connection {
             .received
             .next_repeat(self.confirm_timeout())
             .map(|at| at.max(self.last_report_at + self.report_interval()));
-        [wished, repeat].into_iter().flatten().min()
+        match (wished, repeat) {
+            (Some(wished), Some(repeat)) => Some(wished.min(repeat)),
+            (wished, repeat) => wished.or(repeat),
+        }
     }
 
     /// The report that is due, if one is, within `budget` bytes.
