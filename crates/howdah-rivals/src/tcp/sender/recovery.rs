@@ -41,7 +41,10 @@ pub(super) struct Repair {
     undo_from: Option<u64>,
     /// Retransmissions since then that have not been reported as duplicates.
     undo_left: u32,
-    /// Our clock at the first of them.
+    /// When it began, segments were outstanding that had been sent twice already: what is reported
+    /// as a duplicate may be one of those.
+    ambiguous: bool,
+    /// Our clock at the first of them, or at an earlier one that may still be acknowledged.
     first_stamp: Option<u32>,
     pub(super) probe: Option<Probe>,
 }
@@ -63,9 +66,10 @@ impl Repair {
         self.rescued = false;
         self.undo_from = Some(una);
         self.undo_left = 0;
-        if board.retransmitted == 0 {
-            // Otherwise the repetitions of the repair before will still be acknowledged, with
-            // stamps that are older than the first of this one.
+        // Repetitions of the repair before (those that a timeout has given up included) will still
+        // be acknowledged, with stamps that are older than the first of this one.
+        self.ambiguous = board.una < board.retransmitted_below;
+        if !self.ambiguous {
             self.first_stamp = None;
         }
         self.probe = None;
@@ -179,7 +183,7 @@ impl Sender {
         let early = self.phase != Phase::Open
             && news.acked > 0
             && news.echo.is_some_and(|echo| stamp_is_before(echo, first));
-        early || (news.dsack && self.repair.undo_left == 0)
+        early || (news.dsack && !self.repair.ambiguous && self.repair.undo_left == 0)
     }
 
     fn undo(&mut self, now: Time) {
