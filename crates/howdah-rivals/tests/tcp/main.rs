@@ -6,7 +6,6 @@ mod support;
 
 mod basics;
 mod chaos;
-mod hostile;
 mod oracles;
 mod receivers;
 mod repair;
