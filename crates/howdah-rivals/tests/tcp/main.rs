@@ -6,6 +6,7 @@ mod support;
 
 mod basics;
 mod chaos;
+mod hostile;
 mod oracles;
 mod receivers;
 mod repair;

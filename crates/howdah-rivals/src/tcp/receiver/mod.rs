@@ -213,8 +213,8 @@ impl Receiver {
             return;
         }
         let end = start + u64::from(len);
-        if end > self.advertised {
-            // Beyond what was offered: the sender probes, or misbehaves.
+        if end > self.advertised || self.contradicts_end(end, fin) {
+            // Beyond what was offered, or beyond FIN: the sender probes, or misbehaves.
             self.owe(Due::Ack);
             return;
         }
@@ -275,6 +275,14 @@ impl Receiver {
         let quick = self.timer.on_arrival(now, full);
         if quick || had_holes {
             self.owe(Due::Ack);
+        }
+    }
+
+    /// FIN stands in one place, and nothing stands behind it.
+    fn contradicts_end(&self, end: u64, fin: bool) -> bool {
+        match self.end {
+            Some(known) => end > known || (fin && end != known),
+            None => fin && end < self.early.last().map_or(self.next, |run| run.end),
         }
     }
 
