@@ -95,7 +95,7 @@ pub(crate) fn measures(cells: &[&CellResult]) -> Vec<Measure> {
     all.extend(
         names(cells, |c| c.metrics.keys().cloned().collect())
             .iter()
-            .map(|key| metric(key)),
+            .filter_map(|key| metric(key)),
     );
     all.extend(costs());
     all.retain(|measure| {
@@ -183,54 +183,89 @@ fn group_measures(name: &str) -> Vec<Measure> {
     ]
 }
 
-/// A figure that the runner computed, with the unit from its name.
-fn metric(key: &str) -> Measure {
+/// What the runner's figures are called: name without unit, title, label. Shown at once.
+const METRICS: &[(&str, &str, &str)] = &[
+    (
+        "jain",
+        "Jain's fairness index of the flows' goodput",
+        "Jain's index",
+    ),
+    (
+        "asymmetry",
+        "Asymmetry of two flows",
+        "(first \u{2212} second) / (first + second)",
+    ),
+    (
+        "convergence",
+        "Convergence: from the last start until Jain's index over 10 s reaches 0.95",
+        "time",
+    ),
+    (
+        "t90",
+        "Time to 90 % of the rate after a change of the path",
+        "time",
+    ),
+    (
+        "harm",
+        "Harm: share of the flow's goodput alone that the others take (Ware et al. 2019)",
+        "harm",
+    ),
+];
+
+/// Figures of the runner that are shown from the raw counters, or are steps to others.
+const SHOWN_ELSEWHERE: [&str; 6] = [
+    "sum_goodput_bps",
+    "retransmit_share",
+    "feedback_bytes_per_gib",
+    "change_bps",
+    "after_change_bps",
+    "maxmin",
+];
+
+/// A figure that the runner computed, with the unit from its name; behind slashes, the flow and the
+/// change of the path that it is about.
+fn metric(key: &str) -> Option<Measure> {
+    let mut parts = key.split('/');
+    let stem = parts.next().unwrap_or(key);
+    if SHOWN_ELSEWHERE.contains(&stem) {
+        return None;
+    }
+    let about: Vec<String> = parts
+        .map(|part| match part.parse::<u32>() {
+            Ok(n) => format!("change {n}"),
+            Err(_) => part.to_owned(),
+        })
+        .collect();
     let (quantity, name) = [
         ("_ms", Quantity::Millis),
         ("_s", Quantity::Seconds),
         ("_bps", Quantity::Rate),
         ("_bytes", Quantity::Bytes),
+        ("_bytes_per_gib", Quantity::Bytes),
         ("_share", Quantity::Share),
-        ("_percent", Quantity::Number),
     ]
     .into_iter()
-    .find_map(|(suffix, quantity)| Some((quantity, key.strip_suffix(suffix)?)))
-    .unwrap_or((Quantity::Number, key));
-    let known = [
-        ("jain", "Jain's fairness index of the flows"),
-        (
-            "t90",
-            "Time to 90 % of the new rate after a change of the path",
-        ),
-        ("harm", "Harm done (Ware et al. 2019)"),
-        (
-            "asymmetry",
-            "Asymmetry: (tested \u{2212} other) / (tested + other)",
-        ),
-        ("convergence", "Convergence time"),
-    ];
-    let title = known
-        .iter()
-        .find(|known| known.0 == name)
-        .map_or_else(|| key.replace('_', " "), |known| known.1.to_owned());
-    let label = match key {
-        "jain" => "Jain's index".to_owned(),
-        _ => name.replace('_', " "),
+    .find_map(|(suffix, quantity)| Some((quantity, stem.strip_suffix(suffix)?)))
+    .unwrap_or((Quantity::Number, stem));
+    let known = METRICS.iter().find(|known| known.0 == name);
+    let plain = name.replace('_', " ");
+    let (title, label) = known.map_or((plain.as_str(), plain.as_str()), |k| (k.1, k.2));
+    let title = if about.is_empty() {
+        title.to_owned()
+    } else {
+        format!("{title}: {}", about.join(", "))
     };
-    let quantity = if key == "jain" {
+    let quantity = if name.starts_with("jain") {
         Quantity::Share
     } else {
         quantity
     };
     let owned = key.to_owned();
-    let measure = Measure::new(key, &title, &label, quantity, move |cell| {
+    let mut measure = Measure::new(key, &title, label, quantity, move |cell| {
         cell.metrics.get(&owned).copied()
     });
-    if known.iter().any(|known| known.0 == name) {
-        measure.first()
-    } else {
-        measure
-    }
+    measure.first = known.is_some();
+    Some(measure)
 }
 
 /// What the rate costs: waiting, repetitions, feedback, processor time.
@@ -363,7 +398,7 @@ pub(crate) fn map_measures(cells: &[&CellResult]) -> Vec<Measure> {
     let mut all: Vec<Measure> = names(cells, |c| c.metrics.keys().cloned().collect())
         .iter()
         .filter(|key| key.contains("bound") || key.contains("ideal"))
-        .map(|key| metric(key).first())
+        .filter_map(|key| metric(key).map(Measure::first))
         .collect();
     if !all.iter().any(|m| m.key.contains("bound")) {
         all.insert(

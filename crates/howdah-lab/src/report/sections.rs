@@ -322,10 +322,10 @@ fn ledger_of(entries: &[Entry], experiments: &[Experiment<'_>]) -> String {
         out.push_str(&statements(&judged, experiments));
     }
     if !open.is_empty() {
-        let summary = format!(
-            "{} statements that cannot be judged by these cells",
-            open.len()
-        );
+        let summary = match open.len() {
+            1 => "1 statement that these cells cannot judge".to_owned(),
+            n => format!("{n} statements that these cells cannot judge"),
+        };
         out.push_str(&folded(&summary, &statements(&open, experiments)));
     }
     out
