@@ -20,6 +20,8 @@ pub(crate) struct Measure {
     pub(crate) label: String,
     /// What it counts.
     pub(crate) quantity: Quantity,
+    /// What a reader must know beside it; often nothing.
+    pub(crate) about: String,
     /// Shown at once; the others start folded.
     pub(crate) first: bool,
     /// The number, if this run has one.
@@ -39,6 +41,7 @@ impl Measure {
             title: title.to_owned(),
             label: label.to_owned(),
             quantity,
+            about: String::new(),
             first: false,
             get: Box::new(get),
         }
@@ -146,7 +149,8 @@ fn group_measures(name: &str) -> Vec<Measure> {
         let name = name.to_owned();
         move |cell: &CellResult| cell.groups.iter().find(|g| g.name == name).cloned()
     };
-    let (rate, median, tail, load) = (find(name), find(name), find(name), find(name));
+    let (rate, median, tail) = (find(name), find(name), find(name));
+    let (load, open) = (find(name), find(name));
     vec![
         Measure::new(
             &format!("{name}-throughput"),
@@ -156,6 +160,16 @@ fn group_measures(name: &str) -> Vec<Measure> {
             move |cell| rate(cell).map(|g| g.throughput_bps),
         )
         .first(),
+        Measure::new(
+            &format!("{name}-unfinished"),
+            &format!("Short flows that did not finish ({name})"),
+            "share of the flows started",
+            Quantity::Percent,
+            move |cell| {
+                let g = open(cell)?;
+                (g.flows > 0).then(|| 1.0 - g.finished as f64 / g.flows as f64)
+            },
+        ),
         Measure::new(
             &format!("{name}-p50"),
             &format!("Completion time of the short flows ({name}), median"),
@@ -393,37 +407,55 @@ pub(crate) fn link_rate(cell: &CellResult) -> Option<f64> {
         .reduce(f64::min)
 }
 
-/// The figures of our own protocol's map.
-pub(crate) fn map_measures(cells: &[&CellResult]) -> Vec<Measure> {
-    let mut all: Vec<Measure> = names(cells, |c| c.metrics.keys().cloned().collect())
-        .iter()
-        .filter(|key| key.contains("bound") || key.contains("ideal"))
-        .filter_map(|key| metric(key).map(Measure::first))
-        .collect();
-    if !all.iter().any(|m| m.key.contains("bound")) {
-        all.insert(
-            0,
-            Measure::new(
-                "rate_share",
-                "Goodput as a share of the link's rate",
-                "goodput / rate of the bottleneck",
+/// Bytes of a full packet of ours that are not payload: 28 IPv4 and UDP, 13 packet header, 10 frame
+/// header, 16 seal; and around it on the wire, 38 Ethernet (docs/performance.md).
+const OUR_HEADERS: f64 = 67.0;
+const ETHERNET: f64 = 38.0;
+
+/// The figures of our own protocol's map: an experiment with paths of that MTU, and the loss of a
+/// cell by the name of its axis.
+pub(crate) fn map_measures(cells: &[&CellResult], mtu: Option<f64>, loss: &str) -> Vec<Measure> {
+    let loss = loss.to_owned();
+    let share = match mtu {
+        Some(mtu) => {
+            let mut measure = Measure::new(
+                "bound_share",
+                "Goodput as a share of the bound",
+                "goodput / bound",
                 Quantity::Share,
-                |cell| Some((goodput().get)(cell)? / link_rate(cell)?),
-            ),
-        );
-    }
-    if !all.iter().any(|m| m.key.contains("ideal")) {
-        all.push(Measure::new(
-            "above_ideal",
-            "Completion time above the ideal",
-            "completion time less size / rate of the bottleneck",
-            Quantity::Seconds,
-            |cell| {
-                let bits = cell.flows.iter().map(|f| f.delivered_bytes).sum::<u64>() as f64 * 8.0;
-                Some(completion(cell)? - bits / link_rate(cell)?)
-            },
-        ));
-    }
+                move |cell| {
+                    let lost = howdah_core::units::parse_probability(cell.at.get(&loss)?).ok()?;
+                    let full = (mtu - OUR_HEADERS) / (mtu + ETHERNET);
+                    Some((goodput().get)(cell)? / (link_rate(cell)? * (1.0 - lost) * full))
+                },
+            );
+            measure.about = format!(
+                "The bound is what a sender could deliver that fills the link with full packets from the first moment and repeats nothing in vain: rate \u{d7} (1 \u{2212} loss) \u{d7} {} / {}.",
+                mtu - OUR_HEADERS,
+                mtu + ETHERNET
+            );
+            measure
+        }
+        None => Measure::new(
+            "rate_share",
+            "Goodput as a share of the link's rate",
+            "goodput / rate of the bottleneck",
+            Quantity::Share,
+            |cell| Some((goodput().get)(cell)? / link_rate(cell)?),
+        ),
+    };
+    let mut above = Measure::new(
+        "above_ideal",
+        "Completion time above the ideal",
+        "completion time less size / rate of the bottleneck",
+        Quantity::Seconds,
+        |cell| {
+            let bits = cell.flows.iter().map(|f| f.delivered_bytes).sum::<u64>() as f64 * 8.0;
+            Some(completion(cell)? - bits / link_rate(cell)?)
+        },
+    );
+    above.about.push_str("The ideal is the time that the file's bytes alone take at the rate of the link (K13app, equation 1).");
+    let mut all = vec![share, above];
     all.extend(
         costs()
             .into_iter()

@@ -142,6 +142,10 @@ fn group(spec: &GroupSpec, placed: &[(Short, Placed)], built: &Built) -> GroupRe
     }
     result.throughput_bps = metrics::short_throughput_bps(done);
     result.completion_s = percentiles(&times);
+    times.sort_by(f64::total_cmp);
+    result.completion_cdf_s = (0..=100)
+        .filter_map(|percent| stats::quantile(&times, f64::from(percent) / 100.0))
+        .collect();
     result
 }
 
