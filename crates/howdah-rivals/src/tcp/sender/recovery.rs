@@ -326,3 +326,74 @@ impl Sender {
         (flags & (super::scoreboard::SACKED | RETRANSMITTED) == 0).then_some(last)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repair(window: f64) -> Repair {
+        Repair {
+            flight: 20,
+            window,
+            ..Repair::default()
+        }
+    }
+
+    /// Drives a repair of one lost segment of twenty, a delivery for each acknowledgement, and
+    /// says after which of them something left.
+    fn sends(mut step: impl FnMut(&mut Repair, u32), mut repair: Repair) -> (Vec<u32>, u32) {
+        let mut in_flight = 20 - 4;
+        let mut left = Vec::new();
+        for ack in 0..16 {
+            in_flight -= u32::from(ack > 0);
+            step(&mut repair, in_flight);
+            while f64::from(in_flight + 1) <= repair.window {
+                in_flight += 1;
+                repair.sent += 1;
+                left.push(ack);
+            }
+        }
+        (left, in_flight)
+    }
+
+    #[test]
+    fn prr_sends_one_for_every_two_that_arrive() {
+        let news = News {
+            delivered: 1,
+            ..News::default()
+        };
+        let step = |repair: &mut Repair, pipe: u32| repair.proportional(&news, pipe, 10.0);
+        let (left, in_flight) = sends(step, repair(20.0));
+        // RFC 6937: the retransmission at once, then every second acknowledgement.
+        assert_eq!(left[..5], [0, 2, 4, 6, 8]);
+        assert!((9..=10).contains(&in_flight), "{in_flight}");
+    }
+
+    #[test]
+    fn rate_halving_sends_one_for_every_two_that_arrive() {
+        let step = |repair: &mut Repair, pipe: u32| repair.halve(pipe, 10.0);
+        let (left, in_flight) = sends(step, repair(20.0));
+        assert_eq!(left[..4], [0, 2, 4, 6]);
+        assert!((9..=10).contains(&in_flight), "{in_flight}");
+    }
+
+    #[test]
+    fn prr_below_the_threshold_grows_only_while_the_repair_advances() {
+        let stuck = News {
+            delivered: 1,
+            ..News::default()
+        };
+        let mut slow = Repair {
+            sent: 1,
+            ..repair(20.0)
+        };
+        slow.proportional(&stuck, 4, 10.0);
+        assert!((slow.window - 4.0).abs() < 1e-9, "{}", slow.window);
+        let mut fast = Repair {
+            sent: 1,
+            ..repair(20.0)
+        };
+        fast.proportional(&News { acked: 1, ..stuck }, 4, 10.0);
+        assert!((fast.window - 6.0).abs() < 1e-9, "{}", fast.window);
+    }
+}
