@@ -35,6 +35,8 @@ pub(super) struct Repair {
     flight: u64,
     /// Rate halving: an acknowledgement that has not yet counted.
     half: bool,
+    /// In flight when a timeout began it, and not concluded to be lost.
+    pub(super) spared: u32,
     /// The last segment was repeated speculatively (RFC 6675, `NextSeg` rule 4).
     pub(super) rescued: bool,
     /// It can be taken back: first index outstanding when it began.
@@ -296,7 +298,9 @@ impl Sender {
         if !self.sack {
             self.board.sacked = 0;
         }
-        let lost = self.finder.lose_all(&mut self.board);
+        let rtts = (self.rtt.srtt(), self.rtt.min_rtt());
+        let rtts = self.rack.then_some(rtts);
+        let lost = self.finder.lose_all(now, &mut self.board, rtts);
         self.delivery.lost += u64::from(lost);
         if !repeated {
             self.repair.begin(&self.board);
@@ -307,6 +311,9 @@ impl Sender {
         // A retransmission that timed out in its turn changes nothing but the time of the next.
         self.repair.end = self.board.nxt;
         self.phase = Phase::Loss;
+        // What is still on its way does not stand in the way of the first retransmission.
+        self.repair.spared = self.board.in_flight();
+        self.timeout_due = true;
         self.refresh_window();
         self.rto_at = Some(now + self.rtt.rto());
         self.arm();
