@@ -177,9 +177,22 @@ struct Descriptions<'a>(&'a mut Vec<Datagram>);
 
 impl PacketSink for Descriptions<'_> {
     fn packet(&mut self, packet: &PacketOut<'_>) {
-        let mut bytes = HeaderBytes::with_capacity(packet.header.len() + packet.frames.len());
-        bytes.extend_from_slice(packet.header);
-        bytes.extend_from_slice(packet.frames);
+        let (header, frames) = (packet.header, packet.frames);
+        let len = header.len() + frames.len();
+        let mut buffer = [0; 64];
+        // A data packet's bytes fit; put together here, they are moved once.
+        let bytes = if let Some((to_header, rest)) = buffer.split_at_mut_checked(header.len())
+            && let Some(to_frames) = rest.get_mut(..frames.len())
+        {
+            to_header.copy_from_slice(header);
+            to_frames.copy_from_slice(frames);
+            HeaderBytes::from_buf_and_len(buffer, len)
+        } else {
+            let mut bytes = HeaderBytes::with_capacity(len);
+            bytes.extend_from_slice(header);
+            bytes.extend_from_slice(frames);
+            bytes
+        };
         let absent = packet.wire_len() - bytes.len();
         self.0.push(Datagram {
             bytes,

@@ -112,7 +112,6 @@ pub(crate) struct Process {
     costs: Costs,
     send_core: u32,
     receive_core: u32,
-    pub(crate) socket_datagrams: usize,
     socket_charge: u64,
     send_pending: bool,
     wake_pending: bool,
@@ -170,7 +169,6 @@ impl<T: Transport> World<T> {
             costs,
             send_core: send_core.0,
             receive_core: receive_core.0,
-            socket_datagrams: 0,
             socket_charge: 0,
             send_pending: false,
             wake_pending: false,
@@ -215,8 +213,8 @@ impl<T: Transport> World<T> {
             let peak = &mut endpoint.counters.socket_peak_charge;
             *peak = (*peak).max(process.socket_charge);
         }
-        process.socket_datagrams += 1;
         let core = process.receive_core;
+        self.in_sockets += 1;
         self.enqueue(core, Job::Receive(flight, index as u32));
     }
 
@@ -307,9 +305,7 @@ impl<T: Transport> World<T> {
         match job {
             None => {}
             Some(Job::Receive(flight, index)) => {
-                if let Some(process) = &mut self.endpoints[index as usize].process {
-                    process.socket_datagrams -= 1;
-                }
+                self.in_sockets -= 1;
                 self.deliver(flight, index as usize);
                 self.want_to_send(index);
             }

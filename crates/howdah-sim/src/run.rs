@@ -58,10 +58,8 @@ impl<T: Transport> World<T> {
     /// If datagrams vanished or appeared.
     pub fn audit(&self) {
         let on_paths: usize = self.paths.iter().map(Path::holds).sum();
-        let processes = self.endpoints.iter().filter_map(|e| e.process.as_ref());
-        let in_sockets: usize = processes.map(|process| process.socket_datagrams).sum();
         assert_eq!(
-            on_paths + in_sockets,
+            on_paths + self.in_sockets,
             self.pool.len(),
             "datagrams on paths and in sockets, and datagrams stored"
         );
@@ -143,6 +141,9 @@ impl<T: Transport> World<T> {
         let path = &mut self.paths[path];
         let flight = path.lane.pop().expect("the agenda knows of a datagram");
         path.ledger.delivered += 1;
+        if let Some(place) = path.lane.ahead() {
+            self.pool.touch(place);
+        }
         self.agenda.set(path.slot, path.lane.head());
         let sender = &self.endpoints[flight.sender as usize];
         if usize::from(flight.hop) + 1 < sender.route.len() {

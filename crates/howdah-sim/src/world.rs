@@ -79,6 +79,8 @@ pub struct World<T> {
     pub(crate) paths: Vec<Path>,
     pub(crate) endpoints: Vec<Endpoint<T>>,
     pub(crate) cores: Vec<Core>,
+    /// Datagrams in the sockets of all processes, those that are being read included.
+    pub(crate) in_sockets: usize,
     pub(crate) pool: Pool,
     pub(crate) timeline: Timeline<T>,
     pub(crate) fingerprint: Fingerprint,
@@ -106,6 +108,7 @@ impl<T: Transport> World<T> {
             paths: Vec::new(),
             endpoints: Vec::new(),
             cores: Vec::new(),
+            in_sockets: 0,
             pool: Pool::default(),
             timeline: Timeline::new(),
             fingerprint: Fingerprint::new(),
