@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 mod derive;
-pub mod gate;
 mod intervals;
 pub mod ledger;
 pub mod metrics;
@@ -16,4 +15,3 @@ pub mod run;
 pub mod scenario;
 pub mod sim;
 pub mod stats;
-pub mod table;

@@ -1,6 +1,6 @@
 //! How two congestion controls share one bottleneck: a view of all of them at a glance.
 //!
-//! `cargo run --release -p howdah-rivals --example share [SECONDS [NAME,..]]`
+//! `cargo run --release -p howdah-rivals --example share [SECONDS [NAME,..|- [RTT_MS]]]`
 //!
 //! 1 Gbit/s, 1500-byte packets, 38 and 180 ms, a queue of 127 packets and one of a BDP, no random
 //! loss. Row and column name the algorithms; a cell is the goodput of the row's flow and of the
@@ -25,12 +25,16 @@ fn main() {
     let seconds: u64 = args.next().map_or(120, |t| t.parse().expect("seconds"));
     let names: Option<Vec<String>> = args
         .next()
+        .filter(|t| t != "-")
         .map(|t| t.split(',').map(str::to_owned).collect());
+    let rtts: Vec<u64> = args
+        .next()
+        .map_or_else(|| vec![38, 180], |t| vec![t.parse().expect("milliseconds")]);
     let entries: Vec<&Entry> = cc::ALL
         .iter()
         .filter(|e| names.as_ref().is_none_or(|n| n.iter().any(|n| n == e.name)))
         .collect();
-    for rtt in [Span::from_millis(38), Span::from_millis(180)] {
+    for rtt in rtts.into_iter().map(Span::from_millis) {
         let bdp = RATE.bytes_in(rtt);
         for (name, queue) in [
             ("127 packets", QueueLimit::Packets(127)),
