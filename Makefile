@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench fuzz lint fmt doc setup setup-bench
+.PHONY: help demo test bench bench-sim fuzz lint fmt doc setup setup-bench
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -54,7 +54,11 @@ test: setup ## Format, lints, tests and docs: what CI runs
 	$(call say,docs)
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps --locked
 
-bench: setup-bench ## Measure: the tables of docs/performance.md (BENCH="--quick" and other flags)
+bench-sim: setup ## Measure the simulator: data packets a second for one flow of ours
+	$(call say,simulator speed)
+	$(CARGO) run --release --locked -p howdah-proto --example sim_speed
+
+bench: setup-bench bench-sim ## Measure: the tables of docs/performance.md (BENCH="--quick" and other flags)
 	$(call say,building howdah (release))
 	$(CARGO) build --release --locked -p howdah-cli
 	$(call say,measuring; it needs root for network namespaces)

@@ -48,8 +48,9 @@ def arguments():
     parser.add_argument("--file-gib", type=float, help="size of the file of table 5 [4]")
     parser.add_argument("--scratch", type=Path, help="where that file is made: on a disk [below target/bench]")
     parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/performance.md as well")
-    parser.add_argument("--from", dest="earlier", type=Path, metavar="RESULTS.JSON",
-                        help="measure nothing, print the tables of an earlier run")
+    parser.add_argument("--from", dest="earlier", type=Path, metavar="RESULTS.JSON", action="append",
+                        help="measure nothing, print the tables of an earlier run; if given more than once, of each "
+                             "table the last")
     args = parser.parse_args()
     try:
         args.tables = sorted({int(part) for part in args.tables.split(",")})
@@ -212,8 +213,8 @@ def main():
         if args.write_docs:
             around_tables()
         if args.earlier:
-            results = json.loads(args.earlier.read_text())
-            text, status = report.markdown(results), 0
+            runs = [json.loads(path.read_text()) for path in args.earlier]
+            text, status = "\n".join(map(report.markdown, report.last_of_each(runs))), 0
         else:
             run = Run(args, requirements(args))
             if os.getloadavg()[0] > 0.5:

@@ -51,6 +51,20 @@ def results():
     }
 
 
+class Runs(unittest.TestCase):
+    """Several runs on one page."""
+
+    def test_a_later_run_replaces_the_tables_that_it_has(self):
+        first, again = results(), results()
+        again["settings"]["tables"] = [5]
+        shown = report.last_of_each([first, again])
+        self.assertEqual([run["settings"]["tables"] for run in shown], [[1, 2, 3, 4], [5]])
+        self.assertEqual(shown[0]["file"], [])
+        text = "\n".join(map(report.markdown, shown))
+        self.assertEqual(text.count("### Table 5"), 1)
+        self.assertEqual(text.count("| 5: "), 2)
+
+
 class Arithmetic(unittest.TestCase):
     """series.py and the reading of other programs' output."""
 

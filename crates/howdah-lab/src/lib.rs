@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod derive;
+pub mod gate;
 mod intervals;
 pub mod ledger;
 pub mod metrics;
@@ -15,3 +16,4 @@ pub mod run;
 pub mod scenario;
 pub mod sim;
 pub mod stats;
+pub mod table;

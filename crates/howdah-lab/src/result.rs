@@ -216,6 +216,10 @@ pub struct GroupResult {
     pub throughput_bps: f64,
     /// Completion times in seconds: p50, p95, p99.
     pub completion_s: [f64; 3],
+    /// Their whole distribution: the times within which 0, 1, 2, ... 100 % of those that finished
+    /// were done; empty if none did.
+    #[serde(default)]
+    pub completion_cdf_s: Vec<f64>,
     /// Retransmission timeouts among them.
     pub timeouts: u64,
 }

@@ -151,3 +151,184 @@ fn series_come_back_from_their_file() {
     );
     assert!(link.random_losses > 0);
 }
+
+const MIXED: &str = "\
+id = \"M\"
+[path.main]
+rate = \"100mbit\"
+rtt = \"20ms\"
+buffer = \"127packets\"
+[flow.first]
+protocol = \"reno\"
+era = \"linux24\"
+[flow.second]
+protocol = \"howdah\"
+start = \"2s\"
+[flow.alone]
+protocol = \"none\"
+[group.web]
+protocol = \"reno\"
+count = 40
+mean = \"50KB\"
+shape = 1.3
+window = \"8s\"
+[stream.voice]
+rate = \"1.6mbit\"
+packet = \"200bytes\"
+[stream.bursts]
+rate = \"8mbit\"
+on = \"500ms\"
+off = \"500ms\"
+stop = \"5s\"
+[measure]
+duration = \"12s\"
+";
+
+fn one_cell(text: &str) -> howdah_lab::result::CellResult {
+    let plan = plan(text);
+    let cell = plan.cells().next().unwrap();
+    howdah_lab::sim::run(cell, &AtomicBool::new(false)).unwrap()
+}
+
+#[test]
+fn everything_at_once() {
+    let result = one_cell(MIXED);
+    let algorithms: Vec<&str> = result.flows.iter().map(|f| f.algorithm.as_str()).collect();
+    assert_eq!(algorithms, ["reno", "howdah/fair"]);
+    let web = &result.groups[0];
+    assert_eq!(
+        (web.flows, web.finished, web.algorithm.as_str()),
+        (40, 40, "reno")
+    );
+    assert_eq!(web.bytes, web.offered_bytes);
+    assert!(web.completion_s[0] > 0.04, "{:?}", web.completion_s);
+    let voice = &result.streams[0];
+    // 1000 packets a second, the last at 12 s.
+    assert_eq!(voice.sent_packets, 12_001);
+    assert!(voice.jitter_ms > 0.0 && voice.jitter_series_ms.len() == 12);
+    // 8 Mbit/s half of the time until 5 s: 3 on-periods and 2.5 s of 1470-byte packets.
+    let bursts = result.streams[1].sent_packets as f64 * 1470.0 * 8.0;
+    assert!((bursts / 20e6 - 1.0).abs() < 0.25, "{bursts}");
+    let (jain, least) = (result.metrics["jain"], result.metrics["jain_min"]);
+    assert!(least <= jain + 1e-9 && jain <= 1.0, "{least} {jain}");
+    assert!(result.metrics.contains_key("asymmetry"));
+    let carried: f64 = result
+        .flows
+        .iter()
+        .map(|flow| flow.delivered_bytes as f64)
+        .sum();
+    assert!(carried * 8.0 / 12.0 < 100e6);
+    assert!(
+        result.links[0].utilisation > 0.8,
+        "{}",
+        result.links[0].utilisation
+    );
+    assert_eq!(one_cell(MIXED).fingerprint, result.fingerprint);
+}
+
+#[test]
+fn a_change_of_the_path_is_answered() {
+    let text = "\
+id = \"C\"
+[path.main]
+rate = \"100mbit\"
+rtt = \"20ms\"
+buffer = \"1bdp\"
+[flow.main]
+protocol = \"howdah\"
+[[timeline]]
+at = \"5s\"
+rate = \"50mbit\"
+[[timeline]]
+at = \"10s\"
+rate = \"100mbit\"
+[measure]
+duration = \"15s\"
+";
+    let result = one_cell(text);
+    let metric = |name: &str| result.metrics[name];
+    assert!(metric("t90_ms/main/2") < 3000.0, "{:?}", result.metrics);
+    assert!((metric("change_bps/main/1") / 47e6 - 1.0).abs() < 0.05);
+    assert!((metric("change_bps/main/2") / 94e6 - 1.0).abs() < 0.05);
+    // The capacity that the utilisation is measured against follows the timeline.
+    let link = &result.links[0];
+    assert!(
+        link.utilisation > 0.9 && link.utilisation <= 1.0,
+        "{}",
+        link.utilisation
+    );
+    assert!((link.rate_bps - 100e6).abs() < 1.0);
+}
+
+#[test]
+fn a_sized_transfer_ends_the_cell_and_has_a_completion_time() {
+    let text = "\
+id = \"S\"
+[path.main]
+rate = \"100mbit\"
+rtt = \"20ms\"
+buffer = \"1bdp\"
+[flow.main]
+protocol = \"howdah\"
+size = \"20MB\"
+[measure]
+duration = \"60s\"
+until_complete = true
+";
+    for text in [text.to_owned(), text.replace("howdah", "cubic")] {
+        let result = one_cell(&text);
+        let flow = &result.flows[0];
+        let took = flow.completion_s.unwrap();
+        assert!((1.6..4.0).contains(&took), "{took}");
+        assert!(result.duration_s < 4.1, "{}", result.duration_s);
+        assert_eq!(flow.delivered_bytes, 20_000_000);
+        assert!((flow.goodput_bps - 160e6 / took).abs() < 1.0);
+    }
+}
+
+#[test]
+fn a_settled_mean_ends_the_cell() {
+    let text = TWO_CELLS
+        .replace("duration = \"3s\"", "duration = \"100s\"\nsettle = \"2%\"")
+        .replace("500ms", "100ms");
+    let result = one_cell(&text);
+    assert!(
+        result.shortened && result.duration_s < 30.0,
+        "{}",
+        result.duration_s
+    );
+}
+
+/// Harm needs a cell in which the same flow is alone.
+#[test]
+fn harm_is_measured_against_the_flow_alone() {
+    let text = "\
+id = \"H\"
+[axes]
+other = [\"none\", \"reno\"]
+[path.main]
+rate = \"50mbit\"
+rtt = \"20ms\"
+buffer = \"1bdp\"
+[flow.main]
+protocol = \"reno\"
+[flow.second]
+protocol = \"$other\"
+[measure]
+duration = \"10s\"
+";
+    let plan = plan(text);
+    let dir = tempfile::tempdir().unwrap();
+    run(
+        &plan,
+        &options(dir.path(), 2),
+        &AtomicBool::new(false),
+        |_| {},
+    )
+    .unwrap();
+    let cells = Store::open(dir.path()).unwrap().summary().unwrap().cells;
+    assert!(!cells[0].metrics.contains_key("harm/main"));
+    let harm = cells[1].metrics["harm/main"];
+    assert!((0.2..0.8).contains(&harm), "{harm}");
+    assert!(cells[1].metrics.contains_key("harm/second"));
+}

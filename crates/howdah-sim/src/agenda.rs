@@ -21,36 +21,41 @@ impl Key {
         Self { time, seq }
     }
 
-    fn is_never(self) -> bool {
-        self.time == Time::MAX
+    /// One number that orders as the key does: two of them are compared without a branch.
+    #[inline]
+    const fn pack(self) -> u128 {
+        (self.time.as_nanos() as u128) << 64 | self.seq as u128
     }
-}
 
-/// A source and its next event.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    key: Key,
-    slot: u32,
+    #[inline]
+    const fn unpack(packed: u128) -> Self {
+        Self::new(Time::from_nanos((packed >> 64) as u64), packed as u64)
+    }
 }
 
 /// The next event of every source, and the earliest of them all.
 ///
 /// A source is a lane (its head), an endpoint's timer or the timeline, so there are as many
 /// entries as there are parts of the world and not as many as packets in flight. A winner tree
-/// replaces an entry in at most `log2(sources)` comparisons of neighbours in memory, without the
-/// search and the two kinds of sifting that a heap with moving keys needs.
+/// replaces an entry in at most `log2(sources)` comparisons, without the search and the two kinds
+/// of sifting that a heap with moving keys needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Agenda {
-    /// `tree[1]` is the overall winner; the children of `n` are `2n` and `2n + 1`; the second half
-    /// holds the sources themselves.
-    tree: Vec<Entry>,
+    /// What each slot has planned; [`Key::NEVER`] is the largest.
+    keys: Vec<u128>,
+    /// `winners[1]` is the slot that is first of all; the children of `n` are `2n` and `2n + 1`; the
+    /// second half holds the slots in order.
+    winners: Vec<u32>,
     used: u32,
 }
+
+const NEVER: u128 = Key::NEVER.pack();
 
 impl Agenda {
     pub(crate) fn new() -> Self {
         let mut agenda = Self {
-            tree: Vec::new(),
+            keys: Vec::new(),
+            winners: Vec::new(),
             used: 0,
         };
         agenda.grow_to(4);
@@ -59,8 +64,8 @@ impl Agenda {
 
     /// Makes room for one more source, which never happens until it is set.
     pub(crate) fn add(&mut self) -> u32 {
-        if self.used as usize == self.leaves() {
-            self.grow_to(self.leaves() * 2);
+        if self.used as usize == self.keys.len() {
+            self.grow_to(self.keys.len() * 2);
         }
         self.used += 1;
         self.used - 1
@@ -69,61 +74,51 @@ impl Agenda {
     /// The earliest event and whose it is.
     #[inline]
     pub(crate) fn first(&self) -> Option<(Key, u32)> {
-        let Entry { key, slot } = self.tree[1];
-        (!key.is_never()).then_some((key, slot))
+        let slot = self.winners[1];
+        Some((self.get(slot)?, slot))
     }
 
     /// What `slot` has planned.
     #[inline]
     pub(crate) fn get(&self, slot: u32) -> Option<Key> {
-        let key = self.tree[self.leaves() + slot as usize].key;
-        (!key.is_never()).then_some(key)
+        let key = Key::unpack(self.keys[slot as usize]);
+        (key.time != Time::MAX).then_some(key)
     }
 
     /// Replaces what `slot` has planned.
     #[inline]
     pub(crate) fn set(&mut self, slot: u32, key: Option<Key>) {
-        let mut node = self.leaves() + slot as usize;
-        self.tree[node].key = key.unwrap_or(Key::NEVER);
+        self.keys[slot as usize] = key.map_or(NEVER, Key::pack);
+        let mut node = self.keys.len() + slot as usize;
         while node > 1 {
             node /= 2;
-            let before = self.tree[node].slot;
-            self.replay(node);
+            let winner = self.play(node);
+            let before = std::mem::replace(&mut self.winners[node], winner);
             // Another source won here before and wins still: nothing changes further up.
-            if before != slot && self.tree[node].slot == before {
+            if before != slot && winner == before {
                 break;
             }
         }
     }
 
-    fn leaves(&self) -> usize {
-        self.tree.len() / 2
-    }
-
+    /// The first of the two slots that meet at a node.
     #[inline]
-    fn replay(&mut self, node: usize) {
-        let (left, right) = (self.tree[2 * node], self.tree[2 * node + 1]);
-        self.tree[node] = if right.key < left.key { right } else { left };
+    fn play(&self, node: usize) -> u32 {
+        let (left, right) = (self.winners[2 * node], self.winners[2 * node + 1]);
+        if self.keys[right as usize] < self.keys[left as usize] {
+            right
+        } else {
+            left
+        }
     }
 
     fn grow_to(&mut self, leaves: usize) {
         let leaves = leaves.next_power_of_two();
-        let mut tree = vec![
-            Entry {
-                key: Key::NEVER,
-                slot: 0
-            };
-            2 * leaves
-        ];
-        for (slot, entry) in tree[leaves..].iter_mut().enumerate() {
-            entry.slot = slot as u32;
-        }
-        for (entry, old) in tree[leaves..].iter_mut().zip(&self.tree[self.leaves()..]) {
-            *entry = *old;
-        }
-        self.tree = tree;
+        self.keys.resize(leaves, NEVER);
+        self.winners = vec![0; leaves];
+        self.winners.extend(0..leaves as u32);
         for node in (1..leaves).rev() {
-            self.replay(node);
+            self.winners[node] = self.play(node);
         }
     }
 }

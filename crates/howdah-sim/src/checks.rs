@@ -200,6 +200,7 @@ impl SplitMix {
 mod tests {
     use super::*;
     use howdah_core::Rate;
+    use howdah_path::{DelayTrace, Jitter, RateTrace};
 
     #[test]
     fn fingerprints_depend_on_every_part_and_on_the_order() {
@@ -314,6 +315,34 @@ mod tests {
     #[should_panic(expected = "faster than")]
     fn a_packet_may_not_be_faster_than_its_path() {
         ten_gbit().check(Time::ZERO, Time::from_nanos(1_999), 1_250);
+    }
+
+    #[test]
+    #[should_panic(expected = "faster than")]
+    fn a_packet_may_not_be_faster_than_the_least_delay_of_a_trace() {
+        let trace = DelayTrace::parse("0s 5us\n1s 3us", None).expect("a trace");
+        let config = PathConfig {
+            delay: Span::from_micros(1),
+            jitter: Jitter::Trace(trace),
+            ..PathConfig::default()
+        };
+        let floor = Floor::of(&config);
+        floor.check(Time::ZERO, Time::from_nanos(4_000), 1_250);
+        floor.check(Time::ZERO, Time::from_nanos(3_999), 1_250);
+    }
+
+    #[test]
+    #[should_panic(expected = "faster than")]
+    fn a_packet_may_not_be_faster_than_the_peak_of_a_trace() {
+        let trace = RateTrace::parse_steps("0s 1gbit\n1s 10gbit\n2s 5gbit", None);
+        let config = PathConfig {
+            rate_trace: Some(trace.expect("a trace")),
+            link_overhead_bytes: 0,
+            ..PathConfig::default()
+        };
+        let floor = Floor::of(&config);
+        floor.check(Time::ZERO, Time::from_nanos(1_000), 1_250);
+        floor.check(Time::ZERO, Time::from_nanos(999), 1_250);
     }
 
     #[test]

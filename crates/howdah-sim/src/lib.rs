@@ -46,20 +46,44 @@
 //! path that it crosses. Nothing is allocated per packet as long as its header fits in
 //! [`HeaderBytes`](howdah_core::HeaderBytes)' 64 bytes.
 //!
+//! # Paths that keep their packets
+//!
+//! Where a packet's fate is open until it leaves the queue (`CoDel`, rate traces, queues that a
+//! change of route is to serve otherwise, move or drop; see
+//! [`PathConfig::stores_packets`](howdah_path::PathConfig::stores_packets)), the datagrams wait in a
+//! ring beside the lane and the queue has an event of its own for each one that waits.
+//! [`World::switch_path`] changes a path and decides what becomes of them.
+//!
+//! # Hosts that cost time
+//!
+//! An endpoint is infinitely fast unless [`World::run_on`] gives it [`Costs`] and cores. A core does
+//! one thing at a time; while it is busy, arrivals wait in a socket buffer that overflows, timers
+//! fire late and sending stops. What cores have worked ([`World::core_busy`],
+//! [`World::endpoint_busy`]) is processor time per byte, and a core that is busy all the time is a
+//! host-limited rate. Worlds without costs run exactly as if there were none of this.
+//!
+//! # What can be counted
+//!
+//! [`World::counters`] and [`World::interface`] (packets, and bytes as an interface counts them) for
+//! each endpoint; [`PathCounters`](howdah_path::PathCounters) (drops by reason),
+//! [`OneWay::sent_link_bytes`](howdah_path::OneWay::sent_link_bytes) (utilisation) and, after
+//! [`World::count_waits`], [`OneWay::waits`](howdah_path::OneWay::waits) (a histogram of waiting
+//! times) for each path.
+//!
 //! # What is checked in every run
 //!
 //! Time never goes back; no datagram leaves a path before the path's shortest possible time; every
-//! path conserves datagrams; no transport is woken 10 000 times at one instant, sends nothing and
-//! wants to be woken again.
-//! A violation panics: it is a bug in a transport, a path or the engine, and the figures of
+//! path conserves datagrams (in = out + dropped + waiting + under way, in the engine's books and in
+//! the path's, and each byte has a fate); nothing lies in storage that is neither on a path nor in a
+//! socket; no transport is woken 10 000 times at one instant, sends nothing and wants to be woken
+//! again. A violation panics: it is a bug in a transport, a path or the engine, and the figures of
 //! such a run would be worthless.
 //!
-//! # What is not here yet
+//! # Threads
 //!
-//! Hosts are infinitely fast. A cost model (nanoseconds per packet sent and received, a socket
-//! buffer that overflows) belongs between a lane's head and `handle_datagram`, and between
-//! `poll_transmit` and the first path, as one more lane per host; every endpoint knows its
-//! [`HostId`] for that purpose.
+//! A world lives in one thread (hooks and samplers may share what they like there). To use several
+//! cores, run several worlds, each built in the thread that runs it; a world depends on nothing but
+//! its recipe and its seed, so that gives the same results in any number of threads.
 
 #![forbid(unsafe_code)]
 

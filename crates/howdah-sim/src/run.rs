@@ -163,7 +163,11 @@ impl<T: Transport> World<T> {
     }
 
     /// Hands a datagram to the transport.
-    #[inline]
+    #[allow(
+        clippy::inline_always,
+        reason = "it has two callers and one of them is hot"
+    )]
+    #[inline(always)]
     pub(crate) fn deliver(&mut self, flight: Flight, index: usize) {
         let endpoint = &mut self.endpoints[index];
         if flight.corrupt || endpoint.hook.is_some() {
@@ -255,7 +259,11 @@ impl<T: Transport> World<T> {
     }
 
     /// Gives a datagram to the first path of its route.
-    #[inline]
+    #[allow(
+        clippy::inline_always,
+        reason = "it has two callers and one of them is hot"
+    )]
+    #[inline(always)]
     pub(crate) fn send(&mut self, index: usize, datagram: Datagram) {
         let wire_len = datagram.wire_len();
         let counters = &mut self.endpoints[index].counters;
@@ -428,5 +436,96 @@ impl<T: Transport> World<T> {
 fn flip(bytes: &mut HeaderBytes, bit: u64) {
     if let Some(byte) = bytes.get_mut((bit / 8) as usize) {
         *byte ^= 1 << (bit % 8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Flow;
+    use howdah_core::{Rate, Span, WakeReason};
+
+    /// Sends one datagram when its time has come.
+    struct Once(Option<Time>);
+
+    impl Transport for Once {
+        fn handle_datagram(&mut self, _: Time, _: Arrival<'_>) {}
+        fn handle_timeout(&mut self, _: Time) {}
+        fn poll_transmit(&mut self, now: Time, _: usize, out: &mut Vec<Datagram>) -> usize {
+            let due = self.0.take_if(|at| *at <= now);
+            out.extend(due.map(|_| Datagram {
+                bytes: HeaderBytes::new(),
+                absent: 1_000,
+            }));
+            usize::from(due.is_some())
+        }
+        fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
+            self.0.map(|at| (at, "send"))
+        }
+    }
+
+    fn world(config: &PathConfig) -> World<Once> {
+        let mut world = World::new(1);
+        let host = world.add_host("host");
+        let link = world.add_link(config, config);
+        let ends = [Time::ZERO, Time::from_nanos(1_000)].map(|at| (host, Once(Some(at))));
+        let [a, b] = ends;
+        world.add_flow(Flow::between(a, b).over(link));
+        world
+    }
+
+    fn stored() -> PathConfig {
+        PathConfig {
+            rate: Some(Rate::from_mbit_per_sec(8)),
+            delay: Span::from_millis(1),
+            stored_queue: true,
+            ..PathConfig::default()
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "time goes back")]
+    fn time_that_goes_back_is_noticed() {
+        let mut world = world(&stored());
+        world.now = Time::from_nanos(1);
+        world.step();
+    }
+
+    #[test]
+    #[should_panic(expected = "datagrams on paths and in sockets")]
+    fn a_datagram_that_nobody_holds_is_noticed() {
+        let mut world = world(&stored());
+        world.run_until(Time::from_nanos(500));
+        let place = world.pool.copy(0);
+        assert_ne!(place, 0);
+        world.audit();
+    }
+
+    #[test]
+    #[should_panic(expected = "datagrams on paths and in sockets")]
+    fn a_datagram_that_vanishes_from_a_queue_is_noticed() {
+        let mut world = world(&stored());
+        // The link is busy with a first packet; a second one waits.
+        let second = Once(Some(Time::ZERO));
+        world.endpoints[0].transport = second;
+        world.run_until(Time::from_nanos(10));
+        world.endpoints[0].transport = Once(Some(Time::ZERO));
+        let _ = world.endpoint_mut(EndpointId(0));
+        world.run_until(Time::from_nanos(20));
+        assert_eq!(world.paths[0].waiting.len(), 1);
+        world.paths[0].waiting.clear();
+        world.audit();
+    }
+
+    #[test]
+    #[should_panic(expected = "faster than")]
+    fn a_packet_that_waited_may_not_be_faster_than_its_path() {
+        let mut world = world(&stored());
+        // The engine believes in a longer path than there is.
+        world.paths[0].floor = Floor::of(&PathConfig {
+            delay: Span::from_millis(2),
+            ..stored()
+        });
+        world.run_until(Time::from_nanos(500));
     }
 }

@@ -9,6 +9,7 @@ mod cp;
 mod demo;
 mod internal;
 mod key;
+mod lab;
 mod path;
 mod serve;
 mod values;
@@ -18,6 +19,9 @@ pub(crate) use cp::CpArgs;
 pub(crate) use demo::DemoArgs;
 pub(crate) use internal::{InternalCommand, TcpRecvArgs, TcpSendArgs};
 pub(crate) use key::KeyCommand;
+pub(crate) use lab::{
+    LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReportArgs, LabRunArgs,
+};
 pub(crate) use path::PathArgs;
 pub(crate) use serve::ServeArgs;
 pub(crate) use values::{GilbertElliott, Queue};
@@ -49,6 +53,8 @@ pub(crate) enum Command {
     Key(KeyCommand),
     Wan(WanArgs),
     Demo(DemoArgs),
+    #[command(subcommand)]
+    Lab(LabCommand),
     /// Prints the completion script of a shell
     ///
     /// For example, for bash:

@@ -5,6 +5,7 @@ mod cp;
 #[cfg(target_os = "linux")]
 mod demo;
 mod key;
+mod lab;
 mod serve;
 #[cfg(target_os = "linux")]
 mod wan;
@@ -18,6 +19,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Cp(args) => cp::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Key(command) => key::run(&command),
+        Command::Lab(command) => lab::run(&command),
         Command::Completions { shell } => completions::run(shell),
         #[cfg(target_os = "linux")]
         Command::Wan(args) => wan::run(&args),

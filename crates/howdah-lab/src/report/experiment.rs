@@ -4,7 +4,7 @@
 //! axis whose values are protocols, a grid has both RTT and loss, a matrix pairs protocols.
 
 use super::names::{self, Notes};
-use crate::result::CellResult;
+use crate::result::{Campaign, CellResult, ExperimentNote};
 use std::collections::BTreeMap;
 
 /// Written where a cell has no value on an axis.
@@ -39,6 +39,8 @@ pub(crate) struct Experiment<'a> {
     pub(crate) id: &'a str,
     /// What is known about it.
     pub(crate) notes: Notes,
+    /// What its scenario says about it.
+    pub(crate) said: ExperimentNote,
     /// What differs between its cells: the protocol first.
     pub(crate) axes: Vec<Axis>,
     /// What is the same in all of them.
@@ -48,7 +50,7 @@ pub(crate) struct Experiment<'a> {
 }
 
 /// Gathers cells; experiments are in the order of the report.
-pub(crate) fn gather(cells: &[CellResult]) -> Vec<Experiment<'_>> {
+pub(crate) fn gather<'a>(campaign: &Campaign, cells: &'a [CellResult]) -> Vec<Experiment<'a>> {
     let mut by_id: Vec<(&str, Vec<&CellResult>)> = Vec::new();
     for cell in cells {
         match by_id.iter_mut().find(|(id, _)| *id == cell.experiment) {
@@ -58,17 +60,17 @@ pub(crate) fn gather(cells: &[CellResult]) -> Vec<Experiment<'_>> {
     }
     let mut all: Vec<Experiment<'_>> = by_id
         .into_iter()
-        .map(|(id, cells)| Experiment::of(id, &cells))
+        .map(|(id, cells)| {
+            let said = campaign.experiments.iter().find(|said| said.id == id);
+            Experiment::of(id, said.cloned().unwrap_or_default(), &cells)
+        })
         .collect();
-    all.sort_by(|a, b| {
-        let rank = |e: &Experiment<'_>| names::family_rank(e.notes.family);
-        rank(a).cmp(&rank(b)).then_with(|| a.id.cmp(b.id))
-    });
+    all.sort_by_key(|e| (names::family(e.id).0, e.id));
     all
 }
 
 impl<'a> Experiment<'a> {
-    fn of(id: &'a str, cells: &[&'a CellResult]) -> Self {
+    fn of(id: &'a str, said: ExperimentNote, cells: &[&'a CellResult]) -> Self {
         let mut positions: Vec<BTreeMap<&'a str, &'a str>> =
             cells.iter().map(|cell| position(cell)).collect();
         let testbeds = distinct(cells.iter().map(|cell| cell.testbed.as_str()));
@@ -129,6 +131,7 @@ impl<'a> Experiment<'a> {
         Self {
             id,
             notes: names::notes(id),
+            said,
             axes,
             fixed,
             points,
@@ -208,12 +211,7 @@ impl<'a> Experiment<'a> {
         if axis.is_protocol() {
             return names::protocol(value);
         }
-        let text = names::value(value);
-        if text == value && names::order(value).is_none() && value != ABSENT {
-            // A word speaks for itself; a bare number needs its axis.
-            return text;
-        }
-        text
+        names::value(value)
     }
 
     /// A value with the name of its axis where it needs one.
@@ -384,7 +382,7 @@ mod tests {
                 &["reno"],
             ),
         ];
-        let all = gather(&cells);
+        let all = gather(&Campaign::default(), &cells);
         let e = &all[0];
         assert_eq!(e.axes.len(), 2);
         assert_eq!(e.axes[0].values, ["howdah", "reno"]);
@@ -409,7 +407,7 @@ mod tests {
             cell(&[], 1, &["reno", "fast"]),
             cell(&[], 1, &["reno", "bic"]),
         ];
-        let all = gather(&cells);
+        let all = gather(&Campaign::default(), &cells);
         assert_eq!(all[0].axes[0].values, ["fast", "bic"]);
         assert!(all[0].pairs().is_some());
     }
@@ -426,7 +424,7 @@ mod tests {
                 ));
             }
         }
-        let all = gather(&cells);
+        let all = gather(&Campaign::default(), &cells);
         let (rtt, loss) = all[0].grid().unwrap();
         assert_eq!(all[0].axes[rtt].values, ["0ms", "50ms", "100ms"]);
         assert_eq!(all[0].axes[loss].values, ["0.1%", "1%"]);

@@ -42,7 +42,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table without rows; the caption is HTML.
+    /// A table without rows. The caption is HTML and stands above, where it is not scrolled away.
     pub(crate) fn new(caption: impl Into<String>) -> Self {
         Self {
             caption: caption.into(),
@@ -81,10 +81,10 @@ impl Table {
     pub(crate) fn html(&self) -> String {
         let mut out = String::new();
         let long = if self.rows.len() > 15 { " long" } else { "" };
-        let _ = writeln!(out, "<div class=\"scroll{long}\" tabindex=\"0\"><table>");
         if !self.caption.is_empty() {
-            let _ = writeln!(out, "<caption>{}</caption>", self.caption);
+            let _ = writeln!(out, "<p class=\"note\">{}</p>", self.caption);
         }
+        let _ = writeln!(out, "<div class=\"scroll{long}\" tabindex=\"0\"><table>");
         out.push_str("<thead><tr>");
         for (head, number) in &self.heads {
             let class = if *number { " class=\"n\"" } else { "" };

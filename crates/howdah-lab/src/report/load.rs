@@ -3,6 +3,7 @@
 use super::ReportError;
 use crate::ledger::{self, Entry};
 use crate::result::{Campaign, CellResult, Summary};
+use crate::run::Store;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::io;
@@ -17,6 +18,10 @@ pub(crate) struct Loaded {
     pub(crate) cells: Vec<CellResult>,
     /// Files that could not be read, and why; they are listed in the report.
     pub(crate) unreadable: Vec<(String, String)>,
+    /// Cells of the campaign that have not been run yet.
+    pub(crate) not_run: usize,
+    /// Results in the directory that do not belong to the campaign; they are not shown.
+    pub(crate) foreign: usize,
     /// The ledger, for each testbed with cells.
     pub(crate) ledger: Vec<(String, Vec<Entry>)>,
 }
@@ -24,27 +29,35 @@ pub(crate) struct Loaded {
 /// Reads a campaign. A missing or broken `campaign.json` is an error; a broken cell is remembered.
 pub(crate) fn load(dir: &Path) -> Result<Loaded, ReportError> {
     let campaign: Campaign = read_json(&dir.join("campaign.json"))?;
+    let mut loaded = Loaded::default();
     let mut cells: Vec<CellResult> = Vec::new();
-    let mut unreadable = Vec::new();
     for path in cell_files(&dir.join("cells"))? {
         match read_json::<CellResult>(&path) {
             Ok(cell) => cells.push(cell),
             Err(error) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                unreadable.push((name.into_owned(), error.to_string()));
+                loaded
+                    .unreadable
+                    .push((name.into_owned(), error.to_string()));
             }
         }
     }
-    // The summary knows the scenarios' order; without one, cells are ordered by what they are.
-    let order: BTreeMap<String, usize> = read_json::<Summary>(&dir.join("summary.json"))
-        .map(|summary| summary.cells)
-        .unwrap_or_default()
-        .into_iter()
+    // The campaign knows its cells and their order; others in the directory are of earlier ones.
+    let order: BTreeMap<&str, usize> = campaign
+        .cells
+        .iter()
         .enumerate()
-        .map(|(at, cell)| (cell.id, at))
+        .map(|(at, id)| (id.as_str(), at))
         .collect();
+    let found = cells.len();
+    if !order.is_empty() {
+        cells.retain(|cell| order.contains_key(cell.id.as_str()));
+        let broken = loaded.unreadable.len();
+        loaded.not_run = order.len().saturating_sub(cells.len() + broken);
+    }
+    loaded.foreign = found - cells.len();
     cells.sort_by(|a, b| {
-        let place = |cell: &CellResult| order.get(&cell.id).copied().unwrap_or(usize::MAX);
+        let place = |cell: &CellResult| order.get(cell.id.as_str()).copied();
         place(a)
             .cmp(&place(b))
             .then_with(|| a.experiment.cmp(&b.experiment))
@@ -52,19 +65,45 @@ pub(crate) fn load(dir: &Path) -> Result<Loaded, ReportError> {
             .then_with(|| a.seed.cmp(&b.seed))
             .then_with(|| a.id.cmp(&b.id))
     });
+    let store = Store::open(dir).ok();
+    for cell in &mut cells {
+        let intervals = store.as_ref().filter(|_| cell.error.is_none());
+        if let Some(Err(error)) = intervals.map(|store| store.read_intervals(cell)) {
+            let file = format!("intervals/{}.parquet", cell.id);
+            loaded.unreadable.push((file, error.to_string()));
+        }
+    }
+    add_figures_of_neighbours(&mut cells, &dir.join("summary.json"));
+
     let mut testbeds: Vec<&str> = cells.iter().map(|cell| cell.testbed.as_str()).collect();
     testbeds.sort_unstable();
     testbeds.dedup();
-    let ledger = testbeds
+    loaded.ledger = testbeds
         .into_iter()
         .map(|testbed| (testbed.to_owned(), ledger::entries_on(&cells, testbed)))
         .collect();
     Ok(Loaded {
         campaign,
         cells,
-        unreadable,
-        ledger,
+        ..loaded
     })
+}
+
+/// Figures that need more than one cell (harm) are in the summary only, if there is one.
+fn add_figures_of_neighbours(cells: &mut [CellResult], summary: &Path) {
+    let Ok(summary) = read_json::<Summary>(summary) else {
+        return;
+    };
+    let known: BTreeMap<String, BTreeMap<String, f64>> = summary
+        .cells
+        .into_iter()
+        .map(|cell| (cell.id, cell.metrics))
+        .collect();
+    for cell in cells {
+        for (name, value) in known.get(&cell.id).into_iter().flatten() {
+            cell.metrics.entry(name.clone()).or_insert(*value);
+        }
+    }
 }
 
 fn cell_files(dir: &Path) -> Result<Vec<std::path::PathBuf>, ReportError> {

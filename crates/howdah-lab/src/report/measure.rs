@@ -20,6 +20,8 @@ pub(crate) struct Measure {
     pub(crate) label: String,
     /// What it counts.
     pub(crate) quantity: Quantity,
+    /// What a reader must know beside it; often nothing.
+    pub(crate) about: String,
     /// Shown at once; the others start folded.
     pub(crate) first: bool,
     /// The number, if this run has one.
@@ -39,6 +41,7 @@ impl Measure {
             title: title.to_owned(),
             label: label.to_owned(),
             quantity,
+            about: String::new(),
             first: false,
             get: Box::new(get),
         }
@@ -95,7 +98,7 @@ pub(crate) fn measures(cells: &[&CellResult]) -> Vec<Measure> {
     all.extend(
         names(cells, |c| c.metrics.keys().cloned().collect())
             .iter()
-            .map(|key| metric(key)),
+            .filter_map(|key| metric(key)),
     );
     all.extend(costs());
     all.retain(|measure| {
@@ -146,7 +149,8 @@ fn group_measures(name: &str) -> Vec<Measure> {
         let name = name.to_owned();
         move |cell: &CellResult| cell.groups.iter().find(|g| g.name == name).cloned()
     };
-    let (rate, median, tail, load) = (find(name), find(name), find(name), find(name));
+    let (rate, median, tail) = (find(name), find(name), find(name));
+    let (load, open) = (find(name), find(name));
     vec![
         Measure::new(
             &format!("{name}-throughput"),
@@ -156,6 +160,16 @@ fn group_measures(name: &str) -> Vec<Measure> {
             move |cell| rate(cell).map(|g| g.throughput_bps),
         )
         .first(),
+        Measure::new(
+            &format!("{name}-unfinished"),
+            &format!("Short flows that did not finish ({name})"),
+            "share of the flows started",
+            Quantity::Percent,
+            move |cell| {
+                let g = open(cell)?;
+                (g.flows > 0).then(|| 1.0 - g.finished as f64 / g.flows as f64)
+            },
+        ),
         Measure::new(
             &format!("{name}-p50"),
             &format!("Completion time of the short flows ({name}), median"),
@@ -183,54 +197,89 @@ fn group_measures(name: &str) -> Vec<Measure> {
     ]
 }
 
-/// A figure that the runner computed, with the unit from its name.
-fn metric(key: &str) -> Measure {
+/// What the runner's figures are called: name without unit, title, label. Shown at once.
+const METRICS: &[(&str, &str, &str)] = &[
+    (
+        "jain",
+        "Jain's fairness index of the flows' goodput",
+        "Jain's index",
+    ),
+    (
+        "asymmetry",
+        "Asymmetry of two flows",
+        "(first \u{2212} second) / (first + second)",
+    ),
+    (
+        "convergence",
+        "Convergence: from the last start until Jain's index over 10 s reaches 0.95",
+        "time",
+    ),
+    (
+        "t90",
+        "Time to 90 % of the rate after a change of the path",
+        "time",
+    ),
+    (
+        "harm",
+        "Harm: share of the flow's goodput alone that the others take (Ware et al. 2019)",
+        "harm",
+    ),
+];
+
+/// Figures of the runner that are shown from the raw counters, or are steps to others.
+const SHOWN_ELSEWHERE: [&str; 6] = [
+    "sum_goodput_bps",
+    "retransmit_share",
+    "feedback_bytes_per_gib",
+    "change_bps",
+    "after_change_bps",
+    "maxmin",
+];
+
+/// A figure that the runner computed, with the unit from its name; behind slashes, the flow and the
+/// change of the path that it is about.
+fn metric(key: &str) -> Option<Measure> {
+    let mut parts = key.split('/');
+    let stem = parts.next().unwrap_or(key);
+    if SHOWN_ELSEWHERE.contains(&stem) {
+        return None;
+    }
+    let about: Vec<String> = parts
+        .map(|part| match part.parse::<u32>() {
+            Ok(n) => format!("change {n}"),
+            Err(_) => part.to_owned(),
+        })
+        .collect();
     let (quantity, name) = [
         ("_ms", Quantity::Millis),
         ("_s", Quantity::Seconds),
         ("_bps", Quantity::Rate),
         ("_bytes", Quantity::Bytes),
+        ("_bytes_per_gib", Quantity::Bytes),
         ("_share", Quantity::Share),
-        ("_percent", Quantity::Number),
     ]
     .into_iter()
-    .find_map(|(suffix, quantity)| Some((quantity, key.strip_suffix(suffix)?)))
-    .unwrap_or((Quantity::Number, key));
-    let known = [
-        ("jain", "Jain's fairness index of the flows"),
-        (
-            "t90",
-            "Time to 90 % of the new rate after a change of the path",
-        ),
-        ("harm", "Harm done (Ware et al. 2019)"),
-        (
-            "asymmetry",
-            "Asymmetry: (tested \u{2212} other) / (tested + other)",
-        ),
-        ("convergence", "Convergence time"),
-    ];
-    let title = known
-        .iter()
-        .find(|known| known.0 == name)
-        .map_or_else(|| key.replace('_', " "), |known| known.1.to_owned());
-    let label = match key {
-        "jain" => "Jain's index".to_owned(),
-        _ => name.replace('_', " "),
+    .find_map(|(suffix, quantity)| Some((quantity, stem.strip_suffix(suffix)?)))
+    .unwrap_or((Quantity::Number, stem));
+    let known = METRICS.iter().find(|known| known.0 == name);
+    let plain = name.replace('_', " ");
+    let (title, label) = known.map_or((plain.as_str(), plain.as_str()), |k| (k.1, k.2));
+    let title = if about.is_empty() {
+        title.to_owned()
+    } else {
+        format!("{title}: {}", about.join(", "))
     };
-    let quantity = if key == "jain" {
+    let quantity = if name.starts_with("jain") {
         Quantity::Share
     } else {
         quantity
     };
     let owned = key.to_owned();
-    let measure = Measure::new(key, &title, &label, quantity, move |cell| {
+    let mut measure = Measure::new(key, &title, label, quantity, move |cell| {
         cell.metrics.get(&owned).copied()
     });
-    if known.iter().any(|known| known.0 == name) {
-        measure.first()
-    } else {
-        measure
-    }
+    measure.first = known.is_some();
+    Some(measure)
 }
 
 /// What the rate costs: waiting, repetitions, feedback, processor time.
@@ -358,37 +407,55 @@ pub(crate) fn link_rate(cell: &CellResult) -> Option<f64> {
         .reduce(f64::min)
 }
 
-/// The figures of our own protocol's map.
-pub(crate) fn map_measures(cells: &[&CellResult]) -> Vec<Measure> {
-    let mut all: Vec<Measure> = names(cells, |c| c.metrics.keys().cloned().collect())
-        .iter()
-        .filter(|key| key.contains("bound") || key.contains("ideal"))
-        .map(|key| metric(key).first())
-        .collect();
-    if !all.iter().any(|m| m.key.contains("bound")) {
-        all.insert(
-            0,
-            Measure::new(
-                "rate_share",
-                "Goodput as a share of the link's rate",
-                "goodput / rate of the bottleneck",
+/// Bytes of a full packet of ours that are not payload: 28 IPv4 and UDP, 13 packet header, 10 frame
+/// header, 16 seal; and around it on the wire, 38 Ethernet (docs/performance.md).
+const OUR_HEADERS: f64 = 67.0;
+const ETHERNET: f64 = 38.0;
+
+/// The figures of our own protocol's map: an experiment with paths of that MTU, and the loss of a
+/// cell by the name of its axis.
+pub(crate) fn map_measures(cells: &[&CellResult], mtu: Option<f64>, loss: &str) -> Vec<Measure> {
+    let loss = loss.to_owned();
+    let share = match mtu {
+        Some(mtu) => {
+            let mut measure = Measure::new(
+                "bound_share",
+                "Goodput as a share of the bound",
+                "goodput / bound",
                 Quantity::Share,
-                |cell| Some((goodput().get)(cell)? / link_rate(cell)?),
-            ),
-        );
-    }
-    if !all.iter().any(|m| m.key.contains("ideal")) {
-        all.push(Measure::new(
-            "above_ideal",
-            "Completion time above the ideal",
-            "completion time less size / rate of the bottleneck",
-            Quantity::Seconds,
-            |cell| {
-                let bits = cell.flows.iter().map(|f| f.delivered_bytes).sum::<u64>() as f64 * 8.0;
-                Some(completion(cell)? - bits / link_rate(cell)?)
-            },
-        ));
-    }
+                move |cell| {
+                    let lost = howdah_core::units::parse_probability(cell.at.get(&loss)?).ok()?;
+                    let full = (mtu - OUR_HEADERS) / (mtu + ETHERNET);
+                    Some((goodput().get)(cell)? / (link_rate(cell)? * (1.0 - lost) * full))
+                },
+            );
+            measure.about = format!(
+                "The bound is what a sender could deliver that fills the link with full packets from the first moment and repeats nothing in vain: rate \u{d7} (1 \u{2212} loss) \u{d7} {} / {}.",
+                mtu - OUR_HEADERS,
+                mtu + ETHERNET
+            );
+            measure
+        }
+        None => Measure::new(
+            "rate_share",
+            "Goodput as a share of the link's rate",
+            "goodput / rate of the bottleneck",
+            Quantity::Share,
+            |cell| Some((goodput().get)(cell)? / link_rate(cell)?),
+        ),
+    };
+    let mut above = Measure::new(
+        "above_ideal",
+        "Completion time above the ideal",
+        "completion time less size / rate of the bottleneck",
+        Quantity::Seconds,
+        |cell| {
+            let bits = cell.flows.iter().map(|f| f.delivered_bytes).sum::<u64>() as f64 * 8.0;
+            Some(completion(cell)? - bits / link_rate(cell)?)
+        },
+    );
+    above.about.push_str("The ideal is the time that the file's bytes alone take at the rate of the link (K13app, equation 1).");
+    let mut all = vec![share, above];
     all.extend(
         costs()
             .into_iter()

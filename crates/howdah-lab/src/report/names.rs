@@ -1,214 +1,44 @@
-//! What is known about experiments and protocols beside the results: titles, the papers' figures,
-//! moments worth a mark, names for people.
+//! What is known about experiments and protocols beside the results: moments worth a mark, names for
+//! people.
 //!
-//! Plots are chosen from the data; this table adds what data cannot tell. An experiment that is not
-//! in it is shown all the same.
+//! Plots are chosen from the data, titles come from the scenarios; this table adds what neither can
+//! tell. An experiment that is not in it is shown all the same.
 
 /// What is known about an experiment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Notes {
-    /// Name in the ledger; "J-E1" also speaks for "J-E1-long".
-    pub(crate) id: &'static str,
-    /// Section that it belongs to.
-    pub(crate) family: &'static str,
-    /// What it asks, in a few words.
-    pub(crate) title: &'static str,
-    /// Where the paper shows it; empty where it does not.
-    pub(crate) paper: &'static str,
+    /// Name in the ledger; "J-F1" also speaks for "J-F1-long".
+    id: &'static str,
     /// Moments of the scenario worth a mark: seconds and a word.
     pub(crate) moments: &'static [(f64, &'static str)],
     /// Axis whose values share a panel or a group of bars, where there are several to choose from.
     pub(crate) series: &'static str,
 }
 
-const JGN06: &str = "JGN06: high-speed TCP among other traffic, 1 Gbit/s";
-const K14: &str = "K14proto: bare protocols, 10 Gbit/s";
-const K13: &str = "K13app: file movers, 10 Gbit/s";
-const WTRL10: &str = "WTRL10: end-system aware tools, 1 Gbit/s";
-/// Family of our own protocol's map.
-pub(crate) const OWN: &str = "Our own protocol's map";
-const OTHER: &str = "Other experiments";
-
 const fn of(
     id: &'static str,
-    family: &'static str,
-    paper: &'static str,
-    title: &'static str,
-) -> Notes {
-    Notes {
-        id,
-        family,
-        title,
-        paper,
-        moments: &[],
-        series: "",
-    }
-}
-
-const fn with(
-    notes: Notes,
     moments: &'static [(f64, &'static str)],
     series: &'static str,
 ) -> Notes {
     Notes {
+        id,
         moments,
         series,
-        ..notes
     }
 }
 
-/// The experiments with something to say about them. Families are shown in this order.
+/// The experiments with something to say about them.
 const TABLE: &[Notes] = &[
-    of(
-        "J-A1",
-        JGN06,
-        "Fig. 2",
-        "One flow on an emulated path of 180 ms: ramp and recovery",
-    ),
-    with(
-        of(
-            "J-A2",
-            JGN06,
-            "Fig. 3",
-            "One flow from Japan to the US: buffers of 127 and 512 packets",
-        ),
-        &[],
-        "buffer",
-    ),
-    with(
-        of(
-            "J-B",
-            JGN06,
-            "Fig. 4",
-            "One flow and the receiver's operating system",
-        ),
-        &[],
-        "receiver",
-    ),
-    with(
-        of(
-            "J-C1",
-            JGN06,
-            "Fig. 5",
-            "The path becomes longer and shorter again",
-        ),
-        &[(30.0, "80 ms"), (90.0, "38 ms")],
-        "",
-    ),
-    with(
-        of(
-            "J-C2",
-            JGN06,
-            "Fig. 6",
-            "The path becomes slower and faster again",
-        ),
-        &[(30.0, "250 Mbit/s"), (90.0, "1 Gbit/s")],
-        "",
-    ),
-    of(
-        "J-D",
-        JGN06,
-        "Fig. 7",
-        "Two flows of one protocol with different round-trip times",
-    ),
-    of(
-        "J-E0",
-        JGN06,
-        "section V",
-        "A high-speed flow beside standard TCP",
-    ),
-    of(
-        "J-E1",
-        JGN06,
-        "Fig. 8a",
-        "Every pair of protocols: how much of the link both use",
-    ),
-    of(
-        "J-E2",
-        JGN06,
-        "Fig. 8b",
-        "HSTCP beside each protocol: who gets what",
-    ),
-    with(
-        of(
-            "J-F1",
-            JGN06,
-            "Fig. 9",
-            "A high-speed flow among 3000 short ones",
-        ),
-        &[],
-        "mean",
-    ),
-    with(
-        of("J-F2", JGN06, "Fig. 10", "Short flows come and go"),
-        &[(50.0, "short flows"), (350.0, "end")],
-        "",
-    ),
-    with(
-        of("J-F3", JGN06, "Fig. 11", "Short flows and the buffer"),
-        &[],
-        "buffer",
-    ),
-    with(
-        of(
-            "J-G1",
-            JGN06,
-            "Figs. 13 and 15",
-            "Video first, a high-speed flow from 30 s",
-        ),
-        &[(30.0, "flow starts")],
-        "buffer",
-    ),
-    with(
-        of(
-            "J-G2",
-            JGN06,
-            "Figs. 12, 14 and 15",
-            "A high-speed flow first, video from 30 s",
-        ),
-        &[(30.0, "video starts")],
-        "buffer",
-    ),
-    of(
-        OWN_IDS[0],
-        OWN,
-        "",
-        "Our protocol over the 42 cells of K14proto's grid",
-    ),
-    of(
-        OWN_IDS[1],
-        OWN,
-        "",
-        "Our protocol over the 25 cells of K13app's grid, 30 GiB",
-    ),
-    of(
-        "P1",
-        K14,
-        "Figs. 3\u{2013}14",
-        "Rate, processor time and feedback over RTT and loss",
-    ),
-    of("P4", K14, "", "Figures that the paper quotes"),
-    of(
-        "A1",
-        K13,
-        "Figs. 3\u{2013}17",
-        "A file of 30 GiB over RTT and loss",
-    ),
-    of("W1", WTRL10, "Fig. 1", "Throughput over the file's size"),
-    of("W2", WTRL10, "Fig. 2", "Throughput over RTT"),
-    of("W3", WTRL10, "Fig. 3", "Parallel flows of one tool"),
-    of("W4", WTRL10, "Table 3", "A tool beside TCP, local"),
-    of("W5", WTRL10, "Table 4", "A tool beside TCP, 80 ms"),
-    of(
-        "W6",
-        WTRL10,
-        "Figs. 4, 5",
-        "A second flow three seconds later",
-    ),
+    of("J-A2", &[], "buffer"),
+    of("J-B", &[], "receiver"),
+    of("J-C1", &[(30.0, "80 ms"), (90.0, "38 ms")], ""),
+    of("J-C2", &[(30.0, "250 Mbit/s"), (90.0, "1 Gbit/s")], ""),
+    of("J-F1", &[], "mean"),
+    of("J-F2", &[(50.0, "short flows"), (350.0, "end")], ""),
+    of("J-F3", &[], "buffer"),
+    of("J-G1", &[(30.0, "flow starts")], "buffer"),
+    of("J-G2", &[(30.0, "video starts")], "buffer"),
 ];
-
-/// Names of our own map's experiments.
-pub(crate) const OWN_IDS: [&str; 2] = ["H-P", "H-A"];
 
 /// What is known about an experiment, by the longest name in the table that it begins with.
 pub(crate) fn notes(experiment: &str) -> Notes {
@@ -217,19 +47,36 @@ pub(crate) fn notes(experiment: &str) -> Notes {
             .strip_prefix(notes.id)
             .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
     });
-    if let Some(notes) = known.max_by_key(|notes| notes.id.len()) {
-        return *notes;
-    }
-    let own = experiment.to_ascii_lowercase().starts_with("howdah");
-    of("", if own { OWN } else { OTHER }, "", "")
+    known
+        .max_by_key(|notes| notes.id.len())
+        .copied()
+        .unwrap_or(of("", &[], ""))
 }
 
-/// Place of a family in the report.
-pub(crate) fn family_rank(family: &str) -> usize {
-    TABLE
-        .iter()
-        .position(|notes| notes.family == family)
-        .unwrap_or(TABLE.len())
+/// Families of experiments in the order of the report, with how their names begin.
+const FAMILIES: [(&str, &str); 6] = [
+    ("J-", "JGN06: high-speed TCP among other traffic, 1 Gbit/s"),
+    ("P", "K14proto: bare protocols, 10 Gbit/s"),
+    ("A", "K13app: file movers, 10 Gbit/s"),
+    ("W", "WTRL10: end-system aware tools, 1 Gbit/s"),
+    ("H-", "Our own protocol's map"),
+    ("", "Other experiments"),
+];
+
+/// Place of an experiment's family in the report, and the family's name.
+pub(crate) fn family(experiment: &str) -> (usize, &'static str) {
+    let numbered = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
+    let found = FAMILIES.iter().position(|(prefix, _)| {
+        let rest = experiment.strip_prefix(prefix);
+        rest.is_some_and(|rest| prefix.len() != 1 || numbered(rest))
+    });
+    let rank = found.unwrap_or(FAMILIES.len() - 1);
+    (rank, FAMILIES[rank].1)
+}
+
+/// Whether an experiment belongs to our own protocol's map.
+pub(crate) fn is_own_map(experiment: &str) -> bool {
+    experiment.starts_with("H-")
 }
 
 /// Protocols in the order of tables and legends, with their names for people. The place in this list is
@@ -355,12 +202,11 @@ mod tests {
 
     #[test]
     fn experiments_are_found_by_name() {
-        assert_eq!(notes("J-A1").paper, "Fig. 2");
-        assert_eq!(notes("J-G1-more").series, "buffer");
         assert_eq!(notes("J-C1").moments.len(), 2);
-        assert_eq!(notes("W12").family, OTHER);
-        assert_eq!(notes("howdah").family, OWN);
-        assert!(family_rank(JGN06) < family_rank(OWN) && family_rank(OWN) < family_rank(OTHER));
+        assert_eq!(notes("J-F1-more").series, "mean");
+        assert_eq!(notes("J-F10").series, "");
+        assert!(family("W1").1.starts_with("WTRL10") && family("Wide").1.starts_with("Other"));
+        assert!(family("J-A1").0 < family("H-P").0 && family("H-P").0 < family("x").0);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::experiment::{Experiment, gather};
 use super::figures::{self, Figure};
 use super::html::escape;
 use super::load::Loaded;
-use super::{Options, sections, svg};
+use super::{Options, names, sections, svg};
 use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("page.css");
@@ -18,7 +18,7 @@ const MANY_CELLS: usize = 150;
 
 /// The whole page.
 pub(crate) fn page(loaded: &Loaded, options: &Options) -> String {
-    let experiments = gather(&loaded.cells);
+    let experiments = gather(&loaded.campaign, &loaded.cells);
     let lines: usize = experiments.iter().map(figures::lines).sum();
     let most = options.points_per_line.max(FEWEST_POINTS);
     let points = (POINTS / lines.max(1)).clamp(FEWEST_POINTS, most);
@@ -50,8 +50,9 @@ pub(crate) fn page(loaded: &Loaded, options: &Options) -> String {
     let mut number = 0;
     let mut family = "";
     for experiment in &experiments {
-        if experiment.notes.family != family {
-            family = experiment.notes.family;
+        let (_, own_family) = names::family(experiment.id);
+        if own_family != family {
+            family = own_family;
             contents.family(family);
             let _ = writeln!(body, "<h2 class=\"family\">{}</h2>", escape(family));
         }
@@ -109,27 +110,21 @@ fn show(
     number: &mut usize,
     contents: &mut Contents,
 ) -> String {
-    let notes = experiment.notes;
     let anchor = sections::anchor(experiment);
-    let title = if notes.title.is_empty() {
+    let said = &experiment.said.title;
+    let title = if said.is_empty() {
         escape(experiment.id)
     } else {
-        format!("{} \u{2013} {}", escape(experiment.id), escape(notes.title))
+        format!("{} \u{2013} {}", escape(experiment.id), escape(said))
     };
-    contents.experiment(&anchor, experiment.id, notes.title);
-    let mut out = String::new();
-    if !notes.paper.is_empty() {
-        let _ = writeln!(
-            out,
-            "<p class=\"paper\">In the paper: {}</p>",
-            escape(notes.paper)
-        );
-    }
+    contents.experiment(&anchor, experiment.id, said);
+    let mut out = sections::said(experiment, loaded);
     out.push_str(&sections::cells(experiment));
     let reproduce = sections::reproduce(experiment, loaded);
+    let mtu = sections::mtu(experiment, loaded);
     let mut folded = String::new();
     let mut folded_count = 0;
-    for figure in figures::all(experiment, points) {
+    for figure in figures::all(experiment, mtu, points) {
         *number += 1;
         let html = html(&figure, *number, &anchor, &reproduce);
         if figure.folded {

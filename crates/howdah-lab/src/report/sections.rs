@@ -8,9 +8,10 @@ use super::measure::{self, Measure};
 use super::names;
 use super::stats::{Interval, Spread};
 use crate::ledger::Entry;
-use crate::result::CellResult;
+use crate::result::{CellResult, ScenarioText};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// What was run, on what.
 pub(crate) fn header(loaded: &Loaded) -> String {
@@ -32,6 +33,21 @@ pub(crate) fn header(loaded: &Loaded) -> String {
         ", clean"
     };
     fact("Commit", &format!("{}{dirty}", code(&campaign.commit)));
+    let mut commits: BTreeMap<&str, usize> = BTreeMap::new();
+    for cell in loaded.cells.iter().filter(|cell| !cell.commit.is_empty()) {
+        *commits.entry(&cell.commit).or_default() += 1;
+    }
+    if commits.keys().any(|commit| *commit != campaign.commit) {
+        let parts: Vec<String> = commits
+            .iter()
+            .map(|(commit, count)| format!("{count} of {}", code(commit)))
+            .collect();
+        let mixed = format!(
+            "<strong class=\"warn\">not all of this commit:</strong> {}",
+            parts.join(", ")
+        );
+        fact("Results", &mixed);
+    }
     fact("Started", &escape(&format::date(campaign.started_unix_s)));
     let testbeds = distinct(loaded.cells.iter().map(|cell| cell.testbed.as_str()));
     let words: Vec<&str> = testbeds
@@ -56,6 +72,20 @@ pub(crate) fn header(loaded: &Loaded) -> String {
     }
     if shortened > 0 {
         let _ = write!(runs, ", {shortened} shortened");
+    }
+    if loaded.not_run > 0 {
+        let _ = write!(
+            runs,
+            ", <strong class=\"warn\">{} not run yet</strong>",
+            loaded.not_run
+        );
+    }
+    if loaded.foreign > 0 {
+        let _ = write!(
+            runs,
+            "; {} results of other campaigns in the directory are not shown",
+            loaded.foreign
+        );
     }
     fact("Runs", &runs);
     let scenario_s: f64 = loaded.cells.iter().map(|c| c.duration_s).sum();
@@ -322,10 +352,10 @@ fn ledger_of(entries: &[Entry], experiments: &[Experiment<'_>]) -> String {
         out.push_str(&statements(&judged, experiments));
     }
     if !open.is_empty() {
-        let summary = format!(
-            "{} statements that cannot be judged by these cells",
-            open.len()
-        );
+        let summary = match open.len() {
+            1 => "1 statement that these cells cannot judge".to_owned(),
+            n => format!("{n} statements that these cells cannot judge"),
+        };
         out.push_str(&folded(&summary, &statements(&open, experiments)));
     }
     out
@@ -398,6 +428,80 @@ pub(crate) fn ledger(ledgers: &[(String, Vec<Entry>)], experiments: &[Experiment
         .collect()
 }
 
+/// What the scenario says about an experiment, and which of its values are not the paper's.
+pub(crate) fn said(experiment: &Experiment<'_>, loaded: &Loaded) -> String {
+    let said = &experiment.said;
+    let mut out = String::new();
+    let paper = [said.paper.as_str(), said.figure.as_str()];
+    let paper: Vec<&str> = paper.into_iter().filter(|text| !text.is_empty()).collect();
+    if !paper.is_empty() {
+        let _ = writeln!(out, "<p class=\"paper\">{}</p>", escape(&paper.join(", ")));
+    }
+    if !said.note.is_empty() {
+        let _ = writeln!(out, "<p class=\"paper\">{}</p>", escape(&said.note));
+    }
+    let list = |values: &[(String, String)]| {
+        let mut table = Table::new("").text("key").text("value");
+        for (key, value) in values {
+            table.row(vec![code(key), code(value)]);
+        }
+        table.html()
+    };
+    let of = |all: &BTreeMap<String, Vec<(String, String)>>| {
+        all.get(experiment.id).cloned().unwrap_or_default()
+    };
+    let (chosen, fitted) = (of(&loaded.campaign.chosen), of(&loaded.campaign.fitted));
+    if !fitted.is_empty() {
+        let summary = format!("Values found by fitting ({})", fitted.len());
+        out.push_str(&folded(&summary, &list(&fitted)));
+    }
+    if !chosen.is_empty() {
+        let summary = format!(
+            "Values that the paper does not give, chosen here ({})",
+            chosen.len()
+        );
+        out.push_str(&folded(&summary, &list(&chosen)));
+    }
+    out
+}
+
+/// Largest packet on the paths of our own map in bytes, as its scenario writes it; nothing where
+/// cells differ.
+pub(crate) fn mtu(experiment: &Experiment<'_>, loaded: &Loaded) -> Option<f64> {
+    let scenario = scenario(experiment, loaded).filter(|_| names::is_own_map(experiment.id))?;
+    let quick = loaded.campaign.quick;
+    let plan = crate::scenario::parse(Path::new(&scenario.path), &scenario.text, quick).ok()?;
+    let cells = plan.experiments.iter().find(|e| e.id == experiment.id)?;
+    let mut sizes = cells
+        .cells
+        .iter()
+        .flat_map(|cell| cell.paths.iter().map(|path| path.forward.mtu_bytes));
+    let first = sizes.next()?;
+    sizes
+        .all(|other| other == first)
+        .then_some(f64::from(first))
+}
+
+/// The scenario of an experiment: the file that declares it, else one that names it.
+fn scenario<'l>(experiment: &Experiment<'_>, loaded: &'l Loaded) -> Option<&'l ScenarioText> {
+    let id = experiment.id;
+    let declares = |text: &str| {
+        text.contains(&format!("id = \"{id}\"")) || text.contains(&format!("[experiment.{id}]"))
+    };
+    let names = |text: &str| {
+        // The name as a word of its own: "J-A1" is not in "J-A12".
+        text.match_indices(id).any(|(at, found)| {
+            let part = |c: char| c.is_alphanumeric() || c == '-';
+            !text[..at].ends_with(part) && !text[at + found.len()..].starts_with(part)
+        })
+    };
+    let all = &loaded.campaign.scenarios;
+    all.iter()
+        .find(|scenario| scenario.path == experiment.said.file)
+        .or_else(|| all.iter().find(|scenario| declares(&scenario.text)))
+        .or_else(|| all.iter().find(|scenario| names(&scenario.text)))
+}
+
 /// Every cell of an experiment with its figures.
 pub(crate) fn cells(experiment: &Experiment<'_>) -> String {
     let runs = experiment.runs();
@@ -409,6 +513,7 @@ pub(crate) fn cells(experiment: &Experiment<'_>) -> String {
                 key: format!("flow{n}"),
                 title: format!("flow {}", n + 1),
                 label: String::new(),
+                about: String::new(),
                 quantity: Quantity::Rate,
                 first: true,
                 get: Box::new(move |cell| cell.flows.get(n).map(|f| f.goodput_bps)),
@@ -536,31 +641,15 @@ pub(crate) fn scenarios(loaded: &Loaded) -> String {
 /// The line under every figure: how to get it again.
 pub(crate) fn reproduce(experiment: &Experiment<'_>, loaded: &Loaded) -> String {
     let campaign = &loaded.campaign;
-    let id = experiment.id;
-    let declares = |text: &str| {
-        text.contains(&format!("id = \"{id}\"")) || text.contains(&format!("[experiment.{id}]"))
-    };
-    let names = |text: &str| {
-        // The name as a word of its own: "J-A1" is not in "J-A12".
-        text.match_indices(id).any(|(at, found)| {
-            let part = |c: char| c.is_alphanumeric() || c == '-';
-            !text[..at].ends_with(part) && !text[at + found.len()..].starts_with(part)
-        })
-    };
-    let scenarios = &campaign.scenarios;
-    let command = scenarios
-        .iter()
-        .find(|scenario| declares(&scenario.text))
-        .or_else(|| scenarios.iter().find(|scenario| names(&scenario.text)))
-        .map_or_else(
-            || campaign.command.clone(),
-            |scenario| {
-                let quick = if campaign.quick { " --quick" } else { "" };
-                let netns = experiment.all().any(|cell| cell.testbed == "netns");
-                let on = if netns { " --on netns" } else { "" };
-                format!("howdah lab run {}{on}{quick}", quoted(&scenario.path))
-            },
-        );
+    let command = scenario(experiment, loaded).map_or_else(
+        || campaign.command.clone(),
+        |scenario| {
+            let quick = if campaign.quick { " --quick" } else { "" };
+            let netns = experiment.all().any(|cell| cell.testbed == "netns");
+            let on = if netns { " --on netns" } else { "" };
+            format!("howdah lab run {}{on}{quick}", quoted(&scenario.path))
+        },
+    );
     let commit = if campaign.dirty {
         format!("{} with changes", campaign.commit)
     } else {

@@ -1,5 +1,7 @@
 //! One value of a cell from its seeds: the median, and how sure of it we are.
 
+use crate::stats;
+
 /// Median and spread of one measure of one cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
@@ -37,10 +39,10 @@ impl Spread {
         let n = sorted.len();
         let (first, last) = (*sorted.first()?, *sorted.last()?);
         let median = f64::midpoint(sorted[(n - 1) / 2], sorted[n / 2]);
-        let (low, high, kind) = match median_rank(n) {
+        let (low, high, kind) = match stats::median_ci(&sorted, 0.95) {
             _ if n == 1 => (first, last, Interval::None),
             _ if first.to_bits() == last.to_bits() => (first, last, Interval::Exact),
-            Some(rank) => (sorted[rank - 1], sorted[n - rank], Interval::Confidence),
+            Some(ends) => (ends.low, ends.high, Interval::Confidence),
             None => (first, last, Interval::Range),
         };
         Some(Self {
@@ -53,42 +55,9 @@ impl Spread {
     }
 }
 
-/// The k for which the k-th smallest and k-th largest of `n` values enclose the median with at least
-/// 95 % probability: the largest with P(Binomial(n, 1/2) < k) <= 2.5 %. There is none below n = 6.
-fn median_rank(n: usize) -> Option<usize> {
-    let mut term = 0.5f64.powi(i32::try_from(n).ok()?);
-    let mut below = 0.0;
-    let mut rank = 0;
-    for k in 0..n {
-        below += term;
-        if below > 0.025 {
-            break;
-        }
-        rank = k + 1;
-        term *= (n - k) as f64 / (k + 1) as f64;
-    }
-    (rank > 0).then_some(rank)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranks_are_those_of_the_sign_test() {
-        // Tables of the sign test, two-sided 95 %.
-        for (n, rank) in [
-            (5, None),
-            (6, Some(1)),
-            (9, Some(2)),
-            (10, Some(2)),
-            (12, Some(3)),
-            (20, Some(6)),
-            (30, Some(10)),
-        ] {
-            assert_eq!(median_rank(n), rank, "{n}");
-        }
-    }
 
     #[test]
     fn few_values_give_a_range() {

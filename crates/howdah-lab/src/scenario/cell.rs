@@ -194,6 +194,8 @@ pub struct StreamSpec {
     pub stop_ns: Option<u64>,
     /// Lengths of sending and of silence in nanoseconds; always on if `None`.
     pub on_off_ns: Option<(u64, u64)>,
+    /// These are means of exponential distributions.
+    pub exponential: bool,
     /// As in [`FlowSpec`].
     pub via: Vec<usize>,
     /// As in [`FlowSpec`].

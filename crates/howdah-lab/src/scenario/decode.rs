@@ -509,7 +509,15 @@ impl Decoder<'_> {
 
     fn stream(&self, entry: &Entry, what: &str) -> Result<Option<StreamSpec>, ScenarioError> {
         let known = [
-            "rate", "packet", "start", "stop", "on", "off", "via", "reverse",
+            "rate",
+            "packet",
+            "start",
+            "stop",
+            "on",
+            "off",
+            "exponential",
+            "via",
+            "reverse",
         ];
         let table = Table::open(self.sources, &entry.node, what, &known)?;
         let rate = table
@@ -523,8 +531,10 @@ impl Decoder<'_> {
         }
         let packet = table.parse("packet", |text| {
             match units::parse_bytes(text).map_err(|error| error.to_string())? {
-                bytes @ 12..=65_507 => Ok(bytes as u32),
-                bytes => Err(format!("{bytes} bytes; a datagram has from 12 to 65507")),
+                bytes @ 16..=65_507 => Ok(bytes as u32),
+                bytes => Err(format!(
+                    "{bytes} bytes; a datagram of a stream has from 16 to 65507"
+                )),
             }
         })?;
         let on_off = match (table.span("on")?, table.span("off")?) {
@@ -539,6 +549,7 @@ impl Decoder<'_> {
             start_ns: table.span("start")?.unwrap_or(Span::ZERO).as_nanos(),
             stop_ns: table.span("stop")?.map(Span::as_nanos),
             on_off_ns: on_off,
+            exponential: table.truth("exponential")?.unwrap_or(false),
             via: self.via(&table)?,
             reverse: table.truth("reverse")?.unwrap_or(false),
         }))

@@ -1,8 +1,8 @@
 //! From a cell to a world.
 
-use super::node::{Node, Wish, pair};
+use super::node::{Node, Wish, pair, stream};
 use super::shorts::{Short, draw};
-use crate::scenario::{Cell, Change, FlowSpec};
+use crate::scenario::{Cell, Change, FlowSpec, StreamSpec};
 use howdah_core::Time;
 use howdah_sim::{Flow, FlowEnds, HostId, Link, World};
 
@@ -15,6 +15,8 @@ pub(crate) struct Built {
     pub(crate) flows: Vec<Placed>,
     /// By index of [`Cell::groups`].
     pub(crate) groups: Vec<Vec<(Short, Placed)>>,
+    /// By index of [`Cell::streams`].
+    pub(crate) streams: Vec<Placed>,
 }
 
 /// A flow in the world.
@@ -45,6 +47,7 @@ impl Built {
             links,
             flows: Vec::new(),
             groups: Vec::new(),
+            streams: Vec::new(),
         };
         for flow in &cell.flows {
             let placed = built.add(cell, hosts, flow);
@@ -67,7 +70,28 @@ impl Built {
             }
             built.groups.push(placed);
         }
+        for spec in &cell.streams {
+            let placed = built.add_stream(hosts, spec);
+            built.streams.push(placed);
+        }
         built
+    }
+
+    fn add_stream(&mut self, hosts: (HostId, HostId), spec: &StreamSpec) -> Placed {
+        let seed = self.world.next_seed();
+        let pair = stream(spec, seed).expect("a decoded scenario has possible streams only");
+        let route = Route {
+            via: &spec.via,
+            reverse: spec.reverse,
+        };
+        let flow = Flow::between((hosts.0, pair.sender), (hosts.1, pair.receiver))
+            .header_bytes(pair.header_bytes)
+            .start_at(Time::from_nanos(spec.start_ns));
+        Placed {
+            ends: self.place(flow, &route),
+            header_bytes: pair.header_bytes,
+            is_sized: false,
+        }
     }
 
     fn add(&mut self, cell: &Cell, hosts: (HostId, HostId), flow: &FlowSpec) -> Placed {

@@ -4,8 +4,8 @@ use super::build::{Built, Placed};
 use super::sample::{Log, current};
 use super::shorts::Short;
 use crate::metrics;
-use crate::result::{CellResult, FlowResult, GroupResult, LinkResult};
-use crate::scenario::{Cell, FlowSpec, GroupSpec};
+use crate::result::{CellResult, FlowResult, GroupResult, LinkResult, StreamResult};
+use crate::scenario::{Cell, FlowSpec, GroupSpec, StreamSpec};
 use crate::stats;
 use howdah_core::{Observe as _, Time};
 use std::collections::BTreeMap;
@@ -29,6 +29,9 @@ pub(crate) fn result(
         .collect();
     let mut metrics = figures(cell, &log, &flows, end);
     changes(cell, &log, &flows, end, &mut metrics);
+    let streams = (cell.streams.iter().enumerate())
+        .map(|(index, spec)| stream(spec, &built.streams[index], built, &mut log, index))
+        .collect();
     let links = links(cell, built, &mut log, end);
     for (flow, log) in flows.iter_mut().zip(&mut log.flows) {
         flow.intervals = std::mem::take(&mut log.intervals);
@@ -44,6 +47,7 @@ pub(crate) fn result(
         fingerprint: format!("{:016x}", built.world.fingerprint()),
         flows,
         groups,
+        streams,
         links,
         metrics,
         ..CellResult::default()
@@ -138,7 +142,32 @@ fn group(spec: &GroupSpec, placed: &[(Short, Placed)], built: &Built) -> GroupRe
     }
     result.throughput_bps = metrics::short_throughput_bps(done);
     result.completion_s = percentiles(&times);
+    times.sort_by(f64::total_cmp);
+    result.completion_cdf_s = (0..=100)
+        .filter_map(|percent| stats::quantile(&times, f64::from(percent) / 100.0))
+        .collect();
     result
+}
+
+fn stream(
+    spec: &StreamSpec,
+    placed: &Placed,
+    built: &Built,
+    log: &mut Log,
+    index: usize,
+) -> StreamResult {
+    let received = built.world.endpoint(placed.ends.b).received();
+    let log = &mut log.streams[index];
+    StreamResult {
+        name: spec.name.clone(),
+        sent_packets: built.world.endpoint(placed.ends.a).sent_packets(),
+        // What is on the way at the end is not lost.
+        lost_packets: received.lost(),
+        jitter_ms: received.mean_smoothed_jitter().as_secs_f64() * 1e3,
+        delivered_bytes: received.bytes,
+        jitter_series_ms: std::mem::take(&mut log.jitter_ms),
+        intervals: std::mem::take(&mut log.intervals),
+    }
 }
 
 fn percentiles(values: &[f64]) -> [f64; 3] {

@@ -1,11 +1,14 @@
 //! The transports of a scenario as one type, so that driving them costs no indirect call.
 
 use crate::protocol::{self, Protocol};
-use crate::scenario::Options;
-use howdah_core::{Arrival, Datagram, Observe, Rate, Snapshot, Time, Transport, WakeReason};
+use crate::scenario::{Options, StreamSpec};
+use howdah_core::{Arrival, Datagram, Observe, Rate, Snapshot, Span, Time, Transport, WakeReason};
 use howdah_proto::Policy;
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_rivals::tcp::{self, ReceiverConfig, Supply, TcpConfig, TcpEndpoint, cc};
+use howdah_rivals::udp::{
+    CbrSettings, Extent, OnOffSettings, Periods, Received, SettingsError, UdpEndpoint,
+};
 use howdah_sim::IPV4_UDP_BYTES;
 
 /// One endpoint.
@@ -13,6 +16,7 @@ use howdah_sim::IPV4_UDP_BYTES;
 pub(crate) enum Node {
     Ours(Box<SimEndpoint>),
     Tcp(TcpEndpoint),
+    Udp(UdpEndpoint),
 }
 
 macro_rules! each {
@@ -20,6 +24,7 @@ macro_rules! each {
         match $node {
             Node::Ours($inner) => $call,
             Node::Tcp($inner) => $call,
+            Node::Udp($inner) => $call,
         }
     };
 }
@@ -85,6 +90,23 @@ impl Node {
         match self {
             Self::Ours(node) => node.delivered_bytes(),
             Self::Tcp(node) => node.snapshot().delivered_bytes,
+            Self::Udp(node) => node.received().map_or(0, |received| received.bytes),
+        }
+    }
+
+    /// What the sink of a stream has received.
+    pub(crate) fn received(&self) -> Received {
+        match self {
+            Self::Udp(node) => node.received().copied().unwrap_or_default(),
+            _ => Received::default(),
+        }
+    }
+
+    /// Packets that the sender of a stream has sent.
+    pub(crate) fn sent_packets(&self) -> u64 {
+        match self {
+            Self::Udp(node) => node.sent_packets().unwrap_or(0),
+            _ => 0,
         }
     }
 
@@ -177,4 +199,43 @@ fn over_tcp(wish: &Wish<'_>, congestion_control: cc::Entry) -> Pair {
         receiver: Node::Tcp(TcpEndpoint::receiver(&receiver)),
         header_bytes: tcp::IPV4_BYTES,
     }
+}
+
+/// Makes the endpoints of a stream.
+pub(crate) fn stream(spec: &StreamSpec, seed: u64) -> Result<Pair, SettingsError> {
+    let rate = Rate::from_bits_per_sec(spec.rate_bps);
+    let extent = Extent {
+        start: Time::from_nanos(spec.start_ns),
+        stop: spec.stop_ns.map(Time::from_nanos),
+        packets: None,
+    };
+    let sender = match spec.on_off_ns {
+        None => UdpEndpoint::cbr(&CbrSettings {
+            rate,
+            payload_bytes: spec.packet_bytes,
+            extent,
+        })?,
+        Some((on, off)) => {
+            let (on, off) = (Span::from_nanos(on), Span::from_nanos(off));
+            UdpEndpoint::on_off(&OnOffSettings {
+                rate,
+                payload_bytes: spec.packet_bytes,
+                periods: if spec.exponential {
+                    Periods::Exponential {
+                        mean_on: on,
+                        mean_off: off,
+                    }
+                } else {
+                    Periods::Fixed { on, off }
+                },
+                seed,
+                extent,
+            })?
+        }
+    };
+    Ok(Pair {
+        sender: Node::Udp(sender),
+        receiver: Node::Udp(UdpEndpoint::sink()),
+        header_bytes: IPV4_UDP_BYTES,
+    })
 }

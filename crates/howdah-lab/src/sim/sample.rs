@@ -6,6 +6,7 @@ use crate::result::Interval;
 use crate::scenario::{Cell, Change};
 use howdah_core::{Observe as _, Time};
 use howdah_path::PathCounters;
+use howdah_rivals::udp::Received;
 use howdah_sim::PathId;
 
 /// Longest step between two looks.
@@ -19,6 +20,7 @@ pub(crate) struct Log {
     warm_at: u64,
     pub(crate) step_s: f64,
     pub(crate) flows: Vec<FlowLog>,
+    pub(crate) streams: Vec<StreamLog>,
     /// Forward and backward of each path in turn.
     pub(crate) links: Vec<LinkLog>,
     /// Sum of all flows' goodput in each interval after the warm-up.
@@ -33,6 +35,14 @@ pub(crate) struct FlowLog {
     pub(crate) intervals: Vec<Interval>,
     at_last_interval: Counted,
     queue_ms_sum: f64,
+}
+
+/// The course of one stream.
+#[derive(Default)]
+pub(crate) struct StreamLog {
+    pub(crate) intervals: Vec<Interval>,
+    pub(crate) jitter_ms: Vec<f64>,
+    at_last_interval: Received,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -90,6 +100,7 @@ impl Log {
             warm_at: (cell.measure.warmup_ns as f64 / step_ns).ceil() as u64,
             step_s: step_ns / 1e9,
             flows: cell.flows.iter().map(|_| FlowLog::default()).collect(),
+            streams: cell.streams.iter().map(|_| StreamLog::default()).collect(),
             links: (0..2 * built.links.len())
                 .map(|_| LinkLog::default())
                 .collect(),
@@ -175,6 +186,17 @@ impl Log {
         }
         if self.steps > self.warm_at {
             self.rates.push(sum);
+        }
+        for (log, stream) in self.streams.iter_mut().zip(&built.streams) {
+            let received = built.world.endpoint(stream.ends.b).received();
+            let news = received.since(&log.at_last_interval);
+            log.at_last_interval = received;
+            log.jitter_ms.push(received.smoothed_jitter_ns / 1e6);
+            log.intervals.push(Interval {
+                t_s: now.as_secs_f64(),
+                goodput_bps: metrics::goodput_bps(news.bytes, seconds),
+                ..Interval::default()
+            });
         }
     }
 

@@ -26,8 +26,8 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<F
 
     let value = |point: &Point<'_>| spread(point, measure);
     let spreads: Vec<Spread> = experiment.points.iter().filter_map(value).collect();
-    let high = highest(&spreads);
-    let unit = measure.quantity.unit(high);
+    let (low, high) = range(&spreads);
+    let unit = measure.quantity.unit(high.max(-low));
     let looks = series.map_or(0, |axis| experiment.axes[axis].values.len());
     let drawings: Vec<String> = facets
         .iter()
@@ -53,7 +53,7 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<F
                 title,
                 &with_unit(&measure.label, &unit),
                 &groups,
-                unit.of(high),
+                (unit.of(low), unit.of(high)),
             )
         })
         .collect();
@@ -108,7 +108,7 @@ pub(super) fn flows(experiment: &Experiment<'_>) -> Option<Figure> {
         .iter()
         .flat_map(|point| (0..count).filter_map(move |n| of(point, n)))
         .collect();
-    let high = highest(&spreads);
+    let (low, high) = range(&spreads);
     let unit = Quantity::Rate.unit(high);
     let drawings: Vec<String> = facets
         .iter()
@@ -130,7 +130,7 @@ pub(super) fn flows(experiment: &Experiment<'_>) -> Option<Figure> {
                 title,
                 &with_unit("goodput, mean over the flow's activity", &unit),
                 &groups,
-                unit.of(high),
+                (unit.of(low), unit.of(high)),
             )
         })
         .collect();
@@ -164,8 +164,12 @@ pub(super) fn flow_name(experiment: &Experiment<'_>, n: usize) -> String {
     name
 }
 
-fn highest(spreads: &[Spread]) -> f64 {
-    spreads.iter().map(|s| s.high).fold(0.0, f64::max)
+/// Lowest and highest value of all, and zero.
+fn range(spreads: &[Spread]) -> (f64, f64) {
+    (
+        spreads.iter().map(|s| s.low).fold(0.0, f64::min),
+        spreads.iter().map(|s| s.high).fold(0.0, f64::max),
+    )
 }
 
 fn name(experiment: &Experiment<'_>, axis: usize, value: &str) -> String {
@@ -197,12 +201,12 @@ fn bar(spread: Option<Spread>, look: usize, unit: &Unit, words: &str, failed: bo
     }
 }
 
-fn draw(title: &str, label: &str, groups: &[Group], high: f64) -> String {
+fn draw(title: &str, label: &str, groups: &[Group], range: (f64, f64)) -> String {
     Bars {
         title,
         label,
         groups,
-        high,
+        range,
     }
     .svg()
 }

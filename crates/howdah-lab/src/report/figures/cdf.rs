@@ -3,6 +3,7 @@
 use super::{Figure, legend, side_by_side, with_unit};
 use crate::report::experiment::{Experiment, Point};
 use crate::report::format::{Quantity, Unit};
+use crate::report::stats::Spread;
 use crate::report::svg::line_key;
 use crate::report::svg::lines::{Line, Panel, WIDE_PANEL};
 use std::collections::BTreeSet;
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 /// Fewest values that make a distribution.
 const FEWEST: usize = 4;
 
-/// Of sized flows, from each run's times; of short flows, from the groups' percentiles.
+/// Of sized flows, from each run's times; of short flows, from the groups' distributions.
 pub(super) fn figures(experiment: &Experiment<'_>) -> Vec<Figure> {
     let mut figures: Vec<Figure> = sized(experiment).into_iter().collect();
     let runs = experiment.runs();
@@ -78,7 +79,7 @@ fn short(experiment: &Experiment<'_>, name: &str) -> Option<Figure> {
         .runs()
         .iter()
         .flat_map(|run| run.groups.iter().filter(|g| g.name == name))
-        .map(|group| group.completion_s[2])
+        .flat_map(|group| group.completion_cdf_s.iter().copied())
         .fold(0.0, f64::max);
     if high <= 0.0 {
         return None;
@@ -96,7 +97,7 @@ fn short(experiment: &Experiment<'_>, name: &str) -> Option<Figure> {
                 .filter_map(|point| {
                     let protocol = taken.first().map_or("", |&axis| point.at[axis]);
                     let look = protocols.and_then(|all| all.iter().position(|p| p == protocol));
-                    let points = percentiles(point, name, &unit)?;
+                    let points = distribution(point, name, &unit)?;
                     Some(line(
                         look.unwrap_or(0),
                         &experiment.place(point, &taken),
@@ -110,20 +111,30 @@ fn short(experiment: &Experiment<'_>, name: &str) -> Option<Figure> {
         .collect();
     Some(figure(
         &format!("Completion times of the short flows ({name})"),
-        "Share of the short flows that were done within the time. Only the 50th, 95th and 99th percentile are kept with a run; the lines join them and are no more than that. Each is the median over the seeds.",
+        "Share of the short flows that finished that were done within the time, at each per cent the median over the seeds. Flows that did not finish within the run are not in it; the table counts them.",
         &panels,
         &unit,
     ))
 }
 
-fn percentiles(point: &Point<'_>, name: &str, unit: &Unit) -> Option<Vec<(f64, f64)>> {
-    use crate::report::stats::Spread;
-    let of = |n: usize| {
-        let groups = point.runs.iter().flat_map(|run| &run.groups);
-        let values = groups.filter(|g| g.name == name).map(|g| g.completion_s[n]);
-        Spread::of(values).map(|spread| unit.of(spread.median))
-    };
-    Some(vec![(of(0)?, 0.50), (of(1)?, 0.95), (of(2)?, 0.99)])
+/// The distribution at a point: for each share of the flows the median over the seeds.
+fn distribution(point: &Point<'_>, name: &str, unit: &Unit) -> Option<Vec<(f64, f64)>> {
+    let groups: Vec<&[f64]> = point
+        .runs
+        .iter()
+        .flat_map(|run| &run.groups)
+        .filter(|group| group.name == name && group.completion_cdf_s.len() > 1)
+        .map(|group| group.completion_cdf_s.as_slice())
+        .collect();
+    let steps = groups.first()?.len();
+    let alike = groups.iter().filter(|group| group.len() == steps);
+    let alike: Vec<&[f64]> = alike.copied().collect();
+    (0..steps)
+        .map(|n| {
+            let time = Spread::of(alike.iter().map(|group| group[n]))?.median;
+            Some((unit.of(time), n as f64 / (steps - 1) as f64))
+        })
+        .collect()
 }
 
 fn line(look: usize, name: &str, points: Vec<(f64, f64)>, steps: bool) -> Line {

@@ -66,7 +66,9 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Figure {
         title: format!("{} over RTT and loss", measure.title),
         body: side_by_side(&maps),
         caption: format!(
-            "Median over the seeds in each cell; the interval is told when the pointer rests on it. All maps share their colours.{scale}"
+            "{}{}Median over the seeds in each cell; the interval is told when the pointer rests on it. All maps share their colours.{scale}",
+            measure.about,
+            if measure.about.is_empty() { "" } else { " " }
         ),
         folded: !measure.first,
     }

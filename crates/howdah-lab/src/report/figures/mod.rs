@@ -29,16 +29,19 @@ pub(crate) struct Figure {
 pub(crate) const MOST_PANELS: usize = 48;
 
 /// All figures of an experiment: what is asked first, then the rest, folded.
-pub(crate) fn all(experiment: &Experiment<'_>, points_per_line: usize) -> Vec<Figure> {
+pub(crate) fn all(
+    experiment: &Experiment<'_>,
+    mtu: Option<f64>,
+    points_per_line: usize,
+) -> Vec<Figure> {
     let mut figures = Vec::new();
     let runs = experiment.runs();
     if runs.is_empty() {
         return figures;
     }
-    if experiment.grid().is_some() {
-        let own = experiment.notes.family == names::OWN;
-        let measures = if own {
-            measure::map_measures(&runs)
+    if let Some((_, loss)) = experiment.grid() {
+        let measures = if names::is_own_map(experiment.id) {
+            measure::map_measures(&runs, mtu, &experiment.axes[loss].name)
         } else {
             measure::measures(&runs)
         };

@@ -43,8 +43,8 @@ pub(crate) struct Bars<'a> {
     pub(crate) label: &'a str,
     /// Groups, from top to bottom.
     pub(crate) groups: &'a [Group],
-    /// Highest value that the axis must reach; several drawings can share it.
-    pub(crate) high: f64,
+    /// Lowest and highest value that the axis must reach, zero apart; several drawings can share it.
+    pub(crate) range: (f64, f64),
 }
 
 /// Attributes of a filled shape in the look of a series.
@@ -67,7 +67,7 @@ impl Bars<'_> {
         let top = if self.title.is_empty() { 6.0 } else { 24.0 };
         let rows: f64 = self.groups.iter().map(|g| height(g) + GROUP_GAP).sum();
         let bottom = top + rows;
-        let x = Scale::from_zero(self.high, 5, left, right);
+        let x = Scale::around_zero(self.range.0, self.range.1, 5, left, right);
 
         let mut canvas = Canvas::new(WIDTH, bottom + 40.0);
         if !self.title.is_empty() {
@@ -92,12 +92,13 @@ impl Bars<'_> {
             let name = fit(&group.name, SIZE, left - 10.0);
             canvas.text("t", left - 7.0, middle + 4.0, Anchor::End, &name);
             for bar in &group.bars {
-                draw(&mut canvas, bar, &x, left, y);
+                draw(&mut canvas, bar, &x, y);
                 y += BAR + GAP;
             }
             y += GROUP_GAP;
         }
-        canvas.path("a", &format!("M{} {}V{}", px(left), px(top), px(bottom)));
+        let zero = px(x.at(0.0));
+        canvas.path("a", &format!("M{zero} {}V{}", px(top), px(bottom)));
         canvas.finish(&format!("{} {}", self.title, self.label))
     }
 }
@@ -106,16 +107,15 @@ fn height(group: &Group) -> f64 {
     group.bars.len().max(1) as f64 * (BAR + GAP)
 }
 
-fn draw(canvas: &mut Canvas, bar: &Bar, x: &Scale, left: f64, y: f64) {
+fn draw(canvas: &mut Canvas, bar: &Bar, x: &Scale, y: f64) {
     let middle = y + BAR / 2.0;
-    let mut end = left;
+    let zero = x.at(0.0);
+    let mut end = zero;
     if let Some(value) = bar.value {
-        end = x.at(value);
-        canvas.rect(
-            &fill(bar.look),
-            [left, y, (end - left).max(0.8), BAR],
-            &bar.tip,
-        );
+        let tip = x.at(value);
+        let place = [zero.min(tip), y, (tip - zero).abs().max(0.8), BAR];
+        canvas.rect(&fill(bar.look), place, &bar.tip);
+        end = end.max(tip);
         if let Some((low, high)) = bar.interval {
             let (low, high) = (x.at(low), x.at(high));
             let whisker = format!(
@@ -162,7 +162,7 @@ mod tests {
             title: "t",
             label: "goodput, Mbit/s",
             groups: &groups,
-            high: 990.0,
+            range: (0.0, 990.0),
         }
         .svg();
         for text in svg

@@ -19,6 +19,8 @@ pub(crate) struct Scale {
     from: f64,
     to: f64,
     log: bool,
+    /// Distance of the ticks, where the range was made for it.
+    step: Option<f64>,
 }
 
 impl Scale {
@@ -36,6 +38,7 @@ impl Scale {
             from,
             to,
             log: false,
+            step: None,
         }
     }
 
@@ -52,6 +55,26 @@ impl Scale {
         Self::linear(0.0, high, from, to)
     }
 
+    /// As [`Self::from_zero`], and down to the first round value at or below `lowest` where that is
+    /// below zero.
+    pub(crate) fn around_zero(lowest: f64, highest: f64, want: usize, from: f64, to: f64) -> Self {
+        if !(lowest < 0.0 && lowest.is_finite()) {
+            return Self::from_zero(highest, want, from, to);
+        }
+        let highest = if highest.is_finite() {
+            highest.max(0.0)
+        } else {
+            0.0
+        };
+        let step = nice_step(highest - lowest, want);
+        let low = (lowest / step + 1e-9).floor() * step;
+        let high = (highest / step - 1e-9).ceil() * step;
+        Self {
+            step: Some(step),
+            ..Self::linear(low, high, from, to)
+        }
+    }
+
     /// Logarithms of values, widened to 1, 2 or 5 times a power of ten on both sides.
     /// Where a value is not above zero, it stays linear.
     pub(crate) fn log(low: f64, high: f64, from: f64, to: f64) -> Self {
@@ -66,6 +89,7 @@ impl Scale {
             from,
             to,
             log: true,
+            step: None,
         }
     }
 
@@ -98,7 +122,9 @@ impl Scale {
         if self.log {
             return self.log_ticks(want);
         }
-        let step = nice_step(self.high - self.low, want);
+        let step = self
+            .step
+            .unwrap_or_else(|| nice_step(self.high - self.low, want));
         let decimals = decimals_of(step);
         let first = (self.low / step - 1e-9).ceil();
         let count = ((self.high / step + 1e-9).floor() - first).max(0.0) as usize;
@@ -219,6 +245,27 @@ mod tests {
         assert_eq!(
             labels(Scale::from_zero(12_500.0, 3, 0.0, 1.0), 3),
             ["0", "5000", "10\u{202f}000", "15\u{202f}000"]
+        );
+    }
+
+    #[test]
+    fn axes_reach_below_zero() {
+        assert_eq!(
+            labels(Scale::around_zero(-0.3, 0.9, 6, 0.0, 1.0), 6),
+            [
+                "\u{2212}0.4",
+                "\u{2212}0.2",
+                "0.0",
+                "0.2",
+                "0.4",
+                "0.6",
+                "0.8",
+                "1.0"
+            ]
+        );
+        assert_eq!(
+            Scale::around_zero(0.1, 0.9, 5, 0.0, 1.0),
+            Scale::from_zero(0.9, 5, 0.0, 1.0)
         );
     }
 

@@ -130,6 +130,22 @@ fn strange_campaigns_make_a_report() {
     assert!(!page.contains("NaN") && !page.contains("inf\""));
 }
 
+/// Cells of the campaign come in its order, those of others do not come, those that are missing count.
+#[test]
+fn a_campaign_knows_its_cells() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut loaded = synthetic::small();
+    let ids: Vec<String> = loaded.cells.iter().map(|cell| cell.id.clone()).collect();
+    loaded.campaign.cells = vec![ids[3].clone(), "missing".to_owned(), ids[1].clone()];
+    synthetic::store(&loaded, dir.path());
+    let read = load(dir.path()).unwrap();
+    let order: Vec<&str> = read.cells.iter().map(|cell| cell.id.as_str()).collect();
+    assert_eq!(order, [&ids[3], &ids[1]]);
+    assert_eq!((read.not_run, read.foreign), (1, ids.len() - 2));
+    let page = page(&read, &Options::default());
+    assert!(page.contains("1 not run yet") && page.contains("results of other campaigns"));
+}
+
 #[test]
 fn broken_files_are_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -141,6 +157,13 @@ fn broken_files_are_named() {
     std::fs::write(dir.path().join("cells/zz.json"), "{").unwrap();
     let loaded = load(dir.path()).unwrap();
     assert_eq!(loaded.unreadable[0].0, "zz.json");
+    // No series were stored: each is missed, for each cell that should have one.
+    let missed = loaded
+        .cells
+        .iter()
+        .filter(|cell| cell.error.is_none())
+        .count();
+    assert_eq!(loaded.unreadable.len(), 1 + missed);
     let path = write(dir.path(), &Options::default()).unwrap();
     let page = std::fs::read_to_string(path).unwrap();
     assert!(page.contains("zz.json") && page.contains("without a result"));

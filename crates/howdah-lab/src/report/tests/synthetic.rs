@@ -3,7 +3,8 @@
 use crate::ledger::Entry;
 use crate::report::load::Loaded;
 use crate::result::{
-    Campaign, CellResult, FlowResult, GroupResult, Interval, LinkResult, ScenarioText, StreamResult,
+    Campaign, CellResult, ExperimentNote, FlowResult, GroupResult, Interval, LinkResult,
+    ScenarioText, StreamResult,
 };
 use std::path::Path;
 
@@ -66,8 +67,8 @@ pub(super) fn small() -> Loaded {
     Loaded {
         campaign: campaign(true),
         cells,
-        unreadable: Vec::new(),
         ledger: ledger(),
+        ..Loaded::default()
     }
 }
 
@@ -146,8 +147,8 @@ pub(super) fn long(cells: usize) -> Loaded {
     Loaded {
         campaign: campaign(false),
         cells: all,
-        unreadable: Vec::new(),
         ledger: ledger(),
+        ..Loaded::default()
     }
 }
 
@@ -177,7 +178,7 @@ fn campaign(quick: bool) -> Campaign {
             scenario("scenarios/jgn06/e.toml", "experiment = \"J-E1\"\n"),
             scenario(
                 "scenarios/howdah.toml",
-                "experiment = \"H-P\" # < 42 cells\n",
+                "id = \"H-P\" # < 42 cells\n[path.main]\nrate = \"1gbit\"\nmtu = 9000\n[flow.main]\nprotocol = \"howdah\"\n[measure]\nduration = \"4s\"\n",
             ),
         ],
         commit: "0123abcd".to_owned(),
@@ -188,6 +189,19 @@ fn campaign(quick: bool) -> Campaign {
         command: "howdah lab run scenarios --quick".to_owned(),
         started_unix_s: 1_795_302_301,
         quick,
+        experiments: vec![ExperimentNote {
+            id: "J-A2".to_owned(),
+            title: "One flow, two <buffers>".to_owned(),
+            paper: "JGN06".to_owned(),
+            figure: "Fig. 3".to_owned(),
+            note: "The other traffic is not described.".to_owned(),
+            file: "scenarios/jgn06/a.toml".to_owned(),
+        }],
+        chosen: [(
+            "J-A2".to_owned(),
+            vec![("measure.duration".to_owned(), "300s".to_owned())],
+        )]
+        .into(),
         ..Campaign::default()
     }
 }
@@ -323,6 +337,7 @@ fn group(scale: f64) -> GroupResult {
         offered_bytes: 900_000_000,
         throughput_bps: 1.1e6 / scale,
         completion_s: [0.4 * scale, 1.9 * scale, 5.0 * scale],
+        completion_cdf_s: [0.05, 0.2, 0.4, 1.2, 9.0].map(|t| t * scale).to_vec(),
         timeouts: 12,
     }
 }

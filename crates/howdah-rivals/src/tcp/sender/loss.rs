@@ -269,24 +269,51 @@ impl LossFinder {
         quarters.min(srtt.as_nanos())
     }
 
-    /// A timeout: everything that has not arrived is lost. Returns how many were not known to be.
-    pub(super) fn lose_all(&mut self, board: &mut Scoreboard) -> u32 {
-        self.clear();
+    /// A timeout: what has not arrived is lost. RACK spares what may still be on its way (RFC 8985
+    /// section 6.3): what left later than a round trip and a reordering window ago, but never the
+    /// first segment. Returns how many were not known to be lost.
+    pub(super) fn lose_all(
+        &mut self,
+        now: Time,
+        board: &mut Scoreboard,
+        rtts: Option<(Span, Span)>,
+    ) -> u32 {
+        let spared_from = match (self.rack, rtts) {
+            (Some((_, _, rack_rtt)), Some(rtts)) => {
+                let window = self.reorder_window(board, rtts, true);
+                now.as_nanos().saturating_sub(rack_rtt + window)
+            }
+            _ => u64::MAX,
+        };
+        self.again.clear();
+        self.fresh.clear();
+        self.reorder_at = None;
         let mut found = 0;
         for index in board.una..board.nxt {
-            let sent = board.get_mut(index);
+            let sent = board.get(index);
             if sent.has(SACKED) {
                 continue;
             }
+            let may_arrive = sent.sent_ns > spared_from && index != board.una;
             if sent.has(RETRANSMITTED) {
+                if may_arrive {
+                    continue;
+                }
                 board.mark_retransmission_lost(index);
                 found += 1;
+            } else if sent.has(LOST) {
+                // Known, and waiting to be sent again.
+            } else if may_arrive {
+                continue;
             } else {
                 found += u32::from(board.mark_lost(index));
             }
             self.fresh.push_back(index);
         }
-        self.judged = board.nxt;
+        if rtts.is_none() {
+            self.judged = board.nxt;
+        }
+        self.out.retain(|&(index, _)| is_under_way(board, index));
         found
     }
 
@@ -300,17 +327,96 @@ impl LossFinder {
         board.lost = 0;
         self.judged = board.una;
     }
-
-    /// Forgets what was to be sent again and what was out.
-    fn clear(&mut self) {
-        self.again.clear();
-        self.fresh.clear();
-        self.out.clear();
-        self.reorder_at = None;
-    }
 }
 
 /// A retransmission that has neither arrived nor been given up.
 fn is_under_way(board: &Scoreboard, index: u64) -> bool {
     index >= board.una && board.get(index).flags & (SACKED | RETRANSMITTED) == RETRANSMITTED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Time {
+        Time::ZERO + Span::from_millis(ms)
+    }
+
+    /// Ten segments, one a millisecond.
+    fn ten() -> Scoreboard {
+        let mut board = Scoreboard::new();
+        for at in 0..10 {
+            board.push(Departure {
+                sent_ns: ms(at).as_nanos(),
+                ..Departure::default()
+            });
+        }
+        board
+    }
+
+    fn sack(board: &mut Scoreboard, index: u64) {
+        board.get_mut(index).flags |= SACKED;
+        board.sacked += 1;
+        board.runs.insert(index, index + 1, |_, _| {});
+    }
+
+    fn finder(fack: bool) -> LossFinder {
+        LossFinder::new(&TcpConfig {
+            loss_detection: LossDetection::DuplicateAcks {
+                fack,
+                adapt_reordering: true,
+                lost_retransmissions: true,
+                rescue: false,
+            },
+            ..TcpConfig::modern()
+        })
+    }
+
+    #[test]
+    fn three_arrivals_or_three_places() {
+        let (mut board, mut counting) = (ten(), finder(false));
+        sack(&mut board, 5);
+        sack(&mut board, 7);
+        assert_eq!(counting.by_count(&mut board), 0);
+        // Two above are not enough for segment 6; three are, for all below 5.
+        sack(&mut board, 9);
+        assert_eq!(counting.by_count(&mut board), 5);
+        assert!(!board.get(6).has(LOST));
+        assert_eq!(counting.next_lost(&board), Some(0));
+
+        let (mut board, mut forward) = (ten(), finder(true));
+        sack(&mut board, 7);
+        assert_eq!(forward.by_count(&mut board), 5);
+        assert!(board.get(4).has(LOST) && !board.get(5).has(LOST));
+    }
+
+    #[test]
+    fn reordering_raises_the_threshold_and_ends_fack() {
+        let (mut board, mut finder) = (ten(), finder(true));
+        finder.on_reordering(6);
+        for index in 4..9 {
+            sack(&mut board, index);
+        }
+        assert_eq!(finder.by_count(&mut board), 0);
+        sack(&mut board, 9);
+        assert_eq!(finder.by_count(&mut board), 4);
+    }
+
+    #[test]
+    fn a_timeout_under_rack_spares_what_may_still_arrive() {
+        let rtts = Some((Span::from_millis(97), Span::from_millis(97)));
+        for (now, lost) in [(104, 7), (108, 9)] {
+            let mut board = ten();
+            let mut finder = LossFinder::new(&TcpConfig::modern());
+            sack(&mut board, 3);
+            // Left at 3 ms, arrived at 100: a round trip of 97.
+            let departure = *board.get(3);
+            finder.on_delivered(ms(100), 3, &departure, Span::ZERO);
+            assert_eq!(finder.lose_all(ms(now), &mut board, rtts), lost);
+            assert_eq!(board.in_flight(), 9 - lost);
+            assert!(board.get(0).has(LOST));
+        }
+        let mut board = ten();
+        assert_eq!(finder(false).lose_all(ms(104), &mut board, None), 10);
+    }
 }

@@ -128,6 +128,8 @@ pub(crate) struct Sender {
     probe_at: Option<Time>,
     /// A tail-loss probe may leave whatever the window says.
     probe_due: bool,
+    /// A timeout's first retransmission likewise.
+    timeout_due: bool,
     /// A timeout may send one segment into a closed window.
     persist_due: bool,
     /// When the driver is to wake us: never later than the earliest timer. It is not moved back
@@ -190,6 +192,7 @@ impl Sender {
             rto_at: None,
             probe_at: None,
             probe_due: false,
+            timeout_due: false,
             persist_due: false,
             wake_at: Time::MAX,
             supply_at: None,
@@ -415,8 +418,10 @@ impl Sender {
         let cwnd = self.cc.cwnd();
         let allowed = match self.phase {
             Phase::Recovery if !self.cc.owns_recovery() => self.repair.window,
+            // Linux restarts from what is in flight and one; slow start ends where it ends.
+            Phase::Loss => (cwnd + f64::from(self.repair.spared)).min(self.cc.ssthresh().max(cwnd)),
             Phase::Open => self.repair.cap.map_or(cwnd, |cap| cap.min(cwnd)),
-            _ => cwnd,
+            Phase::Recovery => cwnd,
         };
         // `as` saturates; a window below one would stop everything.
         self.window = (allowed as u32).max(1);

@@ -35,13 +35,18 @@ pub(super) struct Repair {
     flight: u64,
     /// Rate halving: an acknowledgement that has not yet counted.
     half: bool,
+    /// In flight when a timeout began it, and not concluded to be lost.
+    pub(super) spared: u32,
     /// The last segment was repeated speculatively (RFC 6675, `NextSeg` rule 4).
     pub(super) rescued: bool,
     /// It can be taken back: first index outstanding when it began.
     undo_from: Option<u64>,
     /// Retransmissions since then that have not been reported as duplicates.
     undo_left: u32,
-    /// Our clock at the first of them.
+    /// When it began, segments were outstanding that had been sent twice already: what is reported
+    /// as a duplicate may be one of those.
+    ambiguous: bool,
+    /// Our clock at the first of them, or at an earlier one that may still be acknowledged.
     first_stamp: Option<u32>,
     pub(super) probe: Option<Probe>,
 }
@@ -63,9 +68,10 @@ impl Repair {
         self.rescued = false;
         self.undo_from = Some(una);
         self.undo_left = 0;
-        if board.retransmitted == 0 {
-            // Otherwise the repetitions of the repair before will still be acknowledged, with
-            // stamps that are older than the first of this one.
+        // Repetitions of the repair before (those that a timeout has given up included) will still
+        // be acknowledged, with stamps that are older than the first of this one.
+        self.ambiguous = board.una < board.retransmitted_below;
+        if !self.ambiguous {
             self.first_stamp = None;
         }
         self.probe = None;
@@ -179,7 +185,7 @@ impl Sender {
         let early = self.phase != Phase::Open
             && news.acked > 0
             && news.echo.is_some_and(|echo| stamp_is_before(echo, first));
-        early || (news.dsack && self.repair.undo_left == 0)
+        early || (news.dsack && !self.repair.ambiguous && self.repair.undo_left == 0)
     }
 
     fn undo(&mut self, now: Time) {
@@ -292,7 +298,9 @@ impl Sender {
         if !self.sack {
             self.board.sacked = 0;
         }
-        let lost = self.finder.lose_all(&mut self.board);
+        let rtts = (self.rtt.srtt(), self.rtt.min_rtt());
+        let rtts = self.rack.then_some(rtts);
+        let lost = self.finder.lose_all(now, &mut self.board, rtts);
         self.delivery.lost += u64::from(lost);
         if !repeated {
             self.repair.begin(&self.board);
@@ -303,6 +311,9 @@ impl Sender {
         // A retransmission that timed out in its turn changes nothing but the time of the next.
         self.repair.end = self.board.nxt;
         self.phase = Phase::Loss;
+        // What is still on its way does not stand in the way of the first retransmission.
+        self.repair.spared = self.board.in_flight();
+        self.timeout_due = true;
         self.refresh_window();
         self.rto_at = Some(now + self.rtt.rto());
         self.arm();
@@ -320,5 +331,76 @@ impl Sender {
         let last = self.board.nxt - 1;
         let flags = self.board.get(last).flags;
         (flags & (super::scoreboard::SACKED | RETRANSMITTED) == 0).then_some(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repair(window: f64) -> Repair {
+        Repair {
+            flight: 20,
+            window,
+            ..Repair::default()
+        }
+    }
+
+    /// Drives a repair of one lost segment of twenty, a delivery for each acknowledgement, and
+    /// says after which of them something left.
+    fn sends(mut step: impl FnMut(&mut Repair, u32), mut repair: Repair) -> (Vec<u32>, u32) {
+        let mut in_flight = 20 - 4;
+        let mut left = Vec::new();
+        for ack in 0..16 {
+            in_flight -= u32::from(ack > 0);
+            step(&mut repair, in_flight);
+            while f64::from(in_flight + 1) <= repair.window {
+                in_flight += 1;
+                repair.sent += 1;
+                left.push(ack);
+            }
+        }
+        (left, in_flight)
+    }
+
+    #[test]
+    fn prr_sends_one_for_every_two_that_arrive() {
+        let news = News {
+            delivered: 1,
+            ..News::default()
+        };
+        let step = |repair: &mut Repair, pipe: u32| repair.proportional(&news, pipe, 10.0);
+        let (left, in_flight) = sends(step, repair(20.0));
+        // RFC 6937: the retransmission at once, then every second acknowledgement.
+        assert_eq!(left[..5], [0, 2, 4, 6, 8]);
+        assert!((9..=10).contains(&in_flight), "{in_flight}");
+    }
+
+    #[test]
+    fn rate_halving_sends_one_for_every_two_that_arrive() {
+        let step = |repair: &mut Repair, pipe: u32| repair.halve(pipe, 10.0);
+        let (left, in_flight) = sends(step, repair(20.0));
+        assert_eq!(left[..4], [0, 2, 4, 6]);
+        assert!((9..=10).contains(&in_flight), "{in_flight}");
+    }
+
+    #[test]
+    fn prr_below_the_threshold_grows_only_while_the_repair_advances() {
+        let stuck = News {
+            delivered: 1,
+            ..News::default()
+        };
+        let mut slow = Repair {
+            sent: 1,
+            ..repair(20.0)
+        };
+        slow.proportional(&stuck, 4, 10.0);
+        assert!((slow.window - 4.0).abs() < 1e-9, "{}", slow.window);
+        let mut fast = Repair {
+            sent: 1,
+            ..repair(20.0)
+        };
+        fast.proportional(&News { acked: 1, ..stuck }, 4, 10.0);
+        assert!((fast.window - 6.0).abs() < 1e-9, "{}", fast.window);
     }
 }

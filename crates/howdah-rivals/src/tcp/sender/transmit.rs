@@ -77,7 +77,7 @@ impl Sender {
 
     /// The segment that may leave now, and whether it left before.
     fn choose(&mut self, now: Time) -> Result<(u64, bool), Hold> {
-        let urgent = self.probe_due || self.persist_due;
+        let urgent = self.probe_due || self.persist_due || self.timeout_due;
         if self.board.in_flight() >= self.window && !urgent {
             return Err(Hold::Window);
         }
@@ -189,6 +189,7 @@ impl Sender {
             });
         }
         self.persist_due = false;
+        self.timeout_due = false;
         self.probe_fresh |= !again;
         self.last_sent_at = now;
         self.pacer.sent(now);

@@ -1,0 +1,132 @@
+//! `howdah lab`.
+
+use clap::{Args, Subcommand, ValueEnum};
+use howdah_lab::run::Shard;
+use std::path::PathBuf;
+
+/// Runs the laboratory: experiments over simulated long fat networks, and what comes out
+///
+/// A scenario file says which transports meet which network; docs/lab.md explains how to write one.
+/// A campaign is a directory of results: it goes on where it was if it is stopped.
+///
+/// Examples:
+///
+///   howdah lab list scenarios
+///   howdah lab run scenarios/jgn06 --quick
+///   howdah lab report results/jgn06-quick
+#[derive(Debug, Subcommand)]
+#[command(verbatim_doc_comment, subcommand_required = true)]
+pub(crate) enum LabCommand {
+    /// Shows which experiments there are, and how many cells each has
+    List(LabListArgs),
+    /// Runs the cells that have no result yet
+    Run(LabRunArgs),
+    /// Writes a campaign as one HTML file
+    Report(LabReportArgs),
+    /// Holds the papers' statements against the results
+    Ledger(LabLedgerArgs),
+    /// Compares a campaign with a snapshot, and fails if it differs
+    Gate(LabGateArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LabListArgs {
+    /// Scenario files, or directories of them
+    #[arg(value_name = "PATH", default_value = "scenarios")]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// The reduced set
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// The protocols that a scenario can name, instead
+    #[arg(long)]
+    pub(crate) protocols: bool,
+
+    /// For programs: JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Testbed {
+    /// In virtual time
+    #[default]
+    Sim,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LabRunArgs {
+    /// Scenario files, or directories of them
+    #[arg(value_name = "PATH", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// Where it runs
+    #[arg(long, value_name = "TESTBED", default_value = "sim")]
+    pub(crate) on: Testbed,
+
+    /// Cells at a time [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<std::num::NonZeroUsize>,
+
+    /// Only a part of the cells: the I-th of N, to share a campaign between machines
+    #[arg(long, value_name = "I/N")]
+    pub(crate) shard: Option<Shard>,
+
+    /// The reduced set that each scenario names: minutes instead of hours
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Directory of the results [default: results/NAME, or results/NAME-quick]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Run finished cells again
+    #[arg(long)]
+    pub(crate) again: bool,
+
+    /// For programs: JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LabReportArgs {
+    /// Directory of a campaign
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+
+    /// For programs: JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LabLedgerArgs {
+    /// Directories of campaigns, taken together
+    #[arg(value_name = "DIR", required = true)]
+    pub(crate) dirs: Vec<PathBuf>,
+
+    /// For programs: JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LabGateArgs {
+    /// Directory of a campaign
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+
+    /// The snapshot [default: quick.snap or full.snap beside the first scenario]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) against: Option<PathBuf>,
+
+    /// Write the snapshot anew instead
+    #[arg(long)]
+    pub(crate) update: bool,
+
+    /// For programs: JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}

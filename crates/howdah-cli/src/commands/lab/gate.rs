@@ -1,0 +1,55 @@
+//! `howdah lab gate`.
+
+use crate::args::LabGateArgs;
+use crate::ui;
+use anyhow::{Context as _, bail};
+use howdah::{Error, ErrorKind};
+use howdah_lab::gate;
+use howdah_lab::result::Summary;
+use std::path::{Path, PathBuf};
+
+pub(super) fn run(args: &LabGateArgs) -> anyhow::Result<()> {
+    let summary = super::summary(&args.dir)?;
+    let against = match &args.against {
+        Some(file) => file.clone(),
+        None => usual_place(&summary).context("the campaign names no scenario")?,
+    };
+    if args.update {
+        std::fs::write(&against, gate::snapshot(&summary))
+            .with_context(|| format!("cannot write {}", against.display()))?;
+        ui::say(&format!(
+            "{} cells written to {}",
+            summary.cells.len(),
+            against.display()
+        ));
+        return Ok(());
+    }
+    let snapshot = std::fs::read_to_string(&against).map_err(|error| {
+        let message = format!("{}: {error}; --update writes it", against.display());
+        Error::new(ErrorKind::Usage, message)
+    })?;
+    let differences = gate::compare(&summary, &snapshot);
+    if args.json {
+        ui::print(&serde_json::to_string(&differences)?)?;
+    } else {
+        ui::print(&differences.to_string())?;
+    }
+    if !differences.is_none() {
+        bail!(
+            "the campaign differs from {}; if that is meant, --update",
+            against.display()
+        );
+    }
+    Ok(())
+}
+
+/// Beside the scenario that was named first.
+fn usual_place(summary: &Summary) -> Option<PathBuf> {
+    let first = Path::new(&summary.campaign.experiments.first()?.file);
+    let name = if summary.campaign.quick {
+        "quick.snap"
+    } else {
+        "full.snap"
+    };
+    Some(first.with_file_name(name))
+}

@@ -1,0 +1,143 @@
+//! `howdah lab run`.
+
+use super::progress::Progress;
+use crate::args::LabRunArgs;
+use crate::ui::{self, Signals};
+use anyhow::bail;
+use howdah::{Error, ErrorKind};
+use howdah_lab::run::{Outcome, RunOptions};
+use howdah_lab::{run as runner, scenario};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
+    let plan = scenario::load(&args.paths, args.quick).map_err(|e| super::bad_scenario(&e))?;
+    let jobs = args
+        .jobs
+        .or_else(|| std::thread::available_parallelism().ok());
+    let options = RunOptions {
+        out: args.out.clone().unwrap_or_else(|| usual_place(args)),
+        jobs: jobs.map_or(1, usize::from),
+        shard: args.shard,
+        again: args.again,
+        quick: args.quick,
+        command: command_line(args),
+    };
+    let signals = Signals::install()?;
+    if std::env::var_os("RUST_BACKTRACE").is_none() {
+        // A cell whose checks fail is named at the end; the others go on.
+        std::panic::set_hook(Box::new(|_| {}));
+    }
+    let mut bar = Progress::new(!args.json);
+    let stop = signals.cancel().flag();
+    let outcome = runner::run(&plan, &options, &stop, |progress| bar.show(progress));
+    bar.clear();
+    let _ = std::panic::take_hook();
+    let outcome = outcome?;
+    if args.json {
+        ui::print(&as_json(&options.out, &outcome).to_string())?;
+    } else {
+        say(&options.out, &outcome);
+    }
+    if outcome.stopped {
+        let message = "stopped; the same command goes on from there";
+        return Err(Error::new(ErrorKind::Cancelled, message).into());
+    }
+    if !outcome.failed.is_empty() {
+        bail!("{} cells gave no result", outcome.failed.len());
+    }
+    Ok(())
+}
+
+fn usual_place(args: &LabRunArgs) -> PathBuf {
+    let name = args.paths.first().and_then(|path| path.file_stem());
+    let mut name = name.map_or_else(|| "lab".into(), std::ffi::OsStr::to_os_string);
+    if args.quick {
+        name.push("-quick");
+    }
+    Path::new("results").join(name)
+}
+
+/// What repeats the campaign: without what only shares the work.
+fn command_line(args: &LabRunArgs) -> String {
+    let paths = args.paths.iter().map(|path| path.display().to_string());
+    let mut words = vec!["howdah lab run".to_owned()];
+    words.extend(paths);
+    if args.quick {
+        words.push("--quick".to_owned());
+    }
+    words.join(" ")
+}
+
+fn say(dir: &Path, outcome: &Outcome) {
+    for (commit, cells) in &outcome.kept_from {
+        ui::say(&format!(
+            "{cells} cells were run by commit {commit}; --again runs them with this program"
+        ));
+    }
+    for (cell, why) in &outcome.failed {
+        ui::say(&format!("{cell}: {why}"));
+    }
+    ui::say(&format!(
+        "{} cells run in {:.0} s, {} were there already: {}",
+        outcome.ran,
+        outcome.wall_s,
+        outcome.kept,
+        dir.display()
+    ));
+}
+
+fn as_json(dir: &Path, outcome: &Outcome) -> serde_json::Value {
+    let failed: Vec<_> = outcome
+        .failed
+        .iter()
+        .map(|(cell, why)| json!({ "cell": cell, "error": why }))
+        .collect();
+    json!({
+        "dir": dir,
+        "ran": outcome.ran,
+        "kept": outcome.kept,
+        "kept_from_commits": outcome.kept_from,
+        "failed": failed,
+        "stopped": outcome.stopped,
+        "wall_s": outcome.wall_s,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command, LabCommand};
+    use clap::Parser as _;
+
+    fn parse(words: &str) -> LabRunArgs {
+        match Cli::try_parse_from(words.split_whitespace())
+            .unwrap()
+            .command
+        {
+            Command::Lab(LabCommand::Run(args)) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn results_go_beside_each_other_and_say_how_to_get_them_again() {
+        let args = parse("howdah lab run scenarios/jgn06 --quick --jobs 3 --shard 2/4 --json");
+        assert_eq!(usual_place(&args), Path::new("results/jgn06-quick"));
+        assert_eq!(
+            command_line(&args),
+            "howdah lab run scenarios/jgn06 --quick"
+        );
+        let args = parse("howdah lab run a.toml b.toml");
+        assert_eq!(usual_place(&args), Path::new("results/a"));
+        assert_eq!(command_line(&args), "howdah lab run a.toml b.toml");
+    }
+
+    #[test]
+    fn a_shard_is_one_of_several() {
+        for bad in ["0/2", "3/2", "1", "a/b", "1/0"] {
+            let words = ["howdah", "lab", "run", "x", "--shard", bad];
+            assert!(Cli::try_parse_from(words).is_err(), "{bad}");
+        }
+    }
+}

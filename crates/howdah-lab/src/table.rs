@@ -1,0 +1,92 @@
+//! All cells of a campaign as lines of rounded values: what people read and what the gate compares.
+//!
+//! Nothing here depends on the machine or on the time of day, so equal programs give equal tables.
+
+use crate::result::{CellResult, FlowResult, GroupResult, LinkResult, StreamResult, Summary};
+use std::fmt::Write as _;
+
+/// One cell.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Line {
+    /// Which cell: `J-A1 protocol=fast seed=1`.
+    pub key: String,
+    /// What it gave, rounded: `main 931 Mbit/s, 0.12 % sent again`.
+    pub value: String,
+}
+
+/// The table, in the order of the scenarios.
+pub fn lines(summary: &Summary) -> Vec<Line> {
+    summary.cells.iter().map(line).collect()
+}
+
+fn line(cell: &CellResult) -> Line {
+    let mut key = cell.experiment.clone();
+    for (axis, value) in &cell.at {
+        let _ = write!(key, " {axis}={value}");
+    }
+    let _ = write!(key, " seed={}", cell.seed);
+    let mut parts = Vec::new();
+    if let Some(error) = &cell.error {
+        parts.push(format!("no result: {}", error.lines().next().unwrap_or("")));
+    }
+    parts.extend(cell.flows.iter().map(flow));
+    parts.extend(cell.groups.iter().map(group));
+    parts.extend(cell.streams.iter().map(stream));
+    parts.extend(
+        cell.links
+            .iter()
+            .filter(|link| link.queue_drops > 0)
+            .map(drops),
+    );
+    Line {
+        key,
+        value: parts.join("; "),
+    }
+}
+
+fn mbit(bps: f64) -> String {
+    format!("{:.1}", bps / 1e6)
+}
+
+fn flow(flow: &FlowResult) -> String {
+    let mut text = format!(
+        "{} ({}) {} Mbit/s",
+        flow.name,
+        flow.algorithm,
+        mbit(flow.goodput_bps)
+    );
+    if let Some(seconds) = flow.completion_s {
+        let _ = write!(text, " in {seconds:.2} s");
+    }
+    let repeated = crate::metrics::retransmit_share(flow.retransmitted_bytes, flow.sent_bytes);
+    if let Some(share) = repeated.filter(|&share| share > 0.0) {
+        let _ = write!(text, ", {:.3} % again", share * 100.0);
+    }
+    if flow.timeouts > 0 {
+        let _ = write!(text, ", {} timeouts", flow.timeouts);
+    }
+    text
+}
+
+fn group(group: &GroupResult) -> String {
+    format!(
+        "{} ({}) {} of {} flows, {} Mbit/s, median {:.2} s",
+        group.name,
+        group.algorithm,
+        group.finished,
+        group.flows,
+        mbit(group.throughput_bps),
+        group.completion_s[0]
+    )
+}
+
+fn stream(stream: &StreamResult) -> String {
+    format!(
+        "{} {} lost of {}, jitter {:.3} ms",
+        stream.name, stream.lost_packets, stream.sent_packets, stream.jitter_ms
+    )
+}
+
+fn drops(link: &LinkResult) -> String {
+    format!("{} dropped {}", link.name, link.queue_drops)
+}
