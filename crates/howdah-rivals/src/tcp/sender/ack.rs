@@ -2,7 +2,7 @@
 
 use super::Sender;
 use super::scoreboard::{Departure, EVER_RETRANSMITTED, SACKED};
-use crate::tcp::cc::{Ack, Phase};
+use crate::tcp::cc::{Ack, Phase, SlowStartCounting};
 use crate::tcp::segment::{Segment, unwrap_near};
 use howdah_core::{Span, Time};
 use smallvec::SmallVec;
@@ -329,9 +329,17 @@ impl Sender {
             None
         };
         let cwnd = self.cc.cwnd();
+        // While a window doubles in a round trip, half of it used is all that can be: so today's
+        // Linux (tcp_is_cwnd_limited since 3.14). The older ones asked for a full window always, or
+        // a slow start that the receiver's window holds would grow to several times that window.
+        let doubles = matches!(
+            self.config.slow_start.counting,
+            SlowStartCounting::Segments { .. }
+        );
         let filled = self.cwnd_limited
-            // While a window doubles in a round trip, half of it used is all that can be.
-            || (cwnd < self.cc.ssthresh() && cwnd < 2.0 * f64::from(self.most_outstanding));
+            || (doubles
+                && cwnd < self.cc.ssthresh()
+                && cwnd < 2.0 * f64::from(self.most_outstanding));
         let ack = Ack {
             now,
             acked_segments: news.acked,
