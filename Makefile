@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-sim fuzz lint fmt doc setup setup-bench
+.PHONY: help demo lab-quick test bench bench-sim fuzz lint fmt doc setup setup-bench
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -53,6 +53,14 @@ test: setup ## Format, lints, tests and docs: what CI runs
 	$(CARGO) test --workspace --locked
 	$(call say,docs)
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps --locked
+
+lab-quick: setup ## JGN06, reduced, against the snapshot of its whole table (3 minutes on 2 cores)
+	$(call say,building howdah (release))
+	$(CARGO) build --release --locked -p howdah-cli
+	$(call say,running scenarios/jgn06 --quick)
+	@target="$${CARGO_TARGET_DIR:-target}"; out="$$(mktemp -d)"; trap 'rm -rf "$$out"' EXIT; \
+	"$$target/release/howdah" lab run scenarios/jgn06 --quick --out "$$out"; \
+	"$$target/release/howdah" lab gate "$$out"
 
 bench-sim: setup ## Measure the simulator: data packets a second for one flow of ours
 	$(call say,simulator speed)

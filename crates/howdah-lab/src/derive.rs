@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 /// Adds `harm/FLOW` to every cell in which a flow had neighbours, wherever the campaign has a cell
 /// in which an equal flow was alone on an equal network, whatever the experiment (R. Ware et al.,
-/// ACM `HotNets` 2019; goodput, seeds averaged).
-pub(crate) fn harm(specs: &[&Cell], results: &mut [CellResult]) {
+/// ACM `HotNets` 2019; goodput, seeds averaged). Returns which cells have changed.
+pub(crate) fn harm(specs: &[&Cell], results: &mut [CellResult]) -> Vec<usize> {
     let is_alone =
         |cell: &Cell| cell.flows.len() == 1 && cell.groups.is_empty() && cell.streams.is_empty();
     let mut alone: BTreeMap<String, (f64, f64)> = BTreeMap::new();
@@ -19,10 +19,12 @@ pub(crate) fn harm(specs: &[&Cell], results: &mut [CellResult]) {
             sum.1 += 1.0;
         }
     }
-    for (cell, result) in specs.iter().zip(results.iter_mut()) {
+    let mut changed = Vec::new();
+    for (at, (cell, result)) in specs.iter().zip(results.iter_mut()).enumerate() {
         if is_alone(cell) {
             continue;
         }
+        let before = result.metrics.clone();
         for (index, flow) in result.flows.iter().enumerate() {
             let harm = alone
                 .get(&signature(cell, index))
@@ -31,7 +33,11 @@ pub(crate) fn harm(specs: &[&Cell], results: &mut [CellResult]) {
                 result.metrics.insert(format!("harm/{}", flow.name), harm);
             }
         }
+        if result.metrics != before {
+            changed.push(at);
+        }
     }
+    changed
 }
 
 /// Equal for equal flows over equal networks.
@@ -42,7 +48,6 @@ fn signature(cell: &Cell, flow: usize) -> String {
     alone.seed = 0;
     alone.groups.clear();
     alone.streams.clear();
-    // Paths that the flow does not cross do not matter, but their changes are few: keep it simple.
     let mut flow = cell.flows[flow].clone();
     flow.name.clear();
     alone.flows = vec![flow];

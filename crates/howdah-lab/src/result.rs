@@ -119,7 +119,7 @@ pub struct CellResult {
     /// | `jain`, `jain_min` | of the means; least of any second after the last start |
     /// | `maxmin`, `asymmetry` | least over greatest; (x1 - x2)/(x1 + x2) of two flows |
     /// | `convergence_s` | from the last start until Jain's index over 10 s reaches 0.95 |
-    /// | `harm/FLOW` | share of the goodput alone that the neighbours took; in `summary.json` only |
+    /// | `harm/FLOW` | share of the goodput alone that the neighbours took, where the campaign has the flow alone |
     /// | `retransmit_share/FLOW` | repeated payload bytes over all |
     /// | `feedback_bytes_per_gib/FLOW` | IP + 14 |
     /// | `forward_efficiency/FLOW` | user bytes over bytes sent forward, IP + 14 |

@@ -222,7 +222,7 @@ pub fn run(
     }
     outcome.stopped = stop.load(Ordering::Relaxed);
     outcome.wall_s = started.elapsed().as_secs_f64();
-    let summary = summarise(&store, campaign, &cells);
+    let summary = summarise(&store, campaign, &cells).map_err(failed_to_store)?;
     store.write_summary(&summary).map_err(failed_to_store)?;
     Ok(outcome)
 }
@@ -291,8 +291,9 @@ fn campaign(plan: &Plan, options: &RunOptions, cells: &[&Cell]) -> Campaign {
     }
 }
 
-/// All finished cells in the order of the scenarios, with what only their neighbours can tell.
-fn summarise(store: &Store, campaign: Campaign, cells: &[&Cell]) -> Summary {
+/// All finished cells in the order of the scenarios, with what only their neighbours can tell, which
+/// is added to their files too.
+fn summarise(store: &Store, campaign: Campaign, cells: &[&Cell]) -> Result<Summary, StoreError> {
     let mut results: Vec<CellResult> = Vec::new();
     let mut specs = Vec::new();
     for &cell in cells {
@@ -301,9 +302,11 @@ fn summarise(store: &Store, campaign: Campaign, cells: &[&Cell]) -> Summary {
             specs.push(cell);
         }
     }
-    derive::harm(&specs, &mut results);
-    Summary {
+    for changed in derive::harm(&specs, &mut results) {
+        store.write_again(&results[changed])?;
+    }
+    Ok(Summary {
         campaign,
         cells: results,
-    }
+    })
 }

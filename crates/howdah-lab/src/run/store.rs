@@ -105,6 +105,11 @@ impl Store {
         write_json(&self.cell_path(&result.id), result)
     }
 
+    /// Writes the result of a cell whose series are there already.
+    pub(crate) fn write_again(&self, result: &CellResult) -> Result<(), StoreError> {
+        write_json(&self.cell_path(&result.id), result)
+    }
+
     /// The cell's flows with their intervals, from its file.
     pub fn read_intervals(&self, result: &mut CellResult) -> Result<(), StoreError> {
         let path = self.intervals_path(&result.id);

@@ -3,8 +3,9 @@
 //! Everything that has an influence on the result is in a [`Cell`], in integers where that is
 //! possible; [`Cell::id`] is the hash of its canonical form, so equal cells have equal names.
 
-use howdah_core::{Rate, Span, Time};
-use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
+use super::one_way::OneWaySpec;
+use howdah_core::Time;
+use howdah_path::{Backlog, Order, Switch};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -19,6 +20,8 @@ pub struct Cell {
     pub seed: u64,
     /// Paths, in the order of the scenario.
     pub paths: Vec<PathSpec>,
+    /// Machines that are not infinitely fast.
+    pub hosts: Vec<HostSpec>,
     /// Long-lived and sized flows.
     pub flows: Vec<FlowSpec>,
     /// Groups of short flows.
@@ -42,68 +45,6 @@ pub struct PathSpec {
     pub backward: OneWaySpec,
 }
 
-/// One direction of a stretch of network.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct OneWaySpec {
-    /// Rate of the bottleneck in bit/s; `None` is unlimited.
-    pub rate_bps: Option<u64>,
-    /// Room in front of the bottleneck.
-    pub queue: QueueSpec,
-    /// Random loss behind it.
-    pub loss: LossSpec,
-    /// One-way delay in nanoseconds.
-    pub delay_ns: u64,
-    /// Extra delay per packet, uniform in 0 to this, in nanoseconds.
-    pub jitter_ns: u64,
-    /// Probability that a packet may overtake (see [`PathConfig::reorder`]).
-    pub reorder: f64,
-    /// Probability that a packet arrives twice.
-    pub duplicate: f64,
-    /// Probability that a packet arrives damaged.
-    pub corrupt: f64,
-    /// Largest IP packet in bytes.
-    pub mtu_bytes: u32,
-    /// Bytes that a packet occupies on the link beyond its IP length.
-    pub overhead_bytes: u32,
-}
-
-/// Room in front of a bottleneck.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueSpec {
-    /// Never full.
-    Unlimited,
-    /// Packets.
-    Packets(u64),
-    /// Bytes on the link.
-    Bytes(u64),
-    /// Waiting time in nanoseconds.
-    Ns(u64),
-}
-
-/// Random loss.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LossSpec {
-    /// None.
-    None,
-    /// Each packet independently.
-    Bernoulli(f64),
-    /// Two states (see [`LossModel::GilbertElliott`]).
-    GilbertElliott {
-        /// Probability per packet of entering the bad state.
-        enter: f64,
-        /// Probability per packet of leaving it.
-        leave: f64,
-        /// Loss in the good state.
-        good: f64,
-        /// Loss in the bad state.
-        bad: f64,
-    },
-    /// These packets, counted from 0.
-    List(Vec<u64>),
-}
-
 /// A long-lived or sized flow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowSpec {
@@ -119,6 +60,9 @@ pub struct FlowSpec {
     pub via: Vec<usize>,
     /// The data takes the backward direction of each path.
     pub reverse: bool,
+    /// Machines of the sender and of the receiver, by index into [`Cell::hosts`]; infinitely fast
+    /// if `None`.
+    pub ends: [Option<usize>; 2],
     /// Options of the protocol.
     pub options: Options,
 }
@@ -176,6 +120,8 @@ pub struct GroupSpec {
     /// As in [`FlowSpec`].
     pub reverse: bool,
     /// As in [`FlowSpec`].
+    pub ends: [Option<usize>; 2],
+    /// As in [`FlowSpec`].
     pub options: Options,
 }
 
@@ -213,6 +159,74 @@ pub struct Change {
     pub forward: OneWaySpec,
     /// The same for the way back.
     pub backward: OneWaySpec,
+    /// Packets of the new path may overtake those of the old; if `None`, they may if the delay
+    /// changes.
+    pub overtake: Option<bool>,
+    /// What becomes of the queues.
+    pub backlog: BacklogSpec,
+}
+
+/// What becomes of a queue when its path changes; see [`Backlog`].
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BacklogSpec {
+    /// It stays in front of the bottleneck.
+    #[default]
+    Inherited,
+    /// It drains over the old path beside the new one.
+    Drains,
+    /// It is lost.
+    Dropped,
+}
+
+/// A machine that is not infinitely fast.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HostSpec {
+    /// Name in the scenario.
+    pub name: String,
+    /// Cores, over which the endpoints are spread.
+    pub cores: u32,
+    /// Endpoints send and receive on different cores.
+    pub split: bool,
+    /// To send.
+    pub sent: CostSpec,
+    /// To receive.
+    pub received: CostSpec,
+    /// For each timer, in nanoseconds.
+    pub wake_ns: u64,
+    /// Datagrams that one system call sends.
+    pub batch: u32,
+    /// Receive buffer of a socket: bytes, and what is charged for a byte in per cent.
+    pub socket: Option<(u64, u32)>,
+}
+
+/// What one datagram costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct CostSpec {
+    /// With payload, in nanoseconds.
+    pub packet_ns: u64,
+    /// Without, in nanoseconds.
+    pub report_ns: u64,
+    /// For each byte, in picoseconds.
+    pub byte_ps: u64,
+}
+
+impl Change {
+    /// As the simulator takes it, with whether the delay of that direction changes.
+    pub(crate) fn switch(&self, delay_changes: bool) -> Switch {
+        Switch {
+            order: if self.overtake.unwrap_or(delay_changes) {
+                Order::MayOvertake
+            } else {
+                Order::Kept
+            },
+            backlog: match self.backlog {
+                BacklogSpec::Inherited => Backlog::Inherited,
+                BacklogSpec::Drains => Backlog::DrainsOnOldPath,
+                BacklogSpec::Dropped => Backlog::Dropped,
+            },
+        }
+    }
 }
 
 /// How long, and what is looked at.
@@ -252,7 +266,7 @@ impl Cell {
     pub fn cost(&self) -> f64 {
         let seconds = self.measure.duration_ns as f64 / 1e9;
         let packets = |spec: &OneWaySpec| {
-            let rate = spec.rate_bps.unwrap_or(0) as f64;
+            let rate = spec.mean_rate_bps() as f64;
             rate / 8.0
                 / f64::from(if spec.mtu_bytes == 0 {
                     1500
@@ -262,48 +276,6 @@ impl Cell {
         };
         let fastest = self.paths.iter().map(|path| packets(&path.forward));
         fastest.fold(1.0, f64::max) * seconds
-    }
-}
-
-impl OneWaySpec {
-    /// What the simulator and the emulator take.
-    pub fn to_config(&self) -> PathConfig {
-        PathConfig {
-            rate: self.rate_bps.map(Rate::from_bits_per_sec),
-            queue: match self.queue {
-                QueueSpec::Unlimited => QueueLimit::Unlimited,
-                QueueSpec::Packets(packets) => QueueLimit::Packets(packets),
-                QueueSpec::Bytes(bytes) => QueueLimit::Bytes(bytes),
-                QueueSpec::Ns(ns) => QueueLimit::Time(Span::from_nanos(ns)),
-            },
-            loss: match &self.loss {
-                LossSpec::None => LossModel::None,
-                LossSpec::Bernoulli(p) => LossModel::Bernoulli(*p),
-                LossSpec::GilbertElliott {
-                    enter,
-                    leave,
-                    good,
-                    bad,
-                } => LossModel::GilbertElliott {
-                    p_enter_bad: *enter,
-                    p_leave_bad: *leave,
-                    loss_good: *good,
-                    loss_bad: *bad,
-                },
-                LossSpec::List(packets) => LossModel::List(packets.clone()),
-            },
-            delay: Span::from_nanos(self.delay_ns),
-            mtu: self.mtu_bytes,
-            jitter: match self.jitter_ns {
-                0 => Jitter::None,
-                ns => Jitter::Uniform(Span::from_nanos(ns)),
-            },
-            reorder: self.reorder,
-            duplicate: self.duplicate,
-            corrupt: self.corrupt,
-            link_overhead_bytes: self.overhead_bytes,
-            ..PathConfig::default()
-        }
     }
 }
 

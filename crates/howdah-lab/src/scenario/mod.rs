@@ -10,14 +10,16 @@ mod decode;
 mod error;
 mod expand;
 mod node;
+mod one_way;
 mod read;
 mod values;
 
 pub use cell::{
-    Cell, Change, FlowSpec, GroupSpec, LossSpec, Measure, OneWaySpec, Options, PathSpec, QueueSpec,
+    BacklogSpec, Cell, Change, CostSpec, FlowSpec, GroupSpec, HostSpec, Measure, Options, PathSpec,
     StreamSpec,
 };
 pub use error::ScenarioError;
+pub use one_way::{AqmSpec, JitterSpec, LossSpec, OneWaySpec, QueueSpec, TraceSpec};
 
 use crate::result::ScenarioText;
 use node::{Node, Sources, Value};

@@ -9,6 +9,9 @@ use toml::de::{DeTable, DeValue};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources(Vec<(PathBuf, String)>);
 
+/// Keys whose value may be a table that stands for one value.
+const VALUE_TABLES: [&str; 4] = ["loss", "jitter", "rate", "aqm"];
+
 /// Where something stands.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Place {
@@ -36,6 +39,11 @@ impl Sources {
         let before = text.get(..place.offset).unwrap_or(text);
         let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
         ScenarioError::on_line(path, line, message)
+    }
+
+    /// The file in which a place lies.
+    pub(crate) fn path(&self, place: Place) -> &Path {
+        &self.0[place.file].0
     }
 
     /// The files, in the order in which they were read.
@@ -149,7 +157,8 @@ impl Node {
         Some(entries.remove(at).node)
     }
 
-    /// Lays `over` on top: tables are merged key by key, anything else is replaced.
+    /// Lays `over` on top: tables are merged key by key, anything else is replaced. So are the
+    /// tables that stand for one value.
     pub(crate) fn merge(&mut self, over: Self) {
         let (Value::Table(base), Value::Table(_)) = (&mut self.value, &over.value) else {
             *self = over;
@@ -160,6 +169,7 @@ impl Node {
         };
         for entry in entries {
             match base.iter_mut().find(|old| old.key == entry.key) {
+                Some(old) if VALUE_TABLES.contains(&&*entry.key) => *old = entry,
                 Some(old) => {
                     old.key_place = entry.key_place;
                     old.node.merge(entry.node);

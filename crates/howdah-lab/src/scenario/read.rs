@@ -57,6 +57,16 @@ impl<'a> Table<'a> {
         self.sources.error(place, message)
     }
 
+    /// The table behind a key that may also be a plain value; `None` if it is one.
+    pub(crate) fn inner(&self, key: &str, known: &[&str]) -> Result<Option<Self>, ScenarioError> {
+        match self.node.get(key) {
+            Some(node) if matches!(node.value, Value::Table(_)) => {
+                Table::open(self.sources, node, format!("'{key}'"), known).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Whether the key is there.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.node.get(key).is_some()

@@ -245,3 +245,93 @@ fn files_that_are_not_there() {
         "{error}"
     );
 }
+
+#[test]
+fn queues_impairments_and_switches() {
+    let text = SMALL.replace(
+        "[flow.main]",
+        "aqm = \"red\"\njitter = { pareto = \"1ms\", shape = 1.5, max = \"50ms\" }\n\
+         loss = { gap = \"1%\", deviation = 0.2 }\n[path.main.backward]\naqm = \"codel\"\n\
+         loss = { enter = \"1%\", leave = \"10%\" }\n[flow.main]",
+    ) + "[[timeline]]\nat = \"1s\"\nrtt = \"2ms\"\norder = \"kept\"\nbacklog = \"dropped\"\n";
+    let cell = cell(&text);
+    let path = &cell.paths[0];
+    let AqmSpec::Red { min, max, .. } = path.forward.aqm else {
+        panic!("{:?}", path.forward.aqm);
+    };
+    assert!((min - 12.7).abs() < 1e-9 && (max - 38.1).abs() < 1e-9);
+    let codel = AqmSpec::Codel {
+        target_ns: 5_000_000,
+        interval_ns: 100_000_000,
+    };
+    assert_eq!(path.backward.aqm, codel);
+    assert!(matches!(path.forward.jitter, JitterSpec::Pareto { .. }));
+    assert!(matches!(path.forward.loss, LossSpec::NormalGap { .. }));
+    assert!(matches!(
+        path.backward.loss,
+        LossSpec::GilbertElliott { .. }
+    ));
+    // Only a stored queue can be dropped.
+    assert!(path.forward.stored_queue);
+    let change = &cell.timeline[0];
+    assert_eq!(
+        (change.overtake, change.backlog),
+        (Some(false), BacklogSpec::Dropped)
+    );
+}
+
+#[test]
+fn hosts_have_costs() {
+    let text = SMALL.replace("\"howdah\"", "\"howdah\"\nfrom = \"old\"")
+        + "[host.old]\nsent_packet = \"1.5us\"\nsent_byte = \"0.05ns\"\nsocket = \"8MB\"\ncharge = 1.6\n";
+    let cell = cell(&text);
+    assert_eq!(cell.flows[0].ends, [Some(0), None]);
+    let host = &cell.hosts[0];
+    assert_eq!((host.sent.packet_ns, host.sent.byte_ps), (1500, 50));
+    assert_eq!((host.socket, host.cores), (Some((8_000_000, 160)), 1));
+    let error = plan(&text.replace("from = \"old\"", "from = \"new\"")).unwrap_err();
+    assert!(error.to_string().contains("no host 'new'"), "{error}");
+}
+
+#[test]
+fn traces_come_from_files_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("rate.txt");
+    let text = SMALL.replace("\"1gbit\"", "{ trace = \"rate.txt\", period = \"60s\" }");
+    let file = dir.path().join("s.toml");
+    std::fs::write(&file, &text).unwrap();
+    let read = || load(std::slice::from_ref(&file), false);
+
+    let error = read().unwrap_err();
+    assert_eq!((error.file(), error.line()), (file.as_path(), Some(4)));
+    assert!(
+        error
+            .to_string()
+            .contains("rate.txt: there is no such file"),
+        "{error}"
+    );
+
+    std::fs::write(&trace, "0s 1gbit\n30s 500mbit\n").unwrap();
+    let spec = read().unwrap().experiments[0].cells[0].paths[0]
+        .forward
+        .clone();
+    assert_eq!(spec.mean_rate_bps(), 750_000_000);
+    assert_eq!(spec.rate_bps, None);
+    let hash = spec.rate_trace.unwrap().hash;
+
+    // Another content is another cell.
+    std::fs::write(&trace, "0s 1gbit\n30s 501mbit\n").unwrap();
+    let other = read().unwrap().experiments[0].cells[0].paths[0]
+        .forward
+        .clone();
+    assert_ne!(other.rate_trace.unwrap().hash, hash);
+
+    // A hole at the beginning; a time that goes back.
+    std::fs::write(&trace, "5s 1gbit\n30s 500mbit\n").unwrap();
+    let error = read().unwrap_err();
+    assert_eq!(error.file(), trace.as_path());
+    assert!(error.to_string().contains("a hole"), "{error}");
+    std::fs::write(&trace, "0s 1gbit\n30s 500mbit\n20s 1gbit\n").unwrap();
+    let error = read().unwrap_err();
+    assert_eq!((error.file(), error.line()), (trace.as_path(), Some(3)));
+}

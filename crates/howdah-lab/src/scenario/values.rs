@@ -1,6 +1,6 @@
 //! Quantities that only scenarios write.
 
-use super::cell::QueueSpec;
+use super::one_way::QueueSpec;
 use howdah_core::{Rate, Span, units};
 
 /// How much fits somewhere, as a scenario writes it.

@@ -1,10 +1,13 @@
 //! From a cell to a world.
 
 use super::node::{Node, Wish, pair, stream};
+use super::sample::current;
 use super::shorts::{Short, draw};
-use crate::scenario::{Cell, Change, FlowSpec, StreamSpec};
-use howdah_core::Time;
-use howdah_sim::{Flow, FlowEnds, HostId, Link, World};
+use crate::scenario::{Cell, Change, CostSpec, FlowSpec, HostSpec, StreamSpec};
+use howdah_core::{Span, Time};
+use howdah_sim::{
+    CoreId, Costs, EndpointId, Flow, FlowEnds, HostId, Link, PacketCost, SocketBuffer, World,
+};
 
 /// A world, and who is who in it.
 pub(crate) struct Built {
@@ -17,6 +20,8 @@ pub(crate) struct Built {
     pub(crate) groups: Vec<Vec<(Short, Placed)>>,
     /// By index of [`Cell::streams`].
     pub(crate) streams: Vec<Placed>,
+    /// By index of [`Cell::hosts`].
+    machines: Vec<Machine>,
 }
 
 /// A flow in the world.
@@ -25,6 +30,56 @@ pub(crate) struct Placed {
     pub(crate) ends: FlowEnds,
     pub(crate) header_bytes: u32,
     pub(crate) is_sized: bool,
+}
+
+/// A machine that is not infinitely fast.
+struct Machine {
+    id: HostId,
+    cores: Vec<CoreId>,
+    split: bool,
+    costs: Costs,
+    /// Core of the next endpoint.
+    next: usize,
+}
+
+impl Machine {
+    fn new(world: &mut World<Node>, spec: &HostSpec) -> Self {
+        let id = world.add_host(&spec.name);
+        let cost = |cost: &CostSpec| PacketCost {
+            per_packet: Span::from_nanos(cost.packet_ns),
+            per_report: Span::from_nanos(cost.report_ns),
+            per_byte_ps: cost.byte_ps,
+        };
+        Self {
+            id,
+            cores: (0..spec.cores.max(1)).map(|_| world.add_core(id)).collect(),
+            split: spec.split,
+            costs: Costs {
+                sent: cost(&spec.sent),
+                received: cost(&spec.received),
+                per_wake: Span::from_nanos(spec.wake_ns),
+                datagrams_per_call: spec.batch,
+                socket: spec.socket.map(|(bytes, charge_percent)| SocketBuffer {
+                    bytes,
+                    charge_percent,
+                }),
+            },
+            next: 0,
+        }
+    }
+
+    /// Gives an endpoint its cores, in turn.
+    fn run(&mut self, world: &mut World<Node>, endpoint: EndpointId) {
+        let core = |at: usize| self.cores[at % self.cores.len()];
+        let send = core(self.next);
+        let receive = if self.split {
+            core(self.next + 1)
+        } else {
+            send
+        };
+        self.next += if self.split { 2 } else { 1 };
+        world.run_on(endpoint, send, receive, self.costs);
+    }
 }
 
 /// Where a flow runs.
@@ -37,6 +92,11 @@ impl Built {
     pub(crate) fn new(cell: &Cell) -> Self {
         let mut world = World::new(cell.seed);
         let hosts = (world.add_host("sender"), world.add_host("receiver"));
+        let machines = cell
+            .hosts
+            .iter()
+            .map(|spec| Machine::new(&mut world, spec))
+            .collect();
         let links = cell
             .paths
             .iter()
@@ -48,6 +108,7 @@ impl Built {
             flows: Vec::new(),
             groups: Vec::new(),
             streams: Vec::new(),
+            machines,
         };
         for flow in &cell.flows {
             let placed = built.add(cell, hosts, flow);
@@ -64,6 +125,7 @@ impl Built {
                     size_bytes: Some(short.size_bytes),
                     via: group.via.clone(),
                     reverse: group.reverse,
+                    ends: group.ends,
                     options: group.options.clone(),
                 };
                 placed.push((short, built.add(cell, hosts, &flow)));
@@ -108,11 +170,19 @@ impl Built {
             seeds: [self.world.next_seed(), self.world.next_seed()],
         };
         let pair = pair(&wish).expect("a decoded scenario names known protocols only");
-        let flow = Flow::between((hosts.0, pair.sender), (hosts.1, pair.receiver));
+        let [from, to] = flow.ends;
+        let machine = |end: Option<usize>, default| end.map_or(default, |at| self.machines[at].id);
+        let (near, far) = (machine(from, hosts.0), machine(to, hosts.1));
+        let flow = Flow::between((near, pair.sender), (far, pair.receiver));
         let ends = self.place(
             flow.header_bytes(pair.header_bytes).start_at(wish.start),
             &route,
         );
+        for (end, machine) in [(ends.a, from), (ends.b, to)] {
+            if let Some(machine) = machine {
+                self.machines[machine].run(&mut self.world, end);
+            }
+        }
         Placed {
             ends,
             header_bytes: pair.header_bytes,
@@ -129,11 +199,17 @@ impl Built {
     }
 
     /// Gives a path other properties.
-    pub(crate) fn change(&mut self, change: &Change) {
+    pub(crate) fn change(&mut self, cell: &Cell, change: &Change) {
         let link = self.links[change.path];
-        let (there, back) = (change.forward.to_config(), change.backward.to_config());
-        self.world.set_path_config(link.forward, &there);
-        self.world.set_path_config(link.backward, &back);
+        let now = self.world.now();
+        for (side, id, spec) in [
+            (0, link.forward, &change.forward),
+            (1, link.backward, &change.backward),
+        ] {
+            let before = current(cell, 2 * change.path + side, now);
+            let switch = change.switch(before.delay_ns != spec.delay_ns);
+            self.world.switch_path(id, &spec.to_config(), switch);
+        }
     }
 
     /// Every sized flow is complete, and there is one.

@@ -7,7 +7,7 @@ use crate::metrics;
 use crate::result::{CellResult, FlowResult, GroupResult, LinkResult, StreamResult};
 use crate::scenario::{Cell, FlowSpec, GroupSpec, StreamSpec};
 use crate::stats;
-use howdah_core::{Observe as _, Time};
+use howdah_core::{Observe as _, Span, Time};
 use std::collections::BTreeMap;
 
 /// Window of the search for 90 % of a rate: a round trip, but at least this many seconds.
@@ -80,6 +80,8 @@ fn flow(cell: &Cell, built: &Built, log: &Log, index: usize, end: Time) -> FlowR
         goodput_bps
     };
     let window_s = route_rtt_s(cell, spec).max(LEAST_WINDOW_S);
+    let busy =
+        |host: Option<usize>, end| host.map(|_| built.world.endpoint_busy(end).as_secs_f64());
     FlowResult {
         name: spec.name.clone(),
         protocol: spec.protocol.clone(),
@@ -99,8 +101,8 @@ fn flow(cell: &Cell, built: &Built, log: &Log, index: usize, end: Time) -> FlowR
         congestion_events: sender.congestion_events,
         timeouts: sender.timeouts,
         ramp_s: metrics::ramp(progress, start_s, end_s, window_s, steady),
-        sender_cpu_s: None,
-        receiver_cpu_s: None,
+        sender_cpu_s: busy(spec.ends[0], ends.a),
+        receiver_cpu_s: busy(spec.ends[1], ends.b),
         intervals: Vec::new(),
     }
 }
@@ -186,10 +188,10 @@ fn links(cell: &Cell, built: &Built, log: &mut Log, end: Time) -> Vec<LinkResult
             let counters = built.world.path(id).counters();
             let spec = current(cell, at, end);
             let log = &mut log.links[at];
-            let waits_ms: Vec<f64> = log.waits_ns.iter().map(|&ns| ns as f64 / 1e6).collect();
+            let waits = built.world.path(id).waits();
             all.push(LinkResult {
                 name: format!("{}/{name}", path.name),
-                rate_bps: spec.rate_bps.unwrap_or(0) as f64,
+                rate_bps: spec.mean_rate_bps() as f64,
                 offered_packets: counters.offered,
                 queue_drops: counters.dropped_queue,
                 random_losses: counters.dropped_loss,
@@ -198,7 +200,10 @@ fn links(cell: &Cell, built: &Built, log: &mut Log, end: Time) -> Vec<LinkResult
                 } else {
                     0.0
                 },
-                queue_ms: percentiles(&waits_ms),
+                queue_ms: [0.5, 0.95, 0.99].map(|share| {
+                    let wait = waits.map(|waits| waits.quantile(share));
+                    wait.unwrap_or(Span::ZERO).as_secs_f64() * 1e3
+                }),
             });
         }
     }

@@ -29,7 +29,7 @@ pub struct Stopped;
 /// If one of the simulator's checks fails: a bug in a transport, a path or the engine.
 pub fn run(cell: &Cell, stop: &AtomicBool) -> Result<CellResult, Stopped> {
     let mut built = Built::new(cell);
-    let mut log = Log::new(cell, &built);
+    let mut log = Log::new(cell, &mut built);
     let mut changes = cell.timeline.iter().peekable();
     let mut shortened = false;
     let mut now = Time::ZERO;
@@ -41,11 +41,11 @@ pub fn run(cell: &Cell, stop: &AtomicBool) -> Result<CellResult, Stopped> {
         while let Some(change) = changes.next_if(|change| change.at_ns <= next.as_nanos()) {
             built.world.run_until(Time::from_nanos(change.at_ns));
             log.before_change(cell, &built, change);
-            built.change(change);
+            built.change(cell, change);
         }
         built.world.run_until(next);
         now = next;
-        let end_of_interval = log.step(cell, &built);
+        let end_of_interval = log.step(cell, &mut built);
         if end_of_interval && log.is_settled(cell) {
             shortened = now < cell.measure.end();
             break;

@@ -55,8 +55,6 @@ struct Counted {
 /// The course of one direction of a path.
 #[derive(Default)]
 pub(crate) struct LinkLog {
-    /// Waiting time in nanoseconds after each step behind the warm-up.
-    pub(crate) waits_ns: Vec<u64>,
     /// Bits that crossed the bottleneck, and that could have, behind the warm-up.
     pub(crate) carried_bits: f64,
     pub(crate) capacity_bits: f64,
@@ -90,11 +88,11 @@ impl Accepted {
 }
 
 impl Log {
-    pub(crate) fn new(cell: &Cell, built: &Built) -> Self {
+    pub(crate) fn new(cell: &Cell, built: &mut Built) -> Self {
         let interval = cell.measure.interval_ns;
         let steps_per_interval = interval.div_ceil(MAX_STEP_NS);
         let step_ns = interval as f64 / steps_per_interval as f64;
-        Self {
+        let mut log = Self {
             steps: 0,
             steps_per_interval,
             warm_at: (cell.measure.warmup_ns as f64 / step_ns).ceil() as u64,
@@ -105,7 +103,11 @@ impl Log {
                 .map(|_| LinkLog::default())
                 .collect(),
             rates: Vec::new(),
+        };
+        if log.warm_at == 0 {
+            log.start_links(built);
         }
+        log
     }
 
     /// When to look next.
@@ -115,18 +117,11 @@ impl Log {
     }
 
     /// Looks. Returns whether an interval ends here.
-    pub(crate) fn step(&mut self, cell: &Cell, built: &Built) -> bool {
+    pub(crate) fn step(&mut self, cell: &Cell, built: &mut Built) -> bool {
         self.steps += 1;
         let now = built.world.now();
-        if self.steps == self.warm_at.max(1) {
-            self.restart_links(built);
-        }
-        let is_warm = self.steps > self.warm_at;
-        for (at, path) in paths(built).enumerate() {
-            let wait = built.world.path(path).queue_delay(now);
-            if is_warm {
-                self.links[at].waits_ns.push(wait.as_nanos());
-            }
+        if self.steps == self.warm_at {
+            self.start_links(built);
         }
         for (log, (flow, spec)) in self
             .flows
@@ -222,8 +217,13 @@ impl Log {
         }
     }
 
-    fn restart_links(&mut self, built: &Built) {
-        for (log, path) in self.links.iter_mut().zip(paths(built)) {
+    /// The measured part begins.
+    fn start_links(&mut self, built: &mut Built) {
+        let ids: Vec<PathId> = paths(built).collect();
+        for &path in &ids {
+            built.world.count_waits(path);
+        }
+        for (log, path) in self.links.iter_mut().zip(ids) {
             log.since = Some((built.world.now(), Accepted::now(built, path)));
         }
     }
@@ -244,7 +244,7 @@ impl Log {
             - before.passed_bytes(spec.overhead_bytes) as f64;
         log.carried_bits += bytes * 8.0;
         let seconds = now.since(since).as_secs_f64();
-        log.capacity_bits += spec.rate_bps.unwrap_or(0) as f64 * seconds;
+        log.capacity_bits += spec.mean_rate_bps() as f64 * seconds;
     }
 
     /// Bytes delivered over time.

@@ -60,6 +60,7 @@ mod tests {
             window_ns: 300_000_000_000,
             via: vec![0],
             reverse: false,
+            ends: [None; 2],
             options: crate::scenario::Options::default(),
         }
     }

@@ -1,0 +1,147 @@
+//! `howdah lab` from outside: what it prints, what it writes, how it fails.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use serde_json::Value;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output};
+use support::place::SmallDisk;
+
+const SCENARIO: &str = "\
+id = \"T\"
+[path.main]
+rate = \"20mbit\"
+rtt = [\"10ms\", \"20ms\"]
+buffer = \"1bdp\"
+[flow.main]
+protocol = \"reno\"
+[measure]
+duration = \"2s\"
+";
+
+fn lab(dir: &Path, words: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_howdah"))
+        .arg("lab")
+        .args(words.split_whitespace())
+        .current_dir(dir)
+        .output()
+        .unwrap()
+}
+
+fn site(scenario: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("t.toml"), scenario).unwrap();
+    dir
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[track_caller]
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[track_caller]
+fn assert_fails(output: &Output, code: i32, part: &str) {
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    assert!(message.contains(part), "{message}");
+}
+
+#[test]
+fn from_scenario_to_report_ledger_and_gate() {
+    let dir = site(SCENARIO);
+    let dir = dir.path();
+    let list = json(&lab(dir, "list t.toml --json"));
+    assert_eq!(
+        (&list[0]["id"], &list[0]["cells"]),
+        (&"T".into(), &2.into())
+    );
+    let shown = text(&lab(dir, "list t.toml").stdout);
+    assert!(shown.contains("rtt: 10ms, 20ms") && shown.contains("1 experiments, 2 cells"));
+
+    let run = json(&lab(dir, "run t.toml --jobs 2 --json"));
+    assert_eq!((&run["ran"], &run["kept"]), (&2.into(), &0.into()));
+    let again = json(&lab(dir, "run t.toml --json"));
+    assert_eq!((&again["ran"], &again["kept"]), (&0.into(), &2.into()));
+    for file in ["campaign.json", "summary.json"] {
+        assert!(dir.join("results/t").join(file).is_file(), "{file}");
+    }
+
+    let report = json(&lab(dir, "report results/t --json"));
+    assert!(dir.join(report["report"].as_str().unwrap()).is_file());
+    let ledger = json(&lab(dir, "ledger results/t --json"));
+    let entry = &ledger.as_array().unwrap()[0];
+    for key in [
+        "id",
+        "paper",
+        "statement",
+        "stated",
+        "ours",
+        "verdict",
+        "fitted",
+        "note",
+    ] {
+        assert!(!entry[key].is_null(), "{key}");
+    }
+
+    assert_fails(&lab(dir, "gate results/t"), 2, "--update writes it");
+    assert!(lab(dir, "gate results/t --update").status.success());
+    let gate = lab(dir, "gate results/t");
+    assert!(gate.status.success(), "{}", text(&gate.stderr));
+    assert!(text(&gate.stdout).starts_with("2 cells compared, 0 changed"));
+    let snapshot = std::fs::read_to_string(dir.join("full.snap")).unwrap();
+    let other = snapshot.replacen("Mbit/s", "Gbit/s", 1);
+    std::fs::write(dir.join("full.snap"), other).unwrap();
+    let gate = lab(dir, "gate results/t");
+    assert_fails(&gate, 1, "the campaign differs from full.snap");
+    let shown = text(&gate.stdout);
+    assert!(
+        shown.contains("-   main (reno)") && shown.contains("+   main (reno)"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn bad_input_is_explained_and_nothing_is_run() {
+    let dir = site(&SCENARIO.replace("buffer", "bufer"));
+    let output = lab(dir.path(), "run t.toml");
+    let wanted = "t.toml:5: unknown key 'bufer' in [path.main]; did you mean 'buffer'?";
+    assert_fails(&output, 2, wanted);
+    assert!(!dir.path().join("results").exists());
+
+    let dir = site(&SCENARIO.replace("\"reno\"", "\"rno\""));
+    let wanted = "t.toml:7: 'protocol': unknown protocol 'rno'; did you mean 'reno'?";
+    assert_fails(&lab(dir.path(), "run t.toml"), 2, wanted);
+    let wanted = "no/such.toml: there is no such file";
+    assert_fails(&lab(dir.path(), "run no/such.toml"), 2, wanted);
+    assert_fails(&lab(dir.path(), "report ."), 2, "no campaign here");
+    assert_fails(&lab(dir.path(), "run"), 2, "PATH");
+    assert_fails(&lab(dir.path(), "run t.toml --shard 3/2"), 2, "write I/N");
+}
+
+#[test]
+fn a_full_disk_keeps_finished_cells() {
+    let dir = site(SCENARIO);
+    let dir = dir.path();
+    let results = dir.join("results");
+    std::fs::create_dir(&results).unwrap();
+    let Some(_disk) = SmallDisk::mount(results.to_str().unwrap(), 1) else {
+        return;
+    };
+    assert!(lab(dir, "run t.toml --shard 1/2").status.success());
+    let mut filler = std::fs::File::create(results.join("filler")).unwrap();
+    while filler.write_all(&[0; 512]).is_ok() {}
+    let output = lab(dir, "run t.toml");
+    assert_fails(&output, 1, "no space left to write results/t/");
+    assert_fails(&output, 1, "1 finished cells are kept");
+    std::fs::remove_file(results.join("filler")).unwrap();
+    let rest = json(&lab(dir, "run t.toml --json"));
+    assert_eq!((&rest["ran"], &rest["kept"]), (&1.into(), &1.into()));
+}

@@ -1,0 +1,300 @@
+//! Flows, groups and streams.
+
+use super::super::cell::{FlowSpec, GroupSpec, HostSpec, Options, PathSpec, StreamSpec};
+use super::super::error::{ScenarioError, hint};
+use super::super::node::{Entry, Sources, Value};
+use super::super::read::Table;
+use super::super::values::Amount;
+use super::find_path;
+use crate::protocol;
+use crate::sim::{ERAS, RECEIVERS};
+use howdah_core::{Rate, Span, units};
+
+/// Options of a protocol, common to flows and groups.
+const OPTION_KEYS: [&str; 16] = [
+    "from",
+    "to",
+    "mss",
+    "socket_buffer",
+    "send_buffer",
+    "receive_buffer",
+    "receiver",
+    "era",
+    "pacing",
+    "initial_window",
+    "max_ssthresh",
+    "ssthresh",
+    "ack_every",
+    "sack",
+    "timestamps",
+    "rate",
+];
+
+/// Reads what uses the paths.
+pub(super) struct Decoder<'a> {
+    pub(super) sources: &'a Sources,
+    pub(super) paths: &'a [PathSpec],
+    pub(super) hosts: &'a [HostSpec],
+}
+
+impl Decoder<'_> {
+    /// All `[kind.NAME]` tables. A reader returns `None` for what is not there in this cell.
+    pub(super) fn all<T>(
+        &self,
+        top: &Table<'_>,
+        kind: &str,
+        read: impl Fn(&Self, &Entry, &str) -> Result<Option<T>, ScenarioError>,
+    ) -> Result<Vec<T>, ScenarioError> {
+        let Some(table) = top.node.get(kind) else {
+            return Ok(Vec::new());
+        };
+        if !matches!(table.value, Value::Table(_)) {
+            return Err(top.error_at(kind, format!("write each as [{kind}.NAME]")));
+        }
+        let mut all = Vec::new();
+        for entry in table.entries() {
+            let what = format!("[{kind}.{}]", entry.key);
+            all.extend(read(self, entry, &what)?);
+        }
+        Ok(all)
+    }
+
+    pub(super) fn flow(
+        &self,
+        entry: &Entry,
+        what: &str,
+    ) -> Result<Option<FlowSpec>, ScenarioError> {
+        let known = [
+            &["protocol", "start", "size", "via", "reverse"],
+            &OPTION_KEYS[..],
+        ]
+        .concat();
+        let table = Table::open(self.sources, &entry.node, what, &known)?;
+        let Some(protocol) = Self::protocol(&table)? else {
+            return Ok(None);
+        };
+        let size_bytes = table.parse("size", |text| match text {
+            "bulk" => Ok(None),
+            text => match units::parse_bytes(text) {
+                Ok(0) => Err("0 bytes".to_owned()),
+                other => other.map(Some).map_err(|error| error.to_string()),
+            },
+        })?;
+        let via = self.via(&table)?;
+        Ok(Some(FlowSpec {
+            name: entry.key.clone(),
+            options: self.options(&table, &via, &protocol)?,
+            protocol,
+            start_ns: table.span("start")?.unwrap_or(Span::ZERO).as_nanos(),
+            size_bytes: size_bytes.flatten(),
+            via,
+            reverse: table.truth("reverse")?.unwrap_or(false),
+            ends: self.ends(&table)?,
+        }))
+    }
+
+    pub(super) fn group(
+        &self,
+        entry: &Entry,
+        what: &str,
+    ) -> Result<Option<GroupSpec>, ScenarioError> {
+        let known = [
+            &[
+                "protocol", "start", "window", "count", "mean", "shape", "via", "reverse",
+            ],
+            &OPTION_KEYS[..],
+        ]
+        .concat();
+        let table = Table::open(self.sources, &entry.node, what, &known)?;
+        let Some(protocol) = Self::protocol(&table)? else {
+            return Ok(None);
+        };
+        let count = table
+            .whole("count", 0)?
+            .ok_or_else(|| table.error("'count' is missing"))?;
+        if count == 0 {
+            return Ok(None);
+        }
+        if count > 1_000_000 {
+            return Err(table.error_at("count", "more than a million flows"));
+        }
+        let mean = table
+            .parse("mean", units::parse_bytes)?
+            .filter(|&bytes| bytes > 0)
+            .ok_or_else(|| table.error("'mean', the mean size of a flow, is missing or 0"))?;
+        let shape = table.number("shape")?;
+        if shape.is_some_and(|shape| shape <= 1.0) {
+            return Err(table.error_at("shape", "a Pareto distribution has a mean only above 1"));
+        }
+        let via = self.via(&table)?;
+        Ok(Some(GroupSpec {
+            name: entry.key.clone(),
+            options: self.options(&table, &via, &protocol)?,
+            protocol,
+            count: count as u32,
+            mean_bytes: mean as f64,
+            shape,
+            start_ns: table.span("start")?.unwrap_or(Span::ZERO).as_nanos(),
+            window_ns: table
+                .span("window")?
+                .ok_or_else(|| table.error("'window', the time in which flows start, is missing"))?
+                .as_nanos(),
+            via,
+            reverse: table.truth("reverse")?.unwrap_or(false),
+            ends: self.ends(&table)?,
+        }))
+    }
+
+    pub(super) fn stream(
+        &self,
+        entry: &Entry,
+        what: &str,
+    ) -> Result<Option<StreamSpec>, ScenarioError> {
+        let known = [
+            "rate",
+            "packet",
+            "start",
+            "stop",
+            "on",
+            "off",
+            "exponential",
+            "via",
+            "reverse",
+        ];
+        let table = Table::open(self.sources, &entry.node, what, &known)?;
+        let rate = table
+            .parse("rate", |text| match text {
+                "none" => Ok(Rate::ZERO),
+                text => units::parse_rate(text).map_err(|error| error.to_string()),
+            })?
+            .ok_or_else(|| table.error("'rate' is missing"))?;
+        if rate == Rate::ZERO {
+            return Ok(None);
+        }
+        let packet = table.parse("packet", |text| {
+            match units::parse_bytes(text).map_err(|error| error.to_string())? {
+                bytes @ 16..=65_507 => Ok(bytes as u32),
+                bytes => Err(format!(
+                    "{bytes} bytes; a datagram of a stream has from 16 to 65507"
+                )),
+            }
+        })?;
+        let on_off = match (table.span("on")?, table.span("off")?) {
+            (Some(on), Some(off)) if !on.is_zero() => Some((on.as_nanos(), off.as_nanos())),
+            (None, None) => None,
+            _ => return Err(table.error("'on' and 'off' go together, and 'on' is not 0")),
+        };
+        Ok(Some(StreamSpec {
+            name: entry.key.clone(),
+            rate_bps: rate.bits_per_sec(),
+            packet_bytes: packet.unwrap_or(1470),
+            start_ns: table.span("start")?.unwrap_or(Span::ZERO).as_nanos(),
+            stop_ns: table.span("stop")?.map(Span::as_nanos),
+            on_off_ns: on_off,
+            exponential: table.truth("exponential")?.unwrap_or(false),
+            via: self.via(&table)?,
+            reverse: table.truth("reverse")?.unwrap_or(false),
+        }))
+    }
+
+    /// The protocol's name; `None` for "none".
+    fn protocol(table: &Table<'_>) -> Result<Option<String>, ScenarioError> {
+        let name = table
+            .text("protocol")?
+            .ok_or_else(|| table.error("'protocol' is missing"))?;
+        if name == "none" {
+            return Ok(None);
+        }
+        if protocol::find(&name).is_none() {
+            let names = protocol::names();
+            let message = format!("unknown protocol '{name}'{}", hint(&name, &names));
+            return Err(table.error_at("protocol", message));
+        }
+        Ok(Some(name))
+    }
+
+    /// The hosts of sender and receiver.
+    fn ends(&self, table: &Table<'_>) -> Result<[Option<usize>; 2], ScenarioError> {
+        let host = |key: &str| -> Result<Option<usize>, ScenarioError> {
+            let Some(name) = table.text(key)? else {
+                return Ok(None);
+            };
+            let names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+            let found = names.iter().position(|known| *known == name);
+            found.map(Some).ok_or_else(|| {
+                table.error_at(key, format!("no host '{name}'{}", hint(&name, &names)))
+            })
+        };
+        Ok([host("from")?, host("to")?])
+    }
+
+    fn via(&self, table: &Table<'_>) -> Result<Vec<usize>, ScenarioError> {
+        let Some(names) = table.texts("via")? else {
+            return match self.paths {
+                [_] => Ok(vec![0]),
+                _ => Err(table.error("there are several paths: say 'via' which")),
+            };
+        };
+        if names.is_empty() {
+            return Err(table.error_at("via", "at least one path"));
+        }
+        names
+            .iter()
+            .map(|(name, _)| find_path(table, "via", name, self.paths))
+            .collect()
+    }
+
+    fn options(
+        &self,
+        table: &Table<'_>,
+        via: &[usize],
+        protocol: &str,
+    ) -> Result<Options, ScenarioError> {
+        let route = || via.iter().map(|&at| &self.paths[at]);
+        let rate = route()
+            .map(|path| path.forward.mean_rate_bps())
+            .filter(|&bps| bps > 0)
+            .min()
+            .map(Rate::from_bits_per_sec);
+        let rtt = route()
+            .map(|path| path.forward.delay_ns + path.backward.delay_ns)
+            .sum();
+        let rtt = Span::from_nanos(rtt);
+        let buffer = |key: &str| table.parse(key, |text| Amount::parse(text)?.bytes(rate, rtt));
+        let both = buffer("socket_buffer")?;
+        let segments = |key: &str| {
+            let number = table.whole(key, 1)?;
+            Ok(number.map(|number| number.min(u64::from(u32::MAX)) as u32))
+        };
+        let one_of = |key: &str, known: &[&str]| {
+            let name = table.text(key)?;
+            match &name {
+                Some(wrong) if !known.contains(&wrong.as_str()) => {
+                    let message = format!("'{wrong}' is unknown{}", hint(wrong, known));
+                    Err(table.error_at(key, message))
+                }
+                _ => Ok(name),
+            }
+        };
+        let options = Options {
+            mss_bytes: table.whole("mss", 256)?.map(|mss| mss.min(65_000) as u32),
+            send_buffer_bytes: buffer("send_buffer")?.or(both),
+            receive_buffer_bytes: buffer("receive_buffer")?.or(both),
+            receiver: one_of("receiver", &RECEIVERS)?,
+            era: one_of("era", &ERAS)?,
+            pacing: table.truth("pacing")?,
+            initial_window_segments: segments("initial_window")?,
+            max_ssthresh_segments: segments("max_ssthresh")?,
+            ssthresh_segments: segments("ssthresh")?,
+            ack_every_segments: segments("ack_every")?,
+            sack: table.truth("sack")?,
+            timestamps: table.truth("timestamps")?,
+            rate_bps: table
+                .parse("rate", units::parse_rate)?
+                .map(Rate::bits_per_sec),
+        };
+        protocol::check(protocol, &options)
+            .map_err(|(key, message)| table.error_at(key, message))?;
+        Ok(options)
+    }
+}

@@ -1,0 +1,144 @@
+//! Loss and jitter.
+
+use super::super::error::ScenarioError;
+use super::super::node::Value;
+use super::super::one_way::{JitterSpec, LossSpec};
+use super::super::read::Table;
+use super::trace;
+use howdah_core::Span;
+use howdah_path::{DelayTrace, LossTrace};
+
+pub(super) fn jitter(table: &Table<'_>) -> Result<JitterSpec, ScenarioError> {
+    let known = ["normal", "pareto", "shape", "max", "trace", "period"];
+    let Some(inner) = table.inner("jitter", &known)? else {
+        return Ok(match table.span("jitter")? {
+            None | Some(Span::ZERO) => JitterSpec::None,
+            Some(max) => JitterSpec::Uniform(max.as_nanos()),
+        });
+    };
+    if inner.has("trace") {
+        let trace = trace::read(&inner, |text, period| Ok(DelayTrace::parse(text, period)))?;
+        return Ok(JitterSpec::Trace(trace));
+    }
+    let max = inner
+        .span("max")?
+        .ok_or_else(|| inner.error("'max', the most that is added, is missing"))?
+        .as_nanos();
+    match (inner.span("normal")?, inner.span("pareto")?) {
+        (Some(deviation), None) => Ok(JitterSpec::Normal {
+            deviation: deviation.as_nanos(),
+            max,
+        }),
+        (None, Some(scale)) => {
+            let shape = inner.number("shape")?.unwrap_or(1.5);
+            if shape <= 1.0 {
+                return Err(inner.error_at("shape", "the tail has a mean only above 1"));
+            }
+            Ok(JitterSpec::Pareto {
+                scale: scale.as_nanos(),
+                shape,
+                max,
+            })
+        }
+        _ => Err(inner.error("one of 'normal', 'pareto' and 'trace'")),
+    }
+}
+
+pub(super) fn loss(table: &Table<'_>) -> Result<LossSpec, ScenarioError> {
+    if table.has("lose") {
+        return list(table);
+    }
+    let known = [
+        "enter",
+        "leave",
+        "good",
+        "bad",
+        "gap",
+        "deviation",
+        "trace",
+        "period",
+    ];
+    if let Some(inner) = table.inner("loss", &known)? {
+        return model(&inner);
+    }
+    let p = table.probability("loss")?.unwrap_or(0.0);
+    if p >= 1.0 {
+        return Err(table.error_at("loss", "a path that loses everything"));
+    }
+    let Some(burst) = table.number("burst")? else {
+        return Ok(if p > 0.0 {
+            LossSpec::Bernoulli(p)
+        } else {
+            LossSpec::None
+        });
+    };
+    if burst < 1.0 {
+        let message = "the mean number of packets lost in a row is at least 1";
+        return Err(table.error_at("burst", message));
+    }
+    // All packets of the bad state are lost, so its stationary share is the loss.
+    let leave = 1.0 / burst;
+    let enter = p * leave / (1.0 - p);
+    if enter > 1.0 {
+        let message = "no such bursts at this loss: they would have to overlap";
+        return Err(table.error_at("burst", message));
+    }
+    Ok(if p > 0.0 {
+        LossSpec::GilbertElliott {
+            enter,
+            leave,
+            good: 0.0,
+            bad: 1.0,
+        }
+    } else {
+        LossSpec::None
+    })
+}
+
+fn list(table: &Table<'_>) -> Result<LossSpec, ScenarioError> {
+    if table.has("loss") {
+        return Err(table.error_at("lose", "random 'loss' or a list 'lose', not both"));
+    }
+    let list = table.with("lose", |node| {
+        let Value::List(items) = &node.value else {
+            return Err("a list of packet numbers".to_owned());
+        };
+        items
+            .iter()
+            .map(|item| match item.value {
+                Value::Int(number) if number >= 0 => Ok(number as u64),
+                _ => Err(format!("{item} is not the number of a packet")),
+            })
+            .collect()
+    })?;
+    Ok(LossSpec::List(list.unwrap_or_default()))
+}
+
+fn model(table: &Table<'_>) -> Result<LossSpec, ScenarioError> {
+    if table.has("trace") {
+        let trace = trace::read(table, |text, _| Ok(LossTrace::parse(text)))?;
+        return Ok(LossSpec::Trace(trace));
+    }
+    if let Some(loss) = table.probability("gap")? {
+        let deviation = table.number("deviation")?.unwrap_or(0.25);
+        if !(deviation >= 0.0 && loss > 0.0 && loss < 1.0) {
+            return Err(table.error_at("gap", "a loss between 0 and 1, a deviation not below 0"));
+        }
+        return Ok(LossSpec::NormalGap { loss, deviation });
+    }
+    let need = |key: &str| {
+        table
+            .probability(key)?
+            .ok_or_else(|| table.error(format!("'{key}' is missing")))
+    };
+    let (enter, leave) = (need("enter")?, need("leave")?);
+    if enter > 0.0 && leave == 0.0 {
+        return Err(table.error_at("leave", "a burst of loss that never ends"));
+    }
+    Ok(LossSpec::GilbertElliott {
+        enter,
+        leave,
+        good: table.probability("good")?.unwrap_or(0.0),
+        bad: table.probability("bad")?.unwrap_or(1.0),
+    })
+}

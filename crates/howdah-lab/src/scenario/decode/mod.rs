@@ -1,0 +1,213 @@
+//! From the tree of a cell to the [`Cell`].
+
+mod flow;
+mod host;
+mod impair;
+mod path;
+mod trace;
+
+use super::cell::{BacklogSpec, Cell, Change, Measure, PathSpec};
+use super::error::{ScenarioError, hint};
+use super::expand::Expanded;
+use super::node::{Node, Sources, Value};
+use super::read::Table;
+use flow::Decoder;
+use howdah_core::Span;
+use path::{ONE_WAY_KEYS, PATH_KEYS};
+
+/// Keys of an experiment.
+const EXPERIMENT_KEYS: [&str; 19] = [
+    "id",
+    "title",
+    "paper",
+    "figure",
+    "note",
+    "seed",
+    "repeats",
+    "path",
+    "host",
+    "flow",
+    "group",
+    "stream",
+    "timeline",
+    "measure",
+    // These are gone when a cell is decoded; they stand here for the hints.
+    "axes",
+    "exclude",
+    "quick",
+    "include",
+    "experiment",
+];
+
+/// Longest scenario time: a mistyped unit, not an experiment.
+const MAX_DURATION: Span = Span::from_secs(1_000_000);
+
+/// All cells of one place in the matrix: one for each repeat.
+pub(crate) fn decode(
+    sources: &Sources,
+    experiment: &str,
+    expanded: &Expanded,
+) -> Result<Vec<Cell>, ScenarioError> {
+    let top = Table::open(sources, &expanded.tree, "the experiment", &EXPERIMENT_KEYS)?;
+    let paths = path::paths(&top)?;
+    let hosts = host::hosts(&top)?;
+    let (paths, timeline) = timeline(&top, paths)?;
+    let decoder = Decoder {
+        sources,
+        paths: &paths,
+        hosts: &hosts,
+    };
+    let cell = Cell {
+        experiment: experiment.to_owned(),
+        at: expanded.at.clone(),
+        seed: top.whole("seed", 0)?.unwrap_or(1),
+        flows: decoder.all(&top, "flow", Decoder::flow)?,
+        groups: decoder.all(&top, "group", Decoder::group)?,
+        streams: decoder.all(&top, "stream", Decoder::stream)?,
+        timeline,
+        measure: measure(&top)?,
+        paths,
+        hosts,
+    };
+    if cell.flows.is_empty() && cell.groups.is_empty() && cell.streams.is_empty() {
+        let message = "no flow, group or stream: nothing would happen";
+        return Err(sources.error(expanded.tree.place, message));
+    }
+    let repeats = top.whole("repeats", 1)?.unwrap_or(1);
+    Ok((0..repeats)
+        .map(|repeat| Cell {
+            seed: cell.seed.wrapping_add(repeat),
+            ..cell.clone()
+        })
+        .collect())
+}
+
+/// The changes, and the paths, of which those whose queue will be dropped must store it.
+fn timeline(
+    top: &Table<'_>,
+    mut paths: Vec<PathSpec>,
+) -> Result<(Vec<PathSpec>, Vec<Change>), ScenarioError> {
+    let Some(list) = top.node.get("timeline") else {
+        return Ok((paths, Vec::new()));
+    };
+    let Value::List(items) = &list.value else {
+        return Err(top.error_at("timeline", "write each change as [[timeline]]"));
+    };
+    // What each path has become so far.
+    let mut trees: Vec<Node> = top
+        .node
+        .get("path")
+        .map(|table| table.entries().iter().map(|e| e.node.clone()).collect())
+        .unwrap_or_default();
+    let mut changes: Vec<Change> = Vec::new();
+    for item in items {
+        let own = ["at", "path", "order", "backlog"];
+        let known = [&own, &ONE_WAY_KEYS[..], &PATH_KEYS].concat();
+        let table = Table::open(top.sources, item, "[[timeline]]", &known)?;
+        let at = table
+            .span("at")?
+            .ok_or_else(|| table.error("'at' is missing"))?;
+        if changes
+            .last()
+            .is_some_and(|last| last.at_ns > at.as_nanos())
+        {
+            return Err(table.error_at("at", "earlier than the change before it"));
+        }
+        let index = match table.text("path")? {
+            Some(name) => find_path(&table, "path", &name, &paths)?,
+            None if paths.len() == 1 => 0,
+            None => return Err(table.error("'path' is missing")),
+        };
+        let mut over = item.clone();
+        for key in own {
+            let _ = over.take(key);
+        }
+        if over.entries().is_empty() {
+            return Err(table.error("nothing changes"));
+        }
+        // A path has either a round-trip time or a delay: the new one wins.
+        for (new, old) in [("delay", "rtt"), ("rtt", "delay")] {
+            if over.get(new).is_some() {
+                let _ = trees[index].take(old);
+            }
+        }
+        trees[index].merge(over);
+        let name = &paths[index].name;
+        let spec = path::path(top.sources, name, &trees[index], "[[timeline]]")?;
+        changes.push(Change {
+            at_ns: at.as_nanos(),
+            path: index,
+            forward: spec.forward,
+            backward: spec.backward,
+            overtake: table.parse("order", |text| match text {
+                "kept" => Ok(false),
+                "overtake" => Ok(true),
+                _ => Err("'kept' or 'overtake'"),
+            })?,
+            backlog: backlog(&table)?,
+        });
+    }
+    for (index, path) in paths.iter_mut().enumerate() {
+        let own = || changes.iter().filter(|change| change.path == index);
+        if own().any(|change| change.backlog == BacklogSpec::Dropped) {
+            path.forward.stored_queue = true;
+            path.backward.stored_queue = true;
+        }
+    }
+    Ok((paths, changes))
+}
+
+fn backlog(table: &Table<'_>) -> Result<BacklogSpec, ScenarioError> {
+    let backlog = table.parse("backlog", |text| match text {
+        "inherited" => Ok(BacklogSpec::Inherited),
+        "drains" => Ok(BacklogSpec::Drains),
+        "dropped" => Ok(BacklogSpec::Dropped),
+        _ => Err("'inherited', 'drains' or 'dropped'"),
+    })?;
+    Ok(backlog.unwrap_or_default())
+}
+
+fn find_path(
+    table: &Table<'_>,
+    key: &str,
+    name: &str,
+    paths: &[PathSpec],
+) -> Result<usize, ScenarioError> {
+    let names: Vec<&str> = paths.iter().map(|path| path.name.as_str()).collect();
+    names
+        .iter()
+        .position(|known| *known == name)
+        .ok_or_else(|| table.error_at(key, format!("no path '{name}'{}", hint(name, &names))))
+}
+
+fn measure(top: &Table<'_>) -> Result<Measure, ScenarioError> {
+    let empty = Node::empty_table(top.node.place);
+    let node = top.node.get("measure").unwrap_or(&empty);
+    let known = ["duration", "warmup", "interval", "settle", "until_complete"];
+    let table = Table::open(top.sources, node, "[measure]", &known)?;
+    let duration = table
+        .span("duration")?
+        .ok_or_else(|| table.error("'duration' is missing"))?;
+    if duration.is_zero() || duration > MAX_DURATION {
+        return Err(table.error_at("duration", format!("{duration} is no time to measure")));
+    }
+    let warmup = table.span("warmup")?.unwrap_or(Span::ZERO);
+    if warmup >= duration {
+        return Err(table.error_at("warmup", "not shorter than 'duration'"));
+    }
+    let interval = table.span("interval")?.unwrap_or(Span::from_secs(1));
+    if interval < Span::from_millis(1) || interval > duration {
+        return Err(table.error_at("interval", "from 1ms to 'duration'"));
+    }
+    let settle = table.probability("settle")?;
+    if settle == Some(0.0) {
+        return Err(table.error_at("settle", "a confidence interval is never 0 wide"));
+    }
+    Ok(Measure {
+        duration_ns: duration.as_nanos(),
+        warmup_ns: warmup.as_nanos(),
+        interval_ns: interval.as_nanos(),
+        settle,
+        until_complete: table.truth("until_complete")?.unwrap_or(false),
+    })
+}

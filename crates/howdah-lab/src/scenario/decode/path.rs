@@ -1,0 +1,219 @@
+//! Paths.
+
+use super::super::cell::PathSpec;
+use super::super::error::ScenarioError;
+use super::super::node::{Node, Sources};
+use super::super::one_way::{AqmSpec, OneWaySpec, QueueSpec};
+use super::super::read::Table;
+use super::super::values::Amount;
+use super::impair::{jitter, loss};
+use super::trace;
+use howdah_core::{Rate, Span, units};
+use howdah_path::{RateTrace, RedConfig};
+
+/// Keys that a path and each of its directions have.
+pub(super) const ONE_WAY_KEYS: [&str; 14] = [
+    "rate",
+    "delay",
+    "buffer",
+    "aqm",
+    "stored_queue",
+    "loss",
+    "burst",
+    "lose",
+    "jitter",
+    "reorder",
+    "duplicate",
+    "corrupt",
+    "mtu",
+    "overhead",
+];
+
+/// Keys that only a path as a whole has.
+pub(super) const PATH_KEYS: [&str; 4] = ["rtt", "base_rtt", "forward", "backward"];
+
+/// Opportunities of mahimahi's traces, in bytes.
+const MAHIMAHI_BYTES: u32 = 1504;
+
+pub(super) fn paths(top: &Table<'_>) -> Result<Vec<PathSpec>, ScenarioError> {
+    let Some(table) = top.node.get("path") else {
+        return Err(top.error("there is no [path.NAME]"));
+    };
+    table
+        .entries()
+        .iter()
+        .map(|entry| {
+            let what = format!("[path.{}]", entry.key);
+            path(top.sources, &entry.key, &entry.node, &what)
+        })
+        .collect()
+}
+
+pub(super) fn path(
+    sources: &Sources,
+    name: &str,
+    node: &Node,
+    what: &str,
+) -> Result<PathSpec, ScenarioError> {
+    let known = [&ONE_WAY_KEYS[..], &PATH_KEYS].concat();
+    let table = Table::open(sources, node, what, &known)?;
+    if table.has("rtt") && table.has("delay") {
+        return Err(table.error_at("delay", "a path has 'rtt' (both ways) or 'delay' (one way)"));
+    }
+    let rtt =
+        table.span("rtt")?.unwrap_or(Span::ZERO) + table.span("base_rtt")?.unwrap_or(Span::ZERO);
+    let there = rtt / 2;
+    let back = rtt.saturating_sub(there);
+    let direction = |key: &str| -> Result<Node, ScenarioError> {
+        let mut node = node.clone();
+        for key in PATH_KEYS {
+            let _ = node.take(key);
+        }
+        if let Some(over) = table.node.get(key) {
+            Table::open(sources, over, format!("{what}.{key}"), &ONE_WAY_KEYS)?;
+            node.merge(over.clone());
+        }
+        Ok(node)
+    };
+    let (forward, backward) = (direction("forward")?, direction("backward")?);
+    let delay = |node: &Node, half: Span| -> Result<Span, ScenarioError> {
+        let table = Table::open(sources, node, what, &ONE_WAY_KEYS)?;
+        Ok(table.span("delay")?.unwrap_or(half))
+    };
+    let (there, back) = (delay(&forward, there)?, delay(&backward, back)?);
+    let rtt = there + back;
+    Ok(PathSpec {
+        name: name.to_owned(),
+        forward: one_way(sources, &forward, what, there, rtt)?,
+        backward: one_way(sources, &backward, what, back, rtt)?,
+    })
+}
+
+fn one_way(
+    sources: &Sources,
+    node: &Node,
+    what: &str,
+    delay: Span,
+    rtt: Span,
+) -> Result<OneWaySpec, ScenarioError> {
+    let table = Table::open(sources, node, what, &ONE_WAY_KEYS)?;
+    if delay > Span::from_secs(3600) {
+        return Err(table.error("a delay of more than an hour"));
+    }
+    let rate_trace = match table.inner("rate", &["trace", "format", "period"])? {
+        Some(inner) => Some(trace::read(&inner, |text, period| {
+            match inner.text("format")?.as_deref() {
+                None | Some("steps") => Ok(RateTrace::parse_steps(text, period)),
+                Some("mahimahi") => Ok(RateTrace::parse_mahimahi(text, MAHIMAHI_BYTES)),
+                Some(_) => Err(inner.error_at("format", "'steps' or 'mahimahi'")),
+            }
+        })?),
+        None => None,
+    };
+    let rate = match &rate_trace {
+        Some(_) => None,
+        None => table.parse("rate", rate)?.flatten(),
+    };
+    let mean = rate.or_else(|| rate_trace.as_ref().map(|spec| spec.trace.mean()));
+    let queue = table
+        .parse("buffer", |text| Amount::parse(text)?.queue(mean, rtt))?
+        .unwrap_or(QueueSpec::Unlimited);
+    Ok(OneWaySpec {
+        rate_bps: rate.map(Rate::bits_per_sec),
+        rate_trace,
+        queue,
+        aqm: aqm(&table, queue)?,
+        stored_queue: table.truth("stored_queue")?.unwrap_or(false),
+        loss: loss(&table)?,
+        delay_ns: delay.as_nanos(),
+        jitter: jitter(&table)?,
+        reorder: table.probability("reorder")?.unwrap_or(0.0),
+        duplicate: table.probability("duplicate")?.unwrap_or(0.0),
+        corrupt: table.probability("corrupt")?.unwrap_or(0.0),
+        mtu_bytes: mtu(&table)?,
+        overhead_bytes: table.whole("overhead", 0)?.unwrap_or(38).min(10_000) as u32,
+    })
+}
+
+fn rate(text: &str) -> Result<Option<Rate>, String> {
+    match text {
+        "unlimited" => Ok(None),
+        text => match units::parse_rate(text) {
+            Ok(Rate::ZERO) => Err("a path of rate 0 carries nothing".to_owned()),
+            other => other.map(Some).map_err(|error| error.to_string()),
+        },
+    }
+}
+
+fn mtu(table: &Table<'_>) -> Result<u32, ScenarioError> {
+    let mtu = table.parse("mtu", |text| {
+        let bytes = units::parse_bytes(text).map_err(|error| error.to_string())?;
+        match bytes {
+            576..=65_535 => Ok(bytes as u32),
+            _ => Err(format!("{bytes} bytes; an MTU is from 576 to 65535")),
+        }
+    })?;
+    Ok(mtu.unwrap_or(1500))
+}
+
+fn aqm(table: &Table<'_>, queue: QueueSpec) -> Result<AqmSpec, ScenarioError> {
+    let kind_of = |name: &str| match name {
+        "droptail" | "codel" | "red" => Ok(name.to_owned()),
+        _ => Err(format!("'{name}' is none of droptail, codel, red")),
+    };
+    let known = [
+        "kind",
+        "target",
+        "interval",
+        "min",
+        "max",
+        "probability",
+        "weight",
+        "gentle",
+    ];
+    let (kind, inner) = match table.inner("aqm", &known)? {
+        Some(inner) => (inner.parse("kind", kind_of)?, Some(inner)),
+        None => (table.parse("aqm", kind_of)?, None),
+    };
+    let span = |key: &str, default_ms: u64| -> Result<u64, ScenarioError> {
+        let span = inner.as_ref().map(|inner| inner.span(key)).transpose()?;
+        let span = span.flatten();
+        Ok(span.map_or(default_ms * 1_000_000, Span::as_nanos))
+    };
+    match kind.as_deref() {
+        Some("codel") => Ok(AqmSpec::Codel {
+            target_ns: span("target", 5)?,
+            interval_ns: span("interval", 100)?,
+        }),
+        Some("red") => {
+            let number = |key: &str| -> Result<Option<f64>, ScenarioError> {
+                let number = inner.as_ref().map(|inner| inner.number(key)).transpose()?;
+                Ok(number.flatten())
+            };
+            let usual = match queue {
+                QueueSpec::Packets(packets) => Some(RedConfig::for_queue_of(packets)),
+                _ => None,
+            };
+            let (Some(min), Some(max)) = (
+                number("min")?.or_else(|| usual.map(|usual| usual.min)),
+                number("max")?.or_else(|| usual.map(|usual| usual.max)),
+            ) else {
+                let message = "RED needs 'min' and 'max', or a buffer in packets to take them from";
+                return Err(table.error_at("aqm", message));
+            };
+            if !(min >= 0.0 && max > min) {
+                return Err(table.error_at("aqm", "'max' is greater than 'min'"));
+            }
+            let probability = inner.as_ref().map(|inner| inner.probability("probability"));
+            let gentle = inner.as_ref().map(|inner| inner.truth("gentle"));
+            Ok(AqmSpec::Red {
+                min,
+                max,
+                probability: probability.transpose()?.flatten().unwrap_or(0.1),
+                weight: number("weight")?.unwrap_or(0.002),
+                gentle: gentle.transpose()?.flatten().unwrap_or(true),
+            })
+        }
+        _ => Ok(AqmSpec::Droptail),
+    }
+}

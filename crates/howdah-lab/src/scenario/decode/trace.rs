@@ -1,0 +1,44 @@
+//! Traces in files of their own, named relative to the scenario.
+
+use super::super::error::ScenarioError;
+use super::super::io_message;
+use super::super::one_way::TraceSpec;
+use super::super::read::Table;
+use howdah_core::Span;
+use howdah_path::TraceError;
+use std::path::Path;
+
+/// Reads the file that the table's `trace` names.
+pub(super) fn read<T>(
+    table: &Table<'_>,
+    parse: impl FnOnce(&str, Option<Span>) -> Result<Result<T, TraceError>, ScenarioError>,
+) -> Result<TraceSpec<T>, ScenarioError> {
+    let name = table
+        .text("trace")?
+        .ok_or_else(|| table.error("'trace' is missing"))?;
+    let period = table.span("period")?;
+    let scenario = table.sources.path(table.node.place);
+    let path = scenario
+        .parent()
+        .unwrap_or_else(|| Path::new(""))
+        .join(name);
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        let message = format!("{}: {}", path.display(), io_message(&error));
+        table.error_at("trace", message)
+    })?;
+    let trace = parse(&text, period)?.map_err(|error| match error.line() {
+        Some(line) => {
+            let message = error.to_string();
+            let message = message.split_once(": ").map_or(&*message, |(_, rest)| rest);
+            ScenarioError::on_line(&path, line, message)
+        }
+        None => ScenarioError::in_file(&path, error.to_string()),
+    })?;
+    let mut hash = blake3::Hasher::new();
+    hash.update(format!("{}\n", table.node).as_bytes());
+    hash.update(text.as_bytes());
+    Ok(TraceSpec {
+        hash: hash.finalize().to_hex().to_string(),
+        trace,
+    })
+}
