@@ -189,7 +189,8 @@ impl Endpoint {
             id,
             remote,
             random_u64()?,
-        );
+        )
+        .map_err(io::Error::other)?;
         Ok(self.add(connection, None))
     }
 
@@ -425,7 +426,8 @@ impl Endpoint {
                 let mut config = self.config.protocol.clone();
                 config.max_datagram = self.max_datagram(from);
                 let seed = random_u64().ok()?;
-                Some(self.add(Connection::new(now, role, config, id, from, seed), local_ip))
+                let connection = Connection::new(now, role, config, id, from, seed).ok()?;
+                Some(self.add(connection, local_ip))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The TLS 1.3 handshake (RFC 8446) with raw public keys (RFC 7250), as handshake bytes in and
 //! out, and a stand-in of the same size for simulations.
 
-use crate::codec::{ConnectionId, Reader, Writer};
+use crate::codec::ConnectionId;
 use crate::keys::{KeyPair, KeySource};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
@@ -15,6 +15,9 @@ use rustls::{
 };
 use std::fmt;
 use std::sync::Arc;
+
+#[cfg(feature = "sim")]
+mod simulated;
 
 const ALPN: &[u8] = b"howdah/1";
 
@@ -48,7 +51,7 @@ impl fmt::Debug for TlsIdentity {
 #[error("unusable key: {0}")]
 pub struct IdentityError(String);
 
-fn provider() -> Arc<CryptoProvider> {
+pub(crate) fn provider() -> Arc<CryptoProvider> {
     let mut provider = aws_lc_rs::default_provider();
     provider.cipher_suites = cipher_suites();
     Arc::new(provider)
@@ -89,8 +92,15 @@ impl TlsIdentity {
     /// Both sides' TLS settings for one key pair. `check_peer` sees every peer's key before
     /// anything is exchanged with it; returning false ends the handshake.
     pub fn new(key: Arc<CertifiedKey>, check_peer: KeyCheck) -> Result<Self, IdentityError> {
+        Self::with_provider(provider(), key, check_peer)
+    }
+
+    pub(crate) fn with_provider(
+        provider: Arc<CryptoProvider>,
+        key: Arc<CertifiedKey>,
+        check_peer: KeyCheck,
+    ) -> Result<Self, IdentityError> {
         let error = |e: rustls::Error| IdentityError(e.to_string());
-        let provider = provider();
         let verifier = Arc::new(RawKeyVerifier {
             check_peer,
             algorithms: provider.signature_verification_algorithms,
@@ -264,13 +274,15 @@ pub enum Security {
     /// TLS 1.3 with this identity.
     Tls(TlsIdentity),
     /// No secrets, but flights of the same size: for the simulator.
+    #[cfg(feature = "sim")]
     Simulated,
 }
 
 /// One side of a running handshake.
 pub(crate) enum Handshake {
     Tls(Box<Connection>),
-    Simulated(SimulatedHandshake),
+    #[cfg(feature = "sim")]
+    Simulated(simulated::SimulatedHandshake),
 }
 
 impl fmt::Debug for Handshake {
@@ -287,8 +299,9 @@ impl Handshake {
     ) -> Result<Self, HandshakeError> {
         let error = |e: rustls::Error| HandshakeError::Tls(e.to_string());
         Ok(match (security, side) {
+            #[cfg(feature = "sim")]
             (Security::Simulated, side) => {
-                Self::Simulated(SimulatedHandshake::new(side, parameters))
+                Self::Simulated(simulated::SimulatedHandshake::new(side, parameters))
             }
             (Security::Tls(identity), Side::Client) => {
                 let name = ServerName::try_from("howdah").expect("a valid name");
@@ -312,6 +325,7 @@ impl Handshake {
     /// Keys of Initial packets, from the client's first destination id.
     pub(crate) fn initial_keys(security: &Security, id: ConnectionId, side: Side) -> KeyPair {
         match security {
+            #[cfg(feature = "sim")]
             Security::Simulated => KeyPair::CLEAR,
             Security::Tls(_) => {
                 let side = match side {
@@ -333,6 +347,7 @@ impl Handshake {
                 ) => HandshakeError::KeyRefused,
                 error => HandshakeError::Tls(error.to_string()),
             }),
+            #[cfg(feature = "sim")]
             Self::Simulated(sim) => sim.read(bytes),
         }
     }
@@ -347,6 +362,7 @@ impl Handshake {
                     NewKeys::Data(keys.into(), KeySource::Tls(Box::new(next)))
                 }
             }),
+            #[cfg(feature = "sim")]
             Self::Simulated(sim) => sim.write(out),
         }
     }
@@ -354,6 +370,7 @@ impl Handshake {
     pub(crate) fn is_done(&self) -> bool {
         match self {
             Self::Tls(tls) => !tls.is_handshaking(),
+            #[cfg(feature = "sim")]
             Self::Simulated(sim) => sim.is_done(),
         }
     }
@@ -361,6 +378,7 @@ impl Handshake {
     pub(crate) fn peer_parameters(&self) -> Option<&[u8]> {
         match self {
             Self::Tls(tls) => tls.quic_transport_parameters(),
+            #[cfg(feature = "sim")]
             Self::Simulated(sim) => sim.peer_parameters.as_deref(),
         }
     }
@@ -373,114 +391,8 @@ impl Handshake {
                 .and_then(<[_]>::first)
                 .map(|key| key.as_ref().to_vec())
                 .unwrap_or_default(),
+            #[cfg(feature = "sim")]
             Self::Simulated(_) => Vec::new(),
-        }
-    }
-}
-
-/// Flights of the size of the real ones (X25519MLKEM768, Ed25519 raw keys), saying nothing.
-pub(crate) struct SimulatedHandshake {
-    side: Side,
-    parameters: Vec<u8>,
-    peer_parameters: Option<Vec<u8>>,
-    received: Vec<u8>,
-    step: u8,
-}
-
-const FLIGHT_CLIENT_HELLO: usize = 1500;
-const FLIGHT_SERVER_HELLO: usize = 1180;
-const FLIGHT_SERVER_FINISHED: usize = 430;
-const FLIGHT_CLIENT_FINISHED: usize = 290;
-
-impl SimulatedHandshake {
-    fn new(side: Side, parameters: Vec<u8>) -> Self {
-        Self {
-            side,
-            parameters,
-            peer_parameters: None,
-            received: Vec::new(),
-            step: 0,
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        match self.side {
-            Side::Client => self.step >= 5,
-            Side::Server => self.step >= 4,
-        }
-    }
-
-    fn flight(&self, len: usize, out: &mut Vec<u8>) {
-        let start = out.len();
-        let mut writer = Writer::new(out);
-        writer.u16(len as u16);
-        writer.prefixed(&self.parameters);
-        out.resize(start + len.max(out.len() - start), 0);
-    }
-
-    fn take_flight(&mut self) -> Option<Vec<u8>> {
-        let len = usize::from(Reader::new(&self.received).u16().ok()?);
-        if len < 2 || self.received.len() < len {
-            return None;
-        }
-        let flight: Vec<u8> = self.received.drain(..len).collect();
-        let mut reader = Reader::new(&flight[2..]);
-        let parameters = reader
-            .varint()
-            .ok()
-            .and_then(|n| reader.bytes(n as usize).ok());
-        Some(parameters.unwrap_or_default().to_vec())
-    }
-
-    fn read(&mut self, bytes: &[u8]) -> Result<(), HandshakeError> {
-        self.received.extend_from_slice(bytes);
-        loop {
-            let waits = matches!(
-                (self.side, self.step),
-                (Side::Client, 1 | 3) | (Side::Server, 0 | 3)
-            );
-            if !waits {
-                return Ok(());
-            }
-            let Some(parameters) = self.take_flight() else {
-                return Ok(());
-            };
-            self.peer_parameters = Some(parameters);
-            self.step += 1;
-            if self.side == Side::Client && self.step == 2 {
-                // The hello is followed by new keys at once.
-                return Ok(());
-            }
-        }
-    }
-
-    fn write(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
-        match (self.side, self.step) {
-            (Side::Client, 0) => {
-                self.flight(FLIGHT_CLIENT_HELLO, out);
-                self.step = 1;
-                None
-            }
-            (Side::Client, 2) => {
-                self.step = 3;
-                Some(NewKeys::Handshake(KeyPair::CLEAR))
-            }
-            (Side::Client, 4) => {
-                self.flight(FLIGHT_CLIENT_FINISHED, out);
-                self.step = 5;
-                Some(NewKeys::Data(KeyPair::CLEAR, KeySource::Clear))
-            }
-            (Side::Server, 1) => {
-                self.flight(FLIGHT_SERVER_HELLO, out);
-                self.step = 2;
-                Some(NewKeys::Handshake(KeyPair::CLEAR))
-            }
-            (Side::Server, 2) => {
-                self.flight(FLIGHT_SERVER_FINISHED, out);
-                self.step = 3;
-                Some(NewKeys::Data(KeyPair::CLEAR, KeySource::Clear))
-            }
-            _ => None,
         }
     }
 }

@@ -21,6 +21,7 @@ pub enum AeadKey {
     /// TLS 1.3 traffic key.
     Sealed(Arc<dyn PacketKey>),
     /// No protection: for the simulator, which carries no payload to protect.
+    #[cfg(feature = "sim")]
     Clear,
 }
 
@@ -28,6 +29,7 @@ impl fmt::Debug for AeadKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Sealed(_) => "Sealed(..)",
+            #[cfg(feature = "sim")]
             Self::Clear => "Clear",
         })
     }
@@ -40,11 +42,15 @@ impl AeadKey {
     /// If the AEAD refuses, which it does for bodies above 2^36 bytes only.
     pub fn seal(&self, number: u64, header: &[u8], body: &mut [u8]) -> [u8; TAG_LEN] {
         let mut tag = [0; TAG_LEN];
-        if let Self::Sealed(key) = self {
-            let sealed = key
-                .encrypt_in_place(number, header, body)
-                .expect("an AEAD seals any body that fits a datagram");
-            tag.copy_from_slice(sealed.as_ref());
+        match self {
+            Self::Sealed(key) => {
+                let sealed = key
+                    .encrypt_in_place(number, header, body)
+                    .expect("an AEAD seals any body that fits a datagram");
+                tag.copy_from_slice(sealed.as_ref());
+            }
+            #[cfg(feature = "sim")]
+            Self::Clear => {}
         }
         tag
     }
@@ -56,6 +62,7 @@ impl AeadKey {
                 .decrypt_in_place(number, header, body)
                 .map(<[u8]>::len)
                 .map_err(|_| OpenError),
+            #[cfg(feature = "sim")]
             Self::Clear => Ok(body.len()),
         }
     }
@@ -63,6 +70,7 @@ impl AeadKey {
     fn confidentiality_limit(&self) -> u64 {
         match self {
             Self::Sealed(key) => key.confidentiality_limit(),
+            #[cfg(feature = "sim")]
             Self::Clear => u64::MAX,
         }
     }
@@ -70,6 +78,7 @@ impl AeadKey {
     fn integrity_limit(&self) -> u64 {
         match self {
             Self::Sealed(key) => key.integrity_limit(),
+            #[cfg(feature = "sim")]
             Self::Clear => u64::MAX,
         }
     }
@@ -84,6 +93,7 @@ pub(crate) struct KeyPair {
     pub(crate) remote: AeadKey,
 }
 
+#[cfg(feature = "sim")]
 impl KeyPair {
     /// No protection in either direction.
     pub(crate) const CLEAR: Self = Self {
@@ -115,6 +125,7 @@ pub(crate) enum KeySource {
     /// From TLS secrets.
     Tls(Box<Secrets>),
     /// Always [`KeyPair::CLEAR`].
+    #[cfg(feature = "sim")]
     Clear,
 }
 
@@ -128,6 +139,7 @@ impl KeySource {
     fn next_pair(&mut self) -> KeyPair {
         match self {
             Self::Tls(secrets) => secrets.next_packet_keys().into(),
+            #[cfg(feature = "sim")]
             Self::Clear => KeyPair::CLEAR,
         }
     }
@@ -275,7 +287,7 @@ impl KeyRing {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sim"))]
 mod tests {
     use super::*;
 

@@ -8,6 +8,14 @@
 //!
 //! The wire format is specified in docs/protocol.md, the rate control in docs/rate-control.md.
 //!
+//! # Features
+//!
+//! `sim` adds connections without secrets ([`Security`]`::Simulated`, the module `sim`) for simulators
+//! and tests. A connection gets its security from its [`Config`] alone and never changes it: one that
+//! was given a [`TlsIdentity`] either speaks TLS or does not come about, with the feature or without.
+//! The library `howdah` and the driver `howdah-net` do not ask for the feature, so a build of them
+//! alone contains no way to send anything in the clear.
+//!
 //! # Driving a connection
 //!
 //! 1. Call one of [`Connection::handle_datagram`], [`Connection::handle_timeout`] or an
@@ -32,6 +40,7 @@ mod rate;
 mod received;
 mod rtt;
 mod sent;
+#[cfg(feature = "sim")]
 pub mod sim;
 mod space;
 

@@ -3,6 +3,7 @@
 
 use crate::codec::ConnectionId;
 use crate::connection::{Arriving, Connection, Event, Handled, PacketOut, PacketSink, Role};
+use crate::error::ConnectionError;
 use crate::keys::TAG_LEN;
 use crate::{Config, Policy, Security};
 use howdah_core::{
@@ -55,9 +56,9 @@ impl SimEndpoint {
         Self::new(connection)
     }
 
-    fn new(connection: Connection) -> Self {
+    fn new(connection: Result<Connection, ConnectionError>) -> Self {
         Self {
-            connection,
+            connection: connection.expect("a simulated handshake always begins"),
             events: Vec::new(),
             buffer: Vec::new(),
             placed: None,

@@ -80,12 +80,14 @@ impl Pair {
             ConnectionId(1),
             address(2),
             7,
-        );
+        )
+        .expect("TLS begins");
         let role = Role::Server {
             first_destination: client.first_destination(),
             client: ConnectionId(1),
         };
-        let server = Connection::new(Time::ZERO, role, server, ConnectionId(2), address(1), 8);
+        let server = Connection::new(Time::ZERO, role, server, ConnectionId(2), address(1), 8)
+            .expect("TLS begins");
         Self {
             now: Time::ZERO,
             ends: [client, server],

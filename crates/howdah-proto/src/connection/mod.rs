@@ -7,6 +7,9 @@ mod stats;
 mod timers;
 mod transmit;
 
+#[cfg(test)]
+mod tests;
+
 pub use receive::{Arriving, Handled, Part};
 pub use stats::Stats;
 pub use transmit::{PacketOut, PacketSink, TransmitInfo};
@@ -205,8 +208,9 @@ impl Connection {
     /// A new connection with the peer at `remote`. `local_id` is how this side wants to be
     /// called; `seed` feeds the randomness that is not secret.
     ///
-    /// # Panics
-    /// Never: a handshake that cannot begin ends the connection with its first event.
+    /// # Errors
+    /// [`ConnectionError::Handshake`] if TLS cannot begin. There is no other kind of connection to
+    /// fall back to: the security is that of `config`, or there is no connection.
     pub fn new(
         now: Time,
         role: Role,
@@ -214,7 +218,7 @@ impl Connection {
         local_id: ConnectionId,
         remote: SocketAddr,
         seed: u64,
-    ) -> Self {
+    ) -> Result<Self, ConnectionError> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let (side, first_destination, remote_id) = match role {
             Role::Client => {
@@ -230,13 +234,12 @@ impl Connection {
             max_datagram: config.max_datagram,
             idle_timeout_ms: config.idle_timeout.as_millis(),
         };
-        let mut failed = None;
-        let handshake =
-            Handshake::new(&config.security, side, parameters.encode()).unwrap_or_else(|error| {
-                failed = Some(error);
-                Handshake::new(&crate::handshake::Security::Simulated, side, Vec::new())
-                    .expect("a simulated handshake always begins")
-            });
+        let handshake = Handshake::new(&config.security, side, parameters.encode()).map_err(
+            |error| match error {
+                HandshakeError::KeyRefused => ConnectionError::PeerKeyRefused,
+                HandshakeError::Tls(text) => ConnectionError::Handshake(text),
+            },
+        )?;
         let rate = RateControl::new(config.policy);
         let mut connection = Self {
             side,
@@ -312,11 +315,8 @@ impl Connection {
             first_destination,
             side,
         ));
-        match failed {
-            Some(error) => connection.on_handshake_error(now, &error),
-            None => connection.advance_handshake(now),
-        }
-        connection
+        connection.advance_handshake(now);
+        Ok(connection)
     }
 
     /// The id that this side wants to be called by.

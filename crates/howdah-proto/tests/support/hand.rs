@@ -179,12 +179,14 @@ impl Hand {
         let server_address = "192.0.2.2:2222".parse().expect("an address");
         let sealed = matches!(client.security, Security::Tls(_));
         let (near, far) = (ConnectionId(101), ConnectionId(202));
-        let client = Connection::new(Time::ZERO, Role::Client, client, near, server_address, 1);
+        let client = Connection::new(Time::ZERO, Role::Client, client, near, server_address, 1)
+            .expect("TLS begins");
         let role = Role::Server {
             first_destination: client.first_destination(),
             client: near,
         };
-        let server = Connection::new(Time::ZERO, role, server, far, client_address, 2);
+        let server =
+            Connection::new(Time::ZERO, role, server, far, client_address, 2).expect("TLS begins");
         Self {
             now: Time::ZERO,
             client: HandSide::new(client, sealed),
