@@ -12,20 +12,44 @@ use crate::{Rate, Span};
 
 /// A quantity that could not be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("'{text}' is not a {quantity}; write it like {example}")]
-pub struct ParseUnitError {
-    text: String,
-    quantity: &'static str,
-    example: &'static str,
+pub enum ParseUnitError {
+    /// It is no number with a unit of that quantity.
+    #[error("'{text}' is not a {quantity}; write it like {example}")]
+    Malformed {
+        /// What was read.
+        text: String,
+        /// What it should have been: "size".
+        quantity: &'static str,
+        /// How people write one.
+        example: &'static str,
+    },
+    /// It is one, but no variable can hold it.
+    #[error(
+        "'{text}' is too large: a size is at most {} bytes (16 EiB - 1)",
+        u64::MAX
+    )]
+    TooLarge {
+        /// What was read.
+        text: String,
+    },
 }
 
-fn split_number(text: &str) -> Option<(f64, String)> {
+/// Digits behind the point of a size that are looked at: a TiB has 2^40 bytes, less than 10^13.
+const FRACTION_DIGITS: usize = 13;
+
+/// The digits (with at most some points among them) and the unit in lower case.
+fn split(text: &str) -> (String, String) {
     let text = text.trim();
     let at = text
         .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
         .unwrap_or(text.len());
-    let number: f64 = text[..at].replace('_', "").parse().ok()?;
-    Some((number, text[at..].trim().to_ascii_lowercase()))
+    let unit = text[at..].trim().to_ascii_lowercase();
+    (text[..at].replace('_', ""), unit)
+}
+
+fn split_number(text: &str) -> Option<(f64, String)> {
+    let (number, unit) = split(text);
+    Some((number.parse().ok()?, unit))
 }
 
 fn parse(
@@ -37,7 +61,7 @@ fn parse(
     split_number(text)
         .and_then(|(number, unit)| Some(number * factor(&unit, number)?))
         .filter(|value| value.is_finite() && *value < 1.8e19)
-        .ok_or_else(|| ParseUnitError {
+        .ok_or_else(|| ParseUnitError::Malformed {
             text: text.to_owned(),
             quantity,
             example,
@@ -75,22 +99,40 @@ pub fn parse_rate(text: &str) -> Result<Rate, ParseUnitError> {
 }
 
 /// Reads a size in bytes: `4GiB`, `20MB`, `512`. GiB is 2^30, GB is 10^9, `G` alone is GiB.
+///
+/// Exact to the byte up to `u64::MAX`; what is left of a fraction of a byte is dropped.
 pub fn parse_bytes(text: &str) -> Result<u64, ParseUnitError> {
-    parse(text, "size", "4GiB, 500MB or 1048576", |unit, _| {
-        Some(match unit {
-            "" | "b" | "byte" | "bytes" => 1.0,
-            "k" | "kib" => 1024.0,
-            "m" | "mib" => 1024.0f64.powi(2),
-            "g" | "gib" => 1024.0f64.powi(3),
-            "t" | "tib" => 1024.0f64.powi(4),
-            "kb" => 1e3,
-            "mb" => 1e6,
-            "gb" => 1e9,
-            "tb" => 1e12,
-            _ => return None,
-        })
-    })
-    .map(|bytes| bytes as u64)
+    let malformed = || ParseUnitError::Malformed {
+        text: text.to_owned(),
+        quantity: "size",
+        example: "4GiB, 500MB or 1048576",
+    };
+    let too_large = || ParseUnitError::TooLarge {
+        text: text.to_owned(),
+    };
+    let (number, unit) = split(text);
+    let factor: u128 = match unit.as_str() {
+        "" | "b" | "byte" | "bytes" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "t" | "tib" => 1 << 40,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        _ => return Err(malformed()),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
+    if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
+        return Err(malformed());
+    }
+    // Of a fraction more digits than these are less than a byte of a TiB, whatever they are.
+    let fraction = &fraction[..fraction.len().min(FRACTION_DIGITS)];
+    let digits = format!("{whole}{fraction}");
+    let digits: u128 = digits.parse().map_err(|_| too_large())?;
+    let bytes = digits.checked_mul(factor).ok_or_else(too_large)?;
+    u64::try_from(bytes / 10u128.pow(fraction.len() as u32)).map_err(|_| too_large())
 }
 
 /// Reads a span of time: `100ms`, `20s`, `50us`, `2min`; `0` needs no unit.
@@ -112,7 +154,7 @@ pub fn parse_span(text: &str) -> Result<Span, ParseUnitError> {
 
 /// Reads a probability: `1%`, `0.01`, `1e-4` is not accepted.
 pub fn parse_probability(text: &str) -> Result<f64, ParseUnitError> {
-    let error = || ParseUnitError {
+    let error = || ParseUnitError::Malformed {
         text: text.to_owned(),
         quantity: "probability",
         example: "1% or 0.01, at most 100%",
@@ -175,6 +217,43 @@ mod tests {
         assert!(parse_span("5").is_err());
         assert!(parse_probability("101%").is_err());
         assert!((parse_probability("0.5").unwrap() - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn sizes_are_exact_to_the_byte_and_too_large_ones_are_named() {
+        for (text, want) in [
+            ("9007199254740993", 9_007_199_254_740_993),
+            ("18014398509481985", 18_014_398_509_481_985),
+            ("9007199254740993KiB", 9_007_199_254_740_993 << 10),
+            ("18446744073709551615", u64::MAX),
+            ("16777215.9999999999999TiB", u64::MAX),
+            ("9007199254740.993kB", 9_007_199_254_740_993),
+            ("0.5KiB", 512),
+            (".5k", 512),
+            ("2.KB", 2_000),
+            ("1.9999", 1),
+            ("00000000000000000000000000000000000000001", 1),
+        ] {
+            assert_eq!(parse_bytes(text), Ok(want), "{text}");
+        }
+        for text in [
+            "18446744073709551616",
+            "16777216TiB",
+            "18014398509481984KiB",
+        ] {
+            let error = parse_bytes(text).unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("'{text}' is too large")),
+                "{error}"
+            );
+        }
+        let long = format!("1{}", "0".repeat(60));
+        let error = parse_bytes(&long).unwrap_err();
+        assert!(matches!(error, ParseUnitError::TooLarge { .. }), "{error}");
+        for text in ["", ".", "GiB", "1.2.3", "-1", "1 2", "1e3", "4GiBs"] {
+            let error = parse_bytes(text).unwrap_err();
+            assert!(matches!(error, ParseUnitError::Malformed { .. }), "{error}");
+        }
     }
 
     #[test]
