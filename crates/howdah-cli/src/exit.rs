@@ -12,7 +12,7 @@ Exit codes:
    1  another failure
    2  usage: the arguments make no sense
    3  the source does not exist
-   4  refused by permissions or by the path rules of the peer
+   4  refused: permissions, the path rules of the peer, or the destination's directory does not exist
    5  network: nobody answers or the peer went away; trying again may help
    7  keys or protocol do not match; trying again does not help
   10  what arrived is not what was sent

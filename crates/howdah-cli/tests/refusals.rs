@@ -194,14 +194,14 @@ fn what_is_not_there_is_named() {
     put.assert_failed(NOT_FOUND, &["files/none\" does not exist"]);
     assert!(!fs::exists(site.root("new")).unwrap());
 
-    // Directories are not made on the way.
+    // Directories are not made on the way; a script can tell that from a source that is not there.
     let put = site.copy(Host::Here, &site.file("here"), &server.url("no/dir/new"));
-    assert_ne!(put.code, Some(0), "{}", put.err);
-    put.assert_failed(put.code.unwrap(), &["\"no/dir\" does not exist"]);
+    let remedy = "of the destination does not exist; make it there first";
+    put.assert_failed(REFUSED, &["the directory \"no/dir\"", remedy]);
+    assert_eq!(put.json_error(), "refused");
     let deep = site.file("no/dir/new");
     let get = site.copy(Host::Here, &server.url("there"), &deep);
-    assert_ne!(get.code, Some(0), "{}", get.err);
-    get.assert_failed(get.code.unwrap(), &["files/no/dir\" does not exist"]);
+    get.assert_failed(REFUSED, &["files/no/dir\"", remedy]);
 
     // A directory cannot be read as a file.
     fs::create_dir(site.root("dir")).unwrap();

@@ -16,6 +16,15 @@ pub enum StoreError {
         /// What was looked for.
         path: PathBuf,
     },
+    /// The directory that the target is to lie in does not exist. None is made on the way: a
+    /// misspelt name would become a tree.
+    #[error(
+        "the directory {path:?} of the destination does not exist; make it there first (mkdir -p)"
+    )]
+    NoDirectory {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Something that is not a regular file has that name.
     #[error("{path:?} is {what}; only regular files can be copied this way")]
     NotAFile {

@@ -204,7 +204,8 @@ fn targets_that_are_not_files_are_refused_by_name() {
     );
     let missing = dir.path().join("no/file");
     let result = Sink::create(SinkSpec::LocalFile(&missing), true, None, engine.wake());
-    assert!(matches!(result, Err(StoreError::NotFound { path }) if path == dir.path().join("no")));
+    let parent = dir.path().join("no");
+    assert!(matches!(result, Err(StoreError::NoDirectory { path }) if path == parent));
     assert_eq!(names_in(dir.path()), ["dir", "link"]);
 }
 

@@ -10,7 +10,8 @@ pub enum ErrorKind {
     Usage,
     /// The source does not exist.
     NotFound,
-    /// Refused by permissions of the file system or by the path rules of the peer.
+    /// Refused by permissions of the file system or by the path rules of the peer, or the
+    /// destination's directory does not exist.
     Refused,
     /// Nobody answered, or the peer stopped answering: trying again may help.
     Network,

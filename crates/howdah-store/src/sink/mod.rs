@@ -127,9 +127,13 @@ impl Sink {
         wake: Wake,
         limits: &Limits,
     ) -> Result<Self, StoreError> {
+        let missing = |error| match error {
+            StoreError::NotFound { path } => StoreError::NoDirectory { path },
+            error => error,
+        };
         let ((dir, name), path) = match spec {
-            SinkSpec::File { root, path } => (root.open_parent(path)?, path),
-            SinkSpec::LocalFile(path) => (root::open_local_parent(path)?, path),
+            SinkSpec::File { root, path } => (root.open_parent(path).map_err(missing)?, path),
+            SinkSpec::LocalFile(path) => (root::open_local_parent(path).map_err(missing)?, path),
             SinkSpec::Null => return Ok(Self(Inner::Null(Null::default()))),
             SinkSpec::Writer(writer) => return Self::ordered(writer, hash, wake, limits),
         };

@@ -12,7 +12,8 @@ use howdah_store::StoreError;
 pub(crate) fn from_store(error: &StoreError) -> Error {
     let kind = match error {
         StoreError::NotFound { .. } => ErrorKind::NotFound,
-        StoreError::PathEscapes { .. }
+        StoreError::NoDirectory { .. }
+        | StoreError::PathEscapes { .. }
         | StoreError::PermissionDenied { .. }
         | StoreError::NotAFile { .. }
         | StoreError::TargetChanged { .. } => ErrorKind::Refused,
