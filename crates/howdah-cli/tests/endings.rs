@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use support::place::content;
 use support::process::{Input, Process, Server};
 use support::relay::{Fate, Relay, Way};
-use support::{Host, Site, await_no_parts};
+use support::{Host, Site, await_no_parts, parts};
 
 // As `howdah --help` lists them.
 const NETWORK: i32 = 5;
@@ -105,6 +105,37 @@ fn a_killed_client_that_received_does_not_hold_up_the_server() {
     server.await_line("get \"zero:3GiB\" failed: ", NOTICED_WITHIN);
     assert_absent(&site.file("target"));
     assert_serves(&site, &server);
+    server.stop();
+}
+
+#[test]
+fn what_a_killed_process_left_goes_with_the_next_copy_to_the_same_place() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let client = half_sent(&site, &server.url("target"));
+    server.process.signal(Signal::KILL);
+    client.finish();
+    assert_eq!(parts(site.root("")).len(), 1, "nobody was left to tidy up");
+
+    let server = site.serve();
+    let other = half_sent(&site, &server.url("target"));
+    // A copy to another place leaves it alone, and so does one to the same place while it is in use.
+    site.copy(Host::Here, "zero:100000", &server.url("target2"))
+        .assert_copied(100_000, "blake3");
+    site.copy(Host::Here, "zero:100000", &server.url("target"))
+        .assert_copied(100_000, "blake3");
+    assert_eq!(parts(site.root("")).len(), 1, "that one is being written");
+    other.signal(Signal::KILL);
+    await_no_parts(&site.root(""), NOTICED_WITHIN);
+
+    // The same at the client's side.
+    let (client, _relay) = half_received(&site, &server);
+    client.signal(Signal::KILL);
+    client.finish();
+    assert_eq!(parts(site.path()).len(), 1, "nobody was left to tidy up");
+    site.copy(Host::Here, &server.url("zero:100000"), &site.file("target"))
+        .assert_copied(100_000, "aead");
+    site.assert_nothing_half_done();
     server.stop();
 }
 

@@ -2,23 +2,24 @@
 
 use crate::StoreError;
 use crate::root::{irregular, retry};
+use crate::stale::{self, Lock, temp_name};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::hash::{BuildHasher, Hasher};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// A temporary file beside its target.
 ///
-/// 1. [`create`](Self::create): `.<name>.<random>.howdah-part`, `O_EXCL | O_NOFOLLOW`, mode 0600.
+/// 1. [`create`](Self::create): `.<name>.<random>.howdah-part`, `O_EXCL | O_NOFOLLOW`, mode 0600,
+///    and an exclusive `flock` for as long as it is open.
 /// 2. [`publish`](Self::publish): `fchmod`, `fsync(file)`, `rename` over the target, `fsync(directory)`.
 /// 3. [`remove`](Self::remove) at any time before the rename: nothing is left.
 ///
-/// Only the process's own death leaves the temporary name behind.
+/// Only the process's own death leaves the temporary name behind; the next writer of the same target
+/// finds it without a lock and [removes](Self::remove_stale) it.
 #[derive(Debug)]
 pub(crate) struct PartFile {
     file: File,
@@ -88,6 +89,15 @@ impl PartFile {
             let temp = temp_name(name);
             let mode = Mode::RUSR | Mode::WUSR;
             match retry(|| rustix::fs::openat(&dir, &temp, FLAGS, mode)) {
+                // Somebody who tidies up saw the file before it had its lock, and takes it away.
+                Ok(fd)
+                    if attempts < 16
+                        && (stale::lock(&fd) == Lock::Taken
+                            || !stale::is_named(&dir, &temp, &fd)) =>
+                {
+                    attempts += 1;
+                    let _ = rustix::fs::unlinkat(&dir, &temp, AtFlags::empty());
+                }
                 Ok(fd) => {
                     return Ok(Self {
                         file: File::from(fd),
@@ -103,6 +113,12 @@ impl PartFile {
                 Err(e) => return Err(StoreError::from_io(path, "create a file for", e)),
             }
         }
+    }
+
+    /// Removes temporary files of the same target whose writers were killed. Takes as long as it
+    /// takes to read the directory.
+    pub(crate) fn remove_stale(&self) {
+        stale::remove_stale(&self.dir, &self.name);
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -193,25 +209,6 @@ fn target(dir: &OwnedFd, name: &OsStr, path: &Path) -> Result<Option<Identity>, 
         Err(Errno::NOENT) => Ok(None),
         Err(e) => Err(StoreError::from_io(path, "examine", e)),
     }
-}
-
-/// `.<name>.<random>.howdah-part`, the name cut so that the whole fits into 255 bytes.
-fn temp_name(name: &OsStr) -> OsString {
-    const SUFFIX: &str = ".howdah-part";
-    // Seeded from the operating system; O_EXCL makes sure.
-    let random = std::collections::hash_map::RandomState::new()
-        .build_hasher()
-        .finish();
-    let room = 255 - (1 + 1 + 16 + SUFFIX.len());
-    let mut bytes = vec![b'.'];
-    let name = name.as_bytes();
-    let mut cut = name.len().min(room);
-    while cut < name.len() && cut > 0 && name[cut] & 0xc0 == 0x80 {
-        cut -= 1; // not inside of a UTF-8 character
-    }
-    bytes.extend_from_slice(&name[..cut]);
-    bytes.extend_from_slice(format!(".{random:016x}{SUFFIX}").as_bytes());
-    OsString::from_vec(bytes)
 }
 
 /// The process's file mode creation mask.

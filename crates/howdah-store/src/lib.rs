@@ -15,7 +15,8 @@
 //! target's own name nothing appears before (1) every byte was written, (2) the BLAKE3 of what
 //! the file gives back equals the sender's, (3) `fsync` of the file succeeded, the first time it
 //! was tried. Then it is renamed and the directory is synced. Dropping a sink before that removes
-//! the temporary file.
+//! the temporary file. A killed process leaves one behind, unlocked; the next sink for the same target
+//! removes it, except on file systems that other hosts may have mounted, whose locks prove nothing.
 //!
 //! Zeros are written like other bytes and the whole size is reserved at the start: a sparse
 //! source becomes a full file. That is the simple way to know early that everything fits.
@@ -38,6 +39,7 @@ mod outcome;
 mod root;
 mod sink;
 mod source;
+mod stale;
 mod tree;
 mod worker;
 

@@ -44,6 +44,7 @@ impl FileWriter {
 
     /// `None`: aborted.
     fn write(&self, mut outlet: Outlet) -> Result<Option<Outcome>, StoreError> {
+        self.part.remove_stale();
         if let Some(size) = self.size_hint {
             durable::reserve(self.part.file(), size)
                 .map_err(|e| StoreError::from_io(self.part.path(), "reserve space for", e))?;

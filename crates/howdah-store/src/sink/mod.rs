@@ -140,6 +140,11 @@ impl Sink {
         let part = Arc::new(PartFile::create(dir, name, path)?);
         if let Some(size) = size_hint {
             durable::fits(part.file(), size)
+                .or_else(|_| {
+                    // Perhaps what a killed process left is in the way.
+                    part.remove_stale();
+                    durable::fits(part.file(), size)
+                })
                 .map_err(|e| StoreError::from_io(path, "reserve space for", e))?;
         }
         let (slot, reporter) = Slot::new(path, Arc::clone(&wake));

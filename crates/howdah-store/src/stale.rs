@@ -1,0 +1,238 @@
+//! Temporary files whose process was killed.
+//!
+//! Whoever writes a temporary file holds an exclusive `flock` on it, which ends with the process
+//! however it ends. So a file that has the name of one and that nobody has locked is nobody's.
+//!
+//! The two sides meet like this: a writer creates, locks, and then looks whether the name is still
+//! that of its file; a cleaner opens, locks, looks whether the name is still that of the file, and
+//! removes. Whoever gets the lock second finds out, and no file with a living writer goes.
+
+use crate::root::{irregular, retry};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher, Hasher};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+const SUFFIX: &str = ".howdah-part";
+/// Digits that tell one temporary file of a target from another.
+const RANDOM_DIGITS: usize = 16;
+/// Longest name of a file, in bytes (`NAME_MAX`).
+const MAX_NAME: usize = 255;
+/// Names of a directory that are looked at: a quarter of a second's work at most. In larger ones
+/// something may stay behind.
+const MAX_NAMES: usize = 200_000;
+
+/// `.<name>.<random>.howdah-part`, the name cut so that the whole fits into 255 bytes.
+pub(crate) fn temp_name(name: &OsStr) -> OsString {
+    // Seeded from the operating system; O_EXCL makes sure.
+    let random = std::collections::hash_map::RandomState::new()
+        .build_hasher()
+        .finish();
+    let mut bytes = prefix(name);
+    bytes.extend_from_slice(format!("{random:016x}{SUFFIX}").as_bytes());
+    OsString::from_vec(bytes)
+}
+
+/// What stands in front of the digits.
+fn prefix(name: &OsStr) -> Vec<u8> {
+    let room = MAX_NAME - (1 + 1 + RANDOM_DIGITS + SUFFIX.len());
+    let name = name.as_bytes();
+    let mut cut = name.len().min(room);
+    while cut < name.len() && cut > 0 && name[cut] & 0xc0 == 0x80 {
+        cut -= 1; // not inside of a UTF-8 character
+    }
+    [b".", &name[..cut], b"."].concat()
+}
+
+/// Whether `candidate` is the name of a temporary file of a target whose names begin with `prefix`.
+fn is_temp_name(candidate: &[u8], prefix: &[u8]) -> bool {
+    let digits = candidate
+        .strip_prefix(prefix)
+        .and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes()));
+    digits.is_some_and(|digits| {
+        digits.len() == RANDOM_DIGITS
+            && digits
+                .iter()
+                .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
+/// What a lock came to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Lock {
+    Ours,
+    /// Somebody else's.
+    Taken,
+    /// The file system has no locks.
+    Unknown,
+}
+
+/// Locks a file until its last descriptor is closed; never waits.
+pub(crate) fn lock(file: impl AsFd) -> Lock {
+    match retry(|| rustix::fs::flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive)) {
+        Ok(()) => Lock::Ours,
+        Err(Errno::WOULDBLOCK) => Lock::Taken,
+        Err(_) => Lock::Unknown,
+    }
+}
+
+/// Whether `name` in `dir` is that open file, and it has no other name.
+pub(crate) fn is_named(dir: &OwnedFd, name: &OsStr, file: impl AsFd) -> bool {
+    let (Ok(open), Ok(named)) = (
+        rustix::fs::fstat(file.as_fd()),
+        rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW),
+    ) else {
+        return false;
+    };
+    (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino) && open.st_nlink == 1
+}
+
+/// Removes the temporary files of the target `name` that nobody writes to any more, and returns
+/// how many. Failures are nobody's concern: then they stay.
+pub(crate) fn remove_stale(dir: &OwnedFd, name: &OsStr) -> usize {
+    if !locks_are_seen_by_all(dir) {
+        return 0;
+    }
+    let Ok(entries) = Dir::read_from(dir) else {
+        return 0;
+    };
+    let prefix = prefix(name);
+    let entries = entries.take(MAX_NAMES).map_while(Result::ok);
+    entries
+        .filter(|entry| is_temp_name(entry.file_name().to_bytes(), &prefix))
+        .filter(|entry| remove_if_stale(dir, OsStr::from_bytes(entry.file_name().to_bytes())))
+        .count()
+}
+
+fn remove_if_stale(dir: &OwnedFd, name: &OsStr) -> bool {
+    const FLAGS: OFlags = OFlags::RDONLY
+        .union(OFlags::NONBLOCK)
+        .union(OFlags::NOFOLLOW)
+        .union(OFlags::NOCTTY)
+        .union(OFlags::CLOEXEC);
+    // Anybody may have made something of that name: only what we would have made is ours.
+    let ours = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
+        irregular(FileType::from_raw_mode(stat.st_mode)).is_none()
+            && Mode::from_raw_mode(stat.st_mode) == Mode::RUSR | Mode::WUSR
+            && stat.st_uid == rustix::process::geteuid().as_raw()
+            && stat.st_nlink == 1
+    });
+    if !ours {
+        return false;
+    }
+    let Ok(file) = retry(|| rustix::fs::openat(dir, name, FLAGS, Mode::empty())) else {
+        return false;
+    };
+    lock(&file) == Lock::Ours
+        && is_named(dir, name, &file)
+        && rustix::fs::unlinkat(dir, name, AtFlags::empty()).is_ok()
+}
+
+/// On file systems that other hosts may have mounted as well a lock may be seen by this host alone
+/// (`nolock`, `local_lock`, `localflock`), and the writer may run on another one.
+#[cfg(target_os = "linux")]
+fn locks_are_seen_by_all(dir: &OwnedFd) -> bool {
+    const SHARED: [u32; 11] = [
+        0x0000_6969, // NFS
+        0x0000_517b, // SMB
+        0xff53_4d42, // CIFS
+        0xfe53_4d42, // SMB 2
+        0x6573_5546, // FUSE: sshfs and others
+        0x0102_1997, // 9P
+        0x00c3_6400, // Ceph
+        0x0bd0_0bd0, // Lustre
+        0x4750_4653, // GPFS
+        0x1983_0326, // BeeGFS
+        0x5346_414f, // AFS
+    ];
+    rustix::fs::fstatfs(dir).is_ok_and(|fs| !SHARED.contains(&(fs.f_type as u32)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn locks_are_seen_by_all(_: &OwnedFd) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::Path;
+
+    fn open(dir: &Path) -> OwnedFd {
+        File::open(dir).unwrap().into()
+    }
+
+    fn make(dir: &Path, name: &str, mode: u32) -> File {
+        let file = File::create(dir.join(name)).unwrap();
+        file.set_permissions(fs::Permissions::from_mode(mode))
+            .unwrap();
+        file
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_name_is_known_again_and_no_other_one_is() {
+        for target in ["a", "a.b", &"x".repeat(255), &"\u{e9}".repeat(127)] {
+            let target = OsStr::new(target);
+            let temp = temp_name(target);
+            assert!(temp.len() <= MAX_NAME);
+            assert!(is_temp_name(temp.as_bytes(), &prefix(target)), "{temp:?}");
+            assert!(!is_temp_name(temp.as_bytes(), &prefix(OsStr::new("b"))));
+        }
+        let prefix = prefix(OsStr::new("a"));
+        for other in [
+            ".a.howdah-part",
+            ".a.0123456789abcde.howdah-part",
+            ".a.0123456789abcdef0.howdah-part",
+            ".a.0123456789ABCDEF.howdah-part",
+            ".a.0123456789abcdef.howdah-part~",
+            "a.0123456789abcdef.howdah-part",
+            ".a.b.0123456789abcdef.howdah-part",
+            ".a.0123456789abc/ef.howdah-part",
+        ] {
+            assert!(!is_temp_name(other.as_bytes(), &prefix), "{other}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn only_what_is_ours_and_nobodys_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, fd) = (dir.path(), open(dir.path()));
+        let temp = |digit: &str| format!(".target.{}.howdah-part", digit.repeat(16));
+        make(path, &temp("0"), 0o600);
+        let held = make(path, &temp("1"), 0o600);
+        assert_eq!(lock(&held), Lock::Ours);
+        // Somebody else's work that happens to be called so.
+        make(path, &temp("2"), 0o644);
+        symlink("elsewhere", path.join(temp("3"))).unwrap();
+        fs::create_dir(path.join(temp("4"))).unwrap();
+        make(path, &temp("5"), 0o600);
+        fs::hard_link(path.join(temp("5")), path.join("kept")).unwrap();
+        make(path, ".other.0000000000000000.howdah-part", 0o600);
+        make(path, "target", 0o600);
+        let mut expected = names(path);
+        expected.retain(|name| *name != temp("0"));
+        assert_eq!(remove_stale(&fd, OsStr::new("target")), 1);
+        assert_eq!(names(path), expected);
+        drop(held);
+        assert_eq!(
+            remove_stale(&fd, OsStr::new("target")),
+            1,
+            "its writer is gone"
+        );
+        assert!(!names(path).contains(&temp("1")));
+    }
+}
