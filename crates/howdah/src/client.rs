@@ -8,7 +8,7 @@ use crate::session::{from_connection, from_store};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, RatePolicy, Summary};
 use howdah_core::{Rate, Span, Time};
 use howdah_net::{Application, ConnKey, Placement, Usage, Waker};
-use howdah_proto::error::CloseCode;
+use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_proto::{Connection, Event};
 use howdah_store::{Sink, SinkSpec, Source, SourceSpec, StoreError, Wake};
 use std::collections::VecDeque;
@@ -55,8 +55,11 @@ pub(crate) struct Client<'a> {
     on_progress: &'a mut dyn FnMut(&Progress),
     host: String,
     port: u16,
-    waker: Waker,
+    /// Of the endpoint in use.
+    waker: Option<Waker>,
     step: Step,
+    /// Why no connection came about: the address is to blame, another one may do.
+    unanswered: Option<ConnectionError>,
     sending: Option<Sending>,
     receiving: Option<Receiving>,
     start: Usage,
@@ -79,7 +82,6 @@ impl<'a> Client<'a> {
         cancel: &'a Cancel,
         on_progress: &'a mut dyn FnMut(&Progress),
         (host, port): (String, u16),
-        waker: Waker,
         now: Time,
     ) -> Self {
         Self {
@@ -89,8 +91,9 @@ impl<'a> Client<'a> {
             on_progress,
             host,
             port,
-            waker,
+            waker: None,
             step: Step::Connecting,
+            unanswered: None,
             sending: None,
             receiving: None,
             start: howdah_net::usage(),
@@ -107,7 +110,19 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn peer(&self) -> String {
+    /// Begins anew with another address of the host, on the endpoint of `waker`.
+    pub(crate) fn begin_attempt(&mut self, waker: Waker) {
+        self.waker = Some(waker);
+        self.unanswered = None;
+        self.step = Step::Connecting;
+    }
+
+    /// Why the address that was tried last does not answer, if that is how the attempt ended.
+    pub(crate) fn unanswered(&self) -> Option<&ConnectionError> {
+        self.unanswered.as_ref()
+    }
+
+    pub(crate) fn peer(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
         } else {
@@ -117,7 +132,11 @@ impl<'a> Client<'a> {
 
     fn wake(&self) -> Wake {
         let waker = self.waker.clone();
-        Arc::new(move || waker.wake())
+        Arc::new(move || {
+            if let Some(waker) = &waker {
+                waker.wake();
+            }
+        })
     }
 
     /// The result, once [`Application::keep_running`] has said no.
@@ -191,13 +210,13 @@ impl<'a> Client<'a> {
         let (tell, judgement) = channel();
         let (host, port, trust) = (self.host.clone(), self.port, self.config.trust.clone());
         let mut known = self.config.known_hosts.clone();
-        let waker = self.waker.clone();
+        let wake = self.wake();
         std::thread::Builder::new()
             .name("howdah-trust".into())
             .spawn(move || {
                 let result = known.verify(&host, port, &key, &trust);
                 let _ = tell.send(result.map_err(Error::from));
-                waker.wake();
+                wake();
             })
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
         self.step = Step::Judging(judgement);
@@ -457,6 +476,14 @@ impl Application for Client<'_> {
             Event::Closed(error) => {
                 self.receiving = None;
                 self.sending = None;
+                if matches!(self.step, Step::Connecting)
+                    && matches!(
+                        error,
+                        ConnectionError::NoAnswer | ConnectionError::Unreachable
+                    )
+                {
+                    self.unanswered = Some(error.clone());
+                }
                 match self.step {
                     // The bytes are here and right; only the server's figures are missing.
                     Step::Thanking(local) => {
