@@ -434,6 +434,7 @@ impl World {
                     destination: ConnectionId(1 + to as u64),
                     source: ConnectionId(source.into()),
                     number: number.into(),
+                    cookie: None,
                 };
                 let mut bytes = Vec::new();
                 header.encode(&mut bytes);

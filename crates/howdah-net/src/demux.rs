@@ -1,18 +1,16 @@
 //! Which connection a datagram belongs to.
 
+use crate::door::Knock;
 use crate::endpoint::ConnKey;
-use howdah_proto::codec::{ConnectionId, Header, Level, VERSION, limits};
+use howdah_proto::codec::{ConnectionId, DoorPacket, Header, Level, limits};
 use std::collections::HashMap;
 
 /// Where a datagram goes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Route {
     Known(ConnKey),
-    /// A client's first packet.
-    New {
-        first_destination: ConnectionId,
-        client: ConnectionId,
-    },
+    /// A client's first packet, of any version.
+    New(Knock),
     /// Nothing of ours; it is not answered.
     Stranger,
 }
@@ -37,6 +35,11 @@ impl Demux {
     }
 
     pub(crate) fn route(&self, datagram: &[u8]) -> Route {
+        if let Ok(packet) = DoorPacket::decode(datagram) {
+            // Never answered, so two servers cannot keep each other busy.
+            let known = self.ids.get(&packet.destination);
+            return known.map_or(Route::Stranger, |&key| Route::Known(key));
+        }
         let Ok((header, _)) = Header::decode(datagram) else {
             return Route::Stranger;
         };
@@ -50,11 +53,14 @@ impl Demux {
                 version,
                 destination,
                 source,
+                cookie,
                 ..
-            } if version == VERSION && datagram.len() >= limits::MIN_DATAGRAM => Route::New {
+            } if datagram.len() >= limits::MIN_DATAGRAM => Route::New(Knock {
+                version,
                 first_destination: destination,
                 client: source,
-            },
+                cookie,
+            }),
             _ => Route::Stranger,
         }
     }
@@ -63,6 +69,7 @@ impl Demux {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use howdah_proto::codec::{Cookie, DoorAnswer, VERSION};
 
     fn initial(version: u32, len: usize) -> Vec<u8> {
         let mut out = Vec::new();
@@ -72,6 +79,7 @@ mod tests {
             destination: ConnectionId(7),
             source: ConnectionId(8),
             number: 0,
+            cookie: None,
         }
         .encode(&mut out);
         out.resize(len, 0);
@@ -79,20 +87,40 @@ mod tests {
     }
 
     #[test]
-    fn only_full_sized_first_packets_of_our_version_open_a_connection() {
+    fn only_full_sized_first_packets_knock() {
         let mut demux = Demux::default();
-        let new = Route::New {
+        let knock = Knock {
+            version: VERSION,
             first_destination: ConnectionId(7),
             client: ConnectionId(8),
+            cookie: None,
         };
+        let new = Route::New(knock);
         assert_eq!(demux.route(&initial(VERSION, 1200)), new);
         assert_eq!(demux.route(&initial(VERSION, 1199)), Route::Stranger);
-        assert_eq!(demux.route(&initial(VERSION + 1, 1200)), Route::Stranger);
+        let newer = Route::New(Knock {
+            version: VERSION + 1,
+            ..knock
+        });
+        assert_eq!(demux.route(&initial(VERSION + 1, 1200)), newer);
+        assert_eq!(
+            demux.route(&initial(VERSION + 1, 1199)),
+            Route::Stranger,
+            "what is too small is not even told the version"
+        );
         assert_eq!(demux.route(&[]), Route::Stranger);
         for first in 0..=255u8 {
             let mut datagram = initial(VERSION, 1200);
             datagram[0] = first;
-            let expected = if first == 0xc0 { new } else { Route::Stranger };
+            let expected = match first {
+                0xc0 => new,
+                // The zeros that follow are its cookie.
+                0xc2 => Route::New(Knock {
+                    cookie: Some(Cookie([0; 20])),
+                    ..knock
+                }),
+                _ => Route::Stranger,
+            };
             assert_eq!(demux.route(&datagram), expected, "first byte {first:#x}");
         }
         demux.insert(ConnectionId(7), ConnKey(3));
@@ -100,7 +128,12 @@ mod tests {
             demux.route(&initial(VERSION, 1200)),
             Route::Known(ConnKey(3))
         );
+        let mut answer = Vec::new();
+        let retry = DoorAnswer::Retry(Cookie([1; 20]));
+        DoorPacket::to(ConnectionId(9), ConnectionId(7), retry).encode(&mut answer);
+        assert_eq!(demux.route(&answer), Route::Known(ConnKey(3)));
         demux.remove(ConnKey(3));
+        assert_eq!(demux.route(&answer), Route::Stranger);
         assert!(!demux.contains(ConnectionId(7)));
     }
 }

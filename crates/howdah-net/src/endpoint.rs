@@ -3,6 +3,7 @@
 use crate::buffers::{BUFFER_BYTES, Spares};
 use crate::clock::{Clock, wall_now};
 use crate::demux::{Demux, Route};
+use crate::door::{Door, Knock, Verdict, same_host};
 use crate::socket::{MAX_TRAIN_BYTES, SocketReport, UdpPort};
 use crate::sys;
 use crate::train::{TrainBuffer, TrainBuilder};
@@ -70,7 +71,9 @@ pub struct EndpointConfig {
 }
 
 /// Handshakes that may be under way at a server; further ones are ignored.
-const MAX_HALF_OPEN: usize = 64;
+const MAX_HALF_OPEN: usize = 256;
+/// Of these, so many may be of one host that had to show a cookie: it is not to shut others out.
+const MAX_HALF_OPEN_PER_HOST: usize = 16;
 /// Connections that a server keeps.
 const MAX_CONNECTIONS: usize = 4_096;
 /// Buffers per receive call.
@@ -103,6 +106,7 @@ pub struct Endpoint {
     waker: Waker,
     wakes: WakeReceiver,
     demux: Demux,
+    door: Door,
     connections: BTreeMap<ConnKey, Slot>,
     /// Those whose handshake is under way.
     half_open: BTreeSet<ConnKey>,
@@ -143,6 +147,7 @@ impl Endpoint {
             waker,
             wakes,
             demux: Demux::default(),
+            door: Door::new()?,
             connections: BTreeMap::new(),
             half_open: BTreeSet::new(),
             next_key: 1,
@@ -379,7 +384,10 @@ impl Endpoint {
     }
 
     /// Lets a new handshake in: the oldest one that has not even proved its address gives way.
-    fn make_room(&mut self) -> Option<()> {
+    fn make_room(&mut self, host: IpAddr, validated: bool) -> Option<()> {
+        if validated && self.half_open_of(host) >= MAX_HALF_OPEN_PER_HOST {
+            return None;
+        }
         if self.half_open.len() >= MAX_HALF_OPEN {
             let victim = self.half_open.iter().copied().find(|key| {
                 self.connections
@@ -389,6 +397,16 @@ impl Endpoint {
             self.remove(victim);
         }
         Some(())
+    }
+
+    fn half_open_of(&self, host: IpAddr) -> usize {
+        let slots = self
+            .half_open
+            .iter()
+            .filter_map(|key| self.connections.get(key));
+        slots
+            .filter(|slot| same_host(slot.connection.remote().ip(), host))
+            .count()
     }
 
     fn remove(&mut self, key: ConnKey) {
@@ -407,14 +425,28 @@ impl Endpoint {
         match self.demux.route(datagram) {
             Route::Known(key) => Some(key),
             Route::Stranger => None,
-            Route::New {
-                first_destination,
-                client,
-            } => {
+            Route::New(knock) => {
                 if !self.config.accept || self.connections.len() >= MAX_CONNECTIONS {
                     return None;
                 }
-                self.make_room()?;
+                let half_open = self.half_open.len();
+                let validated = match self.door.judge(now, from, &knock, half_open) {
+                    Verdict::Admit { validated } => validated,
+                    Verdict::Answer(packet) => {
+                        let mut answer = Vec::new();
+                        packet.encode(&mut answer);
+                        // A lost answer is asked for again.
+                        let _ = self.port.send(from, local_ip, &answer, answer.len());
+                        return None;
+                    }
+                    Verdict::Ignore => return None,
+                };
+                self.make_room(from.ip(), validated)?;
+                let Knock {
+                    first_destination,
+                    client,
+                    ..
+                } = knock;
                 let id = ConnectionId(random_u64().ok()?);
                 if self.demux.contains(id) {
                     return None;
@@ -426,7 +458,10 @@ impl Endpoint {
                 let mut config = self.config.protocol.clone();
                 config.max_datagram = self.max_datagram(from);
                 let seed = random_u64().ok()?;
-                let connection = Connection::new(now, role, config, id, from, seed).ok()?;
+                let mut connection = Connection::new(now, role, config, id, from, seed).ok()?;
+                if validated {
+                    connection.validate_address();
+                }
                 Some(self.add(connection, local_ip))
             }
         }

@@ -11,6 +11,7 @@
 mod buffers;
 mod clock;
 mod demux;
+mod door;
 mod endpoint;
 mod socket;
 mod sys;

@@ -103,6 +103,14 @@ pub enum ConnectionError {
     /// The peer's host says that nobody listens on that port.
     #[error("nobody listens there")]
     Unreachable,
+    /// The peer speaks another version of the protocol.
+    #[error("the peer speaks version {theirs:#x} of the protocol, this side {ours:#x}")]
+    VersionMismatch {
+        /// This side's.
+        ours: u32,
+        /// The peer's.
+        theirs: u32,
+    },
     /// The peer closed it.
     #[error("the peer closed the connection{}", if reason.is_empty() { String::new() } else { format!(": {reason}") })]
     ClosedByPeer {

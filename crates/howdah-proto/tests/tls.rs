@@ -264,6 +264,7 @@ fn forged_initial(first_destination: ConnectionId, body: &[u8], from_client: boo
         destination: first_destination,
         source: ConnectionId(0xbad),
         number: 77,
+        cookie: None,
     }
     .encode(&mut header);
     let mut body = body.to_vec();

@@ -1,17 +1,18 @@
 //! Packet headers: in the clear, authenticated as the AEAD's associated data.
 
-use crate::codec::{CodecError, Reader, Writer};
+use crate::codec::{CodecError, Cookie, Reader, Writer};
 
 /// Protocol version 1, "HWD" and a number. It stands in every handshake packet.
 pub const VERSION: u32 = 0x4857_4401;
 
-/// Bytes of a handshake packet's header.
+/// Bytes of a handshake packet's header without cookie.
 pub const HANDSHAKE_HEADER_LEN: usize = 25;
 
 /// Bytes of a data packet's header.
 pub const DATA_HEADER_LEN: usize = 13;
 
 const FIRST_BYTE_HANDSHAKE: u8 = 0xc0;
+const FIRST_BYTE_INITIAL_WITH_COOKIE: u8 = 0xc2;
 const FIRST_BYTE_DATA: u8 = 0x40;
 
 /// Names a connection at the host that chose it, whatever address packets come from.
@@ -39,8 +40,10 @@ impl Level {
 
 /// A packet's header.
 ///
-/// Handshake: first byte (0xc0 initial, 0xc1 handshake), u32 version, u64 destination id,
-/// u64 source id, u32 packet number. Data: first byte (0x40, lowest bit the key phase),
+/// Handshake: first byte (0xc0 initial, 0xc1 handshake, 0xc2 initial with cookie), u32 version,
+/// u64 destination id, u64 source id, u32 packet number, and after 0xc2 20 bytes of cookie.
+///
+/// Data: first byte (0x40, lowest bit the key phase),
 /// u64 destination id, u32 low half of the packet number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Header {
@@ -56,6 +59,8 @@ pub enum Header {
         source: ConnectionId,
         /// Packet number at this level.
         number: u32,
+        /// What the server asked to hear again; Initial level only.
+        cookie: Option<Cookie>,
     },
     /// Carries everything else.
     Data {
@@ -73,16 +78,19 @@ impl Header {
     pub fn decode(datagram: &[u8]) -> Result<(Self, usize), CodecError> {
         let mut reader = Reader::new(datagram);
         let header = match reader.u8()? {
-            first @ (0xc0 | 0xc1) => Self::Handshake {
-                level: if first == FIRST_BYTE_HANDSHAKE {
-                    Level::Initial
-                } else {
+            first @ (0xc0..=0xc2) => Self::Handshake {
+                level: if first == 0xc1 {
                     Level::Handshake
+                } else {
+                    Level::Initial
                 },
                 version: reader.u32()?,
                 destination: ConnectionId(reader.u64()?),
                 source: ConnectionId(reader.u64()?),
                 number: reader.u32()?,
+                cookie: (first == FIRST_BYTE_INITIAL_WITH_COOKIE)
+                    .then(|| reader.array().map(Cookie))
+                    .transpose()?,
             },
             first @ (0x40 | 0x41) => Self::Data {
                 phase: first & 1 == 1,
@@ -104,12 +112,21 @@ impl Header {
                 destination,
                 source,
                 number,
+                cookie,
             } => {
-                writer.u8(FIRST_BYTE_HANDSHAKE | level.index() as u8);
+                let cookie = cookie.filter(|_| level == Level::Initial);
+                writer.u8(if cookie.is_some() {
+                    FIRST_BYTE_INITIAL_WITH_COOKIE
+                } else {
+                    FIRST_BYTE_HANDSHAKE | level.index() as u8
+                });
                 writer.u32(version);
                 writer.u64(destination.0);
                 writer.u64(source.0);
                 writer.u32(number);
+                if let Some(Cookie(bytes)) = cookie {
+                    writer.bytes(&bytes);
+                }
             }
             Self::Data {
                 phase,
@@ -148,6 +165,7 @@ pub fn expand_packet_number(expected: u64, low: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::COOKIE_LEN;
     use proptest::prelude::*;
 
     #[test]
@@ -167,9 +185,21 @@ mod tests {
             destination: ConnectionId(1),
             source: ConnectionId(2),
             number: 3,
+            cookie: None,
         }
         .encode(&mut out);
         assert_eq!(out.len(), HANDSHAKE_HEADER_LEN);
+        out.clear();
+        Header::Handshake {
+            level: Level::Initial,
+            version: VERSION,
+            destination: ConnectionId(1),
+            source: ConnectionId(2),
+            number: 3,
+            cookie: Some(Cookie([7; COOKIE_LEN])),
+        }
+        .encode(&mut out);
+        assert_eq!(out.len(), HANDSHAKE_HEADER_LEN + COOKIE_LEN);
     }
 
     proptest! {

@@ -3,11 +3,13 @@
 //! Every length that is read has a written limit ([`limits`]); no decoder allocates by a length
 //! that it has not yet seen the bytes of.
 
+mod door;
 mod frame;
 mod header;
 mod primitives;
 mod report;
 
+pub use door::{COOKIE_LEN, Cookie, DoorAnswer, DoorPacket};
 pub use frame::{Frame, FrameWriter, frames};
 pub use header::{ConnectionId, DATA_HEADER_LEN, HANDSHAKE_HEADER_LEN, Header, Level};
 pub use header::{VERSION, expand_packet_number};

@@ -1,20 +1,23 @@
 //! From the first packet to proven identities.
 
 use super::{Connection, Event, State};
-use crate::codec::{Frame, Level, limits};
+use crate::codec::{DoorAnswer, DoorPacket, Frame, Level, VERSION, limits};
 use crate::config::Parameters;
-use crate::error::PeerMisbehaved;
+use crate::error::{ConnectionError, PeerMisbehaved};
 use crate::handshake::{NewKeys, Side};
 use crate::keys::KeyRing;
 use crate::rate::RateControl;
 use crate::space::{HandshakeSpace, LEVELS};
 use howdah_core::{Span, Time};
+use std::net::SocketAddr;
 
 /// First wait for an answer; doubles with every try. RFC 9002 says 1 s (333 ms RTT x 3); paths
 /// with 2 % loss make a shorter one worth three more datagrams.
 const FIRST_RETRY: Span = Span::from_millis(600);
 /// What was sent so long ago is sent again when the peer repeats itself.
 const REPEAT_AFTER: Span = Span::from_millis(20);
+/// Cookies that a client accepts for one connection: the first may have become too old on its way.
+const COOKIES_MAX: u8 = 3;
 /// Tries are that far apart at most, unless the RTT is longer.
 const RETRY_MAX: Span = Span::from_secs(1);
 
@@ -152,6 +155,45 @@ impl Connection {
         }
         self.advance_handshake(now);
         Ok(())
+    }
+
+    /// Somebody who keeps nothing of us answered our first packets. Until a packet of the server
+    /// opens, this is all there is to go by; after that it says nothing any more.
+    pub(super) fn handle_door(&mut self, now: Time, from: SocketAddr, packet: &DoorPacket) {
+        let expected = self.side == Side::Client
+            && matches!(self.state, State::Handshaking)
+            && !self.peer_id_known
+            && from == self.remote
+            && packet.destination == self.ids.local
+            && packet.source == self.first_destination;
+        if !expected {
+            return;
+        }
+        match packet.answer {
+            DoorAnswer::Version { spoken, refused } => {
+                if refused == VERSION && spoken != VERSION {
+                    self.die(ConnectionError::VersionMismatch {
+                        ours: VERSION,
+                        theirs: spoken,
+                    });
+                }
+            }
+            DoorAnswer::Retry(cookie) => {
+                // Each packet of a flight has its answer: one of them is enough.
+                let fresh = self
+                    .flight_sent_at
+                    .is_some_and(|at| self.cookie.is_none() || now.since(at) >= REPEAT_AFTER);
+                if fresh && self.cookies_taken < COOKIES_MAX {
+                    self.cookies_taken += 1;
+                    self.cookie = Some(cookie);
+                    self.spaces[0].rewind();
+                    // A new flight, whose answer is a sample of the RTT.
+                    self.flight_sent_at = None;
+                    self.flight_count = 0;
+                    self.flight_retries = 0;
+                }
+            }
+        }
     }
 
     /// The client learnt that the server holds its last flight.

@@ -14,7 +14,7 @@ pub use receive::{Arriving, Handled, Part};
 pub use stats::Stats;
 pub use transmit::{PacketOut, PacketSink, TransmitInfo};
 
-use crate::codec::{ConnectionId, SinkState, limits};
+use crate::codec::{ConnectionId, Cookie, SinkState, limits};
 use crate::config::{Config, Parameters};
 use crate::control::{ControlReceiver, ControlSender};
 use crate::error::{CloseCode, ConnectionError, PeerMisbehaved};
@@ -129,6 +129,9 @@ pub struct Connection {
     flight_retries: u32,
     unreachable: u8,
     peer_id_known: bool,
+    /// What the server wants to hear again in the first packets.
+    cookie: Option<Cookie>,
+    cookies_taken: u8,
     handshake_done_due: bool,
     handshake_confirmed: bool,
     address_validated: bool,
@@ -263,6 +266,8 @@ impl Connection {
             flight_retries: 0,
             unreachable: 0,
             peer_id_known: side == Side::Server,
+            cookie: None,
+            cookies_taken: 0,
             handshake_done_due: false,
             handshake_confirmed: false,
             address_validated: side == Side::Client,
@@ -342,6 +347,11 @@ impl Connection {
     /// Whether the peer has shown that it receives at its address.
     pub fn is_address_validated(&self) -> bool {
         self.address_validated
+    }
+
+    /// The peer has shown otherwise that it receives at its address: with a cookie.
+    pub fn validate_address(&mut self) {
+        self.address_validated = true;
     }
 
     /// Whether the datagram that brought this connection about turned out to be none of ours.

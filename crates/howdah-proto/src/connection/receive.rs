@@ -2,8 +2,8 @@
 
 use super::{Connection, Event, PathChallenge, ReportWish, State};
 use crate::codec::{
-    ConnectionId, DATA_HEADER_LEN, Frame, Header, Level, VERSION, expand_packet_number, frames,
-    limits,
+    ConnectionId, DATA_HEADER_LEN, DoorPacket, Frame, Header, Level, VERSION, expand_packet_number,
+    frames, limits,
 };
 use crate::error::{CloseCode, ConnectionError, PeerMisbehaved};
 use crate::handshake::Side;
@@ -68,6 +68,10 @@ impl Connection {
         datagram: &mut [u8],
     ) -> Handled {
         if matches!(self.state, State::Closed) {
+            return Handled::Nothing;
+        }
+        if let Ok(packet) = DoorPacket::decode(datagram) {
+            self.handle_door(now, arriving.from, &packet);
             return Handled::Nothing;
         }
         let Ok((header, header_len)) = Header::decode(datagram) else {

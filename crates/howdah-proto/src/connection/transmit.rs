@@ -131,6 +131,7 @@ impl Connection {
             destination: self.ids.remote,
             source: self.ids.local,
             number: self.spaces[level.index()].take_number(),
+            cookie: self.cookie.filter(|_| !self.peer_id_known),
         }
     }
 

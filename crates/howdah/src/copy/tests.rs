@@ -16,6 +16,27 @@ fn deserted(ip: impl Into<IpAddr>) -> SocketAddr {
     socket.local_addr().expect("it has one")
 }
 
+/// A server on the loopback address that lets the client of `config` in.
+fn server(dir: &Path, config: &CopyConfig) -> Server {
+    let line = format!("{} test\n", config.identity.public_key());
+    let keys = dir.join("authorized");
+    std::fs::write(&keys, line).expect("a file");
+    Server::bind(ServerConfig {
+        root: dir.to_owned(),
+        listen: (Ipv4Addr::LOCALHOST, 0).into(),
+        identity: Identity::generate().expect("a key"),
+        authorized: AuthorizedKeys::load(&keys).expect("a list"),
+        log: Log::default(),
+    })
+    .expect("a server")
+}
+
+fn protocol(identity: &Identity) -> Config {
+    let key = identity.rustls_certified_key();
+    let identity = TlsIdentity::new(key, Arc::new(|_: &[u8]| true)).expect("a key");
+    Config::new(Security::Tls(identity))
+}
+
 fn put(addresses: &[SocketAddr], host: &str, config: &CopyConfig) -> Result<Summary, Error> {
     let task = Task::Put {
         source: Location::Zero(100_000),
@@ -26,13 +47,7 @@ fn put(addresses: &[SocketAddr], host: &str, config: &CopyConfig) -> Result<Summ
     let now = clock.now();
     let host = (host.to_owned(), 4433);
     let mut client = Client::new(task, config, &cancel, &mut on_progress, host, now);
-    let identity = TlsIdentity::new(
-        config.identity.rustls_certified_key(),
-        Arc::new(|_: &[u8]| true),
-    )
-    .expect("a key");
-    let protocol = Config::new(Security::Tls(identity));
-    reach(addresses, &protocol, clock, &mut client)?;
+    reach(addresses, &protocol(&config.identity), clock, &mut client)?;
     client.into_result()
 }
 
@@ -40,17 +55,7 @@ fn put(addresses: &[SocketAddr], host: &str, config: &CopyConfig) -> Result<Summ
 fn an_address_that_does_not_answer_is_not_the_end() {
     let dir = tempfile::tempdir().expect("a place");
     let config = config(dir.path());
-    let line = format!("{} test\n", config.identity.public_key());
-    let keys = dir.path().join("authorized");
-    std::fs::write(&keys, line).expect("a file");
-    let server = Server::bind(ServerConfig {
-        root: dir.path().to_owned(),
-        listen: (Ipv4Addr::LOCALHOST, 0).into(),
-        identity: Identity::generate().expect("a key"),
-        authorized: AuthorizedKeys::load(&keys).expect("a list"),
-        log: Log::default(),
-    })
-    .expect("a server");
+    let server = server(dir.path(), &config);
     let addresses = [deserted(Ipv4Addr::LOCALHOST), server.local_addr()];
     let cancel = Cancel::new();
     std::thread::scope(|scope| {
@@ -98,4 +103,138 @@ fn families_take_turns_and_nothing_is_tried_twice() {
     let many = (0..100).map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
     assert_eq!(in_turn(many).len(), ADDRESSES_MAX);
     assert!(resolve("127.0.0.1", 7).is_ok_and(|found| found == [address("127.0.0.1:7")]));
+}
+
+/// First flights of clients that nobody will ever hear of again, one for each.
+struct Flood(Vec<Vec<u8>>);
+
+impl howdah_proto::PacketSink for Flood {
+    fn packet(&mut self, packet: &howdah_proto::PacketOut<'_>) {
+        let mut body = packet.frames.to_vec();
+        body.resize(body.len() + packet.padding, 0);
+        let tag = packet.key.seal(packet.number, packet.header, &mut body);
+        self.0.push([packet.header, &body, &tag].concat());
+    }
+}
+
+/// The source addresses of the flood never answer, as forged ones would not.
+#[test]
+fn a_flood_of_first_packets_does_not_keep_an_honest_client_out() {
+    use howdah_core::Time;
+    use howdah_proto::codec::ConnectionId;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let dir = tempfile::tempdir().expect("a place");
+    let config = config(dir.path());
+    let server = server(dir.path(), &config);
+    let target = server.local_addr();
+    let stranger = protocol(&Identity::generate().expect("a key"));
+    let mut flood = Flood(Vec::new());
+    for n in 0..400 {
+        let id = ConnectionId(1000 + n);
+        let start = Time::ZERO;
+        let role = howdah_proto::Role::Client;
+        let client = howdah_proto::Connection::new(start, role, stranger.clone(), id, target, n);
+        let mut client = client.expect("TLS begins");
+        while client.poll_transmit(start, 1, 1_200, &mut flood).is_some() {}
+    }
+    let (cancel, stop) = (Cancel::new(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| server.run(&cancel));
+        let flooding = scope.spawn(|| {
+            let sockets: Vec<_> = (1..=40)
+                .map(|host| UdpSocket::bind((Ipv4Addr::new(127, 1, 0, host), 0)).expect("a port"))
+                .collect();
+            let mut sent = 0;
+            while !stop.load(Ordering::Relaxed) {
+                for (socket, packet) in sockets.iter().cycle().zip(&flood.0) {
+                    sent += u64::from(socket.send_to(packet, target).is_ok());
+                }
+            }
+            sent
+        });
+        let result = put(&[target], "flooded", &config);
+        stop.store(true, Ordering::Relaxed);
+        let sent = flooding.join().expect("no panic");
+        cancel.cancel();
+        running.join().expect("no panic").expect("a server");
+        assert_eq!(result.expect("it gets in").bytes, 100_000);
+        assert!(sent > 1_000, "{sent} packets are no flood");
+    });
+}
+
+/// A server of a version to come, as far as it can be known today.
+#[test]
+fn a_server_of_another_version_is_named() {
+    use howdah_proto::codec::{DoorAnswer, DoorPacket, Header, VERSION};
+    let dir = tempfile::tempdir().expect("a place");
+    let config = config(dir.path());
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let target = socket.local_addr().expect("it has one");
+    let error = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut buffer = [0; 2_000];
+            let (len, from) = socket.recv_from(&mut buffer).expect("a packet");
+            let (header, _) = Header::decode(&buffer[..len]).expect("a header");
+            let Header::Handshake {
+                version,
+                destination,
+                source,
+                ..
+            } = header
+            else {
+                panic!("{header:?}");
+            };
+            let answer = DoorAnswer::Version {
+                spoken: VERSION + 1,
+                refused: version,
+            };
+            let mut out = Vec::new();
+            DoorPacket::to(destination, source, answer).encode(&mut out);
+            socket.send_to(&out, from).expect("sent");
+        });
+        put(&[target], "newer", &config).expect_err("it speaks another version")
+    });
+    assert_eq!(error.kind(), ErrorKind::Protocol);
+    let text = error.to_string();
+    assert!(text.starts_with("newer:4433 speaks version 2"), "{text}");
+    assert!(text.contains("this program is older"), "{text}");
+}
+
+/// The same the other way round: what a client of a version to come would hear from us.
+#[test]
+fn a_client_of_another_version_is_told_ours() {
+    use howdah_proto::codec::{ConnectionId, DoorAnswer, DoorPacket, Header, Level, VERSION};
+    let dir = tempfile::tempdir().expect("a place");
+    let server = server(dir.path(), &config(dir.path()));
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let patience = std::time::Duration::from_secs(20);
+    socket.set_read_timeout(Some(patience)).expect("a limit");
+    let (first_destination, client) = (ConnectionId(11), ConnectionId(12));
+    let mut knock = Vec::new();
+    Header::Handshake {
+        level: Level::Initial,
+        version: VERSION + 1,
+        destination: first_destination,
+        source: client,
+        number: 0,
+        cookie: None,
+    }
+    .encode(&mut knock);
+    knock.resize(1_200, 0);
+    socket.send_to(&knock, server.local_addr()).expect("sent");
+    let cancel = Cancel::new();
+    let answer = std::thread::scope(|scope| {
+        let running = scope.spawn(|| server.run(&cancel));
+        let mut buffer = [0; 2_000];
+        let received = socket.recv(&mut buffer).map(|len| buffer[..len].to_vec());
+        cancel.cancel();
+        running.join().expect("no panic").expect("a server");
+        received.expect("an answer")
+    });
+    let expected = DoorAnswer::Version {
+        spoken: VERSION,
+        refused: VERSION + 1,
+    };
+    let packet = DoorPacket::decode(&answer).expect("a version packet");
+    assert_eq!(packet, DoorPacket::to(first_destination, client, expected));
 }

@@ -44,6 +44,9 @@ pub(crate) fn from_connection(error: &ConnectionError, peer: &str) -> Error {
             ErrorKind::Network,
             format!("{peer} fell silent; the other side or the network is down, try again later"),
         ),
+        E::VersionMismatch { ours, theirs } => {
+            Error::new(ErrorKind::Protocol, other_version(*ours, *theirs, peer))
+        }
         E::ClosedByPeer {
             code: CloseCode::Unauthorized,
             ..
@@ -76,5 +79,49 @@ pub(crate) fn from_connection(error: &ConnectionError, peer: &str) -> Error {
             format!("the handshake with {peer} failed: {why}"),
         ),
         other => Error::new(ErrorKind::Protocol, format!("{peer}: {other}")),
+    }
+}
+
+/// Which side is older. The upper bytes of a version say that it is one of Howdah's, the last one
+/// counts.
+fn other_version(ours: u32, theirs: u32, peer: &str) -> String {
+    if ours >> 8 != theirs >> 8 {
+        return format!(
+            "{peer} speaks another version of the protocol ({theirs:#010x}, this program \
+             {ours:#010x}); install the same version of howdah on both"
+        );
+    }
+    let older = if theirs < ours { peer } else { "this program" };
+    format!(
+        "{peer} speaks version {} of the protocol and this program version {}: {older} is older; \
+         install the same version of howdah on both",
+        theirs & 0xff,
+        ours & 0xff
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use howdah_proto::codec::VERSION;
+
+    #[test]
+    fn a_version_that_does_not_fit_names_the_older_side() {
+        for (theirs, part) in [
+            (
+                VERSION + 1,
+                "version 2 of the protocol and this program version 1: this program is older",
+            ),
+            (
+                VERSION - 1,
+                "version 0 of the protocol and this program version 1: h:1 is older",
+            ),
+            (0x1234_5678, "another version of the protocol (0x12345678"),
+        ] {
+            let ours = VERSION;
+            let error = from_connection(&ConnectionError::VersionMismatch { ours, theirs }, "h:1");
+            assert_eq!(error.kind(), ErrorKind::Protocol);
+            assert!(error.to_string().contains(part), "{error}");
+        }
     }
 }

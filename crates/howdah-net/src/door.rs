@@ -1,0 +1,343 @@
+//! Who gets in: strangers of another version are told so, and while many handshakes are under way
+//! strangers must show first that they receive at their address. Nothing is kept of either.
+
+use howdah_core::Time;
+use howdah_proto::codec::{COOKIE_LEN, ConnectionId, Cookie, DoorAnswer, DoorPacket, VERSION};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+/// From so many handshakes under way on, a first packet must carry a cookie.
+pub(crate) const COOKIE_THRESHOLD: usize = 32;
+/// A cookie is taken for that long after it was made.
+const COOKIE_LIFETIME_S: u32 = 15;
+/// A secret makes cookies for that long, and is kept once more as long to check them.
+const SECRET_PERIOD_S: u32 = 60;
+/// Version packets that are sent at once, and per second.
+const VERSION_ANSWERS: u64 = 100;
+const MAC_LEN: usize = COOKIE_LEN - 4;
+
+/// A first packet at the door: what it carries in the clear.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Knock {
+    pub(crate) version: u32,
+    pub(crate) first_destination: ConnectionId,
+    pub(crate) client: ConnectionId,
+    pub(crate) cookie: Option<Cookie>,
+}
+
+/// What to do with it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Verdict {
+    /// Begin a connection.
+    Admit {
+        /// The client has shown that it receives at its address.
+        validated: bool,
+    },
+    Answer(DoorPacket),
+    Ignore,
+}
+
+#[derive(Clone, Copy)]
+struct Secret {
+    period: u32,
+    key: [u8; 32],
+}
+
+/// The doorman.
+pub(crate) struct Door {
+    current: Secret,
+    previous: Secret,
+    version_answers: u64,
+    refilled_at: Time,
+}
+
+impl std::fmt::Debug for Door {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // No secrets in logs.
+        f.debug_struct("Door")
+            .field("version_answers", &self.version_answers)
+            .finish_non_exhaustive()
+    }
+}
+
+fn random_key() -> io::Result<[u8; 32]> {
+    let mut key = [0; 32];
+    getrandom::fill(&mut key)
+        .map_err(|e| io::Error::other(format!("no randomness from the system: {e}")))?;
+    Ok(key)
+}
+
+fn seconds(now: Time) -> u32 {
+    (now.since(Time::ZERO).as_millis() / 1_000) as u32
+}
+
+impl Door {
+    pub(crate) fn new() -> io::Result<Self> {
+        let secret = Secret {
+            period: 0,
+            key: random_key()?,
+        };
+        Ok(Self {
+            current: secret,
+            previous: secret,
+            version_answers: VERSION_ANSWERS,
+            refilled_at: Time::ZERO,
+        })
+    }
+
+    /// Judges a first packet from `from`; `half_open` handshakes are under way.
+    pub(crate) fn judge(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        knock: &Knock,
+        half_open: usize,
+    ) -> Verdict {
+        let answer = |answer| {
+            Verdict::Answer(DoorPacket::to(
+                knock.first_destination,
+                knock.client,
+                answer,
+            ))
+        };
+        if knock.version != VERSION {
+            if !self.may_answer_version(now) {
+                return Verdict::Ignore;
+            }
+            return answer(DoorAnswer::Version {
+                spoken: VERSION,
+                refused: knock.version,
+            });
+        }
+        self.turn_secrets(now);
+        if knock
+            .cookie
+            .is_some_and(|cookie| self.is_good(now, from, knock, cookie))
+        {
+            return Verdict::Admit { validated: true };
+        }
+        if half_open < COOKIE_THRESHOLD {
+            return Verdict::Admit { validated: false };
+        }
+        answer(DoorAnswer::Retry(Self::bake(
+            seconds(now),
+            from,
+            knock,
+            &self.current,
+        )))
+    }
+
+    fn may_answer_version(&mut self, now: Time) -> bool {
+        let earned = now.since(self.refilled_at).as_millis() * VERSION_ANSWERS / 1_000;
+        if earned > 0 {
+            self.version_answers = (self.version_answers + earned).min(VERSION_ANSWERS);
+            self.refilled_at = now;
+        }
+        let may = self.version_answers > 0;
+        self.version_answers -= u64::from(may);
+        may
+    }
+
+    fn turn_secrets(&mut self, now: Time) {
+        let period = seconds(now) / SECRET_PERIOD_S;
+        if period == self.current.period {
+            return;
+        }
+        // Without randomness the old one serves on.
+        if let Ok(key) = random_key() {
+            self.previous = std::mem::replace(&mut self.current, Secret { period, key });
+        }
+    }
+
+    /// The time, and a MAC over it and everything that the cookie is good for.
+    fn bake(made_s: u32, from: SocketAddr, knock: &Knock, secret: &Secret) -> Cookie {
+        let ip = match from.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+            IpAddr::V6(ip) => ip.octets(),
+        };
+        let mut text = Vec::with_capacity(16 + 2 + 8 + 8 + 4);
+        text.extend_from_slice(&ip);
+        text.extend_from_slice(&from.port().to_be_bytes());
+        text.extend_from_slice(&knock.first_destination.0.to_be_bytes());
+        text.extend_from_slice(&knock.client.0.to_be_bytes());
+        text.extend_from_slice(&made_s.to_be_bytes());
+        let mac = blake3::keyed_hash(&secret.key, &text);
+        let mut cookie = [0; COOKIE_LEN];
+        cookie[..4].copy_from_slice(&made_s.to_be_bytes());
+        cookie[4..].copy_from_slice(&mac.as_bytes()[..MAC_LEN]);
+        Cookie(cookie)
+    }
+
+    fn is_good(&self, now: Time, from: SocketAddr, knock: &Knock, cookie: Cookie) -> bool {
+        let [a, b, c, d, ..] = cookie.0;
+        let made_s = u32::from_be_bytes([a, b, c, d]);
+        let age = seconds(now).checked_sub(made_s);
+        if age.is_none_or(|age| age > COOKIE_LIFETIME_S) {
+            return false;
+        }
+        [&self.current, &self.previous].into_iter().any(|secret| {
+            let ours = Self::bake(made_s, from, knock, secret);
+            // Compared in constant time, as the library's hashes are.
+            let hash = |cookie: Cookie| {
+                let mut bytes = [0; 32];
+                bytes[..COOKIE_LEN].copy_from_slice(&cookie.0);
+                blake3::Hash::from_bytes(bytes)
+            };
+            hash(ours) == hash(cookie)
+        })
+    }
+}
+
+/// Handshakes of one host: an IPv4 address or an IPv6 network of 64 bits.
+pub(crate) fn same_host(a: IpAddr, b: IpAddr) -> bool {
+    match (a, b) {
+        (IpAddr::V6(a), IpAddr::V6(b)) => a.octets()[..8] == b.octets()[..8],
+        (a, b) => a == b,
+    }
+}
+
+/// Longest answer that [`Door::judge`] gives, in bytes.
+#[cfg(test)]
+const ANSWER_MAX: usize = 41;
+#[cfg(test)]
+const _: () = assert!(ANSWER_MAX < howdah_proto::codec::limits::MIN_DATAGRAM);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use howdah_core::Span;
+
+    const KNOCK: Knock = Knock {
+        version: VERSION,
+        first_destination: ConnectionId(7),
+        client: ConnectionId(8),
+        cookie: None,
+    };
+    const VALIDATED: Verdict = Verdict::Admit { validated: true };
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Span::from_secs(seconds)
+    }
+
+    fn address(host: u8, port: u16) -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, host], port))
+    }
+
+    fn cookie(verdict: Verdict) -> Cookie {
+        match verdict {
+            Verdict::Answer(DoorPacket {
+                destination: ConnectionId(8),
+                source: ConnectionId(7),
+                answer: DoorAnswer::Retry(cookie),
+            }) => cookie,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_cookie_is_asked_for_when_many_handshakes_are_under_way() {
+        let mut door = Door::new().unwrap();
+        let from = address(1, 1);
+        let few = door.judge(at(1), from, &KNOCK, COOKIE_THRESHOLD - 1);
+        assert_eq!(few, Verdict::Admit { validated: false });
+        let cookie = cookie(door.judge(at(1), from, &KNOCK, COOKIE_THRESHOLD));
+        let again = Knock {
+            cookie: Some(cookie),
+            ..KNOCK
+        };
+        for half_open in [0, COOKIE_THRESHOLD, 10_000] {
+            assert_eq!(door.judge(at(2), from, &again, half_open), VALIDATED);
+        }
+    }
+
+    #[test]
+    fn wrong_old_and_foreign_cookies_are_refused() {
+        let (mut door, mut other) = (Door::new().unwrap(), Door::new().unwrap());
+        let from = address(1, 1);
+        let made = cookie(door.judge(at(100), from, &KNOCK, COOKIE_THRESHOLD));
+        let with = |cookie| Knock {
+            cookie: Some(cookie),
+            ..KNOCK
+        };
+        let good = |door: &mut Door, s, from, knock: &Knock| {
+            door.judge(at(s), from, knock, COOKIE_THRESHOLD) == VALIDATED
+        };
+        assert!(good(&mut door, 100, from, &with(made)));
+        assert!(good(&mut door, 115, from, &with(made)), "15 s are allowed");
+        assert!(!good(&mut door, 116, from, &with(made)), "it is too old");
+        assert!(!good(&mut door, 99, from, &with(made)), "from the future");
+        assert!(!good(&mut door, 100, address(2, 1), &with(made)));
+        assert!(!good(&mut door, 100, address(1, 2), &with(made)));
+        assert!(
+            !good(&mut other, 100, from, &with(made)),
+            "another server's"
+        );
+        for (first, client) in [(6, 8), (7, 9), (8, 7)] {
+            let knock = Knock {
+                first_destination: ConnectionId(first),
+                client: ConnectionId(client),
+                ..with(made)
+            };
+            assert!(!good(&mut door, 100, from, &knock));
+        }
+        for bit in 0..COOKIE_LEN * 8 {
+            let mut wrong = made;
+            wrong.0[bit / 8] ^= 1 << (bit % 8);
+            assert!(!good(&mut door, 100, from, &with(wrong)), "bit {bit}");
+        }
+        // A wrong one harms nobody while there is room.
+        let wrong = with(Cookie([0; COOKIE_LEN]));
+        let verdict = door.judge(at(100), from, &wrong, 0);
+        assert_eq!(verdict, Verdict::Admit { validated: false });
+    }
+
+    #[test]
+    fn cookies_outlive_one_change_of_the_secret_and_no_second_one() {
+        let mut door = Door::new().unwrap();
+        let from = address(1, 1);
+        let made = cookie(door.judge(at(59), from, &KNOCK, COOKIE_THRESHOLD));
+        let again = Knock {
+            cookie: Some(made),
+            ..KNOCK
+        };
+        assert_eq!(door.judge(at(61), from, &again, 99), VALIDATED);
+        let secret = door.current.key;
+        cookie(door.judge(at(121), from, &KNOCK, 99));
+        assert_ne!(secret, door.current.key);
+        assert_eq!(secret, door.previous.key);
+    }
+
+    #[test]
+    fn answers_are_smaller_than_questions_and_versions_are_told_seldom() {
+        let mut door = Door::new().unwrap();
+        let newer = Knock {
+            version: VERSION + 1,
+            ..KNOCK
+        };
+        let mut answers = 0;
+        for n in 0..10_000 {
+            // 10 000 in a second.
+            let now = at(5) + Span::from_micros(n * 100);
+            let verdict = door.judge(now, address(1, 1), &newer, 0);
+            match verdict {
+                Verdict::Answer(packet) => {
+                    let mut out = Vec::new();
+                    packet.encode(&mut out);
+                    assert!(out.len() <= ANSWER_MAX);
+                    answers += 1;
+                }
+                other => assert_eq!(other, Verdict::Ignore),
+            }
+        }
+        assert!((100..=200).contains(&answers), "{answers}");
+        let retry = cookie(door.judge(at(7), address(1, 1), &KNOCK, COOKIE_THRESHOLD));
+        let mut out = Vec::new();
+        DoorPacket::to(
+            KNOCK.first_destination,
+            KNOCK.client,
+            DoorAnswer::Retry(retry),
+        )
+        .encode(&mut out);
+        assert_eq!(out.len(), ANSWER_MAX);
+    }
+}

@@ -1,0 +1,189 @@
+//! What a server says to a stranger without keeping anything of it.
+
+use crate::codec::{CodecError, ConnectionId, Reader, VERSION, Writer};
+
+/// Bytes of a [`Cookie`].
+pub const COOKIE_LEN: usize = 20;
+
+const FIRST_BYTE_VERSION: u8 = 0x80;
+const FIRST_BYTE_RETRY: u8 = 0x81;
+
+/// Proves that a client receives what is sent to its address. Only the server that made it can
+/// read it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Cookie(pub [u8; COOKIE_LEN]);
+
+/// A packet that belongs to no connection of its sender: the answer to a first packet that opens
+/// none.
+///
+/// Version: first byte 0x80, u32 the version that the sender speaks, u64 destination id, u64 source
+/// id, u32 the version that it was addressed in. Retry: first byte 0x81, u32 version, u64 destination
+/// id, u64 source id, 20 bytes cookie. Both are in the clear and carry the two ids of the packet that
+/// they answer, exchanged: who has not seen that packet must guess 128 bits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct DoorPacket {
+    /// The client's id.
+    pub destination: ConnectionId,
+    /// The id that the client made up for the server.
+    pub source: ConnectionId,
+    /// What it says.
+    pub answer: DoorAnswer,
+}
+
+/// What a [`DoorPacket`] says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum DoorAnswer {
+    /// "I speak another version."
+    Version {
+        /// The one that the sender speaks.
+        spoken: u32,
+        /// The one of the packet that is answered.
+        refused: u32,
+    },
+    /// "Say that again, with this cookie."
+    Retry(Cookie),
+}
+
+impl DoorPacket {
+    /// The answer to a first packet with these ids.
+    pub fn to(first_destination: ConnectionId, client: ConnectionId, answer: DoorAnswer) -> Self {
+        Self {
+            destination: client,
+            source: first_destination,
+            answer,
+        }
+    }
+
+    /// Reads a whole datagram.
+    pub fn decode(datagram: &[u8]) -> Result<Self, CodecError> {
+        let mut reader = Reader::new(datagram);
+        let first = reader.u8()?;
+        if !matches!(first, FIRST_BYTE_VERSION | FIRST_BYTE_RETRY) {
+            return Err(CodecError::UnknownPacket);
+        }
+        let version = reader.u32()?;
+        let destination = ConnectionId(reader.u64()?);
+        let source = ConnectionId(reader.u64()?);
+        let answer = if first == FIRST_BYTE_VERSION {
+            DoorAnswer::Version {
+                spoken: version,
+                refused: reader.u32()?,
+            }
+        } else if version == VERSION {
+            DoorAnswer::Retry(Cookie(reader.array()?))
+        } else {
+            return Err(CodecError::Inconsistent);
+        };
+        if !reader.is_empty() {
+            return Err(CodecError::Inconsistent);
+        }
+        Ok(Self {
+            destination,
+            source,
+            answer,
+        })
+    }
+
+    /// Appends the packet.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let (first, version) = match self.answer {
+            DoorAnswer::Version { spoken, .. } => (FIRST_BYTE_VERSION, spoken),
+            DoorAnswer::Retry(_) => (FIRST_BYTE_RETRY, VERSION),
+        };
+        let mut writer = Writer::new(out);
+        writer.u8(first);
+        writer.u32(version);
+        writer.u64(self.destination.0);
+        writer.u64(self.source.0);
+        match self.answer {
+            DoorAnswer::Version { refused, .. } => writer.u32(refused),
+            DoorAnswer::Retry(cookie) => writer.bytes(&cookie.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::{Header, Level};
+    use proptest::prelude::*;
+
+    fn bytes(packet: &DoorPacket) -> Vec<u8> {
+        let mut out = Vec::new();
+        packet.encode(&mut out);
+        out
+    }
+
+    fn unhex(text: &str) -> Vec<u8> {
+        let digits = (0..text.len()).step_by(2).map(|i| &text[i..i + 2]);
+        digits
+            .map(|digits| u8::from_str_radix(digits, 16).expect("digits"))
+            .collect()
+    }
+
+    #[test]
+    fn the_vectors_of_the_specification() {
+        let packet = |answer| {
+            DoorPacket::to(
+                ConnectionId(0x1122_3344_5566_7788),
+                ConnectionId(0xaabb_ccdd_eeff_0011),
+                answer,
+            )
+        };
+        let version = packet(DoorAnswer::Version {
+            spoken: VERSION,
+            refused: VERSION + 1,
+        });
+        assert_eq!(
+            bytes(&version),
+            unhex("8048574401aabbccddeeff0011112233445566778848574402")
+        );
+        let cookie = Cookie(std::array::from_fn(|i| i as u8));
+        assert_eq!(
+            bytes(&packet(DoorAnswer::Retry(cookie))),
+            unhex(
+                "8148574401aabbccddeeff00111122334455667788000102030405060708090a0b0c0d0e0f10111213"
+            )
+        );
+    }
+
+    #[test]
+    fn a_first_packet_with_a_cookie_is_as_specified() {
+        let header = Header::Handshake {
+            level: Level::Initial,
+            version: VERSION,
+            destination: ConnectionId(0x1122_3344_5566_7788),
+            source: ConnectionId(0xaabb_ccdd_eeff_0011),
+            number: 0,
+            cookie: Some(Cookie(std::array::from_fn(|i| i as u8))),
+        };
+        let mut out = Vec::new();
+        header.encode(&mut out);
+        let want = "c2485744011122334455667788aabbccddeeff001100000000\
+                    000102030405060708090a0b0c0d0e0f10111213";
+        assert_eq!(out, unhex(want));
+        assert_eq!(Header::decode(&out), Ok((header, out.len())));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_fail_and_what_decodes_round_trips(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..64),
+            first in 0x7f..0x83u8,
+        ) {
+            if let Some(byte) = bytes.first_mut() {
+                *byte = first;
+            }
+            if bytes.len() >= 5 && first == FIRST_BYTE_RETRY {
+                bytes[1..5].copy_from_slice(&VERSION.to_be_bytes());
+            }
+            for len in 0..=bytes.len() {
+                if let Ok(packet) = DoorPacket::decode(&bytes[..len]) {
+                    let mut out = Vec::new();
+                    packet.encode(&mut out);
+                    prop_assert_eq!(&out[..], &bytes[..len]);
+                }
+            }
+        }
+    }
+}
