@@ -3,9 +3,15 @@
 //! Packet protection is that of QUIC (RFC 9001 section 5) without header protection: packet
 //! numbers are not secret here. The nonce is the packet number, which never repeats under a key.
 
+use howdah_core::{Span, Time};
 use rustls::quic::{PacketKey, PacketKeySet, Secrets};
 use std::fmt;
 use std::sync::Arc;
+
+/// Between the first packet of a phase that opens and the first one of the next lie at least three
+/// probe timeouts of the peer (it counts from our confirmation, which comes later), and a probe
+/// timeout is never below 51 ms (srtt, 1 ms, 50 ms).
+const PHASE_MIN: Span = Span::from_millis(150);
 
 /// Bytes that sealing adds to a packet.
 pub const TAG_LEN: usize = 16;
@@ -176,10 +182,12 @@ pub(crate) struct KeyRing {
     first_sealed: u64,
     /// Lowest packet number opened in this phase.
     first_opened: Option<u64>,
+    /// When the first one was.
+    opened_at: Time,
     /// Lowest packet number opened in the phase before.
     first_of_previous: u64,
-    /// A packet of this phase has been confirmed.
-    confirmed: bool,
+    /// Since when a packet of this phase is known to have been confirmed.
+    confirmed_at: Option<Time>,
     failed_opens: u64,
     updates: u64,
 }
@@ -200,16 +208,26 @@ impl KeyRing {
             update_after: update_after.clamp(1, limit),
             first_sealed: 0,
             first_opened: None,
+            opened_at: Time::ZERO,
             first_of_previous: 0,
-            confirmed: false,
+            confirmed_at: None,
             failed_opens: 0,
             updates: 0,
         }
     }
 
-    /// Phase bit and key for packet `number`, updating if it is time.
-    pub(crate) fn seal_key(&mut self, number: u64) -> (bool, AeadKey) {
-        if self.sealed >= self.update_after && self.confirmed && self.first_opened.is_some() {
+    /// Phase bit and key for packet `number`, updating if it is time: three times `probe_timeout`
+    /// after the phase was confirmed, at the earliest (RFC 9001 section 6.5).
+    pub(crate) fn seal_key(
+        &mut self,
+        now: Time,
+        number: u64,
+        probe_timeout: Span,
+    ) -> (bool, AeadKey) {
+        let settled = self
+            .confirmed_at
+            .is_some_and(|at| now.since(at) >= probe_timeout * 3);
+        if self.sealed >= self.update_after && settled && self.first_opened.is_some() {
             self.rotate(number);
         }
         self.sealed += 1;
@@ -239,19 +257,32 @@ impl KeyRing {
 
     /// Packet `number` was opened with the key of `choice`; `next_to_seal` is the number that this
     /// side will send next. Returns false if the peer may not update yet.
-    pub(crate) fn on_opened(&mut self, choice: KeyChoice, number: u64, next_to_seal: u64) -> bool {
+    pub(crate) fn on_opened(
+        &mut self,
+        now: Time,
+        choice: KeyChoice,
+        number: u64,
+        next_to_seal: u64,
+    ) -> bool {
         match choice {
             KeyChoice::Current => {
+                if self.first_opened.is_none() {
+                    self.opened_at = now;
+                }
                 self.first_opened = Some(self.first_opened.map_or(number, |f| f.min(number)));
             }
             KeyChoice::Previous => {}
             KeyChoice::Next => {
-                // The peer must have seen a packet of this phase before it starts the next.
-                if self.updates > 0 && self.sealed == 0 {
+                // The peer must have seen a packet of this phase before it starts the next, and have
+                // waited: each update costs a derivation of keys.
+                let too_early =
+                    self.first_opened.is_none() || now.since(self.opened_at) < PHASE_MIN;
+                if too_early || self.updates > 0 && self.sealed == 0 {
                     return false;
                 }
                 self.rotate(next_to_seal);
                 self.first_opened = Some(number);
+                self.opened_at = now;
             }
         }
         true
@@ -264,8 +295,10 @@ impl KeyRing {
     }
 
     /// The peer confirmed packet `number` of ours.
-    pub(crate) fn on_confirmed(&mut self, number: u64) {
-        self.confirmed |= self.sealed > 0 && number >= self.first_sealed;
+    pub(crate) fn on_confirmed(&mut self, now: Time, number: u64) {
+        if self.confirmed_at.is_none() && self.sealed > 0 && number >= self.first_sealed {
+            self.confirmed_at = Some(now);
+        }
     }
 
     /// Number of key updates so far.
@@ -282,7 +315,7 @@ impl KeyRing {
         self.sealed = 0;
         self.first_sealed = first_sealed;
         self.first_of_previous = self.first_opened.take().unwrap_or(self.first_of_previous);
-        self.confirmed = false;
+        self.confirmed_at = None;
         self.updates += 1;
     }
 }
@@ -295,37 +328,68 @@ mod tests {
         KeyRing::new(KeyPair::CLEAR, KeySource::Clear, update_after)
     }
 
+    /// The least probe timeout that there is.
+    const PTO: Span = Span::from_millis(51);
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::from_millis(ms)
+    }
+
     #[test]
-    fn updates_wait_for_confirmation_of_the_phase() {
+    fn updates_wait_for_confirmation_of_the_phase_and_three_probe_timeouts() {
         let mut ring = ring(4);
         for number in 0..10 {
-            assert!(!ring.seal_key(number).0, "no update without confirmation");
+            let (phase, _) = ring.seal_key(at(1_000), number, PTO);
+            assert!(!phase, "no update without confirmation");
         }
-        ring.on_opened(KeyChoice::Current, 0, 10);
-        ring.on_confirmed(3);
-        assert!(ring.seal_key(10).0, "confirmed: the phase flips");
-        ring.on_confirmed(9);
-        for number in 11..30 {
-            assert!(ring.seal_key(number).0, "9 was sealed in the old phase");
+        ring.on_opened(at(1_000), KeyChoice::Current, 0, 10);
+        ring.on_confirmed(at(1_000), 3);
+        assert!(
+            !ring.seal_key(at(1_152), 10, PTO).0,
+            "confirmed, but just now"
+        );
+        ring.on_confirmed(at(1_100), 3);
+        assert!(ring.seal_key(at(1_153), 11, PTO).0, "the phase flips");
+        ring.on_confirmed(at(1_200), 10);
+        for number in 12..30 {
+            let (phase, _) = ring.seal_key(at(9_000), number, PTO);
+            assert!(phase, "10 was sealed in the old phase");
         }
+    }
+
+    #[test]
+    fn a_peer_that_updates_without_end_is_stopped() {
+        let mut ring = ring(u64::MAX);
+        assert!(
+            !ring.on_opened(at(0), KeyChoice::Next, 0, 0),
+            "nothing of the first phase can have been confirmed"
+        );
+        ring.on_opened(at(0), KeyChoice::Current, 0, 0);
+        ring.on_opened(at(140), KeyChoice::Current, 1, 0);
+        assert!(!ring.on_opened(at(149), KeyChoice::Next, 2, 0));
+        assert!(ring.on_opened(at(150), KeyChoice::Next, 2, 0));
+        ring.seal_key(at(150), 0, PTO);
+        assert!(!ring.on_opened(at(299), KeyChoice::Next, 3, 1));
+        assert!(ring.on_opened(at(300), KeyChoice::Next, 3, 1));
+        assert_eq!(ring.updates(), 2);
     }
 
     #[test]
     fn packets_that_were_overtaken_by_an_update_still_open() {
         let mut ring = ring(u64::MAX);
-        ring.on_opened(KeyChoice::Current, 0, 0);
+        ring.on_opened(at(0), KeyChoice::Current, 0, 0);
         let choice = |ring: &KeyRing, phase, number| ring.open_key(phase, number).map(|key| key.0);
         assert_eq!(choice(&ring, true, 50), Some(KeyChoice::Next));
-        assert!(ring.on_opened(KeyChoice::Next, 50, 7));
+        assert!(ring.on_opened(at(200), KeyChoice::Next, 50, 7));
         assert_eq!(choice(&ring, false, 49), Some(KeyChoice::Previous));
         assert_eq!(choice(&ring, true, 51), Some(KeyChoice::Current));
         assert_eq!(choice(&ring, false, 60), Some(KeyChoice::Next));
         assert!(
-            !ring.on_opened(KeyChoice::Next, 60, 7),
+            !ring.on_opened(at(400), KeyChoice::Next, 60, 7),
             "nothing was sealed in between"
         );
-        ring.seal_key(7);
-        assert!(ring.on_opened(KeyChoice::Next, 60, 8));
+        ring.seal_key(at(400), 7, PTO);
+        assert!(ring.on_opened(at(400), KeyChoice::Next, 60, 8));
         assert_eq!(choice(&ring, false, 48), None, "two phases back");
         assert_eq!(choice(&ring, true, 51), Some(KeyChoice::Previous));
     }

@@ -1,4 +1,4 @@
-//! Key updates are an everyday matter: one every 64 packets.
+//! Key updates are an everyday matter: one every 64 packets, as far as the peer can follow.
 
 mod support;
 
@@ -12,7 +12,7 @@ fn updating() -> Config {
     Config {
         key_update_after: 64,
         // This is not about rate control.
-        policy: Policy::Fixed(Rate::from_mbit_per_sec(40)),
+        policy: Policy::Fixed(Rate::from_mbit_per_sec(10)),
         ..config()
     }
 }
@@ -32,16 +32,17 @@ fn many_updates_under_loss_and_reordering() {
             ..path(Rate::from_mbit_per_sec(300), rtt, 1_500)
         };
         let mut net = Net::with(seed, &config, &config, updating(), updating());
-        net.upload(1_000_000 + dice.below(1_000_000));
-        net.download(1_000_000);
+        net.upload(2_000_000 + dice.below(1_000_000));
+        net.download(2_000_000);
         net.run_to_end(secs(60), "key updates");
         for node in [net.client(), net.server()] {
             assert!(node.closed.is_none());
             updates += node.connection().stats().key_updates;
-            assert!(node.log.key_phases >= 2, "{} phases", node.log.key_phases);
+            assert!(node.log.key_phases >= 1, "{} phases", node.log.key_phases);
         }
     });
     println!("{updates} key updates");
+    assert!(updates > 0, "none at all");
 }
 
 /// Only one side sends data; the other's few packets must carry its updates along.
@@ -51,9 +52,9 @@ fn one_sided_transfers_update_too() {
     let mut net = Net::with(1, &clean, &clean, updating(), config());
     net.upload(4_000_000);
     net.run_to_end(secs(10), "one-sided");
-    // At most one update per round trip; there are about 40 of them.
+    // About 3.3 s; an update takes three probe timeouts of at least 71 ms, and what confirms it.
     let updates = net.client().connection().stats().key_updates;
-    assert!((8..=60).contains(&updates), "{updates} updates");
+    assert!((8..=15).contains(&updates), "{updates} updates");
     let there = net.server().connection().stats().key_updates;
     assert!(
         updates.abs_diff(there) <= 1,
@@ -69,6 +70,7 @@ fn many_updates_of_real_keys_under_loss_reordering_and_duplication() {
         let dice = &mut Dice::new(seed);
         let with_updates = |identity| Config {
             key_update_after: 64,
+            policy: Policy::Fixed(Rate::from_mbit_per_sec(4)),
             ..tls_config(identity)
         };
         let mut hand = Hand::new(with_updates(1), with_updates(2), ms(5));

@@ -1,11 +1,11 @@
 //! Two connections with real TLS, driven by hand in virtual time over a path that keeps order.
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
-use howdah_core::{Span, Time};
+use howdah_core::{Rate, Span, Time};
 use howdah_proto::codec::{ConnectionId, Header, Level, VERSION};
 use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_proto::{
-    Arriving, Config, Connection, Event, Handled, PacketOut, PacketSink, Role, Security,
+    Arriving, Config, Connection, Event, Handled, PacketOut, PacketSink, Policy, Role, Security,
     TlsIdentity,
 };
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
@@ -206,6 +206,8 @@ fn sealed_bytes_arrive_and_keys_are_updated_on_the_way() {
     let ((client, _), (server, _)) = (key(), key());
     let mut settings = config(client, None);
     settings.key_update_after = 64;
+    // Slow enough for more than one.
+    settings.policy = Policy::Fixed(Rate::from_mbit_per_sec(8));
     let mut pair = Pair::new(settings, config(server, None));
     let object = pair.ends[0].allocate_object();
     pair.ends[0].send_object(object, Some(3_000_000), u64::MAX);

@@ -154,7 +154,7 @@ impl Connection {
         }
         merge.flush(&mut self.outgoing);
         if let Some(keys) = &mut self.keys {
-            keys.on_confirmed(report.largest);
+            keys.on_confirmed(now, report.largest);
         }
         self.sent
             .trim(now - (self.rtt.smoothed() * 2).max(LATE_MEMORY_MIN));

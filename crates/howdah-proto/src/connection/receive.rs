@@ -182,7 +182,7 @@ impl Connection {
             return Handled::Nothing;
         }
         let next_to_seal = self.sent.next_number();
-        if !keys.on_opened(choice, number, next_to_seal) {
+        if !keys.on_opened(now, choice, number, next_to_seal) {
             self.on_misbehaved(now, PeerMisbehaved::EarlyKeyUpdate);
             return Handled::Nothing;
         }

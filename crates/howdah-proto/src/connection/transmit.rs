@@ -292,7 +292,8 @@ impl Connection {
             .keys
             .as_mut()
             .expect("data packets are built once keys exist");
-        let (phase, key) = keys.seal_key(number);
+        let probe_timeout = self.rtt.probe_timeout(Self::max_report_delay());
+        let (phase, key) = keys.seal_key(now, number, probe_timeout);
         let mut header = std::mem::take(&mut self.scratch);
         header.clear();
         Header::Data {
