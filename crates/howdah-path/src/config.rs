@@ -16,6 +16,10 @@ pub struct PathConfig {
     /// A rate that changes by itself; [`rate`](Self::rate) is then not used. Implies a
     /// [stored queue](Self::stores_packets).
     pub rate_trace: Option<RateTrace>,
+    /// A token bucket in front of the link: packets leave at [`rate`](Self::rate) (or a trace's) as
+    /// long as it has tokens, and at the bucket's rate in the long run. Implies a
+    /// [stored queue](Self::stores_packets).
+    pub token_bucket: Option<TokenBucket>,
     /// How much may wait in front of the bottleneck.
     pub queue: QueueLimit,
     /// Which packets the queue drops before it is full.
@@ -53,6 +57,7 @@ impl Default for PathConfig {
         Self {
             rate: None,
             rate_trace: None,
+            token_bucket: None,
             queue: QueueLimit::Unlimited,
             aqm: Aqm::None,
             stored_queue: false,
@@ -72,9 +77,12 @@ impl PathConfig {
     /// Whether the fate of a packet that waits is open until it leaves, so that
     /// [`OneWay::offer`](crate::OneWay::offer) may answer
     /// [`Verdict::Queued`](crate::Verdict::Queued): asked for, or needed by `CoDel` (which decides
-    /// when a packet leaves the queue) or by a rate trace.
+    /// when a packet leaves the queue), by a rate trace or by a token bucket.
     pub fn stores_packets(&self) -> bool {
-        self.stored_queue || self.rate_trace.is_some() || matches!(self.aqm, Aqm::CoDel(_))
+        self.stored_queue
+            || self.rate_trace.is_some()
+            || self.token_bucket.is_some()
+            || matches!(self.aqm, Aqm::CoDel(_))
     }
 
     /// The highest rate that the path ever has; `None` is unlimited.
@@ -84,6 +92,17 @@ impl PathConfig {
             None => self.rate,
         }
     }
+}
+
+/// A shaper that lets short bursts through: it holds at most `burst_bytes` of tokens (link bytes),
+/// gains them at `rate`, and gives a packet as many as it has bytes. It begins full. A packet larger
+/// than the bucket waits until that is full, and leaves it in debt.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TokenBucket {
+    /// Rate in the long run. At [`Rate::ZERO`] nothing leaves once the bucket is empty.
+    pub rate: Rate,
+    /// What may leave at once after a pause.
+    pub burst_bytes: u64,
 }
 
 /// How much a queue holds at most. A packet that finds the link idle is always accepted, so no
@@ -98,8 +117,8 @@ pub enum QueueLimit {
     Bytes(u64),
     /// Packets, counting the one that is being sent.
     Packets(u64),
-    /// Time that a packet would wait until its own first bit leaves. Under a rate trace, at the
-    /// trace's mean rate.
+    /// Time that a packet would wait until its own first bit leaves. Under a rate trace at the
+    /// trace's mean rate, behind a token bucket at the bucket's rate.
     Time(Span),
 }
 

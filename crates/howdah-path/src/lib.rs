@@ -9,7 +9,8 @@
 //! 2. **queue**: limited in bytes, packets or time, or to a share of the bandwidth-delay product
 //!    ([`QueueLimit`]); droptail, or with active queue management ([`Aqm`]: `CoDel`, RED);
 //! 3. **rate**: one packet after the other leaves at the link's [`Rate`](howdah_core::Rate), which
-//!    is constant or follows a trace ([`RateTrace`]: steps, or mahimahi's opportunities);
+//!    is constant or follows a trace ([`RateTrace`]: steps, or mahimahi's opportunities), behind a
+//!    [`TokenBucket`] or not;
 //! 4. **loss**: random loss behind the bottleneck ([`LossModel`]), so a lost packet has consumed
 //!    bandwidth and a packet that the queue refused has not;
 //! 5. **delay**, constant, drawn or from a trace ([`Jitter`]), with or without overtaking;
@@ -35,7 +36,7 @@
 //! In a droptail queue in front of a constant rate, the time at which a packet will leave is known
 //! when it comes. Then no packet is kept and [`OneWay::offer`] gives the final verdict at once: that
 //! is the fast way, and the only one that the real-time emulator takes. Where later events decide
-//! (`CoDel`, a rate trace, a queue that a change of the path is to serve otherwise, move or drop;
+//! (`CoDel`, a rate trace, a token bucket, a queue that a change of the path is to serve otherwise, move or drop;
 //! see [`PathConfig::stores_packets`]) packets wait: `offer` answers [`Verdict::Queued`], and the
 //! driver calls [`OneWay::release`] when [`OneWay::next_release`] says. Where both apply they give
 //! the same times to the nanosecond, which the tests use to check one by the other.
@@ -52,6 +53,7 @@
 #![forbid(unsafe_code)]
 
 mod aqm;
+mod bucket;
 mod chance;
 mod codel;
 mod config;
@@ -70,7 +72,7 @@ mod switch;
 mod trace;
 
 pub use aqm::{Aqm, CoDelConfig, RedConfig, RedUnit};
-pub use config::{PathConfig, QueueLimit};
+pub use config::{PathConfig, QueueLimit, TokenBucket};
 pub use counters::PathCounters;
 pub use histogram::DelayHistogram;
 pub use jitter::Jitter;

@@ -6,6 +6,7 @@
 //! from within and nothing changes, both give every packet the same times, to the nanosecond.
 
 use crate::aqm::{Aqm, RedUnit};
+use crate::bucket::Bucket;
 use crate::codel::CoDel;
 use crate::link::Link;
 use crate::red::Red;
@@ -36,6 +37,7 @@ pub(crate) enum Offered {
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     link: Link,
+    bucket: Option<Bucket>,
     limit: QueueLimit,
     codel: Option<CoDel>,
     red: Option<Red>,
@@ -50,6 +52,7 @@ impl Stored {
     pub(crate) fn new(config: &PathConfig, seed: u64, busy_until: Time) -> Self {
         let mut stored = Self {
             link: Link::new(config, busy_until),
+            bucket: config.token_bucket.map(Bucket::new),
             limit: config.queue,
             codel: None,
             red: None,
@@ -69,6 +72,9 @@ impl Stored {
         self.waiting_link_bytes -= packets * u64::from(self.overhead_bytes);
         self.waiting_link_bytes += packets * u64::from(config.link_overhead_bytes);
         self.link.reconfigure(config);
+        if config.token_bucket != self.bucket.as_ref().map(Bucket::config) {
+            self.bucket = config.token_bucket.map(Bucket::new);
+        }
         self.limit = config.queue;
         self.rate = config.rate;
         self.overhead_bytes = config.link_overhead_bytes;
@@ -78,6 +84,7 @@ impl Stored {
     /// A fresh link, idle. What waits must have been taken out.
     pub(crate) fn restart(&mut self, config: &PathConfig, seed: u64) {
         self.link = Link::new(config, Time::ZERO);
+        self.bucket = None;
         self.codel = None;
         self.red = None;
         self.reconfigure(config, seed);
@@ -101,7 +108,7 @@ impl Stored {
         if self.link.is_dead() {
             return Offered::Dropped(DropReason::QueueFull);
         }
-        let idle = self.waiting.is_empty() && now >= self.link.free_at();
+        let idle = self.waiting.is_empty() && now >= self.ready_at(link_bytes);
         if self.red_drops(now, idle) {
             return Offered::Dropped(DropReason::Aqm);
         }
@@ -110,9 +117,12 @@ impl Stored {
                 codel.arrived(link_bytes);
                 codel.empty();
             }
-            return Offered::Sent(self.link.send(now, ip_bytes, false));
+            return Offered::Sent(self.send(now, ip_bytes, false));
         }
+        // A packet that has the link to itself but no tokens yet is accepted, too.
+        let alone = self.waiting.is_empty() && now >= self.link.free_at();
         let accepted = match self.limit {
+            _ if alone => true,
             QueueLimit::Unlimited => true,
             QueueLimit::Bytes(limit) => {
                 let with_it = self.waiting_link_bytes + link_bytes;
@@ -120,7 +130,7 @@ impl Stored {
                     <= u128::from(limit) * NANOS_PER_BYTE_AT_1_BIT_PER_SEC
             }
             QueueLimit::Packets(limit) => self.packets(now) < limit,
-            QueueLimit::Time(limit) => !self.link.exceeds(now, self.waiting_link_bytes, limit),
+            QueueLimit::Time(limit) => !self.exceeds(now, limit),
         };
         if !accepted {
             return Offered::Dropped(DropReason::QueueFull);
@@ -158,6 +168,30 @@ impl Stored {
         })
     }
 
+    /// When link and bucket are ready for a packet.
+    fn ready_at(&self, link_bytes: u64) -> Time {
+        let free_at = self.link.free_at();
+        match &self.bucket {
+            Some(bucket) => free_at.max(bucket.ready_at(link_bytes)),
+            None => free_at,
+        }
+    }
+
+    fn send(&mut self, now: Time, ip_bytes: u32, has_waited: bool) -> Time {
+        if let Some(bucket) = &mut self.bucket {
+            bucket.take(now, u64::from(ip_bytes) + u64::from(self.overhead_bytes));
+        }
+        self.link.send(now, ip_bytes, has_waited)
+    }
+
+    /// Whether a packet that comes now has to wait longer than `limit`.
+    fn exceeds(&self, now: Time, limit: Span) -> bool {
+        match &self.bucket {
+            Some(_) => self.queue_delay(now) > limit,
+            None => self.link.exceeds(now, self.waiting_link_bytes, limit),
+        }
+    }
+
     /// Packets in the queue and on the link.
     fn packets(&self, now: Time) -> u64 {
         self.waiting.len() as u64 + u64::from(now < self.link.free_at())
@@ -165,7 +199,9 @@ impl Stored {
 
     /// When the packet at the head is to be [released](Self::release).
     pub(crate) fn next_release(&self) -> Option<Time> {
-        (!self.waiting.is_empty() && !self.link.is_dead()).then(|| self.link.free_at())
+        let head = self.waiting.front()?;
+        let ready = self.ready_at(u64::from(head.ip_bytes) + u64::from(self.overhead_bytes));
+        (!self.link.is_dead() && ready != Time::MAX).then_some(ready)
     }
 
     /// The fate of the packet at the head: when its last bit has left, or `None` if it is dropped.
@@ -178,7 +214,7 @@ impl Stored {
                 return Some((packet, None));
             }
         }
-        Some((packet, Some(self.link.send(now, packet.ip_bytes, true))))
+        Some((packet, Some(self.send(now, packet.ip_bytes, true))))
     }
 
     /// Takes the packet at the head out, whatever the link does.
@@ -192,9 +228,20 @@ impl Stored {
         self.waiting.len()
     }
 
-    /// How long a packet that comes now would wait before its first bit leaves; under a trace, at
-    /// the trace's mean rate. [`Span::MAX`] if the link is dead.
+    /// How long a packet that comes now would wait before its first bit leaves: at a trace's mean
+    /// rate, behind what is left of a bucket's tokens. [`Span::MAX`] if the link is dead.
     pub(crate) fn queue_delay(&self, now: Time) -> Span {
+        let shaped = match &self.bucket {
+            // One byte more than waits: the first of the next packet.
+            Some(bucket) => bucket
+                .ready_at_unlimited(self.waiting_link_bytes + 1)
+                .since(now),
+            None => Span::ZERO,
+        };
+        self.link_delay(now).max(shaped)
+    }
+
+    fn link_delay(&self, now: Time) -> Span {
         let Some(rate) = self.link.mean_rate(self.rate) else {
             return self.link.free_at().since(now);
         };

@@ -3,7 +3,7 @@
 use howdah_core::{Rate, Span, Time};
 use howdah_path::{
     Aqm, CoDelConfig, Delivery, DropReason, Jitter, LossModel, OneWay, PathConfig, QueueLimit,
-    RateTrace, RedConfig, RedUnit, Verdict,
+    RateTrace, RedConfig, RedUnit, TokenBucket, Verdict,
 };
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -143,6 +143,44 @@ proptest! {
                 (plain, cut) => prop_assert_eq!(*plain, cut),
             }
         }
+    }
+
+    /// In no stretch of time does more leave than a full bucket and what its rate adds; and a link
+    /// that has something to send gets no less.
+    #[test]
+    fn a_token_bucket_lets_through_what_it_may(
+        packets in packets(), burst_bytes in 9_100u64..100_000, rate_mbit in 100u64..9_000,
+        link_gbit in prop_oneof![Just(None), Just(Some(10u64))],
+    ) {
+        let rate = Rate::from_mbit_per_sec(rate_mbit);
+        let config = PathConfig {
+            rate: link_gbit.map(Rate::from_gbit_per_sec),
+            token_bucket: Some(TokenBucket { rate, burst_bytes }),
+            link_overhead_bytes: 0,
+            ..PathConfig::default()
+        };
+        let verdicts = run(&config, 1, &packets, true);
+        let left: Vec<(u64, u64)> = deliveries(&verdicts)
+            .iter()
+            .zip(&packets)
+            .map(|(delivery, &(_, bytes))| (delivery.at.as_nanos(), u64::from(bytes)))
+            .collect();
+        prop_assert_eq!(left.len(), packets.len());
+        // With a finite link, times are those of the last bit: allow for one packet's service.
+        let slack = link_gbit.map_or(0, |gbit| 9_018 * 8 / gbit);
+        for from in 0..left.len() {
+            let mut bytes = 0;
+            for &(at, size) in &left[from..] {
+                bytes += size;
+                let span = Span::from_nanos(at - left[from].0 + slack + 1);
+                prop_assert!(bytes <= burst_bytes + rate.bytes_in(span) + 1);
+            }
+        }
+        // All waited for tokens from the beginning to the end at most as long as they cost.
+        let total: u64 = packets.iter().map(|&(_, bytes)| u64::from(bytes)).sum();
+        let last_came = packets[packets.len() - 1].0;
+        let latest = last_came + rate.span_for(total) + Span::from_nanos(slack * packets.len() as u64);
+        prop_assert!(left[left.len() - 1].0 <= latest.as_nanos() + 1);
     }
 
     #[test]

@@ -157,6 +157,7 @@ impl OneWaySpec {
         PathConfig {
             rate: self.rate_bps.map(Rate::from_bits_per_sec),
             rate_trace: self.rate_trace.as_ref().map(|spec| spec.trace.clone()),
+            token_bucket: None,
             queue: match self.queue {
                 QueueSpec::Unlimited => QueueLimit::Unlimited,
                 QueueSpec::Packets(packets) => QueueLimit::Packets(packets),
