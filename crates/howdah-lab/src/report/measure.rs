@@ -16,6 +16,8 @@ pub(crate) struct Measure {
     pub(crate) key: String,
     /// Title of its figure.
     pub(crate) title: String,
+    /// Head of its column.
+    pub(crate) short: String,
     /// Label of its axis, without the unit.
     pub(crate) label: String,
     /// What it counts.
@@ -39,6 +41,11 @@ impl Measure {
         Self {
             key: key.to_owned(),
             title: title.to_owned(),
+            short: SHORT
+                .iter()
+                .find(|known| known.0 == key)
+                .map_or(title, |known| known.1)
+                .to_owned(),
             label: label.to_owned(),
             quantity,
             about: String::new(),
@@ -47,15 +54,41 @@ impl Measure {
         }
     }
 
+    fn short(mut self, short: impl Into<String>) -> Self {
+        self.short = short.into();
+        self
+    }
+
     fn first(mut self) -> Self {
         self.first = true;
         self
     }
 }
 
+/// Heads of columns, where the title is too long for one.
+const SHORT: &[(&str, &str)] = &[
+    ("completion", "completion"),
+    ("stream_loss", "streams: loss"),
+    ("stream_jitter", "streams: jitter"),
+    ("steady", "after the warm-up"),
+    ("utilisation", "utilisation"),
+    ("queue_p95", "queue, p95"),
+    ("queue_drops", "queue drops"),
+    ("retransmit_share", "sent again"),
+    ("feedback", "feedback per GiB"),
+    ("ramp", "to 90 % of own rate"),
+    ("timeouts", "timeouts"),
+    ("sender_cpu", "sender, core s per Gbit"),
+    ("receiver_cpu", "receiver, core s per Gbit"),
+    ("bound_share", "share of the bound"),
+    ("rate_share", "share of the rate"),
+    ("above_ideal", "above the ideal"),
+];
+
 /// The measures that say something about these cells: those for which a cell has a value, and not
 /// only zeros.
 pub(crate) fn measures(cells: &[&CellResult]) -> Vec<Measure> {
+    let single = cells.iter().all(|cell| cell.flows.len() < 2);
     let mut all = vec![
         goodput(),
         Measure::new(
@@ -98,7 +131,7 @@ pub(crate) fn measures(cells: &[&CellResult]) -> Vec<Measure> {
     all.extend(
         names(cells, |c| c.metrics.keys().cloned().collect())
             .iter()
-            .filter_map(|key| metric(key)),
+            .filter_map(|key| metric(key, single)),
     );
     all.extend(costs());
     all.retain(|measure| {
@@ -159,6 +192,7 @@ fn group_measures(name: &str) -> Vec<Measure> {
             Quantity::Rate,
             move |cell| rate(cell).map(|g| g.throughput_bps),
         )
+        .short(format!("{name}: throughput"))
         .first(),
         Measure::new(
             &format!("{name}-unfinished"),
@@ -169,21 +203,24 @@ fn group_measures(name: &str) -> Vec<Measure> {
                 let g = open(cell)?;
                 (g.flows > 0).then(|| 1.0 - g.finished as f64 / g.flows as f64)
             },
-        ),
+        )
+        .short(format!("{name}: unfinished")),
         Measure::new(
             &format!("{name}-p50"),
             &format!("Completion time of the short flows ({name}), median"),
             "completion time, p50",
             Quantity::Seconds,
             move |cell| median(cell).map(|g| g.completion_s[0]),
-        ),
+        )
+        .short(format!("{name}: p50")),
         Measure::new(
             &format!("{name}-p99"),
             &format!("Completion time of the short flows ({name}), 99th percentile"),
             "completion time, p99",
             Quantity::Seconds,
             move |cell| tail(cell).map(|g| g.completion_s[2]),
-        ),
+        )
+        .short(format!("{name}: p99")),
         Measure::new(
             &format!("{name}-load"),
             &format!("Load offered by the short flows ({name})"),
@@ -193,7 +230,8 @@ fn group_measures(name: &str) -> Vec<Measure> {
                 let g = load(cell)?;
                 (cell.duration_s > 0.0).then(|| g.offered_bytes as f64 * 8.0 / cell.duration_s)
             },
-        ),
+        )
+        .short(format!("{name}: load")),
     ]
 }
 
@@ -237,8 +275,8 @@ const SHOWN_ELSEWHERE: [&str; 6] = [
 ];
 
 /// A figure that the runner computed, with the unit from its name; behind slashes, the flow and the
-/// change of the path that it is about.
-fn metric(key: &str) -> Option<Measure> {
+/// change of the path that it is about. A single flow is not named.
+fn metric(key: &str, single: bool) -> Option<Measure> {
     let mut parts = key.split('/');
     let stem = parts.next().unwrap_or(key);
     if SHOWN_ELSEWHERE.contains(&stem) {
@@ -249,6 +287,7 @@ fn metric(key: &str) -> Option<Measure> {
             Ok(n) => format!("change {n}"),
             Err(_) => part.to_owned(),
         })
+        .filter(|part| !single || part.starts_with("change "))
         .collect();
     let (quantity, name) = [
         ("_ms", Quantity::Millis),
@@ -279,6 +318,7 @@ fn metric(key: &str) -> Option<Measure> {
         cell.metrics.get(&owned).copied()
     });
     measure.first = known.is_some();
+    measure.short = [vec![plain], about].concat().join(", ");
     Some(measure)
 }
 

@@ -119,9 +119,9 @@ fn show(
     };
     contents.experiment(&anchor, experiment.id, said);
     let mut out = sections::said(experiment, loaded);
-    out.push_str(&sections::cells(experiment));
-    let reproduce = sections::reproduce(experiment, loaded);
     let mtu = sections::mtu(experiment, loaded);
+    out.push_str(&sections::cells(experiment, mtu));
+    let reproduce = sections::reproduce(experiment, loaded);
     let mut folded = String::new();
     let mut folded_count = 0;
     for figure in figures::all(experiment, mtu, points) {

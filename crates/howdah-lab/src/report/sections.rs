@@ -4,7 +4,7 @@ use super::experiment::{Experiment, distinct};
 use super::format::{self, Quantity};
 use super::html::{Table, escape, folded};
 use super::load::Loaded;
-use super::measure::{self, Measure};
+use super::measure::Measure;
 use super::names;
 use super::stats::{Interval, Spread};
 use crate::ledger::Entry;
@@ -99,7 +99,11 @@ pub(crate) fn header(loaded: &Loaded) -> String {
         ),
     );
     for (name, value) in &campaign.machine {
-        fact(name, &escape(value));
+        let kib = value
+            .strip_suffix(" kB")
+            .and_then(|n| n.trim().parse::<f64>().ok());
+        let value = kib.map_or_else(|| value.clone(), |kib| Quantity::Bytes.text(kib * 1024.0));
+        fact(name, &escape(&value));
     }
     list.push_str("</dl>\n");
     if campaign.quick {
@@ -503,15 +507,15 @@ fn scenario<'l>(experiment: &Experiment<'_>, loaded: &'l Loaded) -> Option<&'l S
 }
 
 /// Every cell of an experiment with its figures.
-pub(crate) fn cells(experiment: &Experiment<'_>) -> String {
-    let runs = experiment.runs();
+pub(crate) fn cells(experiment: &Experiment<'_>, mtu: Option<f64>) -> String {
     let mut columns: Vec<(Measure, format::Unit)> = Vec::new();
     let flows = experiment.flows();
     if (2..=4).contains(&flows) {
         for n in 0..flows {
             let measure = Measure {
                 key: format!("flow{n}"),
-                title: format!("flow {}", n + 1),
+                title: String::new(),
+                short: super::figures::flow_name(experiment, n),
                 label: String::new(),
                 about: String::new(),
                 quantity: Quantity::Rate,
@@ -522,7 +526,7 @@ pub(crate) fn cells(experiment: &Experiment<'_>) -> String {
         }
     }
     columns.extend(
-        measure::measures(&runs)
+        super::figures::measures(experiment, mtu)
             .into_iter()
             .map(|m| (m, Quantity::Rate.unit(0.0))),
     );
@@ -551,7 +555,7 @@ pub(crate) fn cells(experiment: &Experiment<'_>) -> String {
         };
         let title = match measure.key.as_str() {
             "goodput" if flows > 1 => "goodput of all flows",
-            _ => &measure.title,
+            _ => &measure.short,
         };
         table = table.number(format!("{}{name}", escape(title)));
     }
@@ -650,10 +654,12 @@ pub(crate) fn reproduce(experiment: &Experiment<'_>, loaded: &Loaded) -> String 
             format!("howdah lab run {}{on}{quick}", quoted(&scenario.path))
         },
     );
+    // Twelve digits name a commit well enough; the whole of it is at the top.
+    let commit: String = campaign.commit.chars().take(12).collect();
     let commit = if campaign.dirty {
-        format!("{} with changes", campaign.commit)
+        format!("{commit} with changes")
     } else {
-        campaign.commit.clone()
+        commit
     };
     format!(
         "<p class=\"repro\">Again: {} at commit {}; {}</p>\n",

@@ -147,7 +147,7 @@ pub(super) fn flows(experiment: &Experiment<'_>) -> Option<Figure> {
 
 /// Name of a flow in a legend: its number, its name where it has one, its protocol where it is always
 /// the same.
-pub(super) fn flow_name(experiment: &Experiment<'_>, n: usize) -> String {
+pub(crate) fn flow_name(experiment: &Experiment<'_>, n: usize) -> String {
     let runs = experiment.runs();
     let same = |of: fn(&crate::result::FlowResult) -> &str| {
         let mut all = runs.iter().filter_map(|run| run.flows.get(n)).map(of);

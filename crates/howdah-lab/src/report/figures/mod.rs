@@ -6,6 +6,8 @@ mod grid;
 mod pairs;
 mod series;
 
+pub(crate) use bars::flow_name;
+
 use super::experiment::{Experiment, Point};
 use super::format::Unit;
 use super::measure::{self, Measure};
@@ -35,37 +37,40 @@ pub(crate) fn all(
     points_per_line: usize,
 ) -> Vec<Figure> {
     let mut figures = Vec::new();
-    let runs = experiment.runs();
-    if runs.is_empty() {
+    if experiment.runs().is_empty() {
         return figures;
     }
-    if let Some((_, loss)) = experiment.grid() {
-        let measures = if names::is_own_map(experiment.id) {
-            measure::map_measures(&runs, mtu, &experiment.axes[loss].name)
-        } else {
-            measure::measures(&runs)
-        };
+    let measures = measures(experiment, mtu);
+    if experiment.grid().is_some() {
         figures.extend(measures.iter().map(|m| grid::figure(experiment, m)));
-    } else {
-        let measures = measure::measures(&runs);
-        let (first, rest): (Vec<&Measure>, Vec<&Measure>) = measures.iter().partition(|m| m.first);
-        figures.extend(pairs::figures(experiment));
-        figures.extend(bars::flows(experiment));
-        figures.extend(
-            first
-                .into_iter()
-                .filter_map(|m| bars::figure(experiment, m)),
-        );
         figures.extend(cdf::figures(experiment));
         figures.extend(series::figures(experiment, points_per_line));
-        figures.extend(rest.into_iter().filter_map(|m| bars::figure(experiment, m)));
-        figures.sort_by_key(|figure| figure.folded);
-        return figures;
+    } else {
+        let bars = |of: &dyn Fn(&&Measure) -> bool| -> Vec<Figure> {
+            let chosen = measures.iter().filter(of);
+            chosen.filter_map(|m| bars::figure(experiment, m)).collect()
+        };
+        figures.extend(pairs::figures(experiment));
+        figures.extend(bars::flows(experiment));
+        figures.extend(bars(&|m| m.key == "goodput"));
+        figures.extend(series::figures(experiment, points_per_line));
+        figures.extend(bars(&|m| m.first && m.key != "goodput"));
+        figures.extend(cdf::figures(experiment));
+        figures.extend(bars(&|m| !m.first));
     }
-    figures.extend(cdf::figures(experiment));
-    figures.extend(series::figures(experiment, points_per_line));
     figures.sort_by_key(|figure| figure.folded);
     figures
+}
+
+/// The measures of an experiment; our own map has its own.
+pub(crate) fn measures(experiment: &Experiment<'_>, mtu: Option<f64>) -> Vec<Measure> {
+    let runs = experiment.runs();
+    match experiment.grid() {
+        Some((_, loss)) if names::is_own_map(experiment.id) => {
+            measure::map_measures(&runs, mtu, &experiment.axes[loss].name)
+        }
+        _ => measure::measures(&runs),
+    }
 }
 
 /// Lines that the time series of an experiment would draw, to share out the file's size.
