@@ -134,6 +134,16 @@ pub(crate) fn measures(cells: &[&CellResult]) -> Vec<Measure> {
             .filter_map(|key| metric(key, single)),
     );
     all.extend(costs());
+    let warmed_up = |cell: &&CellResult| {
+        let flows = cell.flows.iter();
+        flows
+            .map(|f| (f.steady_goodput_bps - f.goodput_bps).abs())
+            .sum::<f64>()
+            > 0.0
+    };
+    if !cells.iter().any(warmed_up) {
+        all.retain(|measure| measure.key != "steady");
+    }
     all.retain(|measure| {
         let mut values = cells.iter().filter_map(|cell| (measure.get)(cell));
         // A stream without losses is a result; a flow that never timed out is none.
@@ -235,7 +245,8 @@ fn group_measures(name: &str) -> Vec<Measure> {
     ]
 }
 
-/// What the runner's figures are called: name without unit, title, label. Shown at once.
+/// What the runner's figures are called: name without unit, title, label. All but the last are shown
+/// at once.
 const METRICS: &[(&str, &str, &str)] = &[
     (
         "jain",
@@ -262,7 +273,15 @@ const METRICS: &[(&str, &str, &str)] = &[
         "Harm: share of the flow's goodput alone that the others take (Ware et al. 2019)",
         "harm",
     ),
+    (
+        EFFICIENCY,
+        "Forward efficiency",
+        "user bytes over bytes sent forward (IP + 14)",
+    ),
 ];
+
+/// The runner's name of it.
+const EFFICIENCY: &str = "forward_efficiency";
 
 /// Figures of the runner that are shown from the raw counters, or are steps to others.
 const SHOWN_ELSEWHERE: [&str; 6] = [
@@ -317,7 +336,11 @@ fn metric(key: &str, single: bool) -> Option<Measure> {
     let mut measure = Measure::new(key, &title, label, quantity, move |cell| {
         cell.metrics.get(&owned).copied()
     });
-    measure.first = known.is_some();
+    measure.first = known.is_some_and(|known| known.0 != EFFICIENCY);
+    if ["t90", "convergence"].contains(&name) {
+        let none = "A cell without a value did not get there within the run.";
+        measure.about.push_str(none);
+    }
     measure.short = [vec![plain], about].concat().join(", ");
     Some(measure)
 }

@@ -13,8 +13,9 @@ use crate::report::svg::bars::{Bar, Bars, Group};
 /// The measure over the experiment's axes; nothing where there is only one cell without a second.
 pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<Figure> {
     if pairs::is_matrix(experiment) {
-        // The sum of both has a figure of its own.
-        return (measure.key != "goodput").then(|| pairs::figure(experiment, measure));
+        // The sum of both and their shares have figures of their own.
+        let told = ["goodput", "asymmetry"].contains(&&*measure.key);
+        return (!told).then(|| pairs::figure(experiment, measure));
     }
     let category = experiment
         .protocol()
@@ -33,7 +34,12 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<F
         .iter()
         .map(|(title, points)| {
             let mut groups: Vec<Group> = Vec::new();
-            for point in points {
+            // A cell without flows can have no such value; one that has flows and no value is shown.
+            let bare = |point: &&&Point<'_>| {
+                let mut runs = point.runs.iter();
+                !point.runs.is_empty() && runs.all(|run| run.flows.is_empty())
+            };
+            for point in points.iter().filter(|p| value(p).is_some() || !bare(p)) {
                 let name = category.map_or_else(
                     || experiment.id.to_owned(),
                     |axis| name(experiment, axis, point.at[axis]),
@@ -74,7 +80,9 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<F
     Some(Figure {
         title,
         body: legend(&keys) + &side_by_side(&drawings),
-        caption: interval_words(&spreads).to_owned(),
+        caption: format!("{} {}", interval_words(&spreads), measure.about)
+            .trim_end()
+            .to_owned(),
         folded: !measure.first,
     })
 }

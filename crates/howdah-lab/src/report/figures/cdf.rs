@@ -164,7 +164,7 @@ fn figure(title: &str, caption: &str, panels: &[(String, Vec<Line>)], unit: &Uni
                 y_label: "share of the transfers",
                 x: if log { (low, high) } else { (0.0, high) },
                 x_log: log,
-                y_high: 1.0,
+                y: (0.0, 1.0),
                 lines,
                 moments: &[],
                 levels: &[],

@@ -28,7 +28,7 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Figure {
         &measure.label,
         measure.quantity,
         &|cell, _| (measure.get)(cell),
-        "",
+        &measure.about,
     );
     figure.folded = !measure.first;
     figure

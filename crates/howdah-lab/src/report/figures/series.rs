@@ -21,6 +21,10 @@ struct Kind {
     of: fn(&Interval) -> f64,
     /// Waiting time is the bottleneck's, whichever flow tells it.
     of_link: bool,
+    /// The axis need not begin at zero.
+    own_axis: bool,
+    /// Zero means that there is none.
+    zero_is_none: bool,
     /// Thinned to means, else to extremes.
     means: bool,
 }
@@ -32,6 +36,8 @@ const KINDS: [Kind; QUANTITIES] = [
         quantity: Quantity::Rate,
         of: |i| i.goodput_bps,
         of_link: false,
+        own_axis: false,
+        zero_is_none: false,
         means: true,
     },
     Kind {
@@ -40,6 +46,8 @@ const KINDS: [Kind; QUANTITIES] = [
         quantity: Quantity::Bytes,
         of: |i| i.cwnd_bytes as f64,
         of_link: false,
+        own_axis: false,
+        zero_is_none: true,
         means: false,
     },
     Kind {
@@ -48,6 +56,8 @@ const KINDS: [Kind; QUANTITIES] = [
         quantity: Quantity::Millis,
         of: |i| i.srtt_ms,
         of_link: false,
+        own_axis: true,
+        zero_is_none: true,
         means: false,
     },
     Kind {
@@ -56,6 +66,8 @@ const KINDS: [Kind; QUANTITIES] = [
         quantity: Quantity::Millis,
         of: |i| i.queue_ms,
         of_link: true,
+        own_axis: false,
+        zero_is_none: false,
         means: false,
     },
 ];
@@ -137,7 +149,7 @@ fn values(flow: &FlowResult, kind: &Kind, most: usize) -> Vec<(f64, f64)> {
         .intervals
         .iter()
         .map(|interval| (interval.t_s, (kind.of)(interval)))
-        .filter(|(t, v)| t.is_finite() && v.is_finite())
+        .filter(|(t, v)| t.is_finite() && v.is_finite() && !(kind.zero_is_none && *v <= 0.0))
         .collect();
     if kind.means {
         thin_means(&points, most)
@@ -154,7 +166,7 @@ fn draw(
     of: impl Fn(&CellResult) -> Vec<(String, Vec<(f64, f64)>)>,
 ) -> Option<Figure> {
     let mut names: Vec<(usize, String)> = Vec::new();
-    let panels: Vec<(&str, Vec<Line>, Option<f64>)> = layout
+    let mut panels: Vec<(&str, Vec<Line>, Option<f64>)> = layout
         .panels
         .iter()
         .map(|(title, points)| {
@@ -192,6 +204,9 @@ fn draw(
             (title.as_str(), lines, rate)
         })
         .collect();
+    let count = panels.len();
+    panels.retain(|(_, lines, _)| lines.iter().any(|line| !line.points.is_empty()));
+    let without = count - panels.len();
     let all = || {
         panels
             .iter()
@@ -202,6 +217,8 @@ fn draw(
     if high <= 0.0 {
         return None;
     }
+    // Zero means that there is no sample yet.
+    let low = all().map(|p| p.1).filter(|v| *v > 0.0).fold(high, f64::min);
     let until = all().map(|p| p.0).fold(0.0, f64::max);
     let unit = kind.quantity.unit(high);
     let goodput = kind.quantity == Quantity::Rate;
@@ -227,7 +244,7 @@ fn draw(
                 kind.label,
                 &unit,
                 lines,
-                (until, top),
+                (until, if kind.own_axis { unit.of(low) } else { 0.0 }, top),
                 &levels,
             )
         })
@@ -248,6 +265,17 @@ fn draw(
         "One run per cell, the one with the lowest seed ({}). Panels share their axes.",
         seeds(layout)
     );
+    if kind.own_axis {
+        caption.push_str(" The axis may begin above zero.");
+    }
+    if without > 0 {
+        let cells = if without == 1 {
+            "One cell has"
+        } else {
+            "Some cells have"
+        };
+        let _ = write!(caption, " {cells} no such series and no panel.");
+    }
     if layout.left_out > 0 {
         let _ = write!(
             caption,
@@ -269,7 +297,7 @@ fn panel(
     label: &str,
     unit: &Unit,
     lines: &[Line],
-    (until, high): (f64, f64),
+    (until, low, high): (f64, f64, f64),
     levels: &[(f64, String)],
 ) -> String {
     let lines: Vec<Line> = lines
@@ -293,7 +321,7 @@ fn panel(
         y_label: &with_unit(label, unit),
         x: (0.0, until),
         x_log: false,
-        y_high: high,
+        y: (low, high),
         lines: &lines,
         moments: &moments,
         levels,
@@ -318,6 +346,8 @@ fn jain(experiment: &Experiment<'_>, layout: &Layout<'_, '_>, most: usize) -> Op
         quantity: Quantity::Share,
         of: |_| 0.0,
         of_link: true,
+        own_axis: false,
+        zero_is_none: false,
         means: true,
     };
     let mut figure = draw(experiment, layout, &kind, |run| {
@@ -374,6 +404,8 @@ fn jitter(experiment: &Experiment<'_>, layout: &Layout<'_, '_>, most: usize) -> 
         quantity: Quantity::Millis,
         of: |_| 0.0,
         of_link: false,
+        own_axis: false,
+        zero_is_none: false,
         means: false,
     };
     draw(experiment, layout, &kind, |run| {

@@ -44,8 +44,9 @@ pub(crate) struct Panel<'a> {
     pub(crate) x: (f64, f64),
     /// The horizontal axis is logarithmic.
     pub(crate) x_log: bool,
-    /// Highest value of the vertical axis, which begins at zero.
-    pub(crate) y_high: f64,
+    /// Lowest and highest value of the vertical axis; it begins at zero unless the values are far
+    /// from it and close together.
+    pub(crate) y: (f64, f64),
     /// Lines.
     pub(crate) lines: &'a [Line],
     /// Moments worth a vertical line, with a word.
@@ -58,7 +59,7 @@ impl Panel<'_> {
     /// The panel as a drawing.
     pub(crate) fn svg(&self) -> String {
         let (right, bottom) = (self.size.0 - RIGHT, self.height() - BOTTOM);
-        let y = Scale::from_zero(self.y_high, 5, bottom, self.top());
+        let y = Scale::near(self.y.0, self.y.1, 5, bottom, self.top());
         let x = if self.x_log {
             Scale::log(self.x.0, self.x.1, LEFT, right)
         } else {

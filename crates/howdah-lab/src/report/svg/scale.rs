@@ -55,6 +55,27 @@ impl Scale {
         Self::linear(0.0, high, from, to)
     }
 
+    /// As [`Self::from_zero`], unless the values keep to the upper half: then from the first round
+    /// value at or below `lowest`.
+    pub(crate) fn near(lowest: f64, highest: f64, want: usize, from: f64, to: f64) -> Self {
+        if !(lowest > highest / 2.0 && highest.is_finite()) {
+            return Self::from_zero(highest, want, from, to);
+        }
+        // Some room, so that noise of a per cent does not fill the panel.
+        let room = ((highest - lowest) * 0.1).max(highest * 0.01);
+        let (low, high) = (lowest - room, highest + room);
+        let step = nice_step(high - low, want);
+        Self {
+            step: Some(step),
+            ..Self::linear(
+                (low / step).floor() * step,
+                (high / step).ceil() * step,
+                from,
+                to,
+            )
+        }
+    }
+
     /// As [`Self::from_zero`], and down to the first round value at or below `lowest` where that is
     /// below zero.
     pub(crate) fn around_zero(lowest: f64, highest: f64, want: usize, from: f64, to: f64) -> Self {
@@ -245,6 +266,18 @@ mod tests {
         assert_eq!(
             labels(Scale::from_zero(12_500.0, 3, 0.0, 1.0), 3),
             ["0", "5000", "10\u{202f}000", "15\u{202f}000"]
+        );
+    }
+
+    #[test]
+    fn values_far_from_zero_have_an_axis_of_their_own() {
+        assert_eq!(
+            labels(Scale::near(180.0, 186.0, 5, 0.0, 1.0), 5),
+            ["178", "180", "182", "184", "186", "188"]
+        );
+        assert_eq!(
+            Scale::near(20.0, 186.0, 5, 0.0, 1.0),
+            Scale::from_zero(186.0, 5, 0.0, 1.0)
         );
     }
 
