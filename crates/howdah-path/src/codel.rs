@@ -27,7 +27,8 @@ pub(crate) struct CoDel {
     drop_next_ns: u64,
     count: u32,
     last_count: u32,
-    /// Largest packet seen, on the link: less than this in the queue is no queue.
+    /// Largest packet seen, on the link: no more than this in the queue is no queue. (The RFC would
+    /// have the interface's MTU, which a path does not need to have.)
     max_packet_bytes: u64,
     place: Place,
 }

@@ -69,8 +69,8 @@ impl World {
         }
         if config.forward.stores_packets() || config.backward.stores_packets() {
             return Err(WanError::BadConfig(
-                "the emulator decides about a packet when it comes: it has no stored queue, CoDel \
-                 or rate trace"
+                "the emulator decides about a packet when it comes: it has no stored queue, CoDel, \
+                 token bucket or rate trace"
                     .to_owned(),
             ));
         }

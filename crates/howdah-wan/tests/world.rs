@@ -397,3 +397,26 @@ fn an_impossible_mtu_is_refused_before_anything_is_made() {
         Err(WanError::BadConfig(_))
     ));
 }
+
+#[test]
+fn a_queue_that_stores_packets_is_refused_before_anything_is_made() {
+    let stored = PathConfig {
+        stored_queue: true,
+        ..PathConfig::default()
+    };
+    for config in [
+        WanConfig {
+            forward: stored.clone(),
+            ..WanConfig::default()
+        },
+        WanConfig {
+            backward: stored,
+            ..WanConfig::default()
+        },
+    ] {
+        assert!(matches!(
+            World::create(&config),
+            Err(WanError::BadConfig(_))
+        ));
+    }
+}
