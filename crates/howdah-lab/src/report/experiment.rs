@@ -94,8 +94,11 @@ impl<'a> Experiment<'a> {
                 _ => axes.push(Axis::sorted(name, values)),
             }
         }
-        // Protocols first: they are what is compared.
-        axes.sort_by_key(|axis| (!axis.is_protocol(), axis.name.clone()));
+        // Protocols first: they are what is compared. RTT before loss, as in the papers' grids.
+        axes.sort_by_key(|axis| {
+            let loss = axis.name.ends_with("loss");
+            (!axis.is_protocol(), loss, axis.name.clone())
+        });
         fixed.sort_unstable();
 
         let mut points: Vec<Point<'a>> = Vec::new();

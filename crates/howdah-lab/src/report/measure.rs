@@ -519,11 +519,9 @@ pub(crate) fn map_measures(cells: &[&CellResult], mtu: Option<f64>, loss: &str) 
     );
     above.about.push_str("The ideal is the time that the file's bytes alone take at the rate of the link (K13app, equation 1).");
     let mut all = vec![share, above];
-    all.extend(
-        costs()
-            .into_iter()
-            .filter(|m| ["ramp", "feedback", "retransmit_share", "queue_p95"].contains(&&*m.key)),
-    );
+    for key in ["ramp", "feedback", "retransmit_share", "queue_p95"] {
+        all.extend(costs().into_iter().find(|measure| measure.key == key));
+    }
     all.retain(|m| {
         cells
             .iter()

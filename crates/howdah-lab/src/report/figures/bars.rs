@@ -30,6 +30,14 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<F
     let (low, high) = range(&spreads);
     let unit = measure.quantity.unit(high.max(-low));
     let looks = series.map_or(0, |axis| experiment.axes[axis].values.len());
+    // A value of the series for which the measure does not exist at all: no jitter without streams.
+    let shown = |look: usize| {
+        experiment.points.iter().any(|point| {
+            let mine = series.is_none_or(|axis| place(experiment, axis, point.at[axis]) == look);
+            mine && (value(point).is_some() || !point.failed.is_empty())
+        })
+    };
+    let shown: Vec<bool> = (0..looks.max(1)).map(shown).collect();
     let drawings: Vec<String> = facets
         .iter()
         .map(|(title, points)| {
@@ -45,6 +53,9 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<F
                     |axis| name(experiment, axis, point.at[axis]),
                 );
                 let look = series.map_or(0, |axis| place(experiment, axis, point.at[axis]));
+                if !shown[look] {
+                    continue;
+                }
                 let words = experiment.place(point, &experiment.others(&[]));
                 let bar = bar(value(point), look, &unit, &words, !point.failed.is_empty());
                 match groups.iter_mut().find(|group| group.name == name) {
@@ -64,6 +75,7 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<F
         })
         .collect();
     let keys: Vec<String> = (0..looks)
+        .filter(|look| shown[*look])
         .map(|look| {
             let axis = series.unwrap_or(0);
             bar_key(
