@@ -4,6 +4,7 @@ use crate::keys::PublicKey;
 use crate::session::message::{BOTTLENECKS, Message, SideReport};
 use crate::session::receiving::{Place, Receiving};
 use crate::session::sending::Sending;
+use crate::session::waits::{Wait, WaitClock};
 use crate::session::{from_connection, from_store};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, RatePolicy, Summary};
 use howdah_core::{Rate, Span, Time};
@@ -58,6 +59,7 @@ pub(crate) struct Client<'a> {
     /// Of the endpoint in use.
     waker: Option<Waker>,
     step: Step,
+    wait: WaitClock,
     /// Why no connection came about: the address is to blame, another one may do.
     unanswered: Option<ConnectionError>,
     sending: Option<Sending>,
@@ -93,6 +95,7 @@ impl<'a> Client<'a> {
             port,
             waker: None,
             step: Step::Connecting,
+            wait: WaitClock::default(),
             unanswered: None,
             sending: None,
             receiving: None,
@@ -360,6 +363,56 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
+    /// What of the other side (or of somebody who is asked) is missing now.
+    fn waits_for(&self, connection: &Connection) -> Option<Wait> {
+        match self.step {
+            // The connection has clocks of its own for these.
+            Step::Connecting | Step::Ended(_) => None,
+            Step::Judging(_) => Some(Wait::Judgement),
+            Step::Asked => Some(Wait::Answer),
+            Step::Thanking(_) => Some(Wait::Thanks),
+            Step::Moving => match (&self.sending, &self.receiving) {
+                (Some(sending), _) => {
+                    let arrived = connection.acked_bytes(sending.object);
+                    (sending.ended == Some(arrived)).then_some(Wait::Verdict)
+                }
+                (None, Some(receiving)) => receiving.waits_for_end().then_some(Wait::End),
+                (None, None) => None,
+            },
+        }
+    }
+
+    /// Nothing came within the time that it may take.
+    fn on_wait_over(&mut self, now: Time, connection: &mut Connection, wait: Wait) {
+        if let Step::Thanking(local) = self.step {
+            // The bytes are here and right; only the server's figures are missing.
+            self.step = Step::Ended(Ok(Box::new((local, SideReport::default()))));
+            connection.close(now, CloseCode::Done, "");
+            return;
+        }
+        let (peer, seconds) = (self.peer(), wait.limit().as_millis() / 1000);
+        let (kind, what) = match wait {
+            Wait::Judgement => (
+                ErrorKind::Auth,
+                format!("nobody has judged the key of {peer}"),
+            ),
+            Wait::Verdict => (
+                ErrorKind::Network,
+                format!("{peer} has all bytes but does not say that they are stored"),
+            ),
+            Wait::End => (
+                ErrorKind::Network,
+                format!("{peer} has sent all bytes but not their end"),
+            ),
+            _ => (
+                ErrorKind::Network,
+                format!("{peer} is there but does not answer the request"),
+            ),
+        };
+        let error = Error::new(kind, format!("{what} within {seconds} s; try again later"));
+        self.fail(now, connection, error);
+    }
+
     fn move_on(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
         if let Step::Judging(judgement) = &self.step {
             match judgement.try_recv() {
@@ -535,6 +588,11 @@ impl Application for Client<'_> {
             self.fail(now, connection, error);
             return;
         }
+        let wait = self.waits_for(connection);
+        if let Some(wait) = self.wait.check(now, wait) {
+            self.on_wait_over(now, connection, wait);
+            return;
+        }
         self.tick(now, connection);
     }
 
@@ -546,3 +604,6 @@ impl Application for Client<'_> {
         Some(self.next_tick)
     }
 }
+
+#[cfg(test)]
+mod tests;

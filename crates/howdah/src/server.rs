@@ -4,6 +4,7 @@ use crate::keys::PublicKey;
 use crate::session::message::{Message, SideReport};
 use crate::session::receiving::{Place, Receiving};
 use crate::session::sending::Sending;
+use crate::session::waits::{Wait, WaitClock};
 use crate::session::{from_connection, from_store};
 use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity, Location};
 use howdah_core::{Span, Time};
@@ -134,6 +135,19 @@ struct Session {
     sending: Option<Sending>,
     receiving: Option<Receiving>,
     what: String,
+    wait: WaitClock,
+}
+
+impl Session {
+    /// What of the client is missing now. Its [`Message::Done`] may take for ever: behind a pipe sits
+    /// somebody who reads.
+    fn waits_for(&self) -> Option<Wait> {
+        match (&self.sending, &self.receiving) {
+            (None, None) => Some(Wait::Request),
+            (_, Some(receiving)) => receiving.waits_for_end().then_some(Wait::End),
+            (Some(_), None) => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -342,6 +356,7 @@ impl Application for Service {
                     sending: None,
                     receiving: None,
                     what: String::new(),
+                    wait: WaitClock::default(),
                 };
                 self.sessions.insert(key, session);
             }
@@ -423,6 +438,23 @@ impl Application for Service {
         }
         if let Err(error) = self.move_on(now, key, connection) {
             self.give_up(key, connection, &error);
+            return;
+        }
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        let wait = session.waits_for();
+        if let Some(wait) = session.wait.check(now, wait) {
+            let seconds = wait.limit().as_millis() / 1000;
+            let text = match wait {
+                Wait::End => format!("the client has not said the end within {seconds} s"),
+                _ => format!("the client has not asked for anything within {seconds} s"),
+            };
+            if wait == Wait::End {
+                self.give_up(key, connection, &Error::new(ErrorKind::Network, text));
+            } else {
+                connection.close(now, CloseCode::Application, &text);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 pub(crate) mod message;
 pub(crate) mod receiving;
 pub(crate) mod sending;
+pub(crate) mod waits;
 
 use crate::{Error, ErrorKind};
 use howdah_proto::error::{CloseCode, ConnectionError};

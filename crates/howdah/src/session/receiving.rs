@@ -130,6 +130,11 @@ impl Receiving {
         Ok(())
     }
 
+    /// Whether only the word about its end is missing.
+    pub(crate) fn waits_for_end(&self) -> bool {
+        self.complete && self.end.is_none()
+    }
+
     /// All bytes have arrived.
     pub(crate) fn on_complete(&mut self) {
         self.complete = true;

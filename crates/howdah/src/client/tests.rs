@@ -1,0 +1,118 @@
+//! Servers that are there and say nothing.
+
+use super::*;
+use crate::{CopyConfig, Identity, KnownHosts};
+use howdah_proto::codec::ConnectionId;
+use howdah_proto::{Config, Role, Security, TlsIdentity};
+
+const KEY: ConnKey = ConnKey(1);
+
+fn connection(identity: &Identity, now: Time) -> Connection {
+    let key = identity.rustls_certified_key();
+    let tls = TlsIdentity::new(key, Arc::new(|_: &[u8]| true)).expect("a key");
+    let mut config = Config::new(Security::Tls(tls));
+    // Only the clocks of the session are of interest.
+    config.handshake_timeout = Span::from_secs(100_000);
+    let remote = ([127, 0, 0, 1], 1).into();
+    Connection::new(now, Role::Client, config, ConnectionId(1), remote, 1).expect("TLS begins")
+}
+
+/// Puts a client into a step and lets time pass; returns after how many seconds it ended, and how.
+fn wait_in(
+    task: Task,
+    enter: impl FnOnce(&mut Client<'_>, &mut Connection),
+) -> (u64, Result<Summary, Error>) {
+    let dir = tempfile::tempdir().expect("a place");
+    let known = KnownHosts::load(&dir.path().join("known")).expect("an empty list");
+    let identity = Identity::generate().expect("a key");
+    let config = CopyConfig::new(identity, known);
+    let (cancel, start) = (Cancel::new(), Time::ZERO + Span::from_secs(7));
+    let mut on_progress = |_: &Progress| {};
+    let host = ("host".to_owned(), 1);
+    let mut client = Client::new(task, &config, &cancel, &mut on_progress, host, start);
+    let mut connection = connection(&config.identity, start);
+    enter(&mut client, &mut connection);
+    for second in 0..10_000 {
+        let now = start + Span::from_secs(second);
+        client.poll(now, KEY, &mut connection);
+        if !client.keep_running(now) {
+            return (second, client.into_result());
+        }
+    }
+    panic!("it waits for ever");
+}
+
+fn get() -> Task {
+    Task::Get {
+        path: "x".into(),
+        destination: Location::Null,
+    }
+}
+
+fn put() -> Task {
+    Task::Put {
+        source: Location::Zero(0),
+        path: "null:".into(),
+    }
+}
+
+#[test]
+fn a_server_that_does_not_answer_a_request_is_given_up() {
+    let (seconds, result) = wait_in(get(), |client, connection| {
+        client.begin(connection).expect("asked");
+    });
+    assert_eq!(seconds, 60);
+    let error = result.expect_err("no answer");
+    assert_eq!(error.kind(), ErrorKind::Network);
+    assert!(
+        error.to_string().starts_with("host:1 is there but"),
+        "{error}"
+    );
+}
+
+#[test]
+fn figures_that_do_not_come_do_not_spoil_a_copy() {
+    let (seconds, result) = wait_in(get(), |client, _| {
+        client.step = Step::Thanking(SideReport::default());
+    });
+    assert_eq!(seconds, 5);
+    assert_eq!(result.expect("it is done").bytes, 0);
+}
+
+#[test]
+fn a_server_that_never_confirms_is_given_up() {
+    let (seconds, result) = wait_in(put(), |client, connection| {
+        client.begin(connection).expect("nothing to read");
+        let sending = client.sending.as_mut().expect("it sends");
+        sending.cut(connection);
+    });
+    assert_eq!(seconds, 600);
+    let error = result.expect_err("no confirmation");
+    assert!(error.to_string().contains("has all bytes but"), "{error}");
+}
+
+#[test]
+fn an_object_without_an_end_is_given_up() {
+    let (seconds, result) = wait_in(get(), |client, connection| {
+        client.begin(connection).expect("asked");
+        let place = Place::Null { bytes: 0 };
+        let mut receiving = Receiving::new(connection, 1, place, Some(0), false).expect("opened");
+        receiving.on_complete();
+        client.receiving = Some(receiving);
+        client.step = Step::Moving;
+    });
+    assert_eq!(seconds, 60);
+    let error = result.expect_err("no end");
+    assert!(error.to_string().contains("not their end"), "{error}");
+}
+
+#[test]
+fn a_question_that_nobody_answers_ends() {
+    let (tell, judgement) = channel();
+    let (seconds, result) = wait_in(get(), |client, _| {
+        client.step = Step::Judging(judgement);
+    });
+    drop(tell);
+    assert_eq!(seconds, 600);
+    assert_eq!(result.expect_err("no judgement").kind(), ErrorKind::Auth);
+}

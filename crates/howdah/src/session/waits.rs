@@ -1,0 +1,73 @@
+//! A clock for each wait for the other side's next word. The peer's host may live and its program
+//! hang: the connection is kept alive by one and says nothing of the other.
+
+use howdah_core::{Span, Time};
+
+/// What a session waits for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Wait {
+    /// Client: somebody judges the server's key.
+    Judgement,
+    /// Client: the server opens what was asked for.
+    Answer,
+    /// Receiver: all bytes are here, but not where the object ends and what it hashes to.
+    End,
+    /// Client: the server has all bytes and makes them durable.
+    Verdict,
+    /// Client: the server's figures.
+    Thanks,
+    /// Server: the client asks for something.
+    Request,
+}
+
+impl Wait {
+    /// How long it may last.
+    pub(crate) const fn limit(self) -> Span {
+        Span::from_secs(match self {
+            Self::Thanks => 5,
+            // A slow tape or an automounter may have to wake up.
+            Self::Answer | Self::End => 60,
+            // Somebody is asked; a disk may be behind by all of its cache.
+            Self::Judgement | Self::Verdict => 600,
+            // Longer than the judgement that comes before it.
+            Self::Request => 900,
+        })
+    }
+}
+
+/// Measures how long the wait of now lasts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WaitClock(Option<(Wait, Time)>);
+
+impl WaitClock {
+    /// Tells what is waited for now. Returns it if it has lasted too long.
+    pub(crate) fn check(&mut self, now: Time, wait: Option<Wait>) -> Option<Wait> {
+        match (self.0, wait) {
+            (Some((before, since)), Some(wait)) if before == wait => {
+                (now.since(since) >= wait.limit()).then_some(wait)
+            }
+            _ => {
+                self.0 = wait.map(|wait| (wait, now));
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_wait_has_its_own_clock() {
+        let at = |seconds| Time::ZERO + Span::from_secs(seconds);
+        let mut clock = WaitClock::default();
+        assert_eq!(clock.check(at(100), Some(Wait::Answer)), None);
+        assert_eq!(clock.check(at(159), Some(Wait::Answer)), None);
+        assert_eq!(clock.check(at(159), Some(Wait::End)), None, "it moved on");
+        assert_eq!(clock.check(at(200), Some(Wait::End)), None);
+        assert_eq!(clock.check(at(219), Some(Wait::End)), Some(Wait::End));
+        assert_eq!(clock.check(at(300), None), None);
+        assert_eq!(clock.check(at(301), Some(Wait::End)), None);
+    }
+}
