@@ -26,8 +26,11 @@ impl Demux {
         self.ids.insert(id, key);
     }
 
-    pub(crate) fn remove(&mut self, key: ConnKey) {
-        self.ids.retain(|_, k| *k != key);
+    /// Forgets an id, if it is that connection's.
+    pub(crate) fn remove(&mut self, id: ConnectionId, key: ConnKey) {
+        if self.ids.get(&id) == Some(&key) {
+            self.ids.remove(&id);
+        }
     }
 
     pub(crate) fn contains(&self, id: ConnectionId) -> bool {
@@ -132,7 +135,9 @@ mod tests {
         let retry = DoorAnswer::Retry(Cookie([1; 20]));
         DoorPacket::to(ConnectionId(9), ConnectionId(7), retry).encode(&mut answer);
         assert_eq!(demux.route(&answer), Route::Known(ConnKey(3)));
-        demux.remove(ConnKey(3));
+        demux.remove(ConnectionId(7), ConnKey(4));
+        assert!(demux.contains(ConnectionId(7)), "it is another one's");
+        demux.remove(ConnectionId(7), ConnKey(3));
         assert_eq!(demux.route(&answer), Route::Stranger);
         assert!(!demux.contains(ConnectionId(7)));
     }

@@ -4,6 +4,7 @@ use crate::buffers::{BUFFER_BYTES, Spares};
 use crate::clock::{Clock, wall_now};
 use crate::demux::{Demux, Route};
 use crate::door::{Door, Knock, Verdict, same_host};
+use crate::schedule::Schedule;
 use crate::socket::{MAX_TRAIN_BYTES, SocketReport, UdpPort};
 use crate::sys;
 use crate::train::{TrainBuffer, TrainBuilder};
@@ -51,14 +52,27 @@ pub trait Application {
     fn take_spare(&mut self) -> Option<Vec<u8>>;
 
     /// Moves everything on that does not depend on packets: sources, sinks, deadlines. Called
-    /// once per round of the loop, for every connection.
+    /// once per round of the loop for every connection that is [attended](Self::attended) to, and
+    /// for others when packets come or timers fire, which is at least at every keep-alive.
     fn poll(&mut self, now: Time, key: ConnKey, connection: &mut Connection);
+
+    /// The connections that something else than packets may move on: with a source or a sink.
+    fn attended(&self) -> Attended<'_>;
 
     /// Called once per round; returning false ends [`Endpoint::run`].
     fn keep_running(&mut self, now: Time) -> bool;
 
     /// When [`poll`](Self::poll) wants to be called at the latest.
     fn next_deadline(&self) -> Option<Time>;
+}
+
+/// Connections that [`Application::poll`] is called for in every round.
+#[derive(Clone, Copy, Debug)]
+pub enum Attended<'a> {
+    /// Every one.
+    All,
+    /// These. Thousands of idle ones beside them cost nothing.
+    Only(&'a BTreeSet<ConnKey>),
 }
 
 /// Settings of an endpoint.
@@ -110,6 +124,9 @@ pub struct Endpoint {
     connections: BTreeMap<ConnKey, Slot>,
     /// Those whose handshake is under way.
     half_open: BTreeSet<ConnKey>,
+    schedule: Schedule,
+    /// Reused: the connections of one round.
+    due: Vec<ConnKey>,
     next_key: u64,
     train: TrainBuffer,
     /// A train that the socket did not take.
@@ -150,6 +167,8 @@ impl Endpoint {
             door: Door::new()?,
             connections: BTreeMap::new(),
             half_open: BTreeSet::new(),
+            schedule: Schedule::default(),
+            due: Vec::new(),
             next_key: 1,
             train: TrainBuffer::new(),
             stalled: None,
@@ -222,11 +241,18 @@ impl Endpoint {
             },
         );
         self.half_open.insert(key);
+        self.schedule.touch(key);
         key
+    }
+
+    /// How often a connection was looked at so far. For measuring: idle connections are not.
+    pub fn visits(&self) -> u64 {
+        self.schedule.visits()
     }
 
     /// A connection that is open.
     pub fn connection_mut(&mut self, key: ConnKey) -> Option<&mut Connection> {
+        self.schedule.touch(key);
         self.connections
             .get_mut(&key)
             .map(|slot| &mut slot.connection)
@@ -245,7 +271,7 @@ impl Endpoint {
                 return self.flush(application);
             }
             self.watch_drops(now);
-            let busy = self.turn(now, application)?;
+            let busy = self.turn(now, application, false)?;
             if !more && !busy {
                 self.wait(application)?;
             }
@@ -255,7 +281,7 @@ impl Endpoint {
     /// Sends what is ready, without waiting: the last word.
     fn flush<A: Application>(&mut self, application: &mut A) -> io::Result<()> {
         let now = self.clock.now();
-        self.turn(now, application)?;
+        self.turn(now, application, true)?;
         Ok(())
     }
 
@@ -280,8 +306,12 @@ impl Endpoint {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) if is_unreachable(&e) => {
-                    for slot in self.connections.values_mut() {
-                        slot.connection.on_unreachable();
+                    // It says nothing to those that are established.
+                    for key in &self.half_open {
+                        if let Some(slot) = self.connections.get_mut(key) {
+                            slot.connection.on_unreachable();
+                            self.schedule.touch(*key);
+                        }
                     }
                     continue;
                 }
@@ -332,6 +362,7 @@ impl Endpoint {
                 let Some(slot) = self.connections.get_mut(&key) else {
                     break;
                 };
+                self.schedule.touch(key);
                 let handled =
                     slot.connection
                         .handle_datagram(now, &arriving, &mut buffer[start..end]);
@@ -410,9 +441,14 @@ impl Endpoint {
     }
 
     fn remove(&mut self, key: ConnKey) {
-        self.connections.remove(&key);
+        if let Some(slot) = self.connections.remove(&key) {
+            let connection = &slot.connection;
+            for id in [connection.local_id(), connection.first_destination()] {
+                self.demux.remove(id, key);
+            }
+        }
         self.half_open.remove(&key);
-        self.demux.remove(key);
+        self.schedule.forget(key);
     }
 
     fn find(
@@ -474,32 +510,65 @@ impl Endpoint {
         self.drops_at = now;
         if let Some(drops) = sys::socket_drops(self.port.socket().as_fd()) {
             self.drops = drops;
-            for slot in self.connections.values_mut() {
-                slot.connection.set_socket_drops(drops - slot.drops_before);
-            }
         }
     }
 
     // ---- Sending -----------------------------------------------------------------------------
 
-    /// Lets every connection do what it wants to do now. Returns whether some wants to go on.
-    fn turn<A: Application>(&mut self, now: Time, application: &mut A) -> io::Result<bool> {
+    /// Lets every connection that is due do what it wants to do now, or just every one. Returns
+    /// whether some wants to go on.
+    fn turn<A: Application>(
+        &mut self,
+        now: Time,
+        application: &mut A,
+        everybody: bool,
+    ) -> io::Result<bool> {
+        let mut due = std::mem::take(&mut self.due);
+        let attended = application.attended();
+        if everybody || matches!(attended, Attended::All) {
+            let all = self.connections.keys().copied();
+            self.schedule.take_due(now, all, &mut due);
+        } else if let Attended::Only(keys) = attended {
+            self.schedule.take_due(now, keys.iter().copied(), &mut due);
+        }
+        // A train that waits for the socket waits for nobody in particular.
+        self.retry_stalled(now)?;
         let mut busy = false;
-        let keys: Vec<ConnKey> = self.connections.keys().copied().collect();
-        for key in keys {
-            let Some(slot) = self.connections.get_mut(&key) else {
-                continue;
-            };
-            if slot
-                .connection
-                .poll_timeout()
-                .is_some_and(|(at, _)| at <= now)
-            {
-                slot.connection.handle_timeout(now);
+        for &key in &due {
+            busy |= self.visit(now, key, application)?;
+        }
+        self.due = due;
+        Ok(busy)
+    }
+
+    /// Lets one connection do what it wants to do now. Returns whether it wants to go on.
+    fn visit<A: Application>(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        application: &mut A,
+    ) -> io::Result<bool> {
+        let Some(slot) = self.connections.get_mut(&key) else {
+            return Ok(false);
+        };
+        let drops = self.drops - slot.drops_before;
+        slot.connection.set_socket_drops(drops);
+        if slot
+            .connection
+            .poll_timeout()
+            .is_some_and(|(at, _)| at <= now)
+        {
+            slot.connection.handle_timeout(now);
+        }
+        application.poll(now, key, &mut slot.connection);
+        let wants_more = self.transmit(now, key, application)?;
+        let busy = wants_more | self.events(now, key, application);
+        if let Some(slot) = self.connections.get(&key) {
+            let next = slot.connection.poll_timeout().map(|(at, _)| at);
+            self.schedule.set(key, next);
+            if busy || self.stalled.is_some() {
+                self.schedule.touch(key);
             }
-            application.poll(now, key, &mut slot.connection);
-            busy |= self.transmit(now, key, application)?;
-            busy |= self.events(now, key, application);
         }
         Ok(busy)
     }
@@ -615,12 +684,13 @@ impl Endpoint {
     fn wait<A: Application>(&mut self, application: &A) -> io::Result<()> {
         let now = self.clock.now();
         let next = self
-            .connections
-            .values()
-            .filter_map(|slot| slot.connection.poll_timeout().map(|(at, _)| at))
+            .schedule
+            .next()
+            .into_iter()
             .chain(application.next_deadline())
             .min();
-        if next.is_some_and(|at| at <= now) && self.stalled.is_none() {
+        let due = self.schedule.has_touched() || next.is_some_and(|at| at <= now);
+        if due && self.stalled.is_none() {
             return Ok(());
         }
         if self.received_in_round >= COALESCE_BYTES && self.stalled.is_none() {

@@ -13,6 +13,7 @@ mod clock;
 mod demux;
 mod door;
 mod endpoint;
+mod schedule;
 mod socket;
 mod sys;
 mod train;
@@ -20,7 +21,7 @@ mod usage;
 mod waker;
 
 pub use clock::Clock;
-pub use endpoint::{Application, ConnKey, Endpoint, EndpointConfig, Placement};
+pub use endpoint::{Application, Attended, ConnKey, Endpoint, EndpointConfig, Placement};
 pub use socket::{SocketReport, bind};
 pub use usage::{MachineLoad, Usage, thread_cpu, usage};
 pub use waker::Waker;

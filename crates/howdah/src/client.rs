@@ -8,7 +8,7 @@ use crate::session::waits::{Wait, WaitClock};
 use crate::session::{from_connection, from_store};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, RatePolicy, Summary};
 use howdah_core::{Rate, Span, Time};
-use howdah_net::{Application, ConnKey, Placement, Usage, Waker};
+use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
 use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_proto::{Connection, Event};
 use howdah_store::{Sink, SinkSpec, Source, SourceSpec, StoreError, Wake};
@@ -594,6 +594,10 @@ impl Application for Client<'_> {
             return;
         }
         self.tick(now, connection);
+    }
+
+    fn attended(&self) -> Attended<'_> {
+        Attended::All
     }
 
     fn keep_running(&mut self, _now: Time) -> bool {

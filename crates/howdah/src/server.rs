@@ -8,11 +8,13 @@ use crate::session::waits::{Wait, WaitClock};
 use crate::session::{from_connection, from_store};
 use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity, Location};
 use howdah_core::{Span, Time};
-use howdah_net::{Application, Clock, ConnKey, Endpoint, EndpointConfig, Placement, Usage, Waker};
+use howdah_net::{
+    Application, Attended, Clock, ConnKey, Endpoint, EndpointConfig, Placement, Usage, Waker,
+};
 use howdah_proto::error::CloseCode;
 use howdah_proto::{Config, Connection, Event, Security, TlsIdentity};
 use howdah_store::{Root, Sink, SinkSpec, Source, SourceSpec, StoreError, Wake};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -117,6 +119,7 @@ impl Server {
             root: self.root,
             waker: self.endpoint.waker(),
             sessions: BTreeMap::new(),
+            active: BTreeSet::new(),
             cancel: cancel.clone(),
             log: self.log,
             next_look: Time::ZERO,
@@ -155,6 +158,8 @@ struct Service {
     root: Root,
     waker: Waker,
     sessions: BTreeMap<ConnKey, Session>,
+    /// Those with a transfer under way.
+    active: BTreeSet<ConnKey>,
     cancel: Cancel,
     log: Log,
     next_look: Time,
@@ -216,6 +221,16 @@ fn open_source(
 impl Service {
     fn log(&self, text: &str) {
         (self.log.0)(text);
+    }
+
+    /// Notes whether that session has a transfer under way.
+    fn note_active(&mut self, key: ConnKey) {
+        let transfers = |s: &Session| s.sending.is_some() || s.receiving.is_some();
+        if self.sessions.get(&key).is_some_and(transfers) {
+            self.active.insert(key);
+        } else {
+            self.active.remove(&key);
+        }
     }
 
     fn on_message(
@@ -340,10 +355,8 @@ impl Service {
         self.log(&line);
         Ok(())
     }
-}
 
-impl Application for Service {
-    fn on_event(&mut self, now: Time, key: ConnKey, connection: &mut Connection, event: Event) {
+    fn handle_event(&mut self, now: Time, key: ConnKey, connection: &mut Connection, event: Event) {
         match event {
             Event::Connected { peer_key } => {
                 let name = PublicKey::from_spki_der(&peer_key)
@@ -398,6 +411,41 @@ impl Application for Service {
         }
     }
 
+    fn poll_session(&mut self, now: Time, key: ConnKey, connection: &mut Connection) {
+        if self.cancel.is_cancelled() {
+            // The last round: nobody shall wait for a server that is gone.
+            connection.close(now, CloseCode::Application, "the server was stopped");
+            return;
+        }
+        if let Err(error) = self.move_on(now, key, connection) {
+            self.give_up(key, connection, &error);
+            return;
+        }
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        let wait = session.waits_for();
+        if let Some(wait) = session.wait.check(now, wait) {
+            let seconds = wait.limit().as_millis() / 1000;
+            let text = match wait {
+                Wait::End => format!("the client has not said the end within {seconds} s"),
+                _ => format!("the client has not asked for anything within {seconds} s"),
+            };
+            if wait == Wait::End {
+                self.give_up(key, connection, &Error::new(ErrorKind::Network, text));
+            } else {
+                connection.close(now, CloseCode::Application, &text);
+            }
+        }
+    }
+}
+
+impl Application for Service {
+    fn on_event(&mut self, now: Time, key: ConnKey, connection: &mut Connection, event: Event) {
+        self.handle_event(now, key, connection, event);
+        self.note_active(key);
+    }
+
     fn read(&mut self, key: ConnKey, object: u64, offset: u64, buffer: &mut [u8]) {
         let sending = self.sessions.get_mut(&key).and_then(|s| s.sending.as_mut());
         match sending.filter(|s| s.object == object) {
@@ -424,38 +472,18 @@ impl Application for Service {
     }
 
     fn take_spare(&mut self) -> Option<Vec<u8>> {
-        self.sessions
-            .values_mut()
-            .filter_map(|s| s.receiving.as_mut())
-            .find_map(Receiving::take_spare)
+        let sessions = &mut self.sessions;
+        let mut active = self.active.iter();
+        active.find_map(|key| sessions.get_mut(key)?.receiving.as_mut()?.take_spare())
     }
 
     fn poll(&mut self, now: Time, key: ConnKey, connection: &mut Connection) {
-        if self.cancel.is_cancelled() {
-            // The last round: nobody shall wait for a server that is gone.
-            connection.close(now, CloseCode::Application, "the server was stopped");
-            return;
-        }
-        if let Err(error) = self.move_on(now, key, connection) {
-            self.give_up(key, connection, &error);
-            return;
-        }
-        let Some(session) = self.sessions.get_mut(&key) else {
-            return;
-        };
-        let wait = session.waits_for();
-        if let Some(wait) = session.wait.check(now, wait) {
-            let seconds = wait.limit().as_millis() / 1000;
-            let text = match wait {
-                Wait::End => format!("the client has not said the end within {seconds} s"),
-                _ => format!("the client has not asked for anything within {seconds} s"),
-            };
-            if wait == Wait::End {
-                self.give_up(key, connection, &Error::new(ErrorKind::Network, text));
-            } else {
-                connection.close(now, CloseCode::Application, &text);
-            }
-        }
+        self.poll_session(now, key, connection);
+        self.note_active(key);
+    }
+
+    fn attended(&self) -> Attended<'_> {
+        Attended::Only(&self.active)
     }
 
     fn keep_running(&mut self, now: Time) -> bool {

@@ -1,0 +1,230 @@
+//! Many connections on one socket: those that are idle are not looked at.
+
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+use howdah_core::{Span, Time};
+use howdah_net::{
+    Application, Attended, Clock, ConnKey, Endpoint, EndpointConfig, Placement, bind,
+};
+use howdah_proto::{Config, Connection, Event, Policy, Security, TlsIdentity};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::sign::CertifiedKey;
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const IDLE: usize = 300;
+const SIZE: u64 = 20_000_000;
+const OBJECT: u64 = 0;
+
+fn config() -> Config {
+    const SPKI_PREFIX: [u8; 12] = [
+        0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0,
+    ];
+    let pkcs8 =
+        Ed25519KeyPair::generate_pkcs8(&aws_lc_rs::rand::SystemRandom::new()).expect("keys work");
+    let pair = Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).expect("keys work");
+    let spki = [&SPKI_PREFIX[..], pair.public_key().as_ref()].concat();
+    let private = PrivatePkcs8KeyDer::from(pkcs8.as_ref().to_vec());
+    let signer = rustls::crypto::aws_lc_rs::sign::any_eddsa_type(&private).expect("keys work");
+    let key = Arc::new(CertifiedKey::new(vec![CertificateDer::from(spki)], signer));
+    let identity = TlsIdentity::new(key, Arc::new(|_: &[u8]| true)).expect("keys work");
+    let mut config = Config::new(Security::Tls(identity));
+    // A busy machine is no dead peer.
+    config.idle_timeout = Span::from_secs(60);
+    // This is not about rate control; the transfer takes many rounds.
+    config.policy = Policy::Fixed(howdah_core::Rate::from_mbit_per_sec(200));
+    config
+}
+
+fn endpoint(accept: bool) -> Endpoint {
+    let socket = bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port");
+    let protocol = config();
+    Endpoint::new(socket, EndpointConfig { protocol, accept }, Clock::new()).expect("a socket")
+}
+
+/// Takes whatever is sent.
+struct Taker<'a> {
+    stop: &'a AtomicBool,
+    active: BTreeSet<ConnKey>,
+    placed: u64,
+    rounds: u64,
+    now: Time,
+}
+
+impl Application for Taker<'_> {
+    fn on_event(&mut self, _: Time, key: ConnKey, connection: &mut Connection, event: Event) {
+        if matches!(event, Event::Control(_)) {
+            assert!(connection.receive_object(OBJECT, Some(SIZE), None));
+            self.active.insert(key);
+        }
+    }
+
+    fn read(&mut self, _: ConnKey, _: u64, _: u64, buffer: &mut [u8]) {
+        buffer.fill(0);
+    }
+
+    fn accepts_data(&mut self, _: ConnKey) -> bool {
+        true
+    }
+
+    fn place(&mut self, _: ConnKey, _: u64, _: &mut Vec<u8>, parts: &[Placement]) {
+        self.placed += parts.iter().map(|part| part.range.len()).sum::<u64>();
+    }
+
+    fn take_spare(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn poll(&mut self, _: Time, _: ConnKey, _: &mut Connection) {}
+
+    fn attended(&self) -> Attended<'_> {
+        Attended::Only(&self.active)
+    }
+
+    fn keep_running(&mut self, now: Time) -> bool {
+        self.now = now;
+        self.rounds += 1;
+        !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        Some(self.now + Span::from_millis(50))
+    }
+}
+
+/// Opens a few connections at a time, and then sends an object on the first one.
+struct Giver {
+    connected: BTreeSet<ConnKey>,
+    closed: Vec<String>,
+    wanted: usize,
+    sending: bool,
+    done: bool,
+    attended: BTreeSet<ConnKey>,
+}
+
+impl Application for Giver {
+    fn on_event(&mut self, _: Time, key: ConnKey, _: &mut Connection, event: Event) {
+        match event {
+            Event::Connected { .. } => {
+                self.connected.insert(key);
+            }
+            Event::Closed(error) => self.closed.push(error.to_string()),
+            _ => {}
+        }
+    }
+
+    fn read(&mut self, _: ConnKey, _: u64, _: u64, buffer: &mut [u8]) {
+        buffer.fill(0);
+    }
+
+    fn accepts_data(&mut self, _: ConnKey) -> bool {
+        true
+    }
+
+    fn place(&mut self, _: ConnKey, _: u64, _: &mut Vec<u8>, _: &[Placement]) {}
+
+    fn take_spare(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn poll(&mut self, _: Time, key: ConnKey, connection: &mut Connection) {
+        if self.sending && self.attended.contains(&key) {
+            self.done |= connection.acked_bytes(OBJECT) == SIZE;
+        }
+    }
+
+    fn attended(&self) -> Attended<'_> {
+        Attended::Only(&self.attended)
+    }
+
+    fn keep_running(&mut self, _: Time) -> bool {
+        let waits = if self.sending {
+            !self.done
+        } else {
+            self.connected.len() < self.wanted
+        };
+        waits && self.closed.is_empty()
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        None
+    }
+}
+
+fn transfer(target: SocketAddr) -> (u64, u64) {
+    let mut endpoint = endpoint(false);
+    let mut giver = Giver {
+        connected: BTreeSet::new(),
+        closed: Vec::new(),
+        wanted: 0,
+        sending: false,
+        done: false,
+        attended: BTreeSet::new(),
+    };
+    // Each waits for the one before: this is no flood.
+    for _ in 0..=IDLE {
+        endpoint.connect(target).expect("a connection");
+        giver.wanted += 1;
+        endpoint.run(&mut giver).expect("a socket");
+    }
+    assert_eq!(giver.closed, Vec::<String>::new());
+    let busy = *giver.connected.first().expect("many");
+    let connection = endpoint.connection_mut(busy).expect("it is open");
+    assert_eq!(connection.allocate_object(), OBJECT);
+    connection.send_control(b"an object comes");
+    connection.send_object(OBJECT, Some(SIZE), u64::MAX);
+    connection.set_readable(OBJECT, SIZE);
+    giver.sending = true;
+    giver.attended.insert(busy);
+    let before = endpoint.visits();
+    endpoint.run(&mut giver).expect("a socket");
+    assert!(giver.done, "{:?}", giver.closed);
+    (
+        endpoint.visits() - before,
+        connection_count(&mut endpoint, &giver),
+    )
+}
+
+fn connection_count(endpoint: &mut Endpoint, giver: &Giver) -> u64 {
+    let open = giver
+        .connected
+        .iter()
+        .filter(|key| endpoint.connection_mut(**key).is_some());
+    open.count() as u64
+}
+
+#[test]
+fn idle_connections_are_not_looked_at_while_one_is_busy() {
+    let mut server = endpoint(true);
+    let target = server.local_addr();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            let mut taker = Taker {
+                stop: &stop,
+                active: BTreeSet::new(),
+                placed: 0,
+                rounds: 0,
+                now: Time::ZERO,
+            };
+            server.run(&mut taker).expect("a socket");
+            (taker.placed, taker.rounds, server.visits())
+        });
+        let result = std::panic::catch_unwind(|| transfer(target));
+        stop.store(true, Ordering::Relaxed);
+        let (placed, rounds, visits) = running.join().expect("no panic");
+        let (client_visits, open) = result.expect("a transfer");
+        assert_eq!((placed, open), (SIZE, IDLE as u64 + 1));
+        println!("server: {visits} visits in {rounds} rounds; client: {client_visits} visits");
+        // Looking at all of them in each round would be 300 visits per round. The transfer takes
+        // hundreds of rounds at least: a packet train is a millisecond at the most.
+        assert!(rounds > 500, "{rounds} rounds");
+        let handshakes = 50 * (IDLE as u64 + 1);
+        assert!(
+            visits < 3 * rounds + handshakes,
+            "{visits} visits in {rounds} rounds"
+        );
+        assert!(client_visits < 40_000, "{client_visits} visits");
+    });
+}
