@@ -16,6 +16,8 @@ use howdah_path::PathConfig;
 use howdah_rivals::tcp::cc::{ALL, Entry};
 use support::{Losses, Run, Stack, jgn_path, window_under_loss};
 
+/// Twice 1 Gbit/s times 180 ms.
+const SOCKET_BUFFER_BYTES: u64 = 45_000_000;
 /// Losses per measurement.
 const EVENTS: u32 = 80;
 
@@ -85,34 +87,42 @@ fn losses() {
 fn filling() {
     let rate = Rate::from_gbit_per_sec(1);
     let rtt = Span::from_millis(180);
-    for (title, interface) in [
+    for (title, interface, queue) in [
         (
             "host with an interface of 1 Gbit/s, router 0.5 % slower",
             true,
+            127,
         ),
-        ("host without an interface, router of 1 Gbit/s", false),
+        (
+            "host with an interface of 1 Gbit/s, router 0.5 % slower",
+            true,
+            512,
+        ),
+        ("host without an interface, router of 1 Gbit/s", false, 127),
     ] {
-        for queue in [127, 512] {
-            println!("180 ms, {title}, {queue} packets of queue: share of the link's payload rate");
-            println!(
-                "{:<16} {:>7} {:>7} {:>9} {:>9} {:>7}",
-                "", "0-120 s", "60-120", "lost", "events", "RTOs"
-            );
-            for entry in ALL {
-                let mut path = jgn_path(rate, rtt, queue).to_vec();
-                if !interface {
-                    path.remove(0);
-                    path[0].rate = Some(rate);
-                }
-                fill(*entry, &path, rtt);
+        println!("180 ms, {title}, {queue} packets of queue: share of the link's payload rate");
+        println!(
+            "{:<16} {:>7} {:>7} {:>9} {:>9} {:>7}",
+            "", "0-120 s", "60-120", "lost", "events", "RTOs"
+        );
+        for entry in ALL {
+            let mut path = jgn_path(rate, rtt, queue).to_vec();
+            if !interface {
+                path.remove(0);
+                path[0].rate = Some(rate);
             }
-            println!();
+            fill(*entry, &path, rtt);
         }
+        println!();
     }
 }
 
 fn fill(entry: Entry, path: &[PathConfig], rtt: Span) {
-    let stack = stack(entry).acking_every(2);
+    let mut stack = stack(entry).acking_every(2);
+    // A tuned stack of the time: with one bandwidth-delay product every repair would stall.
+    if stack.sender.initial_window_segments < 10 {
+        stack.sender.send_buffer_bytes = SOCKET_BUFFER_BYTES;
+    }
     let mut run = Run::new(&stack, 1, path, rtt);
     run.run_until(60.0);
     let half = run.delivered_bytes();
