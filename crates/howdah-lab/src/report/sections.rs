@@ -175,23 +175,17 @@ pub(crate) fn overall(experiments: &[Experiment<'_>], loaded: &Loaded) -> String
                 .collect()
         })
         .collect();
-    let high = columns
-        .iter()
-        .flatten()
-        .flatten()
-        .copied()
-        .fold(0.0, f64::max);
-    let unit = Quantity::Rate.unit(high);
-    let mut table = Table::new(format!(
-        "Median goodput in {}, over all cells, seeds and flows of the protocol in the experiment",
-        unit.name
-    ))
+    let best = |column: &Vec<Option<f64>>| column.iter().flatten().copied().fold(0.0, f64::max);
+    let mut table = Table::new(
+        "Median goodput over all cells, seeds and flows of the protocol in the experiment",
+    )
     .text("protocol");
-    for experiment in experiments {
+    for (experiment, column) in experiments.iter().zip(&columns) {
         table = table.number(format!(
-            "<a href=\"#{}\">{}</a>",
+            "<a href=\"#{}\">{}</a><br><small>{}</small>",
             anchor(experiment),
-            escape(experiment.id)
+            escape(experiment.id),
+            Quantity::Rate.unit(best(column)).name
         ));
     }
     table = table
@@ -201,7 +195,8 @@ pub(crate) fn overall(experiments: &[Experiment<'_>], loaded: &Loaded) -> String
     for (n, protocol) in protocols.iter().enumerate() {
         let mut row = vec![escape(&names::protocol(protocol))];
         for column in &columns {
-            let best = column.iter().flatten().copied().fold(0.0, f64::max);
+            let best = best(column);
+            let unit = Quantity::Rate.unit(best);
             row.push(match column[n] {
                 None => String::new(),
                 Some(value) => {
@@ -244,7 +239,7 @@ pub(crate) fn overall(experiments: &[Experiment<'_>], loaded: &Loaded) -> String
         table.row(row);
     }
     table.html()
-        + "<p class=\"note\">A bar is the share of the column's best, which is bold. Cells of an experiment differ (buffers, round-trip times, company), so a column ranks nothing by itself: its experiment's figures do.</p>\n"
+        + "<p class=\"note\">A bar is the share of the column's highest value, which is bold. Highest is not best: a flow may have it from its neighbours, and cells of an experiment differ (buffers, round-trip times, company). The experiment's figures say more.</p>\n"
 }
 
 fn median_goodput(experiment: &Experiment<'_>, protocol: &str) -> Option<f64> {

@@ -99,6 +99,78 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<F
     })
 }
 
+/// Boxes of distributions: `of` gives the sorted values at a point, evenly spread over the shares.
+pub(super) fn boxes(
+    experiment: &Experiment<'_>,
+    label: &str,
+    quantity: Quantity,
+    of: impl Fn(&Point<'_>) -> Option<Vec<f64>>,
+) -> Option<String> {
+    let category = experiment.protocol()?;
+    let series = experiment.series(&experiment.others(&[category]));
+    let taken: Vec<usize> = std::iter::once(category).chain(series).collect();
+    let five = |point: &Point<'_>| {
+        let values = of(point)?;
+        let last = values.len().checked_sub(1)?;
+        Some([0.05, 0.25, 0.5, 0.75, 0.95].map(|q| values[(q * last as f64).round() as usize]))
+    };
+    let found: Vec<(&Point<'_>, [f64; 5])> = experiment
+        .points
+        .iter()
+        .filter_map(|point| Some((point, five(point)?)))
+        .collect();
+    let low = found.iter().map(|f| f.1[0]).fold(f64::INFINITY, f64::min);
+    let high = found.iter().map(|f| f.1[4]).fold(0.0, f64::max);
+    let unit = quantity.unit(high);
+    let drawings: Vec<String> = experiment
+        .split(&experiment.others(&taken))
+        .iter()
+        .map(|(title, points)| {
+            let mut groups: Vec<Group> = Vec::new();
+            for point in points {
+                let Some((_, five)) = found.iter().find(|f| f.0.at == point.at) else {
+                    continue;
+                };
+                let [p5, p25, p50, p75, p95] = five.map(|v| unit.of(v));
+                let words = experiment.place(point, &experiment.others(&[]));
+                let name = experiment.named_value(category, point.at[category]);
+                let written = five.map(|v| unit.write(v)).join(", ");
+                let one = Bar {
+                    look: series.map_or(0, |axis| place(experiment, axis, point.at[axis])),
+                    value: Some(p50),
+                    interval: Some((p5, p95)),
+                    half: Some((p25, p75)),
+                    text: unit.write(five[2]),
+                    tip: format!("{words}: p5, p25, p50, p75, p95: {written} {}", unit.name),
+                };
+                match groups.iter_mut().find(|group| group.name == name) {
+                    Some(group) => group.bars.push(one),
+                    None => groups.push(Group {
+                        name,
+                        bars: vec![one],
+                    }),
+                }
+            }
+            Bars {
+                title,
+                label: &with_unit(label, &unit),
+                groups: &groups,
+                range: (unit.of(low), unit.of(high)),
+                log: low > 0.0 && high / low > 8.0,
+            }
+            .svg()
+        })
+        .collect();
+    let keys: Vec<String> = series
+        .into_iter()
+        .flat_map(|axis| {
+            let values = experiment.axes[axis].values.iter().enumerate();
+            values.map(move |(look, value)| bar_key(look, &experiment.named_value(axis, value)))
+        })
+        .collect();
+    (!found.is_empty()).then(|| legend(&keys) + &side_by_side(&drawings))
+}
+
 /// Goodput of each flow, where there are two to four.
 pub(super) fn flows(experiment: &Experiment<'_>) -> Option<Figure> {
     let count = experiment.flows();
@@ -208,6 +280,7 @@ fn bar(spread: Option<Spread>, look: usize, unit: &Unit, words: &str, failed: bo
             value: Some(unit.of(spread.median)),
             interval: (spread.high > spread.low)
                 .then(|| (unit.of(spread.low), unit.of(spread.high))),
+            half: None,
             text: unit.write(spread.median),
             tip: format!("{words}: {}", spread_words(&spread, unit)),
         },
@@ -215,6 +288,7 @@ fn bar(spread: Option<Spread>, look: usize, unit: &Unit, words: &str, failed: bo
             look,
             value: None,
             interval: None,
+            half: None,
             text: if failed { "failed" } else { "\u{2013}" }.to_owned(),
             tip: format!("{words}: no result"),
         },
@@ -227,6 +301,7 @@ fn draw(title: &str, label: &str, groups: &[Group], range: (f64, f64)) -> String
         label,
         groups,
         range,
+        log: false,
     }
     .svg()
 }

@@ -19,11 +19,10 @@ pub(super) fn figures(experiment: &Experiment<'_>) -> Vec<Figure> {
         .iter()
         .flat_map(|run| run.groups.iter().map(|group| group.name.as_str()))
         .collect();
-    figures.extend(
-        groups
-            .into_iter()
-            .filter_map(|name| short(experiment, name)),
-    );
+    for name in groups {
+        figures.extend(short(experiment, name));
+        figures.extend(boxes(experiment, name));
+    }
     figures
 }
 
@@ -115,6 +114,22 @@ fn short(experiment: &Experiment<'_>, name: &str) -> Option<Figure> {
         &panels,
         &unit,
     ))
+}
+
+/// The same as boxes, which hold more protocols than a panel of lines does.
+fn boxes(experiment: &Experiment<'_>, name: &str) -> Option<Figure> {
+    // Seconds: the unit is chosen where the values are known.
+    let seconds = Quantity::Seconds.unit(1.0);
+    let body = super::bars::boxes(experiment, "completion time", Quantity::Seconds, |point| {
+        let points = distribution(point, name, &seconds)?;
+        Some(points.into_iter().map(|(time, _)| time).collect())
+    })?;
+    Some(Figure {
+        title: format!("Completion times of the short flows ({name}), boxes"),
+        body,
+        caption: "Line: median flow. Box: the middle half. Whiskers: 5th and 95th percentile. Each over the flows that finished, median over the seeds.".to_owned(),
+        folded: false,
+    })
 }
 
 /// The distribution at a point: for each share of the flows the median over the seeds.

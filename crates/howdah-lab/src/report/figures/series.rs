@@ -259,7 +259,10 @@ fn draw(
         Vec::new()
     };
     if with_level {
-        keys.push("<span class=\"key\"><svg width=\"34\" height=\"12\" viewBox=\"0 0 34 12\" aria-hidden=\"true\"><path class=\"level\" d=\"M1 6h32\"/></svg>rate of the link</span>".to_owned());
+        let moments = experiment.notes.moments;
+        let changes = moments.iter().any(|(_, word)| word.ends_with("bit/s"));
+        let when = if changes { " at the end" } else { "" };
+        keys.push(format!("<span class=\"key\"><svg width=\"34\" height=\"12\" viewBox=\"0 0 34 12\" aria-hidden=\"true\"><path class=\"level\" d=\"M1 6h32\"/></svg>rate of the link{when}</span>"));
     }
     let mut caption = format!(
         "One run per cell, the one with the lowest seed ({}). Panels share their axes.",

@@ -1,4 +1,4 @@
-//! Groups of lying bars with intervals: names are read from left to right, however many there are.
+//! Groups of lying bars with intervals, or of boxes: names are read from left to right, however many there are.
 
 use super::scale::Scale;
 use super::{Anchor, COLOURS, Canvas, fit, px, text_width};
@@ -19,6 +19,8 @@ pub(crate) struct Bar {
     pub(crate) value: Option<f64>,
     /// Ends of the interval, where there is one.
     pub(crate) interval: Option<(f64, f64)>,
+    /// Ends of a box that is drawn instead of the bar; the value is a line in it.
+    pub(crate) half: Option<(f64, f64)>,
     /// What stands at its end.
     pub(crate) text: String,
     /// What is told when the pointer rests on it.
@@ -45,6 +47,8 @@ pub(crate) struct Bars<'a> {
     pub(crate) groups: &'a [Group],
     /// Lowest and highest value that the axis must reach, zero apart; several drawings can share it.
     pub(crate) range: (f64, f64),
+    /// Logarithmic axis, from the lowest value; for boxes, as a bar has no length on it.
+    pub(crate) log: bool,
 }
 
 /// Attributes of a filled shape in the look of a series.
@@ -67,7 +71,11 @@ impl Bars<'_> {
         let top = if self.title.is_empty() { 6.0 } else { 24.0 };
         let rows: f64 = self.groups.iter().map(|g| height(g) + GROUP_GAP).sum();
         let bottom = top + rows;
-        let x = Scale::around_zero(self.range.0, self.range.1, 5, left, right);
+        let x = if self.log {
+            Scale::log(self.range.0, self.range.1, left, right)
+        } else {
+            Scale::around_zero(self.range.0, self.range.1, 5, left, right)
+        };
 
         let mut canvas = Canvas::new(WIDTH, bottom + 40.0);
         if !self.title.is_empty() {
@@ -113,9 +121,12 @@ fn draw(canvas: &mut Canvas, bar: &Bar, x: &Scale, y: f64) {
     let mut end = zero;
     if let Some(value) = bar.value {
         let tip = x.at(value);
-        let place = [zero.min(tip), y, (tip - zero).abs().max(0.8), BAR];
-        canvas.rect(&fill(bar.look), place, &bar.tip);
+        let (from, to) = bar.half.map_or((zero, tip), |(a, b)| (x.at(a), x.at(b)));
+        let place = [from.min(to), y, (to - from).abs().max(0.8), BAR];
         end = end.max(tip);
+        if bar.half.is_none() {
+            canvas.rect(&fill(bar.look), place, &bar.tip);
+        }
         if let Some((low, high)) = bar.interval {
             let (low, high) = (x.at(low), x.at(high));
             let whisker = format!(
@@ -129,6 +140,12 @@ fn draw(canvas: &mut Canvas, bar: &Bar, x: &Scale, y: f64) {
             canvas.path("rim", &whisker);
             canvas.path("ci", &whisker);
             end = end.max(high);
+        }
+        if bar.half.is_some() {
+            canvas.rect(&fill(bar.look), place, &bar.tip);
+            let line = format!("M{} {}v{}", px(tip), px(y), px(BAR));
+            canvas.path("rim", &line);
+            canvas.path("median", &line);
         }
     }
     let class = if bar.value.is_some() { "t" } else { "s" };
@@ -145,6 +162,7 @@ mod tests {
             look: 1,
             value,
             interval: value.map(|v| (v * 0.9, v * 1.1)),
+            half: None,
             text: text.to_owned(),
             tip: String::new(),
         };
@@ -163,6 +181,7 @@ mod tests {
             label: "goodput, Mbit/s",
             groups: &groups,
             range: (0.0, 990.0),
+            log: false,
         }
         .svg();
         for text in svg
