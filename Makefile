@@ -10,6 +10,7 @@ SHELL := /bin/bash
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
+GATE ?=
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # `make test` runs the tests that need namespaces as whoever called it; they say why if they skip.
 say = @printf '\n== %s\n' "$(1)"
@@ -56,13 +57,13 @@ test: setup ## Format, lints, tests and docs: what CI runs
 	$(call say,docs)
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps --locked
 
-lab-quick: setup ## JGN06, reduced, against the snapshot of its whole table (3 minutes on 2 cores)
+lab-quick: setup ## JGN06, reduced, against the snapshot of its whole table (GATE=--update writes it)
 	$(call say,building howdah (release))
 	$(CARGO) build --release --locked -p howdah-cli
 	$(call say,running scenarios/jgn06 --quick)
 	@target="$${CARGO_TARGET_DIR:-target}"; out="$$(mktemp -d)"; trap 'rm -rf "$$out"' EXIT; \
 	"$$target/release/howdah" lab run scenarios/jgn06 --quick --out "$$out"; \
-	"$$target/release/howdah" lab gate "$$out"
+	"$$target/release/howdah" lab gate "$$out" $(GATE)
 
 bench-sim: setup ## Measure the simulator: data packets a second for one flow of ours
 	$(call say,simulator speed)
