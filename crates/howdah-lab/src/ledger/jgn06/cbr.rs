@@ -39,7 +39,9 @@ pub(super) const STATEMENTS: &[Statement] = &[
                 losses(&beside(r, CASE2, STANDARD, HIGH, 127.0)),
             )
         },
-    ),
+    )
+    // The hosts' own queue was 2000 packets only after this had failed with an endless one.
+    .fitted(),
     state(
         "J.g12c",
         CASE2,
@@ -155,7 +157,9 @@ pub(super) const STATEMENTS: &[Statement] = &[
                 .map(|(lost, figures)| (figures, Mark::at_most(lost, REDUCED, 2.0 * REDUCED)));
             one(CASE2, STANDARD, case)
         },
-    ),
+    )
+    // As J.g12b.
+    .fitted(),
     state(
         "J.g15a",
         CASE1,
