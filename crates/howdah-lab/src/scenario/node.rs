@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 pub(crate) struct Sources(Vec<(PathBuf, String)>);
 
 /// Keys whose value may be a table that stands for one value.
-const VALUE_TABLES: [&str; 4] = ["loss", "jitter", "rate", "aqm"];
+const VALUE_TABLES: [&str; 5] = ["loss", "jitter", "rate", "bucket", "aqm"];
 
 /// Where something stands.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]

@@ -3,7 +3,7 @@
 use howdah_core::{Rate, Span};
 use howdah_path::{
     Aqm, CoDelConfig, DelayTrace, Jitter, LossModel, LossTrace, PathConfig, QueueLimit, RateTrace,
-    RedConfig, RedUnit,
+    RedConfig, RedUnit, TokenBucket,
 };
 use serde::Serialize;
 
@@ -14,6 +14,8 @@ pub struct OneWaySpec {
     pub rate_bps: Option<u64>,
     /// A rate that changes by itself, instead of that.
     pub rate_trace: Option<TraceSpec<RateTrace>>,
+    /// A token bucket behind the queue: rate in bit/s, and bytes that may pass at once.
+    pub bucket: Option<(u64, u64)>,
     /// Room in front of the bottleneck.
     pub queue: QueueSpec,
     /// What the queue drops before it is full.
@@ -157,7 +159,10 @@ impl OneWaySpec {
         PathConfig {
             rate: self.rate_bps.map(Rate::from_bits_per_sec),
             rate_trace: self.rate_trace.as_ref().map(|spec| spec.trace.clone()),
-            token_bucket: None,
+            token_bucket: self.bucket.map(|(bps, burst_bytes)| TokenBucket {
+                rate: Rate::from_bits_per_sec(bps),
+                burst_bytes,
+            }),
             queue: match self.queue {
                 QueueSpec::Unlimited => QueueLimit::Unlimited,
                 QueueSpec::Packets(packets) => QueueLimit::Packets(packets),

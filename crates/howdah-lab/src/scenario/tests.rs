@@ -250,7 +250,7 @@ fn files_that_are_not_there() {
 fn queues_impairments_and_switches() {
     let text = SMALL.replace(
         "[flow.main]",
-        "aqm = \"red\"\njitter = { pareto = \"1ms\", shape = 1.5, max = \"50ms\" }\n\
+        "aqm = \"red\"\nbucket = { rate = \"500mbit\", burst = \"1MB\" }\njitter = { pareto = \"1ms\", shape = 1.5, max = \"50ms\" }\n\
          loss = { gap = \"1%\", deviation = 0.2 }\n[path.main.backward]\naqm = \"codel\"\n\
          loss = { enter = \"1%\", leave = \"10%\" }\n[flow.main]",
     ) + "[[timeline]]\nat = \"1s\"\nrtt = \"2ms\"\norder = \"kept\"\nbacklog = \"dropped\"\n";
@@ -259,6 +259,7 @@ fn queues_impairments_and_switches() {
     let AqmSpec::Red { min, max, .. } = path.forward.aqm else {
         panic!("{:?}", path.forward.aqm);
     };
+    assert_eq!(path.forward.bucket, Some((500_000_000, 1_000_000)));
     assert!((min - 12.7).abs() < 1e-9 && (max - 38.1).abs() < 1e-9);
     let codel = AqmSpec::Codel {
         target_ns: 5_000_000,

@@ -12,8 +12,9 @@ use howdah_core::{Rate, Span, units};
 use howdah_path::{RateTrace, RedConfig};
 
 /// Keys that a path and each of its directions have.
-pub(super) const ONE_WAY_KEYS: [&str; 14] = [
+pub(super) const ONE_WAY_KEYS: [&str; 15] = [
     "rate",
+    "bucket",
     "delay",
     "buffer",
     "aqm",
@@ -121,6 +122,7 @@ fn one_way(
     Ok(OneWaySpec {
         rate_bps: rate.map(Rate::bits_per_sec),
         rate_trace,
+        bucket: bucket(&table)?,
         queue,
         aqm: aqm(&table, queue)?,
         stored_queue: table.truth("stored_queue")?.unwrap_or(false),
@@ -133,6 +135,23 @@ fn one_way(
         mtu_bytes: mtu(&table)?,
         overhead_bytes: table.whole("overhead", 0)?.unwrap_or(38).min(10_000) as u32,
     })
+}
+
+/// A token bucket: a mean rate below the path's, and how much may exceed it at once.
+fn bucket(table: &Table<'_>) -> Result<Option<(u64, u64)>, ScenarioError> {
+    let Some(inner) = table.inner("bucket", &["rate", "burst"])? else {
+        return if table.has("bucket") {
+            Err(table.error_at("bucket", "{ rate = \"500mbit\", burst = \"1MB\" }"))
+        } else {
+            Ok(None)
+        };
+    };
+    let rate = inner.parse("rate", rate)?.flatten();
+    let burst = inner.parse("burst", units::parse_bytes)?;
+    match (rate, burst) {
+        (Some(rate), Some(burst)) if burst > 0 => Ok(Some((rate.bits_per_sec(), burst))),
+        _ => Err(inner.error("a 'rate' and a 'burst' that is not 0")),
+    }
 }
 
 fn rate(text: &str) -> Result<Option<Rate>, String> {
