@@ -1,6 +1,6 @@
 //! Compares a campaign with what it gave before, and fails if it gives something else.
 //!
-//! The snapshot is a text file, one line per cell (see [`table`](crate::table)), kept beside the
+//! The snapshot is a text file, one line per cell (see [`crate::table`]), kept beside the
 //! scenarios. The simulator is deterministic, so the comparison is exact: a line that changes is a
 //! change of behaviour, which is either a mistake or belongs into the same commit as its cause.
 

@@ -67,6 +67,7 @@ impl Measure {
 
 /// Heads of columns, where the title is too long for one.
 const SHORT: &[(&str, &str)] = &[
+    ("goodput", "goodput"),
     ("completion", "completion"),
     ("stream_loss", "streams: loss"),
     ("stream_jitter", "streams: jitter"),
@@ -133,6 +134,7 @@ pub(crate) fn measures(cells: &[&CellResult]) -> Vec<Measure> {
             .iter()
             .filter_map(|key| metric(key, single)),
     );
+    all.extend(bottlenecks(cells));
     all.extend(costs());
     let warmed_up = |cell: &&CellResult| {
         let flows = cell.flows.iter();
@@ -341,40 +343,75 @@ fn metric(key: &str, single: bool) -> Option<Measure> {
         let none = "A cell without a value did not get there within the run.";
         measure.about.push_str(none);
     }
-    measure.short = [vec![plain], about].concat().join(", ");
+    let head = match stem {
+        "jain" => "Jain's index".to_owned(),
+        "jain_min" => "Jain's index, least".to_owned(),
+        _ => plain,
+    };
+    measure.short = [vec![head], about].concat().join(", ");
     Some(measure)
 }
 
-/// What the rate costs: waiting, repetitions, feedback, processor time.
+/// What happens at the bottlenecks in the direction of the data, each apart where there are several: a
+/// queue in the sender's own interface is not the router's.
+fn bottlenecks(cells: &[&CellResult]) -> Vec<Measure> {
+    let links = names(cells, |cell| {
+        let limited = forward(cell).filter(|link| link.rate_bps > 0.0);
+        limited.map(|link| link.name.clone()).collect()
+    });
+    let several = links.len() > 1;
+    links
+        .iter()
+        .flat_map(|link| bottleneck(link, several))
+        .collect()
+}
+
+fn bottleneck(link: &str, several: bool) -> [Measure; 3] {
+    let about = if several {
+        format!(": {}", link.trim_end_matches("/forward"))
+    } else {
+        String::new()
+    };
+    let find = || {
+        let link = link.to_owned();
+        move |cell: &CellResult| cell.links.iter().find(|l| l.name == link).cloned()
+    };
+    let (used, waits, drops) = (find(), find(), find());
+    let utilisation = Measure::new(
+        "utilisation",
+        &format!("Utilisation of the bottleneck{about}"),
+        "share of the link's rate in use, forward",
+        Quantity::Percent,
+        move |cell| used(cell).map(|link| link.utilisation),
+    );
+    let queue = Measure::new(
+        "queue_p95",
+        &format!("Waiting time in the bottleneck{about}"),
+        "waiting time, p95",
+        Quantity::Millis,
+        move |cell| waits(cell).map(|link| link.queue_ms[1]),
+    );
+    let dropped = Measure::new(
+        "queue_drops",
+        &format!("Packets dropped by the bottleneck's queue{about}"),
+        "share of the packets offered",
+        Quantity::Percent,
+        move |cell| {
+            let link = drops(cell)?;
+            let offered = link.offered_packets;
+            (offered > 0).then(|| link.queue_drops as f64 / offered as f64)
+        },
+    );
+    [utilisation, queue, dropped].map(|mut measure| {
+        measure.short.push_str(&about);
+        measure
+    })
+}
+
+/// What the rate costs: repetitions, feedback, processor time.
 fn costs() -> Vec<Measure> {
     vec![
         steady_goodput(),
-        Measure::new(
-            "utilisation",
-            "Utilisation of the bottleneck",
-            "share of the link's rate in use, forward",
-            Quantity::Percent,
-            |cell| forward(cell).map(|link| link.utilisation).reduce(f64::max),
-        ),
-        Measure::new(
-            "queue_p95",
-            "Waiting time in the bottleneck",
-            "waiting time, p95",
-            Quantity::Millis,
-            queue_p95,
-        ),
-        Measure::new(
-            "queue_drops",
-            "Packets dropped by the bottleneck's queue",
-            "share of the packets offered",
-            Quantity::Percent,
-            |cell| {
-                let (offered, drops) = forward(cell).fold((0, 0), |(o, d), link| {
-                    (o + link.offered_packets, d + link.queue_drops)
-                });
-                (offered > 0).then(|| drops as f64 / offered as f64)
-            },
-        ),
         Measure::new(
             "retransmit_share",
             "Retransmitted bytes",
@@ -442,11 +479,6 @@ pub(crate) fn retransmit_share(cell: &CellResult) -> Option<f64> {
     let sent: u64 = cell.flows.iter().map(|f| f.sent_bytes).sum();
     let again: u64 = cell.flows.iter().map(|f| f.retransmitted_bytes).sum();
     (sent > 0).then(|| again as f64 / sent as f64)
-}
-
-/// Waiting time in the worst forward bottleneck, p95, in milliseconds.
-pub(crate) fn queue_p95(cell: &CellResult) -> Option<f64> {
-    forward(cell).map(|link| link.queue_ms[1]).reduce(f64::max)
 }
 
 fn ramp(cell: &CellResult) -> Option<f64> {
@@ -519,9 +551,11 @@ pub(crate) fn map_measures(cells: &[&CellResult], mtu: Option<f64>, loss: &str) 
     );
     above.about.push_str("The ideal is the time that the file's bytes alone take at the rate of the link (K13app, equation 1).");
     let mut all = vec![share, above];
-    for key in ["ramp", "feedback", "retransmit_share", "queue_p95"] {
+    for key in ["ramp", "feedback", "retransmit_share"] {
         all.extend(costs().into_iter().find(|measure| measure.key == key));
     }
+    let queues = bottlenecks(cells).into_iter();
+    all.extend(queues.filter(|measure| measure.key == "queue_p95"));
     all.retain(|m| {
         cells
             .iter()
