@@ -182,7 +182,6 @@ impl Statement {
     }
 
     /// The same; what was tried where it fails.
-    #[expect(dead_code, reason = "used as soon as a statement fails")]
     const fn tried(self, tried: &'static str) -> Self {
         Self { tried, ..self }
     }

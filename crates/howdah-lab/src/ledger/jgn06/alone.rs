@@ -105,7 +105,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "450 Mbit/s",
         Kind::Number,
         |r| scalable_mean(r, 127.0, 450e6),
-    ),
+    )
+    .tried("a buffer of 127 and 512 packets, a host queue without and with an end: no timeout in either"),
     state(
         "J.a2t",
         "J-A2",
@@ -113,7 +114,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "300 Mbit/s",
         Kind::Number,
         |r| scalable_mean(r, 512.0, 300e6),
-    ),
+    )
+    .tried("as J.a2s"),
     state(
         "J.a2v",
         "J-A2",
@@ -130,7 +132,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
                 }),
             )
         },
-    ),
+    )
+    .tried("as J.a2s"),
     state(
         "J.b1",
         "J-B",
@@ -172,6 +175,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         Kind::Shape,
         standard_with_xp,
     )
+    .tried("an XP window that just fits the path (winxp_fits)")
     .fitted(),
 ];
 

@@ -23,7 +23,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "near half (figure)",
         Kind::Shape,
         |r| tcps(r, "J-C1", falls_to_half),
-    ),
+    )
+    .tried("FAST takes the longer path for a queue; nothing was changed for it"),
     state(
         "J.c1b",
         "J-C1",
@@ -58,7 +59,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "dip (figure)",
         Kind::Shape,
         |r| tcps(r, "J-C1", dips_on_return),
-    ),
+    )
+    .tried("a host queue without and with an end; reductions for overtaken packets are undone by timestamps"),
     state(
         "J.c1d",
         "J-C1",
@@ -90,7 +92,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "very unstable (figure)",
         Kind::Shape,
         |r| tcps(r, "J-C2", unstable),
-    ),
+    )
+    .tried("a window of 4.6 MB: no difference at 250 Mbit/s"),
     state(
         "J.c2b",
         "J-C2",
@@ -106,7 +109,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "no loss (figure)",
         Kind::Shape,
         |r| tcps(r, "J-C2", no_loss_after),
-    ),
+    )
+    .tried("a window of 4.6 MB, which fits path and buffer: holds for HSTCP and FAST"),
     state(
         "J.c2u",
         "J-C2",
