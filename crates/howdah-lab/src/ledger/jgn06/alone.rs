@@ -106,7 +106,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         Kind::Number,
         |r| scalable_mean(r, 127.0, 450e6),
     )
-    .tried("a buffer of 127 and 512 packets, a host queue without and with an end: no timeout in either"),
+    .tried("host queues without and with an end: no timeout in either"),
     state(
         "J.a2t",
         "J-A2",
