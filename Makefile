@@ -45,7 +45,7 @@ demo: setup ## Move a real file over an emulated 10 Gbit/s, 100 ms, 1 % loss pat
 	$(call say,running the demo; it needs root for network namespaces)
 	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) "$$target/release/howdah" demo
 
-test: setup ## Format, lints, tests and docs: what CI runs
+test: setup ## Format, lints, tests, docs and the reduced laboratory: what CI runs
 	$(call say,format)
 	$(CARGO) fmt --all --check
 	$(call say,lints)
@@ -56,6 +56,8 @@ test: setup ## Format, lints, tests and docs: what CI runs
 	$(CARGO) test --workspace --locked
 	$(call say,docs)
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps --locked
+	$(call say,the laboratory\, reduced)
+	$(MAKE) lab-quick
 
 lab-quick: setup ## JGN06, reduced, against the snapshot of its whole table (GATE=--update writes it)
 	$(call say,building howdah (release))

@@ -192,6 +192,7 @@ fn mistakes_are_explained() {
         (with("id = \"T-1\"", "id = 3"), 1, "'id' is a string"),
         (with("duration", "duratoin"), 10, "did you mean 'duration'?"),
         (with("title", "titel"), 2, "did you mean 'title'?"),
+        (format!("{SMALL}settle = \"2%\"\n"), 11, "needs a 'warmup'"),
         (
             format!("{SMALL}warmup = \"300s\"\n"),
             11,

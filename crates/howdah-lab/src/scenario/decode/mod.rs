@@ -203,6 +203,10 @@ fn measure(top: &Table<'_>) -> Result<Measure, ScenarioError> {
     if settle == Some(0.0) {
         return Err(table.error_at("settle", "a confidence interval is never 0 wide"));
     }
+    if settle.is_some() && warmup.is_zero() {
+        let message = "needs a 'warmup', or the ramp at the start counts for the mean";
+        return Err(table.error_at("settle", message));
+    }
     Ok(Measure {
         duration_ns: duration.as_nanos(),
         warmup_ns: warmup.as_nanos(),
