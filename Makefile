@@ -56,7 +56,7 @@ test: setup ## Format, lints, tests, docs and the reduced laboratory: what CI ru
 	$(CARGO) test --workspace --locked
 	$(call say,docs)
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps --locked
-	$(call say,the laboratory\, reduced)
+	$(call say,the reduced laboratory)
 	$(MAKE) lab-quick
 
 lab-quick: setup ## JGN06, reduced, against the snapshot of its whole table (GATE=--update writes it)
