@@ -3,6 +3,7 @@
 use crate::args::LabLedgerArgs;
 use crate::ui;
 use howdah_lab::ledger;
+use howdah_lab::run::Store;
 
 /// Columns of the table.
 const WIDTH: usize = 100;
@@ -10,7 +11,13 @@ const WIDTH: usize = 100;
 pub(super) fn run(args: &LabLedgerArgs) -> anyhow::Result<()> {
     let mut cells = Vec::new();
     for dir in &args.dirs {
-        cells.extend(super::summary(dir)?.cells);
+        let mut own = super::summary(dir)?.cells;
+        // Many statements are about the shape of a curve, and curves are not in the summary.
+        let store = Store::open(dir)?;
+        for cell in own.iter_mut().filter(|cell| cell.error.is_none()) {
+            store.read_intervals(cell)?;
+        }
+        cells.extend(own);
     }
     let entries = ledger::entries(&cells);
     if args.json {
