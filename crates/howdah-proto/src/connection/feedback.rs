@@ -184,9 +184,9 @@ impl Connection {
             })
         });
         self.sink_limited = sink_limit.is_some();
-        let socket_drops = report.socket_drops.saturating_sub(self.peer_drops);
-        self.peer_drops = self.peer_drops.max(report.socket_drops);
-        self.stats.peer_socket_drops = self.peer_drops;
+        let known = self.stats.peer_socket_drops;
+        let socket_drops = report.socket_drops.saturating_sub(known);
+        self.stats.peer_socket_drops = known.max(report.socket_drops);
         self.stats.peer_sink_drops = self.stats.peer_sink_drops.max(report.sink_drops);
         self.rate.on_feedback(&Feedback {
             now,

@@ -66,6 +66,9 @@ const PROBE_BACK: f64 = 1.0;
 /// Share of that rate that is gone back to; also what is left of the memory after each relapse.
 const BACK_SHARE: f64 = 0.9;
 
+/// A fall that only a queue tells of goes down to the most that arrived in so long.
+const ARRIVED_WINDOW: Span = Span::from_millis(60);
+
 /// Loss above `1.5 x floor + LOSS_SLACK` is congestion.
 const LOSS_SLACK: f64 = 0.025;
 const LOSS_FLOOR_WINDOW: Span = Span::from_secs(10);
@@ -163,7 +166,7 @@ impl Fair {
             next_probe_step: Time::ZERO,
             last_drain: Time::ZERO,
             drain_until: Time::ZERO,
-            arrived: WindowedMin::new(Span::from_millis(60)),
+            arrived: WindowedMin::new(ARRIVED_WINDOW),
             congested_at: Time::ZERO,
             congested_until: Time::ZERO,
             established: false,
