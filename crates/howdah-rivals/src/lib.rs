@@ -1,9 +1,11 @@
 //! Every other transport, as a sans-IO state machine behind [`howdah_core::Transport`].
 //!
+//! * [`blast`]: tools that blast UDP and repair over a control connection.
 //! * [`tcp`]: one TCP engine and, apart from it, a file for each congestion control.
 //! * [`udp`]: streams that react to nothing, to load a path and to measure it.
 
 #![forbid(unsafe_code)]
 
+pub mod blast;
 pub mod tcp;
 pub mod udp;
