@@ -2,10 +2,12 @@
 //!
 //! * [`blast`]: tools that blast UDP and repair over a control connection.
 //! * [`tcp`]: one TCP engine and, apart from it, a file for each congestion control.
+//! * [`model`]: behavioural models of transports whose inside is not public.
 //! * [`udp`]: streams that react to nothing, to load a path and to measure it.
 
 #![forbid(unsafe_code)]
 
 pub mod blast;
+pub mod model;
 pub mod tcp;
 pub mod udp;

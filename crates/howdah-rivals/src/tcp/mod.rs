@@ -35,6 +35,7 @@
 //!   with the interface's rate and a deep queue before the bottleneck, as the host has it.
 //! * No ECN, no Nagle, no urgent data, no simultaneous open.
 
+mod bundle;
 pub mod cc;
 mod config;
 mod endpoint;
@@ -44,6 +45,7 @@ pub mod segment;
 mod sender;
 mod supply;
 
+pub use bundle::Bundle;
 pub use config::{
     AckDelay, AckPolicy, LossDetection, ReceiverConfig, Recovery, RtoFloor, TcpConfig,
 };

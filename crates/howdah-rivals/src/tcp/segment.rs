@@ -24,7 +24,7 @@ pub const PSH: u8 = 0x08;
 pub const ACK: u8 = 0x10;
 
 /// Ports carry no meaning here; one connection is one flow.
-const SENDER_PORT: u16 = 40_000;
+pub(super) const SENDER_PORT: u16 = 40_000;
 const RECEIVER_PORT: u16 = 5_001;
 
 /// Option kinds.
