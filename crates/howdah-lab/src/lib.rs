@@ -9,6 +9,7 @@ pub mod gate;
 mod intervals;
 pub mod ledger;
 pub mod metrics;
+pub mod movers;
 pub mod protocol;
 pub mod report;
 pub mod result;

@@ -1,6 +1,8 @@
 //! The transports that a scenario can name.
 
+use crate::movers::{self, Mover};
 use crate::scenario::Options;
+use howdah_rivals::model::{self, Settings};
 use howdah_rivals::tcp::cc;
 
 /// Our protocol, sharing fairly: the default.
@@ -18,14 +20,57 @@ pub enum Protocol {
     },
     /// TCP with that congestion control.
     Tcp(&'static cc::Entry),
+    /// A behavioural model of a proprietary transport.
+    Model(fn() -> Settings),
+    /// A file mover's profile over one of those or over TCP.
+    Mover(&'static Mover),
 }
+
+/// A behavioural model by name.
+#[derive(Debug)]
+struct Model {
+    name: &'static str,
+    settings: fn() -> Settings,
+    about: &'static str,
+}
+
+/// The behavioural models of proprietary transports.
+const MODELS: [Model; 4] = [
+    Model {
+        name: "mtp-like",
+        settings: model::mtp_like,
+        about: "model of MTP (ExpeDat's core): the receiver asks for each piece",
+    },
+    Model {
+        name: "rwtp-like",
+        settings: model::rwtp_like,
+        about: "model of RWTP (TIXstream's core): preset rate, complete lists of what is missing",
+    },
+    Model {
+        name: "filecatalyst-like",
+        settings: model::filecatalyst_like,
+        about: "model of FileCatalyst Direct's core: preset rate, a list after each block",
+    },
+    Model {
+        name: "fasp-like",
+        settings: model::fasp_like,
+        about: "model of Aspera FASP, not validated: the rate follows the queueing delay",
+    },
+];
 
 /// The protocol of that name.
 pub fn find(name: &str) -> Option<Protocol> {
     match name {
         HOWDAH => Some(Protocol::Howdah { fixed: false }),
         HOWDAH_FIXED => Some(Protocol::Howdah { fixed: true }),
-        _ => cc::find(name).map(Protocol::Tcp),
+        _ => {
+            let model = MODELS.iter().find(|model| model.name == name);
+            let model = model.map(|model| Protocol::Model(model.settings));
+            let mover = || movers::find(name).map(Protocol::Mover);
+            model
+                .or_else(mover)
+                .or_else(|| cc::find(name).map(Protocol::Tcp))
+        }
     }
 }
 
@@ -33,7 +78,10 @@ pub fn find(name: &str) -> Option<Protocol> {
 pub fn names() -> Vec<&'static str> {
     let ours = [HOWDAH, HOWDAH_FIXED];
     let tcp = cc::ALL.iter().map(|entry| entry.name);
-    ours.into_iter().chain(tcp).chain(["none"]).collect()
+    let models = MODELS.iter().map(|model| model.name);
+    let movers = movers::ALL.iter().map(|mover| mover.name);
+    let rivals = tcp.chain(models).chain(movers);
+    ours.into_iter().chain(rivals).chain(["none"]).collect()
 }
 
 /// Name and one line about each protocol.
@@ -43,6 +91,8 @@ pub fn describe() -> Vec<(&'static str, &'static str)> {
         (HOWDAH_FIXED, "our protocol at a fixed rate (option 'rate')"),
     ];
     all.extend(cc::ALL.iter().map(|entry| (entry.name, entry.about)));
+    all.extend(MODELS.iter().map(|model| (model.name, model.about)));
+    all.extend(movers::ALL.iter().map(|mover| (mover.name, mover.about)));
     all
 }
 

@@ -100,8 +100,15 @@ const PROTOCOLS: &[(&str, &str)] = &[
     ("tsunami", "Tsunami"),
     ("none", "no flow"),
     ("pa-udp", "PA-UDP"),
-    ("rwtp", "RWTP"),
-    ("mtp", "MTP"),
+    ("rwtp-like", "RWTP-like model"),
+    ("mtp-like", "MTP-like model"),
+    ("filecatalyst-like", "FileCatalyst-like model"),
+    ("fasp-like", "FASP-like model"),
+    ("velocity-like", "Velocity-like model"),
+    ("tixstream-like", "TIXstream-like model"),
+    ("filecatalyst-direct-like", "FileCatalyst-Direct-like model"),
+    ("xdt-like", "XDT-like model"),
+    ("expedat-like", "ExpeDat-like model"),
 ];
 
 /// Name of a protocol for people; as the scenario writes it where it is not known.

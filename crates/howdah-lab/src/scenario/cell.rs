@@ -96,6 +96,18 @@ pub struct Options {
     pub timestamps: Option<bool>,
     /// Rate of a protocol that is told its rate, in bit/s.
     pub rate_bps: Option<u64>,
+    /// TCP connections that carry the flow together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u32>,
+    /// Rate at which the sender's storage gives bytes, in bit/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bps: Option<u64>,
+    /// Rate at which the receiver's storage takes them, in bit/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_bps: Option<u64>,
+    /// Loss that the protocol is told to expect, as a share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expect_loss: Option<f64>,
 }
 
 /// Many short flows, drawn from the cell's seed.
@@ -198,6 +210,9 @@ pub struct HostSpec {
     pub batch: u32,
     /// Receive buffer of a socket: bytes, and what is charged for a byte in per cent.
     pub socket: Option<(u64, u32)>,
+    /// Share of its idle time that an endpoint spends polling: counted as work, delays nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub poll: Option<f64>,
 }
 
 /// What one datagram costs.

@@ -80,8 +80,13 @@ fn flow(cell: &Cell, built: &Built, log: &Log, index: usize, end: Time) -> FlowR
         goodput_bps
     };
     let window_s = route_rtt_s(cell, spec).max(LEAST_WINDOW_S);
-    let busy =
-        |host: Option<usize>, end| host.map(|_| built.world.endpoint_busy(end).as_secs_f64());
+    let busy = |host: Option<usize>, end| {
+        host.map(|at| {
+            let busy = built.world.endpoint_busy(end).as_secs_f64();
+            let idle = (end_s - start_s - busy).max(0.0);
+            busy + cell.hosts[at].poll.unwrap_or(0.0) * idle
+        })
+    };
     FlowResult {
         name: spec.name.clone(),
         protocol: spec.protocol.clone(),
@@ -231,6 +236,18 @@ fn figures(cell: &Cell, log: &Log, flows: &[FlowResult], end: Time) -> BTreeMap<
             metrics::retransmit_share(flow.retransmitted_bytes, flow.sent_bytes),
         );
     }
+    for ((flow, spec), log) in flows.iter().zip(&cell.flows).zip(&log.flows) {
+        let peak = log.intervals.iter().map(|i| i.in_flight_bytes).max();
+        put(
+            format!("in_flight_peak_bytes/{}", flow.name),
+            peak.filter(|&bytes| bytes > 0).map(|bytes| bytes as f64),
+        );
+        if let Some(took) = moved(cell, spec, flow) {
+            for (name, value) in took {
+                put(format!("{name}/{}", flow.name), Some(value));
+            }
+        }
+    }
     let rates: Vec<f64> = flows.iter().map(|flow| flow.goodput_bps).collect();
     put(
         "sum_goodput_bps".to_owned(),
@@ -281,6 +298,32 @@ fn figures(cell: &Cell, log: &Log, flows: &[FlowResult], end: Time) -> BTreeMap<
         );
     }
     out
+}
+
+/// What somebody sees who moves a file (K13app, equations 1 to 3): the whole duration with the mover's
+/// service time, the rate that it displays, and what they leave unexplained.
+fn moved(cell: &Cell, spec: &FlowSpec, flow: &FlowResult) -> Option<[(&'static str, f64); 4]> {
+    let (size, took_s) = (spec.size_bytes?, flow.completion_s?);
+    let rtt = Span::from_secs_f64(route_rtt_s(cell, spec));
+    let service_s =
+        crate::movers::find(&spec.protocol).map_or(0.0, |mover| mover.service(rtt).as_secs_f64());
+    let displayed_bps = size as f64 * 8.0 / took_s.max(1e-9);
+    let duration_s = took_s + service_s;
+    let slowest = spec
+        .via
+        .iter()
+        .map(|&path| cell.paths[path].forward.mean_rate_bps());
+    let slowest = slowest.filter(|&bps| bps > 0).min()?;
+    let ideal_s = size as f64 * 8.0 / slowest as f64;
+    Some([
+        ("duration_s", duration_s),
+        ("displayed_bps", displayed_bps),
+        (
+            "discrepancy_s",
+            duration_s - size as f64 * 8.0 / displayed_bps,
+        ),
+        ("overhead_s", duration_s - ideal_s),
+    ])
 }
 
 /// How each endless flow took each change of the path: `t90_ms/FLOW/1` for the first change, and

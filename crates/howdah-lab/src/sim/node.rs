@@ -1,11 +1,13 @@
 //! The transports of a scenario as one type, so that driving them costs no indirect call.
 
+use crate::movers::Core;
 use crate::protocol::{self, Protocol};
 use crate::scenario::{Options, StreamSpec};
 use howdah_core::{Arrival, Datagram, Observe, Rate, Snapshot, Span, Time, Transport, WakeReason};
 use howdah_proto::Policy;
 use howdah_proto::sim::{SimEndpoint, sim_config};
-use howdah_rivals::tcp::{self, ReceiverConfig, Supply, TcpConfig, TcpEndpoint, cc};
+use howdah_rivals::model::{Drive, ModelEndpoint, RateLaw, Settings};
+use howdah_rivals::tcp::{self, Bundle, ReceiverConfig, Supply, TcpConfig, TcpEndpoint, cc};
 use howdah_rivals::udp::{
     CbrSettings, Extent, OnOffSettings, Periods, Received, SettingsError, UdpEndpoint,
 };
@@ -16,6 +18,8 @@ use howdah_sim::IPV4_UDP_BYTES;
 pub(crate) enum Node {
     Ours(Box<SimEndpoint>),
     Tcp(TcpEndpoint),
+    Bundle(Box<Bundle>),
+    Model(ModelEndpoint),
     Udp(UdpEndpoint),
 }
 
@@ -24,6 +28,8 @@ macro_rules! each {
         match $node {
             Node::Ours($inner) => $call,
             Node::Tcp($inner) => $call,
+            Node::Bundle($inner) => $call,
+            Node::Model($inner) => $call,
             Node::Udp($inner) => $call,
         }
     };
@@ -81,6 +87,21 @@ pub(crate) fn pair(wish: &Wish<'_>) -> Option<Pair> {
     Some(match protocol::find(wish.protocol)? {
         Protocol::Howdah { fixed } => ours(wish, fixed),
         Protocol::Tcp(entry) => over_tcp(wish, *entry),
+        Protocol::Model(settings) => modelled(wish, settings()),
+        Protocol::Mover(mover) => match mover.core {
+            Core::Model(settings) => modelled(wish, settings()),
+            Core::Tcp { cc, .. } => {
+                let options = mover.options(wish.options);
+                let entry = cc::find(cc)?;
+                over_tcp(
+                    &Wish {
+                        options: &options,
+                        ..*wish
+                    },
+                    *entry,
+                )
+            }
+        },
     })
 }
 
@@ -90,6 +111,8 @@ impl Node {
         match self {
             Self::Ours(node) => node.delivered_bytes(),
             Self::Tcp(node) => node.snapshot().delivered_bytes,
+            Self::Bundle(node) => node.delivered_bytes(),
+            Self::Model(node) => node.delivered_bytes(),
             Self::Udp(node) => node.received().map_or(0, |received| received.bytes),
         }
     }
@@ -112,6 +135,9 @@ impl Node {
 
     /// Whether a sized transfer is known to be complete here.
     pub(crate) fn is_finished(&self) -> bool {
+        if let Self::Bundle(node) = self {
+            return node.finished_at().is_some();
+        }
         self.snapshot().finished_at.is_some()
     }
 }
@@ -130,6 +156,44 @@ fn ours(wish: &Wish<'_>, fixed: bool) -> Pair {
     Pair {
         sender: Node::Ours(Box::new(sender)),
         receiver: Node::Ours(Box::new(receiver)),
+        header_bytes: IPV4_UDP_BYTES,
+    }
+}
+
+/// A model, with what the scenario says otherwise.
+fn modelled(wish: &Wish<'_>, mut settings: Settings) -> Pair {
+    let options = wish.options;
+    let most = wish
+        .mtu
+        .saturating_sub(IPV4_UDP_BYTES + howdah_rivals::model::wire::DATA_BYTES as u32);
+    let unit = options.mss_bytes.unwrap_or(settings.unit_bytes);
+    settings.unit_bytes = unit.min(most).clamp(256, 65_000);
+    let windows = [options.send_buffer_bytes, options.receive_buffer_bytes];
+    if let Some(bytes) = windows.into_iter().flatten().min() {
+        settings.window_bytes = bytes.clamp(8 * u64::from(settings.unit_bytes), 64 << 30);
+    }
+    if let Some(rate) = options.rate_bps.map(Rate::from_bits_per_sec) {
+        match &mut settings.law {
+            RateLaw::Fixed(fixed) => *fixed = rate,
+            RateLaw::Delay {
+                target, initial, ..
+            } => {
+                *target = rate;
+                *initial = (*initial).min(rate);
+            }
+        }
+    }
+    settings.read = options.read_bps.map(Rate::from_bits_per_sec);
+    settings.write = options.write_bps.map(Rate::from_bits_per_sec);
+    if let (Drive::Pull(pull), Some(loss)) = (&mut settings.drive, options.expect_loss) {
+        // A datagram fails to come if it is lost, or the request for it.
+        pull.loss_threshold = pull.loss_threshold.max(2.0 * loss);
+    }
+    let sender = ModelEndpoint::sender(&settings, wish.size_bytes);
+    let receiver = ModelEndpoint::receiver(&settings);
+    Pair {
+        sender: Node::Model(sender.expect("a decoded scenario has possible settings")),
+        receiver: Node::Model(receiver.expect("a decoded scenario has possible settings")),
         header_bytes: IPV4_UDP_BYTES,
     }
 }
@@ -189,6 +253,21 @@ fn over_tcp(wish: &Wish<'_>, congestion_control: cc::Entry) -> Pair {
         .or(slow_start.initial_ssthresh_segments);
     if let Some(segments) = options.ack_every_segments {
         receiver = receiver.acking_every(segments);
+    }
+    let disk = match (options.read_bps, options.write_bps) {
+        // A pipe with two narrow places passes what the narrower one does.
+        (Some(read), Some(write)) => Some(read.min(write)),
+        (read, write) => read.or(write),
+    };
+    if options.streams.is_some() || disk.is_some() {
+        let streams = options.streams.unwrap_or(1);
+        let (size, seed) = (wish.size_bytes, wish.seeds[0]);
+        let disk = disk.map(Rate::from_bits_per_sec);
+        return Pair {
+            sender: Node::Bundle(Box::new(Bundle::sender(&sender, streams, size, disk, seed))),
+            receiver: Node::Bundle(Box::new(Bundle::receiver(&receiver, streams, size))),
+            header_bytes: tcp::IPV4_BYTES,
+        };
     }
     let supply = match wish.size_bytes {
         Some(bytes) => Supply::Sized { bytes },

@@ -11,7 +11,7 @@ use crate::sim::{ERAS, RECEIVERS};
 use howdah_core::{Rate, Span, units};
 
 /// Options of a protocol, common to flows and groups.
-const OPTION_KEYS: [&str; 16] = [
+const OPTION_KEYS: [&str; 20] = [
     "from",
     "to",
     "mss",
@@ -28,6 +28,10 @@ const OPTION_KEYS: [&str; 16] = [
     "sack",
     "timestamps",
     "rate",
+    "streams",
+    "read",
+    "write",
+    "expect_loss",
 ];
 
 /// Reads what uses the paths.
@@ -276,6 +280,16 @@ impl Decoder<'_> {
                 _ => Ok(name),
             }
         };
+        // "none" is without limit, so that an axis may have it.
+        let rate_of = |key: &str| {
+            let rate = table.parse(key, |text| match text {
+                "none" => Ok(None),
+                text => units::parse_rate(text)
+                    .map(Some)
+                    .map_err(|error| error.to_string()),
+            })?;
+            Ok(rate.flatten().map(Rate::bits_per_sec))
+        };
         let options = Options {
             mss_bytes: table.whole("mss", 256)?.map(|mss| mss.min(65_000) as u32),
             send_buffer_bytes: buffer("send_buffer")?.or(both),
@@ -289,9 +303,11 @@ impl Decoder<'_> {
             ack_every_segments: segments("ack_every")?,
             sack: table.truth("sack")?,
             timestamps: table.truth("timestamps")?,
-            rate_bps: table
-                .parse("rate", units::parse_rate)?
-                .map(Rate::bits_per_sec),
+            rate_bps: rate_of("rate")?,
+            streams: segments("streams")?,
+            read_bps: rate_of("read")?,
+            write_bps: rate_of("write")?,
+            expect_loss: table.probability("expect_loss")?,
         };
         protocol::check(protocol, &options)
             .map_err(|(key, message)| table.error_at(key, message))?;

@@ -6,7 +6,7 @@ use super::super::read::Table;
 use super::super::values::Amount;
 use howdah_core::Span;
 
-const HOST_KEYS: [&str; 12] = [
+const HOST_KEYS: [&str; 13] = [
     "sent_packet",
     "sent_report",
     "sent_byte",
@@ -19,6 +19,7 @@ const HOST_KEYS: [&str; 12] = [
     "split",
     "socket",
     "charge",
+    "poll",
 ];
 
 pub(super) fn hosts(top: &Table<'_>) -> Result<Vec<HostSpec>, ScenarioError> {
@@ -63,6 +64,7 @@ fn host(table: &Table<'_>, name: &str) -> Result<HostSpec, ScenarioError> {
         received: cost("received")?,
         wake_ns: span("wake")?,
         batch: small("batch")?,
+        poll: table.probability("poll")?,
         socket: socket.map(|bytes| (bytes, (charge * 100.0).round() as u32)),
     })
 }
