@@ -1,14 +1,16 @@
-//! How many data packets of one Reno flow the engine and the simulator carry in a second on one
-//! core: of wall time, and of processor time as Linux counts it, which other programs on the
-//! machine disturb less.
+//! How many data packets of one flow a rival and the simulator carry in a second on one core: of
+//! wall time, and of processor time as Linux counts it, which other programs on the machine disturb
+//! less.
 //!
 //! `cargo run --release -p howdah-rivals --example speed [-- NAME]` runs the cases whose names
-//! contain NAME. Every case runs three times and the best counts.
+//! ("Reno, 10 Gbit/s, 100 ms") contain NAME. Every case runs three times and the best counts. Our own
+//! protocol is measured in the same way by `cargo run --release -p howdah-proto --example sim_speed`.
 
-use howdah_core::{Observe, Rate, Span, Time};
+use howdah_core::{Observe, Rate, Span, Time, Transport};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
 use howdah_rivals::tcp::{IPV4_BYTES, ReceiverConfig, Supply, TcpConfig, TcpEndpoint};
-use howdah_sim::{Flow, World};
+use howdah_rivals::udt::{UdtConfig, UdtEndpoint};
+use howdah_sim::{Flow, FlowEnds, IPV4_UDP_BYTES, World};
 
 /// One measurement.
 struct Case {
@@ -70,21 +72,24 @@ fn main() {
         .find(|arg| !arg.starts_with('-'))
         .unwrap_or_default();
     println!(
-        "{:<26} {:>10} {:>10} {:>10} {:>10} {:>8}",
-        "one Reno flow", "Mpkt/s", "Mpkt/cpu s", "cpu ns/pkt", "packets", "Mbit/s"
+        "{:<34} {:>10} {:>10} {:>10} {:>10} {:>8}",
+        "one flow", "Mpkt/s", "Mpkt/cpu s", "cpu ns/pkt", "packets", "Mbit/s"
     );
-    for case in CASES.iter().filter(|case| case.name.contains(&only)) {
-        report(case);
+    for case in &CASES {
+        report("Reno", case, &only, || reno(case));
+    }
+    for (rival, config) in [("UDT 4", UdtConfig::default()), ("UDT 2", UdtConfig::v2())] {
+        for case in &CASES {
+            report(rival, case, &only, || udt(case, config));
+        }
     }
 }
 
-/// A flow whose window is held by the receiver at the path's product where nothing is lost, so
-/// that it is full and stays full.
-fn world(case: &Case) -> (World<TcpEndpoint>, howdah_sim::FlowEnds) {
-    let rate = Rate::from_gbit_per_sec(case.gbit);
+/// A world with one flow over a path of this case.
+fn world<T: Transport>(case: &Case, header_bytes: u32, near: T, far: T) -> (World<T>, FlowEnds) {
     let rtt = Span::from_millis(case.rtt_ms);
     let forward = PathConfig {
-        rate: Some(rate),
+        rate: Some(Rate::from_gbit_per_sec(case.gbit)),
         queue: QueueLimit::Unlimited,
         delay: rtt / 2,
         loss: if case.loss > 0.0 {
@@ -98,30 +103,64 @@ fn world(case: &Case) -> (World<TcpEndpoint>, howdah_sim::FlowEnds) {
         delay: rtt / 2,
         ..PathConfig::default()
     };
-    let receiver = ReceiverConfig {
-        receive_buffer_bytes: rate.bytes_in(rtt) + 1_000_000,
-        window_share: 1.0,
-        autotune_from_bytes: None,
-        ..ReceiverConfig::modern()
-    };
     let mut world = World::new(1);
     let (left, right) = (world.add_host("left"), world.add_host("right"));
     let link = world.add_link(&forward, &backward);
-    let near = TcpEndpoint::sender(&TcpConfig::modern(), Supply::Endless, 1);
-    let far = TcpEndpoint::receiver(&receiver);
     let flow = Flow::between((left, near), (right, far))
         .over(link)
-        .header_bytes(IPV4_BYTES);
+        .header_bytes(header_bytes);
     let ends = world.add_flow(flow);
     (world, ends)
 }
 
+/// Bytes of a path's product, and a little more.
+fn window(case: &Case) -> u64 {
+    Rate::from_gbit_per_sec(case.gbit).bytes_in(Span::from_millis(case.rtt_ms)) + 1_000_000
+}
+
+/// A flow whose window is held by the receiver at the path's product where nothing is lost, so
+/// that it is full and stays full.
+fn reno(case: &Case) -> (World<TcpEndpoint>, FlowEnds) {
+    let receiver = ReceiverConfig {
+        receive_buffer_bytes: window(case),
+        window_share: 1.0,
+        autotune_from_bytes: None,
+        ..ReceiverConfig::modern()
+    };
+    let near = TcpEndpoint::sender(&TcpConfig::modern(), Supply::Endless, 1);
+    let far = TcpEndpoint::receiver(&receiver);
+    world(case, IPV4_BYTES, near, far)
+}
+
+/// The same with UDT's buffers.
+fn udt(case: &Case, config: UdtConfig) -> (World<UdtEndpoint>, FlowEnds) {
+    let packets = (window(case) / u64::from(config.payload_bytes())) as u32;
+    let config = UdtConfig {
+        flight_packets: packets,
+        send_buffer_packets: packets,
+        receive_buffer_packets: packets,
+        ..config
+    };
+    let near = UdtEndpoint::sender(&config, None, 1);
+    let far = UdtEndpoint::receiver(&config, 2);
+    world(case, IPV4_UDP_BYTES, near, far)
+}
+
 #[allow(clippy::disallowed_methods, reason = "a benchmark needs a clock")]
-fn report(case: &Case) {
+fn report<T: Transport + Observe>(
+    rival: &str,
+    case: &Case,
+    only: &str,
+    make: impl Fn() -> (World<T>, FlowEnds),
+) {
+    let name = format!("{rival}, {}", case.name);
+    if !name.contains(only) {
+        return;
+    }
     let (mut wall, mut cpu) = (f64::INFINITY, f64::INFINITY);
     let (mut packets, mut mbit) = (0, 0.0);
     for _ in 0..3 {
-        let (mut world, ends) = world(case);
+        let (mut world, ends) = make();
         let (start, used) = (std::time::Instant::now(), cpu_seconds());
         world.run_until(Time::ZERO + Span::from_secs(case.simulated_s));
         wall = wall.min(start.elapsed().as_secs_f64());
@@ -131,8 +170,7 @@ fn report(case: &Case) {
         mbit = bytes as f64 * 8e-6 / case.simulated_s as f64;
     }
     println!(
-        "{:<26} {:>10.2} {:>10.2} {:>10.1} {packets:>10} {mbit:>8.1}",
-        case.name,
+        "{name:<34} {:>10.2} {:>10.2} {:>10.1} {packets:>10} {mbit:>8.1}",
         packets as f64 / wall / 1e6,
         packets as f64 / cpu / 1e6,
         cpu * 1e9 / packets as f64,

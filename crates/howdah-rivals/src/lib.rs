@@ -4,6 +4,7 @@
 //! * [`tcp`]: one TCP engine and, apart from it, a file for each congestion control.
 //! * [`model`]: behavioural models of transports whose inside is not public.
 //! * [`udp`]: streams that react to nothing, to load a path and to measure it.
+//! * [`udt`]: UDT 4.11 and the version 2 of JGN06.
 
 #![forbid(unsafe_code)]
 
@@ -11,3 +12,4 @@ pub mod blast;
 pub mod model;
 pub mod tcp;
 pub mod udp;
+pub mod udt;
