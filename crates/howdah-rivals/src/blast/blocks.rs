@@ -35,7 +35,6 @@ impl Blocks {
     }
 
     /// The first block from `from` on, below `end`, that is not marked.
-    #[cfg_attr(not(test), allow(dead_code, reason = "for receivers that pace"))]
     pub(crate) fn next_missing(&self, from: u64, end: u64) -> Option<u64> {
         let mut at = from;
         while at < end {
@@ -43,6 +42,21 @@ impl Blocks {
                 return Some(at);
             };
             let open = !word & (u64::MAX << (at % 64));
+            if open != 0 {
+                let found = at / 64 * 64 + u64::from(open.trailing_zeros());
+                return (found < end).then_some(found);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+
+    /// The first block from `from` on, below `end`, that is marked.
+    pub(crate) fn next_marked(&self, from: u64, end: u64) -> Option<u64> {
+        let mut at = from;
+        while at < end {
+            let word = self.words.get((at / 64) as usize)?;
+            let open = word & (u64::MAX << (at % 64));
             if open != 0 {
                 let found = at / 64 * 64 + u64::from(open.trailing_zeros());
                 return (found < end).then_some(found);
@@ -84,6 +98,8 @@ mod tests {
             prop_assert_eq!(blocks.marked(), list.iter().filter(|&&m| m).count() as u64);
             let missing = (from..end).find(|&at| !list[at as usize]);
             prop_assert_eq!(blocks.next_missing(from, end), missing);
+            let marked = (from..end).find(|&at| list[at as usize]);
+            prop_assert_eq!(blocks.next_marked(from, end), marked);
             for (at, byte) in blocks.bytes(40).enumerate() {
                 for bit in 0..8 {
                     prop_assert_eq!(byte >> bit & 1 == 1, list[at * 8 + bit]);

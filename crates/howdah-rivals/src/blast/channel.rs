@@ -158,6 +158,17 @@ impl Channel {
         Some(line)
     }
 
+    /// The byte at that place of what was not read.
+    pub(crate) fn peek(&self, at: usize) -> Option<u8> {
+        self.inbox.get(at).copied()
+    }
+
+    /// Takes what was written for what has arrived.
+    #[cfg(test)]
+    pub(crate) fn loop_back(&mut self) {
+        self.inbox.append(&mut self.out);
+    }
+
     /// Bytes that have arrived in order and were not read.
     pub(crate) fn unread(&self) -> usize {
         self.inbox.len()

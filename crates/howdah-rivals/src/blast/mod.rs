@@ -1,4 +1,5 @@
-//! Tools that blast UDP and repair over a TCP connection beside it: RBUDP and Tsunami.
+//! Tools that blast UDP and repair over a TCP connection beside it: RBUDP, Tsunami, `PA-UDP` and
+//! GTP.
 //!
 //! # What they share
 //!
@@ -17,15 +18,19 @@
 //! What arrives marked as corrupt is dropped, as the checksums of UDP and TCP would have it.
 
 mod blocks;
+mod budget;
 mod channel;
 mod endpoint;
 mod fragments;
+mod paced;
 mod rbudp;
 mod segment;
 mod send_buffer;
 mod storage;
 mod tsunami;
 
+pub use budget::SharedBudget;
+pub use paced::{PacedRule, PacedSettings, pa_udp_rate};
 pub use rbudp::{RbudpMode, RbudpSettings};
 pub use send_buffer::SendBuffer;
 pub use tsunami::{TsunamiErrors, TsunamiSettings};
@@ -43,6 +48,8 @@ enum Side {
     RbudpReceiver(Box<Endpoint<rbudp::Receiver>>),
     TsunamiServer(Box<Endpoint<tsunami::Server>>),
     TsunamiClient(Box<Endpoint<tsunami::Client>>),
+    PacedSender(Box<Endpoint<paced::Sender>>),
+    PacedReceiver(Box<Endpoint<paced::Receiver>>),
 }
 
 macro_rules! each {
@@ -52,6 +59,8 @@ macro_rules! each {
             Side::RbudpReceiver($inner) => $call,
             Side::TsunamiServer($inner) => $call,
             Side::TsunamiClient($inner) => $call,
+            Side::PacedSender($inner) => $call,
+            Side::PacedReceiver($inner) => $call,
         }
     };
 }
@@ -89,6 +98,21 @@ impl BlastEndpoint {
         Self(Side::TsunamiClient(Box::new(
             endpoint.in_fragments(tsunami_fragments(settings, mtu)),
         )))
+    }
+
+    /// The sender of `PA-UDP` or GTP.
+    pub fn paced_sender(settings: &PacedSettings, send_buffer: Option<SendBuffer>) -> Self {
+        let endpoint = Endpoint::new(paced::Sender::new(*settings), false, send_buffer);
+        Self(Side::PacedSender(Box::new(endpoint)))
+    }
+
+    /// The receiver of `PA-UDP` or GTP, which must be told the same settings. With a `budget` it
+    /// shares what the host can take with the other flows of that budget.
+    pub fn paced_receiver(settings: &PacedSettings, budget: Option<&SharedBudget>) -> Self {
+        let receiver = paced::Receiver::new(*settings, budget.cloned());
+        Self(Side::PacedReceiver(Box::new(Endpoint::new(
+            receiver, false, None,
+        ))))
     }
 
     /// The rate that the program displays at its end, on the side that displays one. It leaves out

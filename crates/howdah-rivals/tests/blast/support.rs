@@ -3,7 +3,8 @@
 use howdah_core::{Observe, Rate, Snapshot, Span, Time};
 use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
 use howdah_rivals::blast::{
-    BlastEndpoint, RbudpMode, RbudpSettings, TsunamiErrors, TsunamiSettings,
+    BlastEndpoint, PacedSettings, RbudpMode, RbudpSettings, SharedBudget, TsunamiErrors,
+    TsunamiSettings,
 };
 use howdah_sim::{Flow, FlowEnds, Link, World};
 
@@ -36,7 +37,44 @@ pub(crate) const TOOLS: &[(&str, Pair)] = &[
         };
         tsunami_pair(&settings, 1500)
     }),
+    ("pa-udp", |bytes| {
+        paced_pair(&small(PacedSettings::pa_udp(FORTY, Some(bytes))), None)
+    }),
+    ("pa-udp/disk", |bytes| {
+        let settings = PacedSettings {
+            disk: Some(Rate::from_mbit_per_sec(20)),
+            memory_bytes: 20_000,
+            ..small(PacedSettings::pa_udp(FORTY, Some(bytes)))
+        };
+        paced_pair(&settings, None)
+    }),
+    ("gtp", |bytes| {
+        let budget = SharedBudget::new(FORTY);
+        paced_pair(
+            &small(PacedSettings::gtp(FORTY, Some(bytes))),
+            Some(&budget),
+        )
+    }),
 ];
+
+const FORTY: Rate = Rate::from_mbit_per_sec(40);
+
+fn small(settings: PacedSettings) -> PacedSettings {
+    PacedSettings {
+        payload_bytes: 1000,
+        ..settings
+    }
+}
+
+pub(crate) fn paced_pair(
+    settings: &PacedSettings,
+    budget: Option<&SharedBudget>,
+) -> (BlastEndpoint, BlastEndpoint) {
+    (
+        BlastEndpoint::paced_sender(settings, None),
+        BlastEndpoint::paced_receiver(settings, budget),
+    )
+}
 
 fn tsunami_settings(block_bytes: u32, bytes: u64) -> TsunamiSettings {
     TsunamiSettings {
