@@ -4,6 +4,7 @@ use crate::movers::{self, Mover};
 use crate::scenario::Options;
 use howdah_rivals::model::{self, Settings};
 use howdah_rivals::tcp::cc;
+use howdah_rivals::udt::UdtConfig;
 
 /// Our protocol, sharing fairly: the default.
 pub const HOWDAH: &str = "howdah";
@@ -20,11 +21,34 @@ pub enum Protocol {
     },
     /// TCP with that congestion control.
     Tcp(&'static cc::Entry),
+    /// UDT, of one version or another.
+    Udt(fn() -> UdtConfig),
     /// A behavioural model of a proprietary transport.
     Model(fn() -> Settings),
     /// A file mover's profile over one of those or over TCP.
     Mover(&'static Mover),
 }
+
+/// A version of UDT by name.
+struct Udt {
+    name: &'static str,
+    config: fn() -> UdtConfig,
+    about: &'static str,
+}
+
+/// The versions of UDT.
+const UDTS: [Udt; 2] = [
+    Udt {
+        name: "udt",
+        config: UdtConfig::default,
+        about: "UDT 4.11, as the library that Debian ships",
+    },
+    Udt {
+        name: "udt2",
+        config: UdtConfig::v2,
+        about: "UDT 2 as of JGN06: reconstructed between versions 1 and 3 (model)",
+    },
+];
 
 /// A behavioural model by name.
 #[derive(Debug)]
@@ -67,7 +91,9 @@ pub fn find(name: &str) -> Option<Protocol> {
             let model = MODELS.iter().find(|model| model.name == name);
             let model = model.map(|model| Protocol::Model(model.settings));
             let mover = || movers::find(name).map(Protocol::Mover);
-            model
+            let udt = UDTS.iter().find(|udt| udt.name == name);
+            let udt = udt.map(|udt| Protocol::Udt(udt.config));
+            udt.or(model)
                 .or_else(mover)
                 .or_else(|| cc::find(name).map(Protocol::Tcp))
         }
@@ -80,7 +106,8 @@ pub fn names() -> Vec<&'static str> {
     let tcp = cc::ALL.iter().map(|entry| entry.name);
     let models = MODELS.iter().map(|model| model.name);
     let movers = movers::ALL.iter().map(|mover| mover.name);
-    let rivals = tcp.chain(models).chain(movers);
+    let udts = UDTS.iter().map(|udt| udt.name);
+    let rivals = tcp.chain(udts).chain(models).chain(movers);
     ours.into_iter().chain(rivals).chain(["none"]).collect()
 }
 
@@ -91,6 +118,7 @@ pub fn describe() -> Vec<(&'static str, &'static str)> {
         (HOWDAH_FIXED, "our protocol at a fixed rate (option 'rate')"),
     ];
     all.extend(cc::ALL.iter().map(|entry| (entry.name, entry.about)));
+    all.extend(UDTS.iter().map(|udt| (udt.name, udt.about)));
     all.extend(MODELS.iter().map(|model| (model.name, model.about)));
     all.extend(movers::ALL.iter().map(|mover| (mover.name, mover.about)));
     all

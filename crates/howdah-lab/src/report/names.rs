@@ -91,6 +91,7 @@ const PROTOCOLS: &[(&str, &str)] = &[
     ("cubic2005", "CUBIC (2005)"),
     ("htcp", "H-TCP"),
     ("udt2", "UDT 2"),
+    ("udt", "UDT 4.11"),
     ("udt4", "UDT 4"),
     ("cubic", "CUBIC (RFC 9438)"),
     ("bbr", "BBR v1"),

@@ -96,6 +96,15 @@ pub struct Options {
     pub timestamps: Option<bool>,
     /// Rate of a protocol that is told its rate, in bit/s.
     pub rate_bps: Option<u64>,
+    /// Largest IP packet in bytes, for UDT.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packet_bytes: Option<u32>,
+    /// Most packets in flight, for UDT.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flight_packets: Option<u32>,
+    /// Bytes that the application writes at once, for UDT; 0 writes whole packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app_write_bytes: Option<u32>,
     /// TCP connections that carry the flow together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub streams: Option<u32>,

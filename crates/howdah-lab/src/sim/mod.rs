@@ -9,6 +9,7 @@ mod finish;
 mod node;
 mod sample;
 mod shorts;
+mod udt;
 
 use crate::result::CellResult;
 use crate::scenario::Cell;

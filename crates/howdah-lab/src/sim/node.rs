@@ -11,6 +11,7 @@ use howdah_rivals::tcp::{self, Bundle, ReceiverConfig, Supply, TcpConfig, TcpEnd
 use howdah_rivals::udp::{
     CbrSettings, Extent, OnOffSettings, Periods, Received, SettingsError, UdpEndpoint,
 };
+use howdah_rivals::udt::UdtEndpoint;
 use howdah_sim::IPV4_UDP_BYTES;
 
 /// One endpoint.
@@ -21,6 +22,7 @@ pub(crate) enum Node {
     Bundle(Box<Bundle>),
     Model(ModelEndpoint),
     Udp(UdpEndpoint),
+    Udt(UdtEndpoint),
 }
 
 macro_rules! each {
@@ -31,6 +33,7 @@ macro_rules! each {
             Node::Bundle($inner) => $call,
             Node::Model($inner) => $call,
             Node::Udp($inner) => $call,
+            Node::Udt($inner) => $call,
         }
     };
 }
@@ -88,6 +91,7 @@ pub(crate) fn pair(wish: &Wish<'_>) -> Option<Pair> {
         Protocol::Howdah { fixed } => ours(wish, fixed),
         Protocol::Tcp(entry) => over_tcp(wish, *entry),
         Protocol::Model(settings) => modelled(wish, settings()),
+        Protocol::Udt(config) => super::udt::pair(config(), wish),
         Protocol::Mover(mover) => match mover.core {
             Core::Model(settings) => modelled(wish, settings()),
             Core::Tcp { cc, .. } => {
@@ -114,6 +118,7 @@ impl Node {
             Self::Bundle(node) => node.delivered_bytes(),
             Self::Model(node) => node.delivered_bytes(),
             Self::Udp(node) => node.received().map_or(0, |received| received.bytes),
+            Self::Udt(node) => node.delivered_bytes(),
         }
     }
 

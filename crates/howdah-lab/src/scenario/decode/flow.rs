@@ -11,7 +11,7 @@ use crate::sim::{ERAS, RECEIVERS};
 use howdah_core::{Rate, Span, units};
 
 /// Options of a protocol, common to flows and groups.
-const OPTION_KEYS: [&str; 20] = [
+const OPTION_KEYS: [&str; 23] = [
     "from",
     "to",
     "mss",
@@ -28,6 +28,9 @@ const OPTION_KEYS: [&str; 20] = [
     "sack",
     "timestamps",
     "rate",
+    "packet",
+    "flight",
+    "app_write",
     "streams",
     "read",
     "write",
@@ -304,6 +307,12 @@ impl Decoder<'_> {
             sack: table.truth("sack")?,
             timestamps: table.truth("timestamps")?,
             rate_bps: rate_of("rate")?,
+            packet_bytes: table
+                .whole("packet", 128)?
+                .map(|bytes| bytes.min(65_535) as u32),
+            flight_packets: segments("flight")?,
+            app_write_bytes: (table.parse("app_write", units::parse_bytes)?)
+                .map(|bytes| bytes.min(u64::from(u32::MAX)) as u32),
             streams: segments("streams")?,
             read_bps: rate_of("read")?,
             write_bps: rate_of("write")?,
