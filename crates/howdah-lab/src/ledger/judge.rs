@@ -156,12 +156,7 @@ fn missing_data(experiment: &str, what: &[&str]) -> Finding {
                 name.to_lowercase()
             )
         });
-    let not_built = if what == [UDT] {
-        " (UDT 2 is not built yet)"
-    } else {
-        ""
-    };
-    Finding::unknown(format!("no data of {}{not_built}{file}", what.join(", ")))
+    Finding::unknown(format!("no data of {}{file}", what.join(", ")))
 }
 
 /// Mbit/s for the table.

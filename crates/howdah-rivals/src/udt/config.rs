@@ -31,6 +31,19 @@ pub enum WindowAt {
     Receiver,
 }
 
+/// Reports of an epoch after the first, each of which may cut the rate again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LaterCuts {
+    /// Every n-th cuts, where n is drawn once per epoch, up to the average number of reports in one;
+    /// so many reports are looked at (versions 3 and 4: 5).
+    Random {
+        /// Reports, the first one included.
+        reports: u32,
+    },
+    /// The 16th, the 32nd, the 64th and so on (version 1).
+    Doubling,
+}
+
 /// Repeated loss reports.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Repeat {
@@ -60,8 +73,8 @@ pub struct Rules {
     pub whole_microseconds: bool,
     /// The first cut of an epoch stops sending for one SYN.
     pub freeze: bool,
-    /// Later reports that may cut in one epoch; `None` is no limit.
-    pub later_cuts: Option<u32>,
+    /// Further cuts in one epoch.
+    pub later_cuts: LaterCuts,
     /// What is added to the average number of loss reports in an epoch.
     pub extra_average: f64,
     /// Repeated loss reports.
@@ -86,7 +99,7 @@ impl Rules {
             least_increase: Some(0.01),
             whole_microseconds: true,
             freeze: false,
-            later_cuts: Some(5),
+            later_cuts: LaterCuts::Random { reports: 5 },
             extra_average: 0.0,
             repeat: Repeat::Never,
             loss_wakes: true,
@@ -106,7 +119,7 @@ impl Rules {
             least_increase: None,
             whole_microseconds: false,
             freeze: true,
-            later_cuts: None,
+            later_cuts: LaterCuts::Random { reports: 5 },
             extra_average: 1.0,
             repeat: Repeat::EveryRtt,
             loss_wakes: false,

@@ -4,13 +4,15 @@
 //! draft-gg-udt-03, section 3.6 and Gu, Hong and Grossman (2004, 2007); the values that differ between
 //! versions are in [`Rules`]. Rates are in packets per second, periods in microseconds per packet.
 
-use super::config::{Rules, SYN, SYN_US, Start, WindowAt};
+use super::config::{LaterCuts, Rules, SYN, SYN_US, Start, WindowAt};
 use howdah_core::{Span, Time};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// Increase per SYN and per decade of spare capacity, in packets of a byte: the published 1.5e-6.
 const BETA: f64 = 0.000_001_5;
+/// The first report that cuts again where the distance doubles: 2^4.
+const FIRST_LATER: u32 = 16;
 /// A cut makes the period longer by an eighth: the rate falls to 8/9.
 const CUT: f64 = 1.125;
 
@@ -204,12 +206,22 @@ impl RateControl {
                 OnLoss::Nothing
             };
         }
-        let may = self.rules.later_cuts.is_none_or(|most| self.later < most);
-        self.later = self.later.saturating_add(1);
-        if may {
-            self.reports = self.reports.saturating_add(1);
-            if self.reports.is_multiple_of(self.cut_every) {
-                self.cut(sent);
+        match self.rules.later_cuts {
+            LaterCuts::Random { reports } => {
+                let may = self.later < reports;
+                self.later = self.later.saturating_add(1);
+                if may {
+                    self.reports = self.reports.saturating_add(1);
+                    if self.reports.is_multiple_of(self.cut_every) {
+                        self.cut(sent);
+                    }
+                }
+            }
+            LaterCuts::Doubling => {
+                self.reports = self.reports.saturating_add(1);
+                if self.reports >= FIRST_LATER && self.reports.is_power_of_two() {
+                    self.cut(sent);
+                }
             }
         }
         OnLoss::Nothing

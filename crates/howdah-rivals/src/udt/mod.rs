@@ -32,5 +32,5 @@ mod tests;
 mod window_set;
 pub mod wire;
 
-pub use config::{Repeat, Rules, SYN, Start, UdtConfig, WindowAt};
+pub use config::{LaterCuts, Repeat, Rules, SYN, Start, UdtConfig, WindowAt};
 pub use endpoint::UdtEndpoint;

@@ -1,8 +1,8 @@
 //! JGN06: high-speed TCPs and UDT beside other traffic, 1 Gbit/s.
 //!
 //! The paper numbers no statements; the ids here follow its experiments: `J.a2f` is the statement
-//! about FAST in experiment J-A2. Statements about UDT have ids of their own (`...u`), so that
-//! those about TCP can be judged before UDT 2 exists.
+//! about FAST in experiment J-A2. Statements about UDT have ids of their own (`...u`): our UDT 2 is a
+//! reconstruction, and those about TCP are judged without it.
 
 mod alone;
 mod cbr;

@@ -1,6 +1,6 @@
 //! The rate control driven by itself: a clock of SYNs, losses drawn per packet.
 
-use crate::udt::config::{Rules, SYN};
+use crate::udt::config::{LaterCuts, Rules, SYN};
 use crate::udt::control::{OnLoss, PathState, RateControl};
 use howdah_core::Time;
 use rand_chacha::ChaCha8Rng;
@@ -125,7 +125,7 @@ fn after_a_cut_spare_capacity_counts_as_a_ninth() {
 }
 
 #[test]
-fn version_2_freezes_and_has_no_limit_of_cuts() {
+fn version_2_freezes_and_cuts_again_by_one_of_three_rules() {
     let mut control = RateControl::new(Rules::v2_bracket(), 1500, 25_600, 1, Time::ZERO);
     assert_eq!(control.on_loss(0, 10, &PATH), OnLoss::Freeze);
     // The first announced window sets the period: (RTT + SYN) / window.
@@ -133,11 +133,26 @@ fn version_2_freezes_and_has_no_limit_of_cuts() {
     assert!(!control.is_starting());
     assert!((control.period_us() - 100.0).abs() < 1e-9);
     assert_eq!(control.on_loss(11, 1000, &PATH), OnLoss::Freeze);
-    let before = control.period_us();
-    for lost in 12..400 {
-        assert_eq!(control.on_loss(lost, 1000, &PATH), OnLoss::Nothing);
+    // 388 later reports of one epoch: five cuts at most (3), those of the 16th to the 256th (1), or,
+    // were there no limit, dozens.
+    for (later_cuts, least, most) in [
+        (LaterCuts::Random { reports: 5 }, 0, 4),
+        (LaterCuts::Doubling, 5, 5),
+        (LaterCuts::Random { reports: u32::MAX }, 20, 388),
+    ] {
+        let rules = Rules {
+            later_cuts,
+            ..Rules::v2_bracket()
+        };
+        let mut control = started(rules, 1500);
+        control.on_loss(11, 1000, &PATH);
+        let before = control.cuts();
+        for lost in 12..400 {
+            assert_eq!(control.on_loss(lost, 1000, &PATH), OnLoss::Nothing);
+        }
+        let cuts = control.cuts() - before;
+        assert!((least..=most).contains(&cuts), "{later_cuts:?}: {cuts}");
     }
-    assert!(control.period_us() / before > 1.125_f64.powi(20));
 }
 
 /// Cuts by a ninth with probability p per packet against `inc` packets per SYN per SYN: in
