@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod blasters;
 mod derive;
 pub mod gate;
 mod intervals;

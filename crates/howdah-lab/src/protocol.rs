@@ -1,5 +1,6 @@
 //! The transports that a scenario can name.
 
+use crate::blasters::{self, Blaster};
 use crate::movers::{self, Mover};
 use crate::scenario::Options;
 use howdah_rivals::model::{self, Settings};
@@ -25,6 +26,8 @@ pub enum Protocol {
     Udt(fn() -> UdtConfig),
     /// A behavioural model of a proprietary transport.
     Model(fn() -> Settings),
+    /// A tool that blasts UDP.
+    Blast(Blaster),
     /// A file mover's profile over one of those or over TCP.
     Mover(&'static Mover),
 }
@@ -95,6 +98,7 @@ pub fn find(name: &str) -> Option<Protocol> {
             let udt = udt.map(|udt| Protocol::Udt(udt.config));
             udt.or(model)
                 .or_else(mover)
+                .or_else(|| blasters::find(name).map(Protocol::Blast))
                 .or_else(|| cc::find(name).map(Protocol::Tcp))
         }
     }
@@ -107,7 +111,8 @@ pub fn names() -> Vec<&'static str> {
     let models = MODELS.iter().map(|model| model.name);
     let movers = movers::ALL.iter().map(|mover| mover.name);
     let udts = UDTS.iter().map(|udt| udt.name);
-    let rivals = tcp.chain(udts).chain(models).chain(movers);
+    let blasters = blasters::ALL.iter().map(|tool| tool.0);
+    let rivals = tcp.chain(udts).chain(models).chain(movers).chain(blasters);
     ours.into_iter().chain(rivals).chain(["none"]).collect()
 }
 
@@ -121,6 +126,7 @@ pub fn describe() -> Vec<(&'static str, &'static str)> {
     all.extend(UDTS.iter().map(|udt| (udt.name, udt.about)));
     all.extend(MODELS.iter().map(|model| (model.name, model.about)));
     all.extend(movers::ALL.iter().map(|mover| (mover.name, mover.about)));
+    all.extend(blasters::ALL.iter().map(|tool| (tool.0, tool.2)));
     all
 }
 
@@ -129,6 +135,9 @@ pub fn describe() -> Vec<(&'static str, &'static str)> {
 pub(crate) fn check(name: &str, options: &Options) -> Result<(), (&'static str, String)> {
     match find(name) {
         Some(Protocol::Howdah { fixed: true }) if options.rate_bps.is_none() => {
+            Err(("rate", format!("'{name}' must be told its rate")))
+        }
+        Some(Protocol::Blast(tool)) if tool.needs_rate() && options.rate_bps.is_none() => {
             Err(("rate", format!("'{name}' must be told its rate")))
         }
         _ => Ok(()),

@@ -34,6 +34,10 @@ pub struct PathConfig {
     pub loss: LossModel,
     /// Constant one-way delay.
     pub delay: Span,
+    /// Packets that the path may hold from entrance to exit; a packet that finds as many is refused
+    /// as if the queue were full. This is netem's `limit` (1000 by default), which counts the packets
+    /// that only wait for their delay: rate <= limit / delay.
+    pub delay_packets: Option<u64>,
     /// Largest IP packet in bytes; larger ones are dropped. 0 is no limit.
     pub mtu: u32,
     /// Extra delay on top of [`delay`](Self::delay). Without [`reorder`](Self::reorder) a packet
@@ -63,6 +67,7 @@ impl Default for PathConfig {
             stored_queue: false,
             loss: LossModel::None,
             delay: Span::ZERO,
+            delay_packets: None,
             mtu: 0,
             jitter: Jitter::None,
             reorder: 0.0,

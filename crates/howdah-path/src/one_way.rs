@@ -10,6 +10,7 @@ use crate::stored::{Offered, Stored};
 use crate::switch::{Backlog, Order, Switch};
 use crate::{DelayHistogram, PathConfig, PathCounters};
 use howdah_core::{Span, Time};
+use std::collections::VecDeque;
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -50,6 +51,31 @@ pub enum DropReason {
     TooBig,
 }
 
+/// The packets that the path holds behind its queue, and how many it may hold.
+#[derive(Clone, Debug)]
+struct Holding {
+    limit: u64,
+    /// When each leaves. Where packets overtake one another, one is counted until those before it
+    /// have left.
+    exits: VecDeque<Time>,
+}
+
+impl Holding {
+    fn new(limit: u64) -> Self {
+        Self {
+            limit,
+            exits: VecDeque::new(),
+        }
+    }
+
+    fn is_full(&mut self, now: Time, waiting: usize) -> bool {
+        while self.exits.front().is_some_and(|&at| at <= now) {
+            self.exits.pop_front();
+        }
+        (self.exits.len() + waiting) as u64 >= self.limit
+    }
+}
+
 /// In front of the bottleneck.
 #[derive(Clone, Debug)]
 enum Queue {
@@ -75,6 +101,7 @@ pub struct OneWay {
     corrupt: Chance,
     /// No packet that keeps the order arrives before this.
     not_before: Time,
+    holding: Option<Box<Holding>>,
     counters: PathCounters,
     waits: Option<Box<DelayHistogram>>,
     overhead_bytes: u32,
@@ -102,6 +129,9 @@ impl OneWay {
             duplicate: Chance::new(seed, Purpose::Duplicate, config.duplicate),
             corrupt: Chance::new(seed, Purpose::Corrupt, config.corrupt),
             not_before: Time::ZERO,
+            holding: config
+                .delay_packets
+                .map(|limit| Box::new(Holding::new(limit))),
             counters: PathCounters::default(),
             waits: None,
             overhead_bytes: config.link_overhead_bytes,
@@ -179,6 +209,10 @@ impl OneWay {
     fn inherit(&mut self, config: &PathConfig) {
         self.mtu = config.mtu;
         self.delay = config.delay;
+        match (&mut self.holding, config.delay_packets) {
+            (Some(holding), Some(limit)) => holding.limit = limit,
+            (holding, limit) => *holding = limit.map(|limit| Box::new(Holding::new(limit))),
+        }
         self.jitter.set(&config.jitter);
         match &mut self.queue {
             Queue::Stored(stored) => stored.reconfigure(config, self.seed),
@@ -215,6 +249,15 @@ impl OneWay {
             self.counters.dropped_mtu += 1;
             self.counters.bytes_dropped_mtu += bytes;
             return (Verdict::Drop(DropReason::TooBig), true);
+        }
+        if let Some(holding) = &mut self.holding {
+            let waiting = match &self.queue {
+                Queue::Computed(_) => 0,
+                Queue::Stored(stored) => stored.len(),
+            };
+            if holding.is_full(now, waiting) {
+                return (self.refuse(DropReason::QueueFull, bytes), true);
+            }
         }
         let left = match &mut self.queue {
             Queue::Computed(server) => {
@@ -272,6 +315,9 @@ impl OneWay {
         if ordered {
             at = at.max(self.not_before);
             self.not_before = at;
+        }
+        if let Some(holding) = &mut self.holding {
+            holding.exits.push_back(at);
         }
         let corrupt = self.corrupt.next();
         let duplicate = self.duplicate.next();

@@ -305,3 +305,41 @@ fn cost_per_segment() {
     println!("{each:.1} ns per segment");
     assert!(each < 5_000.0);
 }
+
+/// netem's limit: what waits for its delay counts. 1000 packets of 1500 bytes and 40 ms are
+/// 300 Mbit/s, whatever the link could do.
+#[test]
+fn a_limit_on_what_the_delay_holds_bounds_the_rate() {
+    for (stored_queue, rate) in [
+        (false, None),
+        (false, Some(Rate::from_gbit_per_sec(1))),
+        (true, Some(Rate::from_gbit_per_sec(1))),
+    ] {
+        let config = PathConfig {
+            rate,
+            stored_queue,
+            delay: Span::from_millis(40),
+            delay_packets: Some(1000),
+            ..PathConfig::default()
+        };
+        let mut path = OneWay::new(&config, 1);
+        // 80 000 packets a second are 960 Mbit/s; 62 500 are 750.
+        for n in 0..62_500_u64 {
+            let now = Time::from_nanos(n * 16_000);
+            while path.next_release().is_some_and(|at| at <= now) {
+                path.release(now);
+            }
+            path.offer(now, 1500);
+        }
+        let counters = path.counters();
+        let bps = counters.bytes_delivered as f64 * 8.0;
+        assert!(
+            (bps / 300e6 - 1.0).abs() < 0.04,
+            "{stored_queue}, {rate:?}: {bps}"
+        );
+        assert_eq!(
+            counters.offered,
+            counters.delivered + counters.dropped_queue + path.waiting() as u64
+        );
+    }
+}

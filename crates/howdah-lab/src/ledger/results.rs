@@ -22,11 +22,17 @@ impl<'a> Results<'a> {
     /// The cells of one experiment.
     #[must_use]
     pub fn experiment(&self, name: &str) -> Cells<'a> {
+        self.matching(|experiment| experiment == name)
+    }
+
+    /// The cells of the experiments whose names match.
+    #[must_use]
+    pub fn matching(&self, name: impl Fn(&str) -> bool) -> Cells<'a> {
         Cells(
             self.cells
                 .iter()
                 .copied()
-                .filter(|cell| cell.experiment == name)
+                .filter(|cell| name(&cell.experiment))
                 .collect(),
         )
     }

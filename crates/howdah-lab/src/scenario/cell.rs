@@ -114,9 +114,39 @@ pub struct Options {
     /// Rate at which the receiver's storage takes them, in bit/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_bps: Option<u64>,
+    /// What only the blasting tools are told.
+    #[serde(skip_serializing_if = "BlastOptions::is_default")]
+    pub blast: BlastOptions,
     /// Loss that the protocol is told to expect, as a share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect_loss: Option<f64>,
+}
+
+/// What only RBUDP, Tsunami, PA-UDP and GTP are told; `None` is the tool's own default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct BlastOptions {
+    /// Bytes of a block (Tsunami).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_bytes: Option<u32>,
+    /// Bytes of a chunk (RBUDP).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunk_bytes: Option<u64>,
+    /// Memory: of a receiver in front of its disk (PA-UDP, GTP), or for a mapped file (RBUDP).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// What the receiving host can take in of all its flows, in bit/s (PA-UDP, GTP).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_bps: Option<u64>,
+    /// One-way delay of the route in nanoseconds, for which packets stay charged to the sender's
+    /// socket because the sending host delays them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_ns: Option<u64>,
+}
+
+impl BlastOptions {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Many short flows, drawn from the cell's seed.

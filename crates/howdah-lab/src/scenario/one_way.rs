@@ -26,6 +26,9 @@ pub struct OneWaySpec {
     pub loss: LossSpec,
     /// One-way delay in nanoseconds.
     pub delay_ns: u64,
+    /// Packets that the path may hold, waiting for their delay included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_packets: Option<u64>,
     /// Extra delay per packet.
     pub jitter: JitterSpec,
     /// Probability that a packet may overtake (see [`PathConfig::reorder`]).
@@ -173,6 +176,7 @@ impl OneWaySpec {
             stored_queue: self.stored_queue,
             loss: self.loss.to_model(),
             delay: span(self.delay_ns),
+            delay_packets: self.delay_packets,
             mtu: self.mtu_bytes,
             jitter: match &self.jitter {
                 JitterSpec::None => Jitter::None,

@@ -3,11 +3,14 @@
 use super::node::{Node, Wish, pair, stream};
 use super::sample::current;
 use super::shorts::{Short, draw};
+use crate::protocol::{self, Protocol};
 use crate::scenario::{Cell, Change, CostSpec, FlowSpec, HostSpec, StreamSpec};
 use howdah_core::{Span, Time};
+use howdah_rivals::blast::SharedBudget;
 use howdah_sim::{
     CoreId, Costs, EndpointId, Flow, FlowEnds, HostId, Link, PacketCost, SocketBuffer, World,
 };
+use std::collections::BTreeMap;
 
 /// A world, and who is who in it.
 pub(crate) struct Built {
@@ -22,6 +25,8 @@ pub(crate) struct Built {
     pub(crate) streams: Vec<Placed>,
     /// By index of [`Cell::hosts`].
     machines: Vec<Machine>,
+    /// By receiving host, direction and rate.
+    budgets: BTreeMap<(Option<usize>, bool, u64), SharedBudget>,
 }
 
 /// A flow in the world.
@@ -109,6 +114,7 @@ impl Built {
             groups: Vec::new(),
             streams: Vec::new(),
             machines,
+            budgets: BTreeMap::new(),
         };
         for flow in &cell.flows {
             let placed = built.add(cell, hosts, flow);
@@ -161,6 +167,7 @@ impl Built {
             via: &flow.via,
             reverse: flow.reverse,
         };
+        let budget = self.budget(flow);
         let wish = Wish {
             protocol: &flow.protocol,
             options: &flow.options,
@@ -168,6 +175,7 @@ impl Built {
             start: Time::from_nanos(flow.start_ns),
             mtu: mtu(cell, &route),
             seeds: [self.world.next_seed(), self.world.next_seed()],
+            budget: budget.as_ref(),
         };
         let pair = pair(&wish).expect("a decoded scenario names known protocols only");
         let [from, to] = flow.ends;
@@ -188,6 +196,17 @@ impl Built {
             header_bytes: pair.header_bytes,
             is_sized: wish.size_bytes.is_some(),
         }
+    }
+
+    /// What flows that end at the same host and name the same rate share there.
+    fn budget(&mut self, flow: &FlowSpec) -> Option<SharedBudget> {
+        let rate = match protocol::find(&flow.protocol)? {
+            Protocol::Blast(tool) => tool.budget(&flow.options)?,
+            _ => return None,
+        };
+        let place = (flow.ends[1], flow.reverse, rate.bits_per_sec());
+        let budget = self.budgets.entry(place);
+        Some(budget.or_insert_with(|| SharedBudget::new(rate)).clone())
     }
 
     fn place(&mut self, mut flow: Flow<Node>, route: &Route<'_>) -> FlowEnds {

@@ -28,6 +28,14 @@ pub(crate) fn result(
         .map(|(spec, placed)| group(spec, placed, built))
         .collect();
     let mut metrics = figures(cell, &log, &flows, end);
+    for (spec, placed) in cell.flows.iter().zip(&built.flows) {
+        let rate = [placed.ends.a, placed.ends.b]
+            .into_iter()
+            .find_map(|end| built.world.endpoint(end).tool_rate());
+        if let Some(rate) = rate {
+            metrics.insert(format!("tool_bps/{}", spec.name), rate.as_f64());
+        }
+    }
     changes(cell, &log, &flows, end, &mut metrics);
     let streams = (cell.streams.iter().enumerate())
         .map(|(index, spec)| stream(spec, &built.streams[index], built, &mut log, index))

@@ -6,6 +6,7 @@ use crate::scenario::{Options, StreamSpec};
 use howdah_core::{Arrival, Datagram, Observe, Rate, Snapshot, Span, Time, Transport, WakeReason};
 use howdah_proto::Policy;
 use howdah_proto::sim::{SimEndpoint, sim_config};
+use howdah_rivals::blast::{BlastEndpoint, SharedBudget};
 use howdah_rivals::model::{Drive, ModelEndpoint, RateLaw, Settings};
 use howdah_rivals::tcp::{self, Bundle, ReceiverConfig, Supply, TcpConfig, TcpEndpoint, cc};
 use howdah_rivals::udp::{
@@ -21,6 +22,7 @@ pub(crate) enum Node {
     Tcp(TcpEndpoint),
     Bundle(Box<Bundle>),
     Model(ModelEndpoint),
+    Blast(BlastEndpoint),
     Udp(UdpEndpoint),
     Udt(UdtEndpoint),
 }
@@ -32,6 +34,7 @@ macro_rules! each {
             Node::Tcp($inner) => $call,
             Node::Bundle($inner) => $call,
             Node::Model($inner) => $call,
+            Node::Blast($inner) => $call,
             Node::Udp($inner) => $call,
             Node::Udt($inner) => $call,
         }
@@ -82,6 +85,8 @@ pub(crate) struct Wish<'a> {
     /// Largest IP packet of the route.
     pub(crate) mtu: u32,
     pub(crate) seeds: [u64; 2],
+    /// What the receiving host can take in of all flows that share it.
+    pub(crate) budget: Option<&'a SharedBudget>,
 }
 
 /// Makes the endpoints of a flow. `None` if there is no such protocol, which a decoded scenario
@@ -92,6 +97,15 @@ pub(crate) fn pair(wish: &Wish<'_>) -> Option<Pair> {
         Protocol::Tcp(entry) => over_tcp(wish, *entry),
         Protocol::Model(settings) => modelled(wish, settings()),
         Protocol::Udt(config) => super::udt::pair(config(), wish),
+        Protocol::Blast(tool) => {
+            let (sender, receiver) =
+                tool.pair(wish.options, wish.size_bytes, wish.mtu, wish.budget);
+            Pair {
+                sender: Node::Blast(sender),
+                receiver: Node::Blast(receiver),
+                header_bytes: IPV4_UDP_BYTES,
+            }
+        }
         Protocol::Mover(mover) => match mover.core {
             Core::Model(settings) => modelled(wish, settings()),
             Core::Tcp { cc, .. } => {
@@ -117,6 +131,7 @@ impl Node {
             Self::Tcp(node) => node.snapshot().delivered_bytes,
             Self::Bundle(node) => node.delivered_bytes(),
             Self::Model(node) => node.delivered_bytes(),
+            Self::Blast(node) => node.delivered_bytes(),
             Self::Udp(node) => node.received().map_or(0, |received| received.bytes),
             Self::Udt(node) => node.delivered_bytes(),
         }
@@ -138,8 +153,20 @@ impl Node {
         }
     }
 
-    /// Whether a sized transfer is known to be complete here.
+    /// The rate that the tool itself displays at its end, without its negotiation.
+    pub(crate) fn tool_rate(&self) -> Option<Rate> {
+        match self {
+            Self::Blast(node) => node.displayed_rate(),
+            _ => None,
+        }
+    }
+
+    /// Whether a sized transfer is known to be complete here, or given up.
     pub(crate) fn is_finished(&self) -> bool {
+        if let Self::Blast(node) = self {
+            let snapshot = node.snapshot();
+            return snapshot.finished_at.is_some() || snapshot.failed.is_some();
+        }
         if let Self::Bundle(node) = self {
             return node.finished_at().is_some();
         }

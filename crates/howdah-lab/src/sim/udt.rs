@@ -58,6 +58,7 @@ mod tests {
             start: Time::ZERO,
             mtu,
             seeds: [1, 2],
+            budget: None,
         };
         configure(UdtConfig::default(), &wish)
     }

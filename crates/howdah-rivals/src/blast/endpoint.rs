@@ -42,6 +42,8 @@ pub(crate) trait Tool: Debug {
     fn outcome(&self) -> Option<&Outcome>;
     /// State and counters; `finished_at`, `failed`, `srtt` and `timeouts` come from elsewhere.
     fn snapshot(&self) -> Snapshot;
+    /// User bytes that have arrived.
+    fn delivered_bytes(&self) -> u64;
     /// The rate that the program itself displays at the end.
     fn displayed_rate(&self) -> Option<Rate>;
 }

@@ -115,6 +115,11 @@ impl BlastEndpoint {
         ))))
     }
 
+    /// User bytes that have arrived here, each counted once.
+    pub fn delivered_bytes(&self) -> u64 {
+        each!(&self.0, side => side.tool().delivered_bytes())
+    }
+
     /// The rate that the program displays at its end, on the side that displays one. It leaves out
     /// the negotiation, which goodput counts.
     pub fn displayed_rate(&self) -> Option<Rate> {

@@ -5,7 +5,7 @@ use super::super::error::{ScenarioError, hint};
 use super::super::node::{Entry, Sources, Value};
 use super::super::read::Table;
 use super::super::values::Amount;
-use super::find_path;
+use super::{blast, find_path};
 use crate::protocol;
 use crate::sim::{ERAS, RECEIVERS};
 use howdah_core::{Rate, Span, units};
@@ -74,6 +74,7 @@ impl Decoder<'_> {
         let known = [
             &["protocol", "start", "size", "via", "reverse"],
             &OPTION_KEYS[..],
+            &blast::KEYS,
         ]
         .concat();
         let table = Table::open(self.sources, &entry.node, what, &known)?;
@@ -110,6 +111,7 @@ impl Decoder<'_> {
                 "protocol", "start", "window", "count", "mean", "shape", "via", "reverse",
             ],
             &OPTION_KEYS[..],
+            &blast::KEYS,
         ]
         .concat();
         let table = Table::open(self.sources, &entry.node, what, &known)?;
@@ -316,6 +318,7 @@ impl Decoder<'_> {
             streams: segments("streams")?,
             read_bps: rate_of("read")?,
             write_bps: rate_of("write")?,
+            blast: blast::options(table, route().map(|path| path.forward.delay_ns).sum())?,
             expect_loss: table.probability("expect_loss")?,
         };
         protocol::check(protocol, &options)

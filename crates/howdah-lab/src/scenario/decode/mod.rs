@@ -1,5 +1,6 @@
 //! From the tree of a cell to the [`Cell`].
 
+mod blast;
 mod flow;
 mod host;
 mod impair;

@@ -12,10 +12,11 @@ use howdah_core::{Rate, Span, units};
 use howdah_path::{RateTrace, RedConfig};
 
 /// Keys that a path and each of its directions have.
-pub(super) const ONE_WAY_KEYS: [&str; 15] = [
+pub(super) const ONE_WAY_KEYS: [&str; 16] = [
     "rate",
     "bucket",
     "delay",
+    "delay_buffer",
     "buffer",
     "aqm",
     "stored_queue",
@@ -128,6 +129,7 @@ fn one_way(
         stored_queue: table.truth("stored_queue")?.unwrap_or(false),
         loss: loss(&table)?,
         delay_ns: delay.as_nanos(),
+        delay_packets: delay_packets(&table)?,
         jitter: jitter(&table)?,
         reorder: table.probability("reorder")?.unwrap_or(0.0),
         duplicate: table.probability("duplicate")?.unwrap_or(0.0),
@@ -135,6 +137,16 @@ fn one_way(
         mtu_bytes: mtu(&table)?,
         overhead_bytes: table.whole("overhead", 0)?.unwrap_or(38).min(10_000) as u32,
     })
+}
+
+/// How many packets the delay holds.
+fn delay_packets(table: &Table<'_>) -> Result<Option<u64>, ScenarioError> {
+    let packets = table.parse("delay_buffer", |text| match Amount::parse(text)? {
+        Amount::Unlimited => Ok(None),
+        Amount::Packets(packets) => Ok(Some(packets)),
+        _ => Err("write it in packets (1000packets), or unlimited".to_owned()),
+    })?;
+    Ok(packets.flatten())
 }
 
 /// A token bucket: a mean rate below the path's, and how much may exceed it at once.

@@ -306,6 +306,10 @@ impl Tool for Receiver {
         }
     }
 
+    fn delivered_bytes(&self) -> u64 {
+        self.delivered_bytes
+    }
+
     /// Size over the time from the first packet to the end.
     fn displayed_rate(&self) -> Option<Rate> {
         match (&self.outcome, self.first_at) {

@@ -205,6 +205,10 @@ impl Tool for Sender {
         }
     }
 
+    fn delivered_bytes(&self) -> u64 {
+        0
+    }
+
     fn displayed_rate(&self) -> Option<Rate> {
         None
     }

@@ -161,6 +161,10 @@ impl Tool for Receiver {
         }
     }
 
+    fn delivered_bytes(&self) -> u64 {
+        self.delivered_bytes
+    }
+
     fn displayed_rate(&self) -> Option<Rate> {
         None
     }

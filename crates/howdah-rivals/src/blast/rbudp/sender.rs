@@ -217,6 +217,10 @@ impl Tool for Sender {
         }
     }
 
+    fn delivered_bytes(&self) -> u64 {
+        0
+    }
+
     fn displayed_rate(&self) -> Option<Rate> {
         match (&self.outcome, self.began_at) {
             (Some(Outcome::Done(at)), Some(began)) => {

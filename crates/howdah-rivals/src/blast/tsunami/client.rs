@@ -365,6 +365,10 @@ impl Tool for Client {
         }
     }
 
+    fn delivered_bytes(&self) -> u64 {
+        self.delivered_bytes
+    }
+
     /// Size over the time from the moment that the port was sent.
     fn displayed_rate(&self) -> Option<Rate> {
         matches!(self.outcome, Some(Outcome::Done(_)))

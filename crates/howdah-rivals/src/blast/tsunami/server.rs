@@ -1,11 +1,11 @@
 //! The side that sends.
 
-use super::TsunamiSettings;
 use super::law::Law;
 use super::messages::{
     BlockKind, CHALLENGE_BYTES, PARAMETER_BYTES, PROOF_BYTES, Parameters, REQUEST_BYTES, REVISION,
     Request, file, header,
 };
+use super::{TsunamiErrors, TsunamiSettings};
 use crate::blast::channel::Channel;
 use crate::blast::endpoint::{Outcome, Tool};
 use howdah_core::{Datagram, Rate, Snapshot, Span, Time, WakeReason};
@@ -267,7 +267,10 @@ impl Tool for Server {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot {
-            algorithm: "tsunami/server".into(),
+            algorithm: match self.settings.errors {
+                TsunamiErrors::RequestsAndRing => "tsunami/server".into(),
+                TsunamiErrors::RingAlone => "rtsunami-like/server".into(),
+            },
             sent_bytes: self.sent_bytes,
             retransmitted_bytes: self.repeated_bytes,
             congestion_events: self.slowdowns,
@@ -277,6 +280,10 @@ impl Tool for Server {
             )),
             ..Snapshot::default()
         }
+    }
+
+    fn delivered_bytes(&self) -> u64 {
+        0
     }
 
     fn displayed_rate(&self) -> Option<Rate> {
