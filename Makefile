@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo lab-quick test bench bench-sim fuzz lint fmt doc setup setup-bench
+.PHONY: help demo lab-quick peers test bench bench-sim fuzz lint fmt doc setup setup-bench
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -22,6 +22,7 @@ help: ## This list
 
 setup:
 	@missing="$$($(call need,gcc:gcc g++:g++ make:make ip:iproute2 strace:strace))"; \
+	[ -e /usr/include/udt/udt.h ] || missing="$$missing libudt-dev"; \
 	if [ -n "$$missing" ]; then \
 		echo "== installing" $$missing; \
 		$(SUDO) apt-get update -q; \
@@ -45,7 +46,12 @@ demo: setup ## Move a real file over an emulated 10 Gbit/s, 100 ms, 1 % loss pat
 	$(call say,running the demo; it needs root for network namespaces)
 	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) "$$target/release/howdah" demo
 
-test: setup ## Format, lints, tests, docs and the reduced laboratory: what CI runs
+peers: setup ## Build the other implementations that tests talk to (Debian's libudt)
+	$(call say,building the peers)
+	target="$${CARGO_TARGET_DIR:-target}"; mkdir -p "$$target/peers"; \
+	g++ -O2 -Wall -Werror -I/usr/include/udt -o "$$target/peers/udt-peer" peers/udt/peer.cpp -ludt -lpthread
+
+test: peers ## Format, lints, tests, docs and the reduced laboratory: what CI runs
 	$(call say,format)
 	$(CARGO) fmt --all --check
 	$(call say,lints)
