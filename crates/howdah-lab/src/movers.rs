@@ -13,8 +13,8 @@
 //! Service times are **fitted** to the least durations that the paper states; see docs/rivals/movers.md.
 
 use crate::scenario::Options;
-use howdah_core::{Rate, Span};
-use howdah_rivals::model::{self, RateLaw, Settings};
+use howdah_core::Span;
+use howdah_rivals::model::{self, Settings};
 
 /// What carries the bytes.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ pub static ALL: [Mover; 5] = [
             window_bytes: 64 << 20,
         },
         service: Service {
-            fixed: Span::from_millis(900),
+            fixed: Span::from_millis(1_350),
             round_trips: 4,
         },
     },
@@ -96,7 +96,7 @@ pub static ALL: [Mover; 5] = [
             window_bytes: 64 << 20,
         },
         service: Service {
-            fixed: Span::from_millis(800),
+            fixed: Span::from_millis(1_140),
             round_trips: 4,
         },
     },
@@ -105,7 +105,7 @@ pub static ALL: [Mover; 5] = [
         about: "model of ExpeDat: mtp-like with '-N 25' ('expect_loss' says otherwise)",
         core: Core::Model(expedat),
         service: Service {
-            fixed: Span::from_millis(200),
+            fixed: Span::from_millis(900),
             round_trips: 4,
         },
     },
@@ -116,6 +116,9 @@ pub static ALL: [Mover; 5] = [
 fn tixstream() -> Settings {
     let mut settings = model::rwtp_like();
     settings.name = "tixstream-like";
+    if let model::Drive::Push(push) = &mut settings.drive {
+        push.repair_wait_rtts = 8.5;
+    }
     settings
 }
 
@@ -123,8 +126,6 @@ fn tixstream() -> Settings {
 fn expedat() -> Settings {
     let mut settings = model::mtp_like();
     settings.name = "expedat-like";
-    // "Displayed" 9.3 Gbit/s and more at (0, 0).
-    settings.law = RateLaw::Fixed(Rate::from_mbit_per_sec(9_500));
     if let model::Drive::Pull(pull) = &mut settings.drive {
         pull.loss_threshold = 0.05;
     }

@@ -1,10 +1,12 @@
 //! K14proto: UDT4, RBUDP, MTP and RWTP bare, 10 Gbit/s, 42 cells of RTT and loss.
 //!
-//! Fitted: what is stated about the cells that the models of the proprietary protocols (and of RBUDP's
-//! host) will take their parameters from: RWTP (0, 0) and (400 ms, 2 %); MTP (0, 0), (50 ms, 0) and
-//! (0, 0.1 %); RBUDP (0, 0) and (50 ms, 0).
+//! Fitted: what is stated about the cells that the models of the proprietary protocols (and the hosts of all
+//! four) took their parameters from: RWTP (0, 0) and (400 ms, 2 %); MTP (0, 0), (50 ms, 0) and
+//! (0, 0.1 %); RBUDP (0, 0) and (50 ms, 0); the processor times of all.
 
-use super::{Kind, Paper, Statement, not_built};
+mod checks;
+
+use super::{Kind, Paper, Statement};
 
 pub(super) fn statements() -> Vec<Statement> {
     ALL.to_vec()
@@ -18,7 +20,7 @@ const ALL: &[Statement] = &[
         "UDT4 at 0.1 % loss stays below a fiftieth of the link at every RTT",
         "<= 200 Mbit/s; lowest quoted 130",
         Kind::Range,
-        not_built,
+        checks::u1,
     ),
     Statement::of(
         Paper::K14proto,
@@ -27,7 +29,7 @@ const ALL: &[Statement] = &[
         "UDT4 above 0.1 % loss is unsuccessful at every RTT",
         "< 100 Mbit/s",
         Kind::Range,
-        not_built,
+        checks::u2,
     ),
     Statement::of(
         Paper::K14proto,
@@ -36,7 +38,7 @@ const ALL: &[Statement] = &[
         "UDT4 without loss is fast at RTT 0 and falls with RTT",
         "high, falling (figure)",
         Kind::Shape,
-        not_built,
+        checks::u3,
     ),
     Statement::of(
         Paper::K14proto,
@@ -45,8 +47,9 @@ const ALL: &[Statement] = &[
         "UDT4's sender: CPU per Gbit/s, least at its highest rate; more than one core is possible",
         "28.1 to 97.8 %, mean 63.4 %; sender/receiver 1.1",
         Kind::Number,
-        not_built,
-    ),
+        checks::u4,
+    )
+    .fitted(),
     Statement::of(
         Paper::K14proto,
         "P.u5",
@@ -54,7 +57,7 @@ const ALL: &[Statement] = &[
         "UDT4's feedback per GiB: independent of the rate, lower with loss",
         "MiB/GiB: 0.7 (400 ms, 0.1 %), 1.5 (0, 0.1 %), 1.4 at best rate, mean 1.2",
         Kind::Number,
-        not_built,
+        checks::u5,
     ),
     Statement::of(
         Paper::K14proto,
@@ -63,7 +66,7 @@ const ALL: &[Statement] = &[
         "RBUDP at 50 ms has less than half of what it has at 0 ms, without loss and at 2 %",
         "R(50) < R(0)/2",
         Kind::Shape,
-        not_built,
+        checks::r1,
     )
     .fitted(),
     Statement::of(
@@ -73,7 +76,7 @@ const ALL: &[Statement] = &[
         "RBUDP depends much less on RTT beyond 50 ms",
         "flat (figure)",
         Kind::Shape,
-        not_built,
+        checks::r2,
     ),
     Statement::of(
         Paper::K14proto,
@@ -82,7 +85,7 @@ const ALL: &[Statement] = &[
         "RBUDP at 50 ms",
         "up to 3000 Mbit/s",
         Kind::Number,
-        not_built,
+        checks::r3,
     )
     .fitted(),
     Statement::of(
@@ -92,7 +95,7 @@ const ALL: &[Statement] = &[
         "RBUDP: 2 % of loss matter less than the first 50 ms of RTT",
         "loss < RTT (figure)",
         Kind::Shape,
-        not_built,
+        checks::r4,
     ),
     Statement::of(
         Paper::K14proto,
@@ -101,7 +104,7 @@ const ALL: &[Statement] = &[
         "RBUDP succeeds in all 42 cells",
         "> 100 Mbit/s",
         Kind::Range,
-        not_built,
+        checks::r5,
     ),
     Statement::of(
         Paper::K14proto,
@@ -110,8 +113,9 @@ const ALL: &[Statement] = &[
         "RBUDP's sender: CPU per Gbit/s nearly the same everywhere",
         "10.4 %; 12.7 % at (400 ms, 2 %); mean 10.6 %; sender/receiver 1.2",
         Kind::Number,
-        not_built,
-    ),
+        checks::r6,
+    )
+    .fitted(),
     Statement::of(
         Paper::K14proto,
         "P.r7",
@@ -119,8 +123,9 @@ const ALL: &[Statement] = &[
         "RBUDP nearly fills one core at RTT 0 with at most 0.1 % loss",
         "just under 100 %",
         Kind::Range,
-        not_built,
-    ),
+        checks::r7,
+    )
+    .fitted(),
     Statement::of(
         Paper::K14proto,
         "P.r8",
@@ -128,7 +133,7 @@ const ALL: &[Statement] = &[
         "RBUDP's feedback per GiB depends mainly on loss",
         "KiB/GiB: 30 (0, 0), 50 in the heaviest cell, mean 37",
         Kind::Number,
-        not_built,
+        checks::r8,
     ),
     Statement::of(
         Paper::K14proto,
@@ -137,7 +142,7 @@ const ALL: &[Statement] = &[
         "MTP is four times slower at 50 ms than at 0 ms without loss",
         "R(0,0)/R(50,0) = 4",
         Kind::Number,
-        not_built,
+        checks::m1,
     )
     .fitted(),
     Statement::of(
@@ -147,7 +152,7 @@ const ALL: &[Statement] = &[
         "MTP at RTT 0 is faster with 0.1 % loss than without",
         "R(0,0.1) > R(0,0)",
         Kind::Shape,
-        not_built,
+        checks::m2,
     )
     .fitted(),
     Statement::of(
@@ -157,8 +162,9 @@ const ALL: &[Statement] = &[
         "MTP at RTT 0 is reasonable up to 0.5 % loss and poor beyond; some cells fail",
         "some < 100 Mbit/s",
         Kind::Shape,
-        not_built,
-    ),
+        checks::m3,
+    )
+    .fitted(),
     Statement::of(
         Paper::K14proto,
         "P.m4",
@@ -166,8 +172,9 @@ const ALL: &[Statement] = &[
         "MTP's sender: CPU per Gbit/s falls as the rate grows",
         "8.4 % (50 ms, 0.1 %), 17.6 % (50 ms, 0 %), mean 11.4 %, 9.2 % at best rate",
         Kind::Number,
-        not_built,
-    ),
+        checks::m4,
+    )
+    .fitted(),
     Statement::of(
         Paper::K14proto,
         "P.m5",
@@ -175,8 +182,9 @@ const ALL: &[Statement] = &[
         "MTP's receiver needs more CPU than its sender, about twice as much without loss",
         "sender/receiver 0.7 in the mean",
         Kind::Number,
-        not_built,
-    ),
+        checks::m5,
+    )
+    .fitted(),
     Statement::of(
         Paper::K14proto,
         "P.m6",
@@ -184,8 +192,9 @@ const ALL: &[Statement] = &[
         "MTP's feedback is largest without impairments",
         "tens of MiB/GiB; mean 3.2",
         Kind::Number,
-        not_built,
-    ),
+        checks::m6,
+    )
+    .fitted(),
     Statement::of(
         Paper::K14proto,
         "P.w1",
@@ -193,7 +202,7 @@ const ALL: &[Statement] = &[
         "RWTP has a seventh of the link or more in all 42 cells",
         "R >= 1500 Mbit/s",
         Kind::Range,
-        not_built,
+        checks::w1,
     )
     .fitted(),
     Statement::of(
@@ -203,7 +212,7 @@ const ALL: &[Statement] = &[
         "RWTP shows no fall below 100 ms or below 1 % loss",
         "flat (figure)",
         Kind::Shape,
-        not_built,
+        checks::w2,
     ),
     Statement::of(
         Paper::K14proto,
@@ -212,8 +221,9 @@ const ALL: &[Statement] = &[
         "RWTP's sender: CPU per Gbit/s; more than one core is possible",
         "12.4 % (50 ms, 0.1 %), 29.9 % (400 ms, 2 %), 12.6 % at best rate, mean 15.4 %; sender/receiver 1.2",
         Kind::Number,
-        not_built,
-    ),
+        checks::w3,
+    )
+    .fitted(),
     Statement::of(
         Paper::K14proto,
         "P.w4",
@@ -221,7 +231,7 @@ const ALL: &[Statement] = &[
         "RWTP's feedback per GiB grows with RTT and loss",
         "KiB/GiB: 5.6 (0, 0), 6215 (400 ms, 2 %), mean about 1024",
         Kind::Number,
-        not_built,
+        checks::w4,
     )
     .fitted(),
     Statement::of(
@@ -231,7 +241,7 @@ const ALL: &[Statement] = &[
         "Only RBUDP and RWTP succeed in every cell",
         "rbudp, rwtp",
         Kind::Shape,
-        not_built,
+        checks::c1,
     ),
     Statement::of(
         Paper::K14proto,
@@ -240,8 +250,9 @@ const ALL: &[Statement] = &[
         "Least mean CPU per Gbit/s: RBUDP; at the highest rate least MTP, most UDT4",
         "rbudp; mtp 9.2 %, udt4 28.1 %",
         Kind::Shape,
-        not_built,
-    ),
+        checks::c2,
+    )
+    .fitted(),
     Statement::of(
         Paper::K14proto,
         "P.c3",
@@ -249,7 +260,7 @@ const ALL: &[Statement] = &[
         "CPU per Gbit/s grows with impairments for all but MTP, whose falls with the rate",
         "grows; falls",
         Kind::Shape,
-        not_built,
+        checks::c3,
     ),
     Statement::of(
         Paper::K14proto,
@@ -258,7 +269,7 @@ const ALL: &[Statement] = &[
         "The fall with RTT without loss is an effect of buffers: without their limits it is gone",
         "counterfactual",
         Kind::Shape,
-        not_built,
+        checks::c4,
     ),
     Statement::of(
         Paper::K14proto,
@@ -267,7 +278,7 @@ const ALL: &[Statement] = &[
         "Larger packets help every protocol",
         "8800 better than 1472",
         Kind::Shape,
-        not_built,
+        checks::c5,
     ),
     Statement::of(
         Paper::K14proto,
@@ -276,7 +287,7 @@ const ALL: &[Statement] = &[
         "RBUDP and RWTP do not recover from a preset rate above the path's",
         "no recovery",
         Kind::Shape,
-        not_built,
+        checks::c6,
     ),
     Statement::of(
         Paper::K14proto,
@@ -285,7 +296,7 @@ const ALL: &[Statement] = &[
         "The application ExpeDat is faster than bare MTP even without loss; bare RWTP is faster than TIXstream",
         "order",
         Kind::Shape,
-        not_built,
+        checks::c7,
     ),
     Statement::of(
         Paper::K14proto,
@@ -294,7 +305,7 @@ const ALL: &[Statement] = &[
         "Quoted: UDT4 over 116 ms with 1, 2 and 8 streams",
         "4500, 5000, 6600 Mbit/s",
         Kind::Number,
-        not_built,
+        checks::q1,
     ),
     Statement::of(
         Paper::K14proto,
@@ -303,6 +314,6 @@ const ALL: &[Statement] = &[
         "Quoted: RBUDP from storage of 3500 Mbit/s over 100 ms",
         "1200 Mbit/s",
         Kind::Number,
-        not_built,
+        checks::q2,
     ),
 ];

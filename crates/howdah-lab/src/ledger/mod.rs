@@ -9,6 +9,7 @@
 //! A statement whose figure was used to choose a parameter of a model is marked as fitted;
 //! [`Tally`] counts those apart, for they predict nothing.
 
+mod grid;
 mod jgn06;
 mod judge;
 mod k13app;

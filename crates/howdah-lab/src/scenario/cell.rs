@@ -252,6 +252,9 @@ pub struct HostSpec {
     /// Share of its idle time that an endpoint spends polling: counted as work, delays nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll: Option<f64>,
+    /// Work of other threads, on cores of their own, for each work of an endpoint: counted, delays nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub helpers: Option<f64>,
 }
 
 /// What one datagram costs.

@@ -92,7 +92,8 @@ fn flow(cell: &Cell, built: &Built, log: &Log, index: usize, end: Time) -> FlowR
         host.map(|at| {
             let busy = built.world.endpoint_busy(end).as_secs_f64();
             let idle = (end_s - start_s - busy).max(0.0);
-            busy + cell.hosts[at].poll.unwrap_or(0.0) * idle
+            let host = &cell.hosts[at];
+            busy * (1.0 + host.helpers.unwrap_or(0.0)) + host.poll.unwrap_or(0.0) * idle
         })
     };
     FlowResult {

@@ -8,7 +8,7 @@
 //! | `r <- r + K (alpha - r (rtt - base))` in each round-trip time, `alpha` in bytes | from memory of published descriptions, not checked; it is FAST's law for rates |
 //! | the queue is predicted one round-trip time ahead | published as an option (an RTT predictor); how, is our choice: without it the law only swings |
 //! | `alpha` 2 MB, `K` 0.5 per round-trip time, growth by half per round-trip time until a queue of 1 ms is seen | choice |
-//! | a report every 10 ms, window of 1 GiB | choice |
+//! | a report every 10 ms, and within a millisecond of a loss; window of 1 GiB | choice |
 
 use super::{Drive, Push, RateLaw, Settings};
 use howdah_core::{Rate, Span};
@@ -28,6 +28,7 @@ pub fn fasp_like() -> Settings {
         window_bytes: 1 << 30,
         drive: Drive::Push(Push {
             report_interval: Span::from_millis(10),
+            gap_interval: Some(Span::from_millis(1)),
             report_units: None,
             repair_wait_rtts: 1.2,
         }),

@@ -24,6 +24,7 @@ pub fn filecatalyst_like() -> Settings {
         window_bytes: 3_840_000_000,
         drive: Drive::Push(Push {
             report_interval: Span::from_millis(100),
+            gap_interval: None,
             report_units: Some(4096),
             repair_wait_rtts: 1.5,
         }),

@@ -7,14 +7,15 @@ use super::{Pull, Settings};
 use howdah_core::{Datagram, Span, Time};
 use std::collections::VecDeque;
 
-/// A unit that does not come holds no more than so many windows back.
-const ROOM_WINDOWS: u64 = 16;
+/// A unit that does not come holds up no more than so many units: those are placed in the object, and
+/// cost a bit each.
+const ROOM_UNITS: u64 = 1 << 17;
 /// The window is never smaller, in units.
 const LEAST_WINDOW: u64 = 4;
 /// Share of the greatest window by which it grows after a window without too much loss.
 const GROWTH: u64 = 8;
-/// Round-trip time before the first sample.
-const GUESS: Span = Span::from_millis(100);
+/// Patience before the first sample of the round-trip time, as of RFC 6298.
+const FIRST_TIMEOUT: Span = Span::from_secs(1);
 
 /// What was asked for at once.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +74,7 @@ impl Puller {
         self.most = window;
         self.window = window;
         self.units = units;
-        self.room = window * ROOM_WINDOWS;
+        self.room = (4 * window).max(ROOM_UNITS);
         self.asked = vec![false; self.room as usize];
         self.room
     }
@@ -121,7 +122,8 @@ impl Puller {
     }
 
     fn timeout(&self) -> Span {
-        (self.rtt.or(GUESS) * 2).max(self.pull.timeout_floor)
+        let usual = self.rtt.smoothed.map_or(FIRST_TIMEOUT, |rtt| rtt * 2);
+        usual.max(self.pull.timeout_floor)
     }
 
     /// Takes for lost what was asked for long ago.
@@ -144,21 +146,21 @@ impl Puller {
         }
     }
 
-    /// Appends the requests that the window allows.
+    /// Appends the requests that the window allows: what has come and is not written occupies it, too.
     pub(super) fn poll_transmit(
         &mut self,
         now: Time,
         have: &Units,
-        credit: u64,
+        unwritten: u64,
         most: usize,
         out: &mut Vec<Datagram>,
     ) {
-        let limit = self.units.min(have.next() + self.room).min(credit);
+        let limit = self.units.min(have.next() + self.room);
         while out.len() < most {
             while self.lost.front().is_some_and(|&unit| have.has(unit)) {
                 self.lost.pop_front();
             }
-            let want = self.window.saturating_sub(self.outstanding);
+            let want = self.window.saturating_sub(self.outstanding + unwritten);
             let again = self.lost.front().copied();
             let available = match again {
                 // Neighbours that are lost together are asked for together.
@@ -178,8 +180,8 @@ impl Puller {
             if available == 0 || want == 0 || want < usual.min(available) {
                 return;
             }
-            // While the window fills, requests are larger.
-            let filling = want > 4 * usual;
+            // While the window fills for the first time, requests are larger.
+            let filling = self.next_request < self.most && want > usual;
             let take = if filling {
                 u64::from(self.pull.units_most).max(usual)
             } else {

@@ -53,6 +53,7 @@ enum Work {
 struct Reporter {
     push: Push,
     at: Time,
+    last_at: Time,
     /// The end at the last report: what is missing below it has had time to arrive out of order.
     seen_end: u64,
     /// A report is due, whatever the time.
@@ -66,6 +67,7 @@ impl Receiver {
             Drive::Push(push) => Work::Push(Reporter {
                 push: push.clone(),
                 at: Time::ZERO,
+                last_at: Time::ZERO,
                 seen_end: 0,
                 now: false,
                 parts: Vec::new(),
@@ -165,6 +167,7 @@ impl Receiver {
         }
         self.heard_at = now;
         self.echo = (data.stamp_us, now);
+        let before = self.have.end();
         if !self.have.insert(data.unit) {
             self.duplicates += 1;
             return;
@@ -172,6 +175,11 @@ impl Receiver {
         self.delivered_bytes += expected;
         match &mut self.work {
             Work::Push(reporter) => {
+                if let Some(interval) = reporter.push.gap_interval
+                    && data.unit > before
+                {
+                    reporter.at = reporter.at.min(reporter.last_at + interval);
+                }
                 let news = self.have.end() - reporter.seen_end;
                 reporter.now |= reporter
                     .push
@@ -180,19 +188,9 @@ impl Receiver {
             }
             Work::Pull(puller) => puller.arrived(now, data),
         }
-        if self.have.next() >= self.units {
+        if self.have.next() >= self.units || !self.disk.is_free() {
             self.settle(now);
         }
-    }
-
-    /// What is in order, in bytes.
-    fn in_order_bytes(&self) -> u64 {
-        let bytes = self
-            .have
-            .next()
-            .saturating_mul(u64::from(self.settings.unit_bytes));
-        let size = self.hello.and_then(|hello| hello.size_bytes);
-        size.map_or(bytes, |size| bytes.min(size))
     }
 
     /// Lets the disk work, and sees whether all is done.
@@ -200,7 +198,7 @@ impl Receiver {
         if self.hello.is_none() || self.is_over() {
             return;
         }
-        self.written = self.disk.work(now, self.in_order_bytes());
+        self.written = self.disk.work(now, self.delivered_bytes);
         self.disk_at = now + DISK_EVERY;
         let size = self.hello.and_then(|hello| hello.size_bytes);
         if size.is_some_and(|size| self.written >= size) {
@@ -209,16 +207,21 @@ impl Receiver {
         }
     }
 
+    /// Units that have come and are not written.
+    fn unwritten(&self) -> u64 {
+        if self.disk.is_free() {
+            return 0;
+        }
+        (self.delivered_bytes - self.written) / u64::from(self.settings.unit_bytes)
+    }
+
     /// The first unit for which there is no room.
     fn credit(&self) -> u64 {
-        let next = self.have.next();
-        let written = self.written / u64::from(self.settings.unit_bytes);
-        let from = if self.disk.is_free() {
-            next
-        } else {
-            written.min(next)
-        };
-        from + self.settings.window_units()
+        let room = self
+            .settings
+            .window_units()
+            .saturating_sub(self.unwritten());
+        self.have.next() + room
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time) {
@@ -235,7 +238,7 @@ impl Receiver {
     }
 
     fn waits_for_disk(&self) -> bool {
-        !self.disk.is_free() && self.written < self.in_order_bytes()
+        !self.disk.is_free() && self.written < self.delivered_bytes
     }
 
     /// Appends until `out` has `most` entries.
@@ -251,17 +254,10 @@ impl Receiver {
             }
             return;
         }
-        let credit = self.credit();
+        let unwritten = self.unwritten();
         let header = self.header(now, false, &[]);
         match &mut self.work {
-            Work::Pull(puller) => {
-                let credit = if self.disk.is_free() {
-                    u64::MAX
-                } else {
-                    credit
-                };
-                puller.poll_transmit(now, &self.have, credit, most, out);
-            }
+            Work::Pull(puller) => puller.poll_transmit(now, &self.have, unwritten, most, out),
             Work::Push(reporter) => {
                 if reporter.now || now >= reporter.at {
                     reporter.report(now, &self.have, header);
@@ -341,6 +337,7 @@ impl Reporter {
     fn report(&mut self, now: Time, have: &Units, header: Report<'_>) {
         self.now = false;
         self.at = now + self.push.report_interval;
+        self.last_at = now;
         let mut holes: Vec<u8> = Vec::new();
         have.missing(self.seen_end, |unit| {
             let distance = (unit - header.next) as u32;

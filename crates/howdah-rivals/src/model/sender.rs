@@ -227,8 +227,14 @@ impl Sender {
     /// When the next data packet may leave, if there is one.
     fn data_at(&self) -> Option<Time> {
         let started = self.started.filter(|_| self.answered && !self.is_over())?;
+        // What is left of a burst leaves at once.
+        let paced = if self.burst_left > 0 {
+            started
+        } else {
+            self.next_at
+        };
         if !self.repairs.is_empty() {
-            return Some(self.next_at);
+            return Some(paced);
         }
         let new = match self.settings.drive {
             Drive::Push(_) => {
@@ -239,11 +245,11 @@ impl Sender {
             Drive::Pull(_) => self.served.front().map(|served| served.0),
         }?;
         if self.disk.is_free() || new < self.next_new {
-            return Some(self.next_at);
+            return Some(paced);
         }
         let bytes = (new + 1).saturating_mul(u64::from(self.settings.unit_bytes));
         let bytes = self.size_bytes.map_or(bytes, |size| bytes.min(size));
-        Some(self.next_at.max(self.disk.ready_at(started, bytes)))
+        Some(paced.max(self.disk.ready_at(started, bytes)))
     }
 
     /// The unit to send now. Only after [`data_at`](Self::data_at) has said that there is one.
@@ -331,14 +337,10 @@ impl Sender {
             while self.repairs.front().is_some_and(|&unit| unit < self.acked) {
                 self.repairs.pop_front();
             }
-            // What is left of a burst leaves at once.
-            let due = self.data_at();
-            if !due.is_some_and(|at| at <= now || (self.burst_left > 0 && self.disk.is_free())) {
-                self.burst_left = 0;
+            if self.data_at().is_none_or(|at| at > now) {
                 return;
             }
             let Some(unit) = self.take() else {
-                self.burst_left = 0;
                 return;
             };
             let datagram = self.send(now, unit);

@@ -40,6 +40,8 @@ pub enum Drive {
 pub struct Push {
     /// A report leaves this long after the last one, whether or not anything came.
     pub report_interval: Span,
+    /// A report leaves when something is found missing, but no sooner than this after the last one.
+    pub gap_interval: Option<Span>,
     /// A report leaves when so many further units have been seen, too.
     pub report_units: Option<u64>,
     /// A unit that was repeated and is still reported as missing is repeated again after so many

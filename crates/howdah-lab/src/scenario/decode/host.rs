@@ -6,7 +6,7 @@ use super::super::read::Table;
 use super::super::values::Amount;
 use howdah_core::Span;
 
-const HOST_KEYS: [&str; 13] = [
+const HOST_KEYS: [&str; 14] = [
     "sent_packet",
     "sent_report",
     "sent_byte",
@@ -20,6 +20,7 @@ const HOST_KEYS: [&str; 13] = [
     "socket",
     "charge",
     "poll",
+    "helpers",
 ];
 
 pub(super) fn hosts(top: &Table<'_>) -> Result<Vec<HostSpec>, ScenarioError> {
@@ -55,6 +56,13 @@ fn host(table: &Table<'_>, name: &str) -> Result<HostSpec, ScenarioError> {
     let socket = table.parse("socket", |text| {
         Amount::parse(text)?.bytes(None, Span::ZERO)
     })?;
+    let helpers = table.number("helpers")?;
+    if helpers.is_some_and(|helpers| !(0.0..=100.0).contains(&helpers)) {
+        return Err(table.error_at(
+            "helpers",
+            "work of other threads for each work, from 0 to 100",
+        ));
+    }
     let small = |key: &str| Ok(table.whole(key, 1)?.unwrap_or(1).min(1024) as u32);
     Ok(HostSpec {
         name: name.to_owned(),
@@ -64,6 +72,7 @@ fn host(table: &Table<'_>, name: &str) -> Result<HostSpec, ScenarioError> {
         received: cost("received")?,
         wake_ns: span("wake")?,
         batch: small("batch")?,
+        helpers,
         poll: table.probability("poll")?,
         socket: socket.map(|bytes| (bytes, (charge * 100.0).round() as u32)),
     })
