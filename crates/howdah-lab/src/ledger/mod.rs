@@ -263,11 +263,6 @@ fn entry(statement: &Statement, finding: Finding) -> Entry {
     }
 }
 
-/// The check of a statement whose experiment does not exist yet.
-fn not_built(_: &Results<'_>) -> Finding {
-    Finding::unknown("experiment not built yet")
-}
-
 /// The check of a remark.
 fn remark(_: &Results<'_>) -> Finding {
     Finding::unknown("a remark about the paper itself; there is nothing to measure")

@@ -495,7 +495,10 @@ pub(super) fn i3(r: &Results<'_>) -> Finding {
     parts.finding(QUOTED)
 }
 
-pub(super) fn s1(_: &Results<'_>) -> Finding {
+pub(super) fn s1(r: &Results<'_>) -> Finding {
+    if r.experiment("A1").is_empty() {
+        return Parts::default().add("A1", None).finding(A1);
+    }
     let mut parts = Parts::default();
     let streams = movers::find(VELOCITY).map(|mover| match mover.core {
         Core::Tcp { streams, .. } => streams,
