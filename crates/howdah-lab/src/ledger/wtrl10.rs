@@ -318,10 +318,8 @@ fn joining(cells: &Cells<'_>, tool: &str) -> Case {
     let from = second.start_s + 5.0;
     let curves = [Curve::of(first)?, Curve::of(second)?];
     let means = [curves[0].mean(from, until)?, curves[1].mean(from, until)?];
-    let wild = [
-        curves[0].variation(from, until)?,
-        curves[1].variation(from, until)?,
-    ];
+    // Nothing at all does not vary.
+    let wild = [0, 1].map(|at| curves[at].variation(from, until).unwrap_or(0.0));
     let wildest = wild[0].max(wild[1]);
     let fairness = means[0].min(means[1]) / means[0].max(means[1]).max(1.0);
     let sum = means[0] + means[1];

@@ -8,8 +8,10 @@
 //! `NewReno`'s repair, a timer by RFC 6298 with Linux's floor of 200 ms, and an end. Segments weigh
 //! what TCP's weigh (see [`Segment`]).
 //!
+//! A side that does not read closes its window at 128 KiB, and its peer then has to wait.
+//!
 //! Left out: selective acknowledgement (out-of-order segments are kept, so each hole costs one
-//! segment), window announcements (a receiver whose inbox is full drops), simultaneous open, reset.
+//! segment), simultaneous open, reset.
 
 use super::segment::{ACK, FIN, MAX_POSITION, MSS_BYTES, SYN, Segment};
 use howdah_core::{Datagram, Span, Time};
@@ -28,8 +30,8 @@ const DELAYED_ACK: Span = Span::from_millis(40);
 /// Attempts after which a handshake and a connection are given up (Linux: 5 and 15).
 const HANDSHAKE_ATTEMPTS: u32 = 6;
 const ATTEMPTS: u32 = 15;
-/// Bytes that may wait to be read, and bytes that may wait for a hole.
-const INBOX_BYTES: usize = 8 << 20;
+/// Bytes that may wait to be read (a segment more may come), and bytes that may wait for a hole.
+const INBOX_BYTES: usize = 128 << 10;
 const EARLY_BYTES: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -53,6 +55,9 @@ pub(crate) struct Channel {
     next: u64,
     /// One past the last byte that was ever sent.
     highest: u64,
+    /// What the peer takes beyond `acked`.
+    peer_window: u64,
+    probe_due: bool,
     /// The last byte of `out` is the end.
     closed: bool,
     window: f64,
@@ -75,6 +80,7 @@ pub(crate) struct Channel {
     ended: bool,
     ack_due: bool,
     ack_at: Option<Time>,
+    announced: usize,
     echo_us: u32,
 }
 
@@ -88,6 +94,8 @@ impl Channel {
             acked: 0,
             next: 0,
             highest: 0,
+            peer_window: INBOX_BYTES as u64,
+            probe_due: false,
             closed: false,
             window: INITIAL_WINDOW,
             threshold: MAX_WINDOW,
@@ -108,6 +116,7 @@ impl Channel {
             ended: false,
             ack_due: false,
             ack_at: None,
+            announced: INBOX_BYTES,
             echo_us: 0,
         }
     }
@@ -142,12 +151,18 @@ impl Channel {
         for (byte, got) in bytes.iter_mut().zip(self.inbox.drain(..N)) {
             *byte = got;
         }
+        self.has_read();
         Some(bytes)
     }
 
     /// Takes `count` bytes from the stream, or none if they are not all there yet.
     pub(crate) fn read_exact(&mut self, count: usize) -> Option<Vec<u8>> {
-        (self.inbox.len() >= count).then(|| self.inbox.drain(..count).collect())
+        if self.inbox.len() < count {
+            return None;
+        }
+        let bytes = self.inbox.drain(..count).collect();
+        self.has_read();
+        Some(bytes)
     }
 
     /// Takes a line, without its end, or nothing if no end is there yet.
@@ -156,6 +171,22 @@ impl Channel {
         let line = self.inbox.drain(..end).collect();
         self.inbox.pop_front();
         Some(line)
+    }
+
+    /// Tells the peer when a window that was nearly closed is half open again.
+    fn has_read(&mut self) {
+        if self.announced < 2 * MSS_BYTES && self.window() >= INBOX_BYTES / 2 {
+            self.ack_due = true;
+        }
+    }
+
+    fn window(&self) -> usize {
+        INBOX_BYTES.saturating_sub(self.inbox.len())
+    }
+
+    /// Bytes that were written and are not acknowledged.
+    pub(crate) fn backlog(&self) -> usize {
+        self.out.len()
     }
 
     /// The byte at that place of what was not read.
@@ -246,6 +277,9 @@ impl Channel {
             self.echo_us = segment.sent_us;
         }
         if segment.flags & ACK != 0 {
+            if segment.awaited >= self.acked {
+                self.peer_window = u64::from(segment.window_kib) << 10;
+            }
             self.take_ack(now, segment);
         }
         if !segment.payload.is_empty() {
@@ -334,7 +368,8 @@ impl Channel {
             }
             return;
         }
-        if self.inbox.len() + segment.payload.len() > INBOX_BYTES {
+        if self.inbox.len() >= INBOX_BYTES {
+            self.ack_due = true;
             return;
         }
         self.append(start, segment.payload);
@@ -376,6 +411,12 @@ impl Channel {
         if self.timer.is_none_or(|at| at > now) {
             return;
         }
+        if self.state == State::Open && self.highest == self.acked {
+            // The peer's window is closed, or it was and the news are lost.
+            self.probe_due = self.next < self.end_of_out();
+            self.timer = None;
+            return;
+        }
         self.attempts += 1;
         self.timeouts += 1;
         self.timer = Some(now + self.timeout());
@@ -394,6 +435,11 @@ impl Channel {
                 self.threshold = (self.flight_segments() / 2.0).max(2.0);
                 self.window = 1.0;
                 self.next = self.acked;
+                if self.peer_window == 0 {
+                    // A probe was lost. A closed window is no reason to give up.
+                    self.probe_due = true;
+                    self.attempts = self.attempts.min(8);
+                }
                 self.recover = None;
                 self.duplicates = 0;
             }
@@ -452,7 +498,16 @@ impl Channel {
         if self.next == self.acked && now.since(self.last_sent) > self.timeout() {
             self.window = self.window.min(INITIAL_WINDOW);
         }
+        if std::mem::take(&mut self.probe_due) {
+            return true;
+        }
         let flight = self.next - self.acked;
+        if flight >= self.peer_window {
+            if self.timer.is_none() {
+                self.timer = Some(now + self.timeout());
+            }
+            return false;
+        }
         let left = self.end_of_out() - self.next;
         let small = left < MSS_BYTES as u64;
         let held = self.nagle && small && flight > 0 && self.next == self.highest && !self.closed;
@@ -479,8 +534,11 @@ impl Channel {
         };
         self.ack_due = false;
         self.ack_at = None;
+        let window_kib = (self.window() >> 10).min(255) as u8;
+        self.announced = usize::from(window_kib) << 10;
         let segment = Segment {
             flags,
+            window_kib,
             position,
             awaited: self.awaited,
             sent_us: now.as_micros() as u32,

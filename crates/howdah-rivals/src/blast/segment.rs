@@ -17,12 +17,13 @@ pub(super) const ACK: u8 = 2;
 /// The last byte of the payload is the end of the stream, and nothing else.
 pub(super) const FIN: u8 = 4;
 
-/// A segment: flags (1 byte), zero (1), payload length (2), position of the first payload byte (6),
+/// A segment: flags (1 byte), window in units of 1 KiB (1), payload length (2), position of the first payload byte (6),
 /// position that the sender of this segment waits for (6), time of sending (4) and the time that it
 /// echoes (4), both in microseconds modulo 2^32; all big-endian.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Segment<'a> {
     pub(super) flags: u8,
+    pub(super) window_kib: u8,
     pub(super) position: u64,
     pub(super) awaited: u64,
     pub(super) sent_us: u32,
@@ -35,7 +36,7 @@ impl<'a> Segment<'a> {
         let (header, payload) = bytes.split_first_chunk::<SEGMENT_HEADER_BYTES>()?;
         let flags = header[0];
         let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        let sound = flags & !(SYN | ACK | FIN) == 0 && header[1] == 0;
+        let sound = flags & !(SYN | ACK | FIN) == 0;
         if !sound || length != payload.len() || length > MSS_BYTES {
             return None;
         }
@@ -47,6 +48,7 @@ impl<'a> Segment<'a> {
         let narrow = |at: usize| wide(at - 2) as u32;
         Some(Self {
             flags,
+            window_kib: header[1],
             position: wide(4),
             awaited: wide(10),
             sent_us: narrow(16),
@@ -59,7 +61,7 @@ impl<'a> Segment<'a> {
     pub(super) fn encode(&self) -> HeaderBytes {
         let mut bytes = HeaderBytes::new();
         bytes.push(self.flags);
-        bytes.push(0);
+        bytes.push(self.window_kib);
         bytes.extend_from_slice(&(self.payload.len() as u16).to_be_bytes());
         bytes.extend_from_slice(&self.position.to_be_bytes()[2..]);
         bytes.extend_from_slice(&self.awaited.to_be_bytes()[2..]);
@@ -79,13 +81,14 @@ mod tests {
         #[test]
         fn survives_the_round_trip(
             flags in 0..8u8,
+            window_kib: u8,
             position in 0..=MAX_POSITION,
             awaited in 0..=MAX_POSITION,
             sent_us: u32,
             echo_us: u32,
             payload in prop::collection::vec(any::<u8>(), 0..200),
         ) {
-            let segment = Segment { flags, position, awaited, sent_us, echo_us, payload: &payload };
+            let segment = Segment { flags, window_kib, position, awaited, sent_us, echo_us, payload: &payload };
             let bytes = segment.encode();
             prop_assert_eq!(bytes.len(), SEGMENT_HEADER_BYTES + payload.len());
             prop_assert_eq!(Segment::decode(&bytes), Some(segment));

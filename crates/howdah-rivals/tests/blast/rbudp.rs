@@ -74,6 +74,23 @@ fn blasts_are_as_many_as_the_closed_form_says() {
     }
 }
 
+/// 1.2 million packets: the report is larger than what TCP holds for a reader.
+#[test]
+fn a_large_report_is_read_in_parts() {
+    let settings = RbudpSettings {
+        payload_bytes: 100,
+        ..RbudpSettings::file(Rate::from_mbit_per_sec(800), 120_000_000)
+    };
+    let way = PathConfig {
+        loss: LossModel::Bernoulli(0.001),
+        ..path(Rate::from_gbit_per_sec(4), Span::from_millis(10))
+    };
+    let mut run = Run::new(1, &way, rbudp_pair(&settings));
+    let (near, far) = run.run_to_end(secs(60));
+    assert_eq!(far.delivered_bytes, 120_000_000, "{near:?} {far:?}");
+    assert!(near.finished_at.is_some());
+}
+
 #[test]
 fn a_file_that_does_not_fit_fails_on_both_sides() {
     for (bytes, memory, fits) in [

@@ -33,6 +33,8 @@ pub(crate) struct Sender {
     /// Packets of this blast that have left.
     sent: u64,
     round: u32,
+    /// What has come of the report.
+    report: Vec<u8>,
     began_at: Option<Time>,
     sent_bytes: u64,
     repeated_bytes: u64,
@@ -56,6 +58,7 @@ impl Sender {
             list: None,
             sent: 0,
             round: 0,
+            report: Vec::new(),
             began_at: None,
             sent_bytes: 0,
             repeated_bytes: 0,
@@ -141,7 +144,12 @@ impl Tool for Sender {
                 }
             }
             Stage::AwaitReport => {
-                if let Some(report) = channel.read_exact(report_bytes(self.packets)) {
+                let whole = report_bytes(self.packets);
+                let part = channel.unread().min(whole - self.report.len());
+                self.report
+                    .extend(channel.read_exact(part).unwrap_or_default());
+                if self.report.len() == whole {
+                    let report = std::mem::take(&mut self.report);
                     self.on_report(now, &report, channel);
                 }
             }

@@ -19,6 +19,8 @@ const ITERATIONS: u64 = 50;
 const MOST_REQUESTS: usize = 2048;
 /// Entries of the retransmission table at its largest.
 const TABLE: usize = 32 * 2048;
+/// Requests that the control connection takes before the client has to wait.
+const BACKLOG_BYTES: usize = 128 << 10;
 /// What may be on its way while a restart is pending, in time at the target rate.
 const ON_THE_WIRE: Span = Span::from_millis(500);
 
@@ -313,6 +315,10 @@ impl Tool for Client {
         };
         let possible = (1..=self.blocks).contains(&block) && absent == self.settings.block_bytes;
         if self.stage != Stage::Receiving || !possible {
+            return;
+        }
+        // A client that waits to write its requests does not read, and its socket overflows.
+        if channel.backlog() > BACKLOG_BYTES {
             return;
         }
         self.iteration += 1;
