@@ -293,3 +293,56 @@ fn the_table_holds_every_line_within_its_width() {
         assert!(line.chars().count() <= 100, "too long: {line}");
     }
 }
+
+/// A cell of WTRL10's W1: one flow that displays a rate, or fails.
+fn blast(setup: &str, tool: &str, size: &str, mbit: f64) -> CellResult {
+    let arrived = mbit > 0.0;
+    let flow = FlowResult {
+        name: "main".to_owned(),
+        protocol: tool.to_owned(),
+        goodput_bps: mbit * 0.9e6,
+        completion_s: arrived.then_some(1.0),
+        ..FlowResult::default()
+    };
+    let at = [("setup", setup), ("tool", tool), ("size", size)];
+    let mut cell = cell("W1", &at, vec![flow]);
+    if arrived {
+        cell.metrics.insert("tool_bps/main".to_owned(), mbit * 1e6);
+    }
+    cell
+}
+
+#[test]
+fn a_statement_of_wtrl10_is_judged_in_each_set_up() {
+    let verdict = |cells: &[CellResult], id: &str| {
+        let all = entries(cells);
+        let entry = all.iter().find(|entry| entry.id == id).expect(id);
+        (entry.verdict.clone(), entry.note.clone())
+    };
+    // What the paper shows, in one set-up; everything fast in another.
+    let mut cells = Vec::new();
+    for size in ["8MB", "512MB"] {
+        for (tool, mbit) in [("rbudp", 120.0), ("tsunami", 80.0), ("pa-udp", 650.0)] {
+            cells.push(blast("h3", tool, size, mbit));
+            cells.push(blast("ideal", tool, size, 640.0));
+        }
+    }
+    cells.push(blast("ideal", "rbudp", "2GB", 0.0));
+    let (of_w1, note) = verdict(&cells, "W.1");
+    assert_eq!(of_w1, "holds");
+    assert!(
+        note.contains("ideal fails, h2 cannot be judged, h3 holds"),
+        "{note}"
+    );
+    assert_eq!(verdict(&cells, "W.2").0, "holds");
+    // A tool that is a little too slow holds in part, one that is much too slow does not.
+    cells.retain(|cell| cell.at["setup"] == "h3");
+    cells.push(blast("h3", "rbudp", "32MB", 90.0));
+    assert_eq!(verdict(&cells, "W.1").0, "shape holds");
+    cells.push(blast("h3", "pa-udp", "32MB", 300.0));
+    cells.push(blast("h3", "tsunami", "32MB", 300.0));
+    assert_eq!(verdict(&cells, "W.1").0, "fails");
+    // A large file that arrives contradicts the paper.
+    cells.push(blast("h3", "rbudp", "2GB", 120.0));
+    assert_eq!(verdict(&cells, "W.2").0, "fails");
+}
