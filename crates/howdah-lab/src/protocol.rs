@@ -9,6 +9,11 @@ use howdah_rivals::udt::UdtConfig;
 
 /// Our protocol, sharing fairly: the default.
 pub const HOWDAH: &str = "howdah";
+/// UDT's ancestor.
+const SABUL: (&str, &str) = (
+    "sabul",
+    "model of SABUL, UDT's ancestor: UDP data, TCP control",
+);
 /// Our protocol at a fixed rate, for a dedicated circuit.
 pub const HOWDAH_FIXED: &str = "howdah-fixed";
 
@@ -24,6 +29,8 @@ pub enum Protocol {
     Tcp(&'static cc::Entry),
     /// UDT, of one version or another.
     Udt(fn() -> UdtConfig),
+    /// SABUL.
+    Sabul,
     /// A behavioural model of a proprietary transport.
     Model(fn() -> Settings),
     /// A tool that blasts UDP.
@@ -90,6 +97,7 @@ pub fn find(name: &str) -> Option<Protocol> {
     match name {
         HOWDAH => Some(Protocol::Howdah { fixed: false }),
         HOWDAH_FIXED => Some(Protocol::Howdah { fixed: true }),
+        _ if name == SABUL.0 => Some(Protocol::Sabul),
         _ => {
             let model = MODELS.iter().find(|model| model.name == name);
             let model = model.map(|model| Protocol::Model(model.settings));
@@ -110,7 +118,7 @@ pub fn names() -> Vec<&'static str> {
     let tcp = cc::ALL.iter().map(|entry| entry.name);
     let models = MODELS.iter().map(|model| model.name);
     let movers = movers::ALL.iter().map(|mover| mover.name);
-    let udts = UDTS.iter().map(|udt| udt.name);
+    let udts = UDTS.iter().map(|udt| udt.name).chain([SABUL.0]);
     let blasters = blasters::ALL.iter().map(|tool| tool.0);
     let rivals = tcp.chain(udts).chain(models).chain(movers).chain(blasters);
     ours.into_iter().chain(rivals).chain(["none"]).collect()
@@ -124,6 +132,7 @@ pub fn describe() -> Vec<(&'static str, &'static str)> {
     ];
     all.extend(cc::ALL.iter().map(|entry| (entry.name, entry.about)));
     all.extend(UDTS.iter().map(|udt| (udt.name, udt.about)));
+    all.push(SABUL);
     all.extend(MODELS.iter().map(|model| (model.name, model.about)));
     all.extend(movers::ALL.iter().map(|mover| (mover.name, mover.about)));
     all.extend(blasters::ALL.iter().map(|tool| (tool.0, tool.2)));

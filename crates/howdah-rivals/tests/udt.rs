@@ -1,31 +1,60 @@
 //! UDT over simulated paths: whole objects through loss and reordering, and the loss of single
 //! messages.
 
-use howdah_core::{Arrival, Datagram, Observe, Rate, Snapshot, Span, Time, Transport, WakeReason};
+use howdah_core::{
+    Arrival, Datagram, HeaderBytes, Observe, Rate, Snapshot, Span, Time, Transport, WakeReason,
+};
 use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
 use howdah_rivals::udt::wire::{Body, Control, Format, Packet, decode};
 use howdah_rivals::udt::{Repeat, Rules, UdtConfig, UdtEndpoint};
 use howdah_sim::{EndpointCounters, Fate, Flow, FlowEnds, World};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// An endpoint whose datagrams are compared with what they stand for.
-#[derive(Debug)]
 struct Checked {
     inner: UdtEndpoint,
     /// A receiver's payload bytes by place, `None` before they come.
     packets: Vec<Option<u32>>,
+    /// Puts another packet in the place of one that arrives.
+    forge: Option<Forge>,
 }
+
+type Forge = Box<dyn FnMut(Time, &Datagram) -> Option<HeaderBytes>>;
 
 impl Checked {
     fn new(inner: UdtEndpoint) -> Self {
         Self {
             inner,
             packets: Vec::new(),
+            forge: None,
         }
     }
 }
 
 impl Transport for Checked {
     fn handle_datagram(&mut self, now: Time, arrival: Arrival<'_>) {
+        let forged = self.forge.as_mut().and_then(|forge| {
+            let bytes = HeaderBytes::from_slice(arrival.bytes);
+            forge(
+                now,
+                &Datagram {
+                    bytes,
+                    absent: arrival.absent,
+                },
+            )
+        });
+        if let Some(bytes) = forged {
+            let arrival = Arrival {
+                bytes: &bytes,
+                absent: 0,
+                corrupt: false,
+            };
+            self.inner.handle_datagram(now, arrival);
+            // What it places is not of the object.
+            self.inner.take_accepted();
+            return;
+        }
         self.inner.handle_datagram(now, arrival);
         let Some((at, bytes)) = self.inner.take_accepted() else {
             return;
@@ -377,4 +406,57 @@ fn repeated_reports_repair_what_is_lost_twice() {
     }
     assert_eq!((took[0].1, took[1].1), (1, 0), "{took:?}");
     assert!(took[1].0 + 0.1 < took[0].0, "{took:?}");
+}
+
+/// A stranger who knows the socket's number: any control packet, in an open connection. The connection
+/// may end, with a reason; nothing panics and nothing hangs.
+#[test]
+fn any_control_packet_is_survived_or_ends_the_connection() {
+    let mut rng = ChaCha8Rng::seed_from_u64(11);
+    let mut ended = 0;
+    for seed in 0..400 {
+        let config = versions()[seed as usize % 3];
+        let path = path(Span::from_millis(4));
+        let mut trial = Trial::new(&config, 1 << 40, seed, &path, &path);
+        // Each replaces a real datagram, behind whose header it hides.
+        let mut word = {
+            let mut rng = ChaCha8Rng::seed_from_u64(rng.next_u64());
+            move || rng.next_u32()
+        };
+        let end = if seed % 2 == 0 {
+            trial.ends.a
+        } else {
+            trial.ends.b
+        };
+        let mut nth = 0;
+        let header = config.rules.format.header_bytes() as usize;
+        let forged = move |_, datagram: &Datagram| {
+            nth += 1;
+            if nth < 20 || nth % 7 != 0 {
+                return None;
+            }
+            let mut bytes = datagram.bytes.clone();
+            bytes.truncate(header);
+            bytes[0] = 0x80 | if header == 4 { word() as u8 & 0x70 } else { 0 };
+            if header == 16 {
+                bytes[1] = word() as u8 % 9;
+                bytes[2..8].fill_with(|| word() as u8);
+            }
+            for _ in 0..word() % 14 {
+                // Small numbers, large ones and ranges.
+                let value = match word() % 3 {
+                    0 => word() % 1000,
+                    1 => word(),
+                    _ => (1 << 31) | (word() % 100_000),
+                };
+                bytes.extend_from_slice(&value.to_be_bytes());
+            }
+            Some(bytes)
+        };
+        trial.world.endpoint_mut(end).forge = Some(Box::new(forged));
+        trial.world.run_until(Time::ZERO + Span::from_secs(1));
+        let (sender, receiver) = (trial.sender(), trial.receiver());
+        ended += u32::from(sender.failed.is_some() || receiver.failed.is_some());
+    }
+    assert!(ended > 20, "{ended}");
 }

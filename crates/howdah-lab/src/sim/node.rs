@@ -8,6 +8,7 @@ use howdah_proto::Policy;
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_rivals::blast::{BlastEndpoint, SharedBudget};
 use howdah_rivals::model::{Drive, ModelEndpoint, RateLaw, Settings};
+use howdah_rivals::sabul::SabulEndpoint;
 use howdah_rivals::tcp::{self, Bundle, ReceiverConfig, Supply, TcpConfig, TcpEndpoint, cc};
 use howdah_rivals::udp::{
     CbrSettings, Extent, OnOffSettings, Periods, Received, SettingsError, UdpEndpoint,
@@ -25,6 +26,7 @@ pub(crate) enum Node {
     Blast(BlastEndpoint),
     Udp(UdpEndpoint),
     Udt(UdtEndpoint),
+    Sabul(SabulEndpoint),
 }
 
 macro_rules! each {
@@ -37,6 +39,7 @@ macro_rules! each {
             Node::Blast($inner) => $call,
             Node::Udp($inner) => $call,
             Node::Udt($inner) => $call,
+            Node::Sabul($inner) => $call,
         }
     };
 }
@@ -97,6 +100,7 @@ pub(crate) fn pair(wish: &Wish<'_>) -> Option<Pair> {
         Protocol::Tcp(entry) => over_tcp(wish, *entry),
         Protocol::Model(settings) => modelled(wish, settings()),
         Protocol::Udt(config) => super::udt::pair(config(), wish),
+        Protocol::Sabul => super::udt::sabul(wish),
         Protocol::Blast(tool) => {
             let (sender, receiver) =
                 tool.pair(wish.options, wish.size_bytes, wish.mtu, wish.budget);
@@ -134,6 +138,7 @@ impl Node {
             Self::Blast(node) => node.delivered_bytes(),
             Self::Udp(node) => node.received().map_or(0, |received| received.bytes),
             Self::Udt(node) => node.delivered_bytes(),
+            Self::Sabul(node) => node.delivered_bytes(),
         }
     }
 

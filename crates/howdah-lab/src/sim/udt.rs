@@ -1,6 +1,8 @@
-//! UDT's endpoints from a scenario's options.
+//! UDT's and SABUL's endpoints from a scenario's options.
 
 use super::node::{Node, Pair, Wish};
+use howdah_core::Rate;
+use howdah_rivals::sabul::{SabulEndpoint, SabulSettings};
 use howdah_rivals::udt::{UdtConfig, UdtEndpoint};
 use howdah_sim::IPV4_UDP_BYTES;
 
@@ -40,6 +42,27 @@ pub(super) fn pair(config: UdtConfig, wish: &Wish<'_>) -> Pair {
     Pair {
         sender: Node::Udt(UdtEndpoint::sender(&config, wish.size_bytes, seed)),
         receiver: Node::Udt(UdtEndpoint::receiver(&config, other)),
+        header_bytes: IPV4_UDP_BYTES,
+    }
+}
+
+/// The endpoints of a SABUL flow. `rate` is where it starts and the most that it sends.
+pub(super) fn sabul(wish: &Wish<'_>) -> Pair {
+    let options = wish.options;
+    let mut settings = SabulSettings::default();
+    let headers = settings.packet_bytes - settings.payload_bytes();
+    let payload = options.mss_bytes.map(|payload| payload + headers);
+    settings.packet_bytes = options
+        .packet_bytes
+        .or(payload)
+        .unwrap_or_else(|| settings.packet_bytes.min(wish.mtu));
+    settings.flight_packets = options.flight_packets.unwrap_or(settings.flight_packets);
+    if let Some(bps) = options.rate_bps {
+        settings = settings.at_most(Rate::from_bits_per_sec(bps));
+    }
+    Pair {
+        sender: Node::Sabul(SabulEndpoint::sender(&settings, wish.size_bytes)),
+        receiver: Node::Sabul(SabulEndpoint::receiver(&settings)),
         header_bytes: IPV4_UDP_BYTES,
     }
 }

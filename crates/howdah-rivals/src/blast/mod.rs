@@ -19,8 +19,8 @@
 
 mod blocks;
 mod budget;
-mod channel;
-mod endpoint;
+pub(crate) mod channel;
+pub(crate) mod endpoint;
 mod fragments;
 mod paced;
 mod rbudp;

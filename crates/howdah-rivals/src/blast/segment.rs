@@ -21,7 +21,7 @@ pub(super) const FIN: u8 = 4;
 /// position that the sender of this segment waits for (6), time of sending (4) and the time that it
 /// echoes (4), both in microseconds modulo 2^32; all big-endian.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Segment<'a> {
+pub(crate) struct Segment<'a> {
     pub(super) flags: u8,
     pub(super) window_kib: u8,
     pub(super) position: u64,

@@ -26,10 +26,10 @@ mod endpoint;
 mod estimate;
 mod receiver;
 mod sender;
-mod sequence;
+pub(crate) mod sequence;
 #[cfg(test)]
 mod tests;
-mod window_set;
+pub(crate) mod window_set;
 pub mod wire;
 
 pub use config::{LaterCuts, Repeat, Rules, SYN, Start, UdtConfig, WindowAt};
