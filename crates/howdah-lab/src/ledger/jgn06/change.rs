@@ -84,7 +84,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
                 })
             })
         },
-    ),
+    )
+    .tried("version 1's rule for later loss reports: no dip; no limit of them: 89 %, back after 8 s"),
     state(
         "J.c2a",
         "J-C2",
@@ -127,7 +128,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
                 })
             })
         },
-    ),
+    )
+    .tried("version 1's rule for later loss reports: the same; no limit of them: nothing moves any more"),
 ];
 
 /// A statement about every TCP, standard TCP among them.
