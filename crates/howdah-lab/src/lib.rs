@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod blasters;
+pub mod comparison;
 mod derive;
 pub mod gate;
 mod intervals;

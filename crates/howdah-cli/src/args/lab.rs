@@ -92,9 +92,13 @@ pub(crate) struct LabRunArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct LabReportArgs {
-    /// Directory of a campaign
-    #[arg(value_name = "DIR")]
-    pub(crate) dir: PathBuf,
+    /// Directory of a campaign; with --comparison, of several
+    #[arg(value_name = "DIR", required = true)]
+    pub(crate) dirs: Vec<PathBuf>,
+
+    /// Prints a table of all systems in all matrices as Markdown, instead: docs/comparison.md
+    #[arg(long)]
+    pub(crate) comparison: bool,
 
     /// For programs: JSON on standard output
     #[arg(long)]

@@ -25,10 +25,15 @@ pub(crate) struct Point<'a> {
 pub(crate) struct Grid<'a>(Vec<Point<'a>>);
 
 impl Point<'_> {
-    /// The rate in bit/s: what a mover displays if it is one, else goodput.
+    /// The rate in bit/s: what a mover displays if it is one, else goodput; behind the warm-up where the
+    /// cell ended early, so that the start does not weigh more than in the whole run.
     pub(crate) fn rate(&self) -> f64 {
-        self.metric("displayed_bps")
-            .unwrap_or(self.flow.goodput_bps)
+        let whole = if self.cell.shortened {
+            self.flow.steady_goodput_bps
+        } else {
+            self.flow.goodput_bps
+        };
+        self.metric("displayed_bps").unwrap_or(whole)
     }
 
     pub(crate) fn metric(&self, name: &str) -> Option<f64> {

@@ -28,6 +28,7 @@ mod svg;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use names::protocol_rank;
 use std::io;
 use std::path::{Path, PathBuf};
 
