@@ -134,6 +134,7 @@ impl Connection {
             })
             .collect();
         let mut merge = Merge::default();
+        self.lost_sent_at.clear();
         for coverage in &report.coverage {
             let mut number = coverage.from;
             for run in &coverage.runs {
@@ -187,6 +188,10 @@ impl Connection {
         let known = self.stats.peer_socket_drops;
         let socket_drops = report.socket_drops.saturating_sub(known);
         self.stats.peer_socket_drops = known.max(report.socket_drops);
+        if socket_drops > 0 || report.sink_drops > self.stats.peer_sink_drops {
+            // Some of them had come to the receiving host; which ones nobody tells.
+            self.lost_sent_at.clear();
+        }
         self.stats.peer_sink_drops = self.stats.peer_sink_drops.max(report.sink_drops);
         self.rate.on_feedback(&Feedback {
             now,
@@ -205,6 +210,7 @@ impl Connection {
             smoothed_rtt: self.rtt.smoothed(),
             socket_drops,
             sink_limit,
+            lost_sent_at: &self.lost_sent_at,
             train,
         });
         self.pacer.set_rate(now, self.rate.pacing_rate());
@@ -292,6 +298,7 @@ impl Connection {
             Content::Probe => {}
         }
         self.lost_packets += 1;
+        self.lost_sent_at.push(packet.time);
         if packet.size > limits::MIN_DATAGRAM as u16 {
             self.mtu.on_full_size(packet.size, 0, 1);
         }

@@ -165,6 +165,8 @@ pub struct Connection {
     sink_limited: bool,
     acked_packets: u64,
     lost_packets: u64,
+    /// When the packets were sent that the latest report calls lost.
+    lost_sent_at: Vec<Time>,
 
     // Pace.
     rtt: Rtt,
@@ -294,6 +296,7 @@ impl Connection {
             sink_limited: false,
             acked_packets: 0,
             lost_packets: 0,
+            lost_sent_at: Vec::new(),
             rtt: Rtt::default(),
             pacer: Pacer::new(rate.pacing_rate(), 0),
             rate,

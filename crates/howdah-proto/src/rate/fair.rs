@@ -11,7 +11,9 @@
 
 use super::Feedback;
 use super::history::{History, Sample};
+use super::overflow::{LossByDelay, Overflow};
 use super::trains::Trains;
+use super::yielding::Yielding;
 use crate::rtt::WindowedMin;
 use howdah_core::{Rate, Span, Time};
 use std::collections::VecDeque;
@@ -47,10 +49,22 @@ const TARGET_MIN: Span = Span::from_micros(2_500);
 const TARGET_MAX: Span = Span::from_millis(15);
 /// A queue that overflows below the target lowers the target to this share of where it did.
 const TARGET_SHARE_OF_LIMIT: f64 = 0.6;
+/// A queue that overflows below this is too short to steer by its length; it is shared by yielding.
+const SHORT: Span = Span::from_millis(3);
+/// A longer one is answered if it overflows for so long and 4 RTT, without a gap longer than this.
+const DROPPING_LASTS: Span = Span::from_millis(1_500);
+const DROPPING_GAP: Span = Span::from_millis(100);
+/// Packets: a queue that is no longer than these is none.
+const SHORT_PACKETS: f64 = 3.0;
+/// What `TARGET_SHARE_OF_LIMIT` is there: less, as a round trip's growth must fit above it.
+const TARGET_SHARE_OF_SHORT: f64 = 0.4;
 const TARGET_CAP_MIN: Span = Span::from_millis(1);
+const TARGET_CAP_MIN_SHORT: Span = Span::from_micros(300);
 /// Without overflow, the target comes back by this factor in each of these steps. All flows see the
 /// next overflow and lower their targets alike, which is what makes them equal.
 const TARGET_CAP_GROWTH: f64 = 1.1;
+/// ... and by this one while it is what keeps the queue from overflowing.
+const TARGET_CAP_GROWTH_BOUND: f64 = 1.02;
 const TARGET_CAP_STEP: Span = Span::from_millis(500);
 /// Gain of the queue controller; below pi/2 the loop with one RTT of delay is stable.
 const K: f64 = 0.4;
@@ -72,6 +86,8 @@ const ARRIVED_WINDOW: Span = Span::from_millis(60);
 /// Loss above `1.5 x floor + LOSS_SLACK` is congestion.
 const LOSS_SLACK: f64 = 0.025;
 const LOSS_FLOOR_WINDOW: Span = Span::from_secs(10);
+/// The same where it is known to be a queue's.
+const OVERFLOW_SLACK: f64 = 0.001;
 /// Packets over which loss is compared with its floor.
 const LOSS_PACKETS: u64 = 200;
 /// A loss sample that is longer counts only if it began after the last answer to loss.
@@ -117,9 +133,19 @@ pub(super) struct Fair {
     /// Since when, and from which rate on, the queue has been far above its target.
     delayed_since: Option<(Time, Rate)>,
     target_cap: Span,
+    /// Since when a queue overflows, and when that was seen last.
+    dropping: Option<(Time, Time)>,
+    /// Since when a queue that is thought to be short is longer.
+    longer_since: Option<Time>,
+    /// What lowered the cap was a queue that overflows, too short to steer by.
+    overflowed: bool,
     next_cap_step: Time,
     /// Queues seen lately.
     queue_peak: VecDeque<(Time, Span)>,
+    loss_by_delay: LossByDelay,
+    yielding: Yielding,
+    /// Until then, what is seen of the queue is the echo of what was answered.
+    yield_next: Time,
     loss_floor: WindowedMin,
     loss_block: (u64, u64),
     last: Option<Sample>,
@@ -156,8 +182,14 @@ impl Fair {
             queue: Span::ZERO,
             delayed_since: None,
             target_cap: TARGET_MAX,
+            dropping: None,
+            longer_since: None,
+            overflowed: false,
             next_cap_step: Time::ZERO,
             queue_peak: VecDeque::new(),
+            loss_by_delay: LossByDelay::default(),
+            yielding: Yielding::default(),
+            yield_next: Time::ZERO,
             loss_floor: WindowedMin::new(LOSS_FLOOR_WINDOW),
             loss_block: (0, 0),
             last: None,
@@ -229,11 +261,20 @@ impl Fair {
     }
 
     fn target(&self) -> Span {
+        self.free_target().min(self.target_cap)
+    }
+
+    /// The target in a queue that is long enough for it.
+    fn free_target(&self) -> Span {
         let rate = self.capacity.as_f64().max(1.0);
         TARGET
             .mul_f64((TARGET_AT_RATE / rate).sqrt())
             .clamp(TARGET_MIN, TARGET_MAX)
-            .min(self.target_cap)
+    }
+
+    /// The queue is too short to steer by its length.
+    fn is_short(&self) -> bool {
+        self.overflowed && self.target_cap < SHORT.mul_f64(TARGET_SHARE_OF_SHORT)
     }
 
     fn loss_threshold(&self) -> f64 {
@@ -246,9 +287,10 @@ impl Fair {
         self.capacity = self.capacity.mul_f64(0.5);
         self.rate = self.rate.mul_f64(0.5).max(RATE_MIN);
         self.recent_owd.clear();
+        self.loss_by_delay.clear();
     }
 
-    pub(super) fn on_feedback(&mut self, feedback: &Feedback) {
+    pub(super) fn on_feedback(&mut self, feedback: &Feedback<'_>) {
         self.base_rtt = feedback.min_rtt;
         self.history.push(feedback.point);
         self.measure_queue(feedback);
@@ -273,7 +315,7 @@ impl Fair {
         self.rate = self.rate.min(limit);
     }
 
-    fn measure_queue(&mut self, feedback: &Feedback) {
+    fn measure_queue(&mut self, feedback: &Feedback<'_>) {
         if feedback.rtt.is_none() {
             return;
         }
@@ -290,9 +332,17 @@ impl Fair {
         let base = self.base_owd.min().unwrap_or(owd);
         let recent = self.recent_owd.min().unwrap_or(owd);
         self.queue = Span::from_nanos(recent - base);
-        self.queue_peak
-            .push_back((feedback.now, Span::from_nanos(owd - base.min(owd))));
         let memory = feedback.smoothed_rtt * 2 + Span::from_millis(100);
+        let queue = Span::from_nanos(owd - base.min(owd));
+        let settled = point.acked_packets + point.lost_packets;
+        self.queue_peak.push_back((feedback.now, queue));
+        self.loss_by_delay.on_report(
+            feedback.now,
+            point.sent_time,
+            queue,
+            settled,
+            feedback.lost_sent_at,
+        );
         while self
             .queue_peak
             .front()
@@ -302,7 +352,7 @@ impl Fair {
         }
     }
 
-    fn measure_loss_floor(&mut self, feedback: &Feedback, sample: &Sample) {
+    fn measure_loss_floor(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
         let point = &feedback.point;
         let (acked, lost) = self.loss_block;
         let packets = (point.acked_packets + point.lost_packets).saturating_sub(acked + lost);
@@ -318,14 +368,39 @@ impl Fair {
         }
     }
 
+    /// Whether an overflow is answered. In longer queues flows that see it would give way to those that
+    /// do not; so there it must last, as where a queue before the short one (this host's port) is what
+    /// holds the delay.
+    fn counts(&mut self, overflow: &Overflow, feedback: &Feedback<'_>) -> bool {
+        let now = feedback.now;
+        if overflow.now {
+            let (since, last) = self.dropping.get_or_insert((now, now));
+            if now.since(*last) > DROPPING_GAP.max(feedback.smoothed_rtt / 4) {
+                *since = now;
+            }
+            *last = now;
+        }
+        let lasting = DROPPING_LASTS + feedback.smoothed_rtt * 4;
+        let lasts = self
+            .dropping
+            .is_some_and(|(since, last)| last.since(since) > lasting);
+        overflow.limit < SHORT || (overflow.now && lasts)
+    }
+
+    /// Of the last moments.
+    fn longest_queue(&self) -> Span {
+        let longest = self.queue_peak.iter().map(|p| p.1).max();
+        longest.unwrap_or(self.queue)
+    }
+
     /// An empty queue loses nothing, and one that reaches its target is long enough. One that
     /// stays in between may be full.
     fn queue_does_not_overflow(&self) -> bool {
         let target = self.target();
-        self.queue < target / 4 || self.queue > target.mul_f64(0.8)
+        self.queue < target / 4 || (!self.is_short() && self.queue > target.mul_f64(0.8))
     }
 
-    fn startup(&mut self, feedback: &Feedback, sample: &Sample) {
+    fn startup(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
         let point = &feedback.point;
         let news = point.delivered_bytes.saturating_sub(self.delivered_before);
         self.delivered_before = point.delivered_bytes;
@@ -386,17 +461,26 @@ impl Fair {
         (self.base_rtt / 16).clamp(Span::from_millis(4), Span::from_millis(15))
     }
 
-    fn cruise(&mut self, feedback: &Feedback, sample: &Sample) {
+    fn cruise(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
         let now = feedback.now;
         let threshold = self.loss_threshold();
         // On slow paths a round trip has too few packets to tell loss rates apart. A sample that
         // reaches further back must not count what has been answered already.
         let window = self.base_rtt.max(Span::from_millis(40));
         let lossy = self.history.sample(window, LOSS_PACKETS);
-        let congested = lossy.is_some_and(|l| {
-            let fresh = l.span <= (window * 2).max(STALE) || l.span < now.since(self.congested_at);
-            l.packets >= LOSS_PACKETS && l.loss > threshold && fresh
-        });
+        let acked = sample.packets as f64 * (1.0 - sample.loss);
+        let packets = sample.span.mul_f64(SHORT_PACKETS / acked.max(1.0));
+        let overflow = self.loss_by_delay.overflow();
+        let overflow = overflow.filter(|o| o.limit >= packets && self.counts(o, feedback));
+        let threshold =
+            overflow.map_or(threshold, |o| threshold.min(o.floor * 1.5 + OVERFLOW_SLACK));
+        let dropping = overflow.is_some_and(|o| o.now);
+        let congested = dropping
+            || lossy.is_some_and(|l| {
+                let fresh =
+                    l.span <= (window * 2).max(STALE) || l.span < now.since(self.congested_at);
+                l.packets >= LOSS_PACKETS && l.loss > self.loss_threshold() && fresh
+            });
         let loss = lossy.map_or(0.0, |l| l.loss).max(sample.loss);
         let arrived = sample
             .delivery_rate
@@ -426,22 +510,37 @@ impl Fair {
         let mut steer = (1.0 + K * error / horizon.as_secs_f64()).clamp(STEER_MIN, STEER_MAX);
         if now >= self.next_cap_step {
             self.next_cap_step = now + TARGET_CAP_STEP.max(feedback.smoothed_rtt);
-            self.target_cap = self.target_cap.mul_f64(TARGET_CAP_GROWTH).min(TARGET_MAX);
+            let bound = self.is_short() && self.yielding.rate(now).is_some();
+            let growth = if bound {
+                TARGET_CAP_GROWTH_BOUND
+            } else {
+                TARGET_CAP_GROWTH
+            };
+            self.target_cap = self.target_cap.mul_f64(growth).min(TARGET_MAX);
         }
         self.doubt_base(feedback);
+        self.doubt_short(feedback);
+        let reached = self.is_short() && self.queue > self.target();
+        if (dropping || reached) && !idle && now >= self.yield_next {
+            self.yield_next = now + feedback.smoothed_rtt * 2;
+            self.yielding.on_full(now, self.capacity);
+        }
         let queue_seen = self.queue > self.target() / 2;
         if congested || feedback.socket_drops > 0 {
             self.congested_at = now;
             self.congested_until = now + feedback.smoothed_rtt * 2;
             self.probe = PROBE_FIRST;
             steer = steer.min(0.95);
-            let limit = self
-                .queue_peak
-                .iter()
-                .map(|p| p.1)
-                .max()
-                .unwrap_or(self.queue);
-            let cap = limit.mul_f64(TARGET_SHARE_OF_LIMIT).max(TARGET_CAP_MIN);
+            let longest = self.longest_queue();
+            let limit = overflow.map_or(longest, |o| o.limit.min(longest));
+            self.overflowed = limit < SHORT && (dropping || self.is_short());
+            let cap = if self.overflowed {
+                limit
+                    .mul_f64(TARGET_SHARE_OF_SHORT)
+                    .max(TARGET_CAP_MIN_SHORT)
+            } else {
+                limit.mul_f64(TARGET_SHARE_OF_LIMIT).max(TARGET_CAP_MIN)
+            };
             self.target_cap = self.target_cap.min(cap);
             self.next_cap_step = now + TARGET_CAP_STEP;
         } else if queue_seen || now < self.congested_until || idle {
@@ -453,15 +552,35 @@ impl Fair {
             steer = steer.max(1.0 + self.probe);
         }
         self.rate = self.capacity.mul_f64(steer).max(RATE_MIN);
+        if self.is_short()
+            && let Some(rate) = self.yielding.rate(now)
+        {
+            self.rate = rate.max(RATE_MIN);
+        }
         if let Some(back) = self.way_back(now) {
             self.rate = self.rate.max(back);
         }
         self.drain(feedback);
     }
 
+    /// A queue that stays above what was thought to be its limit is longer than that.
+    fn doubt_short(&mut self, feedback: &Feedback<'_>) {
+        if !self.is_short() || self.queue < SHORT {
+            self.longer_since = None;
+            return;
+        }
+        let since = *self.longer_since.get_or_insert(feedback.now);
+        if feedback.now.since(since) > DROPPING_LASTS + feedback.smoothed_rtt * 4 {
+            self.loss_by_delay.clear();
+            self.overflowed = false;
+            self.target_cap = TARGET_MAX;
+            self.longer_since = None;
+        }
+    }
+
     /// A delay that stays although this flow has gone down to half its rate is not this flow's
     /// queue: the path has become longer, or others fill it. Take it for the path's own.
-    fn doubt_base(&mut self, feedback: &Feedback) {
+    fn doubt_base(&mut self, feedback: &Feedback<'_>) {
         let now = feedback.now;
         if self.queue <= self.target().mul_f64(1.2) {
             self.delayed_since = None;
@@ -472,6 +591,7 @@ impl Fair {
         if now.since(since) >= patience && self.rate < rate.mul_f64(DOUBT_SHARE) {
             self.base_owd.clear();
             self.recent_owd.clear();
+            self.loss_by_delay.clear();
             self.queue = Span::ZERO;
             self.delayed_since = None;
         }
@@ -490,7 +610,7 @@ impl Fair {
     }
 
     /// No queue in sight: each RTT that the delivery follows, grow by twice as much.
-    fn probe_up(&mut self, feedback: &Feedback, sample: &Sample) {
+    fn probe_up(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
         if feedback.now < self.next_probe_step {
             return;
         }
@@ -507,7 +627,7 @@ impl Fair {
     }
 
     /// Lets the queue run empty now and then, so that the delay base is seen.
-    fn drain(&mut self, feedback: &Feedback) {
+    fn drain(&mut self, feedback: &Feedback<'_>) {
         let now = feedback.now;
         match self.phase {
             Phase::Drain if now >= self.drain_until => {

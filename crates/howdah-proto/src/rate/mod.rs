@@ -6,7 +6,9 @@
 
 mod fair;
 mod history;
+mod overflow;
 mod trains;
+mod yielding;
 
 use fair::Fair;
 pub use fair::Phase;
@@ -33,7 +35,7 @@ const BREAKER_ROUNDS: u32 = 8;
 
 /// What one report says, put together with what was sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Feedback {
+pub(crate) struct Feedback<'a> {
     pub(crate) now: Time,
     pub(crate) point: Point,
     /// Round trip of the newest packet, if it was measured.
@@ -44,6 +46,8 @@ pub(crate) struct Feedback {
     pub(crate) socket_drops: u64,
     /// How fast the sink takes bytes, if it is what limits.
     pub(crate) sink_limit: Option<Rate>,
+    /// When the packets were sent that this report calls lost on the way.
+    pub(crate) lost_sent_at: &'a [Time],
     /// Arrivals inside trains, oldest first.
     pub(crate) train: SmallVec<[TrainPoint; 8]>,
 }
@@ -83,7 +87,7 @@ impl RateControl {
         self.fair.on_established(rtt);
     }
 
-    pub(crate) fn on_feedback(&mut self, feedback: &Feedback) {
+    pub(crate) fn on_feedback(&mut self, feedback: &Feedback<'_>) {
         self.fair.on_feedback(feedback);
         if let Policy::Fixed(rate) = self.policy
             && !self.tripped
