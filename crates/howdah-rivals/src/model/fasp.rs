@@ -13,7 +13,7 @@
 use super::{Drive, Push, RateLaw, Settings};
 use howdah_core::{Rate, Span};
 
-/// The model's parameters, with a target of 10 Gbit/s; see [the file](self).
+/// The model's parameters, with a target of 10 Gbit/s; the file says where each comes from.
 pub fn fasp_like() -> Settings {
     Settings {
         name: "fasp-like",

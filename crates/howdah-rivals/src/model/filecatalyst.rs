@@ -14,7 +14,7 @@
 use super::{Drive, Push, RateLaw, Settings};
 use howdah_core::{Rate, Span};
 
-/// The model's parameters; see [the file](self).
+/// The model's parameters; the file says where each comes from.
 pub fn filecatalyst_like() -> Settings {
     Settings {
         name: "filecatalyst-like",

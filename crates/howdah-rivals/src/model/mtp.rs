@@ -15,7 +15,7 @@
 use super::{Drive, Pull, RateLaw, Settings};
 use howdah_core::{Rate, Span};
 
-/// The model's parameters; see [the file](self).
+/// The model's parameters; the file says where each comes from.
 pub fn mtp_like() -> Settings {
     Settings {
         name: "mtp-like",
