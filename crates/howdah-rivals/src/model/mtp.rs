@@ -8,7 +8,7 @@
 //! | limit of 10 MB | fitted: (50 ms, 0) has a quarter of (0, 0) |
 //! | one request of 130 bytes, as an interface counts, per datagram while nothing is lost | fitted: tens of MiB/GiB clean |
 //! | 8 datagrams per request after the first loss | fitted: (0, 0.1 %) is faster than (0, 0), mean feedback 3.2 MiB/GiB |
-//! | a request is repeated after two round-trip times, but at least 650 ms | fitted: `ExpeDat` at (0, 1 %) has 5.7 of 9.3 Gbit/s |
+//! | a request is repeated after two round-trip times, but at least 400 ms | fitted: `ExpeDat` at (0, 1 %) has 5.7 of 9.3 Gbit/s |
 //! | more than 1.5 % of a window's units asked for in vain (a lost request counts as its units) halve the window; else it grows by an eighth of the limit | fitted: reasonable up to 0.5 %, poor beyond |
 //! | `-N x`, "expect loss", raises that threshold | meaning is a guess; K13app used 25 |
 
@@ -30,7 +30,7 @@ pub fn mtp_like() -> Settings {
             units_most: 64,
             request_bytes: 88,
             loss_threshold: 0.015,
-            timeout_floor: Span::from_millis(650),
+            timeout_floor: Span::from_millis(400),
         }),
         read: None,
         write: None,
