@@ -188,10 +188,7 @@ impl Connection {
         let known = self.stats.peer_socket_drops;
         let socket_drops = report.socket_drops.saturating_sub(known);
         self.stats.peer_socket_drops = known.max(report.socket_drops);
-        if socket_drops > 0 || report.sink_drops > self.stats.peer_sink_drops {
-            // Some of them had come to the receiving host; which ones nobody tells.
-            self.lost_sent_at.clear();
-        }
+        let refused = report.sink_drops > self.stats.peer_sink_drops;
         self.stats.peer_sink_drops = self.stats.peer_sink_drops.max(report.sink_drops);
         self.rate.on_feedback(&Feedback {
             now,
@@ -210,6 +207,7 @@ impl Connection {
             smoothed_rtt: self.rtt.smoothed(),
             socket_drops,
             sink_limit,
+            host_drops: socket_drops > 0 || refused,
             lost_sent_at: &self.lost_sent_at,
             train,
         });

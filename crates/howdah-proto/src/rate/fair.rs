@@ -54,6 +54,12 @@ const SHORT: Span = Span::from_millis(3);
 /// A longer one is answered if it overflows for so long and 4 RTT, without a gap longer than this.
 const DROPPING_LASTS: Span = Span::from_millis(1_500);
 const DROPPING_GAP: Span = Span::from_millis(100);
+/// Decreases in a short queue are at least so far apart, and 2 RTT; after so many without a loss it is
+/// not taken for one any more.
+const YIELD_EVERY: Span = Span::from_millis(250);
+const YIELDS_WITHOUT_LOSS: u32 = 10;
+/// Hosts are no more exact than this.
+const SHORTEST: Span = Span::from_micros(400);
 /// Packets: a queue that is no longer than these is none.
 const SHORT_PACKETS: f64 = 3.0;
 /// What `TARGET_SHARE_OF_LIMIT` is there: less, as a round trip's growth must fit above it.
@@ -135,6 +141,8 @@ pub(super) struct Fair {
     target_cap: Span,
     /// Since when a queue overflows, and when that was seen last.
     dropping: Option<(Time, Time)>,
+    /// Decreases in a short queue since it was seen to lose packets.
+    yields: u32,
     /// Since when a queue that is thought to be short is longer.
     longer_since: Option<Time>,
     /// What lowered the cap was a queue that overflows, too short to steer by.
@@ -183,6 +191,7 @@ impl Fair {
             delayed_since: None,
             target_cap: TARGET_MAX,
             dropping: None,
+            yields: 0,
             longer_since: None,
             overflowed: false,
             next_cap_step: Time::ZERO,
@@ -336,6 +345,10 @@ impl Fair {
         let queue = Span::from_nanos(owd - base.min(owd));
         let settled = point.acked_packets + point.lost_packets;
         self.queue_peak.push_back((feedback.now, queue));
+        if feedback.host_drops {
+            // A host that stalls delays and drops; which of the losses were its own nobody tells.
+            self.loss_by_delay.clear();
+        }
         self.loss_by_delay.on_report(
             feedback.now,
             point.sent_time,
@@ -471,7 +484,8 @@ impl Fair {
         let acked = sample.packets as f64 * (1.0 - sample.loss);
         let packets = sample.span.mul_f64(SHORT_PACKETS / acked.max(1.0));
         let overflow = self.loss_by_delay.overflow();
-        let overflow = overflow.filter(|o| o.limit >= packets && self.counts(o, feedback));
+        let least = packets.max(SHORTEST);
+        let overflow = overflow.filter(|o| o.limit >= least && self.counts(o, feedback));
         let threshold =
             overflow.map_or(threshold, |o| threshold.min(o.floor * 1.5 + OVERFLOW_SLACK));
         let dropping = overflow.is_some_and(|o| o.now);
@@ -522,8 +536,13 @@ impl Fair {
         self.doubt_short(feedback);
         let reached = self.is_short() && self.queue > self.target();
         if (dropping || reached) && !idle && now >= self.yield_next {
-            self.yield_next = now + feedback.smoothed_rtt * 2;
+            self.yield_next = now + (feedback.smoothed_rtt * 2).max(YIELD_EVERY);
             self.yielding.on_full(now, self.capacity);
+            self.yields = if dropping { 0 } else { self.yields + 1 };
+            if self.yields > YIELDS_WITHOUT_LOSS {
+                // It is not this queue that is seen.
+                self.leave_short();
+            }
         }
         let queue_seen = self.queue > self.target() / 2;
         if congested || feedback.socket_drops > 0 {
@@ -571,11 +590,16 @@ impl Fair {
         }
         let since = *self.longer_since.get_or_insert(feedback.now);
         if feedback.now.since(since) > DROPPING_LASTS + feedback.smoothed_rtt * 4 {
-            self.loss_by_delay.clear();
-            self.overflowed = false;
-            self.target_cap = TARGET_MAX;
-            self.longer_since = None;
+            self.leave_short();
         }
+    }
+
+    fn leave_short(&mut self) {
+        self.loss_by_delay.clear();
+        self.overflowed = false;
+        self.target_cap = TARGET_MAX;
+        self.longer_since = None;
+        self.yields = 0;
     }
 
     /// A delay that stays although this flow has gone down to half its rate is not this flow's

@@ -46,6 +46,8 @@ pub(crate) struct Feedback<'a> {
     pub(crate) socket_drops: u64,
     /// How fast the sink takes bytes, if it is what limits.
     pub(crate) sink_limit: Option<Rate>,
+    /// Packets that came as far as the receiving host were dropped there since the last report.
+    pub(crate) host_drops: bool,
     /// When the packets were sent that this report calls lost on the way.
     pub(crate) lost_sent_at: &'a [Time],
     /// Arrivals inside trains, oldest first.
