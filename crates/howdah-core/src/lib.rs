@@ -6,11 +6,13 @@
 //! * [`Rate`]: bits per second.
 //! * [`ByteRange`] and [`RangeSet`]: which bytes of an object are meant.
 //! * [`Transport`]: the contract between a protocol and whatever drives it.
+//! * [`Carrier`]: what a driver must know beyond that to move real bytes.
 //! * [`Observe`]: what an endpoint says about itself to those who measure.
 //! * [`units`]: how people write those quantities (`180ms`, `10gbit`, `4GiB`, `1%`).
 
 #![forbid(unsafe_code)]
 
+pub mod carrier;
 mod observe;
 mod range;
 mod range_set;
@@ -19,6 +21,7 @@ mod time;
 pub mod transport;
 pub mod units;
 
+pub use carrier::{Carrier, Place};
 pub use observe::{Observe, Snapshot};
 pub use range::ByteRange;
 pub use range_set::RangeSet;

@@ -728,7 +728,7 @@ impl Endpoint {
     }
 }
 
-fn is_unreachable(error: &io::Error) -> bool {
+pub(crate) fn is_unreachable(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::ConnectionRefused
@@ -738,7 +738,7 @@ fn is_unreachable(error: &io::Error) -> bool {
 }
 
 /// The descriptor is no socket any more; everything else passes.
-fn is_broken_socket(error: &io::Error) -> bool {
+pub(crate) fn is_broken_socket(error: &io::Error) -> bool {
     const EBADF: i32 = rustix::io::Errno::BADF.raw_os_error();
     const ENOTSOCK: i32 = rustix::io::Errno::NOTSOCK.raw_os_error();
     matches!(error.raw_os_error(), Some(EBADF | ENOTSOCK))

@@ -6,6 +6,8 @@
 //! hand packets over and wait; disks are kept off this thread by the [`Application`], which
 //! hands buffers to threads of its own and wakes the endpoint with a [`Waker`].
 //!
+//! [`plain`] drives transports that are not ours, in the clear, to measure them.
+//!
 //! `unsafe` is confined to `sys`, for one socket option that no library wraps.
 
 mod buffers;
@@ -13,6 +15,7 @@ mod clock;
 mod demux;
 mod door;
 mod endpoint;
+pub mod plain;
 mod schedule;
 mod socket;
 mod sys;

@@ -2,7 +2,8 @@
 //! messages.
 
 use howdah_core::{
-    Arrival, Datagram, HeaderBytes, Observe, Rate, Snapshot, Span, Time, Transport, WakeReason,
+    Arrival, Carrier, Datagram, HeaderBytes, Observe, Place, Rate, Snapshot, Span, Time, Transport,
+    WakeReason,
 };
 use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
 use howdah_rivals::udt::wire::{Body, Control, Format, Packet, decode};
@@ -56,9 +57,10 @@ impl Transport for Checked {
             return;
         }
         self.inner.handle_datagram(now, arrival);
-        let Some((at, bytes)) = self.inner.take_accepted() else {
+        let Some(Place::Packet(at)) = self.inner.take_accepted() else {
             return;
         };
+        let bytes = arrival.absent;
         let at = at as usize;
         if self.packets.len() <= at {
             self.packets.resize(at + 1, None);

@@ -2,17 +2,14 @@
 //! either side opening the connection. `make peers` builds the other side; without it the test says
 //! why it skips.
 
-use howdah_core::{Arrival, ByteRange, Datagram, Observe, Time, Transport};
+use howdah_core::{ByteRange, Observe, Span, Time};
+use howdah_net::plain::{self, Bytes, Patience};
+use howdah_net::{Clock, bind};
 use howdah_rivals::udt::{UdtConfig, UdtEndpoint};
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, ErrorKind};
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::io::{self, BufRead, BufReader};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// The header, which is all that the state machine wants to see of a data packet.
-const HEADER: usize = 16;
 
 /// The same made-up object as the peer's: `SplitMix64` of 0, 1, 2 and so on.
 fn word(at: u64) -> [u8; 8] {
@@ -91,136 +88,23 @@ impl Drop for Peer {
     }
 }
 
-/// Drives an endpoint over a socket, on this thread, as fast as it goes.
-struct Driver {
-    endpoint: UdtEndpoint,
-    socket: UdpSocket,
-    peer: Option<SocketAddr>,
-    start: Instant,
-    /// Packets that came before their turn.
-    early: BTreeMap<u64, Vec<u8>>,
-    next: u64,
-    received: u64,
+/// The object: made as it is sent, hashed as it comes.
+struct Object {
     hash: Fnv,
 }
 
-#[allow(clippy::disallowed_methods, reason = "a driver needs a clock")]
-impl Driver {
-    fn new(endpoint: UdtEndpoint, peer: Option<SocketAddr>) -> Self {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        socket.set_nonblocking(true).expect("non-blocking");
-        // As the library does, so far as the system lets it: losses here make UDT slow, not wrong.
-        let _ = socket2::SockRef::from(&socket).set_recv_buffer_size(8 << 20);
-        Self {
-            endpoint,
-            socket,
-            peer,
-            start: Instant::now(),
-            early: BTreeMap::new(),
-            next: 0,
-            received: 0,
-            hash: Fnv::NEW,
-        }
+impl Bytes for Object {
+    fn read(&mut self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let mut made = Vec::with_capacity(out.len());
+        push_bytes(ByteRange::with_len(offset, out.len() as u64), &mut made);
+        out.copy_from_slice(&made);
+        Ok(())
     }
 
-    fn now(&self) -> Time {
-        Time::from_nanos(self.start.elapsed().as_nanos() as u64)
-    }
-
-    /// Until this side knows that it is done; more than a minute is a failure.
-    fn run(&mut self) {
-        let mut buffer = vec![0; 65_536];
-        let mut out = Vec::new();
-        let mut wire = Vec::new();
-        loop {
-            let now = self.now();
-            assert!(
-                now < Time::from_nanos(60_000_000_000),
-                "{:?}",
-                self.endpoint.snapshot()
-            );
-            let mut busy = self.receive(&mut buffer);
-            if let Some((due, _)) = self.endpoint.poll_timeout()
-                && due <= now
-            {
-                self.endpoint.handle_timeout(now);
-            }
-            while self.endpoint.poll_transmit(now, 16, &mut out) > 0 {
-                busy = true;
-                for datagram in out.drain(..) {
-                    self.send(&datagram, &mut wire);
-                }
-            }
-            let snapshot = self.endpoint.snapshot();
-            assert_eq!(snapshot.failed, None);
-            if snapshot.finished_at.is_some() {
-                return;
-            }
-            if !busy {
-                self.rest();
-            }
-        }
-    }
-
-    fn receive(&mut self, buffer: &mut [u8]) -> bool {
-        for nth in 0..32 {
-            let (len, from) = match self.socket.recv_from(buffer) {
-                Ok(got) => got,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return nth > 0,
-                // A listener that is not there yet.
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => continue,
-                Err(error) => panic!("{error}"),
-            };
-            self.peer = Some(from);
-            // Control packets are seen whole.
-            let seen = if buffer[0] & 0x80 == 0 {
-                len.min(HEADER)
-            } else {
-                len
-            };
-            let now = self.now();
-            let arrival = Arrival {
-                bytes: &buffer[..seen],
-                absent: (len - seen) as u32,
-                corrupt: false,
-            };
-            self.endpoint.handle_datagram(now, arrival);
-            if let Some((at, bytes)) = self.endpoint.take_accepted() {
-                assert_eq!(bytes as usize, len - HEADER);
-                self.early.insert(at, buffer[HEADER..len].to_vec());
-                while let Some(payload) = self.early.remove(&self.next) {
-                    self.hash.add(&payload);
-                    self.received += payload.len() as u64;
-                    self.next += 1;
-                }
-            }
-        }
-        true
-    }
-
-    fn send(&self, datagram: &Datagram, wire: &mut Vec<u8>) {
-        wire.clear();
-        wire.extend_from_slice(&datagram.bytes);
-        if let Some(range) = self.endpoint.payload_of(datagram) {
-            push_bytes(range, wire);
-        }
-        let peer = self.peer.expect("a listener answers only");
-        // A full socket buffer is a loss like any other.
-        let _ = self.socket.send_to(wire, peer);
-    }
-
-    /// Waits for the next thing to do, a millisecond at most.
-    fn rest(&self) {
-        let due = self
-            .endpoint
-            .poll_timeout()
-            .map_or(Time::MAX, |(due, _)| due);
-        let wait = due.since(self.now()).as_micros().min(1000);
-        if wait > 80 {
-            std::thread::sleep(Duration::from_micros(wait - 60));
-        } else {
-            std::thread::yield_now();
-        }
+    /// UDT places in order.
+    fn write(&mut self, _: u64, bytes: &[u8]) -> io::Result<()> {
+        self.hash.add(bytes);
+        Ok(())
     }
 }
 
@@ -242,42 +126,48 @@ fn transfer(program: &PathBuf, we_send: bool, we_listen: bool, bytes: u64, packe
     };
     let role = if we_send { "recv" } else { "send" };
     let (size, mss) = (bytes.to_string(), packet_bytes.to_string());
-    let (mut peer, mut driver);
+    let socket = bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port");
+    let (mut other, peer);
     if we_listen {
-        driver = Driver::new(endpoint, None);
-        let port = driver
-            .socket
-            .local_addr()
-            .expect("bound")
-            .port()
-            .to_string();
-        peer = Peer::start(program, &[role, "connect", &port, &size, &mss]);
+        let port = socket.local_addr().expect("bound").port().to_string();
+        other = Peer::start(program, &[role, "connect", &port, &size, &mss]);
+        peer = plain::Peer::Await;
     } else {
-        peer = Peer::start(program, &[role, "listen", "0", &size, &mss]);
-        let line = peer.line();
+        other = Peer::start(program, &[role, "listen", "0", &size, &mss]);
+        let line = other.line();
         assert_eq!(line[0], "port");
         let port = line[1].parse().expect("a port");
-        driver = Driver::new(endpoint, Some((Ipv4Addr::LOCALHOST, port).into()));
+        peer = plain::Peer::Call((Ipv4Addr::LOCALHOST, port).into());
     }
-    driver.run();
-    let snapshot = driver.endpoint.snapshot();
+    let minute = Span::from_secs(60);
+    let patience = Patience {
+        contact: minute,
+        progress: None,
+    };
+    let (clock, mut object) = (Clock::new(), Object { hash: Fnv::NEW });
+    let in_time = || clock.now() < Time::ZERO + minute;
+    let report = plain::drive(socket, peer, &mut endpoint, &mut object, patience, in_time)
+        .unwrap_or_else(|error| panic!("{error}: {:?}", endpoint.snapshot()));
     println!(
         "{bytes} bytes in packets of {packet_bytes}, we {} and {}: {:.2} s, {} bytes again",
         if we_send { "send" } else { "receive" },
         if we_listen { "listen" } else { "connect" },
-        driver.start.elapsed().as_secs_f64(),
-        snapshot.retransmitted_bytes,
+        report.took.as_secs_f64(),
+        report.snapshot.retransmitted_bytes,
     );
     let want = Fnv::of_object(bytes);
-    let line = peer.line();
+    let line = other.line();
     assert_eq!(
         line,
         ["done", &size, &format!("{:016x}", want.0)],
         "the peer's side"
     );
     if !we_send {
-        assert_eq!((driver.received, driver.hash), (bytes, want), "our side");
-        assert_eq!(snapshot.delivered_bytes, bytes);
+        assert_eq!(
+            (report.written_bytes, object.hash),
+            (bytes, want),
+            "our side"
+        );
     }
 }
 

@@ -11,6 +11,7 @@ mod internal;
 mod key;
 mod lab;
 mod path;
+mod rival;
 mod serve;
 mod values;
 mod wan;
@@ -23,6 +24,7 @@ pub(crate) use lab::{
     LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReportArgs, LabRunArgs,
 };
 pub(crate) use path::PathArgs;
+pub(crate) use rival::{RivalArgs, RivalCommand, RivalName, RivalRecvArgs, RivalSendArgs};
 pub(crate) use serve::ServeArgs;
 pub(crate) use values::{GilbertElliott, Queue};
 pub(crate) use wan::WanArgs;
@@ -55,6 +57,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     #[command(subcommand)]
     Lab(LabCommand),
+    #[command(subcommand)]
+    Rival(RivalCommand),
     /// Prints the completion script of a shell
     ///
     /// For example, for bash:

@@ -6,6 +6,7 @@ mod cp;
 mod demo;
 mod key;
 mod lab;
+mod rival;
 mod serve;
 #[cfg(target_os = "linux")]
 mod wan;
@@ -20,6 +21,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Serve(args) => serve::run(args),
         Command::Key(command) => key::run(&command),
         Command::Lab(command) => lab::run(&command),
+        Command::Rival(command) => rival::run(&command),
         Command::Completions { shell } => completions::run(shell),
         #[cfg(target_os = "linux")]
         Command::Wan(args) => wan::run(&args),

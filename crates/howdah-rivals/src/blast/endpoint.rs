@@ -4,7 +4,9 @@ use super::channel::Channel;
 use super::fragments::Fragments;
 use super::segment::{SEGMENT_HEADER_BYTES, Segment};
 use super::send_buffer::{HeldBuffer, SendBuffer};
-use howdah_core::{Arrival, Datagram, Observe, Rate, Snapshot, Span, Time, Transport, WakeReason};
+use howdah_core::{
+    Arrival, ByteRange, Datagram, Observe, Rate, Snapshot, Span, Time, Transport, WakeReason,
+};
 use std::fmt::Debug;
 
 /// Silence after which a side that still waits for something is given up. The programs themselves
@@ -38,6 +40,15 @@ pub(crate) trait Tool: Debug {
     fn poll_data(&mut self, now: Time, channel: &mut Channel) -> Option<Datagram>;
     /// When a datagram, or [`on_timeout`](Self::on_timeout), is due.
     fn next_at(&self, channel: &Channel) -> Option<(Time, WakeReason)>;
+    /// The bytes of the object that the datagram with this header, the last that left or earlier in the same
+    /// blast, stands for.
+    fn payload_of(&self, _header: &[u8], _absent: u32) -> Option<ByteRange> {
+        None
+    }
+    /// The bytes of the object that the last datagram brought, if it was wanted; once.
+    fn take_accepted(&mut self) -> Option<ByteRange> {
+        None
+    }
     /// How it ended, once it has.
     fn outcome(&self) -> Option<&Outcome>;
     /// State and counters; `finished_at`, `failed`, `srtt` and `timeouts` come from elsewhere.
@@ -85,6 +96,10 @@ impl<T: Tool> Endpoint<T> {
 
     pub(crate) const fn tool(&self) -> &T {
         &self.tool
+    }
+
+    pub(crate) const fn tool_mut(&mut self) -> &mut T {
+        &mut self.tool
     }
 
     fn begin(&mut self, now: Time) {

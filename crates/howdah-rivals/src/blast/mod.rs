@@ -65,6 +65,8 @@ macro_rules! each {
     };
 }
 
+mod carry;
+
 impl BlastEndpoint {
     /// RBUDP's sender. `send_buffer` makes a socket that blocks; without it nothing holds the
     /// sender up.

@@ -55,7 +55,8 @@ pub use rwtp::rwtp_like;
 pub use settings::{Drive, Pull, Push, Settings, SettingsError};
 
 use howdah_core::{
-    Arrival, ByteRange, Datagram, Observe, Snapshot, Span, Time, Transport, WakeReason,
+    Arrival, ByteRange, Carrier, Datagram, Observe, Place, Snapshot, Span, Time, Transport,
+    WakeReason,
 };
 use receiver::Receiver;
 use sender::Sender;
@@ -116,17 +117,6 @@ impl ModelEndpoint {
         each!(&self.0, side => side.finished_at())
     }
 
-    /// Which bytes of the object a data packet with this header carries, so that a driver can gather
-    /// or place them; `None` if it is no data packet.
-    pub fn payload_range(header: &[u8], unit_bytes: u32) -> Option<ByteRange> {
-        let wire::Message::Data(data) = wire::decode(header)? else {
-            return None;
-        };
-        let start = data.unit.checked_mul(u64::from(unit_bytes))?;
-        let end = start.checked_add(u64::from(data.bytes))?;
-        Some(ByteRange::new(start, end))
-    }
-
     /// The object's size and unit, once the hello has told this receiver; `None` inside for an
     /// object without end.
     pub fn announced(&self) -> Option<(Option<u64>, u32)> {
@@ -161,6 +151,37 @@ impl Transport for ModelEndpoint {
     #[inline]
     fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
         each!(&self.0, side => side.poll_timeout())
+    }
+}
+
+impl Carrier for ModelEndpoint {
+    const TAGGED: bool = false;
+
+    fn split<'w>(&self, wire: &'w [u8]) -> Option<(&'w [u8], &'w [u8])> {
+        if matches!(wire::decode(wire)?, wire::Message::Data(_)) {
+            wire.split_at_checked(wire::DATA_BYTES)
+        } else {
+            Some((wire, &[]))
+        }
+    }
+
+    fn payload_of(&self, datagram: &Datagram) -> Option<ByteRange> {
+        let Side::Sender(sender) = &self.0 else {
+            return None;
+        };
+        let wire::Message::Data(data) = wire::decode(&datagram.bytes)? else {
+            return None;
+        };
+        let start = data.unit.checked_mul(u64::from(sender.unit_bytes()))?;
+        let end = start.checked_add(u64::from(data.bytes))?;
+        Some(ByteRange::new(start, end))
+    }
+
+    fn take_accepted(&mut self) -> Option<Place> {
+        match &mut self.0 {
+            Side::Sender(_) => None,
+            Side::Receiver(receiver) => receiver.take_accepted().map(Place::Bytes),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::pull::Puller;
 use super::units::Units;
 use super::wire::{self, Data, Hello, Message, Report};
 use super::{Drive, Push, SILENCE, Settings};
-use howdah_core::{Arrival, Datagram, HeaderBytes, Snapshot, Span, Time, WakeReason};
+use howdah_core::{Arrival, ByteRange, Datagram, HeaderBytes, Snapshot, Span, Time, WakeReason};
 
 /// The end is repeated so often, unless a goodbye comes.
 const MOST_ENDS: u32 = 100;
@@ -26,6 +26,7 @@ pub(super) struct Receiver {
     units: u64,
     have: Units,
     delivered_bytes: u64,
+    accepted: Option<ByteRange>,
     duplicates: u64,
     heard_at: Time,
     disk: Disk,
@@ -79,6 +80,7 @@ impl Receiver {
             units: u64::MAX,
             have: Units::new(0),
             delivered_bytes: 0,
+            accepted: None,
             duplicates: 0,
             heard_at: Time::ZERO,
             disk: Disk::new(settings.write),
@@ -97,6 +99,11 @@ impl Receiver {
 
     pub(super) const fn delivered_bytes(&self) -> u64 {
         self.delivered_bytes
+    }
+
+    /// The bytes of the object that the last arrival brought, if they were new; once.
+    pub(super) const fn take_accepted(&mut self) -> Option<ByteRange> {
+        self.accepted.take()
     }
 
     pub(super) const fn finished_at(&self) -> Option<Time> {
@@ -166,6 +173,7 @@ impl Receiver {
             return;
         }
         self.heard_at = now;
+        self.accepted = None;
         self.echo = (data.stamp_us, now);
         let before = self.have.end();
         if !self.have.insert(data.unit) {
@@ -173,6 +181,7 @@ impl Receiver {
             return;
         }
         self.delivered_bytes += expected;
+        self.accepted = Some(ByteRange::with_len(data.unit * unit_bytes, expected));
         match &mut self.work {
             Work::Push(reporter) => {
                 if let Some(interval) = reporter.push.gap_interval

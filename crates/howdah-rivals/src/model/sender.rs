@@ -97,6 +97,10 @@ impl Sender {
         }
     }
 
+    pub(super) const fn unit_bytes(&self) -> u32 {
+        self.settings.unit_bytes
+    }
+
     pub(super) const fn finished_at(&self) -> Option<Time> {
         self.finished_at
     }

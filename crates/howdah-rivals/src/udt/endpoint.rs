@@ -6,7 +6,8 @@ use super::receiver::Receiver;
 use super::sender::Sender;
 use super::wire::{Body, Control, Packet, decode};
 use howdah_core::{
-    Arrival, ByteRange, Datagram, Observe, Rate, Snapshot, Time, Transport, WakeReason,
+    Arrival, ByteRange, Carrier, Datagram, Observe, Place, Rate, Snapshot, Time, Transport,
+    WakeReason,
 };
 
 /// One side of a UDT connection: a [`Transport`] that says how it is doing ([`Observe`]).
@@ -71,27 +72,6 @@ impl UdtEndpoint {
         match &self.half {
             Half::Sender(_) => 0,
             Half::Receiver(receiver) => receiver.delivered_bytes(),
-        }
-    }
-
-    /// The bytes of the object for which a datagram of [`poll_transmit`](Transport::poll_transmit)
-    /// stands; `None` for one without payload. For drivers that move real bytes.
-    pub fn payload_of(&self, datagram: &Datagram) -> Option<ByteRange> {
-        let Half::Sender(sender) = &self.half else {
-            return None;
-        };
-        match decode(self.connection.format, &datagram.bytes) {
-            Ok(Packet::Data(header)) => sender.payload_of(header.sequence, &self.connection),
-            _ => None,
-        }
-    }
-
-    /// The packet that the last arrival brought, if it was data and new, once: its place in the stream
-    /// of packets, from 0, and its payload bytes. For drivers that move real bytes.
-    pub const fn take_accepted(&mut self) -> Option<(u64, u32)> {
-        match &mut self.half {
-            Half::Sender(_) => None,
-            Half::Receiver(receiver) => receiver.take_accepted(),
         }
     }
 
@@ -208,6 +188,37 @@ impl Transport for UdtEndpoint {
             Half::Sender(sender) => sender.next_timeout(),
             Half::Receiver(receiver) => receiver.next_timeout(),
         })
+    }
+}
+
+impl Carrier for UdtEndpoint {
+    /// The wire is the library's own.
+    const TAGGED: bool = false;
+
+    /// Control packets are seen whole.
+    fn split<'w>(&self, wire: &'w [u8]) -> Option<(&'w [u8], &'w [u8])> {
+        if wire.first()? & 0x80 != 0 {
+            return Some((wire, &[]));
+        }
+        wire.split_at_checked(self.connection.format.header_bytes() as usize)
+    }
+
+    fn payload_of(&self, datagram: &Datagram) -> Option<ByteRange> {
+        let Half::Sender(sender) = &self.half else {
+            return None;
+        };
+        match decode(self.connection.format, &datagram.bytes) {
+            Ok(Packet::Data(header)) => sender.payload_of(header.sequence, &self.connection),
+            _ => None,
+        }
+    }
+
+    /// Packets are numbered and may be short, so only their order says where they belong.
+    fn take_accepted(&mut self) -> Option<Place> {
+        match &mut self.half {
+            Half::Sender(_) => None,
+            Half::Receiver(receiver) => receiver.take_accepted().map(Place::Packet),
+        }
     }
 }
 

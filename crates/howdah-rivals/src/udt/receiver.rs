@@ -60,7 +60,7 @@ pub(crate) struct Receiver {
     heard_at: Time,
     expiries: u64,
     delivered_bytes: u64,
-    accepted: Option<(u64, u32)>,
+    accepted: Option<u64>,
     nak_words: Vec<u32>,
     refused_packets: u64,
     lost_packets: u64,
@@ -165,7 +165,7 @@ impl Receiver {
         }
         let slots = self.lengths.len() as u64 - 1;
         self.lengths[(at & slots) as usize] = payload_bytes;
-        self.accepted = Some((at, payload_bytes));
+        self.accepted = Some(at);
     }
 
     /// Packets from the highest to `at` are missing: reported at once.
@@ -455,8 +455,8 @@ impl Receiver {
         self.delivered_bytes
     }
 
-    /// Position and payload bytes of the packet that came last, if it was new.
-    pub(crate) const fn take_accepted(&mut self) -> Option<(u64, u32)> {
+    /// Position of the packet that came last, if it was new.
+    pub(crate) const fn take_accepted(&mut self) -> Option<u64> {
         self.accepted.take()
     }
 

@@ -9,7 +9,7 @@ use crate::blast::budget::{Member, SharedBudget};
 use crate::blast::channel::Channel;
 use crate::blast::endpoint::{Outcome, Tool};
 use crate::blast::storage::Storage;
-use howdah_core::{Datagram, Rate, Snapshot, Span, Time, WakeReason};
+use howdah_core::{ByteRange, Datagram, Rate, Snapshot, Span, Time, WakeReason};
 use std::collections::VecDeque;
 
 /// Holes are collected this long before they are asked for.
@@ -55,6 +55,7 @@ pub(crate) struct Receiver {
     first_at: Option<Time>,
     done_at: Time,
     delivered_bytes: u64,
+    accepted: Option<ByteRange>,
     /// Packets for which there was no memory.
     overflows: u64,
     outcome: Option<Outcome>,
@@ -84,6 +85,7 @@ impl Receiver {
             first_at: None,
             done_at: Time::ZERO,
             delivered_bytes: 0,
+            accepted: None,
             overflows: 0,
             outcome: None,
         }
@@ -118,6 +120,11 @@ impl Receiver {
     fn hear(&mut self, now: Time, message: &Message, channel: &mut Channel) {
         match message {
             Message::Offer(size, payload, _) if self.stage == Stage::AwaitOffer => {
+                if self.settings.size_bytes.is_none() {
+                    // A receiver that was told no size takes what is offered.
+                    self.settings.size_bytes = Some(*size);
+                    (self.packets, self.last_payload) = packets(&self.settings);
+                }
                 if *size != self.size_bytes() || *payload != self.settings.payload_bytes {
                     self.fail(channel, "the offer is of another object");
                     return;
@@ -203,6 +210,8 @@ impl Receiver {
         }
         self.arrived.mark(u64::from(number));
         self.delivered_bytes += u64::from(payload);
+        let start = u64::from(number) * u64::from(self.settings.payload_bytes);
+        self.accepted = Some(ByteRange::with_len(start, u64::from(payload)));
         if self.arrived.marked() == u64::from(self.packets) {
             self.member = None;
             self.stage = Stage::Storing(now + self.memory.time_to_empty(now));
@@ -241,6 +250,7 @@ impl Tool for Receiver {
         } else {
             self.settings.payload_bytes
         };
+        self.accepted = None;
         if payload == absent {
             self.first_at = self.first_at.or(Some(now));
             self.place(now, number, payload);
@@ -288,6 +298,10 @@ impl Tool for Receiver {
             Stage::Storing(until) => Some((until, "the disk is done")),
             _ => None,
         }
+    }
+
+    fn take_accepted(&mut self) -> Option<ByteRange> {
+        self.accepted.take()
     }
 
     fn outcome(&self) -> Option<&Outcome> {

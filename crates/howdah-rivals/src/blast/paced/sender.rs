@@ -1,10 +1,10 @@
 //! The side that is told its rate.
 
-use super::messages::{Hole, Message, header};
+use super::messages::{Hole, Message, header, number};
 use super::{PacedRule, PacedSettings};
 use crate::blast::channel::Channel;
 use crate::blast::endpoint::{Outcome, Tool};
-use howdah_core::{Datagram, Rate, Snapshot, Span, Time, WakeReason};
+use howdah_core::{ByteRange, Datagram, Rate, Snapshot, Span, Time, WakeReason};
 use std::collections::VecDeque;
 
 /// Lateness that a sender catches up with: `PA-UDP` compensates for the processor's latency.
@@ -185,6 +185,11 @@ impl Tool for Sender {
 
     fn next_at(&self, _: &Channel) -> Option<(Time, WakeReason)> {
         self.has_work().then_some((self.next_at, "pacing"))
+    }
+
+    fn payload_of(&self, header: &[u8], absent: u32) -> Option<ByteRange> {
+        let start = u64::from(number(header)?) * u64::from(self.settings.payload_bytes);
+        Some(ByteRange::with_len(start, u64::from(absent)))
     }
 
     fn outcome(&self) -> Option<&Outcome> {

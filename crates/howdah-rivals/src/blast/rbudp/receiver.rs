@@ -5,7 +5,7 @@ use super::{RbudpMode, RbudpSettings, packets};
 use crate::blast::blocks::Blocks;
 use crate::blast::channel::Channel;
 use crate::blast::endpoint::{Outcome, Tool};
-use howdah_core::{Datagram, Rate, Snapshot, Time, WakeReason};
+use howdah_core::{ByteRange, Datagram, Rate, Snapshot, Time, WakeReason};
 
 /// A receiver.
 #[derive(Debug)]
@@ -19,6 +19,7 @@ pub(crate) struct Receiver {
     /// Number and payload of what came before the size of the object was read.
     socket: Vec<(u32, u32)>,
     socket_bytes: u64,
+    accepted: Option<ByteRange>,
     outcome: Option<Outcome>,
 }
 
@@ -32,6 +33,7 @@ impl Receiver {
             complete_bytes: 0,
             socket: Vec::new(),
             socket_bytes: 0,
+            accepted: None,
             outcome: None,
         }
     }
@@ -53,6 +55,8 @@ impl Receiver {
             for (number, payload) in std::mem::take(&mut self.socket) {
                 self.place(number, payload);
             }
+            // Of those the driver has no payload any more.
+            self.accepted = None;
             return true;
         };
         let Some(end) = channel.read::<END_BYTES>() else {
@@ -91,6 +95,8 @@ impl Receiver {
         };
         if payload == expected && self.arrived.mark(number) {
             self.delivered_bytes += u64::from(payload);
+            let start = self.complete_bytes + number * u64::from(self.settings.payload_bytes);
+            self.accepted = Some(ByteRange::with_len(start, u64::from(payload)));
         }
     }
 
@@ -131,6 +137,7 @@ impl Tool for Receiver {
         let Some(number) = number(header) else {
             return;
         };
+        self.accepted = None;
         if self.object.is_some() {
             self.place(number, absent);
         } else if self.socket_bytes + u64::from(absent) <= self.settings.socket_bytes {
@@ -147,6 +154,10 @@ impl Tool for Receiver {
 
     fn next_at(&self, _: &Channel) -> Option<(Time, WakeReason)> {
         None
+    }
+
+    fn take_accepted(&mut self) -> Option<ByteRange> {
+        self.accepted.take()
     }
 
     fn outcome(&self) -> Option<&Outcome> {

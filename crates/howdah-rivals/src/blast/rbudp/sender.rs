@@ -1,10 +1,10 @@
 //! The side that blasts.
 
-use super::messages::{NAME_BYTES, end_of_blast, header, missing, report_bytes};
+use super::messages::{NAME_BYTES, end_of_blast, header, missing, number, report_bytes};
 use super::{RbudpMode, RbudpSettings, packets};
 use crate::blast::channel::Channel;
 use crate::blast::endpoint::{Outcome, Tool};
-use howdah_core::{Datagram, Rate, Snapshot, Span, Time, WakeReason};
+use howdah_core::{ByteRange, Datagram, Rate, Snapshot, Span, Time, WakeReason};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Stage {
@@ -202,6 +202,14 @@ impl Tool for Sender {
             Stage::Blast(began) => Some((self.due_at(began), "next packet of the blast")),
             _ => None,
         }
+    }
+
+    fn payload_of(&self, header: &[u8], absent: u32) -> Option<ByteRange> {
+        let before = u64::from(number(header)?) * u64::from(self.settings.payload_bytes);
+        Some(ByteRange::with_len(
+            self.complete_bytes + before,
+            u64::from(absent),
+        ))
     }
 
     fn outcome(&self) -> Option<&Outcome> {

@@ -10,7 +10,7 @@ use crate::blast::blocks::Blocks;
 use crate::blast::channel::Channel;
 use crate::blast::endpoint::{Outcome, Tool};
 use crate::blast::storage::Storage;
-use howdah_core::{Datagram, Rate, Snapshot, Span, Time, WakeReason};
+use howdah_core::{ByteRange, Datagram, Rate, Snapshot, Span, Time, WakeReason};
 
 /// Least time between two reports; the client looks at the clock at every 50th datagram.
 const UPDATE: Span = Span::from_millis(350);
@@ -73,6 +73,7 @@ pub(crate) struct Client {
     began_at: Time,
     done_at: Time,
     delivered_bytes: u64,
+    accepted: Option<ByteRange>,
     outcome: Option<Outcome>,
 }
 
@@ -101,6 +102,7 @@ impl Client {
             began_at: Time::ZERO,
             done_at: Time::ZERO,
             delivered_bytes: 0,
+            accepted: None,
             outcome: None,
         }
     }
@@ -267,7 +269,9 @@ impl Client {
             self.arrived.mark(u64::from(block));
             let start = u64::from(block - 1) * u64::from(self.settings.block_bytes);
             let left = self.size_bytes.saturating_sub(start);
-            self.delivered_bytes += left.min(u64::from(self.settings.block_bytes));
+            let length = left.min(u64::from(self.settings.block_bytes));
+            self.delivered_bytes += length;
+            self.accepted = Some(ByteRange::with_len(start, length));
         }
         if block > self.next_block {
             self.note_missing(self.next_block, block);
@@ -322,6 +326,7 @@ impl Tool for Client {
             return;
         }
         self.iteration += 1;
+        self.accepted = None;
         if !self.take(now, block, kind, channel) || self.stage != Stage::Receiving {
             return;
         }
@@ -353,6 +358,10 @@ impl Tool for Client {
             Stage::Storing(until) => Some((until, "the disk is done")),
             _ => None,
         }
+    }
+
+    fn take_accepted(&mut self) -> Option<ByteRange> {
+        self.accepted.take()
     }
 
     fn outcome(&self) -> Option<&Outcome> {

@@ -3,12 +3,12 @@
 use super::law::Law;
 use super::messages::{
     BlockKind, CHALLENGE_BYTES, PARAMETER_BYTES, PROOF_BYTES, Parameters, REQUEST_BYTES, REVISION,
-    Request, file, header,
+    Request, file, header, read_header,
 };
 use super::{TsunamiErrors, TsunamiSettings};
 use crate::blast::channel::Channel;
 use crate::blast::endpoint::{Outcome, Tool};
-use howdah_core::{Datagram, Rate, Snapshot, Span, Time, WakeReason};
+use howdah_core::{ByteRange, Datagram, Rate, Snapshot, Span, Time, WakeReason};
 
 /// Blocks between two looks at whether the client is still there, and least time between two
 /// consequences of its silence.
@@ -259,6 +259,14 @@ impl Tool for Server {
 
     fn next_at(&self, _: &Channel) -> Option<(Time, WakeReason)> {
         (self.stage == Stage::Sending).then_some((self.next_at, "inter-packet delay"))
+    }
+
+    /// The last block is as long as the others; zeros fill it.
+    fn payload_of(&self, header: &[u8], absent: u32) -> Option<ByteRange> {
+        let (block, _) = read_header(header)?;
+        let start = u64::from(block.checked_sub(1)?) * u64::from(self.settings.block_bytes);
+        let end = (start + u64::from(absent)).min(self.size_bytes());
+        Some(ByteRange::new(start, end))
     }
 
     fn outcome(&self) -> Option<&Outcome> {
