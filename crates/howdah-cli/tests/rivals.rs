@@ -140,6 +140,12 @@ fn every_rival_moves_a_file_between_namespaces() {
             let (near, far) = (Host::In(world.near()), Host::In(world.far()));
             moves(&site, near, far, "10.88.0.2:0", *rival);
         }
+        // Packets of the model's own size need jumbo frames.
+        let (near, far) = (Host::In(world.near()), Host::In(world.far()));
+        let (waiting, to) = receiver(&site, far, "10.88.0.2:0", &["rwtp-like"]);
+        sender(&site, near, &to, &["rwtp-like", "zero:1MB"])
+            .assert_failed(2, &["do not fit this path", "--packet"]);
+        drop(waiting);
     }
 }
 
