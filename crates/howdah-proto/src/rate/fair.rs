@@ -270,15 +270,11 @@ impl Fair {
     }
 
     fn target(&self) -> Span {
-        self.free_target().min(self.target_cap)
-    }
-
-    /// The target in a queue that is long enough for it.
-    fn free_target(&self) -> Span {
         let rate = self.capacity.as_f64().max(1.0);
         TARGET
             .mul_f64((TARGET_AT_RATE / rate).sqrt())
             .clamp(TARGET_MIN, TARGET_MAX)
+            .min(self.target_cap)
     }
 
     /// The queue is too short to steer by its length.
@@ -476,7 +472,7 @@ impl Fair {
 
     fn cruise(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
         let now = feedback.now;
-        let threshold = self.loss_threshold();
+        let random_loss = self.loss_threshold();
         // On slow paths a round trip has too few packets to tell loss rates apart. A sample that
         // reaches further back must not count what has been answered already.
         let window = self.base_rtt.max(Span::from_millis(40));
@@ -486,14 +482,15 @@ impl Fair {
         let overflow = self.loss_by_delay.overflow();
         let least = packets.max(SHORTEST);
         let overflow = overflow.filter(|o| o.limit >= least && self.counts(o, feedback));
-        let threshold =
-            overflow.map_or(threshold, |o| threshold.min(o.floor * 1.5 + OVERFLOW_SLACK));
+        let threshold = overflow.map_or(random_loss, |o| {
+            random_loss.min(o.floor * 1.5 + OVERFLOW_SLACK)
+        });
         let dropping = overflow.is_some_and(|o| o.now);
         let congested = dropping
             || lossy.is_some_and(|l| {
                 let fresh =
                     l.span <= (window * 2).max(STALE) || l.span < now.since(self.congested_at);
-                l.packets >= LOSS_PACKETS && l.loss > self.loss_threshold() && fresh
+                l.packets >= LOSS_PACKETS && l.loss > random_loss && fresh
             });
         let loss = lossy.map_or(0.0, |l| l.loss).max(sample.loss);
         let arrived = sample

@@ -114,7 +114,7 @@ fn class_of(delay: Span) -> usize {
 }
 
 impl LossByDelay {
-    /// What was counted is about another path.
+    /// What was counted is about another path, or about a host.
     pub(crate) fn clear(&mut self) {
         let settled = self.settled;
         *self = Self::default();
