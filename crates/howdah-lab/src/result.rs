@@ -102,6 +102,20 @@ pub struct CellResult {
     pub fingerprint: String,
     /// Why the cell gave no result.
     pub error: Option<String>,
+    /// Why this testbed cannot run the cell at all: a program or a kernel that does not have it. No
+    /// failure: the report shows the reason in the cell's place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<String>,
+    /// What qualifies the figures: see [`Mark`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<Mark>,
+    /// How well the testbed emulated the network; `None` in virtual time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<CertificateNote>,
+    /// Goodput of all flows together in each run of the cell on a testbed, in bit/s, in the order of
+    /// the runs; the other figures are those of the run in the middle. Empty in virtual time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs_bps: Vec<f64>,
     /// Long-lived flows, in the order of the scenario.
     pub flows: Vec<FlowResult>,
     /// Short flows, each group taken together.
@@ -126,6 +140,34 @@ pub struct CellResult {
     /// | `t90_ms/FLOW/N` | from the N-th change of a path until 90 % of the rate that follows |
     /// | `change_bps/FLOW/N`, `after_change_bps/FLOW/N` | that rate (second half of the stretch); mean of the first 5 s |
     pub metrics: BTreeMap<String, f64>,
+}
+
+/// What qualifies a testbed's figures.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mark {
+    /// The certificate speaks against the run: it measured the machine as well.
+    Invalid,
+    /// The processors of this machine were the bottleneck, not the network.
+    HostLimited,
+    /// Run at a tenth of the rate, with the same bandwidth-delay product in packets.
+    Scaled,
+    /// The 95 % confidence interval of the median is wider than 5 % after the last run, or there
+    /// were too few runs for one.
+    Unsettled,
+}
+
+/// What a testbed says about its own quality during a run.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct CertificateNote {
+    /// Nothing speaks against the run.
+    pub valid: bool,
+    /// What does, in words.
+    pub objections: Vec<String>,
+    /// Everything that the emulator knows of itself: lateness, unplanned drops, processor time.
+    pub emulator: serde_json::Value,
+    /// Kernel, settings, offloads and buffers that the flows met.
+    pub environment: BTreeMap<String, String>,
 }
 
 /// A long-lived or sized flow.
