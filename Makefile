@@ -6,10 +6,11 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo lab-quick peers test bench bench-sim fuzz lint fmt doc setup setup-bench
+.PHONY: help demo lab-quick peers bpf test bench bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
+BTF := /sys/kernel/btf/vmlinux
 GATE ?=
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # `make test` runs the tests that need namespaces as whoever called it; they say why if they skip.
@@ -40,6 +41,19 @@ setup-bench: setup
 		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
 	fi
 
+# clang and bpftool compile the congestion controls; the rest is for libbpf, which loads them.
+setup-bpf: setup
+	@export PATH="$$PATH:/usr/sbin"; \
+	missing="$$($(call need,clang:clang bpftool:bpftool pkg-config:pkg-config))"; \
+	for pair in bpf/bpf_helpers.h:libbpf-dev libelf.h:libelf-dev zlib.h:zlib1g-dev; do \
+		[ -e "/usr/include/$${pair%%:*}" ] || missing="$$missing $${pair##*:}"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+		echo "== installing" $$missing; \
+		$(SUDO) apt-get update -q; \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
+	fi
+
 demo: setup ## Move a real file over an emulated 10 Gbit/s, 100 ms, 1 % loss path, beside kernel TCP
 	$(call say,building howdah (release))
 	$(CARGO) build --release --locked -p howdah-cli
@@ -51,15 +65,28 @@ peers: setup ## Build the other implementations that tests talk to (Debian's lib
 	target="$${CARGO_TARGET_DIR:-target}"; mkdir -p "$$target/peers"; \
 	g++ -O2 -Wall -Werror -I/usr/include/udt -o "$$target/peers/udt-peer" peers/udt/peer.cpp -ludt -lpthread
 
-test: peers ## Format, lints, tests, docs and the reduced laboratory: what CI runs
+bpf: setup-bpf ## Compile the papers' TCPs for the running kernel (bpf/ to target/bpf)
+	$(call say,compiling bpf/)
+	@[ -r $(BTF) ] || { echo "$(BTF) is missing: the running kernel does not describe its types (CONFIG_DEBUG_INFO_BTF), so no BPF congestion control can be built for it" >&2; exit 1; }
+	@out="$${CARGO_TARGET_DIR:-target}/bpf"; mkdir -p "$$out"; \
+	PATH="$$PATH:/usr/sbin" bpftool btf dump file $(BTF) format c >"$$out/vmlinux.h"; \
+	for source in bpf/*.c; do \
+		object="$$out/$$(basename "$$source" .c).o"; \
+		clang -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-parameter -Werror -I "$$out" -I bpf -c "$$source" -o "$$object"; \
+		echo "$$object"; \
+	done
+
+test: peers setup-bpf ## Format, lints, tests, docs and the reduced laboratory: what CI runs
 	$(call say,format)
 	$(CARGO) fmt --all --check
 	$(call say,lints)
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Without the simulator: no connection of such a build can be in the clear.
 	$(CARGO) clippy -p howdah --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --features howdah-bpf/bpf --locked -- -D warnings
+	@if [ -r $(BTF) ]; then $(MAKE) --no-print-directory bpf; else echo "bpf/ is not compiled: no $(BTF)"; fi
 	$(call say,tests)
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --features howdah-bpf/bpf --locked
 	$(call say,docs)
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps --locked
 	$(call say,the reduced laboratory)
