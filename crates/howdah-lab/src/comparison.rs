@@ -1,7 +1,9 @@
-//! "All systems, all matrices": one Markdown table of campaigns' results, with a table for each experiment behind
-//! it. docs/comparison.md is what it writes.
+//! "All systems, all matrices": campaigns' results as Markdown. First the best system of each matrix and ours, then
+//! for each paper a table of rates, of durations, of processor times, of feedback and memory. docs/comparison.md is
+//! what it writes.
 
 use crate::metrics;
+use crate::report::family;
 use crate::result::{CellResult, FlowResult, Summary};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,53 +36,80 @@ struct Row {
 /// Systems of one experiment, by their name in the matrix.
 type Table = BTreeMap<String, Row>;
 
+/// One experiment on one testbed.
+#[derive(Clone, Debug, Default)]
+struct Matrix {
+    id: String,
+    title: String,
+    /// Flows of different protocols share a link in some cell: the highest rate is not the best.
+    company: bool,
+    table: Table,
+}
+
+/// The same work in two experiments, so that ours is beside the paper's systems: the name for both.
+const TOGETHER: &[(&str, &str, &str)] = &[(
+    "A1",
+    "A1-today",
+    "the same file with the paper's movers, ours and today's TCPs, in the cells that both have",
+)];
+
+/// Name of our own protocol in matrices.
+const OURS: &str = "howdah";
+
 /// Markdown of all experiments of `campaigns`, each given with the command that repeats it.
 pub fn markdown(campaigns: &[(String, Summary)]) -> String {
-    let mut experiments: Vec<(String, String, Table)> = Vec::new();
+    let mut families: BTreeMap<(usize, &'static str), Vec<Matrix>> = BTreeMap::new();
     for (_, summary) in campaigns {
         for cell in &summary.cells {
             if cell.error.is_some() || cell.flows.is_empty() {
                 continue;
             }
-            let known = experiments.iter_mut().position(|e| e.0 == cell.experiment);
+            let matrices = families.entry(family(&cell.experiment)).or_default();
+            let id = match cell.testbed.as_str() {
+                "netns" => format!("{} (testbed)", cell.experiment),
+                _ => cell.experiment.clone(),
+            };
+            let known = matrices.iter().position(|matrix| matrix.id == id);
             let at = known.unwrap_or_else(|| {
-                let notes = summary.campaign.experiments.iter();
-                let note = notes.clone().find(|note| note.id == cell.experiment);
-                let title = note.map_or_else(String::new, |note| note.title.clone());
-                experiments.push((cell.experiment.clone(), title, Table::new()));
-                experiments.len() - 1
+                let mut notes = summary.campaign.experiments.iter();
+                let note = notes.find(|note| note.id == cell.experiment);
+                matrices.push(Matrix {
+                    id,
+                    title: note.map_or_else(String::new, |note| note.title.clone()),
+                    ..Matrix::default()
+                });
+                matrices.len() - 1
             });
-            add(&mut experiments[at].2, cell);
+            matrices[at].add(cell);
         }
     }
     let mut out = String::from("# All systems, all matrices\n\n");
     head(&mut out, campaigns);
-    overview(&mut out, &experiments);
-    for (id, title, table) in &experiments {
-        section(&mut out, id, title, table);
+    leaders(&mut out, &families, campaigns);
+    for ((_, title), matrices) in &families {
+        section(&mut out, title, matrices);
     }
     out
 }
 
 fn head(out: &mut String, campaigns: &[(String, Summary)]) {
     out.push_str(
-        "Generated from results of the simulator by `howdah lab report --comparison`; do not edit. Names that end in\n\
-         `-like` are behavioural models of proprietary systems, partly fitted to the papers (docs/rivals). Processor\n\
-         times come from a cost model: those of the papers' programs are fitted to a Xeon of 2010, those of ours and of\n\
-         TCP were measured on a newer machine, so that columns compare within a group only.\n\n\
-         - **rate**: Mbit/s of user data; in matrices that ended early (\"shortened\") the rate behind the warm-up; of file\n\
-         \x20 movers what they display. Mean over all cells, and least and most.\n\
-         - **duration**: seconds of a sized transfer from command to end, service time included: least and most; `n` did not end in the time given.\n\
-         - **CPU**: per cent of one core per Gbit/s, sender / receiver. **Feedback**: KiB per GiB, IP + 14 bytes. Both are means over cells above 100 Mbit/s.\n\
+        "Generated from results by `howdah lab report --comparison`; do not edit. Names that end in `-like` are\n\
+         behavioural models of proprietary systems, partly fitted to the papers (docs/rivals). Processor times come\n\
+         from a cost model: those of the papers' programs are fitted to a Xeon of 2010, those of ours and of TCP were\n\
+         measured on a newer machine, so that columns compare within a group only.\n\n\
+         - **rate**: Mbit/s of user data, mean over all cells, in brackets the least and the greatest; where cells ended\n\
+         \x20 early (\"shortened\") behind the warm-up; of file movers what they display. `40/42`: so many of the cells\n\
+         \x20 above 100 Mbit/s, where not all are.\n\
+         - **duration**: seconds of a sized transfer from command to end, service time included: least and greatest; `n`\n\
+         \x20 did not end in the time given.\n\
+         - **CPU**: per cent of one core per Gbit/s, sender / receiver. **Feedback**: KiB per GiB, IP + 14 bytes. Both are\n\
+         \x20 means over cells above 100 Mbit/s.\n\
          - **memory**: MiB under way at most, i.e. what a sender must keep, or be able to read again.\n\n```\n",
     );
-    for (dir, summary) in campaigns {
-        let _ = writeln!(
-            out,
-            "{}   # commit {}",
-            summary.campaign.command, summary.campaign.commit
-        );
-        let _ = dir;
+    for (_, summary) in campaigns {
+        let campaign = &summary.campaign;
+        let _ = writeln!(out, "{}   # commit {}", campaign.command, campaign.commit);
     }
     let dirs: Vec<&str> = campaigns.iter().map(|(dir, _)| dir.as_str()).collect();
     let _ = writeln!(
@@ -90,66 +119,224 @@ fn head(out: &mut String, campaigns: &[(String, Summary)]) {
     );
 }
 
-fn overview(out: &mut String, experiments: &[(String, String, Table)]) {
-    let mut names: Vec<&String> = experiments.iter().flat_map(|e| e.2.keys()).collect();
+/// The best system of each matrix, and ours.
+fn leaders(
+    out: &mut String,
+    families: &BTreeMap<(usize, &'static str), Vec<Matrix>>,
+    campaigns: &[(String, Summary)],
+) {
+    out.push_str(
+        "## The best of each matrix, and ours\n\n\
+         Ours as a ratio to the best of the others: above 1 ours has more. *Company*: flows of different protocols share\n\
+         the link, so that the highest rate is not the best but may be taken from others. Matrices without ours are left out.\n\n\
+         | matrix | systems | mean rate: best other | ours | ratio | least rate: best other | ours | feedback: least other | ours | memory: least other | ours |\n\
+         | --- | ---: | --- | ---: | ---: | --- | ---: | --- | ---: | --- | ---: |\n",
+    );
+    let together: Vec<Matrix> = TOGETHER
+        .iter()
+        .filter_map(|pair| both(campaigns, pair))
+        .collect();
+    let all = families.values().flatten().chain(&together);
+    for matrix in all {
+        let Some(ours) = matrix.table.get(OURS) else {
+            continue;
+        };
+        let best = |of: &dyn Fn(&Row) -> Option<f64>, more: bool| {
+            let others = matrix.table.iter().filter(|(name, _)| *name != OURS);
+            let known = others.filter_map(|(name, row)| Some((name, of(row)?)));
+            known.reduce(|a, b| if (b.1 > a.1) == more { b } else { a })
+        };
+        let text = |best: Option<(&String, f64)>, unit: f64, digits: usize| {
+            best.map_or_else(String::new, |(name, v)| {
+                format!("{name} {:.digits$}", v / unit)
+            })
+        };
+        let own = |value: Option<f64>, unit: f64, digits: usize| {
+            value.map_or_else(String::new, |v| format!("{:.digits$}", v / unit))
+        };
+        let rate = |row: &Row| mean(&row.rates);
+        let low = |row: &Row| least(&row.rates);
+        let feedback = |row: &Row| mean(&row.feedback_kib);
+        let memory = |row: &Row| most(&row.in_flight_mib).filter(|mib| *mib > 0.0);
+        let leader = best(&rate, true);
+        let ratio = leader
+            .zip(rate(ours))
+            .filter(|((_, best), _)| *best > 0.0)
+            .map_or_else(String::new, |((_, best), ours)| {
+                format!("{:.2}", ours / best)
+            });
+        let company = if matrix.company { " (company)" } else { "" };
+        let _ = writeln!(
+            out,
+            "| {}{company} | {} | {} | {} | {ratio} | {} | {} | {} | {} | {} | {} |",
+            matrix.id,
+            matrix.table.len(),
+            text(leader, 1e6, 0),
+            own(rate(ours), 1e6, 0),
+            text(best(&low, true), 1e6, 0),
+            own(low(ours), 1e6, 0),
+            text(best(&feedback, false), 1.0, 1),
+            own(feedback(ours), 1.0, 1),
+            text(best(&memory, false), 1.0, 0),
+            own(memory(ours), 1.0, 0),
+        );
+    }
+    for matrix in &together {
+        let _ = writeln!(out, "\n{}: {}.", matrix.id, matrix.title);
+    }
+    out.push('\n');
+}
+
+/// Two experiments as one, in the cells that both have.
+fn both(
+    campaigns: &[(String, Summary)],
+    (one, other, title): &(&str, &str, &str),
+) -> Option<Matrix> {
+    let place = |cell: &CellResult| -> Vec<(String, String)> {
+        let at = cell.at.iter().filter(|(axis, _)| *axis != "protocol");
+        at.map(|(axis, value)| (axis.clone(), value.clone()))
+            .collect()
+    };
+    let cells = |id: &str| -> Vec<&CellResult> {
+        let all = campaigns.iter().flat_map(|(_, summary)| &summary.cells);
+        let usable = |cell: &&CellResult| cell.error.is_none() && !cell.flows.is_empty();
+        all.filter(|cell| cell.experiment == id && cell.testbed != "netns")
+            .filter(usable)
+            .collect()
+    };
+    let (first, second) = (cells(one), cells(other));
+    let mut matrix = Matrix {
+        id: format!("{one} + {other}"),
+        title: (*title).to_owned(),
+        ..Matrix::default()
+    };
+    for (own, others) in [(&first, &second), (&second, &first)] {
+        for cell in own {
+            if others.iter().any(|there| place(there) == place(cell)) {
+                matrix.add(cell);
+            }
+        }
+    }
+    (!matrix.table.is_empty()).then_some(matrix)
+}
+
+impl Matrix {
+    fn add(&mut self, cell: &CellResult) {
+        let mut flows = cell.flows.iter().map(|flow| &flow.protocol);
+        let first = flows.next();
+        self.company |= flows.any(|other| Some(other) != first);
+        add(&mut self.table, cell);
+    }
+}
+
+/// One paper's matrices: a table for each figure, the systems below each other and the matrices beside
+/// each other.
+fn section(out: &mut String, title: &str, matrices: &[Matrix]) {
+    let _ = writeln!(out, "## {title}\n");
+    for matrix in matrices {
+        let rows = || matrix.table.values();
+        let cells: usize = rows().map(|row| row.cells).sum();
+        let shortened: usize = rows().map(|row| row.shortened).sum();
+        let early = match shortened {
+            0 => String::new(),
+            n => format!("; {n} of {cells} ended early"),
+        };
+        let _ = writeln!(out, "- **{}**: {}{early}", matrix.id, matrix.title);
+    }
+    let range = |values: &[f64], unit: f64, digits: usize| -> Option<String> {
+        let (low, high) = (least(values)? / unit, most(values)? / unit);
+        Some(format!("{low:.digits$}\u{2013}{high:.digits$}"))
+    };
+    table(out, "Rate, Mbit/s", matrices, &|row| {
+        let all = mean(&row.rates)? / 1e6;
+        let share = match row.cells - row.successes {
+            0 => String::new(),
+            _ => format!(", {}/{}", row.successes, row.cells),
+        };
+        Some(match row.rates.len() {
+            1 => format!("{all:.0}{share}"),
+            _ => format!("{all:.0} ({}){share}", range(&row.rates, 1e6, 0)?),
+        })
+    });
+    table(out, "Duration, s", matrices, &|row| {
+        if !row.sized {
+            return None;
+        }
+        let missing = row.cells - row.durations.len();
+        let known = range(&row.durations, 1.0, 1);
+        Some(match (known, missing) {
+            (Some(known), 0) => known,
+            (Some(known), n) => format!("{known}, n {n}"),
+            (None, n) => format!("n {n}"),
+        })
+    });
+    table(
+        out,
+        "CPU, % of a core per Gbit/s, sender / receiver",
+        matrices,
+        &|row| {
+            let (sender, receiver) = (mean(&row.sender_cpu)?, mean(&row.receiver_cpu));
+            Some(match receiver {
+                Some(receiver) => format!("{sender:.1} / {receiver:.1}"),
+                None => format!("{sender:.1} / -"),
+            })
+        },
+    );
+    table(
+        out,
+        "Feedback, KiB per GiB; memory, MiB",
+        matrices,
+        &|row| {
+            let feedback = mean(&row.feedback_kib).map(|kib| format!("{kib:.1}"));
+            let memory = most(&row.in_flight_mib).map(|mib| format!("{mib:.0}"));
+            match (feedback, memory) {
+                (None, None) => None,
+                (feedback, memory) => Some(format!(
+                    "{}; {}",
+                    feedback.as_deref().unwrap_or("-"),
+                    memory.as_deref().unwrap_or("-")
+                )),
+            }
+        },
+    );
+}
+
+/// One figure of all systems in the matrices of a paper; nothing where none has it. Columns and rows
+/// without a value are left out.
+fn table(out: &mut String, title: &str, matrices: &[Matrix], of: &dyn Fn(&Row) -> Option<String>) {
+    let columns: Vec<&Matrix> = matrices
+        .iter()
+        .filter(|matrix| matrix.table.values().any(|row| of(row).is_some()))
+        .collect();
+    if columns.is_empty() {
+        return;
+    }
+    let mut names: Vec<&String> = columns
+        .iter()
+        .flat_map(|matrix| matrix.table.keys())
+        .collect();
     names.sort_by_key(|name| (crate::report::protocol_rank(name), name.as_str()));
     names.dedup();
-    out.push_str("## Mean rate of each system in each matrix, Mbit/s\n\n|  |");
-    for (id, _, _) in experiments {
-        let _ = write!(out, " {id} |");
+    let _ = write!(out, "\n| {title} |");
+    for matrix in &columns {
+        let _ = write!(out, " {} |", matrix.id);
     }
     out.push_str("\n| --- |");
-    out.push_str(&" ---: |".repeat(experiments.len()));
+    out.push_str(&" ---: |".repeat(columns.len()));
     for name in names {
+        let cells: Vec<Option<String>> = columns
+            .iter()
+            .map(|matrix| matrix.table.get(name).and_then(of))
+            .collect();
+        if cells.iter().all(Option::is_none) {
+            continue;
+        }
         let _ = write!(out, "\n| {name} |");
-        for (_, _, table) in experiments {
-            let cell = table.get(name).and_then(|row| mean(&row.rates));
-            let text = cell.map_or_else(String::new, |bps| format!("{:.0}", bps / 1e6));
-            let _ = write!(out, " {text} |");
+        for cell in cells {
+            let _ = write!(out, " {} |", cell.unwrap_or_default());
         }
     }
     out.push_str("\n\n");
-}
-
-fn section(out: &mut String, id: &str, title: &str, table: &Table) {
-    let _ = writeln!(out, "## {id}: {title}\n");
-    out.push_str(
-        "| system | cells | above 100 Mbit/s | shortened | mean rate | least | most | duration s | CPU % per Gbit/s | feedback KiB/GiB | memory MiB |\n\
-         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
-    );
-    let mut rows: Vec<(&String, &Row)> = table.iter().collect();
-    rows.sort_by_key(|(name, _)| (crate::report::protocol_rank(name), name.as_str()));
-    for (name, row) in rows {
-        let mbit =
-            |bps: Option<f64>| bps.map_or_else(String::new, |bps| format!("{:.0}", bps / 1e6));
-        let missing = row.cells - row.durations.len();
-        let duration = match (least(&row.durations), most(&row.durations)) {
-            (Some(low), Some(high)) if missing > 0 => format!("{low:.1} to {high:.1}, n {missing}"),
-            (Some(low), Some(high)) => format!("{low:.1} to {high:.1}"),
-            _ if row.sized => format!("n {missing}"),
-            _ => String::new(),
-        };
-        let one =
-            |values: &[f64]| mean(values).map_or_else(|| "-".to_owned(), |v| format!("{v:.1}"));
-        let cpu = if row.sender_cpu.is_empty() {
-            String::new()
-        } else {
-            format!("{} / {}", one(&row.sender_cpu), one(&row.receiver_cpu))
-        };
-        let _ = writeln!(
-            out,
-            "| {name} | {} | {} | {} | {} | {} | {} | {duration} | {cpu} | {} | {} |",
-            row.cells,
-            row.successes,
-            row.shortened,
-            mbit(mean(&row.rates)),
-            mbit(least(&row.rates)),
-            mbit(most(&row.rates)),
-            one(&row.feedback_kib),
-            most(&row.in_flight_mib).map_or_else(String::new, |mib| format!("{mib:.0}")),
-        );
-    }
-    out.push('\n');
 }
 
 fn add(table: &mut Table, cell: &CellResult) {
@@ -237,11 +424,42 @@ mod tests {
             ..Summary::default()
         };
         let text = markdown(&[("results/p".to_owned(), summary)]);
+        for line in [
+            "| rbudp | 525 (50\u{2013}1000), 1/2 |",
+            "| howdah | 2000 |",
+            "| rbudp | 10.0 / - |",
+            "| rbudp | 2.0; - |",
+            "; 1 of 3 ended early",
+            "| P1 | 2 | rbudp 525 | 2000 | 3.81 | rbudp 50 | 2000 | rbudp 2.0 | 2.0 |  |  |",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(text.contains("howdah lab report --comparison results/p"));
+    }
+
+    /// Two experiments of the same work are compared in the cells that both have.
+    #[test]
+    fn the_same_work_in_two_experiments_is_put_together() {
+        let at = |mut cell: CellResult, experiment: &str, rtt: &str| {
+            cell.experiment = experiment.to_owned();
+            cell.at = [("rtt".to_owned(), rtt.to_owned())].into();
+            cell
+        };
+        let summary = Summary {
+            cells: vec![
+                at(cell("xdt-like", 4000.0, false), "A1", "0ms"),
+                at(cell("xdt-like", 1000.0, false), "A1", "50ms"),
+                at(cell("howdah", 6000.0, false), "A1-today", "0ms"),
+            ],
+            ..Summary::default()
+        };
+        let text = markdown(&[("results/a".to_owned(), summary)]);
         assert!(
-            text.contains("| rbudp | 2 | 1 | 0 | 525 | 50 | 1000 |  | 10.0 / - | 2.0 |  |"),
+            text.contains("| A1 + A1-today | 2 | xdt-like 4000 | 6000 | 1.50 |"),
             "{text}"
         );
-        assert!(text.contains("| howdah | 1 | 1 | 1 | 2000 |"), "{text}");
-        assert!(text.contains("howdah lab report --comparison results/p"));
+        // Ours is not in the first alone, nor has the second another.
+        assert!(!text.contains("| A1 | 1 |"), "{text}");
+        assert!(text.contains("| A1-today | 1 |  | 6000 |  |"), "{text}");
     }
 }

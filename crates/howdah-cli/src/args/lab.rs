@@ -92,9 +92,17 @@ pub(crate) struct LabRunArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct LabReportArgs {
-    /// Directory of a campaign; with --comparison, of several
+    /// Directory of a campaign; further ones are shown with it: the testbed's beside the simulator's
     #[arg(value_name = "DIR", required = true)]
     pub(crate) dirs: Vec<PathBuf>,
+
+    /// The file; report.html in the first directory without it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// The protocol that is shown first under the headings of RFC 9743
+    #[arg(long, value_name = "PROTOCOL", default_value = "howdah")]
+    pub(crate) subject: String,
 
     /// Prints a table of all systems in all matrices as Markdown, instead: docs/comparison.md
     #[arg(long)]

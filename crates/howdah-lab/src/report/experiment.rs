@@ -28,7 +28,7 @@ pub(crate) struct Point<'a> {
     pub(crate) at: Vec<&'a str>,
     /// Runs that gave a result, by seed.
     pub(crate) runs: Vec<&'a CellResult>,
-    /// Runs that gave none.
+    /// Runs that gave none, or that a testbed cannot do.
     pub(crate) failed: Vec<&'a CellResult>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Experiment<'a> {
                 points.len() - 1
             });
             let point = &mut points[found];
-            if cell.error.is_some() {
+            if cell.error.is_some() || cell.skipped.is_some() {
                 point.failed.push(cell);
             } else {
                 point.runs.push(cell);
@@ -234,6 +234,21 @@ impl<'a> Experiment<'a> {
             .map(|&axis| self.named_value(axis, point.at[axis]))
             .collect();
         parts.join(" \u{b7} ")
+    }
+
+    /// Where a point stands on an axis, by the last part of the axis' name; "protocol" is the axis of
+    /// protocols, whatever its name is. Also what is the same everywhere.
+    pub(crate) fn at(&self, point: &Point<'a>, axis: &str) -> Option<&'a str> {
+        let last = |name: &str| name.rsplit('.').next() == Some(axis);
+        let found = (axis == "protocol").then(|| self.protocol()).flatten();
+        let found = found.or_else(|| self.axes.iter().position(|a| last(&a.name)));
+        if let Some(found) = found {
+            return point.at.get(found).copied();
+        }
+        let fixed = self.fixed.iter().find(|(name, _)| last(name));
+        let tool = |(_, value): &&(&str, &'a str)| axis == "protocol" && names::is_protocol(value);
+        let fixed = fixed.or_else(|| self.fixed.iter().find(tool));
+        fixed.map(|(_, value)| *value)
     }
 
     /// Axes other than those given.

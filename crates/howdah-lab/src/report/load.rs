@@ -7,7 +7,7 @@ use crate::run::Store;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Everything that a report is made of.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +24,56 @@ pub(crate) struct Loaded {
     pub(crate) foreign: usize,
     /// The ledger, for each testbed with cells.
     pub(crate) ledger: Vec<(String, Vec<Entry>)>,
+}
+
+/// Reads a campaign, and others whose cells are shown with its own. Commit, machine and command at the
+/// top are the first one's; each cell has its own commit.
+pub(crate) fn load_all(dir: &Path, beside: &[PathBuf]) -> Result<Loaded, ReportError> {
+    let mut loaded = load(dir)?;
+    for dir in beside {
+        let more = load(dir)?;
+        loaded.cells.extend(more.cells);
+        loaded.unreadable.extend(more.unreadable);
+        loaded.not_run += more.not_run;
+        loaded.foreign += more.foreign;
+        for note in more.campaign.experiments {
+            if !loaded.campaign.experiments.iter().any(|n| n.id == note.id) {
+                loaded.campaign.experiments.push(note);
+            }
+        }
+        for scenario in more.campaign.scenarios {
+            if !loaded.campaign.scenarios.contains(&scenario) {
+                loaded.campaign.scenarios.push(scenario);
+            }
+        }
+        if !loaded.campaign.command.contains(&more.campaign.command) {
+            loaded.campaign.command.push_str("; ");
+            loaded.campaign.command.push_str(&more.campaign.command);
+        }
+        for (own, more) in [
+            (&mut loaded.campaign.chosen, more.campaign.chosen),
+            (&mut loaded.campaign.fitted, more.campaign.fitted),
+        ] {
+            for (id, values) in more {
+                own.entry(id).or_insert(values);
+            }
+        }
+    }
+    if !beside.is_empty() {
+        loaded.ledger = judge(&loaded.cells);
+    }
+    Ok(loaded)
+}
+
+/// The ledger of each testbed that has cells.
+fn judge(cells: &[CellResult]) -> Vec<(String, Vec<Entry>)> {
+    let mut testbeds: Vec<&str> = cells.iter().map(|cell| cell.testbed.as_str()).collect();
+    testbeds.sort_unstable();
+    testbeds.dedup();
+    testbeds
+        .into_iter()
+        .map(|testbed| (testbed.to_owned(), ledger::entries_on(cells, testbed)))
+        .collect()
 }
 
 /// Reads a campaign. A missing or broken `campaign.json` is an error; a broken cell is remembered.
@@ -67,7 +117,9 @@ pub(crate) fn load(dir: &Path) -> Result<Loaded, ReportError> {
     });
     let store = Store::open(dir).ok();
     for cell in &mut cells {
-        let intervals = store.as_ref().filter(|_| cell.error.is_none());
+        let intervals = store
+            .as_ref()
+            .filter(|_| cell.error.is_none() && cell.skipped.is_none());
         if let Some(Err(error)) = intervals.map(|store| store.read_intervals(cell)) {
             let file = format!("intervals/{}.parquet", cell.id);
             loaded.unreadable.push((file, error.to_string()));
@@ -75,13 +127,7 @@ pub(crate) fn load(dir: &Path) -> Result<Loaded, ReportError> {
     }
     add_figures_of_neighbours(&mut cells, &dir.join("summary.json"));
 
-    let mut testbeds: Vec<&str> = cells.iter().map(|cell| cell.testbed.as_str()).collect();
-    testbeds.sort_unstable();
-    testbeds.dedup();
-    loaded.ledger = testbeds
-        .into_iter()
-        .map(|testbed| (testbed.to_owned(), ledger::entries_on(&cells, testbed)))
-        .collect();
+    loaded.ledger = judge(&cells);
     Ok(Loaded {
         campaign,
         cells,
@@ -106,7 +152,7 @@ fn add_figures_of_neighbours(cells: &mut [CellResult], summary: &Path) {
     }
 }
 
-fn cell_files(dir: &Path) -> Result<Vec<std::path::PathBuf>, ReportError> {
+fn cell_files(dir: &Path) -> Result<Vec<PathBuf>, ReportError> {
     let fail = |error| ReportError::Read {
         path: dir.to_owned(),
         error,

@@ -1,7 +1,7 @@
 //! What can be read off a cell: one number per run, with its name and unit.
 
 use super::format::Quantity;
-use crate::result::{CellResult, LinkResult};
+use crate::result::{CellResult, FlowResult, LinkResult};
 use std::collections::BTreeSet;
 
 /// Bytes in a GiB.
@@ -79,8 +79,8 @@ const SHORT: &[(&str, &str)] = &[
     ("feedback", "feedback per GiB"),
     ("ramp", "to 90 % of own rate"),
     ("timeouts", "timeouts"),
-    ("sender_cpu", "sender, core s per Gbit"),
-    ("receiver_cpu", "receiver, core s per Gbit"),
+    ("sender_cpu", "sender's CPU per Gbit/s"),
+    ("receiver_cpu", "receiver's CPU per Gbit/s"),
     ("bound_share", "share of the bound"),
     ("rate_share", "share of the rate"),
     ("above_ideal", "above the ideal"),
@@ -90,8 +90,13 @@ const SHORT: &[(&str, &str)] = &[
 /// only zeros.
 pub(crate) fn measures(cells: &[&CellResult]) -> Vec<Measure> {
     let single = cells.iter().all(|cell| cell.flows.len() < 2);
+    let mut rate = goodput();
+    if cells.iter().any(|cell| cell.shortened) {
+        let early = "Cells that ended early show the goodput behind the warm-up.";
+        rate.about.push_str(early);
+    }
     let mut all = vec![
-        goodput(),
+        rate,
         Measure::new(
             "completion",
             "Completion time",
@@ -143,14 +148,22 @@ pub(crate) fn measures(cells: &[&CellResult]) -> Vec<Measure> {
             .sum::<f64>()
             > 0.0
     };
+    let stem = |m: &Measure, words: &[&str]| words.iter().any(|w| m.key.starts_with(w));
+    let of_file = ["displayed", "duration", "overhead"];
+    all.retain(|measure| {
+        // A stream without losses is a result; a flow that never timed out is none.
+        let mut values = cells.iter().filter_map(|cell| (measure.get)(cell));
+        values.any(|v| v != 0.0) || (measure.key == "stream_loss" && has_streams(cells))
+    });
+    // What a program displays is worth a look where it is not simply the rate.
+    if !all.iter().any(|m| stem(m, &["discrepancy"])) {
+        for measure in all.iter_mut().filter(|m| stem(m, &of_file)) {
+            measure.first = false;
+        }
+    }
     if !cells.iter().any(warmed_up) {
         all.retain(|measure| measure.key != "steady");
     }
-    all.retain(|measure| {
-        let mut values = cells.iter().filter_map(|cell| (measure.get)(cell));
-        // A stream without losses is a result; a flow that never timed out is none.
-        values.any(|v| v != 0.0) || (measure.key == "stream_loss" && has_streams(cells))
-    });
     all
 }
 
@@ -158,14 +171,27 @@ fn has_streams(cells: &[&CellResult]) -> bool {
     cells.iter().any(|cell| !cell.streams.is_empty())
 }
 
-/// Goodput of all long-lived flows together, each over its whole activity: the papers' mean.
+/// Goodput of a flow over its whole activity: the papers' mean. Behind the warm-up where the cell ended
+/// early, so that the start does not weigh more than in the whole run.
+pub(crate) fn goodput_of(cell: &CellResult, flow: &FlowResult) -> f64 {
+    if cell.shortened {
+        flow.steady_goodput_bps
+    } else {
+        flow.goodput_bps
+    }
+}
+
+/// Goodput of all long-lived flows together.
 pub(crate) fn goodput() -> Measure {
     Measure::new(
         "goodput",
         "Goodput",
         "goodput, mean over the flow's activity",
         Quantity::Rate,
-        |cell| (!cell.flows.is_empty()).then(|| cell.flows.iter().map(|f| f.goodput_bps).sum()),
+        |cell| {
+            let flows = cell.flows.iter();
+            (!cell.flows.is_empty()).then(|| flows.map(|f| goodput_of(cell, f)).sum())
+        },
     )
     .first()
 }
@@ -276,6 +302,36 @@ const METRICS: &[(&str, &str, &str)] = &[
         "harm",
     ),
     (
+        "maxmin",
+        "Fairness: least over greatest of the flows' goodput",
+        "least / greatest",
+    ),
+    (
+        "displayed",
+        "Displayed rate",
+        "rate that the program displays",
+    ),
+    (
+        "tool",
+        "Rate that the tool displays",
+        "rate that the tool displays",
+    ),
+    (
+        "duration",
+        "Duration of the whole command",
+        "time from the command to its end",
+    ),
+    (
+        "discrepancy",
+        "Discrepancy: duration less size over displayed rate",
+        "duration \u{2212} size / displayed rate",
+    ),
+    (
+        "overhead",
+        "Duration above the ideal",
+        "duration \u{2212} size / rate of the link",
+    ),
+    (
         EFFICIENCY,
         "Forward efficiency",
         "user bytes over bytes sent forward (IP + 14)",
@@ -286,13 +342,12 @@ const METRICS: &[(&str, &str, &str)] = &[
 const EFFICIENCY: &str = "forward_efficiency";
 
 /// Figures of the runner that are shown from the raw counters, or are steps to others.
-const SHOWN_ELSEWHERE: [&str; 6] = [
+const SHOWN_ELSEWHERE: [&str; 5] = [
     "sum_goodput_bps",
     "retransmit_share",
     "feedback_bytes_per_gib",
     "change_bps",
     "after_change_bps",
-    "maxmin",
 ];
 
 /// A figure that the runner computed, with the unit from its name; behind slashes, the flow and the
@@ -335,10 +390,27 @@ fn metric(key: &str, single: bool) -> Option<Measure> {
         quantity
     };
     let owned = key.to_owned();
+    // A transfer that did not end within the run displayed nothing: what arrived until then.
+    let of_flow = ["displayed", "tool"].contains(&name);
+    let flow = key.split_once('/').map_or("", |(_, flow)| flow).to_owned();
     let mut measure = Measure::new(key, &title, label, quantity, move |cell| {
-        cell.metrics.get(&owned).copied()
+        let arrived = || {
+            let flow = cell.flows.iter().find(|f| of_flow && f.name == flow)?;
+            Some(flow.goodput_bps)
+        };
+        let known = cell.metrics.get(&owned).copied().or_else(arrived);
+        // Rounding in the runner's sums is no result.
+        known.map(|v| if v.abs() < 1e-9 { 0.0 } else { v })
     });
-    measure.first = known.is_some_and(|known| known.0 != EFFICIENCY);
+    if of_flow {
+        let arrived = "Where the transfer did not end within the run: the goodput until then.";
+        measure.about.push_str(arrived);
+    }
+    // What a program says of its file is shown at once where there is one file; fairness in this
+    // form where a paper has it so.
+    let of_file = ["displayed", "tool", "duration", "discrepancy", "overhead"].contains(&name);
+    let later = [EFFICIENCY, "maxmin"].contains(&name) || (of_file && !single);
+    measure.first = known.is_some() && !later;
     if ["t90", "convergence"].contains(&name) {
         let none = "A cell without a value did not get there within the run.";
         measure.about.push_str(none);
@@ -449,25 +521,22 @@ fn costs() -> Vec<Measure> {
         ),
         Measure::new(
             "sender_cpu",
-            "Processor time of the sender (host cost model)",
-            "seconds of one core per Gbit of data",
-            Quantity::Number,
+            "Processor time of the sender per Gbit/s",
+            "of one core, per Gbit/s of data",
+            Quantity::Percent,
             |cell| cpu_per_gbit(cell, |f| f.sender_cpu_s),
         ),
         Measure::new(
             "receiver_cpu",
-            "Processor time of the receiver (host cost model)",
-            "seconds of one core per Gbit of data",
-            Quantity::Number,
+            "Processor time of the receiver per Gbit/s",
+            "of one core, per Gbit/s of data",
+            Quantity::Percent,
             |cell| cpu_per_gbit(cell, |f| f.receiver_cpu_s),
         ),
     ]
 }
 
-fn cpu_per_gbit(
-    cell: &CellResult,
-    of: impl Fn(&crate::result::FlowResult) -> Option<f64>,
-) -> Option<f64> {
+fn cpu_per_gbit(cell: &CellResult, of: impl Fn(&FlowResult) -> Option<f64>) -> Option<f64> {
     let seconds: Option<Vec<f64>> = cell.flows.iter().map(of).collect();
     let bytes: u64 = cell.flows.iter().map(|f| f.delivered_bytes).sum();
     let seconds: f64 = seconds?.into_iter().sum();

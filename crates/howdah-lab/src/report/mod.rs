@@ -9,12 +9,16 @@
 //! | `figures` | chooses the plots |
 //! | `svg` | draws them |
 //! | `sections`, `page` | everything else, and the whole |
+//! | `papers` | the papers' figures, and what their texts state of them |
+//! | `rfc9743` | a protocol under the headings of RFC 9743 |
+//! | `fidelity` | simulation beside testbed |
 //! | `names` | what is known about experiments and protocols |
 //!
 //! The same results give the same bytes: nothing is read from the clock, and nothing depends on the
 //! order of a hash table.
 
 mod experiment;
+mod fidelity;
 mod figures;
 mod format;
 mod html;
@@ -22,13 +26,15 @@ mod load;
 mod measure;
 mod names;
 mod page;
+mod papers;
+mod rfc9743;
 mod sections;
 mod stats;
 mod svg;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use names::protocol_rank;
+pub(crate) use names::{family, protocol_rank};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +48,11 @@ pub struct Options {
     /// Most points of one line of a time series. Long campaigns have fewer, so that the file stays
     /// below some ten megabytes; the report says how many.
     pub points_per_line: usize,
+    /// Further campaigns whose cells are shown with those of the first: the testbed's beside the
+    /// simulator's.
+    pub beside: Vec<PathBuf>,
+    /// The protocol that is shown first under the headings of RFC 9743; ours where nothing is given.
+    pub subject: Option<String>,
 }
 
 impl Default for Options {
@@ -50,6 +61,8 @@ impl Default for Options {
             title: None,
             out: None,
             points_per_line: 400,
+            beside: Vec::new(),
+            subject: None,
         }
     }
 }
@@ -89,7 +102,7 @@ pub enum ReportError {
 /// A cell that cannot be read is listed in the report; only a campaign without a readable
 /// `campaign.json`, or a file that cannot be written, is an error. The file appears whole or not at all.
 pub fn write(dir: &Path, options: &Options) -> Result<PathBuf, ReportError> {
-    let page = page::page(&load::load(dir)?, options);
+    let page = page::page(&load::load_all(dir, &options.beside)?, options);
     let path = options
         .out
         .clone()

@@ -113,6 +113,7 @@ const PROTOCOLS: &[(&str, &str)] = &[
     ("filecatalyst-direct-like", "FileCatalyst-Direct-like model"),
     ("xdt-like", "XDT-like model"),
     ("expedat-like", "ExpeDat-like model"),
+    ("cubic-2.6.32", "CUBIC (Linux 2.6.32)"),
 ];
 
 /// Name of a protocol for people; as the scenario writes it where it is not known.

@@ -53,6 +53,9 @@
       store.set(b.dataset.set);
     }));
     document.querySelectorAll(".scroll.long").forEach(filter);
+    document.querySelectorAll("[data-subjects]").forEach((choice) => choice.addEventListener("change", () => {
+      document.querySelectorAll("[data-subject]").forEach((part) => { part.hidden = part.dataset.subject !== choice.value; });
+    }));
     const contents = document.querySelector("nav details");
     if (matchMedia("(max-width: 60rem)").matches) contents.open = false;
     reveal();

@@ -4,7 +4,8 @@ use super::experiment::{Experiment, gather};
 use super::figures::{self, Figure};
 use super::html::escape;
 use super::load::Loaded;
-use super::{Options, names, sections, svg};
+use super::papers::PaperFigure;
+use super::{Options, fidelity, names, papers, rfc9743, sections, svg};
 use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("page.css");
@@ -47,22 +48,50 @@ pub(crate) fn page(loaded: &Loaded, options: &Options) -> String {
         contents.section(id, title);
         section(&mut body, id, title, &html);
     }
-    let mut number = 0;
-    let mut family = "";
-    for experiment in &experiments {
-        let (_, own_family) = names::family(experiment.id);
-        if own_family != family {
-            family = own_family;
-            contents.family(family);
-            let _ = writeln!(body, "<h2 class=\"family\">{}</h2>", escape(family));
+    let subject = options.subject.as_deref();
+    let more = [
+        (
+            "testbed",
+            "Simulation beside testbed",
+            fidelity::overview(&experiments),
+        ),
+        (
+            "rfc9743",
+            "Congestion control under the headings of RFC 9743",
+            rfc9743::section(&experiments, subject),
+        ),
+    ];
+    for (id, title, html) in more {
+        if let Some(html) = html {
+            contents.section(id, title);
+            section(&mut body, id, title, &html);
         }
-        body.push_str(&show(
-            experiment,
-            loaded,
-            points,
-            &mut number,
-            &mut contents,
-        ));
+    }
+    let mut number = 0;
+    let mut rest = experiments.as_slice();
+    while let Some(first) = rest.first() {
+        let (_, family) = names::family(first.id);
+        let same = |e: &&Experiment<'_>| names::family(e.id).1 == family;
+        let (own, others) = rest.split_at(rest.iter().take_while(same).count());
+        rest = others;
+        contents.family(family);
+        let mut shown = Vec::new();
+        let mut html = String::new();
+        for experiment in own {
+            html.push_str(&show(
+                experiment,
+                loaded,
+                points,
+                &mut number,
+                &mut shown,
+                &mut contents,
+            ));
+        }
+        let _ = writeln!(body, "<h2 class=\"family\">{}</h2>", escape(family));
+        if let Some(paper) = papers::of_family(family) {
+            body.push_str(&sections::paper(&paper, &shown));
+        }
+        body.push_str(&html);
     }
     contents.end_family();
     for (id, title, html) in [
@@ -108,6 +137,7 @@ fn show(
     loaded: &Loaded,
     points: usize,
     number: &mut usize,
+    shown: &mut Vec<Shown>,
     contents: &mut Contents,
 ) -> String {
     let anchor = sections::anchor(experiment);
@@ -121,12 +151,21 @@ fn show(
     let mut out = sections::said(experiment, loaded);
     let mtu = sections::mtu(experiment, loaded);
     out.push_str(&sections::cells(experiment, mtu));
+    out.push_str(&fidelity::table(experiment));
     let reproduce = sections::reproduce(experiment, loaded);
     let mut folded = String::new();
     let mut folded_count = 0;
-    for figure in figures::all(experiment, mtu, points) {
+    let marks = sections::marks(experiment);
+    for mut figure in figures::all(experiment, mtu, points) {
+        figure.caption.push_str(&marks);
         *number += 1;
-        let html = html(&figure, *number, &anchor, &reproduce);
+        let beside = papers::beside(experiment, &figure.key);
+        shown.extend(beside.iter().map(|(_, of)| Shown {
+            of: of.number,
+            number: *number,
+            anchor: format!("{anchor}-f{number}"),
+        }));
+        let html = html(&figure, *number, &anchor, &reproduce, &beside);
         if figure.folded {
             folded_count += 1;
             folded.push_str(&html);
@@ -151,10 +190,29 @@ fn show(
     )
 }
 
-fn html(figure: &Figure, number: usize, anchor: &str, reproduce: &str) -> String {
+/// A figure of ours that stands beside one of a paper.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    /// The paper's number.
+    pub(crate) of: &'static str,
+    /// Ours.
+    pub(crate) number: usize,
+    /// Fragment of ours.
+    pub(crate) anchor: String,
+}
+
+fn html(
+    figure: &Figure,
+    number: usize,
+    anchor: &str,
+    reproduce: &str,
+    beside: &[(&str, PaperFigure)],
+) -> String {
     format!(
-        "<figure id=\"{anchor}-f{number}\">\n<h4>Figure {number}. {}</h4>\n{}<figcaption>{}</figcaption>\n{reproduce}</figure>\n",
+        "<figure id=\"{anchor}-f{number}\">\n<h4>Figure {number}. {}{}</h4>\n{}{}<figcaption>{}</figcaption>\n{reproduce}</figure>\n",
+        sections::paper_numbers(beside),
         escape(&figure.title),
+        sections::paper_figures(beside),
         figure.body,
         escape(&figure.caption),
     )

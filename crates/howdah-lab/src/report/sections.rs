@@ -1,14 +1,16 @@
 //! The parts of the report that are not figures.
 
-use super::experiment::{Experiment, distinct};
+use super::experiment::{Experiment, Point, distinct};
 use super::format::{self, Quantity};
 use super::html::{Table, escape, folded};
 use super::load::Loaded;
 use super::measure::Measure;
 use super::names;
+use super::page::Shown;
+use super::papers::{Paper, PaperFigure};
 use super::stats::{Interval, Spread};
 use crate::ledger::Entry;
-use crate::result::{CellResult, ScenarioText};
+use crate::result::{CellResult, Mark, ScenarioText};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -244,10 +246,10 @@ pub(crate) fn overall(experiments: &[Experiment<'_>], loaded: &Loaded) -> String
 
 fn median_goodput(experiment: &Experiment<'_>, protocol: &str) -> Option<f64> {
     let runs = experiment.runs();
-    let flows = runs.iter().flat_map(|run| &run.flows);
-    let rates = flows
-        .filter(|f| f.protocol == protocol)
-        .map(|f| f.goodput_bps);
+    let rates = runs.iter().flat_map(|run| {
+        let flows = run.flows.iter().filter(|f| f.protocol == protocol);
+        flows.map(|f| super::measure::goodput_of(run, f))
+    });
     Spread::of(rates).map(|spread| spread.median)
 }
 
@@ -283,6 +285,26 @@ pub(crate) fn problems(loaded: &Loaded) -> String {
             ]);
         }
         out.push_str(&table.html());
+    }
+    let skipped: Vec<&CellResult> = loaded
+        .cells
+        .iter()
+        .filter(|c| c.skipped.is_some())
+        .collect();
+    if !skipped.is_empty() {
+        let mut table = Table::new("Cells that their testbed cannot run")
+            .text("experiment")
+            .text("cell")
+            .text("reason");
+        for cell in &skipped {
+            table.row(vec![
+                escape(&cell.experiment),
+                escape(&place(cell)),
+                escape(cell.skipped.as_deref().unwrap_or_default()),
+            ]);
+        }
+        let summary = format!("{} skipped cells", skipped.len());
+        out.push_str(&folded(&summary, &table.html()));
     }
     let shortened: Vec<&CellResult> = loaded.cells.iter().filter(|c| c.shortened).collect();
     if shortened.is_empty() {
@@ -427,6 +449,110 @@ pub(crate) fn ledger(ledgers: &[(String, Vec<Entry>)], experiments: &[Experiment
         .collect()
 }
 
+/// The papers' numbers of a figure of ours, for its head.
+pub(crate) fn paper_numbers(beside: &[(&str, PaperFigure)]) -> String {
+    let mut out = String::new();
+    for (at, (paper, figure)) in beside.iter().enumerate() {
+        let again = at > 0 && beside[at - 1].0 == *paper;
+        let lead = match (at, again) {
+            (0, _) => format!("{paper} "),
+            (_, true) => ", ".to_owned(),
+            (_, false) => format!("; {paper} "),
+        };
+        let number = if again {
+            figure.number.trim_start_matches("Fig. ")
+        } else {
+            figure.number
+        };
+        let _ = write!(out, "{lead}{}", escape(number));
+    }
+    if out.is_empty() {
+        out
+    } else {
+        format!("<span class=\"of\">{out}:</span> ")
+    }
+}
+
+/// A line for each figure of a paper that one of ours stands beside.
+pub(crate) fn paper_figures(beside: &[(&str, PaperFigure)]) -> String {
+    let mut out = String::new();
+    for (paper, figure) in beside {
+        let _ = writeln!(
+            out,
+            "<p class=\"paper\"><b>{} {}</b> shows {}. {}</p>",
+            escape(paper),
+            escape(figure.number),
+            escape(figure.shows),
+            known(figure)
+        );
+    }
+    match beside.len() {
+        0..=2 => out,
+        n => folded(&format!("What the paper's {n} figures show"), &out),
+    }
+}
+
+/// What the text of the paper says of a figure.
+fn known(figure: &PaperFigure) -> String {
+    let also = escape(figure.also);
+    match (figure.has_values(), figure.also.is_empty()) {
+        (true, true) => "Values that the text states are drawn in.".to_owned(),
+        (true, false) => format!("Values that the text states are drawn in. Also stated: {also}"),
+        (false, true) => "The figure's values are not stated in text.".to_owned(),
+        (false, false) => {
+            format!("Stated: {also} The figure's values are not stated in text.")
+        }
+    }
+}
+
+/// All figures of a paper, with ours beside each, or why there is none.
+pub(crate) fn paper(paper: &Paper, shown: &[Shown]) -> String {
+    let mut table = Table::new(escape(paper.about))
+        .text("figure of the paper")
+        .text("shows")
+        .text("what its text states")
+        .text("ours");
+    for figure in paper.figures {
+        let links: Vec<String> = shown
+            .iter()
+            .filter(|shown| shown.of == figure.number)
+            .map(|shown| format!("<a href=\"#{}\">Figure {}</a>", shown.anchor, shown.number))
+            .collect();
+        let ours = match (links.is_empty(), figure.missing.is_empty()) {
+            (false, _) => links.join(", "),
+            (true, false) => format!("none: {}", escape(figure.missing)),
+            (true, true) => {
+                let mut ids: Vec<&str> = figure.ours.iter().map(|(id, _)| *id).collect();
+                ids.dedup();
+                format!("none: not in this campaign (experiment {})", ids.join(", "))
+            }
+        };
+        let stated = if figure.ours.is_empty() {
+            String::new()
+        } else {
+            known(figure)
+        };
+        table.row(vec![
+            escape(figure.number),
+            escape(figure.shows),
+            stated,
+            ours,
+        ]);
+    }
+    format!(
+        "<div class=\"index\">{}</div>",
+        folded(
+            &format!(
+                "The {} figures and tables of {} beside ours",
+                paper.figures.len(),
+                paper.name
+            ),
+            &table.html(),
+        )
+        .replacen("<details>", "<details open>", 1)
+    )
+}
+
 /// What the scenario says about an experiment, and which of its values are not the paper's.
 pub(crate) fn said(experiment: &Experiment<'_>, loaded: &Loaded) -> String {
     let said = &experiment.said;
@@ -506,7 +632,9 @@ pub(crate) fn cells(experiment: &Experiment<'_>, mtu: Option<f64>) -> String {
     let mut columns: Vec<(Measure, format::Unit)> = Vec::new();
     let flows = experiment.flows();
     if (2..=4).contains(&flows) {
-        for n in 0..flows {
+        let names = super::figures::flow_names(experiment);
+        for n in 0..names.len() {
+            let names = names.clone();
             let measure = Measure {
                 key: format!("flow{n}"),
                 title: String::new(),
@@ -515,7 +643,10 @@ pub(crate) fn cells(experiment: &Experiment<'_>, mtu: Option<f64>) -> String {
                 about: String::new(),
                 quantity: Quantity::Rate,
                 first: true,
-                get: Box::new(move |cell| cell.flows.get(n).map(|f| f.goodput_bps)),
+                get: Box::new(move |cell| {
+                    let flow = super::figures::flow_of(cell, &names, n)?;
+                    Some(super::measure::goodput_of(cell, flow))
+                }),
             };
             columns.push((measure, Quantity::Rate.unit(0.0)));
         }
@@ -554,6 +685,10 @@ pub(crate) fn cells(experiment: &Experiment<'_>, mtu: Option<f64>) -> String {
         };
         table = table.number(format!("{}{name}", escape(title)));
     }
+    let noted = experiment.points.iter().any(|p| !notes(p).is_empty());
+    if noted {
+        table = table.text("notes");
+    }
     for point in &experiment.points {
         let mut row: Vec<String> = (0..experiment.axes.len())
             .map(|axis| escape(&experiment.value(axis, point.at[axis])))
@@ -563,10 +698,14 @@ pub(crate) fn cells(experiment: &Experiment<'_>, mtu: Option<f64>) -> String {
         }
         row.push(match point.failed.len() {
             0 => point.runs.len().to_string(),
-            n => format!(
-                "{} <strong class=\"warn\">+{n} failed</strong>",
-                point.runs.len()
-            ),
+            n => {
+                let skipped = point.failed.iter().all(|cell| cell.skipped.is_some());
+                let word = if skipped { "skipped" } else { "failed" };
+                format!(
+                    "{} <strong class=\"warn\">+{n} {word}</strong>",
+                    point.runs.len()
+                )
+            }
         });
         for (measure, unit) in &columns {
             row.push(
@@ -583,6 +722,9 @@ pub(crate) fn cells(experiment: &Experiment<'_>, mtu: Option<f64>) -> String {
                     }
                 }),
             );
+        }
+        if noted {
+            row.push(escape(&notes(point).join("; ")));
         }
         table.row(row);
     }
@@ -607,6 +749,91 @@ pub(crate) fn cells(experiment: &Experiment<'_>, mtu: Option<f64>) -> String {
     } else {
         out + &table.html()
     }
+}
+
+/// What qualifies a cell, or why it has no result, each reason once.
+pub(crate) fn notes(point: &Point<'_>) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    let mut add = |note: String| {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    };
+    for cell in &point.failed {
+        if let Some(reason) = &cell.skipped {
+            add(format!("skipped: {reason}"));
+        }
+        if let Some(reason) = &cell.error {
+            add(format!("failed: {reason}"));
+        }
+    }
+    for cell in &point.runs {
+        for mark in &cell.marks {
+            add(mark_words(*mark).to_owned());
+        }
+        let objections = cell.certificate.iter().flat_map(|c| &c.objections);
+        for objection in objections {
+            add(format!("certificate: {objection}"));
+        }
+    }
+    notes
+}
+
+/// A testbed's mark in words.
+fn mark_words(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Invalid => "\u{2020} invalid: it measured the machine as well",
+        Mark::HostLimited => "\u{2020} host-limited: the processors were the bottleneck",
+        Mark::Scaled => "\u{2020} scaled: a tenth of the rate, the same BDP in packets",
+        Mark::Unsettled => "unsettled: the median is not known to 5 %",
+    }
+}
+
+/// How many cells of an experiment carry a mark, for the captions of its figures.
+pub(crate) fn marks(experiment: &Experiment<'_>) -> String {
+    let count = |of: &dyn Fn(&CellResult) -> bool| {
+        let points = experiment.points.iter();
+        points.filter(|p| p.runs.iter().any(|run| of(run))).count()
+    };
+    let marked = |mark: Mark| count(&|run| run.marks.contains(&mark));
+    let mut parts = Vec::new();
+    let mut add = |n: usize, words: &str| {
+        if n > 0 {
+            parts.push(format!("{n} {words}"));
+        }
+    };
+    add(marked(Mark::HostLimited), "host-limited\u{2020}");
+    add(marked(Mark::Scaled), "scaled\u{2020}");
+    add(marked(Mark::Invalid), "invalid\u{2020}");
+    add(marked(Mark::Unsettled), "unsettled");
+    let objected = |run: &CellResult| run.certificate.as_ref().is_some_and(|c| !c.valid);
+    add(
+        count(&objected),
+        "with objections of their certificate\u{2020}",
+    );
+    let failed = experiment
+        .points
+        .iter()
+        .filter(|p| !p.failed.is_empty())
+        .count();
+    add(failed, "failed or skipped");
+    let reasons = if parts.is_empty() {
+        ""
+    } else {
+        "; the table has the reasons"
+    };
+    let early = count(&|run| run.shortened);
+    if early > 0 {
+        parts.insert(0, format!("{early} ended early (shortened)"));
+    }
+    if parts.is_empty() {
+        return String::new();
+    }
+    format!(
+        " Of {} cells: {}{reasons}.",
+        experiment.points.len(),
+        parts.join(", ")
+    )
 }
 
 /// How to read the report, and what it does not tell.

@@ -18,13 +18,21 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
         ui::print(comparison::markdown(&campaigns).trim_end())?;
         return Ok(());
     }
-    let [dir] = args.dirs.as_slice() else {
-        let message = "one directory at a time; several go with --comparison";
+    let Some((dir, beside)) = args.dirs.split_first() else {
+        let message = "which campaign? Give its directory";
         return Err(Error::new(ErrorKind::Usage, message).into());
     };
-    // Says what is wrong if the directory is no campaign.
-    super::summary(dir)?;
-    let path = report::write(dir, &Options::default())?;
+    // Says what is wrong if a directory is no campaign.
+    for dir in &args.dirs {
+        super::summary(dir)?;
+    }
+    let options = Options {
+        out: args.out.clone(),
+        beside: beside.to_vec(),
+        subject: Some(args.subject.clone()),
+        ..Options::default()
+    };
+    let path = report::write(dir, &options)?;
     if args.json {
         ui::print(&json!({ "report": path }).to_string())?;
     } else {

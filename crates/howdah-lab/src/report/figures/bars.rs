@@ -1,14 +1,19 @@
 //! Bars of one measure, with intervals: a group per protocol, a bar per value of one more axis, a
 //! drawing per value of the rest.
 
-use super::{Figure, interval_words, legend, pairs, side_by_side, spread, spread_words, with_unit};
+use super::{
+    Figure, interval_words, legend, mark, pairs, side_by_side, sign, spread, spread_words,
+    with_unit,
+};
 use crate::report::experiment::{Experiment, Point};
 use crate::report::format::{Quantity, Unit};
-use crate::report::measure::Measure;
+use crate::report::measure::{self, Measure};
 use crate::report::names;
+use crate::report::papers::{self, Stated};
 use crate::report::stats::Spread;
-use crate::report::svg::bar_key;
 use crate::report::svg::bars::{Bar, Bars, Group};
+use crate::report::svg::{bar_key, stated_key};
+use crate::result::{CellResult, FlowResult};
 
 /// The measure over the experiment's axes; nothing where there is only one cell without a second.
 pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<Figure> {
@@ -27,7 +32,9 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<F
 
     let value = |point: &Point<'_>| spread(point, measure);
     let spreads: Vec<Spread> = experiment.points.iter().filter_map(value).collect();
-    let (low, high) = range(&spreads);
+    let stated = |point: &Point<'_>| papers::stated(experiment, &measure.key, point, None);
+    let all_stated: Vec<&Stated> = experiment.points.iter().filter_map(stated).collect();
+    let (low, high) = range(&spreads, &all_stated);
     let unit = measure.quantity.unit(high.max(-low));
     let looks = series.map_or(0, |axis| experiment.axes[axis].values.len());
     // A value of the series for which the measure does not exist at all: no jitter without streams.
@@ -57,7 +64,7 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<F
                     continue;
                 }
                 let words = experiment.place(point, &experiment.others(&[]));
-                let bar = bar(value(point), look, &unit, &words, !point.failed.is_empty());
+                let bar = bar(value(point), look, &unit, &words, point, stated(point));
                 match groups.iter_mut().find(|group| group.name == name) {
                     Some(group) => group.bars.push(bar),
                     None => groups.push(Group {
@@ -74,7 +81,7 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<F
             )
         })
         .collect();
-    let keys: Vec<String> = (0..looks)
+    let mut keys: Vec<String> = (0..looks)
         .filter(|look| shown[*look])
         .map(|look| {
             let axis = series.unwrap_or(0);
@@ -84,12 +91,14 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<F
             )
         })
         .collect();
+    keys.extend((!all_stated.is_empty()).then(stated_key));
     let title = if measure.key == "goodput" && experiment.flows() > 1 {
         "Goodput of all long-lived flows together".to_owned()
     } else {
         measure.title.clone()
     };
     Some(Figure {
+        key: measure.key.clone(),
         title,
         body: legend(&keys) + &side_by_side(&drawings),
         caption: format!("{} {}", interval_words(&spreads), measure.about)
@@ -140,6 +149,7 @@ pub(super) fn boxes(
                     value: Some(p50),
                     interval: Some((p5, p95)),
                     half: Some((p25, p75)),
+                    stated: None,
                     text: unit.write(five[2]),
                     tip: format!("{words}: p5, p25, p50, p75, p95: {written} {}", unit.name),
                 };
@@ -187,20 +197,31 @@ pub(super) fn flows(experiment: &Experiment<'_>) -> Option<Figure> {
         category.into_iter().collect()
     };
     let facets = experiment.split(&experiment.others(&taken));
+    let flow_names = flow_names(experiment);
+    let count = flow_names.len();
     let of = |point: &Point<'_>, n: usize| {
-        Spread::of(
-            point
-                .runs
-                .iter()
-                .filter_map(|run| run.flows.get(n).map(|f| f.goodput_bps)),
-        )
+        let rates = point.runs.iter().filter_map(|run| {
+            let flow = flow_of(run, &flow_names, n)?;
+            Some(measure::goodput_of(run, flow))
+        });
+        Spread::of(rates)
     };
     let spreads: Vec<Spread> = experiment
         .points
         .iter()
         .flat_map(|point| (0..count).filter_map(move |n| of(point, n)))
         .collect();
-    let (low, high) = range(&spreads);
+    // Flows are told apart by their names, which are the same in every cell.
+    let stated = |point: &Point<'_>, n: usize| {
+        let name = flow_names.get(n).map(String::as_str);
+        papers::stated(experiment, "flows", point, name)
+    };
+    let all_stated: Vec<&Stated> = experiment
+        .points
+        .iter()
+        .flat_map(|point| (0..count).filter_map(move |n| stated(point, n)))
+        .collect();
+    let (low, high) = range(&spreads, &all_stated);
     let unit = Quantity::Rate.unit(high);
     let drawings: Vec<String> = facets
         .iter()
@@ -209,11 +230,12 @@ pub(super) fn flows(experiment: &Experiment<'_>) -> Option<Figure> {
                 .iter()
                 .map(|point| {
                     let words = experiment.place(point, &taken);
-                    let failed = !point.failed.is_empty();
+                    // A flow that this cell does not have leaves no gap.
+                    let bars = (0..count)
+                        .filter(|n| of(point, *n).is_some() || point.runs.is_empty())
+                        .map(|n| bar(of(point, n), n, &unit, &words, point, stated(point, n)));
                     Group {
-                        bars: (0..count)
-                            .map(|n| bar(of(point, n), n, &unit, &words, failed))
-                            .collect(),
+                        bars: bars.collect(),
                         name: words,
                     }
                 })
@@ -226,10 +248,12 @@ pub(super) fn flows(experiment: &Experiment<'_>) -> Option<Figure> {
             )
         })
         .collect();
-    let keys: Vec<String> = (0..count)
+    let mut keys: Vec<String> = (0..count)
         .map(|n| bar_key(n, &flow_name(experiment, n)))
         .collect();
+    keys.extend((!all_stated.is_empty()).then(stated_key));
     Some(Figure {
+        key: "flows".to_owned(),
         title: "Goodput of each flow".to_owned(),
         body: legend(&keys) + &side_by_side(&drawings),
         caption: interval_words(&spreads).to_owned(),
@@ -237,19 +261,48 @@ pub(super) fn flows(experiment: &Experiment<'_>) -> Option<Figure> {
     })
 }
 
-/// Name of a flow in a legend: its number, its name where it has one, its protocol where it is always
-/// the same.
+/// The names of the flows of an experiment, of the run with most flows first; numbers where flows have
+/// no names.
+pub(crate) fn flow_names(experiment: &Experiment<'_>) -> Vec<String> {
+    let mut runs = experiment.runs();
+    runs.sort_by_key(|run| std::cmp::Reverse(run.flows.len()));
+    let mut names: Vec<String> = Vec::new();
+    for flow in runs.iter().flat_map(|run| &run.flows) {
+        if flow.name.is_empty() {
+            let most = experiment.flows();
+            return (1..=most).map(|n| format!("flow {n}")).collect();
+        }
+        if !names.contains(&flow.name) {
+            names.push(flow.name.clone());
+        }
+    }
+    names
+}
+
+/// The flow of that name in a run; by its place where flows have no names.
+pub(crate) fn flow_of<'r>(
+    run: &'r CellResult,
+    names: &[String],
+    n: usize,
+) -> Option<&'r FlowResult> {
+    let name = names.get(n)?;
+    let named = run.flows.iter().find(|flow| flow.name == *name);
+    named.or_else(|| run.flows.get(n).filter(|flow| flow.name.is_empty()))
+}
+
+/// Name of a flow in a legend: its name, and its protocol where that is always the same.
 pub(crate) fn flow_name(experiment: &Experiment<'_>, n: usize) -> String {
+    let all = flow_names(experiment);
+    let mut name = all
+        .get(n)
+        .cloned()
+        .unwrap_or_else(|| format!("flow {}", n + 1));
     let runs = experiment.runs();
-    let same = |of: fn(&crate::result::FlowResult) -> &str| {
-        let mut all = runs.iter().filter_map(|run| run.flows.get(n)).map(of);
-        let first = all.next()?;
-        (!first.is_empty() && all.all(|other| other == first)).then(|| first.to_owned())
-    };
-    let mut name = same(|f| &f.name).unwrap_or_else(|| format!("flow {}", n + 1));
-    if let Some(protocol) = same(|f| &f.protocol) {
-        let protocol = names::protocol(&protocol);
-        if !name.eq_ignore_ascii_case(&protocol) {
+    let mut protocols = runs.iter().filter_map(|run| flow_of(run, &all, n));
+    if let Some(first) = protocols.next() {
+        let protocol = names::protocol(&first.protocol);
+        let same = protocols.all(|flow| flow.protocol == first.protocol);
+        if same && !first.protocol.is_empty() && !name.eq_ignore_ascii_case(&protocol) {
             name = format!("{name} ({protocol})");
         }
     }
@@ -257,10 +310,17 @@ pub(crate) fn flow_name(experiment: &Experiment<'_>, n: usize) -> String {
 }
 
 /// Lowest and highest value of all, and zero.
-fn range(spreads: &[Spread]) -> (f64, f64) {
+fn range(spreads: &[Spread], stated: &[&Stated]) -> (f64, f64) {
+    let ends = || stated.iter().flat_map(|s| [s.is.ends().0, s.is.ends().1]);
     (
-        spreads.iter().map(|s| s.low).fold(0.0, f64::min),
-        spreads.iter().map(|s| s.high).fold(0.0, f64::max),
+        ends()
+            .flatten()
+            .chain(spreads.iter().map(|s| s.low))
+            .fold(0.0, f64::min),
+        ends()
+            .flatten()
+            .chain(spreads.iter().map(|s| s.high))
+            .fold(0.0, f64::max),
     )
 }
 
@@ -273,7 +333,16 @@ fn place(experiment: &Experiment<'_>, axis: usize, value: &str) -> usize {
     values.iter().position(|v| v == value).unwrap_or(0)
 }
 
-fn bar(spread: Option<Spread>, look: usize, unit: &Unit, words: &str, failed: bool) -> Bar {
+fn bar(
+    spread: Option<Spread>,
+    look: usize,
+    unit: &Unit,
+    words: &str,
+    point: &Point<'_>,
+    stated: Option<&Stated>,
+) -> Bar {
+    let stated = stated.map(|stated| mark(stated, unit));
+    let skipped = point.failed.iter().all(|cell| cell.skipped.is_some());
     match spread {
         Some(spread) => Bar {
             look,
@@ -281,7 +350,8 @@ fn bar(spread: Option<Spread>, look: usize, unit: &Unit, words: &str, failed: bo
             interval: (spread.high > spread.low)
                 .then(|| (unit.of(spread.low), unit.of(spread.high))),
             half: None,
-            text: unit.write(spread.median),
+            stated,
+            text: format!("{}{}", unit.write(spread.median), sign(point)),
             tip: format!("{words}: {}", spread_words(&spread, unit)),
         },
         None => Bar {
@@ -289,7 +359,13 @@ fn bar(spread: Option<Spread>, look: usize, unit: &Unit, words: &str, failed: bo
             value: None,
             interval: None,
             half: None,
-            text: if failed { "failed" } else { "\u{2013}" }.to_owned(),
+            stated,
+            text: match point.failed.len() {
+                0 => "\u{2013}",
+                _ if skipped => "skipped",
+                _ => "failed",
+            }
+            .to_owned(),
             tip: format!("{words}: no result"),
         },
     }

@@ -125,6 +125,7 @@ fn boxes(experiment: &Experiment<'_>, name: &str) -> Option<Figure> {
         Some(points.into_iter().map(|(time, _)| time).collect())
     })?;
     Some(Figure {
+        key: "times-boxes".to_owned(),
         title: format!("Completion times of the short flows ({name}), boxes"),
         body,
         caption: "Line: median flow. Box: the middle half. Whiskers: 5th and 95th percentile. Each over the flows that finished, median over the seeds.".to_owned(),
@@ -183,6 +184,7 @@ fn figure(title: &str, caption: &str, panels: &[(String, Vec<Line>)], unit: &Uni
                 lines,
                 moments: &[],
                 levels: &[],
+                stated: &[],
             }
             .svg()
         })
@@ -198,6 +200,7 @@ fn figure(title: &str, caption: &str, panels: &[(String, Vec<Line>)], unit: &Uni
         .map(|(look, name)| line_key(*look, name))
         .collect();
     Figure {
+        key: "times".to_owned(),
         title: title.to_owned(),
         body: legend(&keys) + &side_by_side(&drawings),
         caption: caption.to_owned(),

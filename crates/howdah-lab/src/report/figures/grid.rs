@@ -1,12 +1,14 @@
 //! RTT x loss heat maps, one per protocol and value of the other axes.
 
-use super::{Figure, side_by_side, spread, spread_words, with_unit};
+use super::{Figure, legend, side_by_side, sign, spread, spread_words, with_unit};
 use crate::report::experiment::Experiment;
 use crate::report::format::Quantity;
 use crate::report::measure::Measure;
 use crate::report::names;
+use crate::report::papers;
 use crate::report::svg::heat::{Cell, Heat};
 use crate::report::svg::scale::{Scale, nice_step};
+use crate::report::svg::stated_cell_key;
 
 /// The measure over RTT and loss. The experiment must have both axes.
 pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Figure {
@@ -28,6 +30,7 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Figure {
         range(unit.of(low), unit.of(high), measure.quantity)
     };
     let label = with_unit(&measure.label, &unit);
+    let mut with_stated = false;
     let maps: Vec<String> = experiment
         .split(&experiment.others(&[rtt, loss]))
         .iter()
@@ -37,14 +40,34 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Figure {
                 let row = place(experiment, rtt, point.at[rtt]);
                 let column = place(experiment, loss, point.at[loss]);
                 let words = experiment.place(point, &experiment.others(&[]));
-                cells[row * columns.len() + column] = spread(point, measure).map(|found| Cell {
-                    value: unit.of(found.median),
-                    text: unit.write(found.median),
-                    tip: format!("{words}: {}", spread_words(&found, &unit)),
-                });
+                let stated = papers::stated(experiment, &measure.key, point, None);
+                with_stated |= stated.is_some();
+                let also = stated.map_or_else(String::new, |s| format!("; {}", s.words(&unit)));
+                let found = spread(point, measure);
+                let cell = Cell {
+                    value: found.map(|f| unit.of(f.median)),
+                    text: found.map_or_else(
+                        || "\u{2013}".to_owned(),
+                        |f| format!("{}{}", unit.write(f.median), sign(point)),
+                    ),
+                    stated: stated.map(|s| s.is.write(&unit)),
+                    tip: match found {
+                        Some(f) => format!("{words}: {}{also}", spread_words(&f, &unit)),
+                        None => format!("{words}: no result{also}"),
+                    },
+                };
+                let shown = cell.value.is_some() || cell.stated.is_some();
+                cells[row * columns.len() + column] = shown.then_some(cell);
             }
+            let number = points
+                .first()
+                .and_then(|point| papers::panel(experiment, &measure.key, point));
+            let title = match number {
+                Some(number) => format!("{title} \u{2013} paper's {number}"),
+                None => title.clone(),
+            };
             Heat {
-                title,
+                title: &title,
                 x_label: &names::axis(&experiment.axes[loss].name),
                 y_label: &names::axis(&experiment.axes[rtt].name),
                 label: &label,
@@ -62,9 +85,11 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Figure {
     } else {
         ""
     };
+    let keys: Vec<String> = with_stated.then(stated_cell_key).into_iter().collect();
     Figure {
+        key: measure.key.clone(),
         title: format!("{} over RTT and loss", measure.title),
-        body: side_by_side(&maps),
+        body: legend(&keys) + &side_by_side(&maps),
         caption: format!(
             "{}{}Median over the seeds in each cell; the interval is told when the pointer rests on it. All maps share their colours.{scale}",
             measure.about,

@@ -5,18 +5,25 @@ mod cdf;
 mod grid;
 mod pairs;
 mod series;
+mod slices;
 
-pub(crate) use bars::flow_name;
+pub(crate) use bars::{flow_name, flow_names, flow_of};
 
 use super::experiment::{Experiment, Point};
 use super::format::Unit;
 use super::measure::{self, Measure};
 use super::names;
+use super::papers::{self, Stated};
 use super::stats::Spread;
+use super::svg;
+use crate::result::{CellResult, Mark};
 
 /// A figure, before it has a number.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
+    /// What it shows, as [`super::papers`] calls it: the key of its measure, or "flows", "pair-sum",
+    /// "pair-share", "over-time-...", "times-...".
+    pub(crate) key: String,
     /// Title, as text.
     pub(crate) title: String,
     /// Legend and drawings, as HTML.
@@ -41,6 +48,7 @@ pub(crate) fn all(
         return figures;
     }
     let measures = measures(experiment, mtu);
+    figures.extend(slices::figures(experiment, &measures));
     if experiment.grid().is_some() {
         figures.extend(measures.iter().map(|m| grid::figure(experiment, m)));
         figures.extend(cdf::figures(experiment));
@@ -58,7 +66,19 @@ pub(crate) fn all(
         figures.extend(cdf::figures(experiment));
         figures.extend(bars(&|m| !m.first));
     }
-    figures.sort_by_key(|figure| figure.folded);
+    // What a paper has too comes first, in the paper's order, and is never folded.
+    let place = |figure: &Figure| {
+        papers::beside(experiment, &figure.key)
+            .first()
+            .and_then(|(paper, beside)| {
+                let paper = papers::all().into_iter().find(|p| p.name == *paper)?;
+                paper.figures.iter().position(|f| f.number == beside.number)
+            })
+    };
+    for figure in &mut figures {
+        figure.folded &= place(figure).is_none();
+    }
+    figures.sort_by_key(|figure| (figure.folded, place(figure).unwrap_or(usize::MAX)));
     figures
 }
 
@@ -118,6 +138,29 @@ pub(crate) fn interval_words(spreads: &[Spread]) -> &'static str {
         "All seeds gave the same value."
     } else {
         "One seed, so no interval."
+    }
+}
+
+/// What a paper states, in the unit of a drawing.
+fn mark(stated: &Stated, unit: &Unit) -> svg::Mark {
+    let (low, high) = stated.is.ends();
+    svg::Mark {
+        low: low.map(|v| unit.of(v)),
+        high: high.map(|v| unit.of(v)),
+        tip: stated.words(unit),
+    }
+}
+
+/// A sign behind a value that its testbed does not stand for.
+fn sign(point: &Point<'_>) -> &'static str {
+    let doubtful = |run: &&CellResult| {
+        let objected = run.certificate.as_ref().is_some_and(|c| !c.valid);
+        objected || run.marks.iter().any(|mark| *mark != Mark::Unsettled)
+    };
+    if point.runs.iter().any(doubtful) {
+        "\u{2020}"
+    } else {
+        ""
     }
 }
 

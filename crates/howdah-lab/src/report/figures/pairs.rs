@@ -31,6 +31,7 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Figure {
         &measure.about,
     );
     figure.folded = !measure.first;
+    figure.key.clone_from(&measure.key);
     figure
 }
 
@@ -51,7 +52,7 @@ pub(super) fn figures(experiment: &Experiment<'_>) -> Vec<Figure> {
         return Vec::new();
     }
     let protocols = protocols(experiment);
-    vec![
+    let mut figures = vec![
         matrix(
             experiment,
             &protocols,
@@ -73,7 +74,11 @@ pub(super) fn figures(experiment: &Experiment<'_>) -> Vec<Figure> {
             },
             "0.5 is an equal share; a row of high values takes from everybody. On the diagonal the share is that of the first of two identical flows.",
         ),
-    ]
+    ];
+    for (figure, key) in figures.iter_mut().zip(["pair-sum", "pair-share"]) {
+        key.clone_into(&mut figure.key);
+    }
+    figures
 }
 
 fn matrix(
@@ -126,12 +131,13 @@ fn matrix(
                     let spread = cell.as_ref()?;
                     let (row, column) = (&names[at / names.len()], &names[at % names.len()]);
                     Some(Cell {
-                        value: unit.of(spread.median),
+                        value: Some(unit.of(spread.median)),
                         text: if quantity == Quantity::Share {
                             format!("{:.2}", spread.median)
                         } else {
                             unit.write(spread.median)
                         },
+                        stated: None,
                         tip: format!(
                             "{row} beside {column}: {}",
                             super::spread_words(spread, &unit)
@@ -154,6 +160,7 @@ fn matrix(
         })
         .collect();
     Figure {
+        key: String::new(),
         title: title.to_owned(),
         body: side_by_side(&drawings),
         caption: format!("Median over the seeds. {reading}")

@@ -1,12 +1,13 @@
 //! Time series: one small panel per cell, so that many protocols can be compared.
 
-use super::bars::flow_name;
-use super::{Figure, MOST_PANELS, legend, side_by_side, with_unit};
+use super::bars::{flow_name, flow_names};
+use super::{Figure, MOST_PANELS, legend, mark, side_by_side, with_unit};
 use crate::report::experiment::{Experiment, Point};
 use crate::report::format::{Quantity, Unit};
 use crate::report::measure::link_rate;
-use crate::report::svg::line_key;
-use crate::report::svg::lines::{Line, Panel, SMALL_PANEL, thin_extremes, thin_means};
+use crate::report::papers::{self, Stated};
+use crate::report::svg::lines::{Line, Panel, SMALL_PANEL, StatedAt, thin_extremes, thin_means};
+use crate::report::svg::{self, line_key};
 use crate::result::{CellResult, FlowResult, Interval};
 use std::fmt::Write as _;
 
@@ -15,6 +16,7 @@ pub(super) const QUANTITIES: usize = 4;
 
 /// A quantity over time.
 struct Kind {
+    key: &'static str,
     title: &'static str,
     label: &'static str,
     quantity: Quantity,
@@ -31,6 +33,7 @@ struct Kind {
 
 const KINDS: [Kind; QUANTITIES] = [
     Kind {
+        key: "over-time-goodput",
         title: "Goodput over time",
         label: "goodput",
         quantity: Quantity::Rate,
@@ -41,6 +44,7 @@ const KINDS: [Kind; QUANTITIES] = [
         means: true,
     },
     Kind {
+        key: "over-time-window",
         title: "Congestion window over time",
         label: "congestion window",
         quantity: Quantity::Bytes,
@@ -51,6 +55,7 @@ const KINDS: [Kind; QUANTITIES] = [
         means: false,
     },
     Kind {
+        key: "over-time-rtt",
         title: "Round-trip time over time",
         label: "smoothed RTT",
         quantity: Quantity::Millis,
@@ -61,6 +66,7 @@ const KINDS: [Kind; QUANTITIES] = [
         means: false,
     },
     Kind {
+        key: "over-time-queue",
         title: "Queue over time",
         label: "waiting time in the bottleneck",
         quantity: Quantity::Millis,
@@ -81,6 +87,9 @@ struct Layout<'e, 'a> {
     /// Panels that are not drawn.
     left_out: usize,
 }
+
+/// A panel before it is drawn: title, lines, rate of the link, what a paper states.
+type Drawn = (String, Vec<Line>, Option<f64>, Option<&'static Stated>);
 
 /// The figures, of the run with the lowest seed in each cell.
 pub(super) fn figures(experiment: &Experiment<'_>, points_per_line: usize) -> Vec<Figure> {
@@ -166,7 +175,9 @@ fn draw(
     of: impl Fn(&CellResult) -> Vec<(String, Vec<(f64, f64)>)>,
 ) -> Option<Figure> {
     let mut names: Vec<(usize, String)> = Vec::new();
-    let mut panels: Vec<(&str, Vec<Line>, Option<f64>)> = layout
+    let flows = flow_names(experiment);
+    let mut with_stated = false;
+    let mut panels: Vec<Drawn> = layout
         .panels
         .iter()
         .map(|(title, points)| {
@@ -186,7 +197,12 @@ fn draw(
                             )
                         }
                         None if experiment.flows() > 1 && !kind.of_link => {
-                            (n, flow_name(experiment, n))
+                            let known = flows.iter().position(|flow| *flow == name);
+                            match known {
+                                Some(n) => (n, flow_name(experiment, n)),
+                                None if name.is_empty() => (n, flow_name(experiment, n)),
+                                None => (n, name),
+                            }
                         }
                         None => (n, name),
                     };
@@ -201,11 +217,18 @@ fn draw(
                     });
                 }
             }
-            (title.as_str(), lines, rate)
+            let first = points.first();
+            let stated = first.and_then(|p| papers::stated(experiment, kind.key, p, None));
+            let number = first.and_then(|p| papers::panel(experiment, kind.key, p));
+            let title = match number {
+                Some(number) => format!("{title} \u{2013} paper's {number}"),
+                None => title.clone(),
+            };
+            (title, lines, rate, stated)
         })
         .collect();
     let count = panels.len();
-    panels.retain(|(_, lines, _)| lines.iter().any(|line| !line.points.is_empty()));
+    panels.retain(|(_, lines, _, _)| lines.iter().any(|line| !line.points.is_empty()));
     let without = count - panels.len();
     let all = || {
         panels
@@ -214,6 +237,8 @@ fn draw(
             .flat_map(|line| &line.points)
     };
     let high = all().map(|p| p.1).fold(0.0, f64::max);
+    let stated = panels.iter().filter_map(|p| p.3);
+    let high = stated.map(|s| s.is.highest()).fold(high, f64::max);
     if high <= 0.0 {
         return None;
     }
@@ -225,7 +250,12 @@ fn draw(
     let mut with_level = false;
     let drawings: Vec<String> = panels
         .iter()
-        .map(|(title, lines, rate)| {
+        .map(|(title, lines, rate, stated)| {
+            let marks: Vec<StatedAt> = stated
+                .map(|stated| (None, 0, mark(stated, &unit)))
+                .into_iter()
+                .collect();
+            with_stated |= !marks.is_empty();
             let levels: Vec<(f64, String)> = rate
                 .filter(|rate| goodput && *rate <= high * 4.0)
                 .map(|rate| {
@@ -245,7 +275,7 @@ fn draw(
                 &unit,
                 lines,
                 (until, if kind.own_axis { unit.of(low) } else { 0.0 }, top),
-                &levels,
+                (&levels, &marks),
             )
         })
         .collect();
@@ -264,6 +294,7 @@ fn draw(
         let when = if changes { " at the end" } else { "" };
         keys.push(format!("<span class=\"key\"><svg width=\"34\" height=\"12\" viewBox=\"0 0 34 12\" aria-hidden=\"true\"><path class=\"level\" d=\"M1 6h32\"/></svg>rate of the link{when}</span>"));
     }
+    keys.extend(with_stated.then(svg::stated_key));
     let mut caption = format!(
         "One run per cell, the one with the lowest seed ({}). Panels share their axes.",
         seeds(layout)
@@ -287,6 +318,7 @@ fn draw(
         );
     }
     Some(Figure {
+        key: kind.key.to_owned(),
         title: kind.title.to_owned(),
         body: legend(&keys) + &side_by_side(&drawings),
         caption,
@@ -301,7 +333,7 @@ fn panel(
     unit: &Unit,
     lines: &[Line],
     (until, low, high): (f64, f64, f64),
-    levels: &[(f64, String)],
+    (levels, stated): (&[(f64, String)], &[StatedAt]),
 ) -> String {
     let lines: Vec<Line> = lines
         .iter()
@@ -328,6 +360,7 @@ fn panel(
         lines: &lines,
         moments: &moments,
         levels,
+        stated,
     }
     .svg()
 }
@@ -344,6 +377,7 @@ fn jain(experiment: &Experiment<'_>, layout: &Layout<'_, '_>, most: usize) -> Op
         return None;
     }
     let kind = Kind {
+        key: "over-time-jain",
         title: "Jain's fairness index over time",
         label: "Jain's index of the active flows' goodput",
         quantity: Quantity::Share,
@@ -402,6 +436,7 @@ fn jain_series(run: &CellResult) -> Vec<(f64, f64)> {
 /// Jitter of the constant-rate streams over time, where it was kept.
 fn jitter(experiment: &Experiment<'_>, layout: &Layout<'_, '_>, most: usize) -> Option<Figure> {
     let kind = Kind {
+        key: "over-time-jitter",
         title: "Jitter of the constant-rate streams over time",
         label: "smoothed interarrival jitter",
         quantity: Quantity::Millis,

@@ -1,7 +1,8 @@
 //! Groups of lying bars with intervals, or of boxes: names are read from left to right, however many there are.
 
 use super::scale::Scale;
-use super::{Anchor, COLOURS, Canvas, fit, px, text_width};
+use super::{Anchor, COLOURS, Canvas, Mark, fit, px, text_width};
+use std::fmt::Write as _;
 
 /// Width of a drawing.
 pub(crate) const WIDTH: f64 = 460.0;
@@ -21,6 +22,8 @@ pub(crate) struct Bar {
     pub(crate) interval: Option<(f64, f64)>,
     /// Ends of a box that is drawn instead of the bar; the value is a line in it.
     pub(crate) half: Option<(f64, f64)>,
+    /// What a paper states of it.
+    pub(crate) stated: Option<Mark>,
     /// What stands at its end.
     pub(crate) text: String,
     /// What is told when the pointer rests on it.
@@ -148,8 +151,39 @@ fn draw(canvas: &mut Canvas, bar: &Bar, x: &Scale, y: f64) {
             canvas.path("median", &line);
         }
     }
+    if let Some(stated) = &bar.stated {
+        let (d, far) = stated_path(stated, x, y);
+        canvas.path("rim", &d);
+        canvas.told_path("stated", &d, &stated.tip);
+        end = end.max(far);
+    }
     let class = if bar.value.is_some() { "t" } else { "s" };
     canvas.text(class, end + 5.0, middle + 4.0, Anchor::Start, &bar.text);
+}
+
+/// A line across the bar at each end of what is stated, and an arrow to where the value may be; with
+/// the place of the rightmost point.
+fn stated_path(stated: &Mark, x: &Scale, y: f64) -> (String, f64) {
+    let (from, to, middle) = (px(y - 1.5), px(y + BAR + 1.5), px(y + BAR / 2.0));
+    let mut d = String::new();
+    for value in stated.ends() {
+        let _ = write!(d, "M{} {from}V{to}", px(x.at(value)));
+    }
+    let far = stated.ends().map(|value| x.at(value)).fold(0.0, f64::max);
+    match (stated.low, stated.high) {
+        (Some(low), None) => {
+            let _ = write!(d, "M{} {middle}h8m-3-3l3 3l-3 3", px(x.at(low)));
+            return (d, far + 8.0);
+        }
+        (None, Some(high)) => {
+            let _ = write!(d, "M{} {middle}h-8m3-3l-3 3l3 3", px(x.at(high)));
+        }
+        (Some(low), Some(high)) if low < high => {
+            let _ = write!(d, "M{} {middle}H{}", px(x.at(low)), px(x.at(high)));
+        }
+        _ => {}
+    }
+    (d, far)
 }
 
 #[cfg(test)]
@@ -163,6 +197,11 @@ mod tests {
             value,
             interval: value.map(|v| (v * 0.9, v * 1.1)),
             half: None,
+            stated: value.map(|v| Mark {
+                low: Some(v),
+                high: None,
+                tip: String::new(),
+            }),
             text: text.to_owned(),
             tip: String::new(),
         };

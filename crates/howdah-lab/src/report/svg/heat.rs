@@ -4,6 +4,8 @@ use super::scale::Scale;
 use super::{Anchor, Canvas, px, text_width};
 
 const CELL_HEIGHT: f64 = 28.0;
+/// Where a second number stands in some cell.
+const TALL_CELL: f64 = 38.0;
 const SIZE: f64 = 11.5;
 
 /// A map of values.
@@ -32,10 +34,12 @@ pub(crate) struct Heat<'a> {
 /// A value, as it is written, and what the pointer is told.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
-    /// The value, in the unit of the label.
-    pub(crate) value: f64,
+    /// The value, in the unit of the label; nothing where there is only a stated one.
+    pub(crate) value: Option<f64>,
     /// As written.
     pub(crate) text: String,
+    /// What a paper states, as written below it.
+    pub(crate) stated: Option<String>,
     /// Tip.
     pub(crate) tip: String,
 }
@@ -46,7 +50,11 @@ impl Heat<'_> {
         let widest = |texts: &mut dyn Iterator<Item = &str>| {
             texts.map(|t| text_width(t, SIZE)).fold(0.0, f64::max)
         };
-        let texts = widest(&mut self.cells.iter().flatten().map(|c| c.text.as_str()));
+        let cells = || self.cells.iter().flatten();
+        let texts = widest(&mut cells().map(|c| c.text.as_str()));
+        let texts = texts.max(widest(&mut cells().filter_map(|c| c.stated.as_deref())) * 0.95);
+        let tall = cells().any(|c| c.stated.is_some());
+        let cell_height = if tall { TALL_CELL } else { CELL_HEIGHT };
         let columns: Vec<(&str, &str)> = self.columns.iter().map(|c| two_lines(c)).collect();
         let heads = widest(&mut columns.iter().flat_map(|(a, b)| [*a, *b]));
         let side = texts.max(heads).max(34.0) + 10.0;
@@ -55,7 +63,7 @@ impl Heat<'_> {
         let second = columns.iter().any(|(_, second)| !second.is_empty());
         let top = above + if second { 47.0 } else { 34.0 };
         let right = left + side * columns.len() as f64;
-        let bottom = top + CELL_HEIGHT * self.rows.len() as f64;
+        let bottom = top + cell_height * self.rows.len() as f64;
         let title = text_width(self.title, 12.5) + 10.0;
         let x_label = left + text_width(self.x_label, 11.0);
         let label = text_width(self.label, 11.0) + 16.0;
@@ -82,21 +90,50 @@ impl Heat<'_> {
         canvas.styled_text(&turned, 11.0, middle, Anchor::Middle, self.y_label);
         let colours = self.scale(0.0, 1.0);
         for (r, name) in self.rows.iter().enumerate() {
-            let y = top + CELL_HEIGHT * r as f64;
-            canvas.text("t", left - 6.0, y + 18.0, Anchor::End, name);
+            let y = top + cell_height * r as f64;
+            canvas.text(
+                "t",
+                left - 6.0,
+                y + cell_height / 2.0 + 4.0,
+                Anchor::End,
+                name,
+            );
             for c in 0..self.columns.len() {
                 let x = left + side * c as f64;
-                let place = [x + 0.5, y + 0.5, side - 1.0, CELL_HEIGHT - 1.0];
+                let place = [x + 0.5, y + 0.5, side - 1.0, cell_height - 1.0];
                 let centre = x + side / 2.0;
                 let cell = self.cells.get(r * self.columns.len() + c);
                 if let Some(found) = cell.and_then(Option::as_ref) {
-                    let (fill, ink) = colour(colours.share(found.value));
-                    canvas.rect(&format!("fill=\"{fill}\""), place, &found.tip);
-                    let attributes = format!("class=\"in\" fill=\"{ink}\"");
-                    canvas.styled_text(&attributes, centre, y + 18.0, Anchor::Middle, &found.text);
+                    let ink = if let Some(value) = found.value {
+                        let (fill, ink) = colour(colours.share(value));
+                        canvas.rect(&format!("fill=\"{fill}\""), place, &found.tip);
+                        format!("fill=\"{ink}\"")
+                    } else {
+                        canvas.rect("class=\"none\"", place, &found.tip);
+                        String::new()
+                    };
+                    let attributes = format!("class=\"in\" {ink}");
+                    let line = if found.stated.is_some() {
+                        y + 15.0
+                    } else {
+                        y + cell_height / 2.0 + 4.0
+                    };
+                    canvas.styled_text(&attributes, centre, line, Anchor::Middle, &found.text);
+                    if let Some(stated) = &found.stated {
+                        let attributes = format!("class=\"st\" {ink}");
+                        canvas.styled_text(&attributes, centre, y + 30.0, Anchor::Middle, stated);
+                        let corner = format!("M{} {}h7v7z", px(x + side - 7.5), px(y + 0.5));
+                        canvas.path("corner", &corner);
+                    }
                 } else {
                     canvas.rect("class=\"none\"", place, "no result");
-                    canvas.text("s", centre, y + 18.0, Anchor::Middle, "\u{2013}");
+                    canvas.text(
+                        "s",
+                        centre,
+                        y + cell_height / 2.0 + 4.0,
+                        Anchor::Middle,
+                        "\u{2013}",
+                    );
                 }
             }
         }
@@ -219,8 +256,9 @@ mod tests {
     fn every_cell_is_written() {
         let cells = [
             Some(Cell {
-                value: 1.0,
+                value: Some(1.0),
                 text: "one".to_owned(),
+                stated: Some("\u{2264}2".to_owned()),
                 tip: String::new(),
             }),
             None,
@@ -238,5 +276,6 @@ mod tests {
         }
         .svg();
         assert!(svg.contains(">one</text>") && svg.contains("no result"));
+        assert!(svg.contains(">\u{2264}2</text>") && svg.contains("class=\"corner\""));
     }
 }

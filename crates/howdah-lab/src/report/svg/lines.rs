@@ -1,7 +1,7 @@
 //! Lines over a common axis: time series, distributions.
 
 use super::scale::Scale;
-use super::{Anchor, Canvas, fit, px, text_width};
+use super::{Anchor, Canvas, Mark, fit, px, text_width};
 use std::fmt::Write as _;
 
 /// Width and height of a panel: two or three fit beside each other on a laptop, one on a telephone.
@@ -15,6 +15,10 @@ const TOP: f64 = 42.0;
 const MOMENTS: f64 = 15.0;
 const BOTTOM: f64 = 40.0;
 const SMALL: f64 = 11.0;
+
+/// What a paper states: the place on the horizontal axis, nothing where it holds all along it, and the
+/// look of the line that it is about.
+pub(crate) type StatedAt = (Option<f64>, usize, Mark);
 
 /// One line.
 #[derive(Clone, Debug)]
@@ -53,6 +57,8 @@ pub(crate) struct Panel<'a> {
     pub(crate) moments: &'a [(f64, String)],
     /// Values worth a horizontal line, with a word.
     pub(crate) levels: &'a [(f64, String)],
+    /// What a paper states.
+    pub(crate) stated: &'a [StatedAt],
 }
 
 impl Panel<'_> {
@@ -81,6 +87,9 @@ impl Panel<'_> {
         self.moments(&mut canvas, &x);
         for line in self.lines {
             draw(&mut canvas, line, &x, &y, self.lines.len() > 1);
+        }
+        for (at, look, mark) in self.stated {
+            stated(&mut canvas, at.map(|at| x.at(at)), *look, mark, &y, right);
         }
         if self.lines.iter().all(|line| line.points.is_empty()) {
             let middle = f64::midpoint(LEFT, right);
@@ -167,6 +176,30 @@ impl Panel<'_> {
             }
         }
     }
+}
+
+/// What a paper states: a line across the panel, or a hollow diamond at its place with an arrow where
+/// only a bound is given.
+fn stated(canvas: &mut Canvas, at: Option<f64>, look: usize, mark: &Mark, y: &Scale, right: f64) {
+    let Some(x) = at else {
+        for value in mark.ends() {
+            let d = format!("M{} {}H{}", px(LEFT), px(y.at(value)), px(right));
+            canvas.told_path("stated", &d, &mark.tip);
+        }
+        return;
+    };
+    let mut d = String::new();
+    for value in mark.ends() {
+        let _ = write!(d, "M{} {}l5 5l-5 5l-5-5z", px(x), px(y.at(value) - 5.0));
+    }
+    let arrow = match (mark.low, mark.high) {
+        (Some(low), None) => format!("M{} {}v-9m-3 3l3-3l3 3", px(x), px(y.at(low) - 5.0)),
+        (None, Some(high)) => format!("M{} {}v9m-3-3l3 3l3-3", px(x), px(y.at(high) + 5.0)),
+        _ => String::new(),
+    };
+    d.push_str(&arrow);
+    let class = format!("stated c{}", look % super::COLOURS);
+    canvas.told_path(&class, &d, &mark.tip);
 }
 
 fn draw(canvas: &mut Canvas, line: &Line, x: &Scale, y: &Scale, marked: bool) {

@@ -211,6 +211,55 @@ pub(crate) fn bar_key(look: usize, name: &str) -> String {
     key(&canvas.finish(""), name)
 }
 
+/// What a paper states of a value, in the unit of the axis.
+#[derive(Clone, Debug)]
+pub(crate) struct Mark {
+    /// Lower end; nothing where there is none.
+    pub(crate) low: Option<f64>,
+    /// Upper end; the same as the lower one for a number.
+    pub(crate) high: Option<f64>,
+    /// What is told when the pointer rests on it.
+    pub(crate) tip: String,
+}
+
+impl Mark {
+    /// The ends that there are.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = f64> {
+        self.low.into_iter().chain(self.high)
+    }
+}
+
+/// Sample of a stated value in bars and lines.
+pub(crate) fn stated_key() -> String {
+    let mut canvas = Canvas::new(34.0, 12.0);
+    canvas.path("stated", "M2 6h30M17 1v10");
+    key(
+        &canvas.finish(""),
+        "stated in the paper (arrow: at least or at most)",
+    )
+}
+
+/// Sample of a stated value beside lines of several colours.
+pub(crate) fn stated_point_key() -> String {
+    let mut canvas = Canvas::new(14.0, 14.0);
+    canvas.path("stated c6", "M7 2l5 5l-5 5l-5-5z");
+    key(
+        &canvas.finish(""),
+        "hollow, in the colour of the line: stated in the paper (arrow: at least or at most)",
+    )
+}
+
+/// Sample of a stated value in a heat map.
+pub(crate) fn stated_cell_key() -> String {
+    let mut canvas = Canvas::new(26.0, 14.0);
+    canvas.path("none", "M1 1h24v12h-24z");
+    canvas.path("corner", "M18 1h7v7z");
+    key(
+        &canvas.finish(""),
+        "with a corner: the second number is stated in the paper",
+    )
+}
+
 fn key(sample: &str, name: &str) -> String {
     let sample = sample.replace("role=\"img\" aria-label=\"\"", "aria-hidden=\"true\"");
     format!(

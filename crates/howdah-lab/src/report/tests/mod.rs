@@ -173,3 +173,91 @@ fn broken_files_are_named() {
         .to_string();
     assert!(error.contains("not a file of a campaign"), "{error}");
 }
+
+/// A paper's numbers head our figures, what its text states is drawn into them, and what we do not have
+/// is listed with the reason.
+#[test]
+fn papers_figures_stand_beside_ours() {
+    let page = page(&synthetic::papers(), &Options::default());
+    for wanted in [
+        "<span class=\"of\">K14proto Fig. 3, 6:</span> Goodput over RTT and loss",
+        "UDT 4.11 \u{2013} paper&#39;s Fig. 3",
+        // UDT at 0.1 % loss, in Gbit/s, and in the tip with the ledger's id.
+        ">\u{2264}0.200</text>",
+        "stated in the paper: \u{2264}0.200 Gbit/s (P.u1)",
+        "with a corner: the second number is stated in the paper",
+        "<span class=\"of\">K13app Fig. 13 (printed: 9):</span> Displayed rate at loss 0",
+        "<span class=\"of\">K13app Fig. 15 (printed: 11):</span>",
+        "hollow, in the colour of the line: stated in the paper",
+        "Velocity-like model, RTT 200\u{a0}ms: stated in the paper: 8.00 Gbit/s (A.v1)",
+        "none: a drawing, no measurement",
+        "none: not in this campaign (experiment P4-udt)",
+        "The figure&#39;s values are not stated in text",
+        "<span class=\"of\">WTRL10 Table 3:</span> Goodput of each flow",
+        "stated in the paper: 478 Mbit/s",
+        "used to fit the model",
+    ] {
+        let wanted = wanted.replace("&#39;", "'");
+        let found = page.contains(&wanted) || page.contains(&wanted.replace('\'', "&#39;"));
+        assert!(found, "{wanted}");
+    }
+}
+
+/// The RFC's headings are all there; cells speak where there are some, for any protocol as the subject.
+#[test]
+fn a_protocol_is_shown_under_the_headings_of_the_rfc() {
+    let shown = page(&synthetic::small(), &Options::default());
+    for wanted in [
+        "5.1.2 Protection against bufferbloat",
+        "waiting time in the bottleneck, p95, alone on 1 Gbit/s",
+        "7 Data centers",
+        "<em>not measured. </em>",
+        "<option value=\"howdah\" selected>Howdah</option>",
+        "<div data-subject=\"howdah\">",
+        "<div data-subject=\"fast\" hidden>",
+    ] {
+        assert!(shown.contains(wanted), "{wanted}");
+    }
+    let options = Options {
+        subject: Some("fast".to_owned()),
+        ..Options::default()
+    };
+    let other = page(&synthetic::small(), &options);
+    assert!(other.contains("<div data-subject=\"howdah\" hidden>"));
+    assert!(other.contains("<div data-subject=\"fast\">"));
+}
+
+/// Two directories, one of each testbed: cells beside each other, with what qualifies them.
+#[test]
+fn simulation_stands_beside_the_testbed() {
+    let (sim, real) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    synthetic::store(&synthetic::testbed("sim"), sim.path());
+    synthetic::store(&synthetic::testbed("netns"), real.path());
+    let options = Options {
+        beside: vec![real.path().to_owned()],
+        ..Options::default()
+    };
+    let path = write(sim.path(), &options).unwrap();
+    let page = std::fs::read_to_string(path).unwrap();
+    for wanted in [
+        "<strong>1 of 2 cells within 10 %</strong>",
+        "<strong>Simulation beside testbed: 1 of 2 cells within 10 %; 2 not counted:",
+        // 900 simulated, 1000 found: ten per cent below; and 500 found: 80 above.
+        ">\u{2212}10.0</td>",
+        ">+80.0</td>",
+        // Shown in brackets, not counted.
+        ">(+12.5)</td>",
+        "host-limited: the processors were the bottleneck",
+        "certificate: 31 packets were dropped that were not planned",
+        "testbed: skipped: this kernel has no FAST",
+        ">skipped</text>",
+        "1 host-limited\u{2020}",
+        "<h3>On netns</h3>",
+    ] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+    // One testbed alone has nothing to stand beside.
+    let alone = std::fs::read_to_string(write(real.path(), &Options::default()).unwrap()).unwrap();
+    assert!(!alone.contains("Simulation beside testbed"));
+    assert!(alone.contains("network namespaces, real time"));
+}

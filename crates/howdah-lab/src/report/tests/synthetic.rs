@@ -3,8 +3,8 @@
 use crate::ledger::Entry;
 use crate::report::load::Loaded;
 use crate::result::{
-    Campaign, CellResult, ExperimentNote, FlowResult, GroupResult, Interval, LinkResult,
-    ScenarioText, StreamResult,
+    Campaign, CellResult, CertificateNote, ExperimentNote, FlowResult, GroupResult, Interval,
+    LinkResult, Mark, ScenarioText, StreamResult,
 };
 use std::path::Path;
 
@@ -148,6 +148,87 @@ pub(super) fn long(cells: usize) -> Loaded {
         campaign: campaign(false),
         cells: all,
         ledger: ledger(),
+        ..Loaded::default()
+    }
+}
+
+/// A few cells of each paper but JGN06, of which [`small`] has some.
+pub(super) fn papers() -> Loaded {
+    let mut cells = Vec::new();
+    for rtt in ["0ms", "50ms", "200ms"] {
+        for loss in ["0%", "0.1%"] {
+            for protocol in ["udt", "rbudp"] {
+                let at = [("protocol", protocol), ("rtt", rtt), ("loss", loss)];
+                let mut one = cell("P1", &at, 1, &[protocol], 4);
+                one.flows[0].goodput_bps *= 9.0;
+                one.flows[0].sender_cpu_s = Some(1.1);
+                one.flows[0].receiver_cpu_s = Some(0.9);
+                cells.push(one);
+            }
+            for protocol in ["velocity-like", "xdt-like"] {
+                let at = [("protocol", protocol), ("rtt", rtt), ("loss", loss)];
+                let mut one = cell("A1", &at, 1, &[protocol], 4);
+                one.flows[0].name = "main".to_owned();
+                one.flows[0].goodput_bps = 8.1e9;
+                for (name, value) in [
+                    ("displayed_bps/main", 8.5e9),
+                    ("duration_s/main", 30.0 + rtt.len() as f64),
+                    ("discrepancy_s/main", 1.5),
+                    ("overhead_s/main", 2.5),
+                ] {
+                    one.metrics.insert(name.to_owned(), value);
+                }
+                cells.push(one);
+            }
+        }
+    }
+    for tool in ["rbudp", "tsunami", "pa-udp"] {
+        for setup in ["ideal", "h2"] {
+            let at = [("tool", tool), ("setup", setup)];
+            let mut one = cell("W4", &at, 1, &[tool, "reno"], 4);
+            one.flows[0].name = "tested".to_owned();
+            one.flows[1].name = "tcp".to_owned();
+            cells.push(one);
+        }
+    }
+    Loaded {
+        campaign: campaign(false),
+        cells,
+        ledger: ledger(),
+        ..Loaded::default()
+    }
+}
+
+/// Four cells of one testbed: in the simulator all have 900 Mbit/s; on the other one agrees, one does
+/// not, one was the host's limit, and one could not be run.
+pub(super) fn testbed(name: &str) -> Loaded {
+    let real = name == "netns";
+    let mut cells = Vec::new();
+    let found = [("reno", 1e9), ("cubic", 5e8), ("bbr1", 8e8), ("fast", 0.0)];
+    for (protocol, bps) in found {
+        let at = [("protocol", protocol), ("rtt", "10ms")];
+        let mut one = cell("today", &at, 1, &[protocol], 4);
+        one.id = format!("{name}-{}", one.id);
+        one.testbed = name.to_owned();
+        one.flows[0].goodput_bps = if real { bps } else { 9e8 };
+        one.flows[0].steady_goodput_bps = one.flows[0].goodput_bps;
+        if real && protocol == "bbr1" {
+            one.marks.push(Mark::HostLimited);
+            one.certificate = Some(CertificateNote {
+                valid: false,
+                objections: vec!["31 packets were dropped that were not planned".to_owned()],
+                ..CertificateNote::default()
+            });
+        }
+        if real && protocol == "fast" {
+            one.skipped = Some("this kernel has no FAST".to_owned());
+            one.flows.clear();
+        }
+        cells.push(one);
+    }
+    Loaded {
+        campaign: campaign(false),
+        cells,
         ..Loaded::default()
     }
 }
