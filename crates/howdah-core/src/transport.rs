@@ -61,6 +61,17 @@ pub trait Transport {
     /// Appends at most `max_datagrams` datagrams that may leave at `now`; returns how many.
     fn poll_transmit(&mut self, now: Time, max_datagrams: usize, out: &mut Vec<Datagram>) -> usize;
 
+    /// The host's own queue has no room for the datagram that `poll_transmit` gave last, alone. The
+    /// driver polls no more until the next event.
+    ///
+    /// A transport that keeps what its host refuses, or gives it up, returns `None`. By default the
+    /// datagram comes back: the call that sends it waits until there is room, as on a blocking
+    /// socket.
+    fn handle_refused(&mut self, now: Time, datagram: Datagram) -> Option<Datagram> {
+        let _ = now;
+        Some(datagram)
+    }
+
     /// When to call [`handle_timeout`](Self::handle_timeout) next, and why.
     fn poll_timeout(&self) -> Option<(Time, WakeReason)>;
 }

@@ -27,6 +27,7 @@ pub(crate) enum Kind {
     Action = 6,
     Discarded = 7,
     SocketFull = 8,
+    Refused = 9,
 }
 
 /// A running hash of all events: equal runs have equal fingerprints.

@@ -117,6 +117,9 @@ pub struct EndpointCounters {
     pub received_corrupt: u64,
     /// Datagrams that reached the endpoint and that an arrival hook threw away.
     pub discarded: u64,
+    /// Datagrams that the host's own queue refused and that the transport took back (see
+    /// [`World::set_host_queue`](crate::World::set_host_queue)); they are not among those sent.
+    pub refused_datagrams: u64,
     /// Calls of `handle_timeout`.
     pub wakes: u64,
     /// Datagrams that the full socket buffer of a [process](crate::World::run_on) refused.

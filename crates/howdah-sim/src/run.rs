@@ -231,10 +231,15 @@ impl<T: Transport> World<T> {
     fn drain(&mut self, index: usize, woken: bool) {
         let mut outbox = std::mem::take(&mut self.outbox);
         let mut burst = 0;
+        let port = self.endpoints[index].route[0] as usize;
+        let host_queue = self.paths[port].host_queue;
         loop {
+            let room = host_queue.saturating_sub(self.paths[port].holds());
+            // A single datagram that is refused is the last one that was asked for.
+            let most = room.clamp(1, BATCH);
             let count = self.endpoints[index]
                 .transport
-                .poll_transmit(self.now, BATCH, &mut outbox);
+                .poll_transmit(self.now, most, &mut outbox);
             assert_eq!(
                 count,
                 outbox.len(),
@@ -250,12 +255,34 @@ impl<T: Transport> World<T> {
                 EndpointId::nth(index),
                 self.now
             );
+            if room == 0 && self.is_refused(index, &mut outbox) {
+                break;
+            }
             for datagram in outbox.drain(..) {
                 self.send(index, datagram);
             }
         }
         self.outbox = outbox;
         self.arm(index, woken, woken && burst == 0);
+    }
+
+    /// Offers a datagram back to the transport whose host has no room for it. False if it remains
+    /// to be sent.
+    #[cold]
+    fn is_refused(&mut self, index: usize, outbox: &mut Vec<Datagram>) -> bool {
+        let Some(datagram) = outbox.pop() else {
+            return false;
+        };
+        let wire_len = datagram.wire_len();
+        let endpoint = &mut self.endpoints[index];
+        if let Some(datagram) = endpoint.transport.handle_refused(self.now, datagram) {
+            outbox.push(datagram);
+            return false;
+        }
+        endpoint.counters.refused_datagrams += 1;
+        self.fingerprint
+            .mix(self.now, Kind::Refused, index as u32, wire_len);
+        true
     }
 
     /// Gives a datagram to the first path of its route.

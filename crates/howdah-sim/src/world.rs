@@ -41,6 +41,8 @@ pub(crate) struct Path {
     pub(crate) waiting: VecDeque<Flight>,
     /// For paths that ever had one that waited.
     pub(crate) queue_slot: Option<u32>,
+    /// Datagrams in the path from which on it refuses those of the hosts in front of it.
+    pub(crate) host_queue: usize,
 }
 
 impl Path {
@@ -143,6 +145,7 @@ impl<T: Transport> World<T> {
             ledger: Ledger::default(),
             waiting: VecDeque::new(),
             queue_slot: None,
+            host_queue: usize::MAX,
         });
         let id = PathId::nth(self.paths.len() - 1);
         self.sources.push(Source::Lane(id.0));
@@ -320,6 +323,19 @@ impl<T: Transport> World<T> {
         path.one_way.set_config(config);
         path.floor = Floor::of(config);
         self.arm_queue(id.index());
+    }
+
+    /// Makes a path the port of a host, with a queue of so many datagrams (Linux: `txqueuelen`) that
+    /// refuses more: a transport whose route begins here is told by
+    /// [`Transport::handle_refused`], and one that cannot take a datagram back has it wait in the
+    /// sending call, which is beyond the limit. What an endpoint with a process of its own sends is
+    /// never refused. All datagrams in the path count, so give a port no delay of its own.
+    ///
+    /// # Panics
+    /// If there is room for none.
+    pub fn set_host_queue(&mut self, id: PathId, datagrams: usize) {
+        assert!(datagrams > 0, "a host that cannot send");
+        self.paths[id.index()].host_queue = datagrams;
     }
 
     /// Counts from now on how long packets wait in a path's queue; see [`OneWay::waits`].

@@ -142,11 +142,6 @@ pub(crate) fn number(ours: f64, stated: f64) -> Mark {
     }
 }
 
-/// The check of an experiment that has no scenario yet.
-pub(crate) fn not_run(_: &super::Results<'_>) -> Finding {
-    Finding::unknown("optional experiment without a scenario yet")
-}
-
 fn missing_data(experiment: &str, what: &[&str]) -> Finding {
     let file = experiment
         .strip_prefix("J-")

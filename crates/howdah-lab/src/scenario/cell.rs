@@ -43,6 +43,9 @@ pub struct PathSpec {
     pub forward: OneWaySpec,
     /// The way of the acknowledgements.
     pub backward: OneWaySpec,
+    /// It is a host's port, whose queue refuses more packets than these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_queue_packets: Option<u64>,
 }
 
 /// A long-lived or sized flow.
@@ -88,6 +91,9 @@ pub struct Options {
     pub max_ssthresh_segments: Option<u32>,
     /// Slow-start threshold that a cache remembers, in segments.
     pub ssthresh_segments: Option<u32>,
+    /// The sending host keeps a threshold from one connection to the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics_cache: Option<bool>,
     /// Segments for each acknowledgement.
     pub ack_every_segments: Option<u32>,
     /// Selective acknowledgement.

@@ -7,6 +7,7 @@ use crate::protocol::{self, Protocol};
 use crate::scenario::{Cell, Change, CostSpec, FlowSpec, HostSpec, StreamSpec};
 use howdah_core::{Span, Time};
 use howdah_rivals::blast::SharedBudget;
+use howdah_rivals::tcp::MetricsCache;
 use howdah_sim::{
     CoreId, Costs, EndpointId, Flow, FlowEnds, HostId, Link, PacketCost, SocketBuffer, World,
 };
@@ -27,6 +28,8 @@ pub(crate) struct Built {
     machines: Vec<Machine>,
     /// By receiving host, direction and rate.
     budgets: BTreeMap<(Option<usize>, bool, u64), SharedBudget>,
+    /// By the first path of the route, which is the host's port, and direction.
+    caches: BTreeMap<(usize, bool), MetricsCache>,
 }
 
 /// A flow in the world.
@@ -105,7 +108,15 @@ impl Built {
         let links = cell
             .paths
             .iter()
-            .map(|path| world.add_link(&path.forward.to_config(), &path.backward.to_config()))
+            .map(|path| {
+                let link = world.add_link(&path.forward.to_config(), &path.backward.to_config());
+                if let Some(packets) = path.host_queue_packets {
+                    let packets = usize::try_from(packets).unwrap_or(usize::MAX);
+                    world.set_host_queue(link.forward, packets);
+                    world.set_host_queue(link.backward, packets);
+                }
+                link
+            })
             .collect();
         let mut built = Self {
             world,
@@ -115,6 +126,7 @@ impl Built {
             streams: Vec::new(),
             machines,
             budgets: BTreeMap::new(),
+            caches: BTreeMap::new(),
         };
         for flow in &cell.flows {
             let placed = built.add(cell, hosts, flow);
@@ -168,6 +180,10 @@ impl Built {
             reverse: flow.reverse,
         };
         let budget = self.budget(flow);
+        let cache = (flow.options.metrics_cache == Some(true)).then(|| {
+            let port = flow.via.first().copied().unwrap_or_default();
+            self.caches.entry((port, flow.reverse)).or_default().clone()
+        });
         let wish = Wish {
             protocol: &flow.protocol,
             options: &flow.options,
@@ -176,6 +192,7 @@ impl Built {
             mtu: mtu(cell, &route),
             seeds: [self.world.next_seed(), self.world.next_seed()],
             budget: budget.as_ref(),
+            cache: cache.as_ref(),
         };
         let pair = pair(&wish).expect("a decoded scenario names known protocols only");
         let [from, to] = flow.ends;

@@ -9,7 +9,9 @@ use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_rivals::blast::{BlastEndpoint, SharedBudget};
 use howdah_rivals::model::{Drive, ModelEndpoint, RateLaw, Settings};
 use howdah_rivals::sabul::SabulEndpoint;
-use howdah_rivals::tcp::{self, Bundle, ReceiverConfig, Supply, TcpConfig, TcpEndpoint, cc};
+use howdah_rivals::tcp::{
+    self, Bundle, MetricsCache, ReceiverConfig, Supply, TcpConfig, TcpEndpoint, cc,
+};
 use howdah_rivals::udp::{
     CbrSettings, Extent, OnOffSettings, Periods, Received, SettingsError, UdpEndpoint,
 };
@@ -60,6 +62,10 @@ impl Transport for Node {
         each!(self, node => node.poll_transmit(now, max, out))
     }
 
+    fn handle_refused(&mut self, now: Time, datagram: Datagram) -> Option<Datagram> {
+        each!(self, node => node.handle_refused(now, datagram))
+    }
+
     #[inline]
     fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
         each!(self, node => node.poll_timeout())
@@ -90,6 +96,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) seeds: [u64; 2],
     /// What the receiving host can take in of all flows that share it.
     pub(crate) budget: Option<&'a SharedBudget>,
+    /// What the sending host remembers of the receiving one.
+    pub(crate) cache: Option<&'a MetricsCache>,
 }
 
 /// Makes the endpoints of a flow. `None` if there is no such protocol, which a decoded scenario
@@ -310,8 +318,12 @@ fn over_tcp(wish: &Wish<'_>, congestion_control: cc::Entry) -> Pair {
         Some(bytes) => Supply::Sized { bytes },
         None => Supply::Endless,
     };
+    let seed = wish.seeds[0];
     Pair {
-        sender: Node::Tcp(TcpEndpoint::sender(&sender, supply, wish.seeds[0])),
+        sender: Node::Tcp(match wish.cache {
+            Some(cache) => TcpEndpoint::sender_that_remembers(&sender, supply, seed, cache),
+            None => TcpEndpoint::sender(&sender, supply, seed),
+        }),
         receiver: Node::Tcp(TcpEndpoint::receiver(&receiver)),
         header_bytes: tcp::IPV4_BYTES,
     }

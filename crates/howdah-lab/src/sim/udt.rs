@@ -82,6 +82,7 @@ mod tests {
             mtu,
             seeds: [1, 2],
             budget: None,
+            cache: None,
         };
         configure(UdtConfig::default(), &wish)
     }

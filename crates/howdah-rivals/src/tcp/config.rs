@@ -89,6 +89,12 @@ pub struct TcpConfig {
     /// The engine paces algorithms that do not: at twice the window per round trip in slow start
     /// (below half the threshold), 1.2 times after it (Linux `tcp_pacing_ss_ratio`, `_ca_ratio`).
     pub pacing: bool,
+    /// A segment that the host's own queue refuses stays with the sender, and the refusal is taken
+    /// for congestion: the window comes down to the threshold that a loss would set, without a loss
+    /// (Linux 2.4 and 2.6, `tcp_enter_cwr`, the state CWR). Without this a segment waits until the
+    /// queue has room, which comes close to today's limit on what a flow may have there
+    /// (`tcp_limit_output_bytes`, since 3.6).
+    pub local_congestion: bool,
     /// Most segments that a paced sender releases at once, further limited to what its rate lets
     /// pass in a millisecond (Linux's TSO sizing): fewer events for a burstier flow.
     pub burst_segments: u32,
@@ -122,6 +128,7 @@ impl TcpConfig {
     /// | `initial_rto`, `min_rto`, `max_rto` | 3 s, 200 ms on the variance, 120 s | |
     /// | `max_retries`, `max_syn_retries` | 15, 5 | |
     /// | `pacing` | off | |
+    /// | `local_congestion` | on | |
     pub const fn linux24() -> Self {
         Self {
             mtu: 1500,
@@ -151,6 +158,7 @@ impl TcpConfig {
             max_retries: 15,
             max_syn_retries: 5,
             pacing: false,
+            local_congestion: true,
             burst_segments: 1,
             initial_sequence: 1,
         }
@@ -186,6 +194,7 @@ impl TcpConfig {
     /// | `loss_detection` | RACK-TLP | RFC 8985 |
     /// | `initial_rto` | 1 s | RFC 6298 |
     /// | `max_syn_retries` | 6 | |
+    /// | `local_congestion` | off | a flow's share of the host's queue is limited |
     ///
     /// `pacing` stays off: Linux paces Reno and CUBIC only under the fq queueing discipline.
     pub const fn modern() -> Self {
@@ -200,6 +209,7 @@ impl TcpConfig {
             loss_detection: LossDetection::RackTlp,
             initial_rto: Span::from_secs(1),
             max_syn_retries: 6,
+            local_congestion: false,
             ..Self::linux26()
         }
     }

@@ -2,7 +2,7 @@
 
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::{ReceiverConfig, Supply, TcpConfig};
+use super::{MetricsCache, ReceiverConfig, Supply, TcpConfig};
 use howdah_core::{Arrival, Datagram, Observe, Snapshot, Time, Transport, WakeReason};
 
 /// One side of a TCP connection: a [`Transport`] that says how it is doing ([`Observe`]).
@@ -22,6 +22,17 @@ impl TcpEndpoint {
     /// controls that draw lots.
     pub fn sender(config: &TcpConfig, supply: Supply, seed: u64) -> Self {
         Self(Inner::Sender(Box::new(Sender::new(config, supply, seed))))
+    }
+
+    /// The same on a host that remembers what earlier connections to the same destination found.
+    pub fn sender_that_remembers(
+        config: &TcpConfig,
+        supply: Supply,
+        seed: u64,
+        cache: &MetricsCache,
+    ) -> Self {
+        let sender = Sender::new(config, supply, seed).remembering(cache);
+        Self(Inner::Sender(Box::new(sender)))
     }
 
     /// The side that listens and reads.
@@ -59,6 +70,13 @@ impl Transport for TcpEndpoint {
         match &mut self.0 {
             Inner::Sender(sender) => sender.poll_transmit(now, max, out),
             Inner::Receiver(receiver) => receiver.poll_transmit(now, max, out),
+        }
+    }
+
+    fn handle_refused(&mut self, now: Time, datagram: Datagram) -> Option<Datagram> {
+        match &mut self.0 {
+            Inner::Sender(sender) => sender.handle_refused(now, datagram),
+            Inner::Receiver(_) => Some(datagram),
         }
     }
 

@@ -32,13 +32,16 @@
 //!   checksum would have it.
 //! * A sender has no interface of its own: what the window allows leaves at once, however long the
 //!   burst. Where the burst matters (a queue of 127 packets does not hold a slow start), put a path
-//!   with the interface's rate and a deep queue before the bottleneck, as the host has it.
+//!   with the interface's rate and a deep queue before the bottleneck, as the host has it. The stacks
+//!   of Linux 2.4 and 2.6 heed what a full queue of the host refuses
+//!   ([`TcpConfig::local_congestion`]).
 //! * No ECN, no Nagle, no urgent data, no simultaneous open.
 
 mod bundle;
 pub mod cc;
 mod config;
 mod endpoint;
+mod metrics;
 mod receiver;
 mod runs;
 pub mod segment;
@@ -50,6 +53,7 @@ pub use config::{
     AckDelay, AckPolicy, LossDetection, ReceiverConfig, Recovery, RtoFloor, TcpConfig,
 };
 pub use endpoint::TcpEndpoint;
+pub use metrics::MetricsCache;
 pub use supply::Supply;
 
 /// Bytes of an IPv4 header without options: what a flow's datagrams weigh beyond their segments.

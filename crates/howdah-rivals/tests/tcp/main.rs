@@ -7,6 +7,7 @@ mod support;
 mod basics;
 mod chaos;
 mod hostile;
+mod local;
 mod oracles;
 mod receivers;
 mod repair;

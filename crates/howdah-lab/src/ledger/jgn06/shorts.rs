@@ -1,6 +1,6 @@
 //! J-F: one high-speed flow and 3000 short flows of standard TCP.
 
-use super::super::judge::{HIGH_SPEED, Mark, UDT, each, mbit, not_run, one, percent};
+use super::super::judge::{HIGH_SPEED, Mark, UDT, each, mbit, one, percent};
 use super::super::results::{Cells, first_goodput, flow_of, short_throughput};
 use super::super::series::Curve;
 use super::super::words::{CLEARLY, DIP, HURT, SAME, SOMEWHAT_HURT};
@@ -178,7 +178,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
          authors' earlier work)",
         "spares (quoted)",
         Kind::Shape,
-        not_run,
+        |r| each("J-F4", HIGH_SPEED, |p| spares_shorts(r, p)),
     ),
     state(
         "J.z",
@@ -231,6 +231,23 @@ fn buffers(
         cells.at("buffer", 127.0).good(value)?,
         cells.at("buffer", 512.0).good(value)?,
     ))
+}
+
+/// The short flows beside a flow with the usual window (J-F1, mean of 500 KB), and with the window
+/// held to the path's product and to half of it: half is the smaller buffer that is judged.
+fn spares_shorts(r: &Results<'_>, protocol: &str) -> Option<(String, Mark)> {
+    let usual = r
+        .experiment("J-F1")
+        .protocol(protocol)
+        .at("mean", 500.0)
+        .median(short_throughput)?;
+    let held = |bdp: f64| {
+        let cells = r.experiment("J-F4").protocol(protocol);
+        cells.at("window", bdp).median(short_throughput)
+    };
+    let (full, half) = (held(1.0)?, held(0.5)?);
+    let mark = Mark::at_least(half / usual, 1.0 + SAME, 1.0);
+    Some((kbit_three(&[usual, full, half]), mark))
 }
 
 /// At the lowest loads of J-F1 and J-G1: does the flow lose, and does the other side?

@@ -11,7 +11,7 @@ use crate::sim::{ERAS, RECEIVERS};
 use howdah_core::{Rate, Span, units};
 
 /// Options of a protocol, common to flows and groups.
-const OPTION_KEYS: [&str; 23] = [
+const OPTION_KEYS: [&str; 24] = [
     "from",
     "to",
     "mss",
@@ -24,6 +24,7 @@ const OPTION_KEYS: [&str; 23] = [
     "initial_window",
     "max_ssthresh",
     "ssthresh",
+    "metrics_cache",
     "ack_every",
     "sack",
     "timestamps",
@@ -305,6 +306,7 @@ impl Decoder<'_> {
             initial_window_segments: segments("initial_window")?,
             max_ssthresh_segments: segments("max_ssthresh")?,
             ssthresh_segments: segments("ssthresh")?,
+            metrics_cache: table.truth("metrics_cache")?,
             ack_every_segments: segments("ack_every")?,
             sack: table.truth("sack")?,
             timestamps: table.truth("timestamps")?,

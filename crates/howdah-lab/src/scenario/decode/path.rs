@@ -32,7 +32,7 @@ pub(super) const ONE_WAY_KEYS: [&str; 16] = [
 ];
 
 /// Keys that only a path as a whole has.
-pub(super) const PATH_KEYS: [&str; 4] = ["rtt", "base_rtt", "forward", "backward"];
+pub(super) const PATH_KEYS: [&str; 5] = ["rtt", "base_rtt", "forward", "backward", "host_queue"];
 
 /// Opportunities of mahimahi's traces, in bytes.
 const MAHIMAHI_BYTES: u32 = 1504;
@@ -88,6 +88,7 @@ pub(super) fn path(
         name: name.to_owned(),
         forward: one_way(sources, &forward, what, there, rtt)?,
         backward: one_way(sources, &backward, what, back, rtt)?,
+        host_queue_packets: host_queue(&table)?,
     })
 }
 
@@ -137,6 +138,16 @@ fn one_way(
         mtu_bytes: mtu(&table)?,
         overhead_bytes: table.whole("overhead", 0)?.unwrap_or(38).min(10_000) as u32,
     })
+}
+
+/// How many packets a host's port holds before it refuses more.
+fn host_queue(table: &Table<'_>) -> Result<Option<u64>, ScenarioError> {
+    let packets = table.parse("host_queue", |text| match Amount::parse(text)? {
+        Amount::Unlimited => Ok(None),
+        Amount::Packets(packets) if packets > 0 => Ok(Some(packets)),
+        _ => Err("write it in packets (2000packets), or unlimited".to_owned()),
+    })?;
+    Ok(packets.flatten())
 }
 
 /// How many packets the delay holds.

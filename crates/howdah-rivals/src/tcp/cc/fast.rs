@@ -33,7 +33,8 @@
 //! and `UPDATE_INTERVAL` are recollected defaults of the ns-2 agent, not read from a source.
 //! Not modelled: the recovery of Caltech's stack (a packet outstanding for more than 2 avgRTT is
 //! sent again), since repair is the engine's; and its burstiness control, of which only the spreading
-//! of increases is published. So on a path whose first queue is short FAST wants a sender with an
+//! of increases is published; the host's queue, however long, stands in for it (SLAC's comparison of 2003
+//! found a `txqueuelen` of 100 good enough for this stack). So on a path whose first queue is short FAST wants a sender with an
 //! interface of its own rate: from a host without one, bursts of a whole window overflow the queue
 //! long before the path is full, and each burst's head measures no queue and brings the
 //! multiplicative increase back.
@@ -251,6 +252,12 @@ impl CongestionControl for Fast {
 
     fn on_undo(&mut self, _now: Time) {
         self.window.undo();
+    }
+
+    /// Caltech's stack has a burstiness control that lets packets go only as fast as the host takes
+    /// them; it is not modelled, so the bursts wait in the host instead.
+    fn heeds_local_congestion(&self) -> bool {
+        false
     }
 
     fn on_restart(&mut self, _now: Time, _idle: Span) {

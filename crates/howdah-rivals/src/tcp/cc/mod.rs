@@ -153,6 +153,13 @@ pub trait CongestionControl: fmt::Debug + Send {
     /// A segment leaves; `in_flight_segments` includes it.
     fn on_sent(&mut self, _now: Time, _in_flight_segments: u32, _retransmission: bool) {}
 
+    /// Whether the stack takes a segment that the host's own queue refuses for congestion, if it
+    /// is one that does ([`TcpConfig::local_congestion`](crate::tcp::TcpConfig::local_congestion)).
+    /// An algorithm that holds bursts back itself does not get there.
+    fn heeds_local_congestion(&self) -> bool {
+        true
+    }
+
     /// The connection starts to send again after an idle time.
     fn on_restart(&mut self, _now: Time, _idle: Span) {}
 }

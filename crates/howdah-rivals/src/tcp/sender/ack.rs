@@ -71,6 +71,9 @@ impl Sender {
         self.advance_phase(now, &news);
         self.tell(now, &news, rtt);
         self.refresh_window();
+        if self.finished_at == Some(now) {
+            self.leave_metrics();
+        }
         if news.acked > 0 {
             self.rtt.progress();
             self.rearm(now);
@@ -79,6 +82,17 @@ impl Sender {
         #[cfg(debug_assertions)]
         if self.board.outstanding() < 200 {
             self.board.check(self.sack);
+        }
+    }
+
+    /// The connection is over: what it found remains with the host.
+    #[cold]
+    fn leave_metrics(&self) {
+        if let Some(cache) = &self.cache
+            && self.rtt.backoff() == 0
+        {
+            let open = self.phase == Phase::Open;
+            cache.save(f64::from(self.window), self.cc.ssthresh(), open);
         }
     }
 

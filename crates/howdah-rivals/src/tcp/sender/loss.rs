@@ -105,6 +105,14 @@ impl LossFinder {
         self.out.push_back((index, nxt));
     }
 
+    /// The segment that left again last has not left.
+    pub(super) fn take_back(&mut self, index: u64) {
+        if self.out.back().is_some_and(|&(last, _)| last == index) {
+            self.out.pop_back();
+        }
+        self.again.push_front(index);
+    }
+
     /// A segment that was sent once arrived after `distance` later ones.
     pub(super) fn on_reordering(&mut self, distance: u64) {
         self.reordering_seen = true;

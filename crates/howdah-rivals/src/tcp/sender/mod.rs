@@ -5,9 +5,11 @@
 //! * [`loss`]: what it says about losses;
 //! * `recovery`: what is done about them;
 //! * `transmit`: what leaves;
+//! * [`local`]: what the host's own queue refuses;
 //! * [`rto`], [`pacing`], [`rate_sample`]: clocks and measures.
 
 mod ack;
+mod local;
 mod loss;
 mod pacing;
 mod rate_sample;
@@ -20,8 +22,9 @@ use super::cc::{CcSettings, Congestion, CongestionControl, Phase};
 use super::segment::{
     ACK, BASE_HEADER_BYTES, FIN, SYN, SackBlocks, Segment, Side, TIMESTAMPS_BYTES, Timestamps,
 };
-use super::{IPV4_BYTES, LossDetection, Supply, TcpConfig};
+use super::{IPV4_BYTES, LossDetection, MetricsCache, Supply, TcpConfig};
 use howdah_core::{Arrival, Snapshot, Span, Time, WakeReason};
+use local::Leaving;
 use loss::LossFinder;
 use pacing::Pacer;
 use rate_sample::Delivery;
@@ -80,6 +83,7 @@ pub(crate) struct Sender {
     config: TcpConfig,
     supply: Supply,
     seed: u64,
+    cache: Option<MetricsCache>,
     state: State,
     started_at: Time,
     cc: Box<dyn CongestionControl>,
@@ -123,6 +127,8 @@ pub(crate) struct Sender {
     most_outstanding: u32,
     usage_end: u64,
     last_sent_at: Time,
+    /// What left last, as long as the host may refuse it.
+    leaving: Option<Leaving>,
 
     rto_at: Option<Time>,
     probe_at: Option<Time>,
@@ -159,6 +165,7 @@ impl Sender {
             config: *config,
             supply,
             seed,
+            cache: None,
             state: State::Fresh,
             started_at: Time::ZERO,
             cc: make_cc(config, mss, seed),
@@ -189,6 +196,7 @@ impl Sender {
             most_outstanding: 0,
             usage_end: 0,
             last_sent_at: Time::ZERO,
+            leaving: None,
             rto_at: None,
             probe_at: None,
             probe_due: false,
@@ -210,6 +218,12 @@ impl Sender {
         };
         sender.lay_out(mss);
         sender
+    }
+
+    /// The same, with what the host remembers.
+    pub(crate) fn remembering(mut self, cache: &MetricsCache) -> Self {
+        self.cache = Some(cache.clone());
+        self
     }
 
     /// Lays the grid of segments over the stream.
@@ -262,7 +276,14 @@ impl Sender {
             .min(segment.mss.unwrap_or(536).max(48));
         let options = if self.timestamps { TIMESTAMPS_BYTES } else { 0 };
         let mss = u32::from(announced) - options;
-        if mss != self.mss {
+        let known = self
+            .cache
+            .as_ref()
+            .and_then(MetricsCache::ssthresh_segments);
+        if known.is_some() {
+            self.config.slow_start.initial_ssthresh_segments = known;
+        }
+        if mss != self.mss || known.is_some() {
             self.cc = make_cc(&self.config, mss, self.seed);
         }
         self.lay_out(mss);

@@ -10,6 +10,9 @@ use howdah_core::{Span, Time};
 /// RFC 8985 section 7.2: the other side may hold back the acknowledgement of a single segment.
 const PROBE_ACK_DELAY: Span = Span::from_millis(200);
 
+/// What may leave at once when a reduction is taken back (Linux: `tcp_max_burst`).
+const UNDO_BURST_SEGMENTS: u32 = 3;
+
 /// A tail-loss probe that is out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
@@ -37,6 +40,8 @@ pub(super) struct Repair {
     half: bool,
     /// In flight when a timeout began it, and not concluded to be lost.
     pub(super) spared: u32,
+    /// It answers a full queue of the host and not a loss.
+    local: bool,
     /// The last segment was repeated speculatively (RFC 6675, `NextSeg` rule 4).
     pub(super) rescued: bool,
     /// It can be taken back: first index outstanding when it began.
@@ -57,6 +62,11 @@ impl Repair {
         self.first_stamp.get_or_insert(stamp);
     }
 
+    /// The last retransmission has not left.
+    pub(super) fn take_back_retransmission(&mut self) {
+        self.undo_left = self.undo_left.saturating_sub(1);
+    }
+
     fn begin(&mut self, board: &Scoreboard) {
         let (una, nxt) = (board.una, board.nxt);
         self.end = nxt;
@@ -65,6 +75,7 @@ impl Repair {
         self.sent = 0;
         self.flight = (nxt - una).max(1);
         self.half = false;
+        self.local = false;
         self.rescued = false;
         self.undo_from = Some(una);
         self.undo_left = 0;
@@ -125,6 +136,12 @@ impl Sender {
                 Phase::Open => {}
             }
         }
+        if self.phase == Phase::Recovery && self.repair.local && self.board.lost > 0 {
+            // The window is coming down already: the losses are repaired and not answered again.
+            self.repair.local = false;
+            self.repair.end = self.board.nxt;
+            self.congestion_events += 1;
+        }
         if self.phase == Phase::Open && self.board.lost > 0 {
             self.enter_recovery(now, news.prior_in_flight);
         }
@@ -156,6 +173,25 @@ impl Sender {
         self.congestion_events += 1;
         let event = self.congestion(now, in_flight);
         self.cc.on_congestion(&event);
+    }
+
+    /// The host's own queue is full (Linux 2.4 and 2.6: `tcp_enter_cwr`): the window comes down as
+    /// for a loss, at once to what is in flight and then by the halving of recovery, until all that
+    /// is outstanding now is acknowledged. Cannot be taken back.
+    pub(super) fn enter_local_congestion(&mut self, now: Time) {
+        if self.phase != Phase::Open {
+            return;
+        }
+        self.phase = Phase::Recovery;
+        let in_flight = self.board.in_flight();
+        self.repair.begin(&self.board);
+        self.repair.undo_from = None;
+        self.repair.local = true;
+        self.repair.window = f64::from(self.window.min(in_flight + 1));
+        self.probe_at = None;
+        let event = self.congestion(now, in_flight);
+        self.cc.on_congestion(&event);
+        self.refresh_window();
     }
 
     fn leave_recovery(&mut self, now: Time) {
@@ -194,6 +230,12 @@ impl Sender {
         self.repair.cap = None;
         self.phase = Phase::Open;
         self.cc.on_undo(now);
+        if self.config.recovery == Recovery::RateHalving && !self.cc.owns_recovery() {
+            // The window is given back, but not to be filled in one burst: Linux 2.4 and 2.6
+            // (tcp_undo_cwr, tcp_moderate_cwnd) go on from what is in flight, in slow start.
+            let cap = f64::from(self.board.in_flight() + UNDO_BURST_SEGMENTS);
+            self.repair.cap = (cap < self.cc.cwnd()).then_some(cap);
+        }
     }
 
     /// A duplicate was reported at `index`.

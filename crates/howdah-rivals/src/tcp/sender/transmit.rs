@@ -28,6 +28,7 @@ impl Sender {
         out: &mut Vec<Datagram>,
     ) -> usize {
         let before = out.len();
+        self.leaving = None;
         match self.state {
             State::SynSent if self.syn_due && max > 0 => self.send_syn(now, out),
             State::Established => self.send_data(now, max, out),
@@ -68,6 +69,7 @@ impl Sender {
         }
         if self.owes_ack && left > 0 {
             self.owes_ack = false;
+            self.leaving = None;
             let offset = self.offset_of(self.board.nxt).min(self.total_bytes)
                 + u64::from(self.board.nxt == self.total_segments);
             let segment = self.header(now, offset, ACK);
@@ -163,6 +165,9 @@ impl Sender {
         let in_flight = self.board.in_flight() + 1;
         let mut sent = self.delivery.on_sent(now, idle, in_flight);
         let payload = self.payload_of(index);
+        if self.config.local_congestion {
+            self.note_leaving(index, again);
+        }
         if again {
             self.finder.retransmitted(index, self.board.nxt);
             let old = self.board.get_mut(index);
