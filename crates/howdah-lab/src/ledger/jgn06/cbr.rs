@@ -40,7 +40,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
             )
         },
     )
-    .tried("host queues of 1000 and 2000 packets: holds; 5000: fails as with an endless one; but a host queue that loses packets makes FAST lose bursts in it"),
+    .tried("with host queues of 1000 and 2000 packets it holds, with 5000 and without an end it does not"),
     state(
         "J.g12c",
         CASE2,

@@ -60,7 +60,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         Kind::Shape,
         |r| tcps(r, "J-C1", dips_on_return),
     )
-    .tried("a host queue without and with an end; reductions for overtaken packets are undone by timestamps"),
+    .tried("a host queue without and with an end; losing the router's queue at the switches; going on from what is in flight after a reduction is taken back"),
     state(
         "J.c1d",
         "J-C1",
