@@ -166,6 +166,11 @@ fn mistakes_are_explained() {
         ),
         (with("1gbit", "0gbit"), 4, "carries nothing"),
         (with("127packets", "-3packets"), 6, "is not an amount"),
+        (
+            with("rtt =", "host_queue = \"5ms\"\nrtt ="),
+            5,
+            "write it in packets",
+        ),
         (with("\"300s\"", "300"), 10, "is not a time"),
         (with("\"300s\"", "\"0s\""), 10, "no time to measure"),
         (
@@ -207,6 +212,11 @@ fn mistakes_are_explained() {
             format!("{SMALL}[[timeline]]\nat = \"1s\"\n"),
             11,
             "nothing changes",
+        ),
+        (
+            format!("{SMALL}[[timeline]]\nat = \"1s\"\nhost_queue = \"5packets\"\n"),
+            13,
+            "unknown key 'host_queue'",
         ),
         (
             with("\"howdah\"", "\"howdah-fixed\""),

@@ -32,7 +32,10 @@ pub(super) const ONE_WAY_KEYS: [&str; 16] = [
 ];
 
 /// Keys that only a path as a whole has.
-pub(super) const PATH_KEYS: [&str; 5] = ["rtt", "base_rtt", "forward", "backward", "host_queue"];
+pub(super) const PATH_KEYS: [&str; 4] = ["rtt", "base_rtt", "forward", "backward"];
+
+/// What a path as a whole has and no change can give it.
+const FIXED_KEY: &str = "host_queue";
 
 /// Opportunities of mahimahi's traces, in bytes.
 const MAHIMAHI_BYTES: u32 = 1504;
@@ -57,7 +60,7 @@ pub(super) fn path(
     node: &Node,
     what: &str,
 ) -> Result<PathSpec, ScenarioError> {
-    let known = [&ONE_WAY_KEYS[..], &PATH_KEYS].concat();
+    let known = [&ONE_WAY_KEYS[..], &PATH_KEYS, &[FIXED_KEY]].concat();
     let table = Table::open(sources, node, what, &known)?;
     if table.has("rtt") && table.has("delay") {
         return Err(table.error_at("delay", "a path has 'rtt' (both ways) or 'delay' (one way)"));
@@ -68,7 +71,7 @@ pub(super) fn path(
     let back = rtt.saturating_sub(there);
     let direction = |key: &str| -> Result<Node, ScenarioError> {
         let mut node = node.clone();
-        for key in PATH_KEYS {
+        for key in PATH_KEYS.into_iter().chain([FIXED_KEY]) {
             let _ = node.take(key);
         }
         if let Some(over) = table.node.get(key) {
@@ -142,7 +145,7 @@ fn one_way(
 
 /// How many packets a host's port holds before it refuses more.
 fn host_queue(table: &Table<'_>) -> Result<Option<u64>, ScenarioError> {
-    let packets = table.parse("host_queue", |text| match Amount::parse(text)? {
+    let packets = table.parse(FIXED_KEY, |text| match Amount::parse(text)? {
         Amount::Unlimited => Ok(None),
         Amount::Packets(packets) if packets > 0 => Ok(Some(packets)),
         _ => Err("write it in packets (2000packets), or unlimited".to_owned()),
