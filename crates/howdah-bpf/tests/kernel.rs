@@ -3,16 +3,17 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod transfer;
+
 use howdah_bpf::{BpfError, Registered, available, list};
 use howdah_core::{Rate, Span};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
 use howdah_wan::{WanConfig, WanError, World};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use transfer::transfer;
 
 /// What the helper process of [`a_killed_process_leaves_nothing_registered`] is told by.
 const HOLD: &str = "HOWDAH_BPF_TEST_HOLD";
@@ -68,134 +69,6 @@ fn gigabit() -> WanConfig {
     }
 }
 
-/// What is asked of `TCP_INFO`.
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    /// Losses are being repaired (Linux: CWR, Recovery or Loss).
-    reduced: bool,
-    cwnd: u32,
-    ssthresh: u32,
-}
-
-/// Reads `TCP_INFO`.
-#[allow(
-    unsafe_code,
-    reason = "no crate in use wraps TCP_INFO as a socket option"
-)]
-fn tcp_info(socket: &TcpStream) -> Sample {
-    // The fields of `struct tcp_info` that matter have had their places since Linux 2.6.
-    let mut info = [0u32; 26];
-    let mut len = size_of_val(&info) as libc::socklen_t;
-    // SAFETY: pointer and length describe `info`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-    Sample {
-        // tcpi_ca_state is the second byte: Open 0, Disorder 1.
-        reduced: info[0].to_ne_bytes()[1] >= 2,
-        cwnd: info[20],
-        ssthresh: info[19],
-    }
-}
-
-/// What a transfer showed.
-struct Transfer {
-    /// What `TCP_CONGESTION` says on the sender.
-    congestion_control: String,
-    received_bytes: u64,
-    seconds: f64,
-    samples: Vec<Sample>,
-}
-
-impl Transfer {
-    fn mbit_per_second(&self) -> f64 {
-        self.received_bytes as f64 * 8e-6 / self.seconds
-    }
-
-    /// For each reduction that was seen: the window before it, and the share of it that the
-    /// algorithm set as threshold.
-    fn reductions(&self) -> Vec<(u32, f64)> {
-        self.samples
-            .windows(2)
-            .filter(|pair| !pair[0].reduced && pair[1].reduced)
-            .map(|pair| {
-                let kept = f64::from(pair[1].ssthresh) / f64::from(pair[0].cwnd);
-                (pair[0].cwnd, kept)
-            })
-            .collect()
-    }
-}
-
-/// Sends through `world` under that congestion control for a while.
-fn transfer(world: &World, congestion_control: &str, duration: Duration) -> Transfer {
-    let listener = world
-        .far()
-        .run_in(|| TcpListener::bind("10.88.0.2:0"))
-        .unwrap()
-        .unwrap();
-    let to = listener.local_addr().unwrap();
-    let mut sender = world
-        .near()
-        .run_in(|| {
-            let socket =
-                socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-            socket
-                .set_tcp_congestion(congestion_control.as_bytes())
-                .unwrap();
-            socket.connect(&to.into()).unwrap();
-            TcpStream::from(socket)
-        })
-        .unwrap();
-    let (mut receiver, _) = listener.accept().unwrap();
-    let name = socket2::SockRef::from(&sender).tcp_congestion().unwrap();
-    let watched = sender.try_clone().unwrap();
-    let finished = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let receiving = scope.spawn(move || {
-            let mut buffer = vec![0; 1 << 20];
-            let mut bytes = 0;
-            loop {
-                match receiver.read(&mut buffer).unwrap() {
-                    0 => return bytes,
-                    len => bytes += len as u64,
-                }
-            }
-        });
-        let sampling = scope.spawn(|| {
-            let mut samples = Vec::new();
-            while !finished.load(Ordering::Relaxed) {
-                samples.push(tcp_info(&watched));
-                std::thread::sleep(Duration::from_micros(500));
-            }
-            samples
-        });
-        let started = Instant::now();
-        let buffer = vec![0; 1 << 18];
-        while started.elapsed() < duration {
-            sender.write_all(&buffer).unwrap();
-        }
-        sender.shutdown(std::net::Shutdown::Write).unwrap();
-        finished.store(true, Ordering::Relaxed);
-        let received_bytes = receiving.join().unwrap();
-        Transfer {
-            congestion_control: String::from_utf8(name)
-                .unwrap()
-                .trim_end_matches('\0')
-                .to_owned(),
-            received_bytes,
-            seconds: started.elapsed().as_secs_f64(),
-            samples: sampling.join().unwrap(),
-        }
-    })
-}
-
 /// The share of a window that a loss leaves, as each paper has it.
 fn kept_share(name: &str, window: u32) -> (f64, f64) {
     match name {
@@ -216,10 +89,6 @@ fn kept_share(name: &str, window: u32) -> (f64, f64) {
 
 #[test]
 fn each_carries_data_and_reduces_as_its_paper_says() {
-    let seconds = std::env::var("HOWDAH_BPF_SECONDS")
-        .ok()
-        .and_then(|seconds| seconds.parse().ok())
-        .unwrap_or(2.0);
     for algorithm in list() {
         let Some(registered) = private(algorithm.name) else {
             return;
@@ -229,20 +98,20 @@ fn each_carries_data_and_reduces_as_its_paper_says() {
         let Some(world) = world(&gigabit()) else {
             return;
         };
-        let transfer = transfer(&world, name, Duration::from_secs_f64(seconds));
-        assert_eq!(transfer.congestion_control, name);
-        let mut reductions = transfer.reductions();
+        let seen = transfer(&world, name, None, Duration::from_secs(2));
+        assert_eq!(seen.congestion_control, name);
+        let mut reductions = seen.reductions();
         reductions.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let most = transfer.samples.iter().map(|sample| sample.cwnd).max();
+        let most = seen.samples.iter().map(|sample| sample.cwnd).max();
         let middle = reductions.get(reductions.len() / 2).copied();
         println!(
             "{name}: {:.0} Mbit/s over {:.1} s, windows up to {most:?}, {} reductions seen, median \
              (window before, share kept) {middle:?}",
-            transfer.mbit_per_second(),
-            transfer.seconds,
+            seen.mbit_per_second(),
+            seen.seconds,
             reductions.len(),
         );
-        assert!(transfer.received_bytes > 1_000_000, "{name}");
+        assert!(seen.received_bytes > 1_000_000, "{name}");
         assert!(most > Some(20), "{name} never grew: {most:?}");
         // The window may move between the sample and the loss, and an unfounded reduction may be taken
         // back between two samples; the median of several is neither.
