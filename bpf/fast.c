@@ -20,7 +20,7 @@
  * the sans-IO version: after a timeout the kernel restarts from what is in flight and not from 2; and
  * the kernel's own pacing is asked for, because a namespace's device takes a whole window at once, whose
  * head then measures no queue. What was sent at the rate of a gigabit interface is now sent at twice the
- * window per RTT below the threshold and 1.2 times above it (Linux tcp_pacing_{ss,ca}_ratio).
+ * window per RTT (Linux tcp_pacing_ss_ratio), or at what SO_MAX_PACING_RATE says.
  */
 #include "howdah_tcp.h"
 
@@ -34,6 +34,8 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 #define LEAST_WINDOW 2
 /* enum sk_pacing of net/sock.h. */
 #define PACING_NEEDED 1
+/* TCP_INFINITE_SSTHRESH of net/tcp.h. */
+#define NO_THRESHOLD 0x7fffffff
 /* Longest RTT that the law is computed with, 16 s, and the largest window. */
 #define MOST_RTT_US ((1U << 24) - 1)
 #define MOST_WINDOW ((1U << 20) - 1)
@@ -200,7 +202,13 @@ void BPF_PROG(fast_set_state, struct sock *sk, u8 new_state)
 
 	/* The first update waits until recovery is over by an interval. */
 	state->updated_us = now_us(sk);
-	if (new_state != TCP_CA_Open && new_state != TCP_CA_Disorder)
+	if (new_state == TCP_CA_Open)
+		/*
+		 * FAST has no slow-start threshold. The kernel needed one for the window that
+		 * recovery leaves; now it would only slow the pacing down.
+		 */
+		tcp_of(sk)->snd_ssthresh = NO_THRESHOLD;
+	else if (new_state != TCP_CA_Disorder)
 		state->to_add_q20 = 0;
 }
 
