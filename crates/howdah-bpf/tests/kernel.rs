@@ -195,6 +195,38 @@ fn a_connection_keeps_what_it_chose() {
     });
 }
 
+/// What `howdah wan --tcp` does: programs that do not choose get it.
+#[test]
+fn a_namespace_can_have_it_as_its_default() {
+    const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+    let Some(registered) = private("bpf_htcp") else {
+        return;
+    };
+    let Some(world) = world(&WanConfig::default()) else {
+        return;
+    };
+    let here = std::fs::read_to_string(DEFAULT).unwrap();
+    let name = registered.congestion_control_name();
+    let chosen = world
+        .near()
+        .run_in(|| {
+            std::fs::write(DEFAULT, name).unwrap();
+            let socket =
+                socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            String::from_utf8(socket.tcp_congestion().unwrap()).unwrap()
+        })
+        .unwrap();
+    assert_eq!(chosen.trim_end_matches('\0'), name);
+    assert_eq!(
+        std::fs::read_to_string(DEFAULT).unwrap(),
+        here,
+        "not in this namespace"
+    );
+    let name = name.to_owned();
+    drop(registered);
+    assert!(!available().contains(&name), "{name} is still there");
+}
+
 /// Not a test: the process that [`a_killed_process_leaves_nothing_registered`] kills.
 #[test]
 fn hold_one_until_killed() {

@@ -14,6 +14,7 @@ use std::ffi::OsString;
 ///
 ///   howdah wan --rate 10gbit --rtt 100ms --loss 1% -- ping -c 3 10.88.0.2
 ///   howdah wan --rtt 50ms --loss 0.1% --queue 30MB --hold
+///   howdah wan --rate 1gbit --rtt 20ms --tcp bpf_hstcp -- ./transfer.sh
 ///   howdah wan --self-test
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment, group = clap::ArgGroup::new("what").required(true))]
@@ -24,6 +25,12 @@ pub(crate) struct WanArgs {
     /// Bursts of loss from near to far: chance per packet that one begins, and that it ends
     #[arg(long, value_name = "ENTER,LEAVE", conflicts_with = "loss")]
     pub(crate) ge: Option<GilbertElliott>,
+
+    /// Congestion control of both hosts' TCP: one that the kernel allows to all (reno, bbr), or one
+    /// of bpf/, which the kernel then has as long as this runs: bpf_hstcp, bpf_scalable, bpf_htcp,
+    /// bpf_fast, bpf_bic, bpf_cubic05 (`make bpf`, and a build with --features bpf)
+    #[arg(long, value_name = "NAME", conflicts_with = "self_test")]
+    pub(crate) tcp: Option<String>,
 
     /// Print the names of the two hosts' namespaces and stay until interrupted
     #[arg(long, group = "what")]

@@ -1,6 +1,8 @@
 //! What the commands do, a file per command.
 
 mod completions;
+#[cfg(target_os = "linux")]
+mod congestion;
 mod cp;
 #[cfg(target_os = "linux")]
 mod demo;

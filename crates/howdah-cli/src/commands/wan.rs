@@ -1,5 +1,6 @@
 //! `howdah wan`.
 
+use super::congestion::Congestion;
 use crate::args::{PathArgs, Queue, WanArgs};
 use crate::exit::Passed;
 use crate::ui::{self, Signals};
@@ -11,9 +12,11 @@ use howdah_wan::self_test::{self, SelfTestOptions};
 use howdah_wan::{Certificate, WanConfig, WanError, World, run};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
+use std::sync::atomic::Ordering;
 
 pub(super) fn run(args: &WanArgs) -> anyhow::Result<()> {
     let config = with_bursts(args);
+    let congestion = args.tcp.as_deref().map(Congestion::find).transpose()?;
     if args.self_test {
         let options = SelfTestOptions {
             rate: args.path.rate,
@@ -29,10 +32,24 @@ pub(super) fn run(args: &WanArgs) -> anyhow::Result<()> {
     } else if args.hold {
         let signals = Signals::install()?;
         let stop = signals.cancel().flag();
-        let certificate = run::hold(&config, &stop, announce).map_err(|error| wan_error(&error))?;
+        let mut set = Ok(());
+        let ready = |world: &World| {
+            set = congestion.as_ref().map_or(Ok(()), |tcp| tcp.set(world));
+            if set.is_ok() {
+                announce(world);
+            } else {
+                stop.store(true, Ordering::Relaxed);
+            }
+        };
+        let certificate = run::hold(&config, &stop, ready).map_err(|error| wan_error(&error))?;
+        set?;
         show(&certificate);
     } else {
-        let outcome = run::exec(&config, &args.command).map_err(|error| wan_error(&error))?;
+        let world = World::create(&config).map_err(|error| wan_error(&error))?;
+        if let Some(congestion) = &congestion {
+            congestion.set(&world)?;
+        }
+        let outcome = run::exec_in(&world, &args.command).map_err(|error| wan_error(&error))?;
         show(&outcome.certificate);
         match status(outcome.status) {
             0 => {}
