@@ -2,7 +2,8 @@
 //!
 //! Fitted: what is stated about the cells that the models of the proprietary protocols (and the hosts of all
 //! four) took their parameters from: RWTP (0, 0) and (400 ms, 2 %); MTP (0, 0), (50 ms, 0) and
-//! (0, 0.1 %); RBUDP (0, 0) and (50 ms, 0); the processor times of all.
+//! (0, 0.1 %); RBUDP (0, 0) and (50 ms, 0); the processor times of all. Which parameter came from which
+//! statement: docs/ledger-notes.md, "What was fitted to what".
 
 mod checks;
 

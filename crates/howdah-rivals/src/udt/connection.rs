@@ -13,6 +13,10 @@ use std::collections::VecDeque;
 const RETRY: Span = Span::from_millis(250);
 /// The connecting side gives up (core.cpp).
 const CONNECT_TIMEOUT: Span = Span::from_secs(3);
+/// How long a side that has ended answers whatever still comes with its end. The library says its end once, and a
+/// receiver that misses it reports a lost connection 46 s later; the receiver's first three signs of life fall into
+/// this time.
+const LINGER: Span = Span::from_secs(2);
 /// Stream sockets.
 const STREAM: u32 = 1;
 
@@ -25,6 +29,8 @@ pub(crate) enum Phase {
     /// The listening side waits.
     Listening,
     Open,
+    /// The end was said, and is said again to whoever does not seem to know.
+    Lingering,
     Closed,
 }
 
@@ -48,6 +54,7 @@ pub(crate) struct Connection {
     connects: bool,
     origin: Time,
     asked_at: Time,
+    ended_at: Time,
     out: VecDeque<Datagram>,
 }
 
@@ -80,6 +87,7 @@ impl Connection {
             connects,
             origin: Time::ZERO,
             asked_at: Time::ZERO,
+            ended_at: Time::ZERO,
             out: VecDeque::new(),
         }
     }
@@ -160,6 +168,7 @@ impl Connection {
                 self.fail("the other side did not answer within 3 s".to_owned());
             }
             Phase::Asking if now >= self.asked_at + RETRY => self.ask(now),
+            Phase::Lingering if now >= self.ended_at + LINGER => self.close(),
             _ => {}
         }
     }
@@ -171,6 +180,7 @@ impl Connection {
                 (self.asked_at + RETRY).min(self.origin + CONNECT_TIMEOUT),
                 "repeat the handshake",
             )),
+            Phase::Lingering => Some((self.ended_at + LINGER, "the end is known")),
             _ => None,
         }
     }
@@ -179,6 +189,20 @@ impl Connection {
         self.phase = Phase::Closed;
         self.failed = Some(why);
         self.out.clear();
+    }
+
+    /// Says the end, and stays to say it again.
+    pub(crate) fn end(&mut self, now: Time) {
+        self.send(now, Body::Shutdown);
+        self.ended_at = now;
+        self.phase = Phase::Lingering;
+    }
+
+    /// Something has come from a peer that perhaps missed the end.
+    pub(crate) fn repeat_end(&mut self, now: Time) {
+        if self.phase == Phase::Lingering {
+            self.send(now, Body::Shutdown);
+        }
     }
 
     /// Ends the connection; what is queued still leaves.

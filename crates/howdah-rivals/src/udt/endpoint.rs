@@ -102,7 +102,13 @@ impl UdtEndpoint {
             }
             return;
         }
-        if !connection.is_open() || !connection.is_mine(control.destination) {
+        if !connection.is_mine(control.destination) {
+            return;
+        }
+        if !connection.is_open() {
+            if !matches!(control.body, Body::Shutdown) {
+                connection.repeat_end(now);
+            }
             return;
         }
         match &mut self.half {

@@ -61,12 +61,16 @@ impl Arrivals {
         (1e6 / (sum / count).max(1) as f64).ceil() as u32
     }
 
-    /// Capacity of the link in packets per second, from the pairs.
+    /// Capacity of the link in packets per second, from the pairs; 0 if most came without a gap. (There the
+    /// library divides by zero and announces the least integer, which its sender skips as it skips 0.)
     pub(crate) fn capacity_pps(&self) -> u32 {
         let (median, sum, count) = filtered(self.gaps_us);
+        if median == 0 {
+            return 0;
+        }
         // The median counts once more.
         let (sum, count) = (sum + u64::from(median), count + 1);
-        (1e6 * count as f64 / (sum as f64).max(1.0)).ceil() as u32
+        (1e6 * count as f64 / sum as f64).ceil() as u32
     }
 }
 
@@ -119,6 +123,6 @@ mod tests {
             arrivals.on_packet(5, sequence);
         }
         assert_eq!(arrivals.speed_pps(), 0);
-        assert_eq!(arrivals.capacity_pps(), 1_000_000);
+        assert_eq!(arrivals.capacity_pps(), 0);
     }
 }

@@ -191,8 +191,7 @@ impl Sender {
     fn finish(&mut self, now: Time, connection: &mut Connection) {
         self.finished_at = Some(now);
         self.next_send = None;
-        connection.send(now, Body::Shutdown);
-        connection.close();
+        connection.end(now);
     }
 
     fn path(&self) -> PathState {
@@ -247,7 +246,10 @@ impl Sender {
         }
         self.rtt.sample(report.rtt_us);
         let smooth = |old: u32, new: Option<u32>| match new {
-            Some(new) if new > 0 => ((u64::from(old) * 7 + u64::from(new)) / 8) as u32,
+            // The library's values have a sign, and its estimate of pairs without a gap is the least of all.
+            Some(new) if new > 0 && new <= i32::MAX.cast_unsigned() => {
+                ((u64::from(old) * 7 + u64::from(new)) / 8) as u32
+            }
             _ => old,
         };
         self.arrival_pps = smooth(self.arrival_pps, report.arrival_pps);
