@@ -10,7 +10,7 @@ use howdah_core::{Rate, Span};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
 use howdah_wan::{Namespace, WanConfig};
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Read as _, Write as _};
+use std::io::{BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use support::place::world;
@@ -41,11 +41,18 @@ fn write_object(path: &str) {
 
 /// FNV-1a of 64 bits, as the peer computes it.
 fn fnv(path: &str) -> u64 {
-    let file = BufReader::with_capacity(1 << 20, File::open(path).unwrap());
-    let fold = |hash, byte: std::io::Result<u8>| {
-        (hash ^ u64::from(byte.unwrap())).wrapping_mul(0x0100_0000_01b3)
-    };
-    file.bytes().fold(0xcbf2_9ce4_8422_2325, fold)
+    let mut file = File::open(path).unwrap();
+    let mut block = vec![0; 1 << 20];
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    loop {
+        let count = file.read(&mut block).unwrap();
+        if count == 0 {
+            return hash;
+        }
+        for byte in &block[..count] {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
 }
 
 fn peer(site: &Site, program: &Path, host: &Namespace, role: &str, address: &str) -> Process {

@@ -2,7 +2,8 @@
 //!
 //! Fitted: what is stated about the cells that the models take their parameters from: `TIXstream` (0, 0) and
 //! (200 ms, 1 %); `FileCatalyst` (0, 0); `ExpeDat` (0, 0) and (0, 1 %); the number of XDT's connections
-//! (150 ms, 0); CPU of `TIXstream` and `ExpeDat`; and the service times, which the least durations give.
+//! (150 ms, 0); the MTU of the quoted TCPs (A.i2); CPU of `TIXstream` and `ExpeDat`; and the service
+//! times, which the least durations give.
 
 mod checks;
 
@@ -284,7 +285,8 @@ const ALL: &[Statement] = &[
         "< 1000; about 5000 Mbit/s",
         Kind::Number,
         checks::i2,
-    ),
+    )
+    .fitted(),
     Statement::of(
         Paper::K13app,
         "A.i3",

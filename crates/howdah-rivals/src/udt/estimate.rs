@@ -43,7 +43,9 @@ impl Arrivals {
         match sequence % 16 {
             0 => self.first_of_pair_us = now_us,
             1 => {
-                self.gaps_us[self.next_gap] = micros(self.first_of_pair_us);
+                // Packets that a host hands over together have one time here. A program that reads one
+                // after the other, as the library does, sees a microsecond or so between them.
+                self.gaps_us[self.next_gap] = micros(self.first_of_pair_us).max(1);
                 self.next_gap = (self.next_gap + 1) % PAIRS;
             }
             _ => {}
@@ -61,16 +63,12 @@ impl Arrivals {
         (1e6 / (sum / count).max(1) as f64).ceil() as u32
     }
 
-    /// Capacity of the link in packets per second, from the pairs; 0 if most came without a gap. (There the
-    /// library divides by zero and announces the least integer, which its sender skips as it skips 0.)
+    /// Capacity of the link in packets per second, from the pairs.
     pub(crate) fn capacity_pps(&self) -> u32 {
         let (median, sum, count) = filtered(self.gaps_us);
-        if median == 0 {
-            return 0;
-        }
         // The median counts once more.
         let (sum, count) = (sum + u64::from(median), count + 1);
-        (1e6 * count as f64 / sum as f64).ceil() as u32
+        (1e6 * count as f64 / (sum as f64).max(1.0)).ceil() as u32
     }
 }
 
@@ -123,6 +121,6 @@ mod tests {
             arrivals.on_packet(5, sequence);
         }
         assert_eq!(arrivals.speed_pps(), 0);
-        assert_eq!(arrivals.capacity_pps(), 0);
+        assert_eq!(arrivals.capacity_pps(), 1_000_000);
     }
 }
