@@ -26,10 +26,9 @@ pub struct Certificate {
     pub objections: Vec<String>,
     /// Seconds since the world was made.
     pub elapsed_s: f64,
-    /// Near to far.
-    pub forward: DirectionCertificate,
-    /// Far to near.
-    pub backward: DirectionCertificate,
+    /// Each direction of each path by name: "forward" and "backward" if there is one path,
+    /// "main/forward" and so on if there are several.
+    pub directions: Vec<(String, DirectionCertificate)>,
     /// Processor seconds of the emulator thread. The receiving kernel's packet processing runs in
     /// this thread too.
     pub emulator_cpu_s: f64,
@@ -44,7 +43,7 @@ pub struct Certificate {
 }
 
 /// One direction of a [`Certificate`].
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct DirectionCertificate {
     /// What the path did, in wire segments. Its drops are planned.
     pub path: PathCounters,
@@ -95,7 +94,7 @@ impl LatenessSummary {
 }
 
 impl DirectionCertificate {
-    fn new(lane: &LaneReport, device_drops: u64) -> Self {
+    pub(crate) fn new(lane: &LaneReport, device_drops: u64) -> Self {
         Self {
             path: lane.path,
             lateness: LatenessSummary::of(&lane.lateness),
@@ -130,12 +129,15 @@ impl DirectionCertificate {
 }
 
 impl Certificate {
-    pub(crate) fn new(engine: &EngineReport, device_drops: [u64; 2], usage: Usage) -> Self {
-        let forward = DirectionCertificate::new(&engine.lanes[0], device_drops[0]);
-        let backward = DirectionCertificate::new(&engine.lanes[1], device_drops[1]);
+    pub(crate) fn new(
+        engine: &EngineReport,
+        directions: Vec<(String, DirectionCertificate)>,
+        usage: Usage,
+    ) -> Self {
         let mut objections = Vec::new();
-        forward.object("forward", &mut objections);
-        backward.object("backward", &mut objections);
+        for (name, direction) in &directions {
+            direction.object(name, &mut objections);
+        }
         if usage.saturated_share() > MAX_SATURATED_SHARE {
             objections.push(format!(
                 "the machine had no processor time left for {:.0} % of the run",
@@ -152,8 +154,7 @@ impl Certificate {
             valid: objections.is_empty(),
             objections,
             elapsed_s: engine.elapsed.as_secs_f64(),
-            forward,
-            backward,
+            directions,
             emulator_cpu_s: engine.cpu.as_secs_f64(),
             realtime_priority: engine.realtime,
             machine_busy_share: usage.busy_share(),
@@ -164,8 +165,23 @@ impl Certificate {
 }
 
 impl Certificate {
+    /// The first path from near to far; nothing happened there if the emulator is dead.
+    pub fn forward(&self) -> DirectionCertificate {
+        self.side(0)
+    }
+
+    /// The first path from far to near.
+    pub fn backward(&self) -> DirectionCertificate {
+        self.side(1)
+    }
+
+    fn side(&self, side: usize) -> DirectionCertificate {
+        let direction = self.directions.get(side);
+        direction.map_or_else(DirectionCertificate::default, |(_, found)| found.clone())
+    }
+
     pub(crate) fn of_a_dead_emulator(usage: Usage) -> Self {
-        let mut certificate = Self::new(&EngineReport::default(), [0; 2], usage);
+        let mut certificate = Self::new(&EngineReport::default(), Vec::new(), usage);
         certificate.valid = false;
         certificate
             .objections
@@ -186,11 +202,11 @@ impl fmt::Display for Certificate {
             self.machine_busy_share * 100.0,
             self.machine_saturated_share * 100.0,
         )?;
-        for (name, lane) in [("forward ", &self.forward), ("backward", &self.backward)] {
+        for (name, lane) in &self.directions {
             let path = &lane.path;
             writeln!(
                 f,
-                "{name} {} packets, {} delivered; lost {}, queue full {}, too big {}; unplanned {}; \
+                "{name:8} {} packets, {} delivered; lost {}, queue full {}, too big {}; unplanned {}; \
                  late p50 {:.0} p99 {:.0} p99.9 {:.0} us",
                 path.offered,
                 units::format_bytes(path.bytes_delivered),

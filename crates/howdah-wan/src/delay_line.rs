@@ -53,6 +53,13 @@ pub(crate) enum Part {
     },
 }
 
+/// Where a packet is on its way: which way, and how many lanes lie behind it.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Stage {
+    pub way: u16,
+    pub hop: u16,
+}
+
 /// One arrival.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Arrival {
@@ -61,6 +68,7 @@ pub(crate) struct Arrival {
     number: u64,
     pub record: Record,
     pub part: Part,
+    pub stage: Stage,
 }
 
 #[derive(Debug)]
@@ -143,12 +151,13 @@ impl DelayLine {
 
     /// Lets a part of a kept record arrive. Every call is matched by one
     /// [`release`](Self::release).
-    pub(crate) fn schedule(&mut self, at: Time, record: Record, part: Part) {
+    pub(crate) fn schedule(&mut self, at: Time, record: Record, part: Part, stage: Stage) {
         let arrival = Arrival {
             at,
             number: self.scheduled,
             record,
             part,
+            stage,
         };
         self.scheduled += 1;
         self.chunks[record.chunk as usize].under_way += 1;
@@ -230,7 +239,7 @@ mod tests {
         room[..len].fill(tag);
         let (_, record) = line.in_room(len);
         line.keep(record);
-        line.schedule(Time::from_nanos(at), record, Part::Whole);
+        line.schedule(Time::from_nanos(at), record, Part::Whole, Stage::default());
         true
     }
 

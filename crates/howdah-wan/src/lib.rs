@@ -39,6 +39,9 @@
 //! * A run of segments is handed over when its last segment arrives, as a network card with
 //!   receive coalescing does; a run never spans more than 100 us.
 //!
+//! A [`Network`] is the same for many hosts: routes over one path or several, which compete where
+//! they share one.
+//!
 //! Every world can say how well it did: [`World::certificate`].
 
 #![cfg(target_os = "linux")]
@@ -50,6 +53,7 @@ mod error;
 mod link;
 mod machine;
 mod netns;
+mod network;
 pub mod run;
 pub mod self_test;
 mod surgery;
@@ -59,6 +63,8 @@ mod vnet;
 mod world;
 
 pub use certificate::{Certificate, DirectionCertificate, LatenessSummary};
+pub use engine::Traffic;
 pub use error::WanError;
 pub use netns::Namespace;
+pub use network::{Hop, Network, NetworkConfig, PathPair, RouteConfig};
 pub use world::{WanConfig, World};

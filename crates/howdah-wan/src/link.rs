@@ -1,9 +1,9 @@
 //! The link inside a namespace: device, addresses, kernel settings, and the device's own count of
 //! what it dropped.
 
+use crate::WanError;
 use crate::netns::{Namespace, ip};
 use crate::tun::Tun;
-use crate::{WanConfig, WanError};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
@@ -29,13 +29,6 @@ const SETTINGS: [(&str, &str); 6] = [
     ("net/ipv6/conf/wan0/addr_gen_mode", "1"),
 ];
 
-/// Which end.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum End {
-    Near,
-    Far,
-}
-
 /// The emulator's side of one end.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -44,10 +37,11 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// `route` and `host` are the last two numbers of its addresses.
     pub(crate) fn create(
         namespace: &Namespace,
-        end: End,
-        config: &WanConfig,
+        (route, host): (u8, u8),
+        mtu: u32,
     ) -> Result<Self, WanError> {
         let (tun, drops) = namespace
             .run_in(|| -> Result<_, WanError> {
@@ -63,23 +57,26 @@ impl Link {
                 Ok((tun, DropCount::open()?))
             })
             .map_err(WanError::system(format!("enter {}", namespace.name())))??;
-        let host = match end {
-            End::Near => 1,
-            End::Far => 2,
-        };
-        let mtu = config.mtu;
         let mut script = format!(
             "link set lo up\n\
              link set {DEVICE} mtu {mtu} txqueuelen {TX_QUEUE_LEN} up\n\
-             addr add 10.88.0.{host}/24 dev {DEVICE}\n"
+             addr add 10.88.{route}.{host}/24 dev {DEVICE}\n"
         );
         // IPv6 needs an MTU of 1280 (RFC 8200, section 5) and may be missing from the kernel.
         if mtu >= 1280 && std::path::Path::new("/proc/net/if_inet6").exists() {
             // Writing to a string cannot fail.
-            let _ = writeln!(script, "addr add fd88::{host}/64 dev {DEVICE} nodad");
+            let _ = writeln!(script, "addr add {} dev {DEVICE} nodad", ipv6(route, host));
         }
         ip(&["-n", namespace.name(), "-batch", "-"], &script)?;
         Ok(Self { tun, drops })
+    }
+}
+
+/// With the length of its network.
+fn ipv6(route: u8, host: u8) -> String {
+    match route {
+        0 => format!("fd88::{host}/64"),
+        route => format!("fd88:{route:x}::{host}/64"),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{WanError, sys};
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::LinkNameSpaceType;
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -74,91 +75,80 @@ impl Namespace {
     }
 }
 
-/// Two namespaces and the process that removes them when this one ends, however it ends.
+/// Namespaces and the process that removes them when this one ends, however it ends.
 #[derive(Debug)]
-pub(crate) struct Pair {
-    pub near: Namespace,
-    pub far: Namespace,
-    guardian: Child,
+pub(crate) struct Family {
+    pub members: Vec<Namespace>,
+    // After the namespaces' own descriptors.
+    _guardian: Guardian,
 }
 
-impl Pair {
-    pub(crate) fn create() -> Result<Self, WanError> {
+impl Family {
+    /// Makes a namespace for each ending of a name.
+    pub(crate) fn create(endings: &[String]) -> Result<Self, WanError> {
         if !rustix::process::geteuid().is_root() {
             return Err(WanError::NotPermitted);
         }
         remove_stale();
-        // More than one world may live in a process: count them.
+        // More than one family may live in a process: count them.
         let base = unused_base();
-        let names = [format!("{base}-near"), format!("{base}-far")];
+        let names: Vec<String> = endings
+            .iter()
+            .map(|ending| format!("{base}-{ending}"))
+            .collect();
         // The guardian comes first: there is no moment without one.
-        let guardian = start_guardian(&names)?;
-        let mut pair = PartialPair {
-            names: names.clone(),
-            guardian: Some(guardian),
-        };
+        let guardian = Guardian::start(names.clone())?;
+        let mut batch = String::new();
         for name in &names {
-            ip(&["netns", "add", name], "")?;
+            // Writing to a string cannot fail.
+            let _ = writeln!(batch, "netns add {name}");
         }
-        let [near, far] = names;
-        let near = Namespace::open(near)?;
-        let far = Namespace::open(far)?;
-        let guardian = pair.guardian.take().ok_or_else(|| {
-            WanError::BadConfig("the guardian of the namespaces is gone".to_owned())
-        })?;
+        ip(&["-batch", "-"], &batch)?;
+        let members: Result<Vec<_>, _> = names.into_iter().map(Namespace::open).collect();
         Ok(Self {
-            near,
-            far,
-            guardian,
+            members: members?,
+            _guardian: guardian,
         })
-    }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        dismiss(&mut self.guardian, [&self.near.name, &self.far.name]);
-    }
-}
-
-/// Cleans up if [`Pair::create`] gives up half-way.
-struct PartialPair {
-    names: [String; 2],
-    guardian: Option<Child>,
-}
-
-impl Drop for PartialPair {
-    fn drop(&mut self) {
-        if let Some(guardian) = &mut self.guardian {
-            dismiss(guardian, [&self.names[0], &self.names[1]]);
-        }
     }
 }
 
 /// A shell that waits until its standard input closes, which happens when this process drops the
 /// pipe or dies of anything, SIGKILL included, and then removes the namespaces. It is a process
 /// group of its own, so the terminal's signals do not reach it.
-fn start_guardian(names: &[String; 2]) -> Result<Child, WanError> {
-    let script = "trap '' HUP INT TERM QUIT; read -r _; \
-                  for name in \"$@\"; do ip netns delete \"$name\"; done";
-    Command::new("sh")
-        .args(["-c", script, "howdah-wan-guardian", &names[0], &names[1]])
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(WanError::system(
-            "start the shell that cleans up behind the emulator",
-        ))
+#[derive(Debug)]
+struct Guardian {
+    shell: Child,
+    names: Vec<String>,
 }
 
-fn dismiss(guardian: &mut Child, names: [&String; 2]) {
-    drop(guardian.stdin.take());
-    let _ = guardian.wait();
-    // In case somebody has killed the guardian.
-    for name in names {
-        if Path::new(DIRECTORY).join(name).exists() {
-            let _ = ip(&["netns", "delete", name], "");
+impl Guardian {
+    fn start(names: Vec<String>) -> Result<Self, WanError> {
+        let script = "trap '' HUP INT TERM QUIT; read -r _; \
+                      for name in \"$@\"; do ip netns delete \"$name\"; done";
+        let shell = Command::new("sh")
+            .args(["-c", script, "howdah-wan-guardian"])
+            .args(&names)
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(WanError::system(
+                "start the shell that cleans up behind the emulator",
+            ))?;
+        Ok(Self { shell, names })
+    }
+}
+
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        drop(self.shell.stdin.take());
+        let _ = self.shell.wait();
+        // In case somebody has killed the guardian.
+        for name in &self.names {
+            if Path::new(DIRECTORY).join(name).exists() {
+                let _ = ip(&["netns", "delete", name], "");
+            }
         }
     }
 }
@@ -188,13 +178,13 @@ fn remove_stale() {
     }
 }
 
-/// The process id in `howdah-<pid>[-<n>]-near` or `-far`.
+/// The process id in `howdah-<pid>[-<n>]-<ending>`.
 fn owner(name: &str) -> Option<u32> {
-    let middle = name.strip_prefix(PREFIX)?;
-    let middle = middle
-        .strip_suffix("-near")
-        .or_else(|| middle.strip_suffix("-far"))?;
-    middle.split('-').next()?.parse().ok()
+    let (pid, rest) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    let ending = rest.rsplit('-').next()?;
+    ending
+        .starts_with(|first: char| first.is_ascii_lowercase())
+        .then(|| pid.parse().ok())?
 }
 
 /// Runs `ip` with these arguments and this standard input.
@@ -232,6 +222,7 @@ mod tests {
     fn only_our_own_names_have_an_owner() {
         assert_eq!(owner("howdah-12-near"), Some(12));
         assert_eq!(owner("howdah-12-3-far"), Some(12));
+        assert_eq!(owner("howdah-12-h0a"), Some(12));
         for foreign in [
             "howdah-near",
             "howdah-x-near",

@@ -93,8 +93,8 @@ fn the_round_trip_is_as_long_as_configured() {
     world.set_forward(&longer);
     assert!(round_trip(&world, "10.88.0.1:0", "10.88.0.2:0") >= Duration::from_millis(90));
     let certificate = world.certificate();
-    assert_eq!(certificate.forward.unplanned_drops, 0, "{certificate}");
-    assert!(certificate.backward.path.delivered >= 2, "{certificate}");
+    assert_eq!(certificate.forward().unplanned_drops, 0, "{certificate}");
+    assert!(certificate.backward().path.delivered >= 2, "{certificate}");
 }
 
 /// UDP super-packets over a lossy path: the share lost is binomial, and each payload is intact.
@@ -128,7 +128,7 @@ fn udp_segments_are_lost_one_by_one() {
     socket2::SockRef::from(&far)
         .set_recv_buffer_size(4 << 20)
         .unwrap();
-    let before = world.certificate().forward.path;
+    let before = world.certificate().forward().path;
     let finished = AtomicBool::new(false);
     // The receiver acknowledges nothing: pace by what it has seen, so that its buffer suffices.
     let seen = std::sync::atomic::AtomicUsize::new(0);
@@ -177,7 +177,7 @@ fn udp_segments_are_lost_one_by_one() {
         finished.store(true, Ordering::Relaxed);
         receiving.join().unwrap()
     });
-    let path = world.certificate().forward.path;
+    let path = world.certificate().forward().path;
     let sent = (BURSTS * SEGMENTS) as f64;
     let lost = (path.dropped_loss - before.dropped_loss) as f64;
     let deviation = (sent * 0.02 * 0.98).sqrt();
@@ -286,7 +286,7 @@ fn tcp_survives_everything() {
             );
         });
     }
-    let path = world.certificate().forward.path;
+    let path = world.certificate().forward().path;
     assert!(
         path.dropped_loss > 0 && path.corrupted > 0 && path.duplicated > 0,
         "{path:?}"
@@ -381,7 +381,7 @@ fn hold_ends_when_told() {
         stop.store(true, Ordering::Relaxed);
     });
     match result {
-        Ok(certificate) => assert_eq!(certificate.forward.unplanned_drops, 0),
+        Ok(certificate) => assert_eq!(certificate.forward().unplanned_drops, 0),
         Err(error) => println!("skipped: {error}"),
     }
 }

@@ -207,7 +207,7 @@ impl<'a> Lab<'a> {
             seconds: received.seconds,
             sender_cpu_seconds: sent.cpu_seconds,
             receiver_cpu_seconds: received.cpu_seconds,
-            feedback_bytes: Some(certificate.backward.path.bytes_delivered),
+            feedback_bytes: Some(certificate.backward().path.bytes_delivered),
             verified: "no".to_owned(),
             samples: received.samples,
         })

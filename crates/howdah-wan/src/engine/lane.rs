@@ -1,12 +1,13 @@
-//! One direction: in from one device, through the path, out of the other.
+//! One direction of a path: in from a device or from another lane, through the stages, out again.
 
 use super::LaneReport;
-use crate::delay_line::{Arrival, DelayLine, Part, RECORD_BYTES};
+use super::way::Traffic;
+use crate::delay_line::{Arrival, DelayLine, Part, RECORD_BYTES, Record, Stage};
 use crate::surgery::{self, Layout};
 use crate::tun::Tun;
 use crate::vnet::{VNET_HEADER_LEN, VnetHeader};
 use howdah_core::{Rate, Span, Time};
-use howdah_path::{DelayHistogram, OneWay, PathConfig, QueueLimit, SegmentVerdicts};
+use howdah_path::{DelayHistogram, OneWay, PathConfig, QueueLimit, SegmentVerdicts, Switch};
 
 /// Longest time between the first and the last arrival in a piece: what a first segment may be
 /// late by. A full super-packet at 10 Gbit/s takes 53 us and stays whole.
@@ -30,6 +31,8 @@ pub(crate) struct Lane {
     handed_over: u64,
     overflow: u64,
     refused: u64,
+    /// When the last packet was offered: the path's time does not go back.
+    offered_at: Time,
     /// Packets that found no room are read here to get rid of them.
     overflow_room: Box<[u8]>,
 }
@@ -46,12 +49,19 @@ impl Lane {
             handed_over: 0,
             overflow: 0,
             refused: 0,
+            offered_at: Time::ZERO,
             overflow_room: vec![0; RECORD_BYTES].into_boxed_slice(),
         }
     }
 
-    pub(crate) fn set_config(&mut self, config: &PathConfig) {
-        self.path.set_config(config);
+    /// Makes it another path; `switch` says what becomes of the packets that are on it. `None` is
+    /// [`OneWay::set_config`].
+    pub(crate) fn set_config(&mut self, now: Time, config: &PathConfig, switch: Option<Switch>) {
+        match switch {
+            None => self.path.set_config(config),
+            // No stored queue: nobody's fate is decided here.
+            Some(switch) => drop(self.path.switch(now, config, switch)),
+        }
         self.delay = config.delay;
         self.line.set_max_bytes(memory_for(config));
     }
@@ -82,8 +92,14 @@ impl Lane {
         }
     }
 
-    /// Reads one packet and decides its fate; false if there is none.
-    pub(crate) fn take_in(&mut self, from: &Tun, clock: impl Fn() -> Time) -> bool {
+    /// Reads one packet and decides its fate; false if there is none. `sent` counts it.
+    pub(crate) fn take_in(
+        &mut self,
+        from: &Tun,
+        stage: Stage,
+        sent: &mut Traffic,
+        clock: impl Fn() -> Time,
+    ) -> bool {
         let has_room = self.line.room().is_some();
         let room = if has_room { self.line.room() } else { None };
         let room = room.unwrap_or(&mut self.overflow_room);
@@ -91,21 +107,46 @@ impl Lane {
             return false;
         };
         if !has_room {
-            if let Some((head, packet)) =
-                self.overflow_room[..len].split_first_chunk::<VNET_HEADER_LEN>()
-            {
-                let layout = Layout::of(&VnetHeader::parse(head), packet);
+            if let Some((layout, packet)) = layout(&self.overflow_room[..len]) {
+                sent.count(&layout, packet);
                 self.overflow += u64::from(layout.segments);
             }
             return true;
         }
         let now = clock();
         let (bytes, record) = self.line.in_room(len);
-        let Some((head, packet)) = bytes.split_first_chunk::<VNET_HEADER_LEN>() else {
+        let Some((layout, packet)) = layout(bytes) else {
             return true;
         };
         self.taken_in += 1;
-        let layout = Layout::of(&VnetHeader::parse(head), packet);
+        sent.count(&layout, packet);
+        self.offer(now, record, &layout, stage);
+        true
+    }
+
+    /// As [`take_in`](Self::take_in), for a piece that another lane lets go at `at`.
+    pub(crate) fn relay(&mut self, at: Time, head: &[u8], rest: &[u8], stage: Stage) {
+        let len = head.len() + rest.len();
+        let Some(room) = self.line.room() else {
+            if let Some((layout, _)) = layout(&[head, rest].concat()) {
+                self.overflow += u64::from(layout.segments);
+            }
+            return;
+        };
+        room[..head.len()].copy_from_slice(head);
+        room[head.len()..len].copy_from_slice(rest);
+        let (bytes, record) = self.line.in_room(len);
+        let Some((layout, _)) = layout(bytes) else {
+            return;
+        };
+        self.taken_in += 1;
+        self.offer(at, record, &layout, stage);
+    }
+
+    /// Decides the fate of what stands in the room.
+    fn offer(&mut self, now: Time, record: Record, layout: &Layout, stage: Stage) {
+        let now = now.max(self.offered_at);
+        self.offered_at = now;
         self.path.offer_segments(
             now,
             layout.segment_ip_bytes(),
@@ -114,7 +155,7 @@ impl Lane {
             &mut self.verdicts,
         );
         if self.verdicts.runs().is_empty() {
-            return true;
+            return;
         }
         // A full queue often refuses the end of a super-packet: do not keep those bytes.
         let end = self
@@ -134,54 +175,81 @@ impl Lane {
                     damaged: run.corrupt,
                 }
             };
-            self.line.schedule(run.at, record, part);
+            self.line.schedule(run.at, record, part, stage);
             if let Some(at) = run.duplicate_at {
-                self.line.schedule(at, record, part);
+                self.line.schedule(at, record, part, stage);
             }
         }
-        true
     }
 
-    /// Writes the next arrival if it is due at `now`; false if none is.
-    pub(crate) fn hand_over(&mut self, now: Time, to: &Tun) -> bool {
-        let Some(arrival) = self.line.pop(now) else {
-            return false;
-        };
+    /// The next arrival, if it is due at `now`; to be [released](Self::release) when it is dealt with.
+    pub(crate) fn pop(&mut self, now: Time) -> Option<Arrival> {
+        let arrival = self.line.pop(now)?;
         self.lateness.record(now.since(arrival.at));
-        let result = write(&self.line, &arrival, to, self.handed_over);
+        Some(arrival)
+    }
+
+    /// Forgets a [popped](Self::pop) arrival; `passed` tells whether it was taken.
+    pub(crate) fn release(&mut self, arrival: &Arrival, passed: bool) {
         self.line.release(arrival.record);
-        match result {
-            Ok(()) => self.handed_over += 1,
-            Err(_) => self.refused += 1,
+        if passed {
+            self.handed_over += 1;
+        } else {
+            self.refused += 1;
         }
-        true
+    }
+
+    /// Gives `take` the bytes of an arrival in two parts, the `virtio_net_hdr` first.
+    pub(crate) fn with_bytes<T>(
+        &self,
+        arrival: &Arrival,
+        take: impl FnOnce(&[u8], &[u8]) -> T,
+    ) -> T {
+        let bytes = self.line.bytes(arrival.record);
+        let Part::Run {
+            first,
+            count,
+            damaged,
+        } = arrival.part
+        else {
+            return take(bytes, &[]);
+        };
+        let Some((head, packet)) = bytes.split_first_chunk::<VNET_HEADER_LEN>() else {
+            return take(bytes, &[]);
+        };
+        let vnet = VnetHeader::parse(head);
+        let layout = Layout::of_beginning(&vnet, packet);
+        let piece = surgery::cut(&vnet, &layout, packet, first, count);
+        if !damaged {
+            return take(piece.head(), piece.payload(packet));
+        }
+        let mut copy = piece.head().to_vec();
+        copy.extend_from_slice(piece.payload(packet));
+        // Any bit will do, as long as it is not always the same one (a multiplicative hash).
+        let salt = self.handed_over.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        surgery::damage(&mut copy, salt);
+        take(&copy, &[])
     }
 }
 
-fn write(line: &DelayLine, arrival: &Arrival, to: &Tun, salt: u64) -> std::io::Result<()> {
-    let bytes = line.bytes(arrival.record);
-    let Part::Run {
-        first,
-        count,
-        damaged,
-    } = arrival.part
-    else {
-        return to.write(bytes, &[]);
-    };
-    let Some((head, packet)) = bytes.split_first_chunk::<VNET_HEADER_LEN>() else {
-        return Ok(());
-    };
-    let vnet = VnetHeader::parse(head);
-    let layout = Layout::of_beginning(&vnet, packet);
-    let piece = surgery::cut(&vnet, &layout, packet, first, count);
-    if !damaged {
-        return to.write(piece.head(), piece.payload(packet));
+/// How the packet behind a `virtio_net_hdr` divides into segments, and the packet.
+fn layout(bytes: &[u8]) -> Option<(Layout, &[u8])> {
+    let (head, packet) = bytes.split_first_chunk::<VNET_HEADER_LEN>()?;
+    Some((Layout::of(&VnetHeader::parse(head), packet), packet))
+}
+
+/// Counts a piece that is handed to a device.
+pub(super) fn count(delivered: &mut Traffic, head: &[u8], rest: &[u8]) {
+    if let Some((vnet, packet)) = head.split_first_chunk::<VNET_HEADER_LEN>() {
+        // The head of a piece that was cut is its headers alone, whose length field tells the rest.
+        let vnet = VnetHeader::parse(vnet);
+        let layout = if rest.is_empty() {
+            Layout::of(&vnet, packet)
+        } else {
+            Layout::of_piece(&vnet, packet, packet.len() + rest.len())
+        };
+        delivered.count(&layout, packet);
     }
-    let mut copy = piece.head().to_vec();
-    copy.extend_from_slice(piece.payload(packet));
-    // Any bit will do, as long as it is not always the same one (a multiplicative hash).
-    surgery::damage(&mut copy, salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20);
-    to.write(&copy, &[])
 }
 
 /// What can be under way or waiting at once, with room to spare.

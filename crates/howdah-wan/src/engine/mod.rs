@@ -1,15 +1,20 @@
-//! The emulator: one thread that moves packets between two devices.
+//! The emulator: one thread that moves packets between devices.
 //!
 //! One thread rather than one per direction: both directions together need less than a core at
 //! 10 Gbit/s, and on a small machine the cores belong to the programs under test.
+//!
+//! A *lane* is one direction of a path. A *way* leads from one device to another over one lane or
+//! several; ways may share lanes, and then compete there.
 
 mod lane;
 mod wait;
+mod way;
 
+use crate::delay_line::Stage;
 use crate::tun::Tun;
 use crate::{WanError, sys};
 use howdah_core::{Span, Time};
-use howdah_path::{DelayHistogram, PathConfig, PathCounters};
+use howdah_path::{DelayHistogram, PathConfig, PathCounters, Switch};
 use lane::Lane;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use std::num::NonZeroU64;
@@ -19,15 +24,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use wait::{Wait, Waiter};
-
-/// Which way.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Direction {
-    /// From near to far.
-    Forward = 0,
-    /// From far to near.
-    Backward = 1,
-}
+pub use way::Traffic;
+pub(crate) use way::Way;
 
 /// How one direction fared.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +45,9 @@ pub(crate) struct LaneReport {
 /// How the emulator fared.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EngineReport {
-    pub lanes: [LaneReport; 2],
+    pub lanes: Vec<LaneReport>,
+    /// Sent and delivered on each way.
+    pub ways: Vec<(Traffic, Traffic)>,
     /// Processor time of the emulator thread.
     pub cpu: Span,
     pub elapsed: Span,
@@ -56,7 +56,7 @@ pub(crate) struct EngineReport {
 }
 
 enum Command {
-    SetConfig(Direction, Box<PathConfig>),
+    SetConfig(usize, Box<PathConfig>, Option<Switch>),
     Report(SyncSender<EngineReport>),
     Stop,
 }
@@ -70,10 +70,11 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// `tuns`: near and far. `configs`: forward and backward.
+    /// `ways`: one for each device, which is its beginning.
     pub(crate) fn start(
-        tuns: [Tun; 2],
-        configs: [&PathConfig; 2],
+        tuns: Vec<Tun>,
+        lanes: &[&PathConfig],
+        ways: Vec<Way>,
         seed: u64,
     ) -> Result<Self, WanError> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
@@ -82,15 +83,17 @@ impl Engine {
             .map_err(WanError::system("create an eventfd"))?;
         let wake = Arc::new(wake);
         let (commands, inbox) = channel();
-        // Different seeds, or both directions would lose packets in lock-step.
-        let lanes = [
-            Lane::new(configs[0], seed.wrapping_mul(2)),
-            Lane::new(configs[1], seed.wrapping_mul(2).wrapping_add(1)),
-        ];
+        // Different seeds, or all directions would lose packets in lock-step.
+        let first = seed.wrapping_mul(lanes.len() as u64);
+        let lanes: Vec<Lane> = lanes
+            .iter()
+            .enumerate()
+            .map(|(index, config)| Lane::new(config, first.wrapping_add(index as u64)))
+            .collect();
         let worker_wake = Arc::clone(&wake);
         let thread = std::thread::Builder::new()
             .name("howdah-wan".to_owned())
-            .spawn(move || Worker::new(tuns, lanes, inbox, worker_wake).run())
+            .spawn(move || Worker::new(tuns, lanes, ways, inbox, worker_wake).run())
             .map_err(WanError::system("start the emulator thread"))?;
         Ok(Self {
             commands,
@@ -99,8 +102,9 @@ impl Engine {
         })
     }
 
-    pub(crate) fn set_config(&self, direction: Direction, config: &PathConfig) {
-        self.send(Command::SetConfig(direction, Box::new(config.clone())));
+    /// Gives a lane other properties; see [`Lane::set_config`].
+    pub(crate) fn set_config(&self, lane: usize, config: &PathConfig, switch: Option<Switch>) {
+        self.send(Command::SetConfig(lane, Box::new(config.clone()), switch));
     }
 
     /// `None` if the thread is gone.
@@ -134,8 +138,10 @@ enum Obeyed {
 }
 
 struct Worker {
-    tuns: [Tun; 2],
-    lanes: [Lane; 2],
+    tuns: Vec<Tun>,
+    lanes: Vec<Lane>,
+    /// By the device at the beginning.
+    ways: Vec<Way>,
     inbox: Receiver<Command>,
     wake: Arc<OwnedFd>,
     started: Instant,
@@ -143,10 +149,17 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(tuns: [Tun; 2], lanes: [Lane; 2], inbox: Receiver<Command>, wake: Arc<OwnedFd>) -> Self {
+    fn new(
+        tuns: Vec<Tun>,
+        lanes: Vec<Lane>,
+        ways: Vec<Way>,
+        inbox: Receiver<Command>,
+        wake: Arc<OwnedFd>,
+    ) -> Self {
         Self {
             tuns,
             lanes,
+            ways,
             inbox,
             wake,
             started: Instant::now(),
@@ -163,15 +176,15 @@ impl Worker {
         // Timers on time instead of up to 50 us late.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         self.realtime = sys::make_thread_realtime().is_ok();
-        let mut waiter = Waiter::new(self.shorter_delay());
-        let mut ready = [true; 2];
+        let mut waiter = Waiter::new(self.shortest_delay());
+        let mut ready = vec![true; self.tuns.len()];
         loop {
             let before = self.work_done();
-            // One packet from here, one from there, and in between whatever is due.
-            while ready[0] || ready[1] {
-                for (side, ready) in ready.iter_mut().enumerate() {
+            // One packet from each device in turn, and in between whatever is due.
+            while ready.contains(&true) {
+                for (device, ready) in ready.iter_mut().enumerate() {
                     if *ready {
-                        *ready = self.take_in(side);
+                        *ready = self.take_in(device);
                     }
                     self.hand_over();
                 }
@@ -182,12 +195,12 @@ impl Worker {
             let mut commanded = false;
             match waiter.plan(now, next, found_work) {
                 Wait::Event(timeout) => {
-                    (ready, commanded) = self.poll(timeout);
-                    waiter.woke(self.now(), ready[0] || ready[1] || commanded);
+                    commanded = self.poll(timeout, &mut ready);
+                    waiter.woke(self.now(), commanded || ready.contains(&true));
                 }
                 Wait::Sleep(span) => {
                     let _ = rustix::thread::nanosleep(&timespec(span));
-                    ready = [true; 2];
+                    ready.fill(true);
                     waiter.woke(self.now(), false);
                 }
             }
@@ -195,7 +208,7 @@ impl Worker {
             if commanded || waiter.is_busy() {
                 match self.obey() {
                     Obeyed::Nothing => {}
-                    Obeyed::NewPath => waiter = Waiter::new(self.shorter_delay()),
+                    Obeyed::NewPath => waiter = Waiter::new(self.shortest_delay()),
                     Obeyed::Stop => return,
                 }
             }
@@ -208,40 +221,86 @@ impl Worker {
     }
 
     /// Reads one packet from a device; false if there is none.
-    fn take_in(&mut self, side: usize) -> bool {
-        let (tun, lane) = (&self.tuns[side], &mut self.lanes[side]);
+    fn take_in(&mut self, device: usize) -> bool {
         let started = self.started;
         let clock = || Time::from_nanos(started.elapsed().as_nanos() as u64);
-        lane.take_in(tun, clock)
+        let way = &mut self.ways[device];
+        let stage = Stage {
+            way: device as u16,
+            hop: 0,
+        };
+        self.lanes[way.lanes[0]].take_in(&self.tuns[device], stage, &mut way.sent, clock)
     }
 
-    /// Writes everything that is due, in both directions; returns the time it stopped.
+    /// Passes on everything that is due, in the order of its times; returns the time it stopped.
     fn hand_over(&mut self) -> Time {
         let mut now = self.now();
-        for side in 0..2 {
-            while self.lanes[side].hand_over(now, &self.tuns[1 - side]) {
-                now = self.now();
-            }
+        loop {
+            let next = self
+                .lanes
+                .iter()
+                .enumerate()
+                .filter_map(|(index, lane)| Some((lane.next_at()?, index)))
+                .min();
+            let Some((_, index)) = next.filter(|&(at, _)| at <= now) else {
+                return now;
+            };
+            let Some(arrival) = self.lanes[index].pop(now) else {
+                return now;
+            };
+            let stage = arrival.stage;
+            let way = &mut self.ways[usize::from(stage.way)];
+            let passed = match way.lanes.get(usize::from(stage.hop) + 1) {
+                // No way crosses a lane twice.
+                Some(&onward) => self
+                    .lanes
+                    .get_disjoint_mut([index, onward])
+                    .is_ok_and(|pair| {
+                        let [lane, onward] = pair;
+                        let stage = Stage {
+                            hop: stage.hop + 1,
+                            ..stage
+                        };
+                        lane.with_bytes(&arrival, |head, rest| {
+                            onward.relay(arrival.at, head, rest, stage);
+                        });
+                        true
+                    }),
+                None => self.lanes[index].with_bytes(&arrival, |head, rest| {
+                    lane::count(&mut way.delivered, head, rest);
+                    self.tuns[way.exit].write(head, rest).is_ok()
+                }),
+            };
+            self.lanes[index].release(&arrival, passed);
+            now = self.now();
         }
-        now
     }
 
-    /// Waits for packets, commands or the end of `timeout`.
-    fn poll(&self, timeout: Option<Span>) -> ([bool; 2], bool) {
-        let mut fds = [
-            PollFd::from_borrowed_fd(self.tuns[0].as_fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(self.tuns[1].as_fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(self.wake.as_fd(), PollFlags::IN),
-        ];
+    /// Waits for packets, commands or the end of `timeout`; says which devices have packets, and
+    /// returns whether there are commands.
+    fn poll(&self, timeout: Option<Span>, ready: &mut [bool]) -> bool {
+        let mut fds: smallvec::SmallVec<[PollFd<'_>; 16]> = self
+            .tuns
+            .iter()
+            .map(|tun| PollFd::from_borrowed_fd(tun.as_fd(), PollFlags::IN))
+            .collect();
+        fds.push(PollFd::from_borrowed_fd(self.wake.as_fd(), PollFlags::IN));
         let timeout = timeout.map(timespec);
         // An interrupted poll is like one that found nothing.
         let _ = rustix::event::poll(&mut fds, timeout.as_ref());
         let readable = |fd: &PollFd<'_>| fd.revents().contains(PollFlags::IN);
-        ([readable(&fds[0]), readable(&fds[1])], readable(&fds[2]))
+        for (ready, fd) in ready.iter_mut().zip(&fds) {
+            *ready = readable(fd);
+        }
+        fds.last().is_some_and(readable)
     }
 
-    fn shorter_delay(&self) -> Span {
-        self.lanes[0].delay().min(self.lanes[1].delay())
+    fn shortest_delay(&self) -> Span {
+        let delay = |way: &Way| {
+            let lanes = way.lanes.iter().map(|&lane| self.lanes[lane].delay());
+            lanes.fold(Span::ZERO, |sum, delay| sum + delay)
+        };
+        self.ways.iter().map(delay).min().unwrap_or(Span::ZERO)
     }
 
     /// Does what it was told.
@@ -251,8 +310,9 @@ impl Worker {
         let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
         while let Ok(command) = self.inbox.try_recv() {
             match command {
-                Command::SetConfig(direction, config) => {
-                    self.lanes[direction as usize].set_config(&config);
+                Command::SetConfig(lane, config, switch) => {
+                    let now = self.now();
+                    self.lanes[lane].set_config(now, &config, switch);
                     obeyed = Obeyed::NewPath;
                 }
                 Command::Report(reply) => {
@@ -267,7 +327,12 @@ impl Worker {
     fn report(&self) -> EngineReport {
         let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         EngineReport {
-            lanes: [self.lanes[0].report(), self.lanes[1].report()],
+            lanes: self.lanes.iter().map(Lane::report).collect(),
+            ways: self
+                .ways
+                .iter()
+                .map(|way| (way.sent, way.delivered))
+                .collect(),
             cpu: Span::from_nanos(cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64),
             elapsed: self.now().since(Time::ZERO),
             realtime: self.realtime,

@@ -88,7 +88,8 @@ impl Test<'_> {
         let before = self.world.certificate();
         let fast = self.udp_rate(full)?;
         let after = self.world.certificate();
-        let delivered = after.forward.path.bytes_delivered - before.forward.path.bytes_delivered;
+        let delivered =
+            after.forward().path.bytes_delivered - before.forward().path.bytes_delivered;
         let cpu = after.emulator_cpu_s - before.emulator_cpu_s;
         let gbit = delivered as f64 * 8.0 / 1e9;
         let mut rates = vec![fast, self.udp_rate(Rate::from_gbit_per_sec(1))?];
@@ -179,9 +180,9 @@ impl Test<'_> {
             ..self.lane.clone()
         };
         self.world.set_forward(&config);
-        let before = self.world.certificate().forward;
+        let before = self.world.certificate().forward();
         let (sent, received) = self.flow(rate.mul_f64(0.6), self.each)?;
-        let after = self.world.certificate().forward;
+        let after = self.world.certificate().forward();
         let mut seen = received.seen;
         seen.resize(sent as usize, false);
         let lost = losses(&seen);

@@ -32,8 +32,8 @@ impl SelfTestReport {
     /// Whether losses are as random as configured and nothing was lost that should not be. Rates
     /// and latencies depend on the machine: they are for the reader to judge.
     pub fn passed(&self) -> bool {
-        let unplanned =
-            self.certificate.forward.unplanned_drops + self.certificate.backward.unplanned_drops;
+        let unplanned = self.certificate.forward().unplanned_drops
+            + self.certificate.backward().unplanned_drops;
         unplanned == 0
             && self
                 .losses

@@ -59,6 +59,17 @@ impl Layout {
         Self::of_super_packet(vnet, packet).unwrap_or_else(|| Self::of(vnet, packet))
     }
 
+    /// As [`of`](Self::of), for a packet of `total` bytes of which only the headers are at hand.
+    pub(crate) fn of_piece(vnet: &VnetHeader, headers: &[u8], total: usize) -> Self {
+        Self::of_super_packet(vnet, headers).unwrap_or(Self {
+            headers: 0,
+            transport: 0,
+            gso_size: total,
+            total,
+            segments: 1,
+        })
+    }
+
     /// How many bytes of the packet are needed for the segments before number `end`.
     pub(crate) fn bytes_before(&self, end: u32) -> usize {
         self.total.min(self.headers + end as usize * self.gso_size)
@@ -107,6 +118,19 @@ impl Layout {
         })
     }
 
+    /// IP and transport header bytes of each segment.
+    pub(crate) fn header_bytes(&self, packet: &[u8]) -> u64 {
+        match self.headers {
+            0 => headers_of(packet).unwrap_or(0) as u64,
+            headers => headers as u64,
+        }
+    }
+
+    /// IP bytes of all segments together.
+    pub(crate) fn ip_bytes(&self) -> u64 {
+        (self.total + (self.segments as usize - 1) * self.headers) as u64
+    }
+
     /// Bytes of the IP packet that each segment but the last is on the wire.
     pub(crate) fn segment_ip_bytes(&self) -> u32 {
         (self.headers + self.gso_size) as u32
@@ -116,6 +140,22 @@ impl Layout {
     pub(crate) fn last_segment_ip_bytes(&self) -> u32 {
         (self.total - (self.segments as usize - 1) * self.gso_size) as u32
     }
+}
+
+/// IP and TCP or UDP header bytes of one packet without IPv6 extension headers.
+fn headers_of(packet: &[u8]) -> Option<usize> {
+    const TCP: u8 = 6;
+    const UDP: u8 = 17;
+    let (ip, protocol) = match packet.first()? >> 4 {
+        4 => (usize::from(packet[0] & 0x0f) * 4, *packet.get(9)?),
+        6 => (40, *packet.get(6)?),
+        _ => return None,
+    };
+    Some(match protocol {
+        TCP => ip + usize::from(packet.get(ip + 12)? >> 4) * 4,
+        UDP => ip + UDP_HEADER,
+        _ => ip,
+    })
 }
 
 /// A run of segments ready to be written: new headers (the `virtio_net_hdr` first), and which
