@@ -91,6 +91,32 @@ pub(crate) fn enter_before_exec(command: &mut Command, namespace: Arc<OwnedFd>) 
     }
 }
 
+/// Makes the child of `command` join the control group whose `cgroup.procs` this is.
+pub(crate) fn join_group_before_exec(command: &mut Command, procs: std::fs::File) {
+    // SAFETY: write is async-signal-safe; nothing is allocated. "0" stands for the writing process.
+    unsafe {
+        command.pre_exec(move || {
+            let written = libc::write(procs.as_raw_fd(), c"0".as_ptr().cast(), 1);
+            check(written as libc::c_int)
+        });
+    }
+}
+
+/// Makes the child of `command` a session of its own, which the terminal's signals do not reach, that
+/// dies with the thread that starts it.
+pub(crate) fn detach_before_exec(command: &mut Command) {
+    // SAFETY: setsid and prctl are async-signal-safe; nothing is allocated.
+    unsafe {
+        command.pre_exec(|| {
+            check(libc::setsid())?;
+            check(libc::prctl(
+                libc::PR_SET_PDEATHSIG,
+                libc::SIGKILL as libc::c_ulong,
+            ))
+        });
+    }
+}
+
 /// Makes the child of `command` die with the thread that starts it, and listen to the terminal's
 /// signals even if this process ignores them.
 pub(crate) fn tie_before_exec(command: &mut Command) {
