@@ -63,7 +63,8 @@ demo: setup ## Move a real file over an emulated 10 Gbit/s, 100 ms, 1 % loss pat
 peers: setup ## Build the other implementations that tests talk to (Debian's libudt)
 	$(call say,building the peers)
 	target="$${CARGO_TARGET_DIR:-target}"; mkdir -p "$$target/peers"; \
-	g++ -O2 -Wall -Werror -I/usr/include/udt -o "$$target/peers/udt-peer" peers/udt/peer.cpp -ludt -lpthread
+	g++ -O2 -Wall -Werror -I/usr/include/udt -o "$$target/peers/udt-peer" peers/udt/peer.cpp -ludt -lpthread; \
+	g++ -O2 -Wall -Werror -I/usr/include/udt -o "$$target/peers/udt-measure" peers/udt/measure.cpp -ludt -lpthread
 
 bpf: setup-bpf ## Compile the papers' TCPs for the running kernel (bpf/ to target/bpf)
 	$(call say,compiling bpf/)

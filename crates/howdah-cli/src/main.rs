@@ -17,8 +17,6 @@ mod commands;
 #[cfg(target_os = "linux")]
 mod demo;
 mod exit;
-#[cfg(target_os = "linux")]
-mod tcp;
 mod ui;
 
 use clap::Parser as _;

@@ -7,11 +7,14 @@
 pub mod blasters;
 pub mod comparison;
 mod derive;
+mod figures;
 pub mod gate;
 mod intervals;
 pub mod ledger;
 pub mod metrics;
 pub mod movers;
+#[cfg(target_os = "linux")]
+pub mod netns;
 pub mod protocol;
 pub mod report;
 pub mod result;

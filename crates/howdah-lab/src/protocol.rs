@@ -37,6 +37,8 @@ pub enum Protocol {
     Blast(Blaster),
     /// A file mover's profile over one of those or over TCP.
     Mover(&'static Mover),
+    /// A real program that only a testbed can run: its name.
+    Foreign(&'static str),
 }
 
 /// A version of UDT by name.
@@ -108,6 +110,11 @@ pub fn find(name: &str) -> Option<Protocol> {
                 .or_else(mover)
                 .or_else(|| blasters::find(name).map(Protocol::Blast))
                 .or_else(|| cc::find(name).map(Protocol::Tcp))
+                .or_else(|| {
+                    foreign()
+                        .find(|known| known.0 == name)
+                        .map(|known| Protocol::Foreign(known.0))
+                })
         }
     }
 }
@@ -120,7 +127,9 @@ pub fn names() -> Vec<&'static str> {
     let movers = movers::ALL.iter().map(|mover| mover.name);
     let udts = UDTS.iter().map(|udt| udt.name).chain([SABUL.0]);
     let blasters = blasters::ALL.iter().map(|tool| tool.0);
+    let programs = foreign().map(|program| program.0);
     let rivals = tcp.chain(udts).chain(models).chain(movers).chain(blasters);
+    let rivals = rivals.chain(programs);
     ours.into_iter().chain(rivals).chain(["none"]).collect()
 }
 
@@ -136,7 +145,20 @@ pub fn describe() -> Vec<(&'static str, &'static str)> {
     all.extend(MODELS.iter().map(|model| (model.name, model.about)));
     all.extend(movers::ALL.iter().map(|mover| (mover.name, mover.about)));
     all.extend(blasters::ALL.iter().map(|tool| (tool.0, tool.2)));
+    all.extend(foreign());
     all
+}
+
+/// Name and one line about each program that only a testbed can run.
+#[cfg(target_os = "linux")]
+fn foreign() -> impl Iterator<Item = (&'static str, &'static str)> {
+    crate::netns::describe().map(|program| (program.name, program.about))
+}
+
+/// None without namespaces.
+#[cfg(not(target_os = "linux"))]
+fn foreign() -> impl Iterator<Item = (&'static str, &'static str)> {
+    std::iter::empty()
 }
 
 /// Checks the options of a flow of that protocol; the error names the key. Options of TCP are

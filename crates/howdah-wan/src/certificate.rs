@@ -49,6 +49,8 @@ pub struct DirectionCertificate {
     pub path: PathCounters,
     /// How late arrivals were.
     pub lateness: LatenessSummary,
+    /// How long segments waited in the queue, in milliseconds: median, 95th and 99th percentile.
+    pub queue_ms: [f64; 3],
     /// Super-packets that the emulator took in.
     pub super_packets_in: u64,
     /// Pieces that it handed over.
@@ -98,6 +100,7 @@ impl DirectionCertificate {
         Self {
             path: lane.path,
             lateness: LatenessSummary::of(&lane.lateness),
+            queue_ms: lane.waits.map(|wait| wait.as_secs_f64() * 1e3),
             super_packets_in: lane.taken_in,
             pieces_out: lane.handed_over,
             unplanned_drops: device_drops + lane.overflow + lane.refused,

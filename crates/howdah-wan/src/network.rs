@@ -177,7 +177,7 @@ impl Network {
     /// What the hosts of each route have sent and received so far: from `a`, sent and delivered,
     /// and from `b`. `None` if the emulator thread is dead.
     pub fn traffic(&self) -> Option<Vec<[(Traffic, Traffic); 2]>> {
-        let ways = self.engine.report()?.ways;
+        let ways = self.engine.traffic()?;
         Some(
             ways.chunks_exact(2)
                 .map(|pair| [pair[0], pair[1]])

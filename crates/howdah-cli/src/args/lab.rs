@@ -53,6 +53,8 @@ pub(crate) enum Testbed {
     /// In virtual time
     #[default]
     Sim,
+    /// In network namespaces of this machine, in real time, with real programs; needs root
+    Netns,
 }
 
 #[derive(Args, Debug)]
@@ -65,7 +67,16 @@ pub(crate) struct LabRunArgs {
     #[arg(long, value_name = "TESTBED", default_value = "sim")]
     pub(crate) on: Testbed,
 
-    /// Cells at a time [default: one for each core]
+    /// With netns: runs of a cell at most; fewer if its median is settled before
+    #[arg(long, value_name = "N", default_value = "10")]
+    pub(crate) runs: std::num::NonZeroUsize,
+
+    /// With netns: directory of the programs that 'make peers' builds [default: peers beside this
+    /// program's directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) peers: Option<PathBuf>,
+
+    /// Cells at a time [default: one for each core; with netns always one]
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<std::num::NonZeroUsize>,
 
@@ -77,7 +88,7 @@ pub(crate) struct LabRunArgs {
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Directory of the results [default: results/NAME, or results/NAME-quick]
+    /// Directory of the results [default: results/NAME, with -quick and -netns behind it]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 

@@ -18,10 +18,12 @@ mod wan;
 
 pub(crate) use cp::CpArgs;
 pub(crate) use demo::DemoArgs;
-pub(crate) use internal::{InternalCommand, TcpRecvArgs, TcpSendArgs};
+pub(crate) use internal::{
+    InternalCommand, ShortSendArgs, StreamSendArgs, TcpRecvArgs, TcpSendArgs,
+};
 pub(crate) use key::KeyCommand;
 pub(crate) use lab::{
-    LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReportArgs, LabRunArgs,
+    LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReportArgs, LabRunArgs, Testbed,
 };
 pub(crate) use path::PathArgs;
 pub(crate) use rival::{RivalArgs, RivalCommand, RivalName, RivalRecvArgs, RivalSendArgs};

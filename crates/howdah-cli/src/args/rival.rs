@@ -85,6 +85,10 @@ pub(crate) struct RivalArgs {
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(256..=64_000))]
     pub(crate) packet: Option<u32>,
 
+    /// Move bytes without hashing them: to measure the transport alone
+    #[arg(long)]
+    pub(crate) no_hash: bool,
+
     /// Print one JSON object instead of a line
     #[arg(long)]
     pub(crate) json: bool,

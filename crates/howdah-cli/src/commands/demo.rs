@@ -3,12 +3,13 @@
 use super::wan;
 use crate::args::DemoArgs;
 use crate::demo::{Demo, Run, Running, hash, make_random, page, table};
-use crate::tcp::{READY, ReceiveReport, SendReport};
 use crate::ui::{self, Signals};
 use anyhow::{Context as _, ensure};
 use howdah::keys::{AuthorizedKeys, Identity, KnownHosts};
 use howdah::{Cancel, DEFAULT_PORT, Error, ErrorKind};
 use howdah_core::{Span, units};
+use howdah_load::READY;
+use howdah_load::tcp::{ReceiveReport, SendReport};
 use howdah_wan::{Certificate, WanConfig, World};
 use rustix::fs::statvfs;
 use serde::Deserialize;

@@ -6,6 +6,8 @@ mod congestion;
 mod cp;
 #[cfg(target_os = "linux")]
 mod demo;
+#[cfg(target_os = "linux")]
+mod internal;
 mod key;
 mod lab;
 mod rival;
@@ -13,7 +15,7 @@ mod serve;
 #[cfg(target_os = "linux")]
 mod wan;
 
-use crate::args::{Command, InternalCommand};
+use crate::args::Command;
 use anyhow::Context as _;
 use std::path::PathBuf;
 
@@ -30,19 +32,13 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         #[cfg(target_os = "linux")]
         Command::Demo(args) => demo::run(&args),
         #[cfg(target_os = "linux")]
-        Command::Internal(InternalCommand::TcpSend(args)) => crate::tcp::send(&args),
-        #[cfg(target_os = "linux")]
-        Command::Internal(InternalCommand::TcpRecv(args)) => crate::tcp::receive(&args),
+        Command::Internal(command) => internal::run(&command),
         #[cfg(not(target_os = "linux"))]
-        Command::Wan(_)
-        | Command::Demo(_)
-        | Command::Internal(InternalCommand::TcpSend(_) | InternalCommand::TcpRecv(_)) => {
-            Err(howdah::Error::new(
-                howdah::ErrorKind::Usage,
-                "the emulator needs the network namespaces of Linux",
-            )
-            .into())
-        }
+        Command::Wan(_) | Command::Demo(_) | Command::Internal(_) => Err(howdah::Error::new(
+            howdah::ErrorKind::Usage,
+            "the emulator needs the network namespaces of Linux",
+        )
+        .into()),
     }
 }
 

@@ -1,11 +1,16 @@
 //! Runs a plan: cells to worker threads, results to a directory, nothing twice.
 
 mod machine;
+#[cfg(target_os = "linux")]
+mod real;
 mod store;
 
 pub use machine::{commit, machine};
+#[cfg(target_os = "linux")]
+pub use real::{RealOptions, run as run_on_testbed};
 pub use store::{Store, StoreError};
 
+use crate::protocol::{self, Protocol};
 use crate::result::{Campaign, CellResult, Summary};
 use crate::scenario::{Cell, Plan};
 use crate::{derive, sim};
@@ -109,6 +114,9 @@ pub enum RunError {
         /// Cells in the directory.
         finished: usize,
     },
+    /// The testbed cannot be had on this machine.
+    #[error("{0}")]
+    Testbed(String),
 }
 
 /// Where a cell stands, for people: `J-A1 buffer=127packets protocol=fast`.
@@ -231,6 +239,17 @@ pub fn run(
 /// stopped.
 fn run_cell(cell: &Cell, stop: &AtomicBool) -> Option<CellResult> {
     let started = Instant::now();
+    if let Some(why) = only_on_a_testbed(cell) {
+        return Some(CellResult {
+            id: cell.id(),
+            experiment: cell.experiment.clone(),
+            at: cell.at.clone(),
+            testbed: "sim".to_owned(),
+            seed: cell.seed,
+            skipped: Some(why),
+            ..CellResult::default()
+        });
+    }
     let mut result = match catch_unwind(AssertUnwindSafe(|| sim::run(cell, stop))) {
         Ok(Ok(result)) => result,
         Ok(Err(sim::Stopped)) => return None,
@@ -253,6 +272,19 @@ fn run_cell(cell: &Cell, stop: &AtomicBool) -> Option<CellResult> {
     };
     result.wall_s = started.elapsed().as_secs_f64();
     Some(result)
+}
+
+/// Why the simulator cannot run a cell.
+fn only_on_a_testbed(cell: &Cell) -> Option<String> {
+    let foreign = cell
+        .flows
+        .iter()
+        .map(|flow| &flow.protocol)
+        .chain(cell.groups.iter().map(|group| &group.protocol))
+        .find(|name| matches!(protocol::find(name), Some(Protocol::Foreign(_))))?;
+    Some(format!(
+        "'{foreign}' is a real program: only --on netns runs it"
+    ))
 }
 
 fn campaign(plan: &Plan, options: &RunOptions, cells: &[&Cell]) -> Campaign {

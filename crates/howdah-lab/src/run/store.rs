@@ -120,6 +120,24 @@ impl Store {
         })
     }
 
+    fn runs_path(&self, id: &str) -> PathBuf {
+        self.dir.join("runs").join(format!("{id}.json"))
+    }
+
+    /// Every run of a cell that a testbed repeats, without intervals.
+    pub(crate) fn read_runs(&self, id: &str) -> Vec<CellResult> {
+        let text = fs::read(self.runs_path(id)).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    /// Writes them.
+    pub(crate) fn write_runs(&self, id: &str, runs: &[CellResult]) -> Result<(), StoreError> {
+        let path = self.runs_path(id);
+        let dir = self.dir.join("runs");
+        fs::create_dir_all(&dir).map_err(|error| io_error(&dir, error))?;
+        write_json(&path, &runs)
+    }
+
     /// Writes what holds for all cells.
     pub fn write_campaign(&self, campaign: &Campaign) -> Result<(), StoreError> {
         write_json(&self.dir.join("campaign.json"), campaign)

@@ -3,15 +3,12 @@
 use super::build::{Built, Placed};
 use super::sample::{Log, current};
 use super::shorts::Short;
+use crate::figures::{self, Course, seconds};
 use crate::metrics;
 use crate::result::{CellResult, FlowResult, GroupResult, LinkResult, StreamResult};
-use crate::scenario::{Cell, FlowSpec, GroupSpec, StreamSpec};
+use crate::scenario::{Cell, GroupSpec, StreamSpec};
 use crate::stats;
 use howdah_core::{Observe as _, Span, Time};
-use std::collections::BTreeMap;
-
-/// Window of the search for 90 % of a rate: a round trip, but at least this many seconds.
-const LEAST_WINDOW_S: f64 = 0.1;
 
 pub(crate) fn result(
     cell: &Cell,
@@ -27,7 +24,13 @@ pub(crate) fn result(
     let groups = (cell.groups.iter().zip(&built.groups))
         .map(|(spec, placed)| group(spec, placed, built))
         .collect();
-    let mut metrics = figures(cell, &log, &flows, end);
+    let course: Vec<Course<'_>> = (0..cell.flows.len())
+        .map(|index| Course {
+            progress: log.progress(index),
+            intervals: &log.flows[index].intervals,
+        })
+        .collect();
+    let mut metrics = figures::figures(cell, &course, &flows, end.as_secs_f64());
     for (spec, placed) in cell.flows.iter().zip(&built.flows) {
         let rate = [placed.ends.a, placed.ends.b]
             .into_iter()
@@ -36,7 +39,7 @@ pub(crate) fn result(
             metrics.insert(format!("tool_bps/{}", spec.name), rate.as_f64());
         }
     }
-    changes(cell, &log, &flows, end, &mut metrics);
+    figures::changes(cell, &course, &flows, end.as_secs_f64(), &mut metrics);
     let streams = (cell.streams.iter().enumerate())
         .map(|(index, spec)| stream(spec, &built.streams[index], built, &mut log, index))
         .collect();
@@ -62,10 +65,6 @@ pub(crate) fn result(
     }
 }
 
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
-}
-
 fn flow(cell: &Cell, built: &Built, log: &Log, index: usize, end: Time) -> FlowResult {
     let spec = &cell.flows[index];
     let Placed {
@@ -87,7 +86,7 @@ fn flow(cell: &Cell, built: &Built, log: &Log, index: usize, end: Time) -> FlowR
     } else {
         goodput_bps
     };
-    let window_s = route_rtt_s(cell, spec).max(LEAST_WINDOW_S);
+    let window_s = figures::ramp_window_s(cell, spec);
     let busy = |host: Option<usize>, end| {
         host.map(|at| {
             let busy = built.world.endpoint_busy(end).as_secs_f64();
@@ -119,16 +118,6 @@ fn flow(cell: &Cell, built: &Built, log: &Log, index: usize, end: Time) -> FlowR
         receiver_cpu_s: busy(spec.ends[1], ends.b),
         intervals: Vec::new(),
     }
-}
-
-/// Round-trip time of the route at the start, without queues.
-fn route_rtt_s(cell: &Cell, spec: &FlowSpec) -> f64 {
-    let ns: u64 = spec
-        .via
-        .iter()
-        .map(|&path| cell.paths[path].forward.delay_ns + cell.paths[path].backward.delay_ns)
-        .sum();
-    seconds(ns)
 }
 
 fn group(spec: &GroupSpec, placed: &[(Short, Placed)], built: &Built) -> GroupResult {
@@ -222,148 +211,4 @@ fn links(cell: &Cell, built: &Built, log: &mut Log, end: Time) -> Vec<LinkResult
         }
     }
     all
-}
-
-/// Figures of single flows, and of all flows together.
-fn figures(cell: &Cell, log: &Log, flows: &[FlowResult], end: Time) -> BTreeMap<String, f64> {
-    let mut out = BTreeMap::new();
-    let mut put = |name: String, value: Option<f64>| {
-        out.extend(value.filter(|v| v.is_finite()).map(|value| (name, value)));
-    };
-    for flow in flows {
-        let name = &flow.name;
-        put(
-            format!("feedback_bytes_per_gib/{name}"),
-            metrics::feedback_per_gib(flow.feedback_wire_bytes, flow.delivered_bytes),
-        );
-        put(
-            format!("forward_efficiency/{name}"),
-            metrics::forward_efficiency(flow.delivered_bytes, flow.forward_wire_bytes),
-        );
-        put(
-            format!("retransmit_share/{name}"),
-            metrics::retransmit_share(flow.retransmitted_bytes, flow.sent_bytes),
-        );
-    }
-    for ((flow, spec), log) in flows.iter().zip(&cell.flows).zip(&log.flows) {
-        let peak = log.intervals.iter().map(|i| i.in_flight_bytes).max();
-        put(
-            format!("in_flight_peak_bytes/{}", flow.name),
-            peak.filter(|&bytes| bytes > 0).map(|bytes| bytes as f64),
-        );
-        if let Some(took) = moved(cell, spec, flow) {
-            for (name, value) in took {
-                put(format!("{name}/{}", flow.name), Some(value));
-            }
-        }
-    }
-    let rates: Vec<f64> = flows.iter().map(|flow| flow.goodput_bps).collect();
-    put(
-        "sum_goodput_bps".to_owned(),
-        (!rates.is_empty()).then(|| rates.iter().sum()),
-    );
-    if flows.len() < 2 {
-        return out;
-    }
-    put("jain".to_owned(), metrics::jain(&rates));
-    put("maxmin".to_owned(), metrics::max_min(&rates));
-    if let [tested, partner] = rates[..] {
-        put("asymmetry".to_owned(), metrics::asymmetry(tested, partner));
-    }
-    let last_start = flows.iter().map(|flow| flow.start_s).fold(0.0, f64::max);
-    let from_s = last_start.max(seconds(cell.measure.warmup_ns));
-    let interval_s = seconds(cell.measure.interval_ns);
-    // The least Jain index of any second (RFC 5166 asks for fairness over time as well).
-    let intervals = log
-        .flows
-        .iter()
-        .map(|flow| flow.intervals.len())
-        .min()
-        .unwrap_or(0);
-    let per_second = ((1.0 / interval_s).round() as usize).max(1);
-    let first = (from_s / interval_s).ceil() as usize;
-    let least = (first..intervals.saturating_sub(per_second - 1))
-        .step_by(per_second)
-        .filter_map(|at| {
-            let second: Vec<f64> = log
-                .flows
-                .iter()
-                .map(|flow| {
-                    flow.intervals[at..at + per_second]
-                        .iter()
-                        .map(|i| i.goodput_bps)
-                        .sum()
-                })
-                .collect();
-            metrics::jain(&second)
-        })
-        .min_by(f64::total_cmp);
-    put("jain_min".to_owned(), least);
-    let progress: Vec<_> = (0..flows.len()).map(|index| log.progress(index)).collect();
-    if last_start < end.as_secs_f64() {
-        put(
-            "convergence_s".to_owned(),
-            metrics::converged_after(&progress, last_start, 10.0_f64.max(interval_s)),
-        );
-    }
-    out
-}
-
-/// What somebody sees who moves a file (K13app, equations 1 to 3): the whole duration with the mover's
-/// service time, the rate that it displays, and what they leave unexplained.
-fn moved(cell: &Cell, spec: &FlowSpec, flow: &FlowResult) -> Option<[(&'static str, f64); 4]> {
-    let (size, took_s) = (spec.size_bytes?, flow.completion_s?);
-    let rtt = Span::from_secs_f64(route_rtt_s(cell, spec));
-    let service_s =
-        crate::movers::find(&spec.protocol).map_or(0.0, |mover| mover.service(rtt).as_secs_f64());
-    let displayed_bps = size as f64 * 8.0 / took_s.max(1e-9);
-    let duration_s = took_s + service_s;
-    let slowest = spec
-        .via
-        .iter()
-        .map(|&path| cell.paths[path].forward.mean_rate_bps());
-    let slowest = slowest.filter(|&bps| bps > 0).min()?;
-    let ideal_s = size as f64 * 8.0 / slowest as f64;
-    Some([
-        ("duration_s", duration_s),
-        ("displayed_bps", displayed_bps),
-        (
-            "discrepancy_s",
-            duration_s - size as f64 * 8.0 / displayed_bps,
-        ),
-        ("overhead_s", duration_s - ideal_s),
-    ])
-}
-
-/// How each endless flow took each change of the path: `t90_ms/FLOW/1` for the first change, and
-/// so on; `change_bps/FLOW/1` is the rate it settled at and `after_change_bps/FLOW/1` the mean of
-/// the first five seconds.
-fn changes(
-    cell: &Cell,
-    log: &Log,
-    flows: &[FlowResult],
-    end: Time,
-    out: &mut BTreeMap<String, f64>,
-) {
-    let mut times: Vec<f64> = cell.timeline.iter().map(|c| seconds(c.at_ns)).collect();
-    times.dedup();
-    for (number, &at) in times.iter().enumerate() {
-        let until = times.get(number + 1).copied().unwrap_or(end.as_secs_f64());
-        for (index, flow) in flows.iter().enumerate() {
-            if cell.flows[index].size_bytes.is_some() || until - at < 1.0 || flow.start_s > at {
-                continue;
-            }
-            let progress = log.progress(index);
-            let settled = progress.mean_bps(f64::midpoint(at, until), until);
-            let window_s = route_rtt_s(cell, &cell.flows[index]).max(LEAST_WINDOW_S);
-            let number = number + 1;
-            let name = &flow.name;
-            if let Some(t90) = metrics::ramp(progress, at, until, window_s, settled) {
-                out.insert(format!("t90_ms/{name}/{number}"), t90 * 1e3);
-            }
-            out.insert(format!("change_bps/{name}/{number}"), settled);
-            let first = progress.mean_bps(at, (at + 5.0).min(until));
-            out.insert(format!("after_change_bps/{name}/{number}"), first);
-        }
-    }
 }

@@ -17,6 +17,7 @@ use build::Built;
 use howdah_core::Time;
 pub(crate) use node::{ERAS, RECEIVERS};
 use sample::Log;
+pub(crate) use shorts::draw;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The run was told to stop before its end.

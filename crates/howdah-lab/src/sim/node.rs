@@ -109,6 +109,8 @@ pub(crate) fn pair(wish: &Wish<'_>) -> Option<Pair> {
         Protocol::Model(settings) => modelled(wish, settings()),
         Protocol::Udt(config) => super::udt::pair(config(), wish),
         Protocol::Sabul => super::udt::sabul(wish),
+        // The runner skips such cells.
+        Protocol::Foreign(_) => return None,
         Protocol::Blast(tool) => {
             let (sender, receiver) =
                 tool.pair(wish.options, wish.size_bytes, wish.mtu, wish.budget);

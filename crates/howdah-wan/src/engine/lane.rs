@@ -39,8 +39,10 @@ pub(crate) struct Lane {
 
 impl Lane {
     pub(crate) fn new(config: &PathConfig, seed: u64) -> Self {
+        let mut path = OneWay::new(config, seed);
+        path.count_waits();
         Self {
-            path: OneWay::new(config, seed),
+            path,
             delay: config.delay,
             line: DelayLine::new(memory_for(config)),
             verdicts: SegmentVerdicts::new(MAX_PIECE_SPAN),
@@ -84,6 +86,10 @@ impl Lane {
         LaneReport {
             path: self.path.counters(),
             lateness: self.lateness.clone(),
+            waits: [0.5, 0.95, 0.99].map(|share| {
+                let waits = self.path.waits();
+                waits.map_or(Span::ZERO, |waits| waits.quantile(share))
+            }),
             taken_in: self.taken_in,
             handed_over: self.handed_over,
             overflow: self.overflow,

@@ -32,6 +32,8 @@ pub(crate) use way::Way;
 pub(crate) struct LaneReport {
     pub path: PathCounters,
     pub lateness: DelayHistogram,
+    /// In the queue: median, 95th and 99th percentile.
+    pub waits: [Span; 3],
     /// Super-packets taken in, pieces handed over.
     pub taken_in: u64,
     pub handed_over: u64,
@@ -46,8 +48,6 @@ pub(crate) struct LaneReport {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EngineReport {
     pub lanes: Vec<LaneReport>,
-    /// Sent and delivered on each way.
-    pub ways: Vec<(Traffic, Traffic)>,
     /// Processor time of the emulator thread.
     pub cpu: Span,
     pub elapsed: Span,
@@ -58,6 +58,7 @@ pub(crate) struct EngineReport {
 enum Command {
     SetConfig(usize, Box<PathConfig>, Option<Switch>),
     Report(SyncSender<EngineReport>),
+    Traffic(SyncSender<Vec<(Traffic, Traffic)>>),
     Stop,
 }
 
@@ -111,6 +112,13 @@ impl Engine {
     pub(crate) fn report(&self) -> Option<EngineReport> {
         let (reply, answer) = sync_channel(1);
         self.send(Command::Report(reply));
+        answer.recv().ok()
+    }
+
+    /// Sent and delivered on each way, by its device; `None` if the thread is gone.
+    pub(crate) fn traffic(&self) -> Option<Vec<(Traffic, Traffic)>> {
+        let (reply, answer) = sync_channel(1);
+        self.send(Command::Traffic(reply));
         answer.recv().ok()
     }
 
@@ -318,6 +326,10 @@ impl Worker {
                 Command::Report(reply) => {
                     let _ = reply.send(self.report());
                 }
+                Command::Traffic(reply) => {
+                    let ways = self.ways.iter().map(|way| (way.sent, way.delivered));
+                    let _ = reply.send(ways.collect());
+                }
                 Command::Stop => return Obeyed::Stop,
             }
         }
@@ -328,11 +340,6 @@ impl Worker {
         let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         EngineReport {
             lanes: self.lanes.iter().map(Lane::report).collect(),
-            ways: self
-                .ways
-                .iter()
-                .map(|way| (way.sent, way.delivered))
-                .collect(),
             cpu: Span::from_nanos(cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64),
             elapsed: self.now().since(Time::ZERO),
             realtime: self.realtime,

@@ -1,14 +1,19 @@
 //! `howdah lab run`.
 
 use super::progress::Progress;
-use crate::args::LabRunArgs;
+use crate::args::{LabRunArgs, Testbed};
 use crate::ui::{self, Signals};
 use anyhow::bail;
 use howdah::{Error, ErrorKind};
-use howdah_lab::run::{Outcome, RunOptions};
+#[cfg(target_os = "linux")]
+use howdah_lab::netns::Kit;
+#[cfg(target_os = "linux")]
+use howdah_lab::run::RealOptions;
+use howdah_lab::run::{Outcome, RunError, RunOptions, RunProgress};
 use howdah_lab::{run as runner, scenario};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     let plan = scenario::load(&args.paths, args.quick).map_err(|e| super::bad_scenario(&e))?;
@@ -30,10 +35,17 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     }
     let mut bar = Progress::new(!args.json);
     let stop = signals.cancel().flag();
-    let outcome = runner::run(&plan, &options, &stop, |progress| bar.show(progress));
+    let outcome = match args.on {
+        Testbed::Sim => runner::run(&plan, &options, &stop, |progress| bar.show(progress)),
+        Testbed::Netns => on_netns(args, &plan, &options, &stop, |progress| bar.show(progress)),
+    };
     bar.clear();
     let _ = std::panic::take_hook();
-    let outcome = outcome?;
+    let outcome = outcome.map_err(|error| match error {
+        // What is missing on this machine.
+        RunError::Testbed(_) => Error::new(ErrorKind::Refused, error.to_string()).into(),
+        RunError::Store { .. } => anyhow::Error::from(error),
+    })?;
     if args.json {
         ui::print(&as_json(&options.out, &outcome).to_string())?;
     } else {
@@ -49,11 +61,49 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Runs the plan with real programs: this one, and those of `make peers`.
+#[cfg(target_os = "linux")]
+fn on_netns(
+    args: &LabRunArgs,
+    plan: &scenario::Plan,
+    options: &RunOptions,
+    stop: &AtomicBool,
+    watch: impl FnMut(&RunProgress),
+) -> Result<Outcome, RunError> {
+    let testbed = |error: &dyn std::fmt::Display| RunError::Testbed(error.to_string());
+    let program = std::env::current_exe().map_err(|error| testbed(&error))?;
+    let peers = args.peers.clone().or_else(|| {
+        // target/release/howdah and target/peers.
+        Some(program.parent()?.parent()?.join("peers"))
+    });
+    let kit = Kit::new(program, peers.unwrap_or_default()).map_err(|error| testbed(&error))?;
+    let real = RealOptions {
+        kit,
+        most_runs: args.runs.get(),
+    };
+    runner::run_on_testbed(plan, options, real, stop, watch)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn on_netns(
+    _: &LabRunArgs,
+    _: &scenario::Plan,
+    _: &RunOptions,
+    _: &AtomicBool,
+    _: impl FnMut(&RunProgress),
+) -> Result<Outcome, RunError> {
+    let why = "the testbed needs the network namespaces of Linux";
+    Err(RunError::Testbed(why.to_owned()))
+}
+
 fn usual_place(args: &LabRunArgs) -> PathBuf {
     let name = args.paths.first().and_then(|path| path.file_stem());
     let mut name = name.map_or_else(|| "lab".into(), std::ffi::OsStr::to_os_string);
     if args.quick {
         name.push("-quick");
+    }
+    if args.on == Testbed::Netns {
+        name.push("-netns");
     }
     Path::new("results").join(name)
 }
@@ -65,6 +115,9 @@ fn command_line(args: &LabRunArgs) -> String {
     words.extend(paths);
     if args.quick {
         words.push("--quick".to_owned());
+    }
+    if args.on == Testbed::Netns {
+        words.push(format!("--on netns --runs {}", args.runs));
     }
     words.join(" ")
 }

@@ -98,6 +98,8 @@ pub(super) enum Sink {
     File { file: File, path: Option<PathBuf> },
     /// Hashed in order.
     Hash(Box<InOrder>),
+    /// Thrown away.
+    Nothing,
 }
 
 /// A hash of pieces that come in any order.
@@ -110,9 +112,13 @@ pub(super) struct InOrder {
 }
 
 impl Sink {
-    pub(super) fn create(path: Option<&Path>) -> anyhow::Result<Self> {
+    pub(super) fn create(path: Option<&Path>, hashes: bool) -> anyhow::Result<Self> {
         let Some(path) = path else {
-            return Ok(Self::Hash(Box::default()));
+            return Ok(if hashes {
+                Self::Hash(Box::default())
+            } else {
+                Self::Nothing
+            });
         };
         let file = OpenOptions::new()
             .read(true)
@@ -134,18 +140,21 @@ impl Sink {
         })
     }
 
-    /// All is there: keeps the file. Gives back the hash of what lies in it.
-    pub(super) fn finish(&mut self) -> io::Result<blake3::Hash> {
-        match self {
+    /// All is there: keeps the file. Gives back the hash of what lies in it, if it is asked for.
+    pub(super) fn finish(&mut self, hashes: bool) -> io::Result<Option<blake3::Hash>> {
+        Ok(match self {
             Self::File { file, path } => {
-                file.rewind()?;
                 let mut hasher = blake3::Hasher::new();
-                hasher.update_reader(&*file)?;
+                if hashes {
+                    file.rewind()?;
+                    hasher.update_reader(&*file)?;
+                }
                 *path = None;
-                Ok(hasher.finalize())
+                hashes.then(|| hasher.finalize())
             }
-            Self::Hash(order) => Ok(order.hasher.finalize()),
-        }
+            Self::Hash(order) => Some(order.hasher.finalize()),
+            Self::Nothing => None,
+        })
     }
 }
 
@@ -170,6 +179,7 @@ impl Bytes for Sink {
         match self {
             Self::File { file, .. } => file.write_all_at(bytes, offset),
             Self::Hash(order) => order.add(offset, bytes),
+            Self::Nothing => Ok(()),
         }
     }
 }
@@ -206,26 +216,32 @@ mod tests {
 
     #[test]
     fn the_hash_does_not_depend_on_the_order() {
-        let mut sink = Sink::create(None).unwrap();
+        let mut sink = Sink::create(None, true).unwrap();
         for (offset, part) in [(4, "of "), (0, "row "), (7, "words")] {
             sink.write(offset, part.as_bytes()).unwrap();
         }
-        assert_eq!(sink.finish().unwrap(), blake3::hash(b"row of words"));
+        assert_eq!(
+            sink.finish(true).unwrap().unwrap(),
+            blake3::hash(b"row of words")
+        );
     }
 
     #[test]
     fn a_file_is_placed_and_only_a_finished_one_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("object");
-        let mut sink = Sink::create(Some(&path)).unwrap();
+        let mut sink = Sink::create(Some(&path), true).unwrap();
         sink.write(2, b"cd").unwrap();
         drop(sink);
         assert!(!path.exists());
-        let mut sink = Sink::create(Some(&path)).unwrap();
-        assert!(Sink::create(Some(&path)).is_err(), "nothing is overwritten");
+        let mut sink = Sink::create(Some(&path), true).unwrap();
+        assert!(
+            Sink::create(Some(&path), true).is_err(),
+            "nothing is overwritten"
+        );
         sink.write(2, b"cd").unwrap();
         sink.write(0, b"ab").unwrap();
-        assert_eq!(sink.finish().unwrap(), blake3::hash(b"abcd"));
+        assert_eq!(sink.finish(true).unwrap().unwrap(), blake3::hash(b"abcd"));
         drop(sink);
         assert_eq!(std::fs::read(&path).unwrap(), b"abcd");
     }

@@ -43,7 +43,8 @@ pub(super) fn run(command: &RivalCommand) -> anyhow::Result<()> {
 struct Moved {
     sends: bool,
     bytes: u64,
-    hash: blake3::Hash,
+    /// Unless nobody wants it.
+    hash: Option<blake3::Hash>,
     report: PlainReport,
 }
 
@@ -58,12 +59,13 @@ impl Moved {
 
     fn line(&self) -> String {
         let seconds = self.report.took.as_secs_f64();
+        let hash = self.hash.map(|hash| format!(", BLAKE3 {hash}"));
         format!(
-            "{} bytes {} in {seconds:.3} s, {}, BLAKE3 {}",
+            "{} bytes {} in {seconds:.3} s, {}{}",
             self.bytes,
             if self.sends { "sent" } else { "received" },
             self.rate(),
-            self.hash
+            hash.unwrap_or_default()
         )
     }
 
@@ -78,7 +80,7 @@ impl Moved {
             "bytes": self.bytes,
             "seconds": self.report.took.as_secs_f64(),
             "goodput_bps": self.rate().bits_per_sec(),
-            "blake3": self.hash.to_string(),
+            "blake3": self.hash.map(|hash| hash.to_string()),
             "sent_bytes": snapshot.sent_bytes,
             "retransmitted_bytes": snapshot.retransmitted_bytes,
             "encrypted": false,
@@ -154,7 +156,11 @@ fn send(args: &RivalSendArgs) -> anyhow::Result<Moved> {
     Ok(Moved {
         sends: true,
         bytes: size,
-        hash: source.hash()?,
+        hash: if args.common.no_hash {
+            None
+        } else {
+            Some(source.hash()?)
+        },
         report,
     })
 }
@@ -162,7 +168,7 @@ fn send(args: &RivalSendArgs) -> anyhow::Result<Moved> {
 fn receive(args: &RivalRecvArgs) -> anyhow::Result<Moved> {
     check(&args.common, false)?;
     let signals = Signals::install()?;
-    let mut sink = Sink::create(args.output.as_deref())?;
+    let mut sink = Sink::create(args.output.as_deref(), !args.common.no_hash)?;
     warn(args.common.name);
     let socket = howdah_net::bind(args.listen).map_err(|error| {
         let kind = match error.kind() {
@@ -194,7 +200,7 @@ fn receive(args: &RivalRecvArgs) -> anyhow::Result<Moved> {
     Ok(Moved {
         sends: false,
         bytes: report.written_bytes,
-        hash: sink.finish()?,
+        hash: sink.finish(!args.common.no_hash)?,
         report,
     })
 }

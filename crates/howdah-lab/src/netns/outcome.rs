@@ -1,0 +1,283 @@
+//! From what was seen and said to the result.
+
+use super::course::{Course, Route, STEP_S};
+use super::plan::Plan;
+use super::stage::{Acted, Played};
+use crate::figures::{self, Course as Series};
+use crate::metrics::{self, Progress};
+use crate::result::{
+    CellResult, CertificateNote, FlowResult, GroupResult, Interval, LinkResult, Mark, StreamResult,
+};
+use crate::scenario::Cell;
+use crate::stats;
+use howdah_load::short_flows::ShortReport;
+use howdah_load::stream::SinkReport;
+use howdah_load::tcp::TcpSample;
+
+/// From this share of the run on without processor time to spare, the machine is said to be the limit.
+const HOST_LIMITED: f64 = 0.5;
+
+pub(super) fn result(cell: &Cell, plan: &Plan, played: &Played) -> CellResult {
+    let end_s = played.end_s;
+    let course = &played.course;
+    let steps: Vec<Vec<u64>> = (0..cell.flows.len())
+        .map(|index| {
+            let scale = scale(course, plan, &played.flows[index], index, end_s);
+            let mut bytes = course.series(end_s, |routes| payload(&routes[plan.flow(index).route]));
+            for count in &mut bytes {
+                *count = (*count as f64 * scale) as u64;
+            }
+            bytes
+        })
+        .collect();
+    let mut flows: Vec<FlowResult> = (0..cell.flows.len())
+        .map(|index| flow(cell, plan, played, index, &steps[index]))
+        .collect();
+    for (index, flow) in flows.iter_mut().enumerate() {
+        flow.intervals = intervals(cell, plan, played, index, &steps[index]);
+    }
+    let metrics = {
+        let series: Vec<Series<'_>> = flows
+            .iter()
+            .zip(&steps)
+            .map(|(flow, bytes)| Series {
+                progress: progress(bytes),
+                intervals: &flow.intervals,
+            })
+            .collect();
+        let mut metrics = figures::figures(cell, &series, &flows, end_s);
+        figures::changes(cell, &series, &flows, end_s, &mut metrics);
+        for (spec, acted) in cell.flows.iter().zip(&played.flows) {
+            for (role, used) in [("sender", &acted.sender), ("receiver", &acted.receiver)] {
+                let name = format!("memory_{role}_bytes/{}", spec.name);
+                metrics.insert(name, used.peak_rss_bytes as f64);
+            }
+        }
+        metrics
+    };
+    let certificate = &played.certificate;
+    let mut marks = Vec::new();
+    if certificate.machine_saturated_share > HOST_LIMITED {
+        marks.push(Mark::HostLimited);
+    } else if !certificate.valid {
+        marks.push(Mark::Invalid);
+    }
+    CellResult {
+        id: cell.id(),
+        experiment: cell.experiment.clone(),
+        at: cell.at.clone(),
+        testbed: "netns".to_owned(),
+        seed: cell.seed,
+        duration_s: end_s,
+        marks,
+        certificate: Some(CertificateNote {
+            valid: certificate.valid,
+            objections: certificate.objections.clone(),
+            emulator: serde_json::to_value(certificate).unwrap_or_default(),
+            environment: played.environment.clone(),
+        }),
+        groups: (cell.groups.iter().zip(&played.groups))
+            .map(|(spec, report)| group(&spec.name, report, offered(cell, spec)))
+            .collect(),
+        streams: (cell.streams.iter().zip(&played.streams))
+            .map(|(spec, (sent, sink))| stream(&spec.name, *sent, sink))
+            .collect(),
+        links: links(cell, played),
+        metrics,
+        flows,
+        ..CellResult::default()
+    }
+}
+
+/// Payload that has reached the receiving host of a route.
+fn payload(route: &Route) -> u64 {
+    let [(_, delivered), _] = route;
+    delivered.payload_bytes
+}
+
+const fn progress(bytes: &[u64]) -> Progress<'_> {
+    Progress {
+        step_s: STEP_S,
+        bytes,
+    }
+}
+
+/// User bytes for each byte of payload that the emulator saw arrive: less than 1, because of the protocol's
+/// own headers and of what came twice. 1 where the program does not tell.
+fn scale(course: &Course, plan: &Plan, acted: &Acted, index: usize, end_s: f64) -> f64 {
+    let seen = payload(&course.at(end_s, plan.flow(index).route));
+    match acted.figures.delivered_bytes {
+        // What was still on the way at the last look counts as well.
+        Some(bytes) if seen > 0 => (bytes as f64 / seen as f64).min(1.0),
+        _ => 1.0,
+    }
+}
+
+fn flow(cell: &Cell, plan: &Plan, played: &Played, index: usize, steps: &[u64]) -> FlowResult {
+    let spec = &cell.flows[index];
+    let acted = &played.flows[index];
+    let said = &acted.figures;
+    let route = plan.flow(index).route;
+    let start_s = acted.started_s.min(played.end_s);
+    let completion_s = acted
+        .ended_s
+        .map(|ended_s| said.seconds.unwrap_or(ended_s - start_s));
+    let end_s = completion_s.map_or(played.end_s, |took| (start_s + took).min(played.end_s));
+    let [(sent, _), (fed_back, _)] = played.course.at(played.end_s, route);
+    let delivered_bytes = said
+        .delivered_bytes
+        .filter(|_| completion_s.is_some() || spec.size_bytes.is_none())
+        .unwrap_or_else(|| steps.last().copied().unwrap_or(0));
+    let goodput_bps = metrics::goodput_bps(delivered_bytes, end_s - start_s);
+    let warm_s = (cell.measure.warmup_ns as f64 / 1e9).max(start_s);
+    let steady = if end_s - warm_s > STEP_S && warm_s > start_s {
+        progress(steps).mean_bps(warm_s, end_s)
+    } else {
+        goodput_bps
+    };
+    FlowResult {
+        name: spec.name.clone(),
+        protocol: spec.protocol.clone(),
+        algorithm: said.algorithm.clone(),
+        start_s,
+        end_s,
+        delivered_bytes,
+        goodput_bps,
+        steady_goodput_bps: steady,
+        completion_s,
+        sent_bytes: said.sent_bytes.unwrap_or(0),
+        retransmitted_bytes: said.retransmitted_bytes.unwrap_or(0),
+        forward_packets: sent.packets,
+        forward_wire_bytes: sent.wire_bytes(),
+        feedback_packets: fed_back.packets,
+        feedback_wire_bytes: fed_back.wire_bytes(),
+        congestion_events: 0,
+        timeouts: 0,
+        ramp_s: metrics::ramp(
+            progress(steps),
+            start_s,
+            end_s,
+            figures::ramp_window_s(cell, spec),
+            steady,
+        ),
+        sender_cpu_s: acted.sender.cpu_s,
+        receiver_cpu_s: acted.receiver.cpu_s,
+        intervals: Vec::new(),
+    }
+}
+
+fn intervals(
+    cell: &Cell,
+    plan: &Plan,
+    played: &Played,
+    index: usize,
+    steps: &[u64],
+) -> Vec<Interval> {
+    let length_s = (cell.measure.interval_ns as f64 / 1e9).max(STEP_S);
+    let route = plan.flow(index).route;
+    let wire = played
+        .course
+        .series(played.end_s, |routes| routes[route][0].0.wire_bytes());
+    let acted = &played.flows[index];
+    let mut before = 0;
+    (1..=(played.end_s / length_s + 1e-6) as usize)
+        .map(|number| {
+            let (from_s, t_s) = ((number - 1) as f64 * length_s, number as f64 * length_s);
+            let state = state_at(&acted.figures.samples, t_s - acted.started_s);
+            let retransmitted = state.retransmitted_segments;
+            let interval = Interval {
+                t_s,
+                goodput_bps: progress(steps).mean_bps(from_s, t_s),
+                wire_bps: progress(&wire).mean_bps(from_s, t_s),
+                // Segments are full but for a flow's last one.
+                retransmitted_bytes: (retransmitted - before) * u64::from(plan.mtu(route)),
+                cwnd_bytes: state.cwnd_bytes,
+                in_flight_bytes: state.in_flight_bytes,
+                srtt_ms: state.srtt_ms,
+                queue_ms: 0.0,
+            };
+            before = retransmitted;
+            interval
+        })
+        .collect()
+}
+
+/// The last sample before that moment.
+fn state_at(samples: &[TcpSample], t_s: f64) -> TcpSample {
+    let found = samples.iter().rfind(|sample| sample.t_s <= t_s);
+    found.copied().unwrap_or_default()
+}
+
+fn offered(cell: &Cell, spec: &crate::scenario::GroupSpec) -> u64 {
+    let flows = crate::sim::draw(spec, cell.seed);
+    flows.iter().map(|short| short.size_bytes).sum()
+}
+
+fn group(name: &str, report: &ShortReport, offered_bytes: u64) -> GroupResult {
+    let mut times: Vec<f64> = report.finished.iter().map(|(_, took)| *took).collect();
+    times.sort_by(f64::total_cmp);
+    let quantile = |share| stats::quantile(&times, share);
+    GroupResult {
+        name: name.to_owned(),
+        algorithm: format!("kernel {}", report.congestion),
+        flows: report.started,
+        finished: report.finished.len() as u64,
+        bytes: report.finished.iter().map(|(bytes, _)| bytes).sum(),
+        offered_bytes,
+        throughput_bps: metrics::short_throughput_bps(report.finished.iter().copied()),
+        completion_s: [0.5, 0.95, 0.99].map(|share| quantile(share).unwrap_or(0.0)),
+        completion_cdf_s: (0..=100)
+            .filter_map(|percent| quantile(f64::from(percent) / 100.0))
+            .collect(),
+        timeouts: 0,
+    }
+}
+
+fn stream(name: &str, sent: u64, sink: &SinkReport) -> StreamResult {
+    StreamResult {
+        name: name.to_owned(),
+        sent_packets: sent,
+        // Every datagram has had its time to arrive before the sink was ended.
+        lost_packets: sent.saturating_sub(sink.packets),
+        jitter_ms: sink.jitter_ms,
+        delivered_bytes: sink.bytes,
+        jitter_series_ms: sink.samples.iter().map(|(_, _, jitter)| *jitter).collect(),
+        intervals: Vec::new(),
+    }
+}
+
+fn links(cell: &Cell, played: &Played) -> Vec<LinkResult> {
+    let certificate = &played.certificate;
+    let mut all = Vec::new();
+    for (index, path) in cell.paths.iter().enumerate() {
+        let changed = cell.timeline.iter().rfind(|change| change.path == index);
+        let specs = match changed {
+            Some(change) => [&change.forward, &change.backward],
+            None => [&path.forward, &path.backward],
+        };
+        for (side, name) in ["forward", "backward"].into_iter().enumerate() {
+            let Some((_, direction)) = certificate.directions.get(2 * index + side) else {
+                continue;
+            };
+            let counters = &direction.path;
+            let rate_bps = specs[side].mean_rate_bps() as f64;
+            let carried = counters.bytes_delivered + counters.bytes_dropped_loss;
+            let packets = counters.delivered + counters.dropped_loss;
+            let link_bytes = carried + packets * u64::from(specs[side].overhead_bytes);
+            all.push(LinkResult {
+                name: format!("{}/{name}", path.name),
+                rate_bps,
+                offered_packets: counters.offered,
+                queue_drops: counters.dropped_queue,
+                random_losses: counters.dropped_loss,
+                utilisation: if rate_bps > 0.0 && played.end_s > 0.0 {
+                    link_bytes as f64 * 8.0 / (rate_bps * played.end_s)
+                } else {
+                    0.0
+                },
+                queue_ms: direction.queue_ms,
+            });
+        }
+    }
+    all
+}

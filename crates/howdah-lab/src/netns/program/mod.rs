@@ -1,0 +1,242 @@
+//! The programs that a testbed can run: an adapter of a few lines each, which says how the program is
+//! installed, how its two ends are started, and how to read what they say.
+
+mod howdah;
+mod kernel;
+mod loads;
+mod rival;
+mod tools;
+
+use super::Trouble;
+use super::kit::Kit;
+use super::plan::{Ends, Plan};
+use crate::scenario::{Cell, FlowSpec, PathSpec};
+use howdah_load::tcp::TcpSample;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// What an adapter is told of a flow.
+pub(super) struct Errand<'a> {
+    pub(super) kit: &'a Kit,
+    pub(super) flow: &'a FlowSpec,
+    pub(super) ends: Ends,
+    /// Largest IP packet of the route.
+    pub(super) mtu: u32,
+    /// Rate of the narrowest path in bit/s, if any has one.
+    pub(super) rate_bps: Option<u64>,
+    /// Round-trip time without queues, in seconds.
+    pub(super) rtt_s: f64,
+    /// From its start to the end of the measurement, in seconds.
+    pub(super) seconds: f64,
+}
+
+/// How to start one end, given a directory of the flow's own.
+pub(super) struct Recipe {
+    pub(super) program: OsString,
+    pub(super) arguments: Vec<OsString>,
+    pub(super) environment: Vec<(String, OsString)>,
+    pub(super) ready: Ready,
+    /// It ends by itself when the flow is over; else it is interrupted.
+    pub(super) ends_itself: bool,
+}
+
+impl Recipe {
+    pub(super) fn new(program: impl Into<OsString>) -> Self {
+        Self {
+            program: program.into(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            ready: Ready::AtOnce,
+            ends_itself: false,
+        }
+    }
+
+    pub(super) fn args<T: Into<OsString>>(
+        mut self,
+        arguments: impl IntoIterator<Item = T>,
+    ) -> Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    pub(super) fn ready(mut self, ready: Ready) -> Self {
+        self.ready = ready;
+        self
+    }
+
+    pub(super) fn ends_itself(mut self) -> Self {
+        self.ends_itself = true;
+        self
+    }
+}
+
+/// How to tell that a receiving end may be spoken to.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ready {
+    /// It is, as soon as it runs.
+    AtOnce,
+    /// It has written a line that contains this.
+    Line(&'static str),
+    /// It listens at this TCP port.
+    TcpPort(u16),
+    /// It has bound this UDP port.
+    UdpPort(u16),
+}
+
+/// What an end has written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Said {
+    pub(super) out: String,
+    pub(super) err: String,
+}
+
+/// What both ends told of a flow. What is not known is left to the emulator's counts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Figures {
+    /// As the program or the kernel names it, with what was read back.
+    pub(super) algorithm: String,
+    /// User bytes that reached the application.
+    pub(super) delivered_bytes: Option<u64>,
+    /// Seconds of a sized transfer, as the program measures it; else from its start to its end.
+    pub(super) seconds: Option<f64>,
+    /// Payload bytes sent, repetitions included.
+    pub(super) sent_bytes: Option<u64>,
+    /// Repetitions among them.
+    pub(super) retransmitted_bytes: Option<u64>,
+    /// States of the sender, where it tells.
+    pub(super) samples: Vec<TcpSample>,
+    /// Settings and buffers that the flow met.
+    pub(super) environment: Vec<(String, String)>,
+}
+
+/// Reads what sender and receiver said.
+pub(super) type Read = Box<dyn Fn(&Said, &Said) -> Result<Figures, String> + Send + Sync>;
+
+/// A flow ready to be started.
+pub(super) struct Launch {
+    pub(super) receiver: Recipe,
+    pub(super) sender: Recipe,
+    pub(super) read: Read,
+    /// What must live as long as the flow: a congestion control in the kernel, files.
+    pub(super) keep: Vec<Box<dyn Send>>,
+}
+
+/// The errand, and the flow's own directory.
+type Prepare = fn(&Errand<'_>, &Path) -> Result<Launch, Trouble>;
+
+/// A program, or a family of them.
+pub struct Program {
+    /// As scenarios name it.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub about: &'static str,
+    /// How it is installed.
+    pub install: &'static str,
+    prepare: Prepare,
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Program")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The programs that only a testbed has: the simulator knows nothing of them.
+const FOREIGN: [&[Program]; 1] = [tools::ALL];
+
+/// The program of that name that only a testbed can run.
+pub fn find(name: &str) -> Option<&'static Program> {
+    FOREIGN
+        .into_iter()
+        .flatten()
+        .find(|program| program.name == name)
+}
+
+/// All programs that only a testbed can run.
+pub fn describe() -> impl Iterator<Item = &'static Program> {
+    FOREIGN.into_iter().flatten()
+}
+
+/// How a flow of that protocol is run.
+fn prepare(name: &str) -> Result<Prepare, Trouble> {
+    if let Some(program) = find(name) {
+        return Ok(program.prepare);
+    }
+    if howdah::runs(name) {
+        return Ok(howdah::prepare);
+    }
+    if rival::runs(name) {
+        return Ok(rival::prepare);
+    }
+    if kernel::runs(name) {
+        return Ok(kernel::prepare);
+    }
+    Err(Trouble::Skipped(format!(
+        "'{name}' runs in the simulator only: there is no real program or kernel for it here"
+    )))
+}
+
+/// Everything that a cell starts, by directory: the flows, then the groups, then the streams.
+pub(super) struct Launches<'a> {
+    pub(super) flows: Vec<(Errand<'a>, Prepare)>,
+    pub(super) groups: Vec<Group>,
+    pub(super) streams: Vec<Stream>,
+    pub(super) kit: &'a Kit,
+}
+
+use loads::Group;
+pub(super) use loads::{Stream, read_group, read_stream};
+
+/// Looks which program each flow needs; those that are missing are found here, before anything runs.
+pub(super) fn launches<'a>(
+    kit: &'a Kit,
+    cell: &'a Cell,
+    plan: &Plan,
+) -> Result<Launches<'a>, Trouble> {
+    let end_ns = cell.measure.duration_ns;
+    let flows = cell.flows.iter().enumerate().map(|(index, flow)| {
+        let ends = plan.flow(index);
+        let paths = || flow.via.iter().map(|&path| &cell.paths[path]);
+        let side = |path: &'a PathSpec| {
+            if flow.reverse {
+                &path.backward
+            } else {
+                &path.forward
+            }
+        };
+        let errand = Errand {
+            kit,
+            flow,
+            ends,
+            mtu: plan.mtu(ends.route),
+            rate_bps: paths()
+                .map(|path| side(path).mean_rate_bps())
+                .filter(|&bps| bps > 0)
+                .min(),
+            rtt_s: crate::figures::route_rtt_s(cell, flow),
+            seconds: end_ns.saturating_sub(flow.start_ns) as f64 / 1e9,
+        };
+        Ok((errand, prepare(&flow.protocol)?))
+    });
+    let flows = flows.collect::<Result<Vec<_>, Trouble>>()?;
+    let groups = cell.groups.iter().enumerate();
+    let groups = groups.map(|(index, spec)| loads::group(kit, cell, spec, plan.group(index)));
+    let streams = cell.streams.iter().enumerate();
+    let streams = streams.map(|(index, spec)| loads::stream(kit, cell, spec, plan.stream(index)));
+    Ok(Launches {
+        flows,
+        groups: groups.collect::<Result<_, _>>()?,
+        streams: streams.collect(),
+        kit,
+    })
+}
+
+/// The last line that is JSON.
+fn last_json<T: serde::de::DeserializeOwned>(said: &Said, whose: &str) -> Result<T, String> {
+    let line = said.out.lines().rev().find(|line| line.starts_with('{'));
+    let line = line.ok_or_else(|| format!("{whose} printed no result"))?;
+    serde_json::from_str(line)
+        .map_err(|error| format!("{whose} printed something unexpected: {error}"))
+}
