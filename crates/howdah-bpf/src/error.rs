@@ -31,6 +31,15 @@ pub enum BpfError {
         /// Where it would be.
         path: &'static str,
     },
+    /// The kernel cannot tie a registration to a process.
+    #[error(
+        "the running kernel is {release}; congestion controls that go with the process that registered \
+         them need Linux 6.4 or later"
+    )]
+    KernelTooOld {
+        /// What it says it is.
+        release: String,
+    },
     /// The compiled algorithm was not found.
     #[error("{} is missing: run `make bpf`, or say where the objects are with {variable}",
         path.display(), variable = crate::DIRECTORY_VARIABLE)]

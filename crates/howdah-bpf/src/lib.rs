@@ -39,6 +39,9 @@ use std::path::Path;
 /// Where the kernel describes its types.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 
+/// Which kernel this is.
+const RELEASE: &str = "/proc/sys/kernel/osrelease";
+
 /// How often a private name is tried before another run's is reported.
 const PRIVATE_NAMES_TRIED: u32 = 64;
 
@@ -48,6 +51,17 @@ pub fn available() -> Vec<String> {
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let line = std::fs::read_to_string(path).unwrap_or_default();
     line.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Whether a kernel of that release lacks links to `struct_ops` maps (Linux 6.4). What cannot be read is
+/// left to the kernel to refuse.
+fn is_too_old(release: &str) -> bool {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
+    let mut next = || numbers.next()?.parse::<u32>().ok();
+    match (next(), next()) {
+        (Some(major), Some(minor)) => (major, minor) < (6, 4),
+        _ => false,
+    }
 }
 
 /// A congestion control in the kernel. Dropping it takes it out; so does the end of the process.
@@ -63,7 +77,7 @@ impl Registered {
     ///
     /// # Errors
     /// [`BpfError::Unknown`] if it is not in the list, [`BpfError::BuiltWithout`] without the feature
-    /// `bpf`, [`BpfError::NoBtf`], [`BpfError::ObjectMissing`], [`BpfError::NotPermitted`] and
+    /// `bpf`, [`BpfError::NoBtf`], [`BpfError::KernelTooOld`], [`BpfError::ObjectMissing`], [`BpfError::NotPermitted`] and
     /// [`BpfError::AlreadyRegistered`] as their texts say; [`BpfError::Kernel`] for whatever else the
     /// kernel or libbpf refuses, with their words.
     pub fn load(name: &str) -> Result<Self, BpfError> {
@@ -96,6 +110,12 @@ impl Registered {
         }
         if !Path::new(BTF).exists() {
             return Err(BpfError::NoBtf { path: BTF });
+        }
+        let release = std::fs::read_to_string(RELEASE).unwrap_or_default();
+        if is_too_old(&release) {
+            return Err(BpfError::KernelTooOld {
+                release: release.trim_end().to_owned(),
+            });
         }
         if available().contains(&name) {
             return Err(BpfError::AlreadyRegistered(name));
@@ -136,6 +156,16 @@ mod tests {
         assert!(error.contains("bpf_nonesuch"), "{error}");
         for algorithm in list() {
             assert!(error.contains(algorithm.name), "{error}");
+        }
+    }
+
+    #[test]
+    fn kernels_before_6_4_are_too_old() {
+        for release in ["6.1.0-18-amd64\n", "5.15.0", "6.3.13"] {
+            assert!(is_too_old(release), "{release}");
+        }
+        for release in ["6.4.0", "6.18.44-fc-v669\n", "7.0-rc1", "", "unknown"] {
+            assert!(!is_too_old(release), "{release}");
         }
     }
 

@@ -26,6 +26,7 @@ fn registered(result: Result<Registered, BpfError>) -> Option<Registered> {
             error @ (BpfError::BuiltWithout
             | BpfError::NotPermitted
             | BpfError::NoBtf { .. }
+            | BpfError::KernelTooOld { .. }
             | BpfError::ObjectMissing { .. }),
         ) => {
             println!("skipped: {error}");
