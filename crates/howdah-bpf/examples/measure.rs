@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = std::time::Duration::from_secs_f64(seconds.parse()?);
     let seen = transfer::transfer(&world, chosen, paced, seconds);
     let certificate = world.certificate();
-    let path = &certificate.forward.path;
+    let path = &certificate.forward().path;
     println!(
         "{}: {:.0} Mbit/s over {:.1} s; lost {} at random, {} in the queue; {} reductions",
         seen.congestion_control,
