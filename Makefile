@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo lab-quick peers bpf test bench bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
+.PHONY: help demo lab-quick peers peers-test bpf test bench bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -60,8 +60,13 @@ demo: setup ## Move a real file over an emulated 10 Gbit/s, 100 ms, 1 % loss pat
 	$(call say,running the demo; it needs root for network namespaces)
 	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) "$$target/release/howdah" demo
 
-peers: setup ## Build the other implementations that tests talk to (Debian's libudt)
-	$(call say,building the peers)
+peers: peers-test ## Install and build all programs that the laboratory's testbed can run
+	$(call say,installing and building the programs of others)
+	target="$${CARGO_TARGET_DIR:-target}"; CARGO=$(CARGO) bash peers/make.sh "$$target/peers"
+
+# What tests talk to: cheap, and from what `setup` installs.
+peers-test: setup
+	$(call say,building the peers of the tests (Debian's libudt))
 	target="$${CARGO_TARGET_DIR:-target}"; mkdir -p "$$target/peers"; \
 	g++ -O2 -Wall -Werror -I/usr/include/udt -o "$$target/peers/udt-peer" peers/udt/peer.cpp -ludt -lpthread; \
 	g++ -O2 -Wall -Werror -I/usr/include/udt -o "$$target/peers/udt-measure" peers/udt/measure.cpp -ludt -lpthread
@@ -77,7 +82,7 @@ bpf: setup-bpf ## Compile the papers' TCPs for the running kernel (bpf/ to targe
 		echo "$$object"; \
 	done
 
-test: peers setup-bpf ## Format, lints, tests, docs and the reduced laboratory: what CI runs
+test: peers-test setup-bpf ## Format, lints, tests, docs and the reduced laboratory: what CI runs
 	$(call say,format)
 	$(CARGO) fmt --all --check
 	$(call say,lints)

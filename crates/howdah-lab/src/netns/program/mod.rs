@@ -1,19 +1,26 @@
 //! The programs that a testbed can run: an adapter of a few lines each, which says how the program is
 //! installed, how its two ends are started, and how to read what they say.
 
+mod default_tcp;
 mod howdah;
 mod kernel;
 mod loads;
+mod quic;
 mod rival;
+mod srt;
+mod ssh;
+#[cfg(test)]
+mod tests;
 mod tools;
+mod udt;
 
 use super::Trouble;
-use super::kit::Kit;
+use super::kit::{Kit, in_path};
 use super::plan::{Ends, Plan};
 use crate::scenario::{Cell, FlowSpec, PathSpec};
 use howdah_load::tcp::TcpSample;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What an adapter is told of a flow.
 pub(super) struct Errand<'a> {
@@ -144,7 +151,7 @@ impl std::fmt::Debug for Program {
 }
 
 /// The programs that only a testbed has: the simulator knows nothing of them.
-const FOREIGN: [&[Program]; 1] = [tools::ALL];
+const FOREIGN: [&[Program]; 5] = [tools::ALL, udt::ALL, srt::ALL, quic::ALL, ssh::ALL];
 
 /// The program of that name that only a testbed can run.
 pub fn find(name: &str) -> Option<&'static Program> {
@@ -239,4 +246,22 @@ fn last_json<T: serde::de::DeserializeOwned>(said: &Said, whose: &str) -> Result
     let line = line.ok_or_else(|| format!("{whose} printed no result"))?;
     serde_json::from_str(line)
         .map_err(|error| format!("{whose} printed something unexpected: {error}"))
+}
+
+/// A peer of our own that `make peers` builds, or why the flow is skipped.
+fn need_peer(errand: &Errand<'_>, name: &str) -> Result<PathBuf, Trouble> {
+    let found = errand.kit.peer(name);
+    found.ok_or_else(|| Trouble::Skipped(format!("the peer '{name}' is missing (make peers)")))
+}
+
+/// The program, or why the flow is skipped.
+fn need(name: &str, install: &str) -> Result<PathBuf, Trouble> {
+    in_path(name)
+        .ok_or_else(|| Trouble::Skipped(format!("the program '{name}' is missing ({install})")))
+}
+
+/// What must be under way to fill the path twice, in bytes.
+fn window_bytes(errand: &Errand<'_>) -> u64 {
+    let bytes = errand.rate_bps.unwrap_or(0) as f64 / 8.0 * errand.rtt_s;
+    (2.0 * bytes).clamp(16e6, 1e9) as u64
 }

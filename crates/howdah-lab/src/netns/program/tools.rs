@@ -1,118 +1,49 @@
-//! Programs that Debian has.
+//! Programs that measure TCP.
 
-use super::{Errand, Figures, Launch, Program, Ready, Recipe, Said, last_json};
+use super::default_tcp::{self, DEFAULT_TCP};
+use super::{Errand, Figures, Launch, Program, Ready, Recipe, Said, need};
 use crate::netns::Trouble;
-use crate::netns::kit::in_path;
-use serde::Deserialize;
 use serde_json::Value;
-use std::path::PathBuf;
 
+const IPERF_INSTALL: &str = "apt-get install iperf3";
 const IPERF_PORT: u16 = 5201;
-const UDT_PORT: u16 = 9100;
+const NUTTCP_INSTALL: &str = "apt-get install nuttcp";
+const NUTTCP_CONTROL_PORT: u16 = 5000;
+/// What nuttcp writes at once, in bytes. It sends whole buffers only.
+const NUTTCP_BUFFERS: std::ops::RangeInclusive<u64> = 4096..=65_536;
 
 pub(super) const ALL: &[Program] = &[
     Program {
         name: "iperf3-cubic",
         about: "iperf3 over the kernel's CUBIC",
-        install: "apt-get install iperf3",
+        install: IPERF_INSTALL,
         prepare: |errand, _| iperf3(errand, "cubic"),
     },
     Program {
         name: "iperf3-bbr",
         about: "iperf3 over the kernel's BBR (version 1)",
-        install: "apt-get install iperf3",
+        install: IPERF_INSTALL,
         prepare: |errand, _| iperf3(errand, "bbr"),
     },
     Program {
-        name: "libudt",
-        about: "UDT 4 as Debian ships it (libudt), through a small program of ours",
-        install: "make peers",
-        prepare: |errand, _| libudt(errand),
+        name: "nuttcp",
+        about: "nuttcp over the kernel's CUBIC",
+        install: NUTTCP_INSTALL,
+        prepare: |errand, _| nuttcp(errand),
     },
 ];
 
-/// A peer of our own that `make peers` builds, or why the flow is skipped.
-fn need_peer(errand: &Errand<'_>, name: &str) -> Result<PathBuf, Trouble> {
-    let found = errand.kit.peer(name);
-    found.ok_or_else(|| Trouble::Skipped(format!("the peer '{name}' is missing (make peers)")))
-}
-
-/// The program, or why the flow is skipped.
-pub(super) fn need(name: &str, install: &str) -> Result<PathBuf, Trouble> {
-    in_path(name)
-        .ok_or_else(|| Trouble::Skipped(format!("the program '{name}' is missing ({install})")))
-}
-
-/// What must be under way to fill the path twice, in bytes.
-fn window_bytes(errand: &Errand<'_>) -> u64 {
-    let bytes = errand.rate_bps.unwrap_or(0) as f64 / 8.0 * errand.rtt_s;
-    (2.0 * bytes).clamp(16e6, 1e9) as u64
-}
-
-fn libudt(errand: &Errand<'_>) -> Result<Launch, Trouble> {
-    let program = need_peer(errand, "udt-measure")?;
-    let port = UDT_PORT.to_string();
-    let to = errand.ends.receiver.to_string();
-    let options = &errand.flow.options;
-    // UDT's MSS is the IP packet.
-    let mss = options
-        .packet_bytes
-        .unwrap_or(errand.mtu)
-        .min(errand.mtu)
-        .to_string();
-    let window = window_bytes(errand).to_string();
-    let until = match errand.flow.size_bytes {
-        Some(bytes) => ["bytes".to_owned(), bytes.to_string()],
-        None => ["seconds".to_owned(), format!("{:.3}", errand.seconds)],
-    };
-    Ok(Launch {
-        receiver: Recipe::new(&program)
-            .args(["sink", &to, &port, &mss, &window])
-            .ready(Ready::UdpPort(UDT_PORT))
-            .ends_itself(),
-        sender: Recipe::new(&program)
-            .args(["source", &to, &port, &mss, &window])
-            .args(until)
-            .ends_itself(),
-        read: Box::new(read_libudt),
-        keep: Vec::new(),
-    })
-}
-
-/// What both ends of the peer print.
-#[derive(Deserialize)]
-struct Udt {
-    bytes: u64,
-    seconds: f64,
-    #[serde(default)]
-    retransmitted_packets: u64,
-    #[serde(default)]
-    packet_bytes: u64,
-}
-
-fn read_libudt(sender: &Said, receiver: &Said) -> Result<Figures, String> {
-    let sent: Udt = last_json(sender, "the sender over libudt")?;
-    let received: Udt = last_json(receiver, "the receiver over libudt")?;
-    let repeated = sent.retransmitted_packets * sent.packet_bytes;
-    Ok(Figures {
-        algorithm: "libudt".to_owned(),
-        delivered_bytes: Some(received.bytes),
-        seconds: Some(sent.seconds),
-        sent_bytes: Some(sent.bytes + repeated),
-        retransmitted_bytes: Some(repeated),
-        ..Figures::default()
-    })
-}
-
 fn iperf3(errand: &Errand<'_>, congestion: &'static str) -> Result<Launch, Trouble> {
-    let program = need("iperf3", "apt-get install iperf3")?;
+    let program = need("iperf3", IPERF_INSTALL)?;
     let port = IPERF_PORT.to_string();
     let to = errand.ends.receiver.to_string();
     let streams = errand.flow.options.streams.unwrap_or(1).to_string();
-    let how_much = match errand.flow.size_bytes {
-        Some(bytes) => ["-n".to_owned(), bytes.to_string()],
-        None => ["-t".to_owned(), format!("{:.0}", errand.seconds.max(1.0))],
-    };
+    if errand.flow.size_bytes.is_some() {
+        return Err(Trouble::Skipped(
+            "iperf3 does not deliver a size: it ends when its last byte is in the socket's buffer (nuttcp does)".to_owned(),
+        ));
+    }
+    let seconds = format!("{:.0}", errand.seconds.max(1.0));
     Ok(Launch {
         receiver: Recipe::new(&program)
             .args(["-s", "-1", "-J", "-p", &port])
@@ -122,7 +53,7 @@ fn iperf3(errand: &Errand<'_>, congestion: &'static str) -> Result<Launch, Troub
             .args([
                 "-c", &to, "-p", &port, "-C", congestion, "-P", &streams, "-J",
             ])
-            .args(how_much)
+            .args(["-t", &seconds])
             .ends_itself(),
         read: Box::new(move |sender, receiver| read_iperf3(congestion, sender, receiver)),
         keep: Vec::new(),
@@ -157,4 +88,146 @@ fn read_iperf3(congestion: &str, sender: &Said, receiver: &Said) -> Result<Figur
         environment: vec![("tcp_congestion".to_owned(), congestion.to_owned())],
         ..Figures::default()
     })
+}
+
+fn nuttcp(errand: &Errand<'_>) -> Result<Launch, Trouble> {
+    let program = need("nuttcp", NUTTCP_INSTALL)?;
+    let to = errand.ends.receiver.to_string();
+    let size = errand.flow.size_bytes;
+    let how_much = match size {
+        None => vec![format!("-T{:.3}", errand.seconds)],
+        Some(bytes) => {
+            let fits = NUTTCP_BUFFERS.rev().find(|buffer| bytes % buffer == 0);
+            let buffer = fits.ok_or_else(|| {
+                Trouble::Skipped(format!(
+                    "nuttcp sends whole buffers only, and {bytes} bytes are no multiple of any"
+                ))
+            })?;
+            vec![format!("-l{buffer}"), format!("-n{}", bytes / buffer)]
+        }
+    };
+    let streams = errand.flow.options.streams.unwrap_or(1);
+    let mut sender = Recipe::new(&program).args(["-fparse", "-v"]).args(how_much);
+    if streams > 1 {
+        sender = sender.args([format!("-N{streams}")]);
+    }
+    Ok(Launch {
+        receiver: Recipe::new(&program)
+            .args(["-1", "--nofork"])
+            .ready(Ready::TcpPort(NUTTCP_CONTROL_PORT))
+            .ends_itself(),
+        sender: default_tcp::over(sender.args([to]).ends_itself(), errand.ends)?,
+        read: Box::new(move |sender, _| read_nuttcp(size, sender)),
+        keep: Vec::new(),
+    })
+}
+
+/// Both ends' figures stand in the transmitter's output, each behind the name of its end.
+fn read_nuttcp(size: Option<u64>, sender: &Said) -> Result<Figures, String> {
+    let environment = default_tcp::read(sender)?;
+    let algorithm = format!("nuttcp, kernel {DEFAULT_TCP}");
+    let Some(size) = size else {
+        // nuttcp counts what drains after its time as well: the emulator knows when what came.
+        return Ok(Figures {
+            algorithm,
+            environment,
+            ..Figures::default()
+        });
+    };
+    let number = |end: &str, key: &str| {
+        let words = sender.out.lines().filter_map(|line| line.strip_prefix(end));
+        words
+            .flat_map(str::split_ascii_whitespace)
+            .find_map(|word| {
+                word.strip_prefix(key)?
+                    .strip_prefix('=')?
+                    .parse::<f64>()
+                    .ok()
+            })
+    };
+    // Printed with four places: to a hundred bytes.
+    let bytes = |end: &str| {
+        let bytes = (number(end, "megabytes")? * 1_048_576.0).round() as u64;
+        Some(if bytes.abs_diff(size) < 100 {
+            size
+        } else {
+            bytes
+        })
+    };
+    Ok(Figures {
+        algorithm,
+        // Absent if it was cut off.
+        delivered_bytes: bytes("nuttcp-r:"),
+        // The transmitter's end with its last write.
+        seconds: number("nuttcp-r:", "real_seconds"),
+        sent_bytes: bytes("nuttcp-t:"),
+        environment,
+        ..Figures::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// nuttcp 6.1.2, shortened.
+    const NUTTCP: &str = "\
+nuttcp-t: v6.1.2: socket
+nuttcp-t: buflen=62500 nstream=1 port=5001 mode=tcp host=10.88.0.2
+nuttcp-t: connect=10.88.0.2 mss=1448 rtt_ms=20.1
+nuttcp-t: send_window_size=3939840 receive_window_size=131072
+nuttcp-t: megabytes=190.7349 real_seconds=2.00 rate_KBps=97656.25 rate_Mbps=800.0000
+nuttcp-t: retrans=12
+nuttcp-t: stats=cpu user=0.0 system=0.7 elapsed=0:02 cpu=38% memory=0i+0d-980maxrss io=0+0pf swaps=1313+8300csw
+
+nuttcp-r: v6.1.2: socket
+nuttcp-r: buflen=62500 nstream=1 port=5001 mode=tcp
+nuttcp-r: megabytes=190.7349 real_seconds=2.02 rate_KBps=96689.36 rate_Mbps=792.0792
+nuttcp-r: megabytes=190.7349 cpu_seconds=0.81 KB_per_cpu_second=6088103.73
+";
+
+    fn said(out: &str, err: &str) -> Said {
+        Said {
+            out: out.to_owned(),
+            err: err.to_owned(),
+        }
+    }
+
+    #[test]
+    fn nuttcp_is_read() {
+        let said = said(NUTTCP, default_tcp::ROUTE);
+        let figures = read_nuttcp(Some(200_000_000), &said).unwrap();
+        assert_eq!(figures.delivered_bytes, Some(200_000_000));
+        assert_eq!(figures.seconds, Some(2.02));
+        assert_eq!(figures.algorithm, "nuttcp, kernel cubic");
+        assert_eq!(figures.environment.len(), 1);
+        let other = read_nuttcp(Some(300_000_000), &said).unwrap();
+        assert_eq!(other.delivered_bytes, Some(200_000_039));
+        assert_eq!(read_nuttcp(None, &said).unwrap().delivered_bytes, None);
+    }
+
+    #[test]
+    fn nuttcp_over_another_tcp_is_an_error() {
+        let said = said(
+            NUTTCP,
+            "10.88.0.2 dev wan0 src 10.88.0.1 uid 0\n    cache\n",
+        );
+        assert!(read_nuttcp(None, &said).unwrap_err().contains("cubic"));
+    }
+
+    #[test]
+    fn iperf3_over_another_tcp_is_an_error() {
+        let sent =
+            r#"{"end":{"sum_sent":{"seconds":2.0,"bytes":100},"sender_tcp_congestion":"bbr"}}"#;
+        let received = r#"{"end":{"sum_received":{"bytes":90}}}"#;
+        let figures = read_iperf3("bbr", &said(sent, ""), &said(received, "")).unwrap();
+        assert_eq!(
+            (figures.sent_bytes, figures.delivered_bytes),
+            (Some(100), Some(90))
+        );
+        let error = read_iperf3("cubic", &said(sent, ""), &said(received, "")).unwrap_err();
+        assert!(error.contains("bbr"), "{error}");
+        let failed = r#"{"error":"unable to connect"}"#;
+        assert!(read_iperf3("bbr", &said(failed, ""), &said(received, "")).is_err());
+    }
 }
