@@ -33,7 +33,7 @@ fn carries(name: &str, size: &str) {
         "id = \"T\"\n[path.main]\nrate = \"200mbit\"\nrtt = \"10ms\"\nbuffer = \"20ms\"\n\
          [flow.main]\nprotocol = \"{name}\"\n{size}\n\
          [measure]\nduration = \"{}\"\nuntil_complete = true\n",
-        if size.is_empty() { "2s" } else { "30s" }
+        if size.is_empty() { "1s" } else { "30s" }
     );
     let plan = scenario::parse(Path::new("t.toml"), &text, false).unwrap();
     let cell = plan.cells().next().unwrap();
