@@ -1,0 +1,439 @@
+//! `howdah lab run --on netns`: real namespaces, the emulator, the kernel's TCP, our own transports over real sockets. Without
+//! root or /dev/net/tun these tests say so and pass. What is asserted of rates is loose, and only within one run.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn can_run() -> bool {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: the testbed needs root");
+        return false;
+    }
+    if !Path::new("/dev/net/tun").exists() {
+        println!("skipped: no /dev/net/tun");
+        return false;
+    }
+    true
+}
+
+fn command(dir: &Path, words: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_howdah"));
+    command
+        .args(["lab", "run", "t.toml", "--out", "out"])
+        .args(words.split_whitespace())
+        .current_dir(dir);
+    command
+}
+
+fn site(scenario: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("t.toml"), scenario).unwrap();
+    dir
+}
+
+#[track_caller]
+fn run(scenario: &str) -> Vec<Value> {
+    let dir = site(scenario);
+    let output = command(dir.path(), "--on netns --runs 1").output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{err}");
+    cells(dir.path())
+}
+
+fn cells(dir: &Path) -> Vec<Value> {
+    let text = std::fs::read(dir.join("out/summary.json")).unwrap();
+    let summary: Value = serde_json::from_slice(&text).unwrap();
+    summary["cells"].as_array().unwrap().clone()
+}
+
+/// The cell where `axis` has that value.
+#[track_caller]
+fn at<'a>(cells: &'a [Value], axis: &str, value: &str) -> &'a Value {
+    let found = cells.iter().find(|cell| cell["at"][axis] == value);
+    found.unwrap_or_else(|| panic!("no cell with {axis} = {value}: {cells:#?}"))
+}
+
+fn goodput_mbps(cell: &Value, flow: usize) -> f64 {
+    cell["flows"][flow]["goodput_bps"].as_f64().unwrap() / 1e6
+}
+
+/// No namespace, control group or process of that run is left.
+fn assert_nothing_is_left(pid: u32) {
+    let begins = |name: &str| {
+        [
+            format!("howdah-{pid}-"),
+            format!("howdah-{pid}"),
+            format!("howdah-run-{pid}-"),
+        ]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+    };
+    let left = || -> Vec<String> {
+        ["/run/netns", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
+            .iter()
+            .filter_map(|dir| std::fs::read_dir(dir).ok())
+            .flat_map(|entries| entries.flatten())
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| begins(name))
+            .collect()
+    };
+    // The guardian of a killed run needs a moment.
+    let end = Instant::now() + Duration::from_secs(20);
+    while !left().is_empty() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(left(), Vec::<String>::new());
+}
+
+const PATH: &str = r#"
+[path.main]
+rate = "100mbit"
+rtt = "20ms"
+mtu = 1500
+buffer = "20ms"
+"#;
+
+#[test]
+fn transports_run_and_are_measured_from_outside() {
+    if !can_run() {
+        return;
+    }
+    let cells = run(&format!(
+        r#"
+id = "T"
+[axes]
+protocol = ["howdah", "cubic", "reno", "udt", "rbudp", "rwtp-like", "libudt", "sabul"]
+{PATH}
+loss = "1%"
+[flow.main]
+via = ["main"]
+protocol = "$protocol"
+rate = "90mbit"
+[measure]
+duration = "4s"
+warmup = "1s"
+interval = "500ms"
+"#
+    ));
+    let cell = |name| at(&cells, "protocol", name);
+    for name in ["howdah", "cubic", "reno", "udt", "rbudp", "rwtp-like"] {
+        let cell = cell(name);
+        assert_eq!(cell["testbed"], "netns");
+        assert_eq!(cell["error"], Value::Null, "{name}");
+        let flow = &cell["flows"][0];
+        assert!(goodput_mbps(cell, 0) > 0.5, "{name}: {flow}");
+        assert!(goodput_mbps(cell, 0) < 100.0, "{name}: {flow}");
+        assert!(
+            flow["forward_wire_bytes"].as_u64() > flow["delivered_bytes"].as_u64(),
+            "{name}: {flow}"
+        );
+        assert!(
+            flow["feedback_wire_bytes"].as_u64().unwrap() > 0,
+            "{name}: {flow}"
+        );
+        let lost = &cell["links"][0]["random_losses"];
+        assert!(lost.as_u64().unwrap() > 0, "{name}: {lost}");
+        let certificate = &cell["certificate"];
+        assert!(
+            certificate["environment"]["kernel"].is_string(),
+            "{certificate}"
+        );
+        assert!(
+            certificate["emulator"]["elapsed_s"].as_f64().unwrap() > 4.0,
+            "{certificate}"
+        );
+    }
+    // What the field knows for certain about a path of 20 ms that loses 1 %.
+    let (ours, cubic) = (
+        goodput_mbps(cell("howdah"), 0),
+        goodput_mbps(cell("cubic"), 0),
+    );
+    assert!(ours > 2.0 * cubic, "howdah {ours}, CUBIC {cubic}");
+    assert_eq!(cell("cubic")["flows"][0]["algorithm"], "kernel cubic");
+    assert_eq!(
+        cell("reno")["certificate"]["environment"]["tcp_congestion"],
+        "reno"
+    );
+    // One that is not built or not real is skipped in words.
+    assert!(
+        cell("sabul")["skipped"]
+            .as_str()
+            .unwrap()
+            .contains("simulator only")
+    );
+    let udt = cell("libudt");
+    if let Some(why) = udt["skipped"].as_str() {
+        assert!(why.contains("make peers"), "{why}");
+    } else {
+        assert!(goodput_mbps(udt, 0) > 0.5, "{udt}");
+    }
+}
+
+#[test]
+fn flows_compete_beside_short_ones_and_streams_while_the_path_changes() {
+    if !can_run() {
+        return;
+    }
+    let cells = run(r#"
+id = "T"
+[path.nic]
+rate = "100mbit"
+[path.main]
+rate = "50mbit"
+rtt = "10ms"
+buffer = "20ms"
+[flow.one]
+via = ["nic", "main"]
+protocol = "reno"
+[flow.two]
+via = ["main"]
+protocol = "reno"
+start = "1s"
+[group.web]
+via = ["main"]
+protocol = "cubic"
+count = 10
+mean = "20KB"
+shape = 1.3
+window = "2s"
+[stream.call]
+via = ["main"]
+rate = "1mbit"
+packet = "200bytes"
+[[timeline]]
+path = "main"
+at = "3s"
+rtt = "40ms"
+[measure]
+duration = "6s"
+interval = "500ms"
+"#);
+    let cell = &cells[0];
+    let (one, two) = (goodput_mbps(cell, 0), goodput_mbps(cell, 1));
+    assert!(one > 1.0 && two > 1.0, "{one} {two}");
+    assert!(one + two < 50.0, "{one} {two}");
+    let start_s = cell["flows"][1]["start_s"].as_f64().unwrap();
+    assert!((start_s - 1.0).abs() < 1e-9, "{start_s}");
+    let group = &cell["groups"][0];
+    assert_eq!(group["flows"], 10);
+    assert!(group["finished"].as_u64().unwrap() >= 8, "{group}");
+    let stream = &cell["streams"][0];
+    // 1 Mbit/s of 200 bytes for 6 s.
+    let sent = stream["sent_packets"].as_u64().unwrap();
+    assert!((3600..=3800).contains(&sent), "{stream}");
+    assert!(
+        stream["lost_packets"].as_u64().unwrap() < sent / 2,
+        "{stream}"
+    );
+    assert!(stream["delivered_bytes"].as_u64().unwrap() > 0, "{stream}");
+    let metrics = &cell["metrics"];
+    assert!(metrics["jain"].as_f64().unwrap() > 0.5, "{metrics}");
+    assert!(
+        metrics["change_bps/one/1"].as_f64().unwrap() > 0.0,
+        "{metrics}"
+    );
+}
+
+#[test]
+fn a_sized_transfer_ends_the_run_and_repeats_settle_it() {
+    if !can_run() {
+        return;
+    }
+    let scenario = format!(
+        r#"
+id = "T"
+[axes]
+protocol = ["howdah", "cubic", "udt"]
+{PATH}
+[flow.main]
+via = ["main"]
+protocol = "$protocol"
+size = "4MiB"
+[measure]
+duration = "30s"
+until_complete = true
+"#
+    );
+    let dir = site(&scenario);
+    let output = command(dir.path(), "--on netns --runs 2").output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{err}");
+    for cell in cells(dir.path()) {
+        let flow = &cell["flows"][0];
+        assert_eq!(flow["delivered_bytes"], 4 << 20, "{flow}");
+        let took = flow["completion_s"].as_f64().unwrap();
+        assert!(took > 0.3 && took < 25.0, "{flow}");
+        assert_eq!(cell["runs_bps"].as_array().unwrap().len(), 2);
+        assert!(cell["metrics"]["duration_s/main"].as_f64().unwrap() > 0.3);
+    }
+    // What is there is not run again.
+    let again = command(dir.path(), "--on netns --runs 2 --json")
+        .output()
+        .unwrap();
+    let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!((&again["ran"], &again["kept"]), (&0.into(), &3.into()));
+}
+
+#[test]
+fn what_cannot_be_emulated_is_skipped_and_said() {
+    if !can_run() {
+        return;
+    }
+    let cells = run(r#"
+id = "T"
+[path.main]
+rate = "10mbit"
+rtt = "10ms"
+buffer = "50ms"
+aqm = "codel"
+[flow.main]
+via = ["main"]
+protocol = "reno"
+[measure]
+duration = "2s"
+"#);
+    let why = cells[0]["skipped"].as_str().unwrap();
+    assert!(why.contains("'main'") && why.contains("CoDel"), "{why}");
+}
+
+fn long_run(dir: &Path) -> std::process::Child {
+    command(dir, "--on netns --runs 1")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+const LONG: &str = r#"
+id = "T"
+[path.main]
+rate = "20mbit"
+rtt = "10ms"
+[flow.main]
+via = ["main"]
+protocol = ["howdah", "reno"]
+[measure]
+duration = "60s"
+"#;
+
+/// Waits until the run has made its hosts.
+fn wait_for_hosts(pid: u32) {
+    let end = Instant::now() + Duration::from_secs(30);
+    let name = format!("howdah-{pid}");
+    loop {
+        let names = std::fs::read_dir("/run/netns")
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut names = names.filter_map(|entry| entry.file_name().into_string().ok());
+        if names.any(|known| known.starts_with(&name) && known.ends_with("h0b")) {
+            return;
+        }
+        assert!(Instant::now() < end, "no hosts");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+#[test]
+fn an_interrupt_ends_everything_in_seconds() {
+    if !can_run() {
+        return;
+    }
+    let dir = site(LONG);
+    let child = long_run(dir.path());
+    let pid = child.id();
+    wait_for_hosts(pid);
+    signal(pid, rustix::process::Signal::INT);
+    let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&stderr);
+    assert!(!status.success());
+    assert!(err.contains("the same command goes on from there"), "{err}");
+    assert_nothing_is_left(pid);
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_behind() {
+    if !can_run() {
+        return;
+    }
+    let dir = site(LONG);
+    let mut child = long_run(dir.path());
+    let pid = child.id();
+    wait_for_hosts(pid);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Its control groups are left, empty; the next run removes them.
+    let next = site(
+        &LONG
+            .replace("\"60s\"", "\"1s\"")
+            .replace("[\"howdah\", \"reno\"]", "\"reno\""),
+    );
+    let output = command(next.path(), "--on netns --runs 1")
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_nothing_is_left(pid);
+}
+
+#[test]
+fn the_simulator_skips_real_programs() {
+    let dir = site(
+        r#"
+id = "T"
+[path.main]
+rate = "10mbit"
+[flow.main]
+via = ["main"]
+protocol = "libudt"
+[measure]
+duration = "1s"
+"#,
+    );
+    let output = command(dir.path(), "").output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let why = cells(dir.path())[0]["skipped"].as_str().unwrap().to_owned();
+    assert!(why.contains("--on netns"), "{why}");
+}
+
+#[test]
+fn without_root_the_reason_is_given() {
+    if !can_run() {
+        return;
+    }
+    let dir = site(LONG);
+    // World-readable, for user nobody.
+    std::fs::set_permissions(
+        dir.path(),
+        std::os::unix::fs::PermissionsExt::from_mode(0o777),
+    )
+    .unwrap();
+    let program = dir.path().join("howdah");
+    std::fs::copy(env!("CARGO_BIN_EXE_howdah"), &program).unwrap();
+    let mut command = Command::new(&program);
+    std::os::unix::process::CommandExt::uid(&mut command, 65_534);
+    let output = command
+        .args(["lab", "run", "t.toml", "--out", "out", "--on", "netns"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(err.contains("root"), "{err}");
+}
