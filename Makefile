@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo lab-quick peers peers-test bpf test bench bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
+.PHONY: help demo lab-quick lab-smoke peers peers-test bpf test bench bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -105,6 +105,14 @@ lab-quick: setup ## JGN06, reduced, against the snapshot of its whole table (GAT
 	@target="$${CARGO_TARGET_DIR:-target}"; out="$$(mktemp -d)"; trap 'rm -rf "$$out"' EXIT; \
 	"$$target/release/howdah" lab run scenarios/jgn06 --quick --out "$$out"; \
 	"$$target/release/howdah" lab gate "$$out" $(GATE)
+
+lab-smoke: peers bpf ## Five minutes on the real testbed: a sample of every campaign of scenarios/real
+	$(call say,building howdah with the papers' TCPs (release))
+	$(CARGO) build --release --locked -p howdah-cli --features bpf
+	$(call say,running scenarios/real --quick in namespaces; it needs root)
+	@target="$${CARGO_TARGET_DIR:-target}"; out="$${LAB_OUT:-results/smoke-netns}"; \
+	$(SUDO) "$$target/release/howdah" lab run scenarios/real scenarios/real/jgn06 --quick --on netns --runs 1 --again --out "$$out"; \
+	"$$target/release/howdah" lab report "$$out"
 
 bench-sim: setup ## Measure the simulator: data packets a second for one flow of ours
 	$(call say,simulator speed)

@@ -40,6 +40,8 @@ pub struct Certificate {
     pub machine_saturated_share: f64,
     /// Share of processor time that the hypervisor gave to others.
     pub machine_stolen_share: f64,
+    /// Each processor: share of its time in use, and share that the hypervisor gave to others.
+    pub processors: Vec<(f64, f64)>,
 }
 
 /// One direction of a [`Certificate`].
@@ -135,7 +137,7 @@ impl Certificate {
     pub(crate) fn new(
         engine: &EngineReport,
         directions: Vec<(String, DirectionCertificate)>,
-        usage: Usage,
+        usage: &Usage,
     ) -> Self {
         let mut objections = Vec::new();
         for (name, direction) in &directions {
@@ -163,6 +165,7 @@ impl Certificate {
             machine_busy_share: usage.busy_share(),
             machine_saturated_share: usage.saturated_share(),
             machine_stolen_share: usage.stolen_share(),
+            processors: usage.cores(),
         }
     }
 }
@@ -183,7 +186,7 @@ impl Certificate {
         direction.map_or_else(DirectionCertificate::default, |(_, found)| found.clone())
     }
 
-    pub(crate) fn of_a_dead_emulator(usage: Usage) -> Self {
+    pub(crate) fn of_a_dead_emulator(usage: &Usage) -> Self {
         let mut certificate = Self::new(&EngineReport::default(), Vec::new(), usage);
         certificate.valid = false;
         certificate

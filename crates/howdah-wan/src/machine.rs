@@ -9,13 +9,29 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const SATURATED: f64 = 0.95;
 
 /// What was seen so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Usage {
     intervals: u64,
     saturated: u64,
+    all: Sum,
+    /// Each processor apart.
+    cores: Vec<Sum>,
+}
+
+/// Ticks that passed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
     busy: u64,
     stolen: u64,
     total: u64,
+}
+
+impl Sum {
+    fn add(&mut self, before: Ticks, after: Ticks) {
+        self.busy += after.busy.saturating_sub(before.busy);
+        self.stolen += after.stolen.saturating_sub(before.stolen);
+        self.total += after.total.saturating_sub(before.total);
+    }
 }
 
 impl Usage {
@@ -26,12 +42,18 @@ impl Usage {
 
     /// Share of processor time in use.
     pub(crate) fn busy_share(&self) -> f64 {
-        share(self.busy, self.total)
+        share(self.all.busy, self.all.total)
     }
 
     /// Share of processor time that the hypervisor gave to others.
     pub(crate) fn stolen_share(&self) -> f64 {
-        share(self.stolen, self.total)
+        share(self.all.stolen, self.all.total)
+    }
+
+    /// Of each processor: share of its time in use, and share that the hypervisor gave to others.
+    pub(crate) fn cores(&self) -> Vec<(f64, f64)> {
+        let shares = |sum: &Sum| (share(sum.busy, sum.total), share(sum.stolen, sum.total));
+        self.cores.iter().map(shares).collect()
     }
 }
 
@@ -43,7 +65,7 @@ fn share(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// Ticks since boot, all processors together.
+/// Ticks since boot.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Ticks {
     busy: u64,
@@ -52,10 +74,17 @@ struct Ticks {
 }
 
 impl Ticks {
-    fn parse(stat: &str) -> Option<Self> {
-        let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    /// All processors together, then each.
+    fn parse(stat: &str) -> Vec<Self> {
+        stat.lines()
+            .take_while(|line| line.starts_with("cpu"))
+            .filter_map(Self::line)
+            .collect()
+    }
+
+    fn line(line: &str) -> Option<Self> {
         let mut fields = [0u64; 8];
-        let mut numbers = line.split_ascii_whitespace();
+        let mut numbers = line.split_ascii_whitespace().skip(1);
         for field in &mut fields {
             *field = numbers.next()?.parse().ok()?;
         }
@@ -69,8 +98,10 @@ impl Ticks {
         })
     }
 
-    fn read() -> Option<Self> {
-        Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
+    /// `None` if there is nothing to read.
+    fn read() -> Option<Vec<Self>> {
+        let ticks = Self::parse(&std::fs::read_to_string("/proc/stat").ok()?);
+        (!ticks.is_empty()).then_some(ticks)
     }
 }
 
@@ -106,6 +137,7 @@ impl Watch {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .0
+            .clone()
     }
 }
 
@@ -136,13 +168,21 @@ fn sample(shared: &Shared) {
             .0;
         let Some(now) = Ticks::read() else { return };
         let usage = &mut state.0;
-        let (busy, total) = (now.busy - last.busy.min(now.busy), now.total - last.total);
-        usage.busy += busy;
-        usage.total += total;
-        usage.stolen += now.stolen - last.stolen.min(now.stolen);
-        if total > 0 {
+        let (mut sums, mut step) = (Vec::new(), Sum::default());
+        step.add(last[0], now[0]);
+        usage.all.add(last[0], now[0]);
+        std::mem::swap(&mut sums, &mut usage.cores);
+        // A processor that was switched off or on moves the others: then nobody's share is known.
+        if now.len() == last.len() {
+            sums.resize_with(now.len() - 1, Sum::default);
+            for (sum, (before, after)) in sums.iter_mut().zip(last.iter().zip(&now).skip(1)) {
+                sum.add(*before, *after);
+            }
+        }
+        usage.cores = sums;
+        if step.total > 0 {
             usage.intervals += 1;
-            usage.saturated += u64::from(share(busy, total) >= SATURATED);
+            usage.saturated += u64::from(share(step.busy, step.total) >= SATURATED);
         }
         last = now;
     }
@@ -153,17 +193,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_the_first_line() {
-        let stat = "cpu  10 1 20 900 5 2 3 4 0 0\ncpu0 1 2 3\n";
-        assert_eq!(
-            Ticks::parse(stat),
-            Some(Ticks {
-                busy: 40,
-                stolen: 4,
-                total: 945
-            })
-        );
-        assert_eq!(Ticks::parse("intr 5\n"), None);
+    fn reads_all_processors_and_each() {
+        let stat = "cpu  10 1 20 900 5 2 3 4 0 0\ncpu0 1 0 0 9 0 0 0 2\nintr 5\n";
+        let ticks = |busy, stolen, total| Ticks {
+            busy,
+            stolen,
+            total,
+        };
+        assert_eq!(Ticks::parse(stat), [ticks(40, 4, 945), ticks(3, 2, 12)]);
+        assert_eq!(Ticks::parse("intr 5\n"), []);
     }
 
     #[test]

@@ -189,7 +189,7 @@ impl Network {
     pub fn certificate(&self) -> Certificate {
         let usage = self.watch.usage();
         let Some(report) = self.engine.report() else {
-            return Certificate::of_a_dead_emulator(usage);
+            return Certificate::of_a_dead_emulator(&usage);
         };
         let lanes = report.lanes.iter().enumerate().map(|(index, lane)| {
             // A count that cannot be read is as bad as a drop.
@@ -207,7 +207,7 @@ impl Network {
             };
             (name, DirectionCertificate::new(lane, drops))
         });
-        Certificate::new(&report, lanes.collect(), usage)
+        Certificate::new(&report, lanes.collect(), &usage)
     }
 }
 
