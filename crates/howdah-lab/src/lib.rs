@@ -7,6 +7,7 @@
 pub mod blasters;
 pub mod comparison;
 mod derive;
+pub mod fidelity;
 mod figures;
 pub mod gate;
 mod intervals;

@@ -119,6 +119,10 @@ pub(crate) struct LabReportArgs {
     #[arg(long)]
     pub(crate) comparison: bool,
 
+    /// Prints how far simulation and testbed are apart as Markdown, instead: docs/fidelity.md
+    #[arg(long, conflicts_with = "comparison")]
+    pub(crate) fidelity: bool,
+
     /// For programs: JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,

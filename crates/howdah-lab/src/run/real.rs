@@ -51,7 +51,7 @@ pub fn run(
     };
     let testbed =
         Testbed::prepare(real.kit).map_err(|trouble| RunError::Testbed(trouble.to_string()))?;
-    let cells: Vec<&Cell> = plan.cells().collect();
+    let cells = without_seeds(plan);
     let campaign = campaign(plan, options, &cells);
     store.write_campaign(&campaign).map_err(failed_to_store)?;
 
@@ -149,6 +149,14 @@ pub fn run(
     let summary = summarise(&store, campaign, &cells).map_err(failed_to_store)?;
     store.write_summary(&summary).map_err(failed_to_store)?;
     Ok(outcome)
+}
+
+/// Cells that differ in nothing but the seed are one on a testbed, which repeats it in its own way.
+fn without_seeds(plan: &Plan) -> Vec<&Cell> {
+    let mut seen = std::collections::BTreeSet::new();
+    plan.cells()
+        .filter(|cell| seen.insert((&cell.experiment, &cell.at)))
+        .collect()
 }
 
 enum Fate {
@@ -318,6 +326,26 @@ mod tests {
             .collect();
         assert!(!is_done(&wide, 10));
         assert!(middle(&close).unwrap().marks.is_empty());
+    }
+
+    #[test]
+    fn seeds_of_the_simulator_are_one_cell() {
+        let text = r#"
+            id = "T"
+            repeats = 3
+            [path.main]
+            rate = "1gbit"
+            rtt = ["10ms", "20ms"]
+            [flow.main]
+            protocol = "reno"
+            [measure]
+            duration = "1s"
+        "#;
+        let plan = crate::scenario::parse(std::path::Path::new("t.toml"), text, false).unwrap();
+        assert_eq!(plan.cells().count(), 6);
+        let cells = without_seeds(&plan);
+        let rtts: Vec<&str> = cells.iter().map(|cell| cell.at["rtt"].as_str()).collect();
+        assert_eq!(rtts, ["10ms", "20ms"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::args::LabReportArgs;
 use crate::ui;
 use howdah::{Error, ErrorKind};
 use howdah_lab::comparison;
+use howdah_lab::fidelity;
 use howdah_lab::report::{self, Options};
 use serde_json::json;
 
@@ -16,6 +17,16 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
             .map(read)
             .collect::<anyhow::Result<Vec<_>>>()?;
         ui::print(comparison::markdown(&campaigns).trim_end())?;
+        return Ok(());
+    }
+    if args.fidelity {
+        let read = |dir: &std::path::PathBuf| super::summary(dir);
+        let campaigns = args
+            .dirs
+            .iter()
+            .map(read)
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        ui::print(fidelity::markdown(&campaigns).trim_end())?;
         return Ok(());
     }
     let Some((dir, beside)) = args.dirs.split_first() else {

@@ -1,0 +1,233 @@
+//! Simulation beside testbed as Markdown: the tables of docs/fidelity.md.
+
+use crate::result::{CellResult, Mark, Summary};
+use crate::stats;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// Cells within this share of each other agree.
+const AGREE: f64 = 0.10;
+/// The axis that names the transport.
+const PROTOCOL: &str = "protocol";
+
+/// A cell without its protocol: experiment and place.
+type Place = (String, Vec<(String, String)>);
+
+/// What was seen of one protocol in one place.
+#[derive(Default)]
+struct Both {
+    /// Goodput of the measured part in bit/s, of each seed.
+    sim: Vec<f64>,
+    /// The same of each run.
+    real: Vec<f64>,
+    marks: Vec<Mark>,
+    /// Why there is no figure.
+    why: Option<String>,
+}
+
+impl Both {
+    /// Simulation over testbed, less one.
+    fn deviation(&self) -> Option<f64> {
+        let (sim, real) = (middle(&self.sim)?, middle(&self.real)?);
+        (real > 0.0).then(|| sim / real - 1.0)
+    }
+
+    /// The testbed's figure stands: nothing speaks against it but that there were few runs.
+    fn counts(&self) -> bool {
+        self.marks.iter().all(|mark| *mark == Mark::Unsettled)
+    }
+}
+
+fn middle(values: &[f64]) -> Option<f64> {
+    stats::quantile(values, 0.5)
+}
+
+/// A table of each experiment that is on both sides, and how many cells agree, all together and of each protocol.
+pub fn markdown(campaigns: &[Summary]) -> String {
+    let mut cells: BTreeMap<Place, BTreeMap<String, Both>> = BTreeMap::new();
+    let mut protocols: Vec<String> = Vec::new();
+    for cell in campaigns.iter().flat_map(|campaign| &campaign.cells) {
+        let Some(protocol) = cell.at.get(PROTOCOL) else {
+            continue;
+        };
+        if !protocols.contains(protocol) {
+            protocols.push(protocol.clone());
+        }
+        let at = cell.at.iter().filter(|(axis, _)| *axis != PROTOCOL);
+        let at = at
+            .map(|(axis, value)| (axis.clone(), value.clone()))
+            .collect();
+        let place = cells.entry((cell.experiment.clone(), at)).or_default();
+        add(place.entry(protocol.clone()).or_default(), cell);
+    }
+    // In the order in which the campaigns have them.
+    let mut order: Vec<&Place> = Vec::new();
+    let mut seen = BTreeSet::new();
+    let places: BTreeMap<String, &Place> = cells.keys().map(|place| (key(place), place)).collect();
+    for cell in campaigns.iter().flat_map(|campaign| &campaign.cells) {
+        let at = cell.at.iter().filter(|(axis, _)| *axis != PROTOCOL);
+        let at = at
+            .map(|(axis, value)| (axis.clone(), value.clone()))
+            .collect();
+        let key = key(&(cell.experiment.clone(), at));
+        if let Some(place) = places.get(&key)
+            && seen.insert(key)
+        {
+            order.push(place);
+        }
+    }
+    let is_pair = |both: &Both| !both.sim.is_empty() && !both.real.is_empty();
+    protocols.retain(|name| {
+        let mut all = cells.values().filter_map(|place| place.get(name));
+        all.any(|both| !both.real.is_empty())
+    });
+    let mut out = String::new();
+    let _ = writeln!(out, "| cell | {} |", protocols.join(" | "));
+    let _ = writeln!(out, "| --- |{}", " ---: |".repeat(protocols.len()));
+    for place in order {
+        let row = &cells[place];
+        if !row.values().any(is_pair) {
+            continue;
+        }
+        let _ = write!(out, "| {} |", name(place));
+        for protocol in &protocols {
+            let text = row.get(protocol).map_or_else(String::new, write_both);
+            let _ = write!(out, " {text} |");
+        }
+        out.push('\n');
+    }
+    out.push('\n');
+    for protocol in &protocols {
+        let all = || cells.values().filter_map(|place| place.get(protocol));
+        let _ = writeln!(out, "- {protocol}: {}", summary(all()));
+    }
+    let everything = cells.values().flat_map(BTreeMap::values);
+    let _ = writeln!(out, "- **all: {}**", summary(everything));
+    out
+}
+
+fn key(place: &Place) -> String {
+    format!("{place:?}")
+}
+
+fn add(both: &mut Both, cell: &CellResult) {
+    let why = cell.skipped.as_ref().or(cell.error.as_ref());
+    if let Some(why) = why {
+        if cell.testbed == "netns" {
+            both.why = Some(why.clone());
+        }
+    } else if cell.testbed == "netns" {
+        both.real.clone_from(&cell.runs_bps);
+        both.marks.clone_from(&cell.marks);
+    } else {
+        both.sim
+            .push(cell.flows.iter().map(|flow| flow.steady_goodput_bps).sum());
+    }
+}
+
+fn name(place: &Place) -> String {
+    let at: Vec<&str> = place.1.iter().map(|(_, value)| value.as_str()).collect();
+    if at.is_empty() {
+        place.0.clone()
+    } else {
+        at.join(", ")
+    }
+}
+
+/// "941, 938: +0 %"; in brackets where it is not counted.
+fn write_both(both: &Both) -> String {
+    let mbps = |values: &[f64]| middle(values).map(|bps| format!("{:.0}", bps / 1e6));
+    let (Some(sim), Some(real)) = (mbps(&both.sim), mbps(&both.real)) else {
+        let real = mbps(&both.real).map(|real| format!("\u{2013}, {real}"));
+        return real.unwrap_or_else(|| "\u{2013}".to_owned());
+    };
+    let deviation = both
+        .deviation()
+        .map(|share| format!(": {:+.0} %", share * 100.0));
+    let text = format!("{sim}, {real}{}", deviation.unwrap_or_default());
+    if both.counts() {
+        text
+    } else {
+        format!("({text})")
+    }
+}
+
+fn summary<'a>(all: impl Iterator<Item = &'a Both>) -> String {
+    let (mut counted, mut within, mut left_out) = (0, 0, 0);
+    let mut sizes = Vec::new();
+    for both in all {
+        match both.deviation() {
+            Some(share) if both.counts() => {
+                counted += 1;
+                within += usize::from(share.abs() <= AGREE);
+                sizes.push(share.abs() * 100.0);
+            }
+            Some(_) => left_out += 1,
+            None => {}
+        }
+    }
+    let mut text = format!("{within} of {counted} within 10 %");
+    if let Some(middle) = middle(&sizes) {
+        let _ = write!(text, ", median deviation {middle:.1} %");
+    }
+    if left_out > 0 {
+        let _ = write!(text, "; {left_out} not counted");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::FlowResult;
+
+    fn cell(protocol: &str, testbed: &str, mbps: &[f64], marks: &[Mark]) -> CellResult {
+        CellResult {
+            experiment: "T".to_owned(),
+            at: [("protocol", protocol), ("rtt", "10ms")]
+                .map(|(axis, value)| (axis.to_owned(), value.to_owned()))
+                .into(),
+            testbed: testbed.to_owned(),
+            flows: vec![FlowResult {
+                steady_goodput_bps: mbps[0] * 1e6,
+                ..FlowResult::default()
+            }],
+            runs_bps: if testbed == "netns" {
+                mbps.iter().map(|mbps| mbps * 1e6).collect()
+            } else {
+                Vec::new()
+            },
+            marks: marks.to_vec(),
+            ..CellResult::default()
+        }
+    }
+
+    #[test]
+    fn medians_are_compared_and_doubtful_cells_are_not_counted() {
+        let campaign = |cells| Summary {
+            cells,
+            ..Summary::default()
+        };
+        let sim = campaign(vec![
+            cell("reno", "sim", &[90.0], &[]),
+            cell("reno", "sim", &[104.0], &[]),
+            cell("reno", "sim", &[130.0], &[]),
+            cell("udt", "sim", &[50.0], &[]),
+        ]);
+        let real = campaign(vec![
+            cell("reno", "netns", &[100.0, 99.0, 700.0], &[Mark::Unsettled]),
+            cell("udt", "netns", &[25.0], &[Mark::HostLimited]),
+            cell("libudt", "netns", &[30.0], &[]),
+        ]);
+        let text = markdown(&[sim, real]);
+        assert_eq!(
+            text,
+            "| cell | reno | udt | libudt |\n| --- | ---: | ---: | ---: |\n\
+             | 10ms | 104, 100: +4 % | (50, 25: +100 %) | \u{2013}, 30 |\n\n\
+             - reno: 1 of 1 within 10 %, median deviation 4.0 %\n\
+             - udt: 0 of 0 within 10 %; 1 not counted\n\
+             - libudt: 0 of 0 within 10 %\n\
+             - **all: 1 of 1 within 10 %, median deviation 4.0 %; 1 not counted**\n"
+        );
+    }
+}
