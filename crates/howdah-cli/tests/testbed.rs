@@ -76,7 +76,7 @@ fn assert_nothing_is_left(pid: u32) {
         ["/run/netns", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
             .iter()
             .filter_map(|dir| std::fs::read_dir(dir).ok())
-            .flat_map(std::iter::Iterator::flatten)
+            .flat_map(Iterator::flatten)
             .filter_map(|entry| entry.file_name().into_string().ok())
             .filter(|name| begins(name))
             .collect()
