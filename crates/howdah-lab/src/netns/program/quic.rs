@@ -1,7 +1,8 @@
 //! QUIC as the library quinn has it, through a small program of ours (peers/quic).
 
 use super::{
-    Errand, Figures, Launch, Program, Ready, Recipe, Said, last_json, need_peer, window_bytes,
+    Errand, Figures, Launch, Program, Ready, Recipe, Said, cut_off, last_json, need_peer,
+    window_bytes,
 };
 use crate::netns::Trouble;
 use serde::Deserialize;
@@ -42,7 +43,8 @@ fn prepare(errand: &Errand<'_>, congestion: &'static str) -> Result<Launch, Trou
         window_bytes(errand).to_string(),
         congestion.to_owned(),
     ];
-    let until = match errand.flow.size_bytes {
+    let size = errand.flow.size_bytes;
+    let until = match size {
         Some(bytes) => ["bytes".to_owned(), bytes.to_string()],
         None => ["seconds".to_owned(), format!("{:.3}", errand.seconds)],
     };
@@ -57,7 +59,7 @@ fn prepare(errand: &Errand<'_>, congestion: &'static str) -> Result<Launch, Trou
             .args(settings)
             .args(until)
             .ends_itself(),
-        read: Box::new(read),
+        read: Box::new(move |sender, receiver| read(size, congestion, sender, receiver)),
         keep: Vec::new(),
     })
 }
@@ -77,9 +79,24 @@ struct Report {
     receive_buffer_bytes: u64,
 }
 
-fn read(sender: &Said, receiver: &Said) -> Result<Figures, String> {
+fn read(
+    size: Option<u64>,
+    congestion: &str,
+    sender: &Said,
+    receiver: &Said,
+) -> Result<Figures, String> {
+    let algorithm = format!("quinn, QUIC {congestion}");
+    if let Some(figures) = cut_off(size, &algorithm, sender) {
+        return Ok(figures);
+    }
     let sent: Report = last_json(sender, "the QUIC source")?;
     let received: Result<Report, String> = last_json(receiver, "the QUIC sink");
+    if sent.congestion != congestion {
+        return Err(format!(
+            "asked for {congestion}, quinn used {}",
+            sent.congestion
+        ));
+    }
     let number = |name: &str, value: u64| (format!("quic_{name}"), value.to_string());
     let mut environment = vec![
         number("udp_payload_bytes", sent.mtu),
@@ -93,7 +110,7 @@ fn read(sender: &Said, receiver: &Said) -> Result<Figures, String> {
         ));
     }
     Ok(Figures {
-        algorithm: format!("quinn, QUIC {}", sent.congestion),
+        algorithm,
         delivered_bytes: Some(received?.bytes),
         seconds: Some(sent.seconds),
         sent_bytes: Some(sent.sent_bytes),
@@ -124,11 +141,14 @@ mod tests {
              \"lost_bytes\": 0, \"lost_packets\": 0, \"mtu\": 1472, \"window_bytes\": 16000000, \
              \"rtt_ms\": 2.071, \"send_buffer_bytes\": 425984, \"receive_buffer_bytes\": 425984}\n",
         );
-        let figures = read(&sender, &receiver).unwrap();
+        let figures = read(None, "cubic", &sender, &receiver).unwrap();
         assert_eq!(figures.algorithm, "quinn, QUIC cubic");
         assert_eq!(figures.delivered_bytes, Some(199_000_000));
         assert_eq!(figures.retransmitted_bytes, Some(839_040));
-        assert!(read(&sender, &said("")).is_err());
-        assert!(read(&said(""), &receiver).is_err());
+        assert!(read(None, "bbr", &sender, &receiver).is_err());
+        assert!(read(None, "cubic", &sender, &said("")).is_err());
+        assert!(read(None, "cubic", &said(""), &receiver).is_err());
+        let cut_off = read(Some(1), "cubic", &said(""), &said("")).unwrap();
+        assert_eq!(cut_off.algorithm, "quinn, QUIC cubic");
     }
 }

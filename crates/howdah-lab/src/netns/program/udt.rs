@@ -1,7 +1,8 @@
 //! UDT as Debian has it.
 
 use super::{
-    Errand, Figures, Launch, Program, Ready, Recipe, Said, last_json, need_peer, window_bytes,
+    Errand, Figures, Launch, Program, Ready, Recipe, Said, cut_off, last_json, need_peer,
+    window_bytes,
 };
 use crate::netns::Trouble;
 use serde::Deserialize;
@@ -27,7 +28,8 @@ fn libudt(errand: &Errand<'_>) -> Result<Launch, Trouble> {
         .min(errand.mtu)
         .to_string();
     let window = window_bytes(errand).to_string();
-    let until = match errand.flow.size_bytes {
+    let size = errand.flow.size_bytes;
+    let until = match size {
         Some(bytes) => ["bytes".to_owned(), bytes.to_string()],
         None => ["seconds".to_owned(), format!("{:.3}", errand.seconds)],
     };
@@ -40,7 +42,7 @@ fn libudt(errand: &Errand<'_>) -> Result<Launch, Trouble> {
             .args(["source", &to, &port, &mss, &window])
             .args(until)
             .ends_itself(),
-        read: Box::new(read_libudt),
+        read: Box::new(move |sender, receiver| read_libudt(size, sender, receiver)),
         keep: Vec::new(),
     })
 }
@@ -56,7 +58,10 @@ struct Udt {
     packet_bytes: u64,
 }
 
-fn read_libudt(sender: &Said, receiver: &Said) -> Result<Figures, String> {
+fn read_libudt(size: Option<u64>, sender: &Said, receiver: &Said) -> Result<Figures, String> {
+    if let Some(figures) = cut_off(size, "libudt", sender) {
+        return Ok(figures);
+    }
     let sent: Udt = last_json(sender, "the sender over libudt")?;
     let received: Udt = last_json(receiver, "the receiver over libudt")?;
     let repeated = sent.retransmitted_packets * sent.packet_bytes;
@@ -86,10 +91,13 @@ mod tests {
         let receiver = said(
             "{\"bytes\": 4990000, \"seconds\": 1.400000, \"retransmitted_packets\": 0, \"packet_bytes\": 1456}\n",
         );
-        let figures = read_libudt(&sender, &receiver).unwrap();
+        let figures = read_libudt(Some(5_000_000), &sender, &receiver).unwrap();
         assert_eq!(figures.delivered_bytes, Some(4_990_000));
         assert_eq!(figures.sent_bytes, Some(5_000_000 + 3 * 1456));
         assert_eq!(figures.retransmitted_bytes, Some(3 * 1456));
-        assert!(read_libudt(&sender, &said("")).is_err());
+        assert!(read_libudt(None, &sender, &said("")).is_err());
+        assert!(read_libudt(None, &said(""), &receiver).is_err());
+        let cut_off = read_libudt(Some(5_000_000), &said(""), &said("")).unwrap();
+        assert_eq!(cut_off.delivered_bytes, None);
     }
 }
