@@ -89,9 +89,8 @@ fn main() -> ExitCode {
 
 fn parse(arguments: &[String]) -> Option<(Role, Settings)> {
     let (role, rest) = arguments.split_first()?;
-    let (address, mtu, window, congestion, rest) = match rest {
-        [address, mtu, window, congestion, rest @ ..] => (address, mtu, window, congestion, rest),
-        _ => return None,
+    let [address, mtu, window, congestion, rest @ ..] = rest else {
+        return None;
     };
     let role = match (role.as_str(), rest) {
         ("sink", []) => Role::Sink,
