@@ -1,6 +1,6 @@
 //! Ours, exactly as it ships: `howdah serve` and `howdah cp`.
 
-use super::{Errand, Figures, Launch, Ready, Recipe, Said, last_json};
+use super::{Errand, Figures, Launch, Ready, Recipe, Said, cut_off, last_json};
 use crate::netns::Trouble;
 use crate::protocol::{HOWDAH, HOWDAH_FIXED};
 use serde::Deserialize;
@@ -21,7 +21,8 @@ pub(super) fn prepare(errand: &Errand<'_>, dir: &Path) -> Result<Launch, Trouble
     let at = format!("{}:{PORT}", errand.ends.receiver);
     let file = |name: &str| OsString::from(dir.join(name));
     let key = |name: &str| OsString::from(errand.kit.key(name));
-    let source = match errand.flow.size_bytes {
+    let size = errand.flow.size_bytes;
+    let source = match size {
         Some(bytes) => format!("zero:{bytes}"),
         None => "zero:".to_owned(),
     };
@@ -49,7 +50,7 @@ pub(super) fn prepare(errand: &Errand<'_>, dir: &Path) -> Result<Launch, Trouble
             .args(["--authorized-keys".into(), key("authorized_keys")])
             .ready(Ready::Line("serving ")),
         sender: sender.args([source, format!("howdah://{at}/null:")]),
-        read: Box::new(read),
+        read: Box::new(move |sender, _| read(size, sender)),
         keep: Vec::new(),
     })
 }
@@ -63,7 +64,10 @@ struct Report {
     mtu: u64,
 }
 
-fn read(sender: &Said, _: &Said) -> Result<Figures, String> {
+fn read(size: Option<u64>, sender: &Said) -> Result<Figures, String> {
+    if let Some(figures) = cut_off(size, "howdah", sender) {
+        return Ok(figures);
+    }
     let report: Report = last_json(sender, "howdah cp")?;
     Ok(Figures {
         algorithm: "howdah".to_owned(),
@@ -74,4 +78,20 @@ fn read(sender: &Said, _: &Said) -> Result<Figures, String> {
         environment: vec![("howdah_mtu".to_owned(), report.mtu.to_string())],
         samples: Vec::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_copy_has_no_figures() {
+        // The form of every error with `--json`.
+        let said = Said {
+            out: r#"{"schema":1,"error":{"kind":"interrupted","message":"stopped"}}"#.to_owned(),
+            err: String::new(),
+        };
+        assert_eq!(read(Some(5), &said).unwrap().delivered_bytes, None);
+        assert!(read(None, &said).is_err());
+    }
 }

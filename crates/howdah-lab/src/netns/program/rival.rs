@@ -1,6 +1,6 @@
 //! Other people's transports in our own sans-IO versions, over real sockets: `howdah rival`.
 
-use super::{Errand, Figures, Launch, Ready, Recipe, Said, last_json};
+use super::{Errand, Figures, Launch, Ready, Recipe, Said, cut_off, last_json};
 use crate::netns::Trouble;
 use serde::Deserialize;
 use std::path::Path;
@@ -74,7 +74,7 @@ pub(super) fn prepare(errand: &Errand<'_>, _: &Path) -> Result<Launch, Trouble> 
     Ok(Launch {
         receiver,
         sender,
-        read: Box::new(move |sender, receiver| read(&name, size.is_some(), sender, receiver)),
+        read: Box::new(move |sender, receiver| read(&name, size, sender, receiver)),
         keep: Vec::new(),
     })
 }
@@ -88,8 +88,11 @@ struct Report {
     retransmitted_bytes: u64,
 }
 
-fn read(name: &str, sized: bool, sender: &Said, receiver: &Said) -> Result<Figures, String> {
-    if !sized {
+fn read(name: &str, size: Option<u64>, sender: &Said, receiver: &Said) -> Result<Figures, String> {
+    if let Some(figures) = cut_off(size, name, sender) {
+        return Ok(figures);
+    }
+    if size.is_none() {
         // Interrupted in the middle: the emulator's counts stand for what came.
         return Ok(Figures {
             algorithm: name.to_owned(),
