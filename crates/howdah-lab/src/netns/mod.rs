@@ -2,9 +2,9 @@
 //! sockets, the kernel's TCP and other people's programs.
 //!
 //! [`Testbed::prepare`] looks once whether this machine can do it at all. [`Testbed::run`] runs one
-//! cell once: it makes the hosts ([`plan`]), starts the programs ([`program`]), watches what the
-//! emulator carries while they run ([`course`]), ends them, and makes a [`CellResult`] of what they
-//! and the emulator say ([`outcome`]). Repetition is the campaign's business, not its.
+//! cell once: it makes the hosts (`plan`), starts the programs (`program`), watches what the
+//! emulator carries while they run (`course`), ends them, and makes a [`CellResult`] of what they
+//! and the emulator say (`outcome`). Repetition is the campaign's business, not its.
 
 mod bpf;
 mod course;
