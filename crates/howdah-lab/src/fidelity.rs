@@ -17,7 +17,7 @@ type Place = (String, Vec<(String, String)>);
 #[derive(Default)]
 struct Both {
     /// Goodput of the measured part in bit/s, of each seed.
-    sim: Vec<f64>,
+    by_seed: BTreeMap<u64, f64>,
     /// The same of each run.
     real: Vec<f64>,
     marks: Vec<Mark>,
@@ -26,9 +26,19 @@ struct Both {
 }
 
 impl Both {
+    /// Of as many seeds as the testbed has had runs: a run loses the same packets as the simulation with its seed.
+    fn sim(&self) -> Vec<f64> {
+        let most = if self.real.is_empty() {
+            usize::MAX
+        } else {
+            self.real.len()
+        };
+        self.by_seed.values().copied().take(most).collect()
+    }
+
     /// Simulation over testbed, less one.
     fn deviation(&self) -> Option<f64> {
-        let (sim, real) = (middle(&self.sim)?, middle(&self.real)?);
+        let (sim, real) = (middle(&self.sim())?, middle(&self.real)?);
         (real > 0.0).then(|| sim / real - 1.0)
     }
 
@@ -76,7 +86,7 @@ pub fn markdown(campaigns: &[Summary]) -> String {
             order.push(place);
         }
     }
-    let is_pair = |both: &Both| !both.sim.is_empty() && !both.real.is_empty();
+    let is_pair = |both: &Both| !both.by_seed.is_empty() && !both.real.is_empty();
     protocols.retain(|name| {
         let mut all = cells.values().filter_map(|place| place.get(name));
         all.any(|both| !both.real.is_empty())
@@ -120,8 +130,8 @@ fn add(both: &mut Both, cell: &CellResult) {
         both.real.clone_from(&cell.runs_bps);
         both.marks.clone_from(&cell.marks);
     } else {
-        both.sim
-            .push(cell.flows.iter().map(|flow| flow.steady_goodput_bps).sum());
+        let goodput_bps = cell.flows.iter().map(|flow| flow.steady_goodput_bps).sum();
+        both.by_seed.insert(cell.seed, goodput_bps);
     }
 }
 
@@ -137,7 +147,7 @@ fn name(place: &Place) -> String {
 /// "941, 938: +0 %"; in brackets where it is not counted.
 fn write_both(both: &Both) -> String {
     let mbps = |values: &[f64]| middle(values).map(|bps| format!("{:.0}", bps / 1e6));
-    let (Some(sim), Some(real)) = (mbps(&both.sim), mbps(&both.real)) else {
+    let (Some(sim), Some(real)) = (mbps(&both.sim()), mbps(&both.real)) else {
         let real = mbps(&both.real).map(|real| format!("\u{2013}, {real}"));
         return real.unwrap_or_else(|| "\u{2013}".to_owned());
     };
@@ -202,6 +212,10 @@ mod tests {
         }
     }
 
+    fn seeded(seed: u64, cell: CellResult) -> CellResult {
+        CellResult { seed, ..cell }
+    }
+
     #[test]
     fn medians_are_compared_and_doubtful_cells_are_not_counted() {
         let campaign = |cells| Summary {
@@ -209,9 +223,10 @@ mod tests {
             ..Summary::default()
         };
         let sim = campaign(vec![
-            cell("reno", "sim", &[90.0], &[]),
-            cell("reno", "sim", &[104.0], &[]),
-            cell("reno", "sim", &[130.0], &[]),
+            seeded(1, cell("reno", "sim", &[90.0], &[])),
+            seeded(2, cell("reno", "sim", &[104.0], &[])),
+            seeded(3, cell("reno", "sim", &[130.0], &[])),
+            seeded(4, cell("reno", "sim", &[9000.0], &[])),
             cell("udt", "sim", &[50.0], &[]),
         ]);
         let real = campaign(vec![

@@ -23,6 +23,9 @@ pub struct PathPair {
     pub forward: PathConfig,
     /// The other.
     pub backward: PathConfig,
+    /// For everything random there, forward and backward: the same seed and the same packets give the same losses.
+    /// All directions of a network need different ones, or they lose packets in lock-step.
+    pub seeds: [u64; 2],
 }
 
 /// One path that a route takes.
@@ -54,8 +57,6 @@ pub struct NetworkConfig {
     pub paths: Vec<PathPair>,
     /// The routes, at most 256.
     pub routes: Vec<RouteConfig>,
-    /// For everything random. The same seed and the same packets give the same losses.
-    pub seed: u64,
 }
 
 /// Hosts and an emulated network. Dropping it removes everything; so does the end of the process,
@@ -102,10 +103,15 @@ impl Network {
             drops.push(link.drops);
         }
         let udp_offload = tuns.iter().all(crate::tun::Tun::udp_offload);
-        let lanes: Vec<&PathConfig> = config
+        let lanes: Vec<(&PathConfig, u64)> = config
             .paths
             .iter()
-            .flat_map(|path| [&path.forward, &path.backward])
+            .flat_map(|path| {
+                [
+                    (&path.forward, path.seeds[0]),
+                    (&path.backward, path.seeds[1]),
+                ]
+            })
             .collect();
         let ways: Vec<Way> = config
             .routes
@@ -114,7 +120,7 @@ impl Network {
             .flat_map(|(index, route)| ways(index, route))
             .collect();
         let entries = ways.iter().map(|way| way.lanes[0]).collect();
-        let engine = Engine::start(tuns, &lanes, ways, config.seed)?;
+        let engine = Engine::start(tuns, &lanes, ways)?;
         let watch = Watch::start().map_err(WanError::system("start a thread"))?;
         Ok(Self {
             engine,

@@ -52,6 +52,7 @@ impl World {
                 name: "path".to_owned(),
                 forward: config.forward.clone(),
                 backward: config.backward.clone(),
+                seeds: [0, 1].map(|side| config.seed.wrapping_mul(2).wrapping_add(side)),
             }],
             routes: vec![RouteConfig {
                 names: ["near".to_owned(), "far".to_owned()],
@@ -61,7 +62,6 @@ impl World {
                 }],
                 mtu: config.mtu,
             }],
-            seed: config.seed,
         })?;
         Ok(Self { network })
     }

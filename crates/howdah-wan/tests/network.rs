@@ -29,6 +29,7 @@ fn path(name: &str, config: &PathConfig) -> PathPair {
         name: name.to_owned(),
         forward: config.clone(),
         backward: config.clone(),
+        seeds: [1, 2],
     }
 }
 
@@ -86,7 +87,6 @@ fn a_route_over_two_paths_is_as_long_as_both_and_its_traffic_is_its_own() {
     let config = NetworkConfig {
         paths: vec![path("access", &delay(5)), path("main", &delay(20))],
         routes: vec![route("h0", &[1]), route("h1", &[0, 1])],
-        seed: 1,
     };
     let Some(network) = network(&config) else {
         return;
@@ -147,7 +147,6 @@ fn routes_compete_where_they_meet() {
     let config = NetworkConfig {
         paths: vec![path("main", &narrow)],
         routes: vec![route("h0", &[0]), route("h1", &[0])],
-        seed: 1,
     };
     let Some(network) = network(&config) else {
         return;
@@ -191,7 +190,6 @@ fn a_duplicated_and_damaged_piece_goes_on_over_the_next_path() {
             ),
         ],
         routes: vec![route("h0", &[0, 1])],
-        seed: 1,
     };
     let Some(network) = network(&config) else {
         return;
@@ -240,11 +238,7 @@ fn routes_that_make_no_sense_are_refused_by_name() {
             "'slow'",
         ),
     ] {
-        let config = NetworkConfig {
-            paths,
-            routes,
-            seed: 1,
-        };
+        let config = NetworkConfig { paths, routes };
         let error = Network::create(&config).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }

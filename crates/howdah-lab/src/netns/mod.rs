@@ -80,7 +80,7 @@ impl Testbed {
         let plan = plan::Plan::new(cell)?;
         let launches = program::launches(&self.kit, cell, &plan)?;
         let scratch = Kit::scratch()?;
-        let stage = stage::Stage::build(cell, &plan, launches, scratch.path())?;
+        let stage = stage::Stage::build(&plan, launches, scratch.path())?;
         let played = stage.play(cell, &plan, stop)?;
         Ok(outcome::result(cell, &plan, &played))
     }

@@ -27,6 +27,7 @@ pub(super) struct Ends {
 
 impl Plan {
     pub(super) fn new(cell: &Cell) -> Result<Self, Trouble> {
+        let mut seeds = crate::sim::path_seeds(cell);
         let paths: Vec<PathPair> = cell
             .paths
             .iter()
@@ -34,6 +35,7 @@ impl Plan {
                 name: path.name.clone(),
                 forward: path.forward.to_config(),
                 backward: path.backward.to_config(),
+                seeds: [(); 2].map(|()| seeds.next().unwrap_or(0)),
             })
             .collect();
         for (name, config) in paths
@@ -76,11 +78,7 @@ impl Plan {
             })
             .collect();
         Ok(Self {
-            config: NetworkConfig {
-                paths,
-                routes,
-                seed: cell.seed,
-            },
+            config: NetworkConfig { paths, routes },
             flows: cell.flows.len(),
             groups: cell.groups.len(),
         })
@@ -142,6 +140,7 @@ pub(super) fn probe() -> Result<(), WanError> {
             name: "probe".to_owned(),
             forward: PathConfig::default(),
             backward: PathConfig::default(),
+            seeds: [1, 2],
         }],
         routes: vec![RouteConfig {
             names: ["pa".to_owned(), "pb".to_owned()],
@@ -151,7 +150,6 @@ pub(super) fn probe() -> Result<(), WanError> {
             }],
             mtu: USUAL_MTU,
         }],
-        seed: 1,
     };
     Network::create(&config).map(drop)
 }

@@ -204,7 +204,6 @@ pub(super) struct Played {
 impl Stage {
     /// Makes the network and prepares the programs.
     pub(super) fn build(
-        cell: &Cell,
         plan: &Plan,
         launches: Launches<'_>,
         scratch: &Path,
@@ -256,10 +255,8 @@ impl Stage {
             let dir = dir("stream", index)?;
             streams.push(Self::stream(stream, launches.kit, &dir));
         }
-        let mut config = plan.config.clone();
-        config.seed = cell.seed;
         Ok(Self {
-            network: Network::create(&config)?,
+            network: Network::create(&plan.config)?,
             flows,
             groups,
             streams,

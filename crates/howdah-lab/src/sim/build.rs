@@ -255,6 +255,13 @@ impl Built {
     }
 }
 
+/// The seeds of a cell's paths, forward and backward of each in turn, as [`Built::new`] gives them: a testbed that takes the
+/// same loses the same packets, counted from the first, and differs in nothing by chance.
+pub(crate) fn path_seeds(cell: &Cell) -> impl Iterator<Item = u64> + use<> {
+    let mut world: World<Node> = World::new(cell.seed);
+    std::iter::repeat_with(move || world.next_seed())
+}
+
 /// Largest IP packet that fits through the route.
 fn mtu(cell: &Cell, route: &Route<'_>) -> u32 {
     let paths = route.via.iter().map(|&path| &cell.paths[path]);

@@ -14,6 +14,7 @@ mod udt;
 use crate::result::CellResult;
 use crate::scenario::Cell;
 use build::Built;
+pub(crate) use build::path_seeds;
 use howdah_core::Time;
 pub(crate) use node::{ERAS, RECEIVERS};
 use sample::Log;

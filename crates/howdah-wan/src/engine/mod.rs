@@ -71,12 +71,11 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// `ways`: one for each device, which is its beginning.
+    /// `lanes`: with their seeds. `ways`: one for each device, which is its beginning.
     pub(crate) fn start(
         tuns: Vec<Tun>,
-        lanes: &[&PathConfig],
+        lanes: &[(&PathConfig, u64)],
         ways: Vec<Way>,
-        seed: u64,
     ) -> Result<Self, WanError> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake = rustix::event::eventfd(0, flags)
@@ -84,12 +83,9 @@ impl Engine {
             .map_err(WanError::system("create an eventfd"))?;
         let wake = Arc::new(wake);
         let (commands, inbox) = channel();
-        // Different seeds, or all directions would lose packets in lock-step.
-        let first = seed.wrapping_mul(lanes.len() as u64);
         let lanes: Vec<Lane> = lanes
             .iter()
-            .enumerate()
-            .map(|(index, config)| Lane::new(config, first.wrapping_add(index as u64)))
+            .map(|(config, seed)| Lane::new(config, *seed))
             .collect();
         let worker_wake = Arc::clone(&wake);
         let thread = std::thread::Builder::new()
