@@ -64,22 +64,24 @@ fn goodput_mbps(cell: &Value, flow: usize) -> f64 {
 /// No namespace, control group or process of that run is left.
 fn assert_nothing_is_left(pid: u32) {
     let begins = |name: &str| {
-        [
-            format!("howdah-{pid}-"),
-            format!("howdah-{pid}"),
-            format!("howdah-run-{pid}-"),
-        ]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
+        ["howdah-", "howdah-run-", "howdah-lab-"]
+            .iter()
+            .any(|prefix| name.starts_with(&format!("{prefix}{pid}-")))
     };
     let left = || -> Vec<String> {
-        ["/run/netns", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
-            .iter()
-            .filter_map(|dir| std::fs::read_dir(dir).ok())
-            .flat_map(Iterator::flatten)
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|name| begins(name))
-            .collect()
+        [
+            "/run/netns",
+            "/sys/fs/cgroup",
+            "/sys/fs/cgroup/unified",
+            "/dev/shm",
+            "/tmp",
+        ]
+        .iter()
+        .filter_map(|dir| std::fs::read_dir(dir).ok())
+        .flat_map(Iterator::flatten)
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| begins(name))
+        .collect()
     };
     // The guardian of a killed run needs a moment.
     let end = Instant::now() + Duration::from_secs(20);
@@ -300,6 +302,45 @@ duration = "2s"
     assert!(why.contains("'main'") && why.contains("CoDel"), "{why}");
 }
 
+#[test]
+fn a_peer_that_crashes_is_named_and_the_others_go_on() {
+    if !can_run() {
+        return;
+    }
+    let dir = site(
+        r#"
+id = "T"
+[path.main]
+rate = "50mbit"
+rtt = "10ms"
+[flow.main]
+via = ["main"]
+protocol = ["libudt", "reno"]
+[measure]
+duration = "1s"
+"#,
+    );
+    let peer = dir.path().join("udt-measure");
+    std::fs::write(&peer, "#!/bin/sh\necho out of ideas >&2\nexit 3\n").unwrap();
+    std::fs::set_permissions(&peer, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let output = command(dir.path(), "--on netns --runs 1 --peers .")
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(
+        err.contains("udt-measure") && err.contains("out of ideas"),
+        "{err}"
+    );
+    let cells = cells(dir.path());
+    let crashed = at(&cells, "protocol", "libudt");
+    assert!(
+        crashed["error"].as_str().unwrap().contains("out of ideas"),
+        "{crashed}"
+    );
+    assert!(goodput_mbps(at(&cells, "protocol", "reno"), 0) > 1.0);
+}
+
 fn long_run(dir: &Path) -> std::process::Child {
     command(dir, "--on netns --runs 1")
         .stdout(Stdio::null())
@@ -371,7 +412,7 @@ fn a_killed_run_leaves_nothing_behind() {
     wait_for_hosts(pid);
     child.kill().unwrap();
     child.wait().unwrap();
-    // Its control groups are left, empty; the next run removes them.
+    // Its control groups and scratch files are left; the next run removes them.
     let next = site(
         &LONG
             .replace("\"60s\"", "\"1s\"")

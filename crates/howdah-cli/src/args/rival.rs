@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use howdah::Location;
 use howdah_core::{Rate, Span, units};
-use howdah_lab::protocol;
+use howdah_lab::protocol::{self, Protocol};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -140,10 +140,18 @@ impl FromStr for RivalName {
             return Ok(name);
         }
         let all = Self::ALL.map(Self::as_str).join(", ");
-        Err(if protocol::find(text).is_some() {
-            format!("{text} runs in the laboratory only and carries no real bytes; these do: {all}")
-        } else {
-            format!("there is no such transport; there are {all}")
+        Err(match protocol::find(text) {
+            Some(Protocol::Foreign(_)) => {
+                format!(
+                    "{text} is a program of its own, which 'howdah lab run --on netns' runs; here are {all}"
+                )
+            }
+            Some(_) => {
+                format!(
+                    "{text} runs in the laboratory only and carries no real bytes; these do: {all}"
+                )
+            }
+            None => format!("there is no such transport; there are {all}"),
         })
     }
 }
@@ -162,7 +170,8 @@ mod tests {
             ("sabul", "laboratory only"),
             ("fasp-like", "laboratory only"),
             ("cubic", "laboratory only"),
-            ("quic", "no such transport"),
+            ("quic", "a program of its own"),
+            ("carrier-pigeon", "no such transport"),
         ] {
             let error = text.parse::<RivalName>().unwrap_err();
             assert!(error.contains(part), "{error}");

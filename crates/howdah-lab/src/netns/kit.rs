@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
+const RAM_DISK: &str = "/dev/shm";
+/// Every scratch directory's name begins like this and goes on with the owner's process id.
+const SCRATCH: &str = "howdah-lab-";
+
 /// Where the programs are, and the keys that ours need.
 #[derive(Debug)]
 pub struct Kit {
@@ -33,11 +37,13 @@ pub enum KitError {
 impl Kit {
     /// `howdah` is our own program, `peers` the directory of those that `make peers` builds.
     pub fn new(howdah: PathBuf, peers: PathBuf) -> Result<Self, KitError> {
-        let keys = TempDir::with_prefix("howdah-lab-")
+        let keys = TempDir::with_prefix(format!("{SCRATCH}{}-", std::process::id()))
             .map_err(|error| KitError::Io("make a directory for keys".to_owned(), error))?;
+        // Programs are started in directories of their own.
+        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
         let kit = Self {
-            howdah,
-            peers,
+            howdah: absolute(howdah),
+            peers: absolute(peers),
             keys,
         };
         let output = Command::new(&kit.howdah)
@@ -74,16 +80,35 @@ impl Kit {
 
     /// A directory for one run, on a RAM disk where there is one.
     pub(super) fn scratch() -> Result<TempDir, Trouble> {
-        let ram = Path::new("/dev/shm");
-        let made = if ram.is_dir() {
+        let prefix = format!("{SCRATCH}{}-", std::process::id());
+        let made = if Path::new(RAM_DISK).is_dir() {
             tempfile::Builder::new()
-                .prefix("howdah-lab-")
-                .tempdir_in(ram)
+                .prefix(&prefix)
+                .tempdir_in(RAM_DISK)
         } else {
-            TempDir::with_prefix("howdah-lab-")
+            TempDir::with_prefix(&prefix)
         };
         made.map_err(Trouble::io("make a directory for a run"))
     }
+}
+
+/// Removes what killed runs have left: files on a RAM disk are memory.
+pub(super) fn remove_stale() {
+    for dir in [Path::new(RAM_DISK), &std::env::temp_dir()] {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let owner = name.to_str().and_then(owner);
+            if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+                // Somebody else may be doing the same.
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+}
+
+/// The process id in `howdah-lab-<pid>-<random>`.
+fn owner(name: &str) -> Option<u32> {
+    name.strip_prefix(SCRATCH)?.split_once('-')?.0.parse().ok()
 }
 
 /// A program of the system, as `command -v` finds it.
@@ -94,4 +119,22 @@ pub(super) fn in_path(name: &str) -> Option<PathBuf> {
         .chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from))
         .map(|directory| directory.join(name))
         .find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_directories_have_an_owner() {
+        assert_eq!(owner("howdah-lab-12-aB3"), Some(12));
+        for foreign in [
+            "howdah-lab-aB3",
+            "howdah-lab-x-1",
+            "other-12-a",
+            "howdah-lab-12",
+        ] {
+            assert_eq!(owner(foreign), None, "{foreign}");
+        }
+    }
 }

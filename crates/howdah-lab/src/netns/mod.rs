@@ -71,6 +71,7 @@ impl Testbed {
     ///
     /// [`Trouble::Wan`] says what is missing: root, `/dev/net/tun`, `ip`.
     pub fn prepare(kit: Kit) -> Result<Self, Trouble> {
+        kit::remove_stale();
         plan::probe()?;
         Ok(Self { kit })
     }
