@@ -150,7 +150,8 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     let site = Site::new(60);
     let send = |args: &[&str]| sender(&site, Host::Here, "127.0.0.1:9", args);
     send(&["sabul", "zero:1MB"]).assert_failed(2, &["laboratory only", "rbudp, tsunami"]);
-    send(&["quic", "zero:1MB"]).assert_failed(2, &["no such transport"]);
+    send(&["quic", "zero:1MB"]).assert_failed(2, &["a program of its own"]);
+    send(&["carrier-pigeon", "zero:1MB"]).assert_failed(2, &["no such transport"]);
     send(&["udt", "zero:1MB", "--rate", "1gbit"]).assert_failed(2, &["takes no --rate"]);
     send(&["tsunami", "zero:1MB", "--rate", "1gbit"]).assert_failed(2, &["side that receives"]);
     send(&["rbudp", "zero:0"]).assert_failed(2, &["empty"]);
