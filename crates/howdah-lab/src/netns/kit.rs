@@ -40,10 +40,10 @@ impl Kit {
         let keys = TempDir::with_prefix(format!("{SCRATCH}{}-", std::process::id()))
             .map_err(|error| KitError::Io("make a directory for keys".to_owned(), error))?;
         // Programs are started in directories of their own.
-        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        let peers = std::path::absolute(&peers).unwrap_or(peers);
         let kit = Self {
-            howdah: absolute(howdah),
-            peers: absolute(peers),
+            howdah,
+            peers,
             keys,
         };
         let output = Command::new(&kit.howdah)
