@@ -106,7 +106,7 @@ lab-quick: setup ## JGN06, reduced, against the snapshot of its whole table (GAT
 	"$$target/release/howdah" lab run scenarios/jgn06 --quick --out "$$out"; \
 	"$$target/release/howdah" lab gate "$$out" $(GATE)
 
-lab-smoke: peers bpf ## Five minutes on the real testbed: a sample of every campaign of scenarios/real
+lab-smoke: peers bpf ## A sample of every campaign of scenarios/real on the real testbed (six or seven minutes)
 	$(call say,building howdah with the papers' TCPs (release))
 	$(CARGO) build --release --locked -p howdah-cli --features bpf
 	$(call say,running scenarios/real --quick in namespaces; it needs root)

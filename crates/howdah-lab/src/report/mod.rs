@@ -29,6 +29,7 @@ mod page;
 mod papers;
 mod rfc9743;
 mod sections;
+mod statements;
 mod stats;
 mod svg;
 #[cfg(test)]

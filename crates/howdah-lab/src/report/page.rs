@@ -5,6 +5,7 @@ use super::figures::{self, Figure};
 use super::html::escape;
 use super::load::Loaded;
 use super::papers::PaperFigure;
+use super::statements;
 use super::{Options, fidelity, names, papers, rfc9743, sections, svg};
 use std::fmt::Write as _;
 
@@ -36,7 +37,7 @@ pub(crate) fn page(loaded: &Loaded, options: &Options) -> String {
         (
             "ledger",
             "Ledger of the papers' statements",
-            sections::ledger(&loaded.ledger, &experiments),
+            statements::ledger(&loaded.ledger, &experiments),
         ),
         (
             "problems",
@@ -89,7 +90,7 @@ pub(crate) fn page(loaded: &Loaded, options: &Options) -> String {
         }
         let _ = writeln!(body, "<h2 class=\"family\">{}</h2>", escape(family));
         if let Some(paper) = papers::of_family(family) {
-            body.push_str(&sections::paper(&paper, &shown));
+            body.push_str(&statements::paper(&paper, &shown));
         }
         body.push_str(&html);
     }
@@ -210,9 +211,9 @@ fn html(
 ) -> String {
     format!(
         "<figure id=\"{anchor}-f{number}\">\n<h4>Figure {number}. {}{}</h4>\n{}{}<figcaption>{}</figcaption>\n{reproduce}</figure>\n",
-        sections::paper_numbers(beside),
+        statements::paper_numbers(beside),
         escape(&figure.title),
-        sections::paper_figures(beside),
+        statements::paper_figures(beside),
         figure.body,
         escape(&figure.caption),
     )

@@ -128,15 +128,12 @@ pub fn run(
                 store.write(&result).map_err(failed_to_store)?;
             }
             done_work += if is_over { left } else { one };
+            progress.last = describe(item.cell);
             if is_over {
                 outcome.ran += 1;
                 progress.done += 1;
             } else {
                 still_open.push(item);
-                progress.last = String::new();
-            }
-            if let Some(item) = still_open.last().filter(|_| !is_over) {
-                progress.last = describe(item.cell);
             }
             progress.share = (done_work / work.max(1.0)).min(1.0);
             progress.elapsed_s = started.elapsed().as_secs_f64();

@@ -25,7 +25,7 @@ pub(in crate::netns) struct Group {
     keep: Vec<Box<dyn Send>>,
 }
 
-pub(super) fn group(_: &Kit, cell: &Cell, spec: &GroupSpec, ends: Ends) -> Result<Group, Trouble> {
+pub(super) fn group(cell: &Cell, spec: &GroupSpec, ends: Ends) -> Result<Group, Trouble> {
     let (congestion, keep) =
         kernel::congestion(&spec.protocol).map_err(|trouble| match trouble {
             Trouble::Skipped(why) => {
@@ -82,7 +82,7 @@ pub(in crate::netns) struct Stream {
     words: Vec<String>,
 }
 
-pub(super) fn stream(_: &Kit, cell: &Cell, spec: &StreamSpec, ends: Ends) -> Stream {
+pub(super) fn stream(cell: &Cell, spec: &StreamSpec, ends: Ends) -> Stream {
     let end_ns = spec
         .stop_ns
         .unwrap_or(u64::MAX)

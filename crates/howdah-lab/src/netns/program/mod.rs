@@ -229,9 +229,9 @@ pub(super) fn launches<'a>(
     });
     let flows = flows.collect::<Result<Vec<_>, Trouble>>()?;
     let groups = cell.groups.iter().enumerate();
-    let groups = groups.map(|(index, spec)| loads::group(kit, cell, spec, plan.group(index)));
+    let groups = groups.map(|(index, spec)| loads::group(cell, spec, plan.group(index)));
     let streams = cell.streams.iter().enumerate();
-    let streams = streams.map(|(index, spec)| loads::stream(kit, cell, spec, plan.stream(index)));
+    let streams = streams.map(|(index, spec)| loads::stream(cell, spec, plan.stream(index)));
     Ok(Launches {
         flows,
         groups: groups.collect::<Result<_, _>>()?,
