@@ -12,6 +12,9 @@ use std::fmt;
 /// thread: freeing the queue of a TCP connection that ends takes it 10 ms.
 const MAX_LATENESS_P99: Span = Span::from_millis(1);
 const MAX_LATENESS_P999: Span = Span::from_millis(20);
+/// A stall holds back what comes in meanwhile, which then arrives as a burst. Where the queue is short, one piece in a
+/// thousand must not be later than this share of the queue's longest wait, or it is the stall that fills the queue.
+const MAX_LATENESS_P999_OF_QUEUE: f64 = 0.25;
 /// Share of the run without any spare processor time before the run is doubted.
 const MAX_SATURATED_SHARE: f64 = 0.5;
 /// Share of processor time taken by the hypervisor before the run is doubted.
@@ -53,6 +56,8 @@ pub struct DirectionCertificate {
     pub lateness: LatenessSummary,
     /// How long segments waited in the queue, in milliseconds: median, 95th and 99th percentile.
     pub queue_ms: [f64; 3],
+    /// The longest wait that the queue allows, in milliseconds, if it has a limit.
+    pub queue_limit_ms: Option<f64>,
     /// Super-packets that the emulator took in.
     pub super_packets_in: u64,
     /// Pieces that it handed over.
@@ -103,6 +108,7 @@ impl DirectionCertificate {
             path: lane.path,
             lateness: LatenessSummary::of(&lane.lateness),
             queue_ms: lane.waits.map(|wait| wait.as_secs_f64() * 1e3),
+            queue_limit_ms: lane.queue_limit.map(|limit| limit.as_secs_f64() * 1e3),
             super_packets_in: lane.taken_in,
             pieces_out: lane.handed_over,
             unplanned_drops: device_drops + lane.overflow + lane.refused,
@@ -129,6 +135,14 @@ impl DirectionCertificate {
                     "one piece in a {share} was more than {us:.0} us late {name}"
                 ));
             }
+        }
+        let late_ms = self.lateness.p999_us / 1e3;
+        if let Some(limit_ms) = self.queue_limit_ms
+            && late_ms > limit_ms * MAX_LATENESS_P999_OF_QUEUE
+        {
+            objections.push(format!(
+                "one piece in a thousand was more than {late_ms:.1} ms late {name}, where the queue holds {limit_ms:.1} ms"
+            ));
         }
     }
 }
@@ -230,5 +244,34 @@ impl fmt::Display for Certificate {
         } else {
             write!(f, "certificate: NOT VALID: {}", self.objections.join("; "))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn objections(late_us: f64, queue_limit_ms: Option<f64>) -> Vec<String> {
+        let direction = DirectionCertificate {
+            lateness: LatenessSummary {
+                p999_us: late_us,
+                ..LatenessSummary::default()
+            },
+            queue_limit_ms,
+            ..DirectionCertificate::default()
+        };
+        let mut objections = Vec::new();
+        direction.object("forward", &mut objections);
+        objections
+    }
+
+    #[test]
+    fn a_stall_is_measured_by_the_queue() {
+        assert!(objections(9_000.0, None).is_empty());
+        assert!(objections(9_000.0, Some(50.0)).is_empty());
+        assert!(objections(1_200.0, Some(5.0)).is_empty());
+        let found = objections(9_000.0, Some(5.0));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].contains("9.0 ms late forward, where the queue holds 5.0 ms"));
     }
 }

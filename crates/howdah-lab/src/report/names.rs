@@ -114,6 +114,7 @@ const PROTOCOLS: &[(&str, &str)] = &[
     ("xdt-like", "XDT-like model"),
     ("expedat-like", "ExpeDat-like model"),
     ("cubic-2.6.32", "CUBIC (Linux 2.6.32)"),
+    ("cubic-linux6", "CUBIC (Linux 6)"),
 ];
 
 /// Name of a protocol for people; as the scenario writes it where it is not known.

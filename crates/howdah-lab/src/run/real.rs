@@ -239,28 +239,40 @@ fn figure(run: &CellResult) -> f64 {
     run.flows.iter().map(|flow| flow.steady_goodput_bps).sum()
 }
 
+/// A run that the certificate speaks against is made up for, but not for ever.
 fn is_done(runs: &[CellResult], most: usize) -> bool {
-    runs.len() >= most || is_settled(runs)
+    let invalid = runs
+        .iter()
+        .filter(|run| run.marks.contains(&Mark::Invalid))
+        .count();
+    let extra = invalid.min(most);
+    runs.len() >= most + extra || is_settled(runs)
 }
 
+/// Whether the median is known well enough, by the runs that count.
 fn is_settled(runs: &[CellResult]) -> bool {
-    let figures: Vec<f64> = runs.iter().map(figure).collect();
+    let figures: Vec<f64> = counted(runs).into_iter().map(figure).collect();
     let interval = stats::median_ci(&figures, CONFIDENCE);
     let median = stats::quantile(&figures, 0.5).unwrap_or(0.0);
     interval.is_some_and(|interval| interval.half_width() <= SETTLED * median)
 }
 
-/// The run in the middle, of those that the certificate does not speak against if there are any.
-fn middle(runs: &[CellResult]) -> Option<CellResult> {
+/// The runs that the certificate does not speak against; all if there are none.
+fn counted(runs: &[CellResult]) -> Vec<&CellResult> {
     let valid: Vec<&CellResult> = runs
         .iter()
         .filter(|run| !run.marks.contains(&Mark::Invalid))
         .collect();
-    let mut eligible = if valid.is_empty() {
+    if valid.is_empty() {
         runs.iter().collect()
     } else {
         valid
-    };
+    }
+}
+
+/// The run in the middle of those that count.
+fn middle(runs: &[CellResult]) -> Option<CellResult> {
+    let mut eligible = counted(runs);
     eligible.sort_by(|a, b| figure(a).total_cmp(&figure(b)));
     let mut result = (*eligible.get((eligible.len().max(1) - 1) / 2)?).clone();
     result.runs_bps = runs.iter().map(figure).collect();
@@ -323,6 +335,27 @@ mod tests {
             .collect();
         assert!(!is_done(&wide, 10));
         assert!(middle(&close).unwrap().marks.is_empty());
+    }
+
+    #[test]
+    fn invalid_runs_are_made_up_for() {
+        let wide = |n: usize, invalid: usize| -> Vec<CellResult> {
+            let marks = |k: usize| {
+                if k < invalid {
+                    vec![Mark::Invalid]
+                } else {
+                    vec![]
+                }
+            };
+            (0..n)
+                .map(|k| run(100.0 + 10.0 * k as f64, &marks(k)))
+                .collect()
+        };
+        assert!(is_done(&wide(3, 0), 3));
+        assert!(!is_done(&wide(3, 1), 3));
+        assert!(is_done(&wide(4, 1), 3));
+        assert!(!is_done(&wide(5, 5), 3));
+        assert!(is_done(&wide(6, 6), 3), "never more than twice as many");
     }
 
     #[test]

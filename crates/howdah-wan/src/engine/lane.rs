@@ -24,6 +24,8 @@ const MAX_MEMORY_BYTES: u64 = 4 << 30;
 pub(crate) struct Lane {
     path: OneWay,
     delay: Span,
+    /// The shortest of the run.
+    queue_limit: Option<Span>,
     line: DelayLine,
     verdicts: SegmentVerdicts,
     lateness: DelayHistogram,
@@ -44,6 +46,7 @@ impl Lane {
         Self {
             path,
             delay: config.delay,
+            queue_limit: longest_wait(config),
             line: DelayLine::new(memory_for(config)),
             verdicts: SegmentVerdicts::new(MAX_PIECE_SPAN),
             lateness: DelayHistogram::default(),
@@ -65,6 +68,10 @@ impl Lane {
             Some(switch) => drop(self.path.switch(now, config, switch)),
         }
         self.delay = config.delay;
+        self.queue_limit = [self.queue_limit, longest_wait(config)]
+            .into_iter()
+            .flatten()
+            .min();
         self.line.set_max_bytes(memory_for(config));
     }
 
@@ -90,6 +97,7 @@ impl Lane {
                 let waits = self.path.waits();
                 waits.map_or(Span::ZERO, |waits| waits.quantile(share))
             }),
+            queue_limit: self.queue_limit,
             taken_in: self.taken_in,
             handed_over: self.handed_over,
             overflow: self.overflow,
@@ -255,6 +263,19 @@ pub(super) fn count(delivered: &mut Traffic, head: &[u8], rest: &[u8]) {
             Layout::of_piece(&vnet, packet, packet.len() + rest.len())
         };
         delivered.count(&layout, packet);
+    }
+}
+
+/// How long a packet waits at most; `None` if the queue has no limit, or there is none.
+fn longest_wait(config: &PathConfig) -> Option<Span> {
+    let rate = config.rate?;
+    match config.queue {
+        QueueLimit::Unlimited => None,
+        QueueLimit::Bytes(bytes) => Some(rate.span_for(bytes)),
+        QueueLimit::Packets(packets) => {
+            Some(rate.span_for(packets.saturating_mul(u64::from(config.mtu))))
+        }
+        QueueLimit::Time(span) => Some(span),
     }
 }
 

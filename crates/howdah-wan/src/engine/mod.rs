@@ -34,6 +34,8 @@ pub(crate) struct LaneReport {
     pub lateness: DelayHistogram,
     /// In the queue: median, 95th and 99th percentile.
     pub waits: [Span; 3],
+    /// The longest wait that the queue allows, if it has a limit: the shortest of the run.
+    pub queue_limit: Option<Span>,
     /// Super-packets taken in, pieces handed over.
     pub taken_in: u64,
     pub handed_over: u64,

@@ -12,8 +12,10 @@ const MOST_BUFFER_BYTES: u64 = 1 << 30;
 
 /// Congestion controls by the scenario's name: what the kernel calls them if they are built in, and what our BPF
 /// programs are called.
-const KNOWN: [(&str, Option<&str>, Option<&str>); 9] = [
+const KNOWN: [(&str, Option<&str>, Option<&str>); 10] = [
     ("cubic", Some("cubic"), None),
+    // In the simulator the law of Linux 6, where "cubic" is RFC 9438's.
+    ("cubic-linux6", Some("cubic"), None),
     ("reno", Some("reno"), None),
     // Linux's "bbr" is version 1.
     ("bbr1", Some("bbr"), None),

@@ -1,7 +1,7 @@
-//! CUBIC as its authors wrote it for Linux, 2005 to 2011: three versions of one law.
+//! CUBIC as Linux has it, 2005 to today: four versions of one law.
 //!
 //! Sources: I. Rhee, L. Xu, "CUBIC: a new TCP-friendly high-speed TCP variant", PFLDnet 2005;
-//! Linux `tcp_cubic.c` v2.0 (2006) and v2.3 (kernels 2.6.29 to 2.6.37). RFC 9438 is apart, in
+//! Linux `tcp_cubic.c` v2.0 (2006), v2.3 (kernels 2.6.29 to 2.6.37) and as of 6.x. RFC 9438 is apart, in
 //! `cubic.rs`: it differs in what it counts and in the slow start, and not only in constants.
 //!
 //! The law: the target is the curve one least RTT ahead, W(t + minRTT) = C (t + minRTT - K)^3 + origin,
@@ -12,13 +12,17 @@
 //! segment is added for one acknowledgement at most. A loss leaves beta, fast convergence as in BIC;
 //! a timeout makes it forget everything.
 //!
-//! | | `cubic2005` | `cubic2005-linux` | `cubic-2.6.32` |
-//! |---|---|---|---|
-//! | follows | the paper; JGN06's patch for 2.4.25 | v2.0 | v2.3, CentOS 6.3 of K13app and K14proto |
-//! | beta | 0.8 | 819/1024 | 717/1024 |
-//! | growth at most | `S_max` 160 segments/s | the same | no limit |
-//! | initial threshold | none | 100 segments | none, but HyStart |
-//! | before the first loss | | 2 % per round trip | |
+//! | | `cubic2005` | `cubic2005-linux` | `cubic-2.6.32` | `cubic-linux6` |
+//! |---|---|---|---|---|
+//! | follows | the paper; JGN06's patch for 2.4.25 | v2.0 | v2.3, CentOS 6.3 of K13app and K14proto | Linux 6.x, today's default |
+//! | beta | 0.8 | 819/1024 | 717/1024 | 717/1024 |
+//! | growth at most | `S_max` 160 segments/s | the same | no limit | half a segment for each acknowledged |
+//! | initial threshold | none | 100 segments | none, but HyStart | none, but HyStart (its own constants) |
+//! | before the first loss | | 2 % per round trip | | 5 % per round trip at least |
+//! | counts | acknowledgements times their mean size | the same | the same | acknowledged segments |
+//!
+//! Against RFC 9438 Linux 6 keeps the slower Reno-friendly growth (0.53 per round trip) above the window of the last
+//! loss, too, so it has less where windows are small.
 //!
 //! Two things are corrected, not copied. v2.0 scaled the cubic term with (41 << 3)/10 where 41 * 10
 //! was meant, which makes it 12.8 times too flat, and measured the least RTT in other units than its
@@ -28,7 +32,7 @@
 //! slow start being cut short by other traffic, so `cubic2005` has none.
 
 use super::cubic::{C, k_seconds};
-use super::hystart::HyStart;
+use super::hystart::{self, HyStart, Rules};
 use super::window::{AckRatio, Window};
 use super::{Ack, CcSettings, Congestion, CongestionControl, Entry};
 use howdah_core::{Span, Time};
@@ -54,6 +58,13 @@ pub const LINUX_2_3: Entry = Entry {
     make: |settings| Box::new(LinuxCubic::new(settings, &V2_3)),
 };
 
+/// Registration of today's version.
+pub const LINUX_6: Entry = Entry {
+    name: V6.name,
+    about: "CUBIC of Linux 6.x with HyStart",
+    make: |settings| Box::new(LinuxCubic::new(settings, &V6)),
+};
+
 /// Least growth: one segment for so many windows of acknowledgements.
 const ROUNDS_PER_SEGMENT_AT_TARGET: f64 = 100.0;
 /// RTTs that were measured so soon after a loss are not used (v2.0 and later).
@@ -69,9 +80,11 @@ struct Version {
     most_per_second: Option<f64>,
     /// Initial slow-start threshold in segments.
     initial_ssthresh: f64,
-    /// Acknowledgements per added segment until the first loss.
+    /// Acknowledgements per added segment until the first loss: exactly that, or at most.
     acks_per_segment_until_loss: Option<f64>,
-    hystart: bool,
+    hystart: Option<&'static Rules>,
+    /// Counts acknowledged segments, and adds half a segment for each at most.
+    by_segment: bool,
 }
 
 const V2005: Version = Version {
@@ -80,7 +93,8 @@ const V2005: Version = Version {
     most_per_second: Some(160.0),
     initial_ssthresh: f64::INFINITY,
     acks_per_segment_until_loss: None,
-    hystart: false,
+    hystart: None,
+    by_segment: false,
 };
 
 const V2_0: Version = Version {
@@ -89,7 +103,8 @@ const V2_0: Version = Version {
     most_per_second: Some(160.0),
     initial_ssthresh: 100.0,
     acks_per_segment_until_loss: Some(50.0),
-    hystart: false,
+    hystart: None,
+    by_segment: false,
 };
 
 const V2_3: Version = Version {
@@ -98,7 +113,16 @@ const V2_3: Version = Version {
     most_per_second: None,
     initial_ssthresh: f64::INFINITY,
     acks_per_segment_until_loss: None,
-    hystart: true,
+    hystart: Some(&hystart::LINUX_2_6),
+    by_segment: false,
+};
+
+const V6: Version = Version {
+    name: "cubic-linux6",
+    acks_per_segment_until_loss: Some(20.0),
+    hystart: Some(&hystart::LINUX_6),
+    by_segment: true,
+    ..V2_3
 };
 
 /// One stretch of congestion avoidance.
@@ -122,7 +146,7 @@ pub struct LinuxCubic {
     epoch: Option<Epoch>,
     least_rtt: Option<Span>,
     ack_ratio: AckRatio,
-    hystart: HyStart,
+    hystart: Option<HyStart>,
 }
 
 impl LinuxCubic {
@@ -135,7 +159,7 @@ impl LinuxCubic {
             epoch: None,
             least_rtt: None,
             ack_ratio: AckRatio::new(),
-            hystart: HyStart::default(),
+            hystart: version.hystart.map(HyStart::new),
         }
     }
 
@@ -150,8 +174,10 @@ impl LinuxCubic {
         }
     }
 
-    /// Segments that an acknowledgement adds in congestion avoidance.
-    fn increase(&mut self, now: Time) -> f64 {
+    /// Segments that an acknowledgement of that many adds in congestion avoidance.
+    fn increase(&mut self, now: Time, acked_segments: u32) -> f64 {
+        let by_segment = self.version.by_segment;
+        let acked = f64::from(acked_segments);
         let mut epoch = self.epoch.unwrap_or_else(|| self.start_epoch(now));
         let cwnd = self.window.cwnd;
         let beta = self.version.beta;
@@ -168,14 +194,23 @@ impl LinuxCubic {
         if let Some(acks) = self.version.acks_per_segment_until_loss
             && !self.lost_before
         {
-            per_round = cwnd / acks;
+            per_round = if by_segment {
+                per_round.max(cwnd / acks)
+            } else {
+                cwnd / acks
+            };
         }
 
-        epoch.tcp_cwnd += 3.0 * (1.0 - beta) / (1.0 + beta) / cwnd;
+        let counted = if by_segment { acked } else { 1.0 };
+        epoch.tcp_cwnd += 3.0 * (1.0 - beta) / (1.0 + beta) * counted / cwnd;
         per_round = per_round.max(epoch.tcp_cwnd - cwnd);
 
         self.epoch = Some(epoch);
-        (per_round / cwnd * self.ack_ratio.segments()).min(1.0)
+        if by_segment {
+            (per_round / cwnd).min(0.5) * acked
+        } else {
+            (per_round / cwnd * self.ack_ratio.segments()).min(1.0)
+        }
     }
 
     /// Time of a loss; returns the window that it leaves.
@@ -212,20 +247,23 @@ impl CongestionControl for LinuxCubic {
             .is_none_or(|epoch| ack.now.since(epoch.start) >= SETTLING);
         if let Some(rtt) = ack.rtt.filter(|_| settled) {
             self.least_rtt = Some(self.least_rtt.map_or(rtt, |least| least.min(rtt)));
-            self.hystart.measure(rtt);
+            if let Some(hystart) = &mut self.hystart {
+                hystart.measure(rtt);
+            }
         }
         if !self.window.may_grow(ack) {
             return;
         }
         if self.window.in_slow_start() {
             let cwnd = self.window.cwnd;
-            if self.version.hystart && self.hystart.ends_slow_start(ack, cwnd, settled) {
+            let hystart = self.hystart.as_mut();
+            if hystart.is_some_and(|hystart| hystart.ends_slow_start(ack, cwnd, settled)) {
                 self.window.ssthresh = cwnd;
             } else {
                 self.window.grow_slow_start(ack);
             }
         } else {
-            self.window.cwnd += self.increase(ack.now);
+            self.window.cwnd += self.increase(ack.now, ack.acked_segments);
         }
     }
 
@@ -250,7 +288,7 @@ impl CongestionControl for LinuxCubic {
         self.epoch = None;
         self.least_rtt = None;
         self.ack_ratio = AckRatio::new();
-        self.hystart = HyStart::default();
+        self.hystart = self.hystart.as_ref().map(HyStart::anew);
     }
 
     fn on_undo(&mut self, _now: Time) {
@@ -315,7 +353,7 @@ mod tests {
         let mut cubic = after_a_loss_at(14_600.0, &V2005);
         cubic.least_rtt = Some(Span::from_millis(180));
         cubic.ack_ratio = AckRatio::new();
-        let per_ack = cubic.increase(Time::ZERO);
+        let per_ack = cubic.increase(Time::ZERO, 1);
         // 160 * 0.18 = 28.8 a round trip, two segments an acknowledgement.
         let expected = 28.8 / 11_680.0 * 2.0;
         assert!((per_ack - expected).abs() < 1e-9, "{per_ack}");

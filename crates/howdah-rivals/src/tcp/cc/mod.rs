@@ -281,6 +281,7 @@ pub const ALL: &[Entry] = &[
     cubic_linux::PAPER_2005,
     cubic_linux::LINUX_2_0,
     cubic_linux::LINUX_2_3,
+    cubic_linux::LINUX_6,
     cubic::ENTRY,
     htcp::ENTRY,
     bbr1::ENTRY,
