@@ -7,7 +7,7 @@ from pathlib import Path
 
 from procs import Cable, Failed, Process, World, say
 from series import bound_bps
-from transports import attempt, howdah_costs, howdah_flow, read_json, tcp_flow
+from transports import attempt, howdah_costs, howdah_flow, last_event, tcp_flow
 
 RATE_BPS = 10e9
 MTU = 9000
@@ -93,7 +93,7 @@ def one_copy(kit, world, raw, source, path, root, name):
         kit.serve(world, root, raw, f"{name}-serve"),
         kit.copy(world, source, path, raw, name) as copy,
     ):
-        report = read_json(copy.finish(COPY_PATIENCE_S), "howdah cp")
+        report = last_event(copy.finish(COPY_PATIENCE_S), "howdah cp")
     world.settle(FILE_RTT_MS / 1e3)
     return {**howdah_costs(report), "seconds": report["seconds"], "bottleneck": report["bottleneck"],
             "verified": report["verified"], "report": report}

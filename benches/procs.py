@@ -105,9 +105,13 @@ class Process:
     def failure(self, what):
         """What went wrong, with what the program said last."""
         said = self.err.read_text(errors="replace").strip().splitlines()[-3:]
-        with contextlib.suppress(ValueError, AttributeError):
-            error = json.loads(self.out.read_text(errors="replace")).get("error")
-            said = [error["message"] if isinstance(error, dict) else str(error)] if error else said
+        text = self.out.read_text(errors="replace").strip()
+        # The last of several objects, or one that may take several lines.
+        for part in (text.rpartition("\n")[2], text):
+            with contextlib.suppress(ValueError, AttributeError):
+                if error := json.loads(part).get("error"):
+                    said = [error["message"] if isinstance(error, dict) else str(error)]
+                    break
         return Failed(f"{self.name} {what}" + (": " + "; ".join(said) if said else ""))
 
 

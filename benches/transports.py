@@ -116,6 +116,11 @@ def read_json(text, whose):
         raise Failed(f"{whose} printed no JSON: {text[:200]!r}") from error
 
 
+def last_event(text, whose):
+    """The last of the JSON objects that a program printed, one per line: what came of it."""
+    return read_json(text.strip().rpartition("\n")[2], whose)
+
+
 def howdah_flow(kit, place, raw, *, seconds, rtt_s, name="howdah"):
     """zero: to null: for that long. Figures of the run, with the report of the tool as `report`.
 
@@ -126,7 +131,7 @@ def howdah_flow(kit, place, raw, *, seconds, rtt_s, name="howdah"):
         watch = Watch(serve.pid)
         with kit.copy(place, "zero:", "null:", raw, name, ["--time", f"{seconds:g}s"]) as copy:
             output, arrivals, load = watched(copy, seconds + PATIENCE_S, watch)
-    report = read_json(output, "howdah cp")
+    report = last_event(output, "howdah cp")
     arrived = arrivals[-1][1] - arrivals[0][1]
     if arrived < report["bytes"]:
         raise Failed(f"howdah cp reports {report['bytes']} bytes, but only {arrived} reached the far host")

@@ -43,7 +43,8 @@ pub(crate) fn name(kind: ErrorKind) -> &'static str {
     }
 }
 
-fn code(kind: ErrorKind) -> u8 {
+/// Its exit code.
+pub(crate) fn code(kind: ErrorKind) -> u8 {
     match kind {
         ErrorKind::Usage => 2,
         ErrorKind::NotFound => 3,
@@ -56,6 +57,11 @@ fn code(kind: ErrorKind) -> u8 {
         ErrorKind::SourceChanged => 13,
         _ => 1,
     }
+}
+
+/// Whether the same command may succeed later without anybody changing anything.
+pub(crate) fn retry_may_help(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Network | ErrorKind::SourceChanged)
 }
 
 /// The kind of whatever failed.
@@ -78,7 +84,7 @@ pub(crate) fn of_failure(error: &anyhow::Error) -> ExitCode {
         // Whoever reads our output has seen enough.
         return ExitCode::SUCCESS;
     }
-    ui::say(&format!("{error:#}"));
+    ui::say_error(&format!("{error:#}"));
     ExitCode::from(code(kind(error)))
 }
 

@@ -30,7 +30,10 @@ fn main() -> ExitCode {
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     }
     let result = match args::Cli::try_parse() {
-        Ok(cli) => commands::run(cli.command),
+        Ok(cli) => {
+            ui::choose_color(cli.color);
+            commands::run(cli.command)
+        }
         Err(error) => return exit::of_usage(&error),
     };
     match result {

@@ -120,8 +120,10 @@ fn a_failure_with_json_is_one_object_on_standard_output() {
     assert!(err.starts_with("howdah: "), "{err}");
     assert_eq!(out.lines().count(), 1);
     let value: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(value["schema"], 1);
+    assert_eq!(value["schema"], 2);
+    assert_eq!(value["event"], "error");
     assert_eq!(value["error"]["kind"], "auth");
+    assert_eq!(value["error"]["exit_code"], 7);
     assert!(
         value["error"]["message"]
             .as_str()
@@ -133,7 +135,7 @@ fn a_failure_with_json_is_one_object_on_standard_output() {
     let (_, out, err) = howdah(dir.path(), &["cp", "--json", "howdah://localhost/a", "-"]);
     assert_eq!(out, "");
     assert!(
-        err.lines().next().unwrap().starts_with("{\"schema\":1,"),
+        err.lines().next().unwrap().starts_with("{\"schema\":2,"),
         "{err}"
     );
 }

@@ -92,6 +92,11 @@ impl Received {
         self.packets
     }
 
+    /// UDP payload bytes of the packets, each counted once.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     pub(crate) fn duplicates(&self) -> u64 {
         self.duplicates
     }

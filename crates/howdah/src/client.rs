@@ -1,7 +1,7 @@
 //! The client's end of one copy.
 
 use crate::keys::PublicKey;
-use crate::session::message::{BOTTLENECKS, Message, SideReport};
+use crate::session::message::{BOTTLENECKS, IP_UDP_BYTES, Message, SideReport};
 use crate::session::receiving::{Place, Receiving};
 use crate::session::sending::Sending;
 use crate::session::waits::{Wait, WaitClock};
@@ -10,7 +10,7 @@ use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, RatePolicy
 use howdah_core::{Rate, Span, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
 use howdah_proto::error::{CloseCode, ConnectionError};
-use howdah_proto::{Connection, Event};
+use howdah_proto::{Connection, Event, Stats};
 use howdah_store::{Sink, SinkSpec, Source, SourceSpec, StoreError, Wake};
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -30,6 +30,40 @@ pub(crate) enum Task {
     Put { source: Location, path: String },
     /// The server's bytes to here.
     Get { path: String, destination: Location },
+}
+
+/// What has passed until a tick.
+#[derive(Clone, Copy, Debug)]
+struct Tick {
+    bytes: u64,
+    /// IP packets' bytes in the direction of the data.
+    wire_bytes: u64,
+    /// The far sender's packets: sent as far as is known, and arrived.
+    numbered: u64,
+    arrived: u64,
+}
+
+impl Tick {
+    fn new(bytes: u64, stats: &Stats, is_sender: bool) -> Self {
+        let (payload, datagrams) = if is_sender {
+            (stats.bytes_sent, stats.datagrams_sent)
+        } else {
+            (stats.bytes_received, stats.packets_received)
+        };
+        Self {
+            bytes,
+            wire_bytes: payload + IP_UDP_BYTES * datagrams,
+            numbered: stats.packets_numbered_by_peer,
+            arrived: stats.packets_received,
+        }
+    }
+
+    /// Share of the packets since `first` that has not arrived.
+    fn missing_since(&self, first: &Self) -> f64 {
+        let numbered = self.numbered.saturating_sub(first.numbered);
+        let arrived = self.arrived.saturating_sub(first.arrived);
+        numbered.saturating_sub(arrived) as f64 / numbered.max(1) as f64
+    }
 }
 
 #[derive(Debug)]
@@ -69,12 +103,14 @@ pub(crate) struct Client<'a> {
     moving_since: Option<Time>,
     pub(crate) ended_at: Time,
     next_tick: Time,
-    ticks: VecDeque<u64>,
+    ticks: VecDeque<Tick>,
     tick_count: u64,
     per_second: Vec<f64>,
     second_bytes: u64,
     total: Option<u64>,
     progress: Progress,
+    /// What this host does not grant has been told.
+    advised: bool,
 }
 
 impl<'a> Client<'a> {
@@ -110,6 +146,7 @@ impl<'a> Client<'a> {
             second_bytes: 0,
             total: None,
             progress: Progress::default(),
+            advised: false,
         }
     }
 
@@ -118,6 +155,13 @@ impl<'a> Client<'a> {
         self.waker = Some(waker);
         self.unanswered = None;
         self.step = Step::Connecting;
+    }
+
+    /// Tells once what this host does not grant, if this copy needs it.
+    pub(crate) fn advise(&mut self, advice: &str) {
+        if matches!(self.task, Task::Get { .. }) && !std::mem::replace(&mut self.advised, true) {
+            self.config.warn.line(advice);
+        }
     }
 
     /// Why the address that was tried last does not answer, if that is how the attempt ended.
@@ -466,24 +510,36 @@ impl<'a> Client<'a> {
         }
         self.next_tick = now + TICK;
         let bytes = self.progress.bytes;
-        self.ticks.push_back(bytes);
+        let stats = connection.stats();
+        let is_sender = matches!(self.task, Task::Put { .. });
+        self.ticks.push_back(Tick::new(bytes, &stats, is_sender));
         while self.ticks.len() > NOW_TICKS + 1 {
             self.ticks.pop_front();
         }
         let span = TICK * (self.ticks.len() as u64 - 1);
-        let first = self.ticks.front().copied().unwrap_or(0);
-        let stats = connection.stats();
+        let last = Tick::new(bytes, &stats, is_sender);
+        let first = self.ticks.front().copied().unwrap_or(last);
         self.progress.total_bytes = self.total;
         self.progress.elapsed = now.since(self.started_at);
         self.progress.goodput_now = if span.is_zero() {
             Rate::ZERO
         } else {
-            Rate::from_bytes_over(bytes.saturating_sub(first), span)
+            Rate::from_bytes_over(bytes.saturating_sub(first.bytes), span)
+        };
+        self.progress.wire_rate_now = if span.is_zero() {
+            Rate::ZERO
+        } else {
+            Rate::from_bytes_over(last.wire_bytes.saturating_sub(first.wire_bytes), span)
         };
         self.progress.rtt = stats.rtt;
-        self.progress.loss = stats.recent_loss;
+        self.progress.loss = if is_sender {
+            stats.recent_loss
+        } else {
+            last.missing_since(&first)
+        };
         self.progress.pacing_rate = stats.pacing_rate;
         self.progress.queue_delay = stats.queue_delay;
+        self.progress.files_total.get_or_insert(1);
         (self.on_progress)(&self.progress);
         let seconds = now.since(self.started_at).as_nanos() / 1_000_000_000;
         if seconds > self.tick_count {

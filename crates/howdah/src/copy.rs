@@ -1,7 +1,9 @@
 //! One copy between two locations.
 
 use crate::client::{Client, Task};
-use crate::{Cancel, Error, ErrorKind, Identity, KnownHosts, Location, Progress, Summary, Trust};
+use crate::{
+    Cancel, Error, ErrorKind, Identity, KnownHosts, Location, Log, Progress, Summary, Trust,
+};
 use howdah_core::{Rate, Span};
 use howdah_net::{Clock, Endpoint, EndpointConfig};
 use howdah_proto::error::ConnectionError;
@@ -34,6 +36,8 @@ pub struct CopyConfig {
     pub idle_timeout: Span,
     /// Stop sending and finish after this long (for measurements with `zero:`).
     pub duration_limit: Option<Span>,
+    /// Hears what a person should know although the copy goes on: a line for each thing.
+    pub warn: Log,
 }
 
 impl CopyConfig {
@@ -46,6 +50,7 @@ impl CopyConfig {
             policy: RatePolicy::Fair,
             idle_timeout: Span::from_secs(8),
             duration_limit: None,
+            warn: Log::default(),
         }
     }
 }
@@ -107,6 +112,9 @@ fn reach(
                 continue;
             }
         };
+        if let Some(advice) = endpoint.socket_report().advice() {
+            client.advise(&advice);
+        }
         client.begin_attempt(endpoint.waker());
         endpoint
             .run(client)

@@ -28,6 +28,10 @@ impl Log {
     pub fn new(line: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(line))
     }
+
+    pub(crate) fn line(&self, text: &str) {
+        (self.0)(text);
+    }
 }
 
 impl Default for Log {
@@ -220,7 +224,7 @@ fn open_source(
 
 impl Service {
     fn log(&self, text: &str) {
-        (self.log.0)(text);
+        self.log.line(text);
     }
 
     /// Notes whether that session has a transfer under way.

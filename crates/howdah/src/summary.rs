@@ -4,24 +4,36 @@ use howdah_core::{Rate, Span};
 use serde::Serialize;
 
 /// A look at a running copy.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// Bytes of the object that are known to be at the receiver.
+    /// Bytes that are known to be at the receiver.
     pub bytes: u64,
-    /// Size of the object, if it is known yet.
+    /// How many there will be, if that is known yet.
     pub total_bytes: Option<u64>,
+    /// Files that are complete and in place.
+    pub files_done: u64,
+    /// How many there will be, if that is known yet.
+    pub files_total: Option<u64>,
+    /// Names of files that are under way, a few at most, as they are: to be escaped where they are shown.
+    pub current: Vec<String>,
     /// Time since the copy began.
     pub elapsed: Span,
     /// Goodput over the last second.
     pub goodput_now: Rate,
+    /// IP packets' bytes with data, repairs and headers, over the last second.
+    pub wire_rate_now: Rate,
     /// Smoothed round-trip time.
     pub rtt: Span,
-    /// Fraction of packets lost over the last second or so.
+    /// Fraction of the data's packets lost over the last second or so.
     pub loss: f64,
     /// Rate at which this side's packets may leave.
     pub pacing_rate: Rate,
     /// Time that this side's packets wait in queues on the way.
     pub queue_delay: Span,
+    /// The cap on the rate that is in force.
+    pub limit: Option<Rate>,
+    /// Sending rests.
+    pub paused: bool,
 }
 
 /// What one process used for a copy.

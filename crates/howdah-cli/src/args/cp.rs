@@ -1,5 +1,6 @@
 //! `howdah cp`.
 
+use super::TellingArgs;
 use clap::Args;
 use howdah::Location;
 use howdah_core::{Rate, Span, units};
@@ -36,13 +37,8 @@ pub(crate) struct CpArgs {
     #[arg(value_name = "DST")]
     pub(crate) destination: Location,
 
-    /// Print one JSON object at the end, on standard output (on standard error if DST is '-')
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Print nothing but errors
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) telling: TellingArgs,
 
     /// Trust a server that was never met, and remember its key
     #[arg(long)]

@@ -13,6 +13,7 @@ mod lab;
 mod path;
 mod rival;
 mod serve;
+mod telling;
 mod values;
 mod wan;
 
@@ -28,9 +29,11 @@ pub(crate) use lab::{
 pub(crate) use path::PathArgs;
 pub(crate) use rival::{RivalArgs, RivalCommand, RivalName, RivalRecvArgs, RivalSendArgs};
 pub(crate) use serve::ServeArgs;
+pub(crate) use telling::TellingArgs;
 pub(crate) use values::{GilbertElliott, Queue};
 pub(crate) use wan::WanArgs;
 
+use crate::ui::Color;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -44,6 +47,17 @@ use clap_complete::Shell;
     after_long_help = crate::exit::HELP
 )]
 pub(crate) struct Cli {
+    /// Colour on the terminal; NO_COLOR in the environment turns it off, too
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_short_help = true
+    )]
+    pub(crate) color: Color,
+
     #[command(subcommand)]
     pub(crate) command: Command,
 }

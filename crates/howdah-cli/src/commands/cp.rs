@@ -2,7 +2,7 @@
 
 use super::key_file;
 use crate::args::CpArgs;
-use crate::ui::{self, ProgressBar, Report, Signals};
+use crate::ui::{self, Reporter, Signals, Start, Wishes};
 use anyhow::Context as _;
 use howdah::keys::{self, Identity, KnownHosts, Trust};
 use howdah::{CopyConfig, Error, ErrorKind, Location, Progress, RatePolicy, Summary};
@@ -11,34 +11,35 @@ use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 use std::sync::Arc;
 
 pub(super) fn run(args: &CpArgs) -> anyhow::Result<()> {
-    let result = copy(args);
-    if args.json {
-        let line = match &result {
-            Ok(summary) => Report::new(summary).to_json()?,
-            Err(error) => ui::failure_json(error)?,
-        };
-        if args.destination == Location::Stdio {
-            writeln!(io::stderr(), "{line}")?;
-        } else {
-            ui::print(&line)?;
-        }
-    } else if let (Ok(summary), false) = (&result, args.quiet) {
-        ui::say(&ui::summary_line(summary));
+    let data_on_stdout = args.destination == Location::Stdio;
+    let reporter = Reporter::new(Wishes {
+        json: args.telling.json,
+        quiet: args.telling.quiet,
+        progress: args.telling.progress,
+        log_file: args.telling.log_file.as_deref(),
+        data_on_stdout,
+        data_on_terminal: data_on_stdout && io::stdout().is_terminal(),
+    })?;
+    let result = copy(args, &reporter);
+    if let (Ok(summary), Location::File(path)) = (&result, &args.destination) {
+        reporter.file(path, summary.bytes, &summary.verified);
     }
+    reporter.finish(&result);
     result.map(|_| ())
 }
 
-fn copy(args: &CpArgs) -> anyhow::Result<Summary> {
+fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     check_roles(&args.source, &args.destination)?;
     let signals = Signals::install()?;
-    let config = config(args, &signals)?;
+    let mut config = config(args, &signals)?;
+    config.warn = reporter.as_log();
     let mut trace = args.trace.as_deref().map(Trace::create).transpose()?;
-    let mut bar = ProgressBar::new(!args.quiet && !writes_to_terminal(args));
+    reporter.start(&start(args));
     let mut show = |progress: &Progress| {
         if let Some(trace) = &mut trace {
             trace.write(progress);
         }
-        bar.show(progress);
+        reporter.progress(progress);
     };
     let result = howdah::copy(
         &args.source,
@@ -47,11 +48,21 @@ fn copy(args: &CpArgs) -> anyhow::Result<Summary> {
         signals.cancel(),
         &mut show,
     );
-    bar.clear();
     if let Some(trace) = trace {
         trace.finish()?;
     }
     Ok(result?)
+}
+
+fn start(args: &CpArgs) -> Start {
+    let mut start = Start::new("cp");
+    start.sources = vec![args.source.to_string()];
+    start.destination = args.destination.to_string();
+    if let Some(rate) = args.rate {
+        start.policy = "fixed";
+        start.rate_bps = Some(rate.bits_per_sec());
+    }
+    start
 }
 
 fn config(args: &CpArgs, signals: &Signals) -> anyhow::Result<CopyConfig> {
@@ -103,10 +114,6 @@ fn check_roles(source: &Location, destination: &Location) -> Result<(), Error> {
         )),
         _ => Ok(()),
     }
-}
-
-fn writes_to_terminal(args: &CpArgs) -> bool {
-    args.destination == Location::Stdio && io::stdout().is_terminal()
 }
 
 /// Progress as JSON lines.

@@ -1,15 +1,21 @@
 //! Everything that a person sees.
 
 mod ask;
+mod events;
+mod logfile;
 mod progress;
+mod reporter;
 mod signals;
+mod style;
 mod summary;
 mod text;
 
 pub(crate) use ask::ask_about;
-pub(crate) use progress::ProgressBar;
+pub(crate) use events::{Start, failure_json};
+pub(crate) use reporter::{Reporter, Wishes};
 pub(crate) use signals::Signals;
-pub(crate) use summary::{Report, failure_json, summary_line};
+pub(crate) use style::{Color, Paint, choose as choose_color};
+pub(crate) use summary::summary_line;
 pub(crate) use text::printable;
 
 use std::io::{self, Write as _};
@@ -18,6 +24,17 @@ use std::io::{self, Write as _};
 pub(crate) fn say(message: &str) {
     // If even standard error is closed, there is nobody left to tell.
     let _ = writeln!(io::stderr(), "howdah: {}", printable(message));
+}
+
+/// The reason why the program ends: red where there is colour.
+pub(crate) fn say_error(message: &str) {
+    let name = Paint::stderr().bad("howdah:");
+    let _ = writeln!(io::stderr(), "{name} {}", printable(message));
+}
+
+/// The same with a word of our own before the message, which may be coloured.
+pub(crate) fn say_marked(word: &str, message: &str) {
+    let _ = writeln!(io::stderr(), "howdah: {word} {}", printable(message));
 }
 
 /// A line on standard output.

@@ -8,6 +8,7 @@
 pub(crate) mod place;
 pub(crate) mod process;
 pub(crate) mod relay;
+pub(crate) mod schema;
 
 use howdah_wan::Namespace;
 use process::{Done, Input, Process, Server};

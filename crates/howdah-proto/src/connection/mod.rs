@@ -593,6 +593,8 @@ impl Connection {
         stats.packets_acked = self.acked_packets;
         stats.packets_lost = self.lost_packets;
         stats.packets_received = self.received.packets();
+        stats.bytes_received = self.received.bytes();
+        stats.packets_numbered_by_peer = self.received.largest().map_or(0, |n| n + 1);
         stats.duplicates_received = self.received.duplicates();
         stats.reorder_window = self.received.reorder_window();
         stats.key_updates = self.keys.as_ref().map_or(0, KeyRing::updates);

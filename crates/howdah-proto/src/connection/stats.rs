@@ -24,6 +24,11 @@ pub struct Stats {
     pub data_bytes_duplicate: u64,
     /// Datagrams that authenticated.
     pub packets_received: u64,
+    /// Their bytes.
+    pub bytes_received: u64,
+    /// Packets that the peer has numbered so far, as far as this side knows: what is missing of them was
+    /// lost on the way here, or is late.
+    pub packets_numbered_by_peer: u64,
     /// Datagrams received twice.
     pub duplicates_received: u64,
     /// Datagrams thrown away because they did not authenticate or could not be read.

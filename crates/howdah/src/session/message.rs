@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 const VERSION: u8 = 1;
 
 /// IP and UDP headers of a datagram, as far as they are counted (IPv4).
-const IP_UDP_BYTES: u64 = 28;
+pub(crate) const IP_UDP_BYTES: u64 = 28;
 
 /// What one side says.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]

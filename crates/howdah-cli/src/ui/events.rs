@@ -1,0 +1,309 @@
+//! What `--json` prints: one object per line, described in docs/json.md and docs/howdah-events.schema.json.
+
+use crate::exit;
+use crate::ui::printable;
+use crate::ui::progress::{mean, remaining};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use howdah::{Progress, Summary};
+use serde::Serialize;
+use std::path::Path;
+
+/// Version of the objects. It changes when a field changes its meaning or goes away.
+pub(crate) const SCHEMA: u32 = 2;
+
+/// What stands in every object.
+#[derive(Debug, Serialize)]
+struct Envelope<'a, T: Serialize> {
+    schema: u32,
+    event: &'a str,
+    time_utc: String,
+    #[serde(flatten)]
+    body: T,
+}
+
+/// The object as a line without its end.
+fn line<T: Serialize>(event: &str, body: T) -> serde_json::Result<String> {
+    serde_json::to_string(&Envelope {
+        schema: SCHEMA,
+        event,
+        time_utc: now_utc(),
+        body,
+    })
+}
+
+/// The time of now, to the millisecond.
+pub(crate) fn now_utc() -> String {
+    let now = jiff::Timestamp::now();
+    now.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+/// What is about to happen.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Start {
+    /// "cp", "sync".
+    pub(crate) command: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) pid: u32,
+    pub(crate) sources: Vec<String>,
+    pub(crate) destination: String,
+    /// "fair", "background" or "fixed".
+    pub(crate) policy: &'static str,
+    pub(crate) rate_bps: Option<u64>,
+    pub(crate) limit_bps: Option<u64>,
+}
+
+impl Start {
+    pub(crate) fn new(command: &'static str) -> Self {
+        Self {
+            command,
+            version: env!("CARGO_PKG_VERSION"),
+            pid: std::process::id(),
+            policy: "fair",
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn to_json(&self) -> serde_json::Result<String> {
+        let mut start = self.clone();
+        start.sources = self.sources.iter().map(|s| printable(s).into()).collect();
+        start.destination = printable(&self.destination).into();
+        line("start", start)
+    }
+}
+
+#[derive(Serialize)]
+struct ProgressBody {
+    elapsed_seconds: f64,
+    bytes: u64,
+    total_bytes: Option<u64>,
+    files_done: u64,
+    files_total: Option<u64>,
+    goodput_bps: u64,
+    goodput_mean_bps: u64,
+    wire_bps: u64,
+    loss_rate: f64,
+    rtt_us: u64,
+    queue_us: u64,
+    pacing_bps: u64,
+    limit_bps: Option<u64>,
+    paused: bool,
+    eta_seconds: Option<f64>,
+    current: Vec<String>,
+}
+
+pub(crate) fn progress(p: &Progress) -> serde_json::Result<String> {
+    line(
+        "progress",
+        ProgressBody {
+            elapsed_seconds: p.elapsed.as_secs_f64(),
+            bytes: p.bytes,
+            total_bytes: p.total_bytes,
+            files_done: p.files_done,
+            files_total: p.files_total,
+            goodput_bps: p.goodput_now.bits_per_sec(),
+            goodput_mean_bps: mean(p).bits_per_sec(),
+            wire_bps: p.wire_rate_now.bits_per_sec(),
+            loss_rate: p.loss,
+            rtt_us: p.rtt.as_micros(),
+            queue_us: p.queue_delay.as_micros(),
+            pacing_bps: p.pacing_rate.bits_per_sec(),
+            limit_bps: p.limit.map(howdah_core::Rate::bits_per_sec),
+            paused: p.paused,
+            eta_seconds: remaining(p)
+                .filter(|_| !p.paused)
+                .map(howdah_core::Span::as_secs_f64),
+            current: p
+                .current
+                .iter()
+                .map(|name| printable(name).into())
+                .collect(),
+        },
+    )
+}
+
+/// What became of a file.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FileState {
+    /// Complete, verified and in place.
+    Done,
+}
+
+#[derive(Serialize)]
+struct FileBody<'a> {
+    /// For people: control characters are escaped.
+    name: String,
+    /// The name's bytes, where `name` is not exactly the name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name_base64: Option<String>,
+    state: FileState,
+    bytes: u64,
+    verified: &'a str,
+}
+
+pub(crate) fn file(
+    name: &Path,
+    state: FileState,
+    bytes: u64,
+    verified: &str,
+) -> serde_json::Result<String> {
+    let exact = name.as_os_str().as_encoded_bytes();
+    let lossy = name.to_string_lossy();
+    let shown = printable(&lossy);
+    let name_base64 = (shown.as_bytes() != exact).then(|| STANDARD.encode(exact));
+    line(
+        "file",
+        FileBody {
+            name: shown.into_owned(),
+            name_base64,
+            state,
+            bytes,
+            verified,
+        },
+    )
+}
+
+#[derive(Serialize)]
+struct WarningBody<'a> {
+    message: &'a str,
+}
+
+pub(crate) fn warning(message: &str) -> serde_json::Result<String> {
+    let message = &*printable(message);
+    line("warning", WarningBody { message })
+}
+
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    error: ErrorFields<'a>,
+}
+
+#[derive(Serialize)]
+struct ErrorFields<'a> {
+    kind: &'a str,
+    message: String,
+    exit_code: u8,
+    /// Whether the same command may succeed later.
+    retry_may_help: bool,
+}
+
+pub(crate) fn error(error: &anyhow::Error) -> serde_json::Result<String> {
+    let kind = exit::kind(error);
+    line(
+        "error",
+        ErrorBody {
+            error: ErrorFields {
+                kind: exit::name(kind),
+                message: printable(&format!("{error:#}")).into(),
+                exit_code: exit::code(kind),
+                retry_may_help: exit::retry_may_help(kind),
+            },
+        },
+    )
+}
+
+/// The one object of a command that prints nothing else (`howdah rival`): without the envelope.
+pub(crate) fn failure_json(error: &anyhow::Error) -> serde_json::Result<String> {
+    let kind = exit::name(exit::kind(error));
+    let message = format!("{error:#}");
+    let message = &*printable(&message);
+    serde_json::to_string(&serde_json::json!({
+        "schema": 1,
+        "error": { "kind": kind, "message": message },
+    }))
+}
+
+pub(crate) fn summary(summary: &Summary) -> serde_json::Result<String> {
+    line("summary", summary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use howdah::ErrorKind;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    fn parse(line: serde_json::Result<String>) -> serde_json::Value {
+        serde_json::from_str(&line.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_summary_has_all_that_was_promised() {
+        let value = parse(summary(&Summary::default()));
+        assert_eq!(value["schema"], SCHEMA);
+        assert_eq!(value["event"], "summary");
+        for field in [
+            "bytes",
+            "seconds",
+            "goodput_bps",
+            "wire_bytes",
+            "retransmitted_bytes",
+            "feedback_bytes",
+            "rtt_min_us",
+            "loss_rate",
+            "mtu",
+            "verified",
+            "bottleneck",
+            "goodput_per_second_bps",
+        ] {
+            assert!(!value[field].is_null(), "{field}");
+        }
+        for side in ["sender", "receiver"] {
+            assert!(value[side]["cpu_seconds"].is_number());
+            assert!(value[side]["peak_rss_bytes"].is_number());
+        }
+    }
+
+    #[test]
+    fn an_error_says_what_a_script_needs() {
+        let network = howdah::Error::new(ErrorKind::Network, "nobody answers at [::1]:1");
+        let value = parse(error(&network.into()));
+        assert_eq!(value["event"], "error");
+        assert_eq!(value["error"]["kind"], "network");
+        assert_eq!(value["error"]["message"], "nobody answers at [::1]:1");
+        assert_eq!(value["error"]["exit_code"], 5);
+        assert_eq!(value["error"]["retry_may_help"], true);
+    }
+
+    #[test]
+    fn a59_no_event_carries_a_control_character() {
+        let evil = "a\x1b]0;title\x07\nb";
+        let progress_now = Progress {
+            current: vec![evil.to_owned()],
+            ..Progress::default()
+        };
+        let mut start = Start::new("cp");
+        start.sources = vec![evil.to_owned()];
+        start.destination = evil.to_owned();
+        let failure = howdah::Error::new(ErrorKind::Io, evil);
+        for value in [
+            parse(start.to_json()),
+            parse(progress(&progress_now)),
+            parse(warning(evil)),
+            parse(error(&failure.into())),
+            parse(file(Path::new(evil), FileState::Done, 1, "blake3")),
+        ] {
+            fn check(value: &serde_json::Value) {
+                match value {
+                    serde_json::Value::String(text) => {
+                        assert!(!text.chars().any(char::is_control), "{text:?}");
+                    }
+                    serde_json::Value::Array(items) => items.iter().for_each(check),
+                    serde_json::Value::Object(fields) => fields.values().for_each(check),
+                    _ => {}
+                }
+            }
+            check(&value);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_not_shown_as_it_is_comes_in_base64_too() {
+        let plain = parse(file(Path::new("a/b"), FileState::Done, 1, "aead"));
+        assert!(plain["name_base64"].is_null());
+        let bytes = std::ffi::OsStr::from_bytes(b"a\xff\n");
+        let odd = parse(file(Path::new(bytes), FileState::Done, 1, "aead"));
+        assert_eq!(odd["name_base64"], STANDARD.encode(b"a\xff\n"));
+    }
+}

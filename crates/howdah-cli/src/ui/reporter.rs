@@ -1,0 +1,159 @@
+//! Tells of a copy, to whom it may concern: the terminal, a script that reads `--json`, a log file.
+
+use super::events::{self, FileState, Start};
+use super::logfile::LogFile;
+use super::progress::{ProgressView, one_line};
+use super::{Paint, say, summary_line};
+use howdah::{Log, Progress, Summary};
+use howdah_core::{Span, Time};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How often `--json` tells of progress.
+const EVENT_EVERY: Span = Span::from_secs(1);
+/// How often the log does.
+const LOG_EVERY: Span = Span::from_secs(60);
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wishes<'a> {
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+    /// Lines of progress even where there is no terminal.
+    pub(crate) progress: bool,
+    pub(crate) log_file: Option<&'a Path>,
+    /// Standard output is for data: objects go to standard error.
+    pub(crate) data_on_stdout: bool,
+    /// Data is written to the terminal: nothing may be drawn there.
+    pub(crate) data_on_terminal: bool,
+}
+
+#[derive(Debug)]
+struct Inner {
+    json: bool,
+    quiet: bool,
+    data_on_stdout: bool,
+    view: ProgressView,
+    log: Option<LogFile>,
+    next_event: Time,
+    next_log: Time,
+    /// Nobody reads the objects any more.
+    deaf: bool,
+}
+
+/// See the module. Clones tell of the same copy.
+#[derive(Clone, Debug)]
+pub(crate) struct Reporter(Arc<Mutex<Inner>>);
+
+impl Reporter {
+    pub(crate) fn new(wishes: Wishes<'_>) -> anyhow::Result<Self> {
+        let view = !wishes.quiet && !wishes.data_on_terminal;
+        Ok(Self(Arc::new(Mutex::new(Inner {
+            json: wishes.json,
+            quiet: wishes.quiet,
+            data_on_stdout: wishes.data_on_stdout,
+            view: ProgressView::new(view, wishes.progress),
+            log: wishes.log_file.map(LogFile::open).transpose()?,
+            next_event: Time::ZERO,
+            next_log: Time::ZERO + LOG_EVERY,
+            deaf: false,
+        }))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn start(&self, start: &Start) {
+        let mut inner = self.lock();
+        inner.log(|| {
+            format!(
+                "{} {} to {}",
+                start.command,
+                start.sources.join(" "),
+                start.destination
+            )
+        });
+        inner.event(|| start.to_json());
+    }
+
+    pub(crate) fn progress(&self, progress: &Progress) {
+        let mut inner = self.lock();
+        inner.view.show(progress);
+        let now = Time::ZERO + progress.elapsed;
+        if now >= inner.next_event {
+            inner.next_event = now + EVENT_EVERY;
+            inner.event(|| events::progress(progress));
+        }
+        if now >= inner.next_log {
+            inner.next_log = now + LOG_EVERY;
+            inner.log(|| one_line(progress));
+        }
+    }
+
+    /// Something that a person should know although the copy goes on.
+    pub(crate) fn warn(&self, message: &str) {
+        let mut inner = self.lock();
+        inner.log(|| format!("warning: {message}"));
+        inner.event(|| events::warning(message));
+        if !inner.quiet {
+            let word = Paint::stderr().warning("warning:");
+            inner.view.suspend(|| super::say_marked(&word, message));
+        }
+    }
+
+    /// The warnings of the library.
+    pub(crate) fn as_log(&self) -> Log {
+        let reporter = self.clone();
+        Log::new(move |line| reporter.warn(line))
+    }
+
+    /// A file is complete and in place.
+    pub(crate) fn file(&self, name: &Path, bytes: u64, verified: &str) {
+        let mut inner = self.lock();
+        inner.log(|| format!("done: {} ({bytes} bytes, {verified})", name.display()));
+        inner.event(|| events::file(name, FileState::Done, bytes, verified));
+    }
+
+    /// The end. An error is told by whoever ends the program; here it only becomes an event.
+    pub(crate) fn finish(&self, result: &anyhow::Result<Summary>) {
+        let mut inner = self.lock();
+        inner.view.clear();
+        match result {
+            Ok(summary) => {
+                inner.log(|| summary_line(summary));
+                inner.event(|| events::summary(summary));
+                if !inner.json && !inner.quiet {
+                    say(&summary_line(summary));
+                }
+            }
+            Err(error) => {
+                inner.log(|| format!("failed: {error:#}"));
+                inner.event(|| events::error(error));
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn log(&mut self, text: impl FnOnce() -> String) {
+        if let Some(log) = &mut self.log {
+            log.line(&text());
+        }
+    }
+
+    fn event(&mut self, make: impl FnOnce() -> serde_json::Result<String>) {
+        if !self.json || self.deaf {
+            return;
+        }
+        let Ok(line) = make() else { return };
+        let written = if self.data_on_stdout {
+            writeln!(io::stderr(), "{line}")
+        } else {
+            writeln!(io::stdout(), "{line}")
+        };
+        // Whoever read this has seen enough; the copy goes on.
+        self.deaf = written.is_err();
+    }
+}

@@ -1,0 +1,127 @@
+//! What a copy tells scripts and people: the event stream against its schema, the log, progress without a terminal.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::time::Duration;
+use support::process::{Done, Input};
+use support::schema::violations;
+use support::{Host, Site};
+
+fn schema() -> Value {
+    let text = include_str!("../../../docs/howdah-events.schema.json");
+    serde_json::from_str(text).unwrap()
+}
+
+/// The objects on standard output; each must be what the schema says.
+#[track_caller]
+fn events(done: &Done) -> Vec<Value> {
+    let schema = schema();
+    let out = String::from_utf8(done.out.clone()).unwrap();
+    let events: Vec<Value> = out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    for event in &events {
+        let wrong = violations(&schema, event);
+        assert!(wrong.is_empty(), "{event}: {wrong:?}");
+    }
+    events
+}
+
+fn names(events: &[Value]) -> Vec<&str> {
+    events.iter().filter_map(|e| e["event"].as_str()).collect()
+}
+
+#[test]
+fn the_events_of_a_copy_are_those_of_the_schema() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let log = site.file("log");
+    let put = ["--log-file", &log, "zero:3MB", &server.url("new")];
+    let done = site.copy_with(Host::Here, &put, Input::None);
+    done.assert_copied(3_000_000, "blake3");
+    let seen = events(&done);
+    let seen_names = names(&seen);
+    assert_eq!(seen_names.first(), Some(&"start"));
+    assert_eq!(seen_names.last(), Some(&"summary"));
+    assert_eq!(seen[0]["sources"][0], "zero:3000000");
+    assert_eq!(seen[0]["policy"], "fair");
+
+    // Back into a file with a name that a terminal would act upon (A59).
+    let evil = site.file("evil\x1b]0;title\x07");
+    let get = site.copy(Host::Here, &server.url("new"), &evil);
+    get.assert_copied(3_000_000, "blake3");
+    let seen = events(&get);
+    let file = seen.iter().find(|e| e["event"] == "file").unwrap();
+    assert!(
+        file["name"]
+            .as_str()
+            .unwrap()
+            .ends_with(r"evil\u{1b}]0;title\u{7}")
+    );
+    assert!(file["name_base64"].is_string());
+    assert!(!get.out.contains(&0x1b) && !get.err.contains('\x1b'));
+
+    let missing = ["--log-file", &log, &*server.url("evil\x1b[2J"), "null:"];
+    let done = site.copy_with(Host::Here, &missing, Input::None);
+    assert_eq!(done.code, Some(3), "{}", done.err);
+    let seen = events(&done);
+    assert_eq!(names(&seen).last(), Some(&"error"));
+    let error = &seen.last().unwrap()["error"];
+    assert_eq!(error["exit_code"], 3);
+    assert_eq!(error["retry_may_help"], false);
+    assert!(!done.out.contains(&0x1b) && !done.err.contains('\x1b'));
+
+    // Two copies, one log.
+    let log = fs::read_to_string(log).unwrap();
+    let parts = [
+        "cp zero:3000000 to",
+        "content verified",
+        r"evil\u{1b}[2J",
+        "failed: ",
+    ];
+    for part in parts {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+    assert!(!log.contains('\x1b'));
+    server.stop();
+}
+
+#[test]
+fn without_a_terminal_nothing_but_the_end_is_said() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let copy = |extra: &[&str]| {
+        let url = server.url("null:");
+        let args = [&["cp", "--accept-new"], extra, &["zero:3MB", &url]].concat();
+        site.start(Host::Here, "client", &args, Input::None)
+            .finish()
+    };
+    let plain = copy(&[]);
+    assert_eq!(plain.code, Some(0), "{}", plain.err);
+    assert_eq!(plain.err.lines().count(), 1, "{}", plain.err);
+    assert!(
+        plain.err.starts_with("howdah: 2.9 MiB in "),
+        "{}",
+        plain.err
+    );
+    assert!(plain.out.is_empty());
+
+    let quiet = copy(&["--quiet"]);
+    assert_eq!((quiet.code, &*quiet.err), (Some(0), ""));
+
+    // It lasts until it has been seen.
+    let args = ["cp", "--accept-new", "--progress", "-", &server.url("held")];
+    let input = Input::Held(vec![7; 1 << 20]);
+    let mut forced = site.start(Host::Here, "client", &args, input);
+    forced.await_line("goodput", Duration::from_secs(30));
+    forced.end_input();
+    let forced = forced.finish();
+    assert_eq!(forced.code, Some(0), "{}", forced.err);
+    assert!(!forced.err.contains('\x1b'), "{}", forced.err);
+    server.stop();
+}
