@@ -24,6 +24,10 @@ pub trait Carrier: Transport {
     /// use two sockets. Their control messages begin with a byte below 128, and headers are shorter.
     const TAGGED: bool;
 
+    /// Whether it measures the time between two packets. Then they must leave and be read one by one: in a train that the
+    /// host sends or hands over as one there are no gaps.
+    const READS_GAPS: bool = false;
+
     /// Header and payload of a datagram; `None` for what this protocol never sends.
     fn split<'w>(&self, wire: &'w [u8]) -> Option<(&'w [u8], &'w [u8])>;
 

@@ -109,6 +109,12 @@ impl UdpPort {
         &self.socket
     }
 
+    /// Hands datagrams over one by one, as they came.
+    pub(crate) fn receive_one_by_one(&self) -> io::Result<()> {
+        use std::os::fd::AsFd;
+        crate::sys::receive_one_by_one(self.socket.as_fd())
+    }
+
     /// Datagrams that one call may send; 1 where the host cannot segment.
     pub(crate) fn max_segments(&self) -> usize {
         self.state.max_gso_segments()
@@ -161,5 +167,47 @@ impl UdpPort {
             },
             v4 @ SocketAddr::V4(_) => v4,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    fn port() -> UdpPort {
+        let socket = bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        UdpPort::new(socket).unwrap()
+    }
+
+    /// Lengths of what single receive calls return.
+    fn lengths(port: &UdpPort, total: usize) -> Vec<usize> {
+        port.socket.set_nonblocking(false).unwrap();
+        let patience = Some(Duration::from_secs(10));
+        port.socket.set_read_timeout(patience).unwrap();
+        let mut lengths = Vec::new();
+        let mut buffer = vec![0; MAX_TRAIN_BYTES];
+        while lengths.iter().sum::<usize>() < total {
+            let mut meta = [RecvMeta::default()];
+            port.recv(&mut [IoSliceMut::new(&mut buffer)], &mut meta)
+                .unwrap();
+            lengths.push(meta[0].len);
+        }
+        lengths
+    }
+
+    #[test]
+    fn a_train_is_read_one_by_one_by_those_who_measure_gaps() {
+        let (sender, receiver) = (port(), port());
+        if sender.max_segments() < 4 {
+            eprintln!("skipped: this host sends no trains");
+            return;
+        }
+        receiver.receive_one_by_one().unwrap();
+        sender
+            .send(receiver.local_addr(), None, &[7; 400], 100)
+            .unwrap();
+        assert_eq!(lengths(&receiver, 400), [100; 4]);
     }
 }

@@ -4,7 +4,7 @@
 //! what arrives: this is for measurement on networks of one's own.
 //!
 //! One thread does everything. Datagrams go out in trains and come in coalesced where the host can
-//! do that. Pacing is by the monotonic clock; the last 60 us before a departure are waited for
+//! do that, and one by one for a transport that [reads gaps](Carrier::READS_GAPS). Pacing is by the monotonic clock; the last 60 us before a departure are waited for
 //! without sleeping, since many of these transports never catch up with what they were late for.
 //!
 //! The side that [calls](Peer::Call) and whose transport waits to be called sends empty datagrams
@@ -140,8 +140,17 @@ pub fn drive<C: Carrier + Observe, B: Bytes>(
     mut keep_running: impl FnMut() -> bool,
 ) -> Result<PlainReport, PlainError> {
     let port = UdpPort::new(socket).map_err(PlainError::Socket)?;
+    if C::READS_GAPS {
+        port.receive_one_by_one().map_err(PlainError::Socket)?;
+    }
+    let trains = if C::READS_GAPS {
+        1
+    } else {
+        port.max_segments()
+    };
+    let receive_batch = if C::READS_GAPS { 1 } else { RECEIVE_BATCH };
     let mut driver = Driver {
-        outbox: Outbox::new(&port),
+        outbox: Outbox::new(trains),
         port,
         clock: Clock::new(),
         called: match peer {
@@ -157,7 +166,7 @@ pub fn drive<C: Carrier + Observe, B: Bytes>(
         order: PacketOrder::default(),
         written: 0,
         progress_at: Time::ZERO,
-        buffers: vec![vec![0; crate::buffers::BUFFER_BYTES]; RECEIVE_BATCH],
+        buffers: vec![vec![0; crate::buffers::BUFFER_BYTES]; receive_batch],
         datagrams: Vec::with_capacity(BATCH),
         carrier,
         bytes,
@@ -336,8 +345,9 @@ impl<C: Carrier + Observe, B: Bytes> Driver<'_, C, B> {
     }
 
     fn receive_into(&mut self, buffers: &mut [Vec<u8>]) -> Result<bool, PlainError> {
-        for _ in 0..RECEIVE_CALLS {
+        for _ in 0..RECEIVE_CALLS * RECEIVE_BATCH / buffers.len() {
             let mut meta = [RecvMeta::default(); RECEIVE_BATCH];
+            let wanted = buffers.len();
             let received = {
                 let mut slices: [IoSliceMut<'_>; RECEIVE_BATCH] = {
                     let mut buffers = buffers.iter_mut();
@@ -345,7 +355,7 @@ impl<C: Carrier + Observe, B: Bytes> Driver<'_, C, B> {
                         IoSliceMut::new(buffers.next().map_or(&mut [], Vec::as_mut_slice))
                     })
                 };
-                self.port.recv(&mut slices, &mut meta)
+                self.port.recv(&mut slices[..wanted], &mut meta)
             };
             let count = match received {
                 Ok(count) => count,
@@ -370,12 +380,10 @@ impl<C: Carrier + Observe, B: Bytes> Driver<'_, C, B> {
                     continue;
                 };
                 for wire in buffer[..meta.len.min(buffer.len())].chunks(stride.get()) {
-                    // Each at the moment when it is looked at, as by a program that reads one at a
-                    // time: transports that measure gaps of packets (UDT) would see none within a batch.
-                    self.take(self.clock.now(), wire)?;
+                    self.take(now, wire)?;
                 }
             }
-            if count < RECEIVE_BATCH {
+            if count < wanted {
                 return Ok(false);
             }
         }

@@ -44,11 +44,8 @@ impl Wire<'_> {
 }
 
 impl Outbox {
-    pub(super) fn new(port: &UdpPort) -> Self {
-        Self::with_trains(port.max_segments())
-    }
-
-    fn with_trains(max_segments: usize) -> Self {
+    /// At most so many datagrams leave together.
+    pub(super) fn new(max_segments: usize) -> Self {
         Self {
             bytes: Vec::new(),
             at: 0,
@@ -133,7 +130,7 @@ mod tests {
 
     #[test]
     fn trains_hold_equals_and_a_shorter_one() {
-        let mut outbox = Outbox::with_trains(4);
+        let mut outbox = Outbox::new(4);
         for length in [9, 9, 9, 9, 9, 5, 9, 5, 9, 0, 3, 4] {
             let mut wire = outbox.begin();
             wire.push(&vec![1; length]);

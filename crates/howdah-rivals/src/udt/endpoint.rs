@@ -200,6 +200,7 @@ impl Transport for UdtEndpoint {
 impl Carrier for UdtEndpoint {
     /// The wire is the library's own.
     const TAGGED: bool = false;
+    const READS_GAPS: bool = true;
 
     /// Control packets are seen whole.
     fn split<'w>(&self, wire: &'w [u8]) -> Option<(&'w [u8], &'w [u8])> {
