@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo lab-quick lab-smoke peers peers-test bpf test bench bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
+.PHONY: help demo lab-quick lab-smoke peers peers-test bpf test bench bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -123,6 +123,18 @@ bench: setup-bench bench-sim ## Measure: the tables of docs/performance.md (BENC
 	$(CARGO) build --release --locked -p howdah-cli
 	$(call say,measuring; it needs root for network namespaces)
 	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" bash benches/run.sh $(BENCH)
+
+bench-files: setup-bench ## Measure: files and trees beside rsync, scp, rclone and tar over ssh (BENCH="--quick" and other flags)
+	@missing="$$(PATH="$$PATH:/usr/sbin"; $(call need,ssh:openssh-client sshd:openssh-server rsync:rsync rclone:rclone))"; \
+	if [ -n "$$missing" ]; then \
+		echo "== installing" $$missing; \
+		$(SUDO) apt-get update -q; \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
+	fi
+	$(call say,building howdah (release))
+	$(CARGO) build --release --locked -p howdah-cli
+	$(call say,measuring; it needs root for network namespaces)
+	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" bash benches/files.sh $(BENCH)
 
 fuzz: setup ## Run every fuzz target for FUZZ_SECONDS (60) in all
 	@rustup toolchain list | grep -q nightly || rustup toolchain install nightly --profile minimal

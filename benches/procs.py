@@ -48,11 +48,14 @@ def catch_signals():
 class Process:
     """A running program whose output goes to two files. Leaving the `with` ends it."""
 
-    def __init__(self, name, argv, *, out, err, netns=None):
-        """Starts `argv`, in the network namespace `netns` if one is given."""
+    def __init__(self, name, argv, *, out, err, netns=None, group=None):
+        """Starts `argv`, in the network namespace `netns` and the control group `group` if they are given."""
         self.name, self.out, self.err = name, Path(out), Path(err)
         inside = ["ip", "netns", "exec", netns] if netns else []
         command = ["setpriv", "--pdeathsig", "KILL", *inside, *map(str, argv)]
+        if group:
+            # From outside: `ip netns exec` mounts a /sys of its own, without the groups.
+            command = group.inside(command)
         with self.out.open("wb") as stdout, self.err.open("wb") as stderr:
             self.child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
