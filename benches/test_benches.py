@@ -5,6 +5,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+import files_report
 import report
 import tables
 from procs import Failed, Process, certificate
@@ -188,6 +189,33 @@ class Pages(unittest.TestCase):
                     tables.write_docs("new")
         page = tables.DOCS.read_text()
         self.assertEqual((page.count(report.BEGIN), page.count(report.END)), (1, 1))
+
+
+class Files(unittest.TestCase):
+    """The tables of files and trees."""
+
+    def cell(self, **others):
+        run = {"seconds": 2.0, "ended": True, "same": True, "certificate": {"valid": True}, "near_cpu_s": 1.0, "far_cpu_s": 0.5,
+               "near_peak_bytes": 3 << 20, "far_peak_bytes": 4 << 20}
+        return {**run, **others}
+
+    def test_the_quickest_is_marked_and_the_others_are_compared(self):
+        self.assertEqual(files_report.seconds(self.cell(), 2.0), "**2.0**")
+        self.assertEqual(files_report.seconds(self.cell(seconds=5.0), 2.0), "5.0 (2.5x)")
+        self.assertEqual(files_report.seconds(self.cell(seconds=120.0, ended=False), 2.0), "> 120 (>60.0x)")
+
+    def test_what_did_not_work_is_said(self):
+        self.assertEqual(files_report.seconds(self.cell(same=False), 2.0), "wrong content")
+        self.assertEqual(files_report.seconds({"error": "x"}, 2.0), "failed")
+        self.assertEqual(files_report.seconds(self.cell(certificate={"valid": False}), 2.0), "**2.0** \\*")
+
+    def test_a_run_with_wrong_content_is_never_the_quickest(self):
+        wrong, right = self.cell(seconds=1.0, same=False), self.cell()
+        cells = [{"rate": "1gbit", "loss_percent": 0.0, "case": "file", "mover": name, **cell}
+                 for name, cell in (("a", wrong), ("b", right))]
+        text = files_report.markdown({"cells": cells, "machine": {}, "command": "c", "started": "s", "rtt_ms": 100, "tcp": "bbr",
+                                      "sizes": {"limit_s": 120}, "inputs": {"file": [1, 1 << 30]}})
+        self.assertIn("| 1gbit, 0 % | wrong content | **2.0** |", text)
 
 
 if __name__ == "__main__":
