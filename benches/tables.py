@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import machine
+import picture
 import report
 from experiments import cable, cell, check_scratch, file_copies
 from procs import Failed, Interrupted, catch_signals, command, remove_stale, say
@@ -196,6 +197,7 @@ def write_docs(text):
     """Puts the tables between the markers of docs/performance.md."""
     before, after = around_tables()
     DOCS.write_text(f"{before}{report.BEGIN}\n\n{text}\n{report.END}{after}")
+    picture.main()
     say(f"wrote {DOCS}")
 
 

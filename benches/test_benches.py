@@ -6,6 +6,7 @@ from pathlib import Path
 from unittest import mock
 
 import files_report
+import picture
 import report
 import tables
 from procs import Failed, Process, certificate
@@ -189,6 +190,19 @@ class Pages(unittest.TestCase):
                     tables.write_docs("new")
         page = tables.DOCS.read_text()
         self.assertEqual((page.count(report.BEGIN), page.count(report.END)), (1, 1))
+
+
+class Picture(unittest.TestCase):
+    """README's picture."""
+
+    def test_it_shows_what_the_page_says(self):
+        self.assertEqual(picture.PICTURE.read_text(), picture.draw(picture.cells(picture.PAGE.read_text())),
+                         "docs/heatmap.svg is not of docs/performance.md: python3 benches/picture.py")
+
+    def test_slow_cells_are_dark_and_small_rates_keep_two_digits(self):
+        self.assertEqual(picture.colour(0.0), ("#440154", "#fff"))
+        self.assertEqual(picture.colour(9.9), ("#fde725", "#000"))
+        self.assertEqual([picture.number(g) for g in (9.86, 0.978, 0.042, 0.003)], ["9.9", "1.0", "0.042", "0.003"])
 
 
 class Files(unittest.TestCase):
