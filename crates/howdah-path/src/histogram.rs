@@ -60,6 +60,32 @@ impl DelayHistogram {
         }
         Span::ZERO
     }
+
+    /// The values in coarse steps: how many there were up to each power of two of microseconds, without those up to the
+    /// step before; empty steps at both ends are left out.
+    pub fn by_powers_of_two_us(&self) -> Vec<(u64, u64)> {
+        let mut steps: Vec<(u64, u64)> = Vec::new();
+        for (index, &count) in self
+            .counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0)
+        {
+            let limit_us = upper_end(index).div_ceil(1000).max(1).next_power_of_two();
+            match steps.last_mut() {
+                Some((last, total)) if *last == limit_us => *total += count,
+                Some(&mut (mut last, _)) => {
+                    while last * 2 < limit_us {
+                        last *= 2;
+                        steps.push((last, 0));
+                    }
+                    steps.push((limit_us, count));
+                }
+                None => steps.push((limit_us, count)),
+            }
+        }
+        steps
+    }
 }
 
 fn bucket(ns: u64) -> usize {
@@ -94,6 +120,17 @@ mod tests {
             prop_assert!(end >= ns);
             prop_assert!((end - ns) as f64 <= ns as f64 / 32.0);
         }
+    }
+
+    #[test]
+    fn coarse_steps_hold_everything() {
+        let mut histogram = DelayHistogram::default();
+        assert!(histogram.by_powers_of_two_us().is_empty());
+        for us in [0, 3, 3, 30] {
+            histogram.record(Span::from_micros(us));
+        }
+        let steps = histogram.by_powers_of_two_us();
+        assert_eq!(steps, [(1, 1), (2, 0), (4, 2), (8, 0), (16, 0), (32, 1)]);
     }
 
     #[test]

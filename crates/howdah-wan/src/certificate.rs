@@ -75,7 +75,7 @@ pub struct DirectionCertificate {
 }
 
 /// How much later than planned pieces were handed over, in microseconds.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct LatenessSummary {
     /// Pieces.
     pub count: u64,
@@ -87,6 +87,8 @@ pub struct LatenessSummary {
     pub p999_us: f64,
     /// Largest.
     pub max_us: f64,
+    /// Pieces by lateness: up to so many microseconds (and more than half as many), how many.
+    pub histogram_us: Vec<(u64, u64)>,
 }
 
 impl LatenessSummary {
@@ -98,6 +100,7 @@ impl LatenessSummary {
             p99_us: us(histogram.quantile(0.99)),
             p999_us: us(histogram.quantile(0.999)),
             max_us: us(histogram.max()),
+            histogram_us: histogram.by_powers_of_two_us(),
         }
     }
 }

@@ -102,7 +102,7 @@ pub fn run(
                 break;
             }
             let one = item.cell.measure.duration_ns as f64;
-            let left = (real.most_runs - item.runs.len()) as f64 * one;
+            let left = real.most_runs.saturating_sub(item.runs.len()) as f64 * one;
             let fate = run_once(&testbed, &mut item, stop);
             let is_over = match fate {
                 Fate::Ran => {
@@ -115,16 +115,17 @@ pub fn run(
                 Fate::Again => false,
                 Fate::GivenUp(_) => true,
             };
-            let result = match &fate {
-                Fate::GivenUp(result) => Some((**result).clone()),
-                _ => middle(&item.runs),
+            let given_up = match fate {
+                Fate::GivenUp(result) => Some(*result),
+                _ => None,
             };
-            if let Some(mut result) = result {
+            if let Some(error) = given_up.as_ref().and_then(|result| result.error.as_ref()) {
+                outcome.failed.push((describe(item.cell), error.clone()));
+                progress.failed += 1;
+            }
+            // What was measured before it failed stands.
+            if let Some(mut result) = middle(&item.runs).or(given_up) {
                 result.commit.clone_from(&campaign.commit);
-                if let Some(error) = &result.error {
-                    outcome.failed.push((describe(item.cell), error.clone()));
-                    progress.failed += 1;
-                }
                 store.write(&result).map_err(failed_to_store)?;
             }
             done_work += if is_over { left } else { one };
@@ -167,8 +168,10 @@ enum Fate {
 fn run_once(testbed: &Testbed, item: &mut Open<'_>, stop: &AtomicBool) -> Fate {
     let started = Instant::now();
     // Each run has losses of its own: those of the simulator's repeats, one after the other.
+    // A run that does not count is made up for with its own.
+    let seed = next_seed(item.cell.seed, &item.runs);
     let seeded = |cell: &Cell| Cell {
-        seed: cell.seed.wrapping_add(item.runs.len() as u64),
+        seed,
         ..cell.clone()
     };
     let scaled = item
@@ -221,6 +224,13 @@ fn run_once(testbed: &Testbed, item: &mut Open<'_>, stop: &AtomicBool) -> Fate {
             }))
         }
     }
+}
+
+fn next_seed(first: u64, runs: &[CellResult]) -> u64 {
+    let counted = runs
+        .iter()
+        .filter(|run| !run.marks.contains(&Mark::Invalid));
+    first.wrapping_add(counted.count() as u64)
 }
 
 fn empty(cell: &Cell) -> CellResult {
@@ -356,6 +366,7 @@ mod tests {
         assert!(is_done(&wide(4, 1), 3));
         assert!(!is_done(&wide(5, 5), 3));
         assert!(is_done(&wide(6, 6), 3), "never more than twice as many");
+        assert_eq!(next_seed(1, &wide(3, 1)), 3, "with the same losses");
     }
 
     #[test]

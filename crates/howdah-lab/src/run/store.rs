@@ -124,17 +124,37 @@ impl Store {
         self.dir.join("runs").join(format!("{id}.json"))
     }
 
-    /// Every run of a cell that a testbed repeats, without intervals.
-    pub(crate) fn read_runs(&self, id: &str) -> Vec<CellResult> {
-        let text = fs::read(self.runs_path(id)).unwrap_or_default();
-        serde_json::from_slice(&text).unwrap_or_default()
+    fn run_intervals_path(&self, id: &str, run: usize) -> PathBuf {
+        let name = format!("{id}-{}.parquet", run + 1);
+        self.dir.join("runs").join(name)
     }
 
-    /// Writes them.
+    /// Every run of a cell that a testbed repeats, with the intervals of those that have them.
+    pub(crate) fn read_runs(&self, id: &str) -> Vec<CellResult> {
+        let text = fs::read(self.runs_path(id)).unwrap_or_default();
+        let mut runs: Vec<CellResult> = serde_json::from_slice(&text).unwrap_or_default();
+        for (index, run) in runs.iter_mut().enumerate() {
+            if let Ok(bytes) = fs::read(self.run_intervals_path(id, index)) {
+                // A run whose series is damaged still counts.
+                let _ = intervals::decode(bytes, run);
+            }
+        }
+        runs
+    }
+
+    /// Writes them, and the intervals of the last one: any of them may become the one that stands for the cell.
     pub(crate) fn write_runs(&self, id: &str, runs: &[CellResult]) -> Result<(), StoreError> {
         let path = self.runs_path(id);
         let dir = self.dir.join("runs");
         fs::create_dir_all(&dir).map_err(|error| io_error(&dir, error))?;
+        if let Some((last, before)) = runs.split_last() {
+            let path = self.run_intervals_path(id, before.len());
+            let table = intervals::encode(last).map_err(|error| StoreError::Damaged {
+                path: path.clone(),
+                message: error.to_string(),
+            })?;
+            replace(&path, &table)?;
+        }
         write_json(&path, &runs)
     }
 
@@ -203,4 +223,38 @@ fn replace(path: &Path, content: &[u8]) -> Result<(), StoreError> {
         let _ = fs::remove_file(&temporary);
         io_error(path, error)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{FlowResult, Interval};
+
+    #[test]
+    fn every_run_of_a_repeated_cell_keeps_its_series() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::create(dir.path()).unwrap();
+        let run = |bps: f64| CellResult {
+            id: "a".to_owned(),
+            flows: vec![FlowResult {
+                name: "main".to_owned(),
+                intervals: vec![Interval {
+                    t_s: 0.5,
+                    goodput_bps: bps,
+                    ..Interval::default()
+                }],
+                ..FlowResult::default()
+            }],
+            ..CellResult::default()
+        };
+        let mut runs = Vec::new();
+        for bps in [1.0, 2.0, 3.0] {
+            runs.push(run(bps));
+            store.write_runs("a", &runs).unwrap();
+        }
+        assert_eq!(store.read_runs("a"), runs);
+        fs::write(store.run_intervals_path("a", 1), b"torn").unwrap();
+        let read = store.read_runs("a");
+        assert_eq!((read.len(), read[1].flows[0].intervals.len()), (3, 0));
+    }
 }
