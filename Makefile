@@ -22,7 +22,8 @@ help: ## This list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 setup:
-	@missing="$$($(call need,gcc:gcc g++:g++ make:make ip:iproute2 strace:strace))"; \
+	@export PATH="$$PATH:/usr/sbin"; \
+	missing="$$($(call need,gcc:gcc g++:g++ make:make ip:iproute2 strace:strace sshd:openssh-server ssh:openssh-client))"; \
 	[ -e /usr/include/udt/udt.h ] || missing="$$missing libudt-dev"; \
 	if [ -n "$$missing" ]; then \
 		echo "== installing" $$missing; \

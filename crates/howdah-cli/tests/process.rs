@@ -91,7 +91,7 @@ fn arguments_that_make_no_sense_are_a_usage_error() {
         (&["cp", "a", "b"], "both local"),
         (&["cp", "howdah://h/a", "howdah://h/b"], "both remote"),
         (&["cp", "null:", "howdah://h/b"], "only be the destination"),
-        (&["cp", "a", "howdah://h:0/b"], "not a UDP port"),
+        (&["cp", "a", "howdah://h:0/b"], "not a port"),
         (&["cp", "a", "howdah://[::1/b"], "missing ']'"),
         (&["cp", "zero:many", "howdah://h/b"], "not a size"),
         (&["cp", "a", "howdah://h/b", "--rate", "10"], "not a rate"),

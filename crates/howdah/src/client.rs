@@ -278,7 +278,7 @@ impl<'a> Client<'a> {
                     Location::File(path) => SourceSpec::LocalFile(path),
                     Location::Stdio => SourceSpec::Reader(Box::new(stdin()?)),
                     Location::Zero(size) => SourceSpec::Zero(*size),
-                    Location::Null | Location::Remote { .. } => {
+                    Location::Null | Location::Remote { .. } | Location::Ssh(_) => {
                         return Err(Error::new(ErrorKind::Usage, "nothing can be read there"));
                     }
                 };

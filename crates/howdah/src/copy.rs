@@ -1,8 +1,10 @@
 //! One copy between two locations.
 
 use crate::client::{Client, Task};
+use crate::ssh::{FarEnd, SshConfig, Watched};
 use crate::{
-    Cancel, Error, ErrorKind, Identity, KnownHosts, Location, Log, Progress, Summary, Trust,
+    Cancel, Error, ErrorKind, Identity, KnownHosts, Location, Log, Progress, SshTarget, Summary,
+    Trust,
 };
 use howdah_core::{Rate, Span};
 use howdah_net::{Clock, Endpoint, EndpointConfig};
@@ -38,6 +40,10 @@ pub struct CopyConfig {
     pub duration_limit: Option<Span>,
     /// Hears what a person should know although the copy goes on: a line for each thing.
     pub warn: Log,
+    /// Hears what ssh and the other end of a copy over it say.
+    pub heard: Log,
+    /// How machines are reached over ssh.
+    pub ssh: SshConfig,
 }
 
 impl CopyConfig {
@@ -51,6 +57,8 @@ impl CopyConfig {
             idle_timeout: Span::from_secs(8),
             duration_limit: None,
             warn: Log::default(),
+            heard: Log::default(),
+            ssh: SshConfig::default(),
         }
     }
 }
@@ -71,32 +79,87 @@ pub fn copy(
     cancel: &Cancel,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, Error> {
-    let (task, host, port) = plan(source, destination)?;
-    let tls = TlsIdentity::new(
-        config.identity.rustls_certified_key(),
-        Arc::new(|_: &[u8]| true),
-    )
-    .map_err(|e| Error::new(ErrorKind::Usage, e.to_string()))?;
+    let clock = Clock::new();
+    let started = clock.now();
+    let (task, remote) = plan(source, destination)?;
+    let mut run = |task, line: &Line<'_>, config: &CopyConfig| {
+        let peer = (line.host.to_owned(), line.port);
+        let mut client = Client::new(task, config, cancel, on_progress, peer, started);
+        reach(line, &protocol(config)?, clock, &mut client)?;
+        client.into_result()
+    };
+    let result = match remote {
+        Remote::Server { host, port } => {
+            let addresses = resolve(&host, port)?;
+            let line = Line {
+                host: &host,
+                port,
+                addresses,
+                far_end: None,
+            };
+            run(task, &line, config)
+        }
+        Remote::Ssh(target) => {
+            // For this one session: neither a key of the user's nor a record of servers is needed.
+            let identity = Identity::generate()?;
+            let key = identity.public_key();
+            let far_end = FarEnd::start(&config.ssh, &target, key, cancel, &config.heard)?;
+            let mut config = config.clone();
+            config.trust = Trust::Exactly(far_end.key());
+            config.identity = identity;
+            let line = Line {
+                host: target.host(),
+                port: far_end.port(),
+                addresses: far_end.addresses(),
+                far_end: Some(&far_end),
+            };
+            run(task, &line, &config).map_err(|error| far_end.explain(error))
+        }
+    };
+    // The terminal's signal ends ssh as well, which must not look like a failure of the network.
+    result.map_err(|error| match error.kind() {
+        ErrorKind::Network if cancel.is_cancelled() => {
+            Error::new(ErrorKind::Cancelled, "interrupted")
+        }
+        _ => error,
+    })
+}
+
+fn protocol(config: &CopyConfig) -> Result<Config, Error> {
+    let trust = config.trust.clone();
+    let check = Arc::new(move |spki: &[u8]| match &trust {
+        // Others are judged after the handshake: it may take a person.
+        Trust::Exactly(key) => key.spki_der() == spki,
+        _ => true,
+    });
+    let tls = TlsIdentity::new(config.identity.rustls_certified_key(), check)
+        .map_err(|e| Error::new(ErrorKind::Usage, e.to_string()))?;
     let mut protocol = Config::new(Security::Tls(tls));
     protocol.idle_timeout = config.idle_timeout;
     protocol.policy = match config.policy {
         RatePolicy::Fair => Policy::Fair,
         RatePolicy::Fixed(rate) => Policy::Fixed(rate),
     };
-    let addresses = resolve(&host, port)?;
-    let clock = Clock::new();
-    let mut client = Client::new(task, config, cancel, on_progress, (host, port), clock.now());
-    reach(&addresses, &protocol, clock, &mut client)?;
-    client.into_result()
+    Ok(protocol)
+}
+
+/// How the other end is reached.
+struct Line<'a> {
+    host: &'a str,
+    port: u16,
+    addresses: Vec<SocketAddr>,
+    /// If this copy started it.
+    far_end: Option<&'a FarEnd>,
 }
 
 /// Runs the client with the first of the addresses that answers.
 fn reach(
-    addresses: &[SocketAddr],
+    line: &Line<'_>,
     protocol: &Config,
     clock: Clock,
     client: &mut Client<'_>,
 ) -> Result<(), Error> {
+    let addresses = &line.addresses[..];
     let mut failures = Vec::new();
     for (index, &address) in addresses.iter().enumerate() {
         let mut protocol = protocol.clone();
@@ -116,9 +179,11 @@ fn reach(
             client.advise(&advice);
         }
         client.begin_attempt(endpoint.waker());
-        endpoint
-            .run(client)
-            .map_err(|e| Error::new(ErrorKind::Io, format!("the UDP socket failed: {e}")))?;
+        let run = match line.far_end {
+            None => endpoint.run(client),
+            Some(far_end) => endpoint.run(&mut Watched::new(client, far_end)),
+        };
+        run.map_err(|e| Error::new(ErrorKind::Io, format!("the UDP socket failed: {e}")))?;
         match client.unanswered() {
             None => return Ok(()),
             Some(ConnectionError::Unreachable) => {
@@ -130,7 +195,7 @@ fn reach(
             )),
         }
     }
-    if let ([address], Some(_)) = (addresses, client.unanswered())
+    if let ([address], Some(_), None) = (addresses, client.unanswered(), line.far_end)
         && client.peer() == address.to_string()
     {
         // The client's own words say it all.
@@ -139,10 +204,14 @@ fn reach(
     Err(Error::new(
         ErrorKind::Network,
         format!(
-            "{} does not answer; tried {}; is 'howdah serve' running there, and does every \
-             firewall on the way let UDP through?",
+            "{} does not answer; tried {}; {}does every firewall on the way let UDP through?",
             client.peer(),
-            failures.join(", ")
+            failures.join(", "),
+            if line.far_end.is_none() {
+                "is 'howdah serve' running there, and "
+            } else {
+                ""
+            }
         ),
     ))
 }
@@ -163,39 +232,45 @@ fn open(address: SocketAddr, protocol: Config, clock: Clock) -> std::io::Result<
     Ok(endpoint)
 }
 
+enum Remote {
+    Server { host: String, port: u16 },
+    Ssh(SshTarget),
+}
+
 /// Which side is remote, and whether the other one makes sense there.
-fn plan(source: &Location, destination: &Location) -> Result<(Task, String, u16), Error> {
+fn plan(source: &Location, destination: &Location) -> Result<(Task, Remote), Error> {
     let usage = |text: String| Err(Error::new(ErrorKind::Usage, text));
+    let remote = |location: &Location| match location {
+        Location::Remote { host, port, path } => {
+            let (host, port) = (host.clone(), *port);
+            Some((Remote::Server { host, port }, path.clone()))
+        }
+        Location::Ssh(there) => Some((Remote::Ssh(there.target.clone()), there.path.clone())),
+        _ => None,
+    };
     match (source, destination) {
-        (Location::Remote { .. }, Location::Remote { .. }) => usage(
-            "both sides are remote; copy to this machine first, or start the copy on one of them"
-                .to_owned(),
-        ),
         (Location::Null, _) => usage("null: cannot be read; use zero:SIZE as source".to_owned()),
         (_, Location::Zero(_)) => {
             usage("zero: cannot be written; use null: as destination".to_owned())
         }
-        (source, Location::Remote { host, port, path }) => {
-            let path = path.clone();
-            Ok((
-                Task::Put {
-                    source: source.clone(),
-                    path,
-                },
-                host.clone(),
-                *port,
-            ))
-        }
-        (Location::Remote { host, port, path }, destination) => {
-            let task = Task::Get {
-                path: path.clone(),
-                destination: destination.clone(),
-            };
-            Ok((task, host.clone(), *port))
-        }
-        (source, destination) => usage(format!(
-            "neither {source} nor {destination} is remote; write one as howdah://HOST:PORT/path"
-        )),
+        (source, destination) => match (remote(source), remote(destination)) {
+            (Some(_), Some(_)) => usage(
+                "both sides are remote; copy to this machine first, or start the copy on one of them"
+                    .to_owned(),
+            ),
+            (None, Some((there, path))) => {
+                let source = source.clone();
+                Ok((Task::Put { source, path }, there))
+            }
+            (Some((there, path)), None) => {
+                let destination = destination.clone();
+                Ok((Task::Get { path, destination }, there))
+            }
+            (None, None) => usage(format!(
+                "neither {source} nor {destination} is remote; write one as HOST:path or \
+                 howdah://HOST:PORT/path"
+            )),
+        },
     }
 }
 

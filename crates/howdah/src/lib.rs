@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod cancel;
 mod client;
 mod copy;
@@ -13,12 +14,14 @@ pub mod keys;
 mod location;
 mod server;
 mod session;
+mod ssh;
 mod summary;
 
 pub use cancel::Cancel;
 pub use copy::{CopyConfig, RatePolicy, copy};
 pub use error::{Error, ErrorKind};
 pub use keys::{AuthorizedKeys, Identity, KnownHosts, PublicKey, Trust};
-pub use location::{DEFAULT_PORT, Location, ParseLocationError};
+pub use location::{DEFAULT_PORT, Location, ParseLocationError, SshLocation, SshTarget};
 pub use server::{Log, Server, ServerConfig};
+pub use ssh::{DEFAULT_PORTS, SshConfig, serve_over_ssh};
 pub use summary::{Progress, SideUsage, Summary};

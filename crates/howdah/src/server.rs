@@ -1,5 +1,6 @@
 //! Answers copies on one UDP port.
 
+use crate::access::{Authority, Rights};
 use crate::keys::PublicKey;
 use crate::session::message::{Message, SideReport};
 use crate::session::receiving::{Place, Receiving};
@@ -15,7 +16,7 @@ use howdah_proto::error::CloseCode;
 use howdah_proto::{Config, Connection, Event, Security, TlsIdentity};
 use howdah_store::{Root, Sink, SinkSpec, Source, SourceSpec, StoreError, Wake};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,11 +63,34 @@ pub struct ServerConfig {
 }
 
 /// A bound server.
-#[derive(Debug)]
 pub struct Server {
     endpoint: Endpoint,
-    root: Root,
+    authority: Arc<dyn Authority>,
     log: Log,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Everybody on a list may do everything below one directory.
+struct Listed {
+    keys: AuthorizedKeys,
+    root: Arc<Root>,
+}
+
+impl Authority for Listed {
+    fn admits(&self, key: &PublicKey) -> bool {
+        self.keys.contains(key)
+    }
+
+    fn enter(&self, _: &PublicKey) -> Result<Rights, Error> {
+        Ok(Rights::below(Arc::clone(&self.root)))
+    }
 }
 
 /// How often a server looks whether it shall stop.
@@ -75,13 +99,9 @@ const LOOK_EVERY: Span = Span::from_millis(100);
 impl Server {
     /// Opens the root and the socket.
     pub fn bind(config: ServerConfig) -> Result<Self, Error> {
-        let root = Root::open(&config.root).map_err(|e| from_store(&e))?;
-        let authorized = config.authorized;
-        let check = Arc::new(move |spki: &[u8]| {
-            PublicKey::from_spki_der(spki).is_some_and(|key| authorized.contains(&key))
-        });
-        let tls = TlsIdentity::new(config.identity.rustls_certified_key(), check)
-            .map_err(|e| Error::new(ErrorKind::Usage, e.to_string()))?;
+        let root = Arc::new(Root::open(&config.root).map_err(|e| from_store(&e))?);
+        let keys = config.authorized;
+        let authority = Arc::new(Listed { keys, root });
         let socket = howdah_net::bind(config.listen).map_err(|e| {
             Error::new(
                 ErrorKind::Io,
@@ -91,19 +111,33 @@ impl Server {
                 ),
             )
         })?;
-        let endpoint = Endpoint::new(
-            socket,
-            EndpointConfig {
-                protocol: Config::new(Security::Tls(tls)),
-                accept: true,
-            },
-            Clock::new(),
-        )
-        .map_err(|e| Error::new(ErrorKind::Io, format!("cannot set up the socket: {e}")))?;
+        Self::on(socket, &config.identity, authority, config.log)
+    }
+
+    /// Serves those whom `authority` admits, on a socket that is bound.
+    pub(crate) fn on(
+        socket: UdpSocket,
+        identity: &Identity,
+        authority: Arc<dyn Authority>,
+        log: Log,
+    ) -> Result<Self, Error> {
+        let judge = Arc::clone(&authority);
+        let check = Arc::new(move |spki: &[u8]| {
+            PublicKey::from_spki_der(spki).is_some_and(|key| judge.admits(&key))
+        });
+        let tls = TlsIdentity::new(identity.rustls_certified_key(), check)
+            .map_err(|e| Error::new(ErrorKind::Usage, e.to_string()))?;
+        let protocol = Config::new(Security::Tls(tls));
+        let config = EndpointConfig {
+            protocol,
+            accept: true,
+        };
+        let endpoint = Endpoint::new(socket, config, Clock::new())
+            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot set up the socket: {e}")))?;
         Ok(Self {
             endpoint,
-            root,
-            log: config.log,
+            authority,
+            log,
         })
     }
 
@@ -118,9 +152,21 @@ impl Server {
     }
 
     /// Serves until cancelled.
-    pub fn run(mut self, cancel: &Cancel) -> Result<(), Error> {
+    pub fn run(self, cancel: &Cancel) -> Result<(), Error> {
+        self.serve(cancel, Stay::ForEver)
+    }
+
+    /// Serves until cancelled, or for one session that begins within `patience`. Whether there was one.
+    pub(crate) fn run_once(self, cancel: &Cancel, patience: Span) -> Result<(), Error> {
+        self.serve(cancel, Stay::ForOne { patience })
+    }
+
+    fn serve(mut self, cancel: &Cancel, stay: Stay) -> Result<(), Error> {
         let mut service = Service {
-            root: self.root,
+            authority: self.authority,
+            stay,
+            since: None,
+            met: false,
             waker: self.endpoint.waker(),
             sessions: BTreeMap::new(),
             active: BTreeSet::new(),
@@ -139,6 +185,7 @@ impl Server {
 struct Session {
     start: Usage,
     peer: String,
+    rights: Rights,
     sending: Option<Sending>,
     receiving: Option<Receiving>,
     what: String,
@@ -157,9 +204,23 @@ impl Session {
     }
 }
 
-#[derive(Debug)]
+/// How long a server serves.
+#[derive(Clone, Copy, Debug)]
+enum Stay {
+    ForEver,
+    /// Until the first session has ended, or none has begun within that time.
+    ForOne {
+        patience: Span,
+    },
+}
+
 struct Service {
-    root: Root,
+    authority: Arc<dyn Authority>,
+    stay: Stay,
+    /// When it began.
+    since: Option<Time>,
+    /// Whether there was a session.
+    met: bool,
     waker: Waker,
     sessions: BTreeMap<ConnKey, Session>,
     /// Those with a transfer under way.
@@ -176,49 +237,57 @@ fn wake(waker: &Waker) -> Wake {
 
 /// Creates the file for `path`; if that is a directory, for `name` below it.
 fn create_sink(
-    root: &Root,
+    rights: &Rights,
     path: &str,
     name: Option<&str>,
     hash: bool,
     size: Option<u64>,
     waker: &Waker,
-) -> Result<Place, StoreError> {
+) -> Result<Place, Error> {
     if path == "null:" {
         return Ok(Place::Null { bytes: 0 });
     }
+    let (root, path) = rights.target(path)?;
     let create = |path: &Path| {
+        let root = &root;
         Sink::create(SinkSpec::File { root, path }, hash, size, wake(waker)).map(Place::Store)
     };
-    let below = name.map(|name| Path::new(path).join(name));
-    match (path, below) {
-        ("" | ".", Some(below)) => create(Path::new(below.file_name().unwrap_or_default())),
-        (_, Some(below)) if path.ends_with('/') => create(&below),
-        (_, below) => match (create(Path::new(path)), below) {
-            (
-                Err(StoreError::NotAFile {
-                    what: "a directory",
-                    ..
-                }),
-                Some(below),
-            ) => create(&below),
-            (result, _) => result,
+    let is_directory = |path| StoreError::NotAFile {
+        path,
+        what: "a directory",
+    };
+    let below = name.map(|name| path.join(name));
+    let place = match below {
+        None if path.as_os_str().is_empty() => Err(is_directory(root.path().to_owned())),
+        None => create(&path),
+        // The peer's name is one name, whatever it holds.
+        Some(below) if path.as_os_str().is_empty() => {
+            create(Path::new(below.file_name().unwrap_or_default()))
+        }
+        Some(below) if path.as_os_str().as_encoded_bytes().ends_with(b"/") => create(&below),
+        Some(below) => match create(&path) {
+            Err(StoreError::NotAFile {
+                what: "a directory",
+                ..
+            }) => create(&below),
+            result => result,
         },
-    }
+    };
+    place.map_err(|e| from_store(&e))
 }
 
 fn open_source(
-    root: &Root,
+    rights: &Rights,
     path: &str,
     hash: bool,
     waker: &Waker,
-) -> Result<(Source, bool), StoreError> {
+) -> Result<(Source, bool), Error> {
+    let open = |spec, hash| Source::open(spec, hash, wake(waker)).map_err(|e| from_store(&e));
     if let Ok(Location::Zero(size)) = path.parse() {
-        return Ok((
-            Source::open(SourceSpec::Zero(size), false, wake(waker))?,
-            false,
-        ));
+        return Ok((open(SourceSpec::Zero(size), false)?, false));
     }
-    let source = Source::open(SourceSpec::File(Path::new(path), root), hash, wake(waker))?;
+    let (root, path) = rights.source(path)?;
+    let source = open(SourceSpec::File(&path, &root), hash)?;
     Ok((source, hash))
 }
 
@@ -256,9 +325,8 @@ impl Service {
                 hash,
             } if !busy => {
                 // Only bytes that are stored are worth a hash.
-                let place =
-                    create_sink(&self.root, &path, name.as_deref(), hash, size, &self.waker)
-                        .map_err(|e| from_store(&e))?;
+                let (rights, name) = (&session.rights, name.as_deref());
+                let place = create_sink(rights, &path, name, hash, size, &self.waker)?;
                 session.receiving = Some(Receiving::new(connection, object, place, size, hash)?);
                 session.what = format!("put {path:?}");
             }
@@ -267,8 +335,7 @@ impl Service {
                 window_end,
                 hash,
             } if !busy => {
-                let (source, hash) = open_source(&self.root, &path, hash, &self.waker)
-                    .map_err(|e| from_store(&e))?;
+                let (source, hash) = open_source(&session.rights, &path, hash, &self.waker)?;
                 let object = connection.allocate_object();
                 let size = source.size();
                 connection.send_control(&Message::Sending { object, size, hash }.encode());
@@ -363,13 +430,26 @@ impl Service {
     fn handle_event(&mut self, now: Time, key: ConnKey, connection: &mut Connection, event: Event) {
         match event {
             Event::Connected { peer_key } => {
-                let name = PublicKey::from_spki_der(&peer_key)
+                let key_name = PublicKey::from_spki_der(&peer_key)
                     .map_or_else(String::new, |key| format!(" ({})", key.fingerprint()));
-                let peer = format!("{}{name}", connection.remote());
+                let peer = format!("{}{key_name}", connection.remote());
+                let rights = PublicKey::from_spki_der(&peer_key)
+                    .ok_or_else(|| Error::new(ErrorKind::Auth, "no Ed25519 key"))
+                    .and_then(|key| self.authority.enter(&key));
+                let rights = match rights {
+                    Ok(rights) => rights,
+                    Err(error) => {
+                        self.log(&format!("{peer}: turned away: {error}"));
+                        connection.close(now, CloseCode::Unauthorized, &error.to_string());
+                        return;
+                    }
+                };
                 self.log(&format!("{peer}: connected"));
+                self.met = true;
                 let session = Session {
                     start: howdah_net::usage(),
                     peer,
+                    rights,
                     sending: None,
                     receiving: None,
                     what: String::new(),
@@ -491,8 +571,17 @@ impl Application for Service {
     }
 
     fn keep_running(&mut self, now: Time) -> bool {
-        self.next_look = now + LOOK_EVERY;
-        !self.cancel.is_cancelled()
+        if now >= self.next_look {
+            self.next_look = now + LOOK_EVERY;
+            self.authority.refresh();
+        }
+        let since = *self.since.get_or_insert(now);
+        let stays = match self.stay {
+            Stay::ForEver => true,
+            Stay::ForOne { .. } if self.met => !self.sessions.is_empty(),
+            Stay::ForOne { patience } => now.since(since) < patience,
+        };
+        stays && !self.cancel.is_cancelled()
     }
 
     fn next_deadline(&self) -> Option<Time> {

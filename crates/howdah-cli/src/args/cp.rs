@@ -1,12 +1,12 @@
 //! `howdah cp`.
 
-use super::TellingArgs;
+use super::{SshArgs, TellingArgs};
 use clap::Args;
 use howdah::Location;
 use howdah_core::{Rate, Span, units};
 use std::path::PathBuf;
 
-/// Copies a file or a stream to or from a server
+/// Copies a file or a stream to or from another machine
 ///
 /// SRC and DST are each one of:
 ///
@@ -14,14 +14,20 @@ use std::path::PathBuf;
 ///   -                       standard input or output
 ///   zero:SIZE               that many zero bytes (SRC only; no SIZE: endless)
 ///   null:                   counted and thrown away (DST only)
-///   howdah://HOST:PORT/path a file below the root of 'howdah serve' on HOST;
-///                           its path may also be zero:SIZE or null:
+///   [USER@]HOST:path        a file on a machine that ssh reaches, as with scp;
+///                           ssh://USER@HOST:PORT/path names the port of its sshd
+///   howdah://HOST:PORT/path a file below the root of 'howdah serve' on HOST
+///
+/// The path on the other machine may also be zero:SIZE or null:. A local name with a colon is written
+/// ./NAME.
 ///
 /// Exactly one of them is remote. A file appears under its name only when it is complete, verified
 /// and on disk. Data goes to standard output, everything else to standard error.
 ///
 /// Examples:
 ///
+///   howdah cp big.tar anna@site:incoming/
+///   howdah cp site:/data/results.h5 .
 ///   howdah cp big.tar howdah://site:4433/incoming/
 ///   howdah cp howdah://site/results.h5 .
 ///   tar c data | howdah cp - howdah://site/data.tar
@@ -39,6 +45,9 @@ pub(crate) struct CpArgs {
 
     #[command(flatten)]
     pub(crate) telling: TellingArgs,
+
+    #[command(flatten)]
+    pub(crate) ssh: SshArgs,
 
     /// Trust a server that was never met, and remember its key
     #[arg(long)]

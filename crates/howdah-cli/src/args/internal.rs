@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum InternalCommand {
+    /// The other end of a copy over ssh: told what to do on standard input
+    FarEnd,
     /// Sends from memory over kernel TCP
     TcpSend(TcpSendArgs),
     /// Receives kernel TCP into nothing

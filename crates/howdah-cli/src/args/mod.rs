@@ -13,6 +13,7 @@ mod lab;
 mod path;
 mod rival;
 mod serve;
+mod ssh;
 mod telling;
 mod values;
 mod wan;
@@ -29,6 +30,7 @@ pub(crate) use lab::{
 pub(crate) use path::PathArgs;
 pub(crate) use rival::{RivalArgs, RivalCommand, RivalName, RivalRecvArgs, RivalSendArgs};
 pub(crate) use serve::ServeArgs;
+pub(crate) use ssh::SshArgs;
 pub(crate) use telling::TellingArgs;
 pub(crate) use values::{GilbertElliott, Queue};
 pub(crate) use wan::WanArgs;
@@ -64,7 +66,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Cp(CpArgs),
+    Cp(Box<CpArgs>),
     Serve(ServeArgs),
     /// Makes and shows the key that this machine proves itself with
     #[command(subcommand)]

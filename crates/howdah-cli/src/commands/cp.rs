@@ -33,6 +33,7 @@ fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     let signals = Signals::install()?;
     let mut config = config(args, &signals)?;
     config.warn = reporter.as_log();
+    config.heard = reporter.as_ear();
     let mut trace = args.trace.as_deref().map(Trace::create).transpose()?;
     reporter.start(&start(args));
     let mut show = |progress: &Progress| {
@@ -66,23 +67,14 @@ fn start(args: &CpArgs) -> Start {
 }
 
 fn config(args: &CpArgs, signals: &Signals) -> anyhow::Result<CopyConfig> {
-    let identity_path = key_file(args.identity.as_ref(), keys::default_identity_path())?;
-    let identity = Identity::load(&identity_path).map_err(|error| {
-        if error.is_not_found() {
-            let path = identity_path.display();
-            Error::new(
-                ErrorKind::Auth,
-                format!(
-                    "this machine has no key in {path}; make one with 'howdah key new' and have \
-                     the server list the line that it prints"
-                ),
-            )
-        } else {
-            error.into()
-        }
-    })?;
-    let hosts_path = key_file(args.known_hosts.as_ref(), keys::default_known_hosts_path())?;
-    let mut config = CopyConfig::new(identity, KnownHosts::load(&hosts_path)?);
+    let is_server = |location| matches!(location, &Location::Remote { .. });
+    let mut config = if is_server(&args.source) || is_server(&args.destination) {
+        CopyConfig::new(identity(args)?, known_hosts(args)?)
+    } else {
+        // Over ssh both ends make keys for the one session.
+        CopyConfig::new(Identity::generate()?, KnownHosts::default())
+    };
+    config.ssh = args.ssh.config()?;
     config.trust = if args.accept_new {
         Trust::AcceptNew
     } else if io::stderr().is_terminal() {
@@ -99,6 +91,30 @@ fn config(args: &CpArgs, signals: &Signals) -> anyhow::Result<CopyConfig> {
     Ok(config)
 }
 
+fn identity(args: &CpArgs) -> anyhow::Result<Identity> {
+    let path = key_file(args.identity.as_ref(), keys::default_identity_path())?;
+    let identity = Identity::load(&path).map_err(|error| {
+        if error.is_not_found() {
+            let path = path.display();
+            Error::new(
+                ErrorKind::Auth,
+                format!(
+                    "this machine has no key in {path}; make one with 'howdah key new' and have \
+                     the server list the line that it prints"
+                ),
+            )
+        } else {
+            error.into()
+        }
+    })?;
+    Ok(identity)
+}
+
+fn known_hosts(args: &CpArgs) -> anyhow::Result<KnownHosts> {
+    let path = key_file(args.known_hosts.as_ref(), keys::default_known_hosts_path())?;
+    Ok(KnownHosts::load(&path)?)
+}
+
 /// What the library would refuse as well, said in the words of the command line.
 fn check_roles(source: &Location, destination: &Location) -> Result<(), Error> {
     let usage = |text: String| Err(Error::new(ErrorKind::Usage, text));
@@ -109,8 +125,8 @@ fn check_roles(source: &Location, destination: &Location) -> Result<(), Error> {
             "{a} and {b} are both remote; run 'howdah cp' on one of the two machines"
         )),
         (a, b) if !a.is_remote() && !b.is_remote() => usage(format!(
-            "{a} and {b} are both local; write the remote one as howdah://HOST:PORT/path, \
-             or use cp"
+            "{a} and {b} are both local; write the remote one as HOST:path or \
+             howdah://HOST:PORT/path, or use cp"
         )),
         _ => Ok(()),
     }

@@ -15,6 +15,7 @@ pub(super) fn run(command: &InternalCommand) -> anyhow::Result<()> {
     let signals = Signals::install()?;
     let stop = &*signals.cancel().flag();
     match command {
+        InternalCommand::FarEnd => super::far_end::run(&signals),
         InternalCommand::TcpSend(args) => tcp_send(args, stop),
         InternalCommand::TcpRecv(args) => tcp_receive(args, stop),
         InternalCommand::ShortSend(args) => short_send(args, stop),

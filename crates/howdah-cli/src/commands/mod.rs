@@ -6,6 +6,7 @@ mod congestion;
 mod cp;
 #[cfg(target_os = "linux")]
 mod demo;
+mod far_end;
 #[cfg(target_os = "linux")]
 mod internal;
 mod key;
@@ -33,6 +34,10 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Demo(args) => demo::run(&args),
         #[cfg(target_os = "linux")]
         Command::Internal(command) => internal::run(&command),
+        #[cfg(not(target_os = "linux"))]
+        Command::Internal(crate::args::InternalCommand::FarEnd) => {
+            far_end::run(&crate::ui::Signals::install()?)
+        }
         #[cfg(not(target_os = "linux"))]
         Command::Wan(_) | Command::Demo(_) | Command::Internal(_) => Err(howdah::Error::new(
             howdah::ErrorKind::Usage,

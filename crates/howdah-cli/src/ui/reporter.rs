@@ -109,6 +109,18 @@ impl Reporter {
         Log::new(move |line| reporter.warn(line))
     }
 
+    /// What ssh and the other end say: lines of others, neither warnings nor events.
+    pub(crate) fn as_ear(&self) -> Log {
+        let reporter = self.clone();
+        Log::new(move |line| {
+            let mut inner = reporter.lock();
+            inner.log(|| line.to_owned());
+            if !inner.quiet {
+                inner.view.suspend(|| say(line));
+            }
+        })
+    }
+
     /// A file is complete and in place.
     pub(crate) fn file(&self, name: &Path, bytes: u64, verified: &str) {
         let mut inner = self.lock();

@@ -9,6 +9,7 @@ pub(crate) mod place;
 pub(crate) mod process;
 pub(crate) mod relay;
 pub(crate) mod schema;
+pub(crate) mod sshd;
 
 use howdah_wan::Namespace;
 use process::{Done, Input, Process, Server};

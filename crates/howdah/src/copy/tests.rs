@@ -31,12 +31,6 @@ fn server(dir: &Path, config: &CopyConfig) -> Server {
     .expect("a server")
 }
 
-fn protocol(identity: &Identity) -> Config {
-    let key = identity.rustls_certified_key();
-    let identity = TlsIdentity::new(key, Arc::new(|_: &[u8]| true)).expect("a key");
-    Config::new(Security::Tls(identity))
-}
-
 fn put(addresses: &[SocketAddr], host: &str, config: &CopyConfig) -> Result<Summary, Error> {
     let task = Task::Put {
         source: Location::Zero(100_000),
@@ -47,7 +41,13 @@ fn put(addresses: &[SocketAddr], host: &str, config: &CopyConfig) -> Result<Summ
     let now = clock.now();
     let host = (host.to_owned(), 4433);
     let mut client = Client::new(task, config, &cancel, &mut on_progress, host, now);
-    reach(addresses, &protocol(&config.identity), clock, &mut client)?;
+    let line = Line {
+        host: "",
+        port: 4433,
+        addresses: addresses.to_vec(),
+        far_end: None,
+    };
+    reach(&line, &protocol(config)?, clock, &mut client)?;
     client.into_result()
 }
 
@@ -127,7 +127,9 @@ fn a_flood_of_first_packets_does_not_keep_an_honest_client_out() {
     let config = config(dir.path());
     let server = server(dir.path(), &config);
     let target = server.local_addr();
-    let stranger = protocol(&Identity::generate().expect("a key"));
+    let known = KnownHosts::default();
+    let stranger = CopyConfig::new(Identity::generate().expect("a key"), known);
+    let stranger = protocol(&stranger).expect("a key");
     let mut flood = Flood(Vec::new());
     for n in 0..400 {
         let id = ConnectionId(1000 + n);

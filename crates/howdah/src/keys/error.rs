@@ -14,6 +14,14 @@ pub enum KeyError {
         /// The file.
         path: PathBuf,
     },
+    /// Not the key that was agreed on for this session.
+    #[error(
+        "whoever answers at {host} does not hold the key that its ssh told; somebody may be in between"
+    )]
+    AnotherKey {
+        /// The other side.
+        host: String,
+    },
     /// The server's key is not the one it had before.
     #[error(
         "the key of {host} is not the one on record in {}:{line}: expected {expected}, got {got}; \

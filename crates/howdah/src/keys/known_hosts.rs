@@ -16,7 +16,9 @@ const MAX_FILE: u64 = 4 << 20;
 ///
 /// A host may have several lines while it changes its key. Blank lines and lines that start with
 /// `#` are skipped; any other line is an error.
-#[derive(Clone, Debug)]
+///
+/// The default knows nobody and has no file.
+#[derive(Clone, Debug, Default)]
 pub struct KnownHosts {
     path: PathBuf,
     entries: Vec<Entry>,
@@ -166,6 +168,15 @@ impl KnownHosts {
         key: &PublicKey,
         trust: &Trust,
     ) -> Result<(), KeyError> {
+        if let Trust::Exactly(expected) = trust {
+            return if expected == key {
+                Ok(())
+            } else {
+                Err(KeyError::AnotherKey {
+                    host: host.to_owned(),
+                })
+            };
+        }
         match self.lookup(host, port, key)? {
             Lookup::Match => Ok(()),
             Lookup::Mismatch { expected, line } => Err(KeyError::HostKeyChanged {

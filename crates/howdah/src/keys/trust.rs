@@ -21,6 +21,8 @@ pub enum Trust {
     Strict,
     /// Accept it and put it on record.
     AcceptNew,
+    /// Only this key, which was learnt another way, and no record.
+    Exactly(PublicKey),
     /// Ask somebody: `true` accepts it and puts it on record.
     Ask(Arc<dyn Fn(&NewHost) -> bool + Send + Sync>),
 }
@@ -30,6 +32,7 @@ impl Trust {
         match self {
             Self::Strict => false,
             Self::AcceptNew => true,
+            Self::Exactly(key) => *key == new.key,
             Self::Ask(ask) => ask(new),
         }
     }
@@ -40,6 +43,7 @@ impl fmt::Debug for Trust {
         f.write_str(match self {
             Self::Strict => "Strict",
             Self::AcceptNew => "AcceptNew",
+            Self::Exactly(_) => "Exactly",
             Self::Ask(_) => "Ask",
         })
     }

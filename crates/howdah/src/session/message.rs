@@ -5,7 +5,7 @@ use howdah_proto::Stats;
 use serde::{Deserialize, Serialize};
 
 /// Version of this dialogue; the first byte of each message.
-const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 1;
 
 /// IP and UDP headers of a datagram, as far as they are counted (IPv4).
 pub(crate) const IP_UDP_BYTES: u64 = 28;

@@ -1,0 +1,137 @@
+//! An sshd of the test's own: its keys, its settings, its port; nothing of the machine's.
+
+use super::process::{Done, Input, Process};
+use super::{HOWDAH, Host, Site};
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const SSHD: &str = "/usr/sbin/sshd";
+/// sshd wants this empty directory for its unprivileged half; Debian's unit makes it.
+const PRIVILEGE_SEPARATION: &str = "/run/sshd";
+
+/// A running sshd whose users' home directory is the [`Site`]'s root, with howdah where people put it.
+pub(crate) struct Sshd {
+    process: Process,
+    dir: PathBuf,
+}
+
+fn key(dir: &Path, name: &str) -> String {
+    let done = Command::new("ssh-keygen")
+        .args(["-q", "-t", "ed25519", "-N", "", "-C", "test", "-f"])
+        .arg(dir.join(name))
+        .status()
+        .unwrap();
+    assert!(done.success());
+    fs::read_to_string(dir.join(format!("{name}.pub"))).unwrap()
+}
+
+fn user() -> String {
+    let done = Command::new("id").arg("-un").output().unwrap();
+    String::from_utf8(done.stdout).unwrap().trim().to_owned()
+}
+
+impl Sshd {
+    /// Starts one on `ip`; `None` with a printed reason where there is none to start.
+    pub(crate) fn start(site: &Site, host: Host<'_>, ip: &str) -> Option<Self> {
+        for program in [SSHD, "/usr/bin/ssh", "/usr/bin/setpriv"] {
+            if !Path::new(program).exists() {
+                println!("skipped: no {program}; 'make setup' installs openssh-server");
+                return None;
+            }
+        }
+        if rustix::process::geteuid().is_root() {
+            fs::create_dir_all(PRIVILEGE_SEPARATION).unwrap();
+        }
+        let dir = site.path().join("ssh");
+        fs::create_dir(&dir).unwrap();
+        let port = match host {
+            Host::Here => TcpListener::bind((ip, 0))
+                .unwrap()
+                .local_addr()
+                .unwrap()
+                .port(),
+            Host::In(_) => 2222,
+        };
+        let (host_key, client_key) = (key(&dir, "host_key"), key(&dir, "client_key"));
+        let file = |name: &str| dir.join(name).display().to_string();
+        let write = |name: &str, text: String| fs::write(dir.join(name), text).unwrap();
+        let at = format!("[{ip}]:{port}");
+        write("authorized_keys", client_key);
+        write("known_hosts", format!("{at} {host_key}"));
+        write(
+            "sshd_config",
+            format!(
+                "ListenAddress {at}\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\n\
+                 PermitRootLogin prohibit-password\nPasswordAuthentication no\n\
+                 KbdInteractiveAuthentication no\nStrictModes no\nUsePAM no\nUseDNS no\nPrintMotd no\n\
+                 PermitUserRC no\nLogLevel INFO\nSetEnv HOME={}\nMaxStartups 100\n",
+                file("host_key"),
+                file("authorized_keys"),
+                site.root("").trim_end_matches('/'),
+            ),
+        );
+        let common = format!(
+            "HostName {ip}\nPort {port}\nUser {}\nIdentityFile {}\nIdentitiesOnly yes\n\
+             IdentityAgent none\nUserKnownHostsFile {}\nGlobalKnownHostsFile /dev/null\n\
+             StrictHostKeyChecking yes\nBatchMode yes\nControlMaster no\nControlPath none\n",
+            user(),
+            file("client_key"),
+            file("known_hosts"),
+        );
+        write(
+            "ssh_config",
+            format!("Host behind\nProxyJump far\n{common}\nHost far far2\n{common}"),
+        );
+        let bin = site.path().join("root/.local/bin");
+        fs::create_dir_all(&bin).unwrap();
+        symlink(HOWDAH, bin.join("howdah")).unwrap();
+        let mut command = match host {
+            Host::Here => Command::new("setpriv"),
+            Host::In(namespace) => namespace.command("setpriv"),
+        };
+        // The test may be killed before it can clean up.
+        command.args(["--pdeathsig", "KILL", SSHD, "-D", "-e", "-f"]);
+        command.arg(dir.join("sshd_config"));
+        let mut process = Process::start(command, Input::None, site.limit());
+        process.await_line("Server listening on", Duration::from_secs(20));
+        Some(Self { process, dir })
+    }
+
+    /// What `--ssh` is told.
+    pub(crate) fn ssh(&self) -> String {
+        format!("ssh -F {}", self.dir.join("ssh_config").display())
+    }
+
+    /// A file of the settings.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Starts `howdah cp ARGS` as somebody who has no key of howdah.
+    pub(crate) fn start_copy(
+        &self,
+        site: &Site,
+        host: Host<'_>,
+        args: &[&str],
+        input: Input,
+    ) -> Process {
+        let ssh = self.ssh();
+        let args = [&["cp", "--json", "--ssh", &ssh], args].concat();
+        site.start(host, "nobody", &args, input)
+    }
+
+    pub(crate) fn copy(&self, site: &Site, args: &[&str]) -> Done {
+        self.start_copy(site, Host::Here, args, Input::None)
+            .finish()
+    }
+
+    /// Waits for a line of its log.
+    #[track_caller]
+    pub(crate) fn await_line(&mut self, part: &str) -> String {
+        self.process.await_line(part, Duration::from_secs(20))
+    }
+}

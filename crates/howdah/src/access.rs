@@ -1,0 +1,193 @@
+//! Who may touch which files.
+
+use crate::session::from_store;
+use crate::{Error, ErrorKind, PublicKey};
+use howdah_store::{Root, StoreError};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Lets peers in, by their keys. Asked from the endpoint's thread and during handshakes.
+pub(crate) trait Authority: Send + Sync {
+    /// Whether the holder of `key` may come in at all.
+    fn admits(&self, key: &PublicKey) -> bool;
+
+    /// What a session of the holder of `key` may do; called once when it begins.
+    fn enter(&self, key: &PublicKey) -> Result<Rights, Error>;
+
+    /// Called about ten times a second: lists may have changed meanwhile.
+    fn refresh(&self) {}
+}
+
+/// What a session may do.
+#[derive(Clone, Debug)]
+pub(crate) struct Rights {
+    reach: Reach,
+}
+
+#[derive(Clone, Debug)]
+enum Reach {
+    /// What lies below a directory.
+    Below(Arc<Root>),
+    /// Whatever the user of this process can reach; relative to that home directory.
+    User { home: PathBuf },
+}
+
+/// A path on this machine: below an open directory, which nothing there can lead out of. An empty path
+/// is the directory itself.
+pub(crate) type Place = (Arc<Root>, PathBuf);
+
+impl Rights {
+    /// Everything below `root`.
+    pub(crate) fn below(root: Arc<Root>) -> Self {
+        Self {
+            reach: Reach::Below(root),
+        }
+    }
+
+    /// Everything that the user of this process may do, as with scp: absolute paths, `~`, and links in
+    /// the path that was named are followed.
+    pub(crate) fn of_user(home: PathBuf) -> Self {
+        Self {
+            reach: Reach::User { home },
+        }
+    }
+
+    /// Where something that exists lies. For a user, all links of `path` are followed.
+    pub(crate) fn source(&self, path: &str) -> Result<Place, Error> {
+        match &self.reach {
+            Reach::Below(root) => Ok((Arc::clone(root), plain(path))),
+            Reach::User { home } => {
+                let named = expand(home, path)?;
+                let real = fs::canonicalize(&named).map_err(|e| trouble(&named, &e))?;
+                match (real.parent(), real.file_name()) {
+                    (Some(parent), Some(name)) => open(parent, name),
+                    _ => open(&real, OsStr::new("")),
+                }
+            }
+        }
+    }
+
+    /// Where something is to lie. For a user, a directory that exists is one whatever links lead to it.
+    pub(crate) fn target(&self, path: &str) -> Result<Place, Error> {
+        match &self.reach {
+            Reach::Below(root) => Ok((Arc::clone(root), plain(path))),
+            Reach::User { home } => {
+                let named = expand(home, path)?;
+                let as_directory = path.ends_with('/') || path.ends_with("/.");
+                match (named.parent(), named.file_name()) {
+                    (Some(parent), Some(name)) if !as_directory && !named.is_dir() => {
+                        open(parent, name)
+                    }
+                    _ => open(&named, OsStr::new("")),
+                }
+            }
+        }
+    }
+}
+
+/// The root itself is the empty path.
+fn plain(path: &str) -> PathBuf {
+    PathBuf::from(if path == "." { "" } else { path })
+}
+
+fn open(parent: &Path, name: &OsStr) -> Result<Place, Error> {
+    let root = Root::open(parent).map_err(|e| match e {
+        StoreError::NotFound { path } => from_store(&StoreError::NoDirectory { path }),
+        StoreError::Io { source, path, .. }
+            if source.kind() == std::io::ErrorKind::NotADirectory =>
+        {
+            let text = format!("{} is not a directory", path.display());
+            Error::new(ErrorKind::Refused, text)
+        }
+        other => from_store(&other),
+    })?;
+    Ok((Arc::new(root), PathBuf::from(name)))
+}
+
+fn trouble(path: &Path, error: &std::io::Error) -> Error {
+    use std::io::ErrorKind as Io;
+    let (kind, what) = match error.kind() {
+        Io::NotFound => (ErrorKind::NotFound, "there is no such file".to_owned()),
+        Io::PermissionDenied => (ErrorKind::Refused, "permission denied".to_owned()),
+        _ => (ErrorKind::Io, error.to_string()),
+    };
+    Error::new(kind, format!("{}: {what}", path.display()))
+}
+
+/// The path that a user means.
+fn expand(home: &Path, path: &str) -> Result<PathBuf, Error> {
+    if path.contains('\0') {
+        let text = "a path cannot contain a NUL byte";
+        return Err(Error::new(ErrorKind::Refused, text));
+    }
+    match path.strip_prefix('~') {
+        Some("") => Ok(home.to_owned()),
+        Some(rest) if rest.starts_with('/') => Ok(home.join(rest.trim_start_matches('/'))),
+        Some(_) => Err(Error::new(
+            ErrorKind::Refused,
+            format!(
+                "{path}: only ~ itself is a home directory here; write the path in full, or ./{path} \
+                 for a name that begins with ~"
+            ),
+        )),
+        None => Ok(home.join(path)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_user_names_paths_as_with_scp() {
+        let dir = tempfile::tempdir().expect("a place");
+        let home = dir.path().join("home");
+        fs::create_dir_all(home.join("sub")).expect("made");
+        fs::write(home.join("sub/file"), "x").expect("written");
+        fs::write(dir.path().join("outside"), "x").expect("written");
+        symlink(dir.path().join("outside"), home.join("link")).expect("a link");
+        symlink(home.join("sub"), dir.path().join("way")).expect("a link");
+        let rights = Rights::of_user(home.clone());
+        let source = |path: &str| {
+            rights
+                .source(path)
+                .map(|(root, name)| root.path().join(name))
+                .map_err(|e| (e.kind(), e.to_string()))
+        };
+        let target = |path: &str| {
+            rights
+                .target(path)
+                .map(|(root, name)| (root.path().to_owned(), name))
+                .map_err(|e| e.kind())
+        };
+        let real = |path: &Path| fs::canonicalize(path).expect("exists");
+        for path in ["sub/file", "~/sub/file", "./sub/../sub/file"] {
+            assert_eq!(source(path), Ok(real(&home.join("sub/file"))), "{path}");
+        }
+        let outside = dir.path().join("outside");
+        assert_eq!(source("link"), Ok(real(&outside)), "links are followed");
+        assert_eq!(source("../outside"), Ok(real(&outside)));
+        assert_eq!(source(&outside.display().to_string()), Ok(real(&outside)));
+        assert_eq!(source("").map(|p| real(&p)), Ok(real(&home)));
+        assert_eq!(source("/").as_deref(), Ok(Path::new("/")));
+        assert_eq!(source("none").expect_err("absent").0, ErrorKind::NotFound);
+        assert_eq!(source("~anna/x").expect_err("other").0, ErrorKind::Refused);
+
+        let way = dir.path().join("way");
+        let name = |name: &str| PathBuf::from(name);
+        assert_eq!(target("new"), Ok((home.clone(), name("new"))));
+        assert_eq!(target("sub"), Ok((home.join("sub"), name(""))));
+        for path in ["", "~", "~/"] {
+            let (root, rest) = target(path).expect("the home directory");
+            assert_eq!((real(&root), rest), (real(&home), name("")), "{path:?}");
+        }
+        let through = format!("{}/new", way.display());
+        assert_eq!(target(&through), Ok((way.clone(), name("new"))));
+        assert_eq!(target("none/new"), Err(ErrorKind::Refused));
+        assert_eq!(target("none/"), Err(ErrorKind::Refused));
+        assert_eq!(target("sub/file/"), Err(ErrorKind::Refused));
+    }
+}

@@ -1,0 +1,275 @@
+//! What the two ends tell each other through the ssh channel: a line each, a word and a JSON object.
+//!
+//! The first member of both objects names the versions and keeps its form, so that ends of any two versions
+//! can tell each other apart. Everything else may change with the versions.
+
+use crate::session::message;
+use crate::{Error, ErrorKind, PublicKey};
+use howdah_proto::codec::VERSION as WIRE;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, Read as _, Write};
+use std::net::IpAddr;
+
+/// Version of these lines.
+const HANDOVER: u32 = 1;
+/// Longest line, in bytes.
+const LINE_MAX: usize = 16 * 1024;
+/// Before the far end speaks, a login script may say something: so many lines of it are passed over.
+const NOISE_LINES: usize = 200;
+/// First word of what the far end is told.
+const ASK: &str = "howdah-ask ";
+/// First word of what it answers.
+const ANSWER: &str = "howdah-far-end ";
+
+/// What must be the same at both ends.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) struct Versions {
+    /// Of the program; only for people.
+    program: String,
+    handover: u32,
+    wire: u32,
+    dialogue: u32,
+}
+
+impl Versions {
+    pub(super) fn ours() -> Self {
+        Self {
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            handover: HANDOVER,
+            wire: WIRE,
+            dialogue: message::VERSION.into(),
+        }
+    }
+
+    fn fits(&self, other: &Self) -> bool {
+        (self.handover, self.wire, self.dialogue) == (other.handover, other.wire, other.dialogue)
+    }
+
+    fn describe(&self) -> String {
+        format!(
+            "{:.32} (protocol {}.{}.{})",
+            self.program.escape_debug().to_string(),
+            self.handover,
+            self.wire & 0xff,
+            self.dialogue
+        )
+    }
+}
+
+/// What the far end shall do.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) enum Ask {
+    /// Answer one session of the holder of that key, on one of these ports.
+    Serve { key: String, ports: (u16, u16) },
+}
+
+/// What the far end says to it.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) enum Answer {
+    /// It waits on that port.
+    Ready {
+        port: u16,
+        key: String,
+        /// Its address as ssh reached it.
+        address: Option<IpAddr>,
+    },
+    /// It cannot.
+    Failed { message: String },
+}
+
+#[derive(Deserialize, Serialize)]
+struct Line<T> {
+    versions: Versions,
+    said: T,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    versions: Versions,
+}
+
+/// Why a line is not what it should be.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HandoverError {
+    #[error("the channel closed before the other side said anything")]
+    Closed,
+    #[error("a line is longer than {LINE_MAX} bytes")]
+    TooLong,
+    #[error("what came is no line of howdah")]
+    Nonsense,
+    #[error("the other side is howdah {theirs}, this is howdah {ours}")]
+    Versions { theirs: String, ours: String },
+    #[error("the channel failed: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl HandoverError {
+    /// As `host` is to blame for it.
+    pub(super) fn at(&self, host: &str) -> Error {
+        match self {
+            Self::Versions { theirs, ours } => Error::new(
+                ErrorKind::Protocol,
+                format!(
+                    "{host} has howdah {theirs}, this is howdah {ours}: they do not understand each \
+                     other; install the same version on both"
+                ),
+            ),
+            Self::Closed | Self::Io(_) => {
+                Error::new(ErrorKind::Network, format!("ssh to {host}: {self}"))
+            }
+            _ => Error::new(ErrorKind::Protocol, format!("ssh to {host}: {self}")),
+        }
+    }
+}
+
+fn write_line<T: Serialize>(mut out: impl Write, word: &str, said: T) -> io::Result<()> {
+    let versions = Versions::ours();
+    let mut line = word.to_owned().into_bytes();
+    serde_json::to_writer(&mut line, &Line { versions, said })?;
+    line.push(b'\n');
+    out.write_all(&line)?;
+    out.flush()
+}
+
+fn read_said<T: DeserializeOwned>(text: &[u8]) -> Result<T, HandoverError> {
+    let head: Head = serde_json::from_slice(text).map_err(|_| HandoverError::Nonsense)?;
+    let ours = Versions::ours();
+    if !ours.fits(&head.versions) {
+        return Err(HandoverError::Versions {
+            theirs: head.versions.describe(),
+            ours: ours.describe(),
+        });
+    }
+    let line: Line<T> = serde_json::from_slice(text).map_err(|_| HandoverError::Nonsense)?;
+    Ok(line.said)
+}
+
+/// A line without its end; `None` at the end of everything.
+pub(super) fn read_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>, HandoverError> {
+    let mut line = Vec::new();
+    input
+        .by_ref()
+        .take(LINE_MAX as u64 + 1)
+        .read_until(b'\n', &mut line)?;
+    if line.last() == Some(&b'\n') {
+        line.pop();
+        Ok(Some(line))
+    } else if line.len() > LINE_MAX {
+        Err(HandoverError::TooLong)
+    } else if line.is_empty() {
+        Ok(None)
+    } else {
+        Ok(Some(line))
+    }
+}
+
+pub(super) fn write_ask(out: impl Write, ask: &Ask) -> io::Result<()> {
+    write_line(out, ASK, ask)
+}
+
+pub(super) fn read_ask(input: &mut impl BufRead) -> Result<Ask, HandoverError> {
+    let line = read_line(input)?.ok_or(HandoverError::Closed)?;
+    let text = line
+        .strip_prefix(ASK.as_bytes())
+        .ok_or(HandoverError::Nonsense)?;
+    read_said(text)
+}
+
+pub(super) fn write_answer(out: impl Write, answer: &Answer) -> io::Result<()> {
+    write_line(out, ANSWER, answer)
+}
+
+/// The answer; lines before it go to `noise`.
+pub(super) fn read_answer(
+    input: &mut impl BufRead,
+    mut noise: impl FnMut(&[u8]),
+) -> Result<Answer, HandoverError> {
+    for _ in 0..NOISE_LINES {
+        let line = read_line(input)?.ok_or(HandoverError::Closed)?;
+        if let Some(text) = line.strip_prefix(ANSWER.as_bytes()) {
+            return read_said(text);
+        }
+        noise(&line);
+    }
+    Err(HandoverError::Nonsense)
+}
+
+/// A key that the other side told.
+pub(super) fn key(text: &str) -> Result<PublicKey, HandoverError> {
+    text.parse().map_err(|_| HandoverError::Nonsense)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ready() -> Answer {
+        Answer::Ready {
+            port: 4433,
+            key: "howdah-ed25519 x".to_owned(),
+            address: Some([192, 0, 2, 1].into()),
+        }
+    }
+
+    #[test]
+    fn lines_come_back_as_they_were_and_login_scripts_do_not_matter() {
+        let ask = Ask::Serve {
+            key: "k".to_owned(),
+            ports: (1, 2),
+        };
+        let mut bytes = Vec::new();
+        write_ask(&mut bytes, &ask).expect("memory");
+        assert_eq!(read_ask(&mut &*bytes).expect("a line"), ask);
+        assert_eq!(
+            bytes.iter().position(|&b| b == b'\n'),
+            Some(bytes.len() - 1)
+        );
+
+        let mut bytes = b"Welcome!\n\n\x1b[1mfortune\n".to_vec();
+        write_answer(&mut bytes, &ready()).expect("memory");
+        let mut noise = 0;
+        let answer = read_answer(&mut &*bytes, |_| noise += 1);
+        assert_eq!((answer.expect("a line"), noise), (ready(), 3));
+    }
+
+    #[test]
+    fn another_version_is_named_whatever_else_it_says() {
+        let line = br#"howdah-far-end {"versions":{"program":"9.1.0","handover":7,"wire":1,"dialogue":2,"more":0},"new":[]}"#;
+        let error = read_answer(&mut &line[..], |_| ()).expect_err("a newer one");
+        let text = error.at("site").to_string();
+        assert!(
+            text.starts_with("site has howdah 9.1.0 (protocol 7.1.2), this is"),
+            "{text}"
+        );
+        assert_eq!(error.at("site").kind(), ErrorKind::Protocol);
+    }
+
+    #[test]
+    fn what_never_ends_is_cut_off() {
+        let endless = vec![b'x'; 10 * LINE_MAX];
+        assert!(matches!(
+            read_ask(&mut &*endless),
+            Err(HandoverError::TooLong)
+        ));
+        let lines = b"noise\n".repeat(10 * NOISE_LINES);
+        let mut seen = 0;
+        let result = read_answer(&mut &*lines, |_| seen += 1);
+        assert!(matches!(result, Err(HandoverError::Nonsense)));
+        assert_eq!(seen, NOISE_LINES);
+        assert!(matches!(
+            read_ask(&mut &b""[..]),
+            Err(HandoverError::Closed)
+        ));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_line_or_an_error(bytes: Vec<u8>) {
+            let _ = read_ask(&mut &*bytes);
+            let _ = read_answer(&mut &*bytes, |_| ());
+            let _ = read_ask(&mut &*[ASK.as_bytes(), &bytes].concat());
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The other end of a copy, started over the system's `ssh`.
+//!
+//! Both ends make a key for this one session and tell each other its public half through the channel that
+//! ssh has opened and authenticated; then the data takes its own way, sealed under these keys. Nothing
+//! secret stands in an argument, in an environment variable or in a file. See docs/ssh.md.
+
+mod candidates;
+mod channel;
+mod command;
+mod far_end;
+mod handover;
+mod watched;
+
+pub use far_end::serve_over_ssh;
+
+pub(crate) use channel::FarEnd;
+pub(crate) use watched::Watched;
+
+use crate::{Error, ErrorKind};
+use std::ops::RangeInclusive;
+
+/// UDP and TCP ports of a far end, one for each session at the same time.
+pub const DEFAULT_PORTS: RangeInclusive<u16> = 4433..=4532;
+
+/// How other machines are reached.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SshConfig {
+    program: Vec<String>,
+    /// What is started there, as their shell reads it; `None`: `howdah`, from the search path or from where
+    /// `cargo install` and people put it.
+    pub remote_howdah: Option<String>,
+    /// The far end takes the first of these that is free.
+    pub ports: RangeInclusive<u16>,
+}
+
+impl Default for SshConfig {
+    fn default() -> Self {
+        Self {
+            program: vec!["ssh".to_owned()],
+            remote_howdah: None,
+            ports: DEFAULT_PORTS,
+        }
+    }
+}
+
+impl SshConfig {
+    /// Replaces `ssh` by a command line: words, quoted as in a shell, that `HOST COMMAND` can follow.
+    pub fn set_program(&mut self, line: &str) -> Result<(), Error> {
+        let words: Option<Vec<String>> = shlex::split(line);
+        match words {
+            Some(words) if !words.is_empty() => {
+                self.program = words;
+                Ok(())
+            }
+            _ => Err(Error::new(
+                ErrorKind::Usage,
+                format!("{line:?} is no command line; write it as 'ssh -F config'"),
+            )),
+        }
+    }
+
+    /// Its words.
+    pub fn program(&self) -> &[String] {
+        &self.program
+    }
+}
