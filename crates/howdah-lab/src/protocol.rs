@@ -16,15 +16,25 @@ const SABUL: (&str, &str) = (
 );
 /// Our protocol at a fixed rate, for a dedicated circuit.
 pub const HOWDAH_FIXED: &str = "howdah-fixed";
+/// Our protocol, giving way to everybody.
+pub const HOWDAH_BACKGROUND: &str = "howdah-background";
+
+/// How our protocol shares a path.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Manner {
+    /// Fairly: the default.
+    Fair,
+    /// At the flow's `rate`.
+    Fixed,
+    /// Taking what is left.
+    Background,
+}
 
 /// What stands behind a name.
 #[derive(Clone, Copy, Debug)]
 pub enum Protocol {
     /// Our protocol, exactly as it ships.
-    Howdah {
-        /// At the flow's `rate`.
-        fixed: bool,
-    },
+    Howdah(Manner),
     /// TCP with that congestion control.
     Tcp(&'static cc::Entry),
     /// UDT, of one version or another.
@@ -97,8 +107,9 @@ const MODELS: [Model; 4] = [
 /// The protocol of that name.
 pub fn find(name: &str) -> Option<Protocol> {
     match name {
-        HOWDAH => Some(Protocol::Howdah { fixed: false }),
-        HOWDAH_FIXED => Some(Protocol::Howdah { fixed: true }),
+        HOWDAH => Some(Protocol::Howdah(Manner::Fair)),
+        HOWDAH_FIXED => Some(Protocol::Howdah(Manner::Fixed)),
+        HOWDAH_BACKGROUND => Some(Protocol::Howdah(Manner::Background)),
         _ if name == SABUL.0 => Some(Protocol::Sabul),
         _ => {
             let model = MODELS.iter().find(|model| model.name == name);
@@ -121,7 +132,7 @@ pub fn find(name: &str) -> Option<Protocol> {
 
 /// All names, and "none", which leaves a flow out.
 pub fn names() -> Vec<&'static str> {
-    let ours = [HOWDAH, HOWDAH_FIXED];
+    let ours = [HOWDAH, HOWDAH_FIXED, HOWDAH_BACKGROUND];
     let tcp = cc::ALL.iter().map(|entry| entry.name);
     let models = MODELS.iter().map(|model| model.name);
     let movers = movers::ALL.iter().map(|mover| mover.name);
@@ -138,6 +149,7 @@ pub fn describe() -> Vec<(&'static str, &'static str)> {
     let mut all = vec![
         (HOWDAH, "our protocol, sharing fairly"),
         (HOWDAH_FIXED, "our protocol at a fixed rate (option 'rate')"),
+        (HOWDAH_BACKGROUND, "our protocol, giving way to everybody"),
     ];
     all.extend(cc::ALL.iter().map(|entry| (entry.name, entry.about)));
     all.extend(UDTS.iter().map(|udt| (udt.name, udt.about)));
@@ -165,7 +177,7 @@ fn foreign() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// allowed for our protocol too, which has no use for them: a list of protocols shares them.
 pub(crate) fn check(name: &str, options: &Options) -> Result<(), (&'static str, String)> {
     match find(name) {
-        Some(Protocol::Howdah { fixed: true }) if options.rate_bps.is_none() => {
+        Some(Protocol::Howdah(Manner::Fixed)) if options.rate_bps.is_none() => {
             Err(("rate", format!("'{name}' must be told its rate")))
         }
         Some(Protocol::Blast(tool)) if tool.needs_rate() && options.rate_bps.is_none() => {

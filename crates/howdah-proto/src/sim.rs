@@ -274,6 +274,7 @@ impl Observe for SimEndpoint {
             algorithm: match self.connection.policy() {
                 _ if is_receiver => "receiver/howdah".into(),
                 Policy::Fair => "howdah/fair".into(),
+                Policy::Background => "howdah/background".into(),
                 Policy::Fixed(rate) => format!("howdah/fixed {rate}").into(),
             },
             delivered_bytes: self.delivered_bytes(),

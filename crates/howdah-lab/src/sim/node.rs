@@ -1,7 +1,7 @@
 //! The transports of a scenario as one type, so that driving them costs no indirect call.
 
 use crate::movers::Core;
-use crate::protocol::{self, Protocol};
+use crate::protocol::{self, Manner, Protocol};
 use crate::scenario::{Options, StreamSpec};
 use howdah_core::{Arrival, Datagram, Observe, Rate, Snapshot, Span, Time, Transport, WakeReason};
 use howdah_proto::Policy;
@@ -104,7 +104,7 @@ pub(crate) struct Wish<'a> {
 /// rules out.
 pub(crate) fn pair(wish: &Wish<'_>) -> Option<Pair> {
     Some(match protocol::find(wish.protocol)? {
-        Protocol::Howdah { fixed } => ours(wish, fixed),
+        Protocol::Howdah(manner) => ours(wish, manner),
         Protocol::Tcp(entry) => over_tcp(wish, *entry),
         Protocol::Model(settings) => modelled(wish, settings()),
         Protocol::Udt(config) => super::udt::pair(config(), wish),
@@ -189,14 +189,18 @@ impl Node {
     }
 }
 
-fn ours(wish: &Wish<'_>, fixed: bool) -> Pair {
+fn ours(wish: &Wish<'_>, manner: Manner) -> Pair {
     let mut config = sim_config();
     if let Some(bytes) = wish.options.mss_bytes {
         config.max_datagram = bytes.min(u32::from(u16::MAX)) as u16;
     }
-    if fixed {
-        config.policy = Policy::Fixed(Rate::from_bits_per_sec(wish.options.rate_bps.unwrap_or(0)));
-    }
+    config.policy = match manner {
+        Manner::Fair => Policy::Fair,
+        Manner::Background => Policy::Background,
+        Manner::Fixed => {
+            Policy::Fixed(Rate::from_bits_per_sec(wish.options.rate_bps.unwrap_or(0)))
+        }
+    };
     let [seed, other] = wish.seeds;
     let sender = SimEndpoint::sender(wish.start, config.clone(), seed, wish.size_bytes);
     let receiver = SimEndpoint::receiver(wish.start, config, seed, other, wish.size_bytes);

@@ -207,12 +207,12 @@ impl Connection {
             smoothed_rtt: self.rtt.smoothed(),
             socket_drops,
             sink_limit,
+            cap: self.payload_cap(),
             host_drops: socket_drops > 0 || refused,
             lost_sent_at: &self.lost_sent_at,
             train,
         });
-        self.pacer.set_rate(now, self.rate.pacing_rate());
-        self.pacer.set_burst(self.rate.burst());
+        self.apply_rate(now);
     }
 
     fn note_report_number(&mut self, number: u64) {

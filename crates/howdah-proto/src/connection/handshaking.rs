@@ -84,8 +84,7 @@ impl Connection {
         }
         self.rate = RateControl::new(self.config.policy);
         self.rate.on_established(self.rtt.smoothed());
-        self.pacer.set_rate(now, self.rate.pacing_rate());
-        self.pacer.set_burst(self.rate.burst());
+        self.apply_rate(now);
         self.pacer.grant(now, RateControl::opening_bytes());
         self.last_eliciting_sent_at = now;
         self.last_feedback_at = now;

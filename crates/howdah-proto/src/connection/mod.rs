@@ -2,6 +2,7 @@
 
 mod feedback;
 mod handshaking;
+mod pace;
 mod receive;
 mod stats;
 mod timers;
@@ -28,7 +29,7 @@ use crate::received::Received;
 use crate::rtt::Rtt;
 use crate::sent::SentPackets;
 use crate::space::{HandshakeSpace, Ids};
-use howdah_core::{Span, Time};
+use howdah_core::{Rate, Span, Time};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, VecDeque};
@@ -172,6 +173,9 @@ pub struct Connection {
     rtt: Rtt,
     rate: RateControl,
     pacer: Pacer,
+    /// The user's limit, in IP packets' bits.
+    rate_cap: Option<Rate>,
+    paused: bool,
     mtu: PathMtu,
     app_limited_below: u64,
     tail_floor: u64,
@@ -300,6 +304,8 @@ impl Connection {
             rtt: Rtt::default(),
             pacer: Pacer::new(rate.pacing_rate(), 0),
             rate,
+            rate_cap: None,
+            paused: false,
             mtu: PathMtu::new(),
             app_limited_below: 0,
             tail_floor: 0,

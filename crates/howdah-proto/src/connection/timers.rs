@@ -89,7 +89,7 @@ impl Connection {
             if self.probe_count == BLACKOUT_PROBES && !self.blackout_told {
                 self.blackout_told = true;
                 self.rate.on_blackout();
-                self.pacer.set_rate(now, self.rate.pacing_rate());
+                self.apply_rate(now);
             }
         } else if now >= self.keep_alive_at() {
             self.pings_due = 1;

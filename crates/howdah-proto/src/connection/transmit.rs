@@ -427,7 +427,7 @@ impl Connection {
 
     /// When the pacer lets the next train go, if one waits.
     pub(super) fn pacing_at(&self) -> Option<Time> {
-        (self.has_something_to_send() && self.window_open())
+        (!self.paused && self.has_something_to_send() && self.window_open())
             .then(|| self.pacer.next_train(u64::from(self.mtu.current())))
     }
 
@@ -438,6 +438,11 @@ impl Connection {
         max_bytes: usize,
         sink: &mut impl PacketSink,
     ) -> Option<TransmitInfo> {
+        if self.paused {
+            self.app_limited_below = self.stats.bytes_sent;
+            self.pacer.rest(now, u64::from(self.mtu.current()));
+            return None;
+        }
         self.begin_tail(now);
         if !self.has_something_to_send() {
             // Whatever is delivered of what was sent until now says nothing about the path.

@@ -111,7 +111,7 @@ const DOUBT_SHARE: f64 = 0.25;
 const WINDOW_SLACK: Span = Span::from_millis(40);
 
 /// Keeps one-way delays between clocks of different origins above zero, in nanoseconds.
-const CLOCK_ORIGIN: i64 = 1 << 61;
+pub(super) const CLOCK_ORIGIN: i64 = 1 << 61;
 
 /// What the controller is doing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -315,7 +315,7 @@ impl Fair {
             Phase::Startup => self.startup(feedback, &sample),
             Phase::Cruise | Phase::Drain => self.cruise(feedback, &sample),
         }
-        let limit = feedback.sink_limit.unwrap_or(Rate::MAX);
+        let limit = feedback.limit().unwrap_or(Rate::MAX);
         self.sink_bound = limit < self.rate;
         self.rate = self.rate.min(limit);
     }
@@ -427,7 +427,9 @@ impl Fair {
                 || feedback.socket_drops > 0);
         self.full_reports = if full { self.full_reports + 1 } else { 0 };
         // What the bursts promised arrives.
-        let reached = trusted && shown.is_some_and(|c| delivered.as_f64() >= 0.85 * c.as_f64());
+        // ... or all that the user allows.
+        let mut promises = [shown, feedback.cap].into_iter().flatten();
+        let reached = trusted && promises.any(|c| delivered.as_f64() >= 0.85 * c.as_f64());
         if self.full_reports >= 2 || reached {
             self.capacity = delivered.mul_f64(1.0 / (1.0 - sample.loss.min(0.02)));
             if reached && self.full_reports == 0 {

@@ -4,12 +4,14 @@
 //! receiver's clock, so that delays of the reports themselves do not disturb the measurement.
 //! Docs: docs/rate-control.md.
 
+mod background;
 mod fair;
 mod history;
 mod overflow;
 mod trains;
 mod yielding;
 
+use background::Background;
 use fair::Fair;
 pub use fair::Phase;
 pub(crate) use history::Point;
@@ -26,6 +28,8 @@ pub enum Policy {
     /// That rate of UDP payload, for a dedicated circuit. Falls back to `Fair` when less than 70 %
     /// of it is delivered.
     Fixed(Rate),
+    /// Takes what nobody else wants: gives way to everybody who makes a queue.
+    Background,
 }
 
 /// A fixed rate is given up when less than this share of it arrives.
@@ -46,6 +50,8 @@ pub(crate) struct Feedback<'a> {
     pub(crate) socket_drops: u64,
     /// How fast the sink takes bytes, if it is what limits.
     pub(crate) sink_limit: Option<Rate>,
+    /// How fast the user allows it to be.
+    pub(crate) cap: Option<Rate>,
     /// Packets that came as far as the receiving host were dropped there since the last report.
     pub(crate) host_drops: bool,
     /// When the packets were sent that this report calls lost on the way.
@@ -54,11 +60,22 @@ pub(crate) struct Feedback<'a> {
     pub(crate) train: SmallVec<[TrainPoint; 8]>,
 }
 
+impl Feedback<'_> {
+    /// What limits apart from the path.
+    fn limit(&self) -> Option<Rate> {
+        match (self.sink_limit, self.cap) {
+            (Some(sink), Some(cap)) => Some(sink.min(cap)),
+            (sink, cap) => sink.or(cap),
+        }
+    }
+}
+
 /// The rate control of one connection.
 #[derive(Debug)]
 pub(crate) struct RateControl {
     policy: Policy,
     fair: Fair,
+    background: Option<Box<Background>>,
     breaker_rounds: u32,
     breaker_at: Time,
     tripped: bool,
@@ -69,10 +86,26 @@ impl RateControl {
         Self {
             policy,
             fair: Fair::new(),
+            background: (policy == Policy::Background).then(|| Box::new(Background::new())),
             breaker_rounds: 0,
             breaker_at: Time::ZERO,
             tripped: false,
         }
+    }
+
+    /// Another policy from now on. What `Fair` has learnt stays; a fixed rate gets a new chance.
+    pub(crate) fn set_policy(&mut self, policy: Policy, rtt: Span) {
+        if policy == self.policy {
+            return;
+        }
+        self.policy = policy;
+        self.tripped = false;
+        self.breaker_rounds = 0;
+        self.background = (policy == Policy::Background).then(|| {
+            let mut background = Background::new();
+            background.on_established(rtt);
+            Box::new(background)
+        });
     }
 
     /// What decides now: a fixed rate that was given up is `Fair`.
@@ -87,9 +120,16 @@ impl RateControl {
     /// The first RTT is known (from the handshake).
     pub(crate) fn on_established(&mut self, rtt: Span) {
         self.fair.on_established(rtt);
+        if let Some(background) = &mut self.background {
+            background.on_established(rtt);
+        }
     }
 
     pub(crate) fn on_feedback(&mut self, feedback: &Feedback<'_>) {
+        if let Some(background) = &mut self.background {
+            background.on_feedback(feedback);
+            return;
+        }
         self.fair.on_feedback(feedback);
         if let Policy::Fixed(rate) = self.policy
             && !self.tripped
@@ -108,12 +148,16 @@ impl RateControl {
     /// No report came for so long that what was known is stale.
     pub(crate) fn on_blackout(&mut self) {
         self.fair.on_blackout();
+        if let Some(background) = &mut self.background {
+            background.on_blackout();
+        }
     }
 
     /// Rate of UDP payload bytes.
     pub(crate) fn pacing_rate(&self) -> Rate {
-        match self.policy {
-            Policy::Fixed(rate) if !self.tripped => rate,
+        match (self.policy, &self.background) {
+            (Policy::Fixed(rate), _) if !self.tripped => rate,
+            (_, Some(background)) => background.pacing_rate(),
             _ => self.fair.pacing_rate(),
         }
     }
@@ -122,6 +166,8 @@ impl RateControl {
     pub(crate) fn burst(&self) -> Option<Span> {
         match self.policy {
             Policy::Fixed(_) if !self.tripped => None,
+            // Bursts are a queue for others.
+            Policy::Background => None,
             _ => self.fair.burst(),
         }
     }
@@ -139,28 +185,37 @@ impl RateControl {
                 rate.bytes_in(self.fair.base_rtt() * 2 + Span::from_millis(250))
                     .max(1 << 16)
             }
-            _ => self.fair.window_bytes(),
+            _ => match &self.background {
+                Some(background) => background.window_bytes(),
+                None => self.fair.window_bytes(),
+            },
         }
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        self.fair.phase()
+        let background = self.background.as_ref();
+        background.map_or_else(|| self.fair.phase(), |b| b.phase())
     }
 
     /// Estimate of the time that packets wait in queues on the way.
     pub(crate) fn queue_delay(&self) -> Span {
-        self.fair.queue_delay()
+        let background = self.background.as_ref();
+        background.map_or_else(|| self.fair.queue_delay(), |b| b.queue_delay())
+    }
+
+    fn last_sample(&self) -> Option<history::Sample> {
+        let background = self.background.as_ref();
+        background.map_or_else(|| self.fair.last_sample(), |b| b.last_sample())
     }
 
     /// Loss over the last RTT or so.
     pub(crate) fn loss(&self) -> f64 {
-        self.fair.last_sample().map_or(0.0, |sample| sample.loss)
+        self.last_sample().map_or(0.0, |sample| sample.loss)
     }
 
     /// Rate at which bytes arrived over the last RTT or so.
     pub(crate) fn delivery_rate(&self) -> Rate {
-        self.fair
-            .last_sample()
+        self.last_sample()
             .map_or(Rate::ZERO, |sample| sample.delivery_rate)
     }
 
@@ -170,6 +225,7 @@ impl RateControl {
 
     /// One line for traces.
     pub(crate) fn describe(&self) -> String {
-        self.fair.describe()
+        let background = self.background.as_ref();
+        background.map_or_else(|| self.fair.describe(), |b| b.describe())
     }
 }

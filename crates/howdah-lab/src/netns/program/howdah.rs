@@ -2,7 +2,7 @@
 
 use super::{Errand, Figures, Launch, Ready, Recipe, Said, cut_off, last_json};
 use crate::netns::Trouble;
-use crate::protocol::{HOWDAH, HOWDAH_FIXED};
+use crate::protocol::{HOWDAH, HOWDAH_BACKGROUND, HOWDAH_FIXED};
 use serde::Deserialize;
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 const PORT: u16 = 4433;
 
 pub(super) fn runs(protocol: &str) -> bool {
-    [HOWDAH, HOWDAH_FIXED].contains(&protocol)
+    [HOWDAH, HOWDAH_FIXED, HOWDAH_BACKGROUND].contains(&protocol)
 }
 
 #[allow(
@@ -33,6 +33,9 @@ pub(super) fn prepare(errand: &Errand<'_>, dir: &Path) -> Result<Launch, Trouble
         .ends_itself();
     if errand.flow.size_bytes.is_none() {
         sender = sender.args(["--time", &format!("{:.3}s", errand.seconds)]);
+    }
+    if errand.flow.protocol == HOWDAH_BACKGROUND {
+        sender = sender.args(["--policy", "background"]);
     }
     if let Some(bps) = errand
         .flow

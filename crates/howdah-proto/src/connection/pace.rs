@@ -1,0 +1,58 @@
+//! What the user says about the pace: a limit, a pause, a policy. All of it may change at any time.
+
+use super::Connection;
+use crate::Policy;
+use howdah_core::{Rate, Time};
+
+/// Headers in front of a UDP payload.
+const IPV4_UDP_BYTES: u64 = 28;
+const IPV6_UDP_BYTES: u64 = 48;
+
+impl Connection {
+    /// This side's packets with data and repairs take at most `cap` of the wire from now on, IP and UDP headers
+    /// included; `None` lifts the limit. Reports and handshakes, a few per mille, do not count. The policy goes on within
+    /// the limit.
+    pub fn set_rate_cap(&mut self, now: Time, cap: Option<Rate>) {
+        self.rate_cap = cap;
+        self.apply_rate(now);
+    }
+
+    /// Whether the limit, and not the path, holds the rate down.
+    pub fn rate_is_capped(&self) -> bool {
+        self.payload_cap()
+            .is_some_and(|cap| cap <= self.rate.pacing_rate())
+    }
+
+    /// Sends no data until it is told to go on; the connection stays alive meanwhile.
+    pub fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
+    }
+
+    /// Shares the path in another way from now on.
+    pub fn set_policy(&mut self, now: Time, policy: Policy) {
+        // One that is not established takes it from its settings.
+        self.config.policy = policy;
+        self.rate.set_policy(policy, self.rtt.smoothed());
+        self.apply_rate(now);
+    }
+
+    /// The limit in UDP payload bits, which is what rates are inside.
+    pub(super) fn payload_cap(&self) -> Option<Rate> {
+        let payload = u64::from(self.mtu.current());
+        let headers = if self.remote.ip().to_canonical().is_ipv4() {
+            IPV4_UDP_BYTES
+        } else {
+            IPV6_UDP_BYTES
+        };
+        let share = payload as f64 / (payload + headers) as f64;
+        self.rate_cap.map(|cap| cap.mul_f64(share))
+    }
+
+    /// Tells the pacer what the rate control and the user want.
+    pub(super) fn apply_rate(&mut self, now: Time) {
+        let rate = self.rate.pacing_rate();
+        let cap = self.payload_cap().unwrap_or(Rate::MAX);
+        self.pacer.set_rate(now, rate.min(cap));
+        self.pacer.set_burst(self.rate.burst());
+    }
+}

@@ -1,0 +1,393 @@
+//! The `background` policy: take what nobody else wants.
+//!
+//! * As `fair`, it measures what arrives and steers the rate so that the queue stays at a target; but the
+//!   target is well below the one of `fair`, so it sees too much queue long before `fair` or a TCP that fills the queue
+//!   does, and it corrects all of the error in one round trip.
+//! * A queue that stays above the target although this flow has answered it is others' queue. Then this flow
+//!   halves its rate each round trip until the queue is gone, down to `RATE_MIN` (RFC 6817 and LEDBAT++,
+//!   draft-irtf-iccrg-ledbat-plus-plus, do it by at most half a window per round trip, too). It comes back when the queue
+//!   has been short for a while.
+//! * The delay base looks back a minute, so that a queue that never empties is not soon taken for the path, and this
+//!   flow empties its own queue now and then.
+//! * Loss that is a queue's (`overflow`), or above what is lost when the queue is short, halves the rate at once.
+
+use super::Feedback;
+use super::fair::{CLOCK_ORIGIN, Phase};
+use super::history::{History, Sample};
+use super::overflow::LossByDelay;
+use crate::rtt::WindowedMin;
+use howdah_core::{Rate, Span, Time};
+
+/// Rate before anything is known.
+const INITIAL_RATE: Rate = Rate::from_mbit_per_sec(4);
+/// Enough packets to see when the path is free again.
+const RATE_MIN: Rate = Rate::from_bits_per_sec(250_000);
+/// Queue target at `TARGET_AT_RATE`, falling with the square root of the rate as that of `fair` does; a third of it.
+const TARGET: Span = Span::from_micros(1_700);
+const TARGET_AT_RATE: f64 = 2.5e9;
+const TARGET_MIN: Span = Span::from_micros(800);
+const TARGET_MAX: Span = Span::from_millis(4);
+/// Start-up doubles the rate per round trip and ends at this share of the target (LEDBAT++).
+const STARTUP_SHARE: f64 = 0.75;
+const STARTUP_GROWTH: f64 = 2.0;
+/// ... or when less than this share of what is sent arrives.
+const STARTUP_FOLLOWS: f64 = 0.75;
+/// Gain of the queue controller: all of the error in one round trip.
+const K: f64 = 1.0;
+const HORIZON_MIN: Span = Span::from_millis(25);
+const STEER_MIN: f64 = 0.5;
+const STEER_MAX: f64 = 1.05;
+/// Growth per round trip while no queue is seen, doubled each time that the delivery follows.
+const PROBE_FIRST: f64 = 0.04;
+const PROBE_MAX: f64 = 0.5;
+/// A queue above this many targets ...
+const OTHERS: f64 = 1.25;
+/// ... for so many round trips, and so long, is others'.
+const OTHERS_RTTS: u64 = 3;
+const OTHERS_LEAST: Span = Span::from_millis(150);
+/// What is left of the rate then, per round trip.
+const YIELD: f64 = 0.5;
+/// Steps of yielding are at least so far apart.
+const YIELD_EVERY: Span = Span::from_millis(50);
+/// The queue must have been short for so long before the rate comes back, by that factor per round trip.
+const CALM: Span = Span::from_secs(1);
+const RETURN: f64 = 1.5;
+/// Loss above `1.5 x floor + LOSS_SLACK` is congestion.
+const LOSS_SLACK: f64 = 0.02;
+const LOSS_PACKETS: u64 = 200;
+const LOSS_BLOCK_PACKETS: u64 = 2_000;
+const LOSS_FLOOR_WINDOW: Span = Span::from_secs(10);
+const BASE_WINDOW: Span = Span::from_secs(60);
+const DRAIN_EVERY: Span = Span::from_secs(10);
+const DRAIN_RATE: f64 = 0.75;
+const DRAIN_MAX: Span = Span::from_millis(200);
+const SAMPLE_MIN: Span = Span::from_millis(40);
+const SAMPLE_MAX: Span = Span::from_millis(200);
+/// Slow flows have few packets.
+const SAMPLE_PACKETS: u64 = 4;
+const WINDOW_SLACK: Span = Span::from_millis(40);
+
+#[derive(Debug)]
+pub(super) struct Background {
+    phase: Phase,
+    history: History,
+    capacity: Rate,
+    rate: Rate,
+    /// While others use the path: no faster than that.
+    ceiling: Option<Rate>,
+    base_rtt: Span,
+    base_owd: WindowedMin,
+    recent_owd: WindowedMin,
+    queue: Span,
+    /// Since when the queue has been above its target.
+    over_since: Option<Time>,
+    /// Since when it has not.
+    calm_since: Time,
+    next_yield: Time,
+    next_return: Time,
+    loss_by_delay: LossByDelay,
+    loss_floor: WindowedMin,
+    loss_block: (u64, u64),
+    last: Option<Sample>,
+    probe: f64,
+    probe_base: Rate,
+    next_step: Time,
+    last_drain: Time,
+    drain_until: Time,
+}
+
+impl Background {
+    pub(super) fn new() -> Self {
+        Self {
+            phase: Phase::Startup,
+            history: History::default(),
+            capacity: Rate::ZERO,
+            rate: INITIAL_RATE,
+            ceiling: None,
+            base_rtt: Span::from_millis(100),
+            base_owd: WindowedMin::new(BASE_WINDOW),
+            recent_owd: WindowedMin::new(Span::from_millis(30)),
+            queue: Span::ZERO,
+            over_since: None,
+            calm_since: Time::ZERO,
+            next_yield: Time::ZERO,
+            next_return: Time::ZERO,
+            loss_by_delay: LossByDelay::default(),
+            loss_floor: WindowedMin::new(LOSS_FLOOR_WINDOW),
+            loss_block: (0, 0),
+            last: None,
+            probe: PROBE_FIRST,
+            probe_base: Rate::ZERO,
+            next_step: Time::ZERO,
+            last_drain: Time::ZERO,
+            drain_until: Time::ZERO,
+        }
+    }
+
+    pub(super) fn on_established(&mut self, rtt: Span) {
+        self.base_rtt = rtt;
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    pub(super) fn queue_delay(&self) -> Span {
+        self.queue
+    }
+
+    pub(super) fn last_sample(&self) -> Option<Sample> {
+        self.last
+    }
+
+    pub(super) fn pacing_rate(&self) -> Rate {
+        self.rate
+    }
+
+    pub(super) fn window_bytes(&self) -> u64 {
+        let rate = self.capacity.max(self.rate);
+        let window = rate.bytes_in(self.base_rtt * 2 + self.target() + WINDOW_SLACK);
+        window.max(1 << 16)
+    }
+
+    pub(super) fn on_blackout(&mut self) {
+        self.history.clear();
+        self.capacity = self.capacity.mul_f64(0.5);
+        self.rate = self.rate.mul_f64(0.5).max(RATE_MIN);
+        self.recent_owd.clear();
+        self.loss_by_delay.clear();
+    }
+
+    fn target(&self) -> Span {
+        let rate = self.capacity.as_f64().max(1.0);
+        TARGET
+            .mul_f64((TARGET_AT_RATE / rate).sqrt())
+            .clamp(TARGET_MIN, TARGET_MAX)
+    }
+
+    pub(super) fn on_feedback(&mut self, feedback: &Feedback<'_>) {
+        self.base_rtt = feedback.min_rtt;
+        self.history.push(feedback.point);
+        self.measure_queue(feedback);
+        let window = self.base_rtt.max(SAMPLE_MIN).min(SAMPLE_MAX);
+        let Some(sample) = self.history.sample(window, SAMPLE_PACKETS) else {
+            return;
+        };
+        self.last = Some(sample);
+        self.measure_loss_floor(feedback, &sample);
+        match self.phase {
+            Phase::Startup => self.startup(feedback, &sample),
+            Phase::Cruise | Phase::Drain => self.cruise(feedback, &sample),
+        }
+        let limit = feedback.limit().unwrap_or(Rate::MAX);
+        self.rate = self.rate.min(limit);
+    }
+
+    fn measure_queue(&mut self, feedback: &Feedback<'_>) {
+        if feedback.rtt.is_none() {
+            return;
+        }
+        let (now, point) = (feedback.now, &feedback.point);
+        // The clocks have different origins; only differences of this mean anything.
+        let owd = point
+            .rx_time
+            .nanos_after(point.sent_time)
+            .saturating_add(CLOCK_ORIGIN)
+            .max(0)
+            .cast_unsigned();
+        self.base_owd.push(now, owd);
+        self.recent_owd.push(now, owd);
+        let base = self.base_owd.min().unwrap_or(owd);
+        let recent = self.recent_owd.min().unwrap_or(owd);
+        self.queue = Span::from_nanos(recent - base);
+        if feedback.host_drops {
+            // A host that stalls delays and drops; which of the losses were its own nobody tells.
+            self.loss_by_delay.clear();
+        }
+        self.loss_by_delay.on_report(
+            now,
+            point.sent_time,
+            Span::from_nanos(owd - base.min(owd)),
+            point.acked_packets + point.lost_packets,
+            feedback.lost_sent_at,
+        );
+        if self.queue <= self.target() {
+            self.over_since = None;
+        } else if self.queue > self.target().mul_f64(OTHERS) {
+            self.over_since.get_or_insert(now);
+        }
+        if self.queue > self.target() {
+            self.calm_since = now;
+        }
+    }
+
+    fn measure_loss_floor(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
+        let point = &feedback.point;
+        let (acked, lost) = self.loss_block;
+        let packets = (point.acked_packets + point.lost_packets).saturating_sub(acked + lost);
+        let lost_here = point.lost_packets.saturating_sub(lost);
+        if packets >= LOSS_BLOCK_PACKETS.max(sample.packets) || lost_here >= 40 {
+            if self.queue < self.target() / 2 {
+                let loss = lost_here as f64 / packets.max(1) as f64;
+                self.loss_floor
+                    .push(feedback.now, (loss.min(0.25) * 1e9) as u64);
+            }
+            self.loss_block = (point.acked_packets, point.lost_packets);
+        }
+    }
+
+    /// Loss that this flow answers, and the loss that it takes for chance.
+    fn judge_loss(&self) -> (bool, f64) {
+        let floor = self.loss_floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9);
+        let threshold = floor * 1.5 + LOSS_SLACK;
+        let window = self.base_rtt.max(SAMPLE_MIN);
+        let lossy = self.history.sample(window, LOSS_PACKETS);
+        let much = lossy.is_some_and(|l| l.packets >= LOSS_PACKETS && l.loss > threshold);
+        let overflow = self.loss_by_delay.overflow().is_some_and(|o| o.now);
+        (much || overflow, threshold)
+    }
+
+    fn startup(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
+        let now = feedback.now;
+        let delivered = sample.delivery_rate;
+        let trusted = sample.whole && sample.packets >= 16 && !sample.app_limited;
+        let behind = delivered.as_f64() < STARTUP_FOLLOWS * sample.send_rate.as_f64();
+        let (lossy, threshold) = self.judge_loss();
+        let queued = self.queue > self.target().mul_f64(STARTUP_SHARE);
+        let bound = feedback
+            .limit()
+            .is_some_and(|limit| delivered.as_f64() > 0.85 * limit.as_f64());
+        if trusted && (queued || lossy || behind || bound || feedback.socket_drops > 0) {
+            self.phase = Phase::Cruise;
+            self.capacity = delivered.mul_f64(1.0 / (1.0 - sample.loss.min(threshold)));
+            self.rate = self.capacity.mul_f64(0.9).max(RATE_MIN);
+            self.last_drain = now;
+            self.next_step = now + feedback.smoothed_rtt * 2;
+            return;
+        }
+        self.capacity = self.capacity.max(delivered);
+        if now >= self.next_step && !sample.app_limited {
+            // Growth is checked: twice what has arrived.
+            let wanted = delivered.mul_f64(STARTUP_GROWTH).max(INITIAL_RATE);
+            self.rate = self.rate.max(wanted);
+            self.next_step = now + feedback.smoothed_rtt;
+        }
+    }
+
+    fn cruise(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
+        let now = feedback.now;
+        let (lossy, threshold) = self.judge_loss();
+        let congested = lossy || feedback.socket_drops > 0;
+        let bound = feedback.limit().is_some_and(|limit| limit <= self.rate);
+        let idle = sample.app_limited || bound;
+        let arrived = sample
+            .delivery_rate
+            .mul_f64(1.0 / (1.0 - sample.loss.min(threshold)));
+        let full = !idle && (congested || self.queue > self.target() / 2);
+        if full || arrived > self.capacity {
+            self.capacity = arrived;
+        }
+        let horizon = self.base_rtt.max(HORIZON_MIN);
+        let error = self.target().as_secs_f64() - self.queue.as_secs_f64();
+        let mut steer = (1.0 + K * error / horizon.as_secs_f64()).clamp(STEER_MIN, STEER_MAX);
+        if congested || self.queue > self.target() / 2 || idle {
+            self.probe = PROBE_FIRST;
+            self.probe_base = sample.delivery_rate;
+            self.next_step = self.next_step.max(now + feedback.smoothed_rtt);
+        } else {
+            self.probe_up(feedback, sample);
+            steer = steer.max(1.0 + self.probe);
+        }
+        self.rate = self.capacity.mul_f64(steer).max(RATE_MIN);
+        self.give_way(feedback, congested);
+        if let Some(ceiling) = self.ceiling {
+            self.rate = self.rate.min(ceiling);
+        }
+        self.drain(feedback);
+    }
+
+    /// Lowers the ceiling while others use the path, and lifts it when they are gone.
+    fn give_way(&mut self, feedback: &Feedback<'_>, congested: bool) {
+        let now = feedback.now;
+        let rtt = feedback.smoothed_rtt;
+        let patience = (rtt * OTHERS_RTTS).max(OTHERS_LEAST);
+        let others = self
+            .over_since
+            .is_some_and(|since| now.since(since) >= patience);
+        if (others || congested) && now >= self.next_yield {
+            let from = self.ceiling.unwrap_or(self.rate).min(self.rate);
+            self.ceiling = Some(from.mul_f64(YIELD).max(RATE_MIN));
+            // What loss tells is a round trip and a sample old.
+            let rest = if congested { rtt * 2 } else { rtt };
+            self.next_yield = now + rest.max(YIELD_EVERY);
+            self.next_return = now + rtt * 2 + SAMPLE_MIN;
+            if congested {
+                self.calm_since = now;
+            }
+            return;
+        }
+        let calm = now.since(self.calm_since) >= CALM.max(rtt * 2);
+        if let Some(ceiling) = self.ceiling
+            && calm
+            && now >= self.next_return
+        {
+            self.next_return = now + rtt.max(YIELD_EVERY);
+            let higher = ceiling.mul_f64(RETURN);
+            // Far above what is sent it has nothing to say any more.
+            self.ceiling = (higher < self.capacity.mul_f64(8.0) || higher < INITIAL_RATE)
+                .then_some(higher);
+        }
+    }
+
+    /// No queue in sight: each time that the delivery follows, grow by twice as much.
+    fn probe_up(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
+        if feedback.now < self.next_step {
+            return;
+        }
+        let wanted = self.probe_base.as_f64() * (1.0 + self.probe / 2.0);
+        if sample.delivery_rate.as_f64() >= wanted {
+            self.probe = (self.probe * 2.0).min(PROBE_MAX);
+        } else {
+            self.probe = PROBE_FIRST;
+        }
+        self.probe_base = sample.delivery_rate;
+        // What is sent from now on fills a sample after a round trip and the sample's own length.
+        let step = feedback.smoothed_rtt + sample.span.max(Span::from_millis(20)).min(SAMPLE_MAX);
+        self.next_step = feedback.now + step;
+    }
+
+    /// Lets its own queue run empty now and then, so that the delay base is seen.
+    fn drain(&mut self, feedback: &Feedback<'_>) {
+        let now = feedback.now;
+        match self.phase {
+            Phase::Drain if now >= self.drain_until => {
+                self.phase = Phase::Cruise;
+                self.last_drain = now;
+            }
+            Phase::Cruise if now.since(self.last_drain) >= DRAIN_EVERY => {
+                self.phase = Phase::Drain;
+                let excess = self.queue + Span::from_millis(1);
+                let time = excess.mul_f64(1.0 / (1.0 - DRAIN_RATE)).min(DRAIN_MAX);
+                self.drain_until = now + time;
+            }
+            _ => {}
+        }
+        if self.phase == Phase::Drain {
+            self.rate = self.rate.min(self.capacity.mul_f64(DRAIN_RATE)).max(RATE_MIN);
+        }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        format!(
+            "background {:?} rate {} capacity {} ceiling {} queue {} of {} loss {:.3}% probe {:.2}",
+            self.phase,
+            self.rate,
+            self.capacity,
+            self.ceiling.unwrap_or(Rate::MAX),
+            self.queue,
+            self.target(),
+            self.last.map_or(0.0, |s| s.loss * 100.0),
+            self.probe,
+        )
+    }
+}
