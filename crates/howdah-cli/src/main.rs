@@ -14,12 +14,15 @@
 
 mod args;
 mod commands;
+mod control;
 #[cfg(target_os = "linux")]
 mod demo;
 mod exit;
+mod limit;
+mod settings;
 mod ui;
 
-use clap::Parser as _;
+use settings::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -29,12 +32,13 @@ fn main() -> ExitCode {
         let _ =
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     }
-    let result = match args::Cli::try_parse() {
+    let result = match settings::parse(std::env::args_os()) {
         Ok(cli) => {
             ui::choose_color(cli.color);
             commands::run(cli.command)
         }
-        Err(error) => return exit::of_usage(&error),
+        Err(Failure::Usage(error)) => return exit::of_usage(&error),
+        Err(Failure::Settings(error)) => Err(error.into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

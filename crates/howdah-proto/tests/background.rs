@@ -85,7 +85,9 @@ fn an_idle_link_is_filled() {
         let state = net.client().connection().describe_rate();
         println!("{mbit} Mbit/s, {rtt} ms, {percent} %: {got}; {state}");
         if got < rate.mul_f64(0.7) {
-            findings.push(format!("{mbit} Mbit/s, {rtt} ms, {percent} %: {got}; {state}"));
+            findings.push(format!(
+                "{mbit} Mbit/s, {rtt} ms, {percent} %: {got}; {state}"
+            ));
         }
     }
     assert!(findings.is_empty(), "{}", findings.join("\n"));
@@ -170,7 +172,10 @@ fn a_cap_is_kept_and_can_be_lifted_and_a_pause_ends() {
         shared.world.run_until(at(secs(4)));
         let wire = Rate::from_bytes_over(sent(&shared) - before, secs(2));
         let range = Rate::from_mbit_per_sec(46)..=Rate::from_mbit_per_sec(51);
-        assert!(range.contains(&wire), "{policy:?}: {wire} with a cap of 50 Mbit/s");
+        assert!(
+            range.contains(&wire),
+            "{policy:?}: {wire} with a cap of 50 Mbit/s"
+        );
         assert!(shared.world.endpoint(sender).connection().rate_is_capped());
 
         set(&mut shared, None, true);

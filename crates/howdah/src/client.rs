@@ -2,6 +2,7 @@
 
 use crate::keys::PublicKey;
 use crate::session::message::{BOTTLENECKS, IP_UDP_BYTES, Message, SideReport};
+use crate::session::pace::Pace;
 use crate::session::receiving::{Place, Receiving};
 use crate::session::sending::Sending;
 use crate::session::waits::{Wait, WaitClock};
@@ -111,6 +112,8 @@ pub(crate) struct Client<'a> {
     progress: Progress,
     /// What this host does not grant has been told.
     advised: bool,
+    /// The pace that is in force.
+    pace: Pace,
 }
 
 impl<'a> Client<'a> {
@@ -147,6 +150,7 @@ impl<'a> Client<'a> {
             total: None,
             progress: Progress::default(),
             advised: false,
+            pace: Pace::default(),
         }
     }
 
@@ -268,6 +272,20 @@ impl<'a> Client<'a> {
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
         self.step = Step::Judging(judgement);
         Ok(())
+    }
+
+    /// Makes the side that sends keep the pace that the user wants now.
+    fn keep_pace(&mut self, now: Time, connection: &mut Connection) {
+        let pace = Pace::new(self.config.policy, &self.config.throttle);
+        if pace == self.pace {
+            return;
+        }
+        self.pace = pace;
+        if matches!(self.task, Task::Get { .. }) {
+            connection.send_control(&Message::Pace(pace).encode());
+        } else {
+            pace.apply(now, connection, None);
+        }
     }
 
     fn begin(&mut self, connection: &mut Connection) -> Result<(), Error> {
@@ -462,6 +480,7 @@ impl<'a> Client<'a> {
             match judgement.try_recv() {
                 Ok(result) => {
                     result?;
+                    self.keep_pace(now, connection);
                     self.begin(connection)?;
                 }
                 Err(TryRecvError::Empty) => {}
@@ -539,6 +558,8 @@ impl<'a> Client<'a> {
         };
         self.progress.pacing_rate = stats.pacing_rate;
         self.progress.queue_delay = stats.queue_delay;
+        self.progress.limit = self.config.throttle.limit();
+        self.progress.paused = self.config.throttle.is_paused();
         self.progress.files_total.get_or_insert(1);
         (self.on_progress)(&self.progress);
         let seconds = now.since(self.started_at).as_nanos() / 1_000_000_000;
@@ -643,6 +664,9 @@ impl Application for Client<'_> {
         if let Err(error) = self.move_on(now, connection) {
             self.fail(now, connection, error);
             return;
+        }
+        if matches!(self.step, Step::Asked | Step::Moving) {
+            self.keep_pace(now, connection);
         }
         let wait = self.waits_for(connection);
         if let Some(wait) = self.wait.check(now, wait) {

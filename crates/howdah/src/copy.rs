@@ -4,7 +4,7 @@ use crate::client::{Client, Task};
 use crate::ssh::{FarEnd, SshConfig, Watched};
 use crate::{
     Cancel, Error, ErrorKind, Identity, KnownHosts, Location, Log, Progress, SshTarget, Summary,
-    Trust,
+    Throttle, Trust,
 };
 use howdah_core::{Rate, Span};
 use howdah_net::{Clock, Endpoint, EndpointConfig};
@@ -21,6 +21,8 @@ pub enum RatePolicy {
     Fair,
     /// That rate, for a dedicated circuit.
     Fixed(Rate),
+    /// Takes what nobody else wants.
+    Background,
 }
 
 /// Settings of a copy. What [`CopyConfig::new`] chooses fits every path.
@@ -34,6 +36,8 @@ pub struct CopyConfig {
     pub trust: Trust,
     /// How to share the path.
     pub policy: RatePolicy,
+    /// An upper bound to the rate, and a pause, that may change while the copy runs.
+    pub throttle: Throttle,
     /// The peer counts as lost after this long without a sign of life.
     pub idle_timeout: Span,
     /// Stop sending and finish after this long (for measurements with `zero:`).
@@ -54,6 +58,7 @@ impl CopyConfig {
             known_hosts,
             trust: Trust::Strict,
             policy: RatePolicy::Fair,
+            throttle: Throttle::new(),
             idle_timeout: Span::from_secs(8),
             duration_limit: None,
             warn: Log::default(),
@@ -139,6 +144,7 @@ fn protocol(config: &CopyConfig) -> Result<Config, Error> {
     protocol.policy = match config.policy {
         RatePolicy::Fair => Policy::Fair,
         RatePolicy::Fixed(rate) => Policy::Fixed(rate),
+        RatePolicy::Background => Policy::Background,
     };
     Ok(protocol)
 }

@@ -16,6 +16,7 @@ mod server;
 mod session;
 mod ssh;
 mod summary;
+mod throttle;
 
 pub use cancel::Cancel;
 pub use copy::{CopyConfig, RatePolicy, copy};
@@ -25,3 +26,4 @@ pub use location::{DEFAULT_PORT, Location, ParseLocationError, SshLocation, SshT
 pub use server::{Log, Server, ServerConfig};
 pub use ssh::{DEFAULT_PORTS, SshConfig, serve_over_ssh};
 pub use summary::{Progress, SideUsage, Summary};
+pub use throttle::Throttle;

@@ -367,6 +367,7 @@ impl Service {
                 return Err(Message::failure(kind, &message, "the client"));
             }
             Message::Put { .. }
+            | Message::Pace(_)
             | Message::Get { .. }
             | Message::Sending { .. }
             | Message::Thanks { .. } => {
@@ -459,8 +460,13 @@ impl Service {
             }
             Event::Control(_) if !connection.is_established() => {}
             Event::Control(bytes) => {
-                let result = Message::decode(&bytes)
-                    .and_then(|message| self.on_message(key, connection, message));
+                let result = Message::decode(&bytes).and_then(|message| match message {
+                    Message::Pace(pace) => {
+                        pace.apply(now, connection, None);
+                        Ok(())
+                    }
+                    message => self.on_message(key, connection, message),
+                });
                 if let Err(error) = result {
                     self.give_up(key, connection, &error);
                     if error.kind() == ErrorKind::Protocol {

@@ -1,9 +1,9 @@
 //! `howdah cp`.
 
-use super::{SshArgs, TellingArgs};
+use super::{PaceArgs, SshArgs, TellingArgs};
 use clap::Args;
 use howdah::Location;
-use howdah_core::{Rate, Span, units};
+use howdah_core::{Span, units};
 use std::path::PathBuf;
 
 /// Copies a file or a stream to or from another machine
@@ -61,9 +61,8 @@ pub(crate) struct CpArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) known_hosts: Option<PathBuf>,
 
-    /// Send at this rate whatever else the path carries: for a circuit of your own
-    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
-    pub(crate) rate: Option<Rate>,
+    #[command(flatten)]
+    pub(crate) pace: PaceArgs,
 
     /// Give up after this long without a sign of life from the peer
     #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "8s")]

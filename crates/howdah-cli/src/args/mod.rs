@@ -5,11 +5,14 @@
     reason = "these comments are the help text on a terminal"
 )]
 
+mod config;
 mod cp;
+mod ctl;
 mod demo;
 mod internal;
 mod key;
 mod lab;
+mod pace;
 mod path;
 mod rival;
 mod serve;
@@ -18,7 +21,9 @@ mod telling;
 mod values;
 mod wan;
 
+pub(crate) use config::{ConfigCommand, ConfigShowArgs};
 pub(crate) use cp::CpArgs;
+pub(crate) use ctl::{CtlArgs, CtlCommand, Which};
 pub(crate) use demo::DemoArgs;
 pub(crate) use internal::{
     InternalCommand, ShortSendArgs, StreamSendArgs, TcpRecvArgs, TcpSendArgs,
@@ -27,6 +32,7 @@ pub(crate) use key::KeyCommand;
 pub(crate) use lab::{
     LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReportArgs, LabRunArgs, Testbed,
 };
+pub(crate) use pace::{PaceArgs, policy_name};
 pub(crate) use path::PathArgs;
 pub(crate) use rival::{RivalArgs, RivalCommand, RivalName, RivalRecvArgs, RivalSendArgs};
 pub(crate) use serve::ServeArgs;
@@ -68,6 +74,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Cp(Box<CpArgs>),
     Serve(ServeArgs),
+    Ctl(CtlArgs),
+    /// Shows the settings of this user, and where each is from
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Makes and shows the key that this machine proves itself with
     #[command(subcommand)]
     Key(KeyCommand),
@@ -107,7 +117,7 @@ mod tests {
         let mut cli = Cli::command();
         cli.build();
         for command in cli.get_subcommands_mut().filter(|c| !c.is_hide_set()) {
-            if !["help", "key"].contains(&command.get_name()) {
+            if !["help", "key", "config"].contains(&command.get_name()) {
                 let help = command.render_long_help().to_string();
                 assert!(help.contains("  howdah "), "{}", command.get_name());
             }

@@ -17,7 +17,7 @@ pub(crate) struct TellingArgs {
     pub(crate) quiet: bool,
 
     /// Print a line of progress every five seconds even where there is no terminal
-    #[arg(long, conflicts_with = "quiet")]
+    #[arg(long)]
     pub(crate) progress: bool,
 
     /// Append what happens to FILE, a line for each thing, with the time in UTC

@@ -1,7 +1,9 @@
 //! `howdah cp`.
 
 use super::key_file;
-use crate::args::CpArgs;
+use crate::args::{Cli, Command, CpArgs, PaceArgs};
+use crate::control::Control;
+use crate::settings;
 use crate::ui::{self, Reporter, Signals, Start, Wishes};
 use anyhow::Context as _;
 use howdah::keys::{self, Identity, KnownHosts, Trust};
@@ -35,8 +37,11 @@ fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     config.warn = reporter.as_log();
     config.heard = reporter.as_ear();
     let mut trace = args.trace.as_deref().map(Trace::create).transpose()?;
-    reporter.start(&start(args));
+    let start = start(args, config.policy);
+    let control = Control::begin(&config.throttle, &args.pace, reporter, &start);
+    reporter.start(&start);
     let mut show = |progress: &Progress| {
+        control.attend(&signals, || settings::reread().map(|cli| pace_of(&cli)));
         if let Some(trace) = &mut trace {
             trace.write(progress);
         }
@@ -55,15 +60,20 @@ fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     Ok(result?)
 }
 
-fn start(args: &CpArgs) -> Start {
+fn start(args: &CpArgs, policy: RatePolicy) -> Start {
     let mut start = Start::new("cp");
     start.sources = vec![args.source.to_string()];
     start.destination = args.destination.to_string();
-    if let Some(rate) = args.rate {
-        start.policy = "fixed";
-        start.rate_bps = Some(rate.bits_per_sec());
-    }
+    start.set_pace(policy, &args.pace);
     start
+}
+
+/// What the same command line asks for now.
+fn pace_of(cli: &Cli) -> Option<PaceArgs> {
+    match &cli.command {
+        Command::Cp(args) => Some(args.pace.clone()),
+        _ => None,
+    }
 }
 
 fn config(args: &CpArgs, signals: &Signals) -> anyhow::Result<CopyConfig> {
@@ -85,7 +95,7 @@ fn config(args: &CpArgs, signals: &Signals) -> anyhow::Result<CopyConfig> {
     } else {
         Trust::Strict
     };
-    config.policy = args.rate.map_or(RatePolicy::Fair, RatePolicy::Fixed);
+    config.policy = args.pace.policy()?;
     config.idle_timeout = args.idle_timeout;
     config.duration_limit = args.time;
     Ok(config)

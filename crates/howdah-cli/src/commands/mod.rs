@@ -1,9 +1,11 @@
 //! What the commands do, a file per command.
 
 mod completions;
+mod config;
 #[cfg(target_os = "linux")]
 mod congestion;
 mod cp;
+mod ctl;
 #[cfg(target_os = "linux")]
 mod demo;
 mod far_end;
@@ -24,6 +26,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Cp(args) => cp::run(&args),
         Command::Serve(args) => serve::run(args),
+        Command::Ctl(args) => ctl::run(args),
+        Command::Config(command) => config::run(&command),
         Command::Key(command) => key::run(&command),
         Command::Lab(command) => lab::run(&command),
         Command::Rival(command) => rival::run(&command),

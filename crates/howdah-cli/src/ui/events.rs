@@ -1,11 +1,13 @@
 //! What `--json` prints: one object per line, described in docs/json.md and docs/howdah-events.schema.json.
 
+use crate::args::{PaceArgs, policy_name};
 use crate::exit;
+use crate::limit::{Allowed, Limit};
 use crate::ui::printable;
 use crate::ui::progress::{mean, remaining};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use howdah::{Progress, Summary};
+use howdah::{Progress, RatePolicy, Summary};
 use serde::Serialize;
 use std::path::Path;
 
@@ -61,6 +63,16 @@ impl Start {
             pid: std::process::id(),
             policy: "fair",
             ..Self::default()
+        }
+    }
+
+    pub(crate) fn set_pace(&mut self, policy: RatePolicy, pace: &PaceArgs) {
+        self.policy = policy_name(policy);
+        if let RatePolicy::Fixed(rate) = policy {
+            self.rate_bps = Some(rate.bits_per_sec());
+        }
+        if let Some(Allowed::AtMost(limit)) = pace.limit.as_ref().map(Limit::now) {
+            self.limit_bps = Some(limit.bits_per_sec());
         }
     }
 

@@ -38,6 +38,7 @@ struct Inner {
     log: Option<LogFile>,
     next_event: Time,
     next_log: Time,
+    last: Progress,
     /// Nobody reads the objects any more.
     deaf: bool,
 }
@@ -57,6 +58,7 @@ impl Reporter {
             log: wishes.log_file.map(LogFile::open).transpose()?,
             next_event: Time::ZERO,
             next_log: Time::ZERO + LOG_EVERY,
+            last: Progress::default(),
             deaf: false,
         }))))
     }
@@ -90,6 +92,7 @@ impl Reporter {
             inner.next_log = now + LOG_EVERY;
             inner.log(|| one_line(progress));
         }
+        inner.last.clone_from(progress);
     }
 
     /// Something that a person should know although the copy goes on.
@@ -101,6 +104,17 @@ impl Reporter {
             let word = Paint::stderr().warning("warning:");
             inner.view.suspend(|| super::say_marked(&word, message));
         }
+    }
+
+    /// How it stands, now.
+    pub(crate) fn say_how_it_stands(&self) {
+        let inner = self.lock();
+        inner.view.suspend(|| say(&one_line(&inner.last)));
+    }
+
+    /// Something that is only worth a line in the log.
+    pub(crate) fn note(&self, message: &str) {
+        self.lock().log(|| message.to_owned());
     }
 
     /// The warnings of the library.
@@ -145,6 +159,11 @@ impl Reporter {
                 inner.event(|| events::error(error));
             }
         }
+    }
+
+    /// How it stands, for whoever asks.
+    pub(crate) fn last(&self) -> Progress {
+        self.lock().last.clone()
     }
 }
 

@@ -1,7 +1,8 @@
-//! SIGINT and SIGTERM: the first asks to stop, the second stops at once.
+//! SIGINT and SIGTERM: the first asks to stop, the second stops at once. SIGUSR1 asks how it stands, SIGUSR2 to read the
+//! configuration again.
 
 use howdah::Cancel;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +13,8 @@ pub(crate) struct Signals {
     cancel: Cancel,
     /// Whether the next signal ends the process.
     at_once: Arc<AtomicBool>,
+    asked: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -19,6 +22,8 @@ impl Signals {
         let signals = Self {
             cancel: Cancel::new(),
             at_once: Arc::default(),
+            asked: Arc::default(),
+            reload: Arc::default(),
         };
         for signal in [SIGINT, SIGTERM] {
             // The order matters: the first signal finds the switch off, then turns it on.
@@ -30,7 +35,19 @@ impl Signals {
             flag::register(signal, Arc::clone(&signals.at_once))?;
             flag::register(signal, signals.cancel.flag())?;
         }
+        flag::register(SIGUSR1, Arc::clone(&signals.asked))?;
+        flag::register(SIGUSR2, Arc::clone(&signals.reload))?;
         Ok(signals)
+    }
+
+    /// Whether somebody has asked how it stands, since the last call.
+    pub(crate) fn take_asked(&self) -> bool {
+        self.asked.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether the configuration is to be read again, since the last call.
+    pub(crate) fn take_reload(&self) -> bool {
+        self.reload.swap(false, Ordering::Relaxed)
     }
 
     /// The switch that the first signal throws.

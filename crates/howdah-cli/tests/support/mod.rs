@@ -44,7 +44,7 @@ impl Site {
             dir: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
             limit: Instant::now() + Duration::from_secs(seconds),
         };
-        for name in ["root", "files"] {
+        for name in ["root", "files", "run"] {
             fs::create_dir(site.dir.path().join(name)).unwrap();
         }
         site.make_key("server");
@@ -95,12 +95,14 @@ impl Site {
         command
             .args(args)
             .env("HOWDAH_CONFIG_DIR", self.config(who))
+            // Where `howdah ctl` finds them, and only them.
+            .env("XDG_RUNTIME_DIR", self.path().join("run"))
             // The test may be killed before it can clean up.
             .env("HOWDAH_DIE_WITH_PARENT", "1");
         Process::start(command, input, self.limit)
     }
 
-    fn run(&self, host: Host<'_>, who: &str, args: &[&str], input: Input) -> Done {
+    pub(crate) fn run(&self, host: Host<'_>, who: &str, args: &[&str], input: Input) -> Done {
         self.start(host, who, args, input).finish()
     }
 

@@ -197,9 +197,7 @@ fn ours(wish: &Wish<'_>, manner: Manner) -> Pair {
     config.policy = match manner {
         Manner::Fair => Policy::Fair,
         Manner::Background => Policy::Background,
-        Manner::Fixed => {
-            Policy::Fixed(Rate::from_bits_per_sec(wish.options.rate_bps.unwrap_or(0)))
-        }
+        Manner::Fixed => Policy::Fixed(Rate::from_bits_per_sec(wish.options.rate_bps.unwrap_or(0))),
     };
     let [seed, other] = wish.seeds;
     let sender = SimEndpoint::sender(wish.start, config.clone(), seed, wish.size_bytes);

@@ -334,8 +334,8 @@ impl Background {
             self.next_return = now + rtt.max(YIELD_EVERY);
             let higher = ceiling.mul_f64(RETURN);
             // Far above what is sent it has nothing to say any more.
-            self.ceiling = (higher < self.capacity.mul_f64(8.0) || higher < INITIAL_RATE)
-                .then_some(higher);
+            self.ceiling =
+                (higher < self.capacity.mul_f64(8.0) || higher < INITIAL_RATE).then_some(higher);
         }
     }
 
@@ -373,7 +373,10 @@ impl Background {
             _ => {}
         }
         if self.phase == Phase::Drain {
-            self.rate = self.rate.min(self.capacity.mul_f64(DRAIN_RATE)).max(RATE_MIN);
+            self.rate = self
+                .rate
+                .min(self.capacity.mul_f64(DRAIN_RATE))
+                .max(RATE_MIN);
         }
     }
 

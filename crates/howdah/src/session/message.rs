@@ -1,11 +1,12 @@
 //! Control messages: postcard behind a version byte.
 
+use super::pace::Pace;
 use crate::{Error, ErrorKind, SideUsage};
 use howdah_proto::Stats;
 use serde::{Deserialize, Serialize};
 
 /// Version of this dialogue; the first byte of each message.
-pub(crate) const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 2;
 
 /// IP and UDP headers of a datagram, as far as they are counted (IPv4).
 pub(crate) const IP_UDP_BYTES: u64 = 28;
@@ -47,6 +48,8 @@ pub(crate) enum Message {
     Thanks { side: SideReport },
     /// Either: it failed.
     Fail { kind: u8, message: String },
+    /// Client: send at this pace from now on, whatever it is that you send.
+    Pace(Pace),
 }
 
 /// What one side used and sent.
@@ -190,6 +193,7 @@ mod tests {
                 object: 1,
                 side: SideReport::default(),
             },
+            Message::Pace(Pace::default()),
             Message::fail(&Error::new(ErrorKind::NoSpace, "full")),
         ] {
             assert_eq!(Message::decode(&message.encode()).unwrap(), message);

@@ -1,6 +1,7 @@
 //! What client and server say to each other above the protocol, and the two halves of a transfer.
 
 pub(crate) mod message;
+pub(crate) mod pace;
 pub(crate) mod receiving;
 pub(crate) mod sending;
 pub(crate) mod waits;

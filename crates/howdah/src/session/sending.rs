@@ -59,6 +59,8 @@ pub(crate) struct Shares {
     source: u32,
     sink: u32,
     cpu: u32,
+    /// The user allows no more.
+    capped: u32,
 }
 
 impl Shares {
@@ -70,7 +72,7 @@ impl Shares {
             .unwrap_or_default();
         if f64::from(count) > BOTTLENECK_SHARE * f64::from(self.samples) {
             index
-        } else if fixed_rate {
+        } else if fixed_rate || self.capped * 2 > self.samples {
             4
         } else {
             0
@@ -158,6 +160,7 @@ impl Sending {
         let shares = &mut self.waits;
         shares.samples += 1;
         // All has arrived, and the receiver still hashes and syncs.
+        shares.capped += u32::from(connection.rate_is_capped());
         let done = self.ended == Some(connection.acked_bytes(self.object));
         match connection.send_limit() {
             _ if done => shares.sink += 1,

@@ -1,0 +1,63 @@
+//! How the side that sends is to share the path, as the client wants it.
+
+use crate::{RatePolicy, Throttle};
+use howdah_core::{Rate, Time};
+use howdah_proto::{Connection, Policy};
+use serde::{Deserialize, Serialize};
+
+/// A policy on the wire.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) enum WirePolicy {
+    #[default]
+    Fair,
+    Background,
+    Fixed {
+        rate_bps: u64,
+    },
+}
+
+/// All that a user says about the pace of one copy.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Pace {
+    policy: WirePolicy,
+    /// Of IP packets with data.
+    limit_bps: Option<u64>,
+    paused: bool,
+}
+
+impl Pace {
+    pub(crate) fn new(policy: RatePolicy, throttle: &Throttle) -> Self {
+        Self {
+            policy: match policy {
+                RatePolicy::Fair => WirePolicy::Fair,
+                RatePolicy::Background => WirePolicy::Background,
+                RatePolicy::Fixed(rate) => WirePolicy::Fixed {
+                    rate_bps: rate.bits_per_sec(),
+                },
+            },
+            limit_bps: throttle.limit().map(Rate::bits_per_sec),
+            paused: throttle.is_paused(),
+        }
+    }
+
+    /// Makes this side of the connection send so, but no faster than its own `cap`.
+    pub(crate) fn apply(&self, now: Time, connection: &mut Connection, cap: Option<Rate>) {
+        let limit = self.limit_bps.map(Rate::from_bits_per_sec);
+        // The peer's figures: any.
+        let limit = limit.map(|limit| limit.max(Throttle::MIN));
+        let limit = match (limit, cap) {
+            (Some(limit), Some(cap)) => Some(limit.min(cap)),
+            (limit, cap) => limit.or(cap),
+        };
+        let policy = match self.policy {
+            WirePolicy::Fair => Policy::Fair,
+            WirePolicy::Background => Policy::Background,
+            WirePolicy::Fixed { rate_bps } => {
+                Policy::Fixed(Rate::from_bits_per_sec(rate_bps).max(Throttle::MIN))
+            }
+        };
+        connection.set_policy(now, policy);
+        connection.set_rate_cap(now, limit);
+        connection.set_paused(self.paused);
+    }
+}
