@@ -14,6 +14,7 @@ Exit codes:
    3  the source does not exist
    4  refused: permissions, the path rules of the peer, or the destination's directory does not exist
    5  network: nobody answers or the peer went away; trying again may help
+   6  partial: some files could not be copied, the others are in place
    7  keys or protocol do not match; trying again does not help
   10  what arrived is not what was sent
   11  no space left at the destination
@@ -39,6 +40,7 @@ pub(crate) fn name(kind: ErrorKind) -> &'static str {
         ErrorKind::NoSpace => "no_space",
         ErrorKind::Cancelled => "cancelled",
         ErrorKind::SourceChanged => "source_changed",
+        ErrorKind::Partial => "partial",
         _ => "io",
     }
 }
@@ -50,6 +52,7 @@ pub(crate) fn code(kind: ErrorKind) -> u8 {
         ErrorKind::NotFound => 3,
         ErrorKind::Refused => 4,
         ErrorKind::Network => 5,
+        ErrorKind::Partial => 6,
         ErrorKind::Auth | ErrorKind::Protocol => 7,
         ErrorKind::Integrity => 10,
         ErrorKind::NoSpace => 11,
@@ -131,6 +134,7 @@ mod tests {
             ErrorKind::NoSpace,
             ErrorKind::Cancelled,
             ErrorKind::SourceChanged,
+            ErrorKind::Partial,
             ErrorKind::Io,
         ] {
             let line = format!("\n{:>4}  ", code(kind));

@@ -31,6 +31,18 @@ pub(crate) struct PartFile {
     /// What had the target's name when we began.
     before: Option<Identity>,
     state: Mutex<State>,
+    prepare: Mutex<Preparation>,
+}
+
+/// Gives a complete file its mode, times and so on.
+pub type Prepare = Box<dyn FnOnce(&File) + Send>;
+
+struct Preparation(Option<Prepare>);
+
+impl std::fmt::Debug for Preparation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Preparation")
+    }
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -107,12 +119,19 @@ impl PartFile {
                         path: path.to_path_buf(),
                         before,
                         state: Mutex::new(State::Temporary),
+                        prepare: Mutex::new(Preparation(None)),
                     });
                 }
                 Err(Errno::EXIST) if attempts < 16 => attempts += 1,
                 Err(e) => return Err(StoreError::from_io(path, "create a file for", e)),
             }
         }
+    }
+
+    /// Before the file is synced, that is done to it instead of the usual mode.
+    pub(crate) fn prepared_by(mut self, prepare: Option<Prepare>) -> Self {
+        self.prepare = Mutex::new(Preparation(prepare));
+        self
     }
 
     /// Removes temporary files of the same target whose writers were killed. Takes as long as it
@@ -134,8 +153,18 @@ impl PartFile {
         let failed = |operation| move |e: Errno| StoreError::from_io(&self.path, operation, e);
         // Gives back what was reserved beyond the end.
         retry(|| rustix::fs::ftruncate(&self.file, size)).map_err(failed("truncate"))?;
-        let mode = Mode::from_raw_mode(0o666).difference(umask());
-        retry(|| rustix::fs::fchmod(&self.file, mode)).map_err(failed("set the mode of"))?;
+        let preparation = self
+            .prepare
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+            .take();
+        if let Some(prepare) = preparation {
+            prepare(&self.file);
+        } else {
+            let mode = Mode::from_raw_mode(0o666).difference(umask());
+            retry(|| rustix::fs::fchmod(&self.file, mode)).map_err(failed("set the mode of"))?;
+        }
         // A second fsync may succeed although the first one lost pages: never repeated.
         sync_file(&self.file).map_err(|e| StoreError::from_io(&self.path, "sync", e))?;
         self.rename()?;
@@ -236,7 +265,7 @@ fn sync_file(file: &File) -> std::io::Result<()> {
     file.sync_all()
 }
 
-fn sync_dir(dir: &OwnedFd) -> Result<(), Errno> {
+pub(crate) fn sync_dir(dir: &OwnedFd) -> Result<(), Errno> {
     match retry(|| rustix::fs::fsync(dir)) {
         // Some network and FUSE file systems have no fsync for directories.
         Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
@@ -244,7 +273,12 @@ fn sync_dir(dir: &OwnedFd) -> Result<(), Errno> {
     }
 }
 
-fn rename_file(dir: &OwnedFd, from: &OsStr, to: &OsStr, replace: bool) -> Result<(), Errno> {
+pub(crate) fn rename_file(
+    dir: &OwnedFd,
+    from: &OsStr,
+    to: &OsStr,
+    replace: bool,
+) -> Result<(), Errno> {
     if !replace {
         #[cfg(any(target_os = "linux", target_os = "macos"))]
         match rustix::fs::renameat_with(dir, from, dir, to, rustix::fs::RenameFlags::NOREPLACE) {

@@ -81,6 +81,21 @@ pub enum StoreError {
         /// Bytes that were written.
         written: u64,
     },
+    /// Two things that are to be copied have the same name at the destination.
+    #[error("two of the sources are called {name:?}; copy them one after the other")]
+    SameName {
+        /// The name.
+        name: PathBuf,
+    },
+    /// What the peer says about its tree cannot be, or could do harm.
+    #[error("the other side's list of files is refused: {what}")]
+    BadTree {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Stopped in the middle; whoever stopped it knows why.
+    #[error("stopped before the end")]
+    Aborted,
     /// Anything else that the operating system reports.
     #[error("cannot {operation} {path:?}: {source}")]
     Io {

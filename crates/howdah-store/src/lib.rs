@@ -41,14 +41,20 @@ mod sink;
 mod source;
 mod stale;
 mod tree;
+mod trees;
 mod worker;
 
 pub use batch::{Batch, Part};
+pub use durable::Prepare;
 pub use error::StoreError;
 pub use limits::Limits;
 pub use root::Root;
 pub use sink::{Backlog, Outcome, Sink, SinkSpec};
 pub use source::{Finished, Source, SourceSpec};
+pub use trees::{
+    LARGE_OPEN, LargeFile, LargeTarget, PACKED_MAX, ReceiverEnds, SenderEnds, Spout, Tap,
+    TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeTarget,
+};
 
 use std::path::Path;
 use std::sync::Arc;

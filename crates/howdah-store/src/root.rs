@@ -73,6 +73,43 @@ impl Root {
         regular(fd.map_err(|e| resolve_error(path, "open", e))?, path)
     }
 
+    /// Opens a directory below the root, or the root itself if `path` is empty. No link is followed.
+    pub(crate) fn open_dir(&self, path: &Path) -> Result<OwnedFd, StoreError> {
+        let failed = |e| resolve_error(path, "open the directory", e);
+        if path.as_os_str().is_empty() {
+            let opened = retry(|| rustix::fs::openat(&self.dir, ".", DIR_FLAGS, Mode::empty()));
+            return opened.map_err(failed);
+        }
+        self.open_unlinked(path, DIR_FLAGS).map_err(|e| match e {
+            Ok(error) => error,
+            Err(errno) => failed(errno),
+        })
+    }
+
+    /// Opens a regular file below the root for reading. No link is followed.
+    pub(crate) fn open_plain(&self, path: &Path) -> Result<File, StoreError> {
+        let fd = self.open_unlinked(path, READ_FLAGS).map_err(|e| match e {
+            Ok(error) => error,
+            Err(errno) => resolve_error(path, "open", errno),
+        })?;
+        regular(fd, path)
+    }
+
+    fn open_unlinked(
+        &self,
+        path: &Path,
+        flags: OFlags,
+    ) -> Result<OwnedFd, Result<StoreError, Errno>> {
+        let names = check(path).map_err(Ok)?;
+        if self.openat2 {
+            match beneath(self.dir.as_fd(), path, flags, true) {
+                Err(Errno::NOSYS | Errno::PERM) => {}
+                result => return result.map_err(Err),
+            }
+        }
+        self.walk(&names, flags).map_err(Err)
+    }
+
     /// Opens the directory that `path` lies in, and gives the last name. No link is followed.
     pub(crate) fn open_parent<'p>(
         &self,

@@ -5,6 +5,7 @@ use crate::session::message::{BOTTLENECKS, IP_UDP_BYTES, Message, SideReport};
 use crate::session::pace::Pace;
 use crate::session::receiving::{Place, Receiving};
 use crate::session::sending::Sending;
+use crate::session::tree::{Contents, Tree};
 use crate::session::waits::{Wait, WaitClock};
 use crate::session::{from_connection, from_store};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, RatePolicy, Summary};
@@ -12,12 +13,16 @@ use howdah_core::{Rate, Span, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
 use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_proto::{Connection, Event, Stats};
-use howdah_store::{Sink, SinkSpec, Source, SourceSpec, StoreError, Wake};
+use howdah_store::{
+    Sink, SinkSpec, Source, SourceSpec, StoreError, TreeOptions, TreeReport, TreeSource,
+    TreeTarget, Wake,
+};
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread::JoinHandle;
 
 /// How often progress is told and the cancel switch looked at.
 const TICK: Span = Span::from_millis(100);
@@ -31,6 +36,25 @@ pub(crate) enum Task {
     Put { source: Location, path: String },
     /// The server's bytes to here.
     Get { path: String, destination: Location },
+    /// Local trees to the server. The source is taken when it begins.
+    PutTree {
+        source: Option<TreeSource>,
+        path: String,
+        options: TreeOptions,
+    },
+    /// The server's trees to here.
+    GetTree {
+        paths: Vec<String>,
+        target: Option<TreeTarget>,
+        options: TreeOptions,
+    },
+}
+
+impl Task {
+    /// Whether the data goes to the server.
+    fn is_put(&self) -> bool {
+        matches!(self, Self::Put { .. } | Self::PutTree { .. })
+    }
 }
 
 /// What has passed until a tick.
@@ -99,6 +123,13 @@ pub(crate) struct Client<'a> {
     unanswered: Option<ConnectionError>,
     sending: Option<Sending>,
     receiving: Option<Receiving>,
+    tree: Option<Tree>,
+    /// Where a tree's streams go, until the server says which they are.
+    contents: Option<Contents>,
+    /// The result of a tree.
+    tree_report: Option<TreeReport>,
+    /// Threads that give what came its names.
+    ending: Vec<JoinHandle<()>>,
     start: Usage,
     started_at: Time,
     moving_since: Option<Time>,
@@ -138,6 +169,10 @@ impl<'a> Client<'a> {
             unanswered: None,
             sending: None,
             receiving: None,
+            tree: None,
+            contents: None,
+            tree_report: None,
+            ending: Vec::new(),
             start: howdah_net::usage(),
             started_at: now,
             moving_since: None,
@@ -163,7 +198,7 @@ impl<'a> Client<'a> {
 
     /// Tells once what this host does not grant, if this copy needs it.
     pub(crate) fn advise(&mut self, advice: &str) {
-        if matches!(self.task, Task::Get { .. }) && !std::mem::replace(&mut self.advised, true) {
+        if !self.task.is_put() && !std::mem::replace(&mut self.advised, true) {
             self.config.warn.line(advice);
         }
     }
@@ -191,7 +226,11 @@ impl<'a> Client<'a> {
     }
 
     /// The result, once [`Application::keep_running`] has said no.
-    pub(crate) fn into_result(self) -> Result<Summary, Error> {
+    pub(crate) fn into_result(mut self) -> Result<Summary, Error> {
+        self.stop_tree();
+        for thread in self.ending.drain(..) {
+            let _ = thread.join();
+        }
         let peer = self.peer();
         let (local, remote) = match self.step {
             Step::Ended(result) => *result?,
@@ -202,7 +241,7 @@ impl<'a> Client<'a> {
                 ));
             }
         };
-        let (sender, receiver) = if matches!(self.task, Task::Put { .. }) {
+        let (sender, receiver) = if self.task.is_put() {
             (local, remote)
         } else {
             (remote, local)
@@ -228,6 +267,7 @@ impl<'a> Client<'a> {
                 .unwrap_or("network")
                 .to_owned(),
             goodput_per_second_bps: self.per_second,
+            tree: self.tree_report,
         })
     }
 
@@ -235,6 +275,13 @@ impl<'a> Client<'a> {
         if !matches!(self.step, Step::Ended(_)) {
             self.ended_at = now;
             self.step = Step::Ended(result.map(Box::new));
+        }
+    }
+
+    fn stop_tree(&mut self) {
+        self.contents = None;
+        if let Some(tree) = self.tree.take() {
+            self.ending.extend(tree.stop());
         }
     }
 
@@ -249,6 +296,7 @@ impl<'a> Client<'a> {
         // Drop the sink before the process ends: it removes its temporary file.
         self.receiving = None;
         self.sending = None;
+        self.stop_tree();
         self.end(now, Err(error));
     }
 
@@ -281,10 +329,10 @@ impl<'a> Client<'a> {
             return;
         }
         self.pace = pace;
-        if matches!(self.task, Task::Get { .. }) {
-            connection.send_control(&Message::Pace(pace).encode());
-        } else {
+        if self.task.is_put() {
             pace.apply(now, connection, None);
+        } else {
+            connection.send_control(&Message::Pace(pace).encode());
         }
     }
 
@@ -342,8 +390,103 @@ impl<'a> Client<'a> {
                 );
                 self.step = Step::Asked;
             }
+            Task::PutTree { .. } | Task::GetTree { .. } => self.begin_tree(connection)?,
         }
         Ok(())
+    }
+
+    fn begin_tree(&mut self, connection: &mut Connection) -> Result<(), Error> {
+        let wake = self.wake();
+        let again = || Error::new(ErrorKind::Network, "the connection began twice");
+        match &mut self.task {
+            Task::PutTree {
+                source,
+                path,
+                options,
+            } => {
+                let source = source.take().ok_or_else(again)?;
+                let several = source.len() > 1;
+                let announce = |manifest, packs| Message::TreePut {
+                    manifest,
+                    packs,
+                    path: path.clone(),
+                    several,
+                    options: options.clone(),
+                };
+                self.tree = Some(Tree::send(connection, source, options, &wake, announce)?);
+                self.step = Step::Moving;
+            }
+            Task::GetTree {
+                paths,
+                target,
+                options,
+            } => {
+                let target = target.take().ok_or_else(again)?;
+                let several = paths.len() > 1;
+                let announce = |answers| Message::TreeGet {
+                    answers,
+                    paths: paths.clone(),
+                    options: options.clone(),
+                };
+                let (tree, contents) =
+                    Tree::receive(connection, target, several, options, &wake, announce)?;
+                self.tree = Some(tree);
+                self.contents = Some(contents);
+                self.step = Step::Asked;
+            }
+            Task::Put { .. } | Task::Get { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// What the server says about a tree.
+    fn on_tree_message(
+        &mut self,
+        now: Time,
+        connection: &mut Connection,
+        message: &Message,
+    ) -> Result<(), Error> {
+        let wake = self.wake();
+        let out_of_turn = || Error::new(ErrorKind::Protocol, "the server answers out of turn");
+        if let (Message::TreeThanks { side, report }, Step::Thanking(local)) = (message, &self.step)
+        {
+            let local = *local;
+            let ours = self.tree_report.take();
+            self.tree_report = ours.map(|ours| TreeReport::merged(report, &ours));
+            self.step = Step::Ended(Ok(Box::new((local, *side))));
+            connection.close(now, CloseCode::Done, "");
+            return Ok(());
+        }
+        let tree = self.tree.as_mut().ok_or_else(out_of_turn)?;
+        match message {
+            Message::TreeAccepted { answers } => tree.open_answers(connection, *answers, &wake),
+            Message::TreeComes { manifest, packs } => {
+                let contents = self.contents.take().ok_or_else(out_of_turn)?;
+                self.step = Step::Moving;
+                tree.open_contents(connection, contents, (*manifest, *packs), &wake)
+            }
+            Message::TreeDone { side, report } => {
+                if !self.task.is_put() {
+                    return Err(out_of_turn());
+                }
+                let ours = tree.report();
+                tree.finish(connection);
+                let mut local = SideReport::new(self.start, &connection.stats());
+                let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
+                local.bottleneck = tree.waits().verdict(fixed);
+                let thanks = Message::TreeThanks {
+                    side: local,
+                    report: ours.clone(),
+                };
+                connection.send_control(&thanks.encode());
+                self.progress.bytes = report.bytes;
+                self.tree_report = Some(TreeReport::merged(&ours, report));
+                self.end(now, Ok((local, *side)));
+                connection.close(now, CloseCode::Done, "");
+                Ok(())
+            }
+            message => tree.on_message(connection, message),
+        }
     }
 
     fn place_for(&self, size: Option<u64>, hash: bool) -> Result<Place, StoreError> {
@@ -371,6 +514,11 @@ impl<'a> Client<'a> {
         connection: &mut Connection,
         message: Message,
     ) -> Result<(), Error> {
+        match message {
+            Message::Fail { .. } => {}
+            _ if self.tree.is_some() => return self.on_tree_message(now, connection, &message),
+            _ => {}
+        }
         match message {
             Message::Sending { object, size, hash } if matches!(self.step, Step::Asked) => {
                 let place = self.place_for(size, hash).map_err(|e| from_store(&e))?;
@@ -433,6 +581,7 @@ impl<'a> Client<'a> {
             Step::Judging(_) => Some(Wait::Judgement),
             Step::Asked => Some(Wait::Answer),
             Step::Thanking(_) => Some(Wait::Thanks),
+            Step::Moving if self.tree.is_some() => None,
             Step::Moving => match (&self.sending, &self.receiving) {
                 (Some(sending), _) => {
                     let arrived = connection.acked_bytes(sending.object);
@@ -505,6 +654,7 @@ impl<'a> Client<'a> {
             }
             self.progress.bytes = connection.acked_bytes(object);
         }
+        self.move_tree(now, connection)?;
         if let Some(receiving) = &mut self.receiving {
             self.progress.bytes = connection.received_bytes(receiving.object);
             if let Some(hashed) = receiving.poll(connection)? {
@@ -521,6 +671,39 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
+    fn move_tree(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
+        let Some(tree) = self.tree.as_mut() else {
+            return Ok(());
+        };
+        let received = tree.poll(now, connection)?;
+        let progress = tree.progress(connection);
+        self.progress.bytes = progress.bytes;
+        self.progress.files_done = progress.files + progress.unchanged;
+        self.total = None;
+        self.progress.files_total = None;
+        if progress.wanted_files > 0 {
+            self.total = Some(progress.wanted_bytes);
+            self.progress.files_total = Some(progress.wanted_files + progress.unchanged);
+        }
+        self.progress.current.clear();
+        self.progress.current.push(progress.current);
+        if let Some(report) = received {
+            tree.finish(connection);
+            let mut side = SideReport::new(self.start, &connection.stats());
+            side.hashed = true;
+            let done = Message::TreeDone {
+                side,
+                report: report.clone(),
+            };
+            connection.send_control(&done.encode());
+            self.progress.bytes = report.bytes;
+            self.tree_report = Some(report);
+            self.ended_at = now;
+            self.step = Step::Thanking(side);
+        }
+        Ok(())
+    }
+
     // ---- Progress ----------------------------------------------------------------------------
 
     fn tick(&mut self, now: Time, connection: &mut Connection) {
@@ -530,7 +713,7 @@ impl<'a> Client<'a> {
         self.next_tick = now + TICK;
         let bytes = self.progress.bytes;
         let stats = connection.stats();
-        let is_sender = matches!(self.task, Task::Put { .. });
+        let is_sender = self.task.is_put();
         self.ticks.push_back(Tick::new(bytes, &stats, is_sender));
         while self.ticks.len() > NOW_TICKS + 1 {
             self.ticks.pop_front();
@@ -601,11 +784,15 @@ impl Application for Client<'_> {
                 if let Some(receiving) = self.receiving.as_mut().filter(|r| r.object == object) {
                     receiving.on_complete();
                 }
+                if let Some(tree) = &mut self.tree {
+                    tree.on_complete(object);
+                }
                 Ok(())
             }
             Event::Closed(error) => {
                 self.receiving = None;
                 self.sending = None;
+                self.stop_tree();
                 if matches!(self.step, Step::Connecting)
                     && matches!(
                         error,
@@ -632,6 +819,9 @@ impl Application for Client<'_> {
     }
 
     fn read(&mut self, _key: ConnKey, object: u64, offset: u64, buffer: &mut [u8]) {
+        if let Some(tree) = &mut self.tree {
+            return tree.read(object, offset, buffer);
+        }
         match self.sending.as_mut().filter(|s| s.object == object) {
             Some(sending) => sending.read(offset, buffer),
             None => buffer.fill(0),
@@ -640,15 +830,21 @@ impl Application for Client<'_> {
 
     fn accepts_data(&mut self, _key: ConnKey) -> bool {
         self.receiving.as_ref().is_none_or(Receiving::accepts_data)
+            && self.tree.as_ref().is_none_or(Tree::accepts_data)
     }
 
     fn place(&mut self, _key: ConnKey, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]) {
         if let Some(receiving) = self.receiving.as_mut().filter(|r| r.object == object) {
             receiving.place(buffer, parts);
+        } else if let Some(tree) = &mut self.tree {
+            tree.place(object, buffer, parts);
         }
     }
 
     fn take_spare(&mut self) -> Option<Vec<u8>> {
+        if let Some(tree) = &mut self.tree {
+            return tree.take_spare();
+        }
         self.receiving.as_mut().and_then(Receiving::take_spare)
     }
 
@@ -668,7 +864,12 @@ impl Application for Client<'_> {
         if matches!(self.step, Step::Asked | Step::Moving) {
             self.keep_pace(now, connection);
         }
-        let wait = self.waits_for(connection);
+        let mut wait = self.waits_for(connection);
+        if let (Step::Moving, Some(tree)) = (&self.step, &mut self.tree)
+            && !tree.has_moved(connection)
+        {
+            wait = Some(Wait::Verdict);
+        }
         if let Some(wait) = self.wait.check(now, wait) {
             self.on_wait_over(now, connection, wait);
             return;

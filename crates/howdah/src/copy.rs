@@ -84,9 +84,20 @@ pub fn copy(
     cancel: &Cancel,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, Error> {
+    let (task, remote) = plan(source, destination)?;
+    run(task, remote, config, cancel, on_progress)
+}
+
+/// Does a task with another machine.
+pub(crate) fn run(
+    task: Task,
+    remote: Remote,
+    config: &CopyConfig,
+    cancel: &Cancel,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Summary, Error> {
     let clock = Clock::new();
     let started = clock.now();
-    let (task, remote) = plan(source, destination)?;
     let mut run = |task, line: &Line<'_>, config: &CopyConfig| {
         let peer = (line.host.to_owned(), line.port);
         let mut client = Client::new(task, config, cancel, on_progress, peer, started);
@@ -238,28 +249,36 @@ fn open(address: SocketAddr, protocol: Config, clock: Clock) -> std::io::Result<
     Ok(endpoint)
 }
 
-enum Remote {
+/// The other machine.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Remote {
     Server { host: String, port: u16 },
     Ssh(SshTarget),
+}
+
+impl Remote {
+    /// Which machine a location is on, and its path there; `None`: this one.
+    pub(crate) fn of(location: &Location) -> Option<(Self, String)> {
+        match location {
+            Location::Remote { host, port, path } => {
+                let (host, port) = (host.clone(), *port);
+                Some((Self::Server { host, port }, path.clone()))
+            }
+            Location::Ssh(there) => Some((Self::Ssh(there.target.clone()), there.path.clone())),
+            _ => None,
+        }
+    }
 }
 
 /// Which side is remote, and whether the other one makes sense there.
 fn plan(source: &Location, destination: &Location) -> Result<(Task, Remote), Error> {
     let usage = |text: String| Err(Error::new(ErrorKind::Usage, text));
-    let remote = |location: &Location| match location {
-        Location::Remote { host, port, path } => {
-            let (host, port) = (host.clone(), *port);
-            Some((Remote::Server { host, port }, path.clone()))
-        }
-        Location::Ssh(there) => Some((Remote::Ssh(there.target.clone()), there.path.clone())),
-        _ => None,
-    };
     match (source, destination) {
         (Location::Null, _) => usage("null: cannot be read; use zero:SIZE as source".to_owned()),
         (_, Location::Zero(_)) => {
             usage("zero: cannot be written; use null: as destination".to_owned())
         }
-        (source, destination) => match (remote(source), remote(destination)) {
+        (source, destination) => match (Remote::of(source), Remote::of(destination)) {
             (Some(_), Some(_)) => usage(
                 "both sides are remote; copy to this machine first, or start the copy on one of them"
                     .to_owned(),

@@ -27,6 +27,8 @@ pub enum ErrorKind {
     Cancelled,
     /// The source changed while it was read.
     SourceChanged,
+    /// Some files of a tree could not be copied; the others are in place.
+    Partial,
     /// Reading or writing failed.
     Io,
 }

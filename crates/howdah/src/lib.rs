@@ -1,7 +1,7 @@
 //! Moves big data over long fat networks at the rate of the link.
 //!
 //! This is the library behind the `howdah` command: [`copy()`] moves one object between two
-//! [`Location`]s, [`Server`] answers such copies on one UDP port.
+//! [`Location`]s, [`copy_tree`] whole directories, [`Server`] answers such copies on one UDP port.
 
 #![forbid(unsafe_code)]
 
@@ -17,13 +17,16 @@ mod session;
 mod ssh;
 mod summary;
 mod throttle;
+mod trees;
 
 pub use cancel::Cancel;
 pub use copy::{CopyConfig, RatePolicy, copy};
 pub use error::{Error, ErrorKind};
+pub use howdah_store::{TreeOptions, TreeReport};
 pub use keys::{AuthorizedKeys, Identity, KnownHosts, PublicKey, Trust};
 pub use location::{DEFAULT_PORT, Location, ParseLocationError, SshLocation, SshTarget};
 pub use server::{Log, Server, ServerConfig};
 pub use ssh::{DEFAULT_PORTS, SshConfig, serve_over_ssh};
 pub use summary::{Progress, SideUsage, Summary};
 pub use throttle::Throttle;
+pub use trees::copy_tree;

@@ -5,6 +5,7 @@ use crate::keys::PublicKey;
 use crate::session::message::{Message, SideReport};
 use crate::session::receiving::{Place, Receiving};
 use crate::session::sending::Sending;
+use crate::session::tree::Tree;
 use crate::session::waits::{Wait, WaitClock};
 use crate::session::{from_connection, from_store};
 use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity, Location};
@@ -14,11 +15,14 @@ use howdah_net::{
 };
 use howdah_proto::error::CloseCode;
 use howdah_proto::{Config, Connection, Event, Security, TlsIdentity};
-use howdah_store::{Root, Sink, SinkSpec, Source, SourceSpec, StoreError, Wake};
+use howdah_store::{
+    Root, Sink, SinkSpec, Source, SourceSpec, StoreError, TreeSource, TreeTarget, Wake,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 /// Receives one line of text for each thing that happens. The default throws them away.
 #[derive(Clone)]
@@ -173,10 +177,20 @@ impl Server {
             cancel: cancel.clone(),
             log: self.log,
             next_look: Time::ZERO,
+            ending: Vec::new(),
         };
-        self.endpoint
+        let result = self
+            .endpoint
             .run(&mut service)
-            .map_err(|e| Error::new(ErrorKind::Io, format!("the socket failed: {e}")))
+            .map_err(|e| Error::new(ErrorKind::Io, format!("the socket failed: {e}")));
+        for session in service.sessions.values_mut() {
+            let tree = session.tree.take();
+            service.ending.extend(tree.into_iter().flat_map(Tree::stop));
+        }
+        for thread in service.ending {
+            let _ = thread.join();
+        }
+        result
     }
 }
 
@@ -188,6 +202,7 @@ struct Session {
     rights: Rights,
     sending: Option<Sending>,
     receiving: Option<Receiving>,
+    tree: Option<Tree>,
     what: String,
     wait: WaitClock,
 }
@@ -197,6 +212,8 @@ impl Session {
     /// somebody who reads.
     fn waits_for(&self) -> Option<Wait> {
         match (&self.sending, &self.receiving) {
+            // Its walk through the disk may take for ever.
+            _ if self.tree.is_some() => None,
             (None, None) => Some(Wait::Request),
             (_, Some(receiving)) => receiving.waits_for_end().then_some(Wait::End),
             (Some(_), None) => None,
@@ -228,6 +245,8 @@ struct Service {
     cancel: Cancel,
     log: Log,
     next_look: Time,
+    /// Threads that give what came its names.
+    ending: Vec<JoinHandle<()>>,
 }
 
 fn wake(waker: &Waker) -> Wake {
@@ -298,7 +317,8 @@ impl Service {
 
     /// Notes whether that session has a transfer under way.
     fn note_active(&mut self, key: ConnKey) {
-        let transfers = |s: &Session| s.sending.is_some() || s.receiving.is_some();
+        let transfers =
+            |s: &Session| s.sending.is_some() || s.receiving.is_some() || s.tree.is_some();
         if self.sessions.get(&key).is_some_and(transfers) {
             self.active.insert(key);
         } else {
@@ -315,8 +335,14 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
+        if session.tree.is_some() {
+            return self.on_tree_message(key, connection, message);
+        }
         let busy = session.sending.is_some() || session.receiving.is_some();
         match message {
+            Message::TreePut { .. } | Message::TreeGet { .. } if !busy => {
+                self.begin_tree(key, connection, message)?;
+            }
             Message::Put {
                 object,
                 path,
@@ -366,9 +392,19 @@ impl Service {
             Message::Fail { kind, message } => {
                 return Err(Message::failure(kind, &message, "the client"));
             }
+            // The last words about a tree that is done or has failed may come late.
+            Message::TreeThanks { .. }
+            | Message::TreeDone { .. }
+            | Message::TreeSettled { .. }
+            | Message::TreeFile { .. }
+            | Message::TreeFileMissing { .. } => {}
             Message::Put { .. }
             | Message::Pace(_)
             | Message::Get { .. }
+            | Message::TreePut { .. }
+            | Message::TreeGet { .. }
+            | Message::TreeAccepted { .. }
+            | Message::TreeComes { .. }
             | Message::Sending { .. }
             | Message::Thanks { .. } => {
                 return Err(Error::new(
@@ -378,6 +414,96 @@ impl Service {
             }
         }
         Ok(())
+    }
+
+    fn begin_tree(
+        &mut self,
+        key: ConnKey,
+        connection: &mut Connection,
+        message: Message,
+    ) -> Result<(), Error> {
+        let wake = wake(&self.waker);
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        let (tree, what) = match message {
+            Message::TreePut {
+                manifest,
+                packs,
+                path,
+                several,
+                options,
+            } => {
+                let (root, at) = session.rights.target(&path)?;
+                let target = TreeTarget::below(&root, &at).map_err(|e| from_store(&e))?;
+                let announce = |answers| Message::TreeAccepted { answers };
+                let (mut tree, contents) =
+                    Tree::receive(connection, target, several, &options, &wake, announce)?;
+                tree.open_contents(connection, contents, (manifest, packs), &wake)?;
+                (tree, format!("put tree {path:?}"))
+            }
+            Message::TreeGet {
+                answers,
+                paths,
+                options,
+            } => {
+                let mut source = TreeSource::new();
+                for path in &paths {
+                    let (root, at) = session.rights.source(path)?;
+                    let name = Path::new(path).file_name();
+                    let added = source.add_below(&root, &at, name, options.contents);
+                    added.map_err(|e| from_store(&e))?;
+                }
+                let announce = |manifest, packs| Message::TreeComes { manifest, packs };
+                let mut tree = Tree::send(connection, source, &options, &wake, announce)?;
+                tree.open_answers(connection, answers, &wake)?;
+                (tree, format!("get tree {:?}", paths.join(" ")))
+            }
+            _ => return Ok(()),
+        };
+        session.tree = Some(tree);
+        session.what = what;
+        Ok(())
+    }
+
+    fn on_tree_message(
+        &mut self,
+        key: ConnKey,
+        connection: &mut Connection,
+        message: Message,
+    ) -> Result<(), Error> {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        let Some(tree) = &mut session.tree else {
+            return Ok(());
+        };
+        match message {
+            Message::Fail { kind, message } => Err(Message::failure(kind, &message, "the client")),
+            Message::TreeDone { .. } => {
+                tree.finish(connection);
+                let mut side = SideReport::new(session.start, &connection.stats());
+                side.hashed = true;
+                side.bottleneck = tree.waits().verdict(false);
+                let report = tree.report();
+                connection.send_control(&Message::TreeThanks { side, report }.encode());
+                self.end_tree(key);
+                Ok(())
+            }
+            message => tree.on_message(connection, &message),
+        }
+    }
+
+    /// Takes the tree of a session away and logs what it was.
+    fn end_tree(&mut self, key: ConnKey) {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        let line = format!("{}: {} done", session.peer, session.what);
+        let tree = session.tree.take();
+        self.ending.retain(|thread| !thread.is_finished());
+        self.ending.extend(tree.into_iter().flat_map(Tree::stop));
+        self.log(&line);
     }
 
     fn give_up(&mut self, key: ConnKey, connection: &mut Connection, error: &Error) {
@@ -393,6 +519,10 @@ impl Service {
         {
             connection.finish_sending(object);
             connection.finish_receiving(object);
+        }
+        if let Some(mut tree) = session.tree.take() {
+            tree.finish(connection);
+            self.ending.extend(tree.stop());
         }
         connection.send_control(&Message::fail(error).encode());
         let line = format!("{}: {} failed: {error}", session.peer, session.what);
@@ -410,6 +540,16 @@ impl Service {
         };
         if let Some(sending) = &mut session.sending {
             sending.poll(now, connection)?;
+        }
+        if let Some(tree) = &mut session.tree {
+            if let Some(report) = tree.poll(now, connection)? {
+                tree.finish(connection);
+                let mut side = SideReport::new(session.start, &connection.stats());
+                side.hashed = true;
+                connection.send_control(&Message::TreeDone { side, report }.encode());
+                self.end_tree(key);
+            }
+            return Ok(());
         }
         let Some(receiving) = &mut session.receiving else {
             return Ok(());
@@ -453,6 +593,7 @@ impl Service {
                     rights,
                     sending: None,
                     receiving: None,
+                    tree: None,
                     what: String::new(),
                     wait: WaitClock::default(),
                 };
@@ -482,12 +623,18 @@ impl Service {
                 if let Some(receiving) = receiving.filter(|r| r.object == object) {
                     receiving.on_complete();
                 }
+                if let Some(tree) = self.sessions.get_mut(&key).and_then(|s| s.tree.as_mut()) {
+                    tree.on_complete(object);
+                }
             }
             Event::PathChanged(address) => self.log(&format!("a client moved to {address}")),
             Event::Closed(error) => {
                 // Dropping an unfinished sink removes its temporary file.
-                if let Some(session) = self.sessions.remove(&key) {
-                    if session.sending.is_some() || session.receiving.is_some() {
+                if let Some(mut session) = self.sessions.remove(&key) {
+                    let tree = session.tree.take();
+                    let busy = tree.is_some();
+                    self.ending.extend(tree.into_iter().flat_map(Tree::stop));
+                    if busy || session.sending.is_some() || session.receiving.is_some() {
                         let why = from_connection(&error, "the client");
                         self.log(&format!("{}: {} failed: {why}", session.peer, session.what));
                     } else {
@@ -537,6 +684,9 @@ impl Application for Service {
     }
 
     fn read(&mut self, key: ConnKey, object: u64, offset: u64, buffer: &mut [u8]) {
+        if let Some(tree) = self.sessions.get_mut(&key).and_then(|s| s.tree.as_mut()) {
+            return tree.read(object, offset, buffer);
+        }
         let sending = self.sessions.get_mut(&key).and_then(|s| s.sending.as_mut());
         match sending.filter(|s| s.object == object) {
             Some(sending) => sending.read(offset, buffer),
@@ -545,18 +695,23 @@ impl Application for Service {
     }
 
     fn accepts_data(&mut self, key: ConnKey) -> bool {
-        self.sessions
-            .get(&key)
-            .and_then(|s| s.receiving.as_ref())
-            .is_none_or(Receiving::accepts_data)
+        self.sessions.get(&key).is_none_or(|session| {
+            session
+                .receiving
+                .as_ref()
+                .is_none_or(Receiving::accepts_data)
+                && session.tree.as_ref().is_none_or(Tree::accepts_data)
+        })
     }
 
     fn place(&mut self, key: ConnKey, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]) {
-        let receiving = self
-            .sessions
-            .get_mut(&key)
-            .and_then(|s| s.receiving.as_mut());
-        if let Some(receiving) = receiving.filter(|r| r.object == object) {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        if let Some(tree) = &mut session.tree {
+            return tree.place(object, buffer, parts);
+        }
+        if let Some(receiving) = session.receiving.as_mut().filter(|r| r.object == object) {
             receiving.place(buffer, parts);
         }
     }
@@ -564,7 +719,13 @@ impl Application for Service {
     fn take_spare(&mut self) -> Option<Vec<u8>> {
         let sessions = &mut self.sessions;
         let mut active = self.active.iter();
-        active.find_map(|key| sessions.get_mut(key)?.receiving.as_mut()?.take_spare())
+        active.find_map(|key| {
+            let session = sessions.get_mut(key)?;
+            match (&mut session.receiving, &mut session.tree) {
+                (Some(receiving), _) => receiving.take_spare(),
+                (None, tree) => tree.as_mut()?.take_spare(),
+            }
+        })
     }
 
     fn poll(&mut self, now: Time, key: ConnKey, connection: &mut Connection) {

@@ -1,6 +1,8 @@
 //! What a copy reports while it runs and when it is done.
 
+use crate::{Error, ErrorKind};
 use howdah_core::{Rate, Span};
+use howdah_store::TreeReport;
 use serde::Serialize;
 
 /// A look at a running copy.
@@ -77,4 +79,25 @@ pub struct Summary {
     pub bottleneck: String,
     /// Goodput of each second of the run, in bit/s.
     pub goodput_per_second_bps: Vec<f64>,
+    /// What became of the files of a tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeReport>,
+}
+
+impl Summary {
+    /// What a tree's copy did not copy, as the failure that it is; `None` if all was copied.
+    pub fn shortfall(&self) -> Option<Error> {
+        let tree = self.tree.as_ref()?;
+        let kind = match (tree.failed, tree.changed) {
+            (0, 0) => return None,
+            (0, _) => ErrorKind::SourceChanged,
+            _ => ErrorKind::Partial,
+        };
+        let first = tree.notes.first().map_or("", String::as_str);
+        let text = format!(
+            "{} could not be copied, {} changed or vanished meanwhile; the rest is in place ({first})",
+            tree.failed, tree.changed
+        );
+        Some(Error::new(kind, text))
+    }
 }

@@ -1,12 +1,12 @@
 //! `howdah cp`.
 
-use super::{PaceArgs, SshArgs, TellingArgs};
+use super::{ConnectArgs, TellingArgs, TreeArgs};
 use clap::Args;
 use howdah::Location;
 use howdah_core::{Span, units};
 use std::path::PathBuf;
 
-/// Copies a file or a stream to or from another machine
+/// Copies files, directories or a stream to or from another machine
 ///
 /// SRC and DST are each one of:
 ///
@@ -21,8 +21,11 @@ use std::path::PathBuf;
 /// The path on the other machine may also be zero:SIZE or null:. A local name with a colon is written
 /// ./NAME.
 ///
-/// Exactly one of them is remote. A file appears under its name only when it is complete, verified
-/// and on disk. Data goes to standard output, everything else to standard error.
+/// SRC or DST is remote, not both; there may be several SRC on the same side. If DST is a directory,
+/// they go below it under their names; otherwise the one SRC becomes DST. With -r a directory goes with
+/// all that is in it ('dir/.': only what is in it); files that are at DST already, by size and time of
+/// modification, are left as they are, so the same command goes on after an interruption. A file appears
+/// under its name only when it is complete, verified and on disk. Data goes to standard output, everything else to standard error.
 ///
 /// Examples:
 ///
@@ -30,43 +33,29 @@ use std::path::PathBuf;
 ///   howdah cp site:/data/results.h5 .
 ///   howdah cp big.tar howdah://site:4433/incoming/
 ///   howdah cp howdah://site/results.h5 .
+///   howdah cp -r run1 run2 anna@site:store/
+///   howdah cp -a site:projects .
 ///   tar c data | howdah cp - howdah://site/data.tar
 ///   howdah cp --time 20s --json zero: howdah://site/null:
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CpArgs {
-    /// What to copy
-    #[arg(value_name = "SRC")]
-    pub(crate) source: Location,
+    /// What to copy, and at the end where to
+    #[arg(value_names = ["SRC", "DST"], num_args = 2.., required = true)]
+    pub(crate) paths: Vec<Location>,
 
-    /// Where to
-    #[arg(value_name = "DST")]
-    pub(crate) destination: Location,
+    /// Copy directories with all that is in them
+    #[arg(long, short = 'r', visible_short_alias = 'R')]
+    pub(crate) recursive: bool,
+
+    #[command(flatten)]
+    pub(crate) tree: TreeArgs,
 
     #[command(flatten)]
     pub(crate) telling: TellingArgs,
 
     #[command(flatten)]
-    pub(crate) ssh: SshArgs,
-
-    /// Trust a server that was never met, and remember its key
-    #[arg(long)]
-    pub(crate) accept_new: bool,
-
-    /// Private key of this machine [default: ~/.config/howdah/id_ed25519.pem]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) identity: Option<PathBuf>,
-
-    /// Keys of servers [default: ~/.config/howdah/known_hosts]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) known_hosts: Option<PathBuf>,
-
-    #[command(flatten)]
-    pub(crate) pace: PaceArgs,
-
-    /// Give up after this long without a sign of life from the peer
-    #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "8s")]
-    pub(crate) idle_timeout: Span,
+    pub(crate) connect: ConnectArgs,
 
     /// Stop after this long, as if the source had ended: for measuring with zero:
     #[arg(long, value_name = "TIME", value_parser = units::parse_span)]
@@ -75,4 +64,20 @@ pub(crate) struct CpArgs {
     /// Write progress to FILE ten times a second, a JSON object per line
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+}
+
+impl CpArgs {
+    pub(crate) fn sources(&self) -> &[Location] {
+        self.paths.split_last().map_or(&[], |(_, sources)| sources)
+    }
+
+    pub(crate) fn destination(&self) -> &Location {
+        self.paths.last().unwrap_or(&Location::Stdio)
+    }
+
+    /// Whether it is a copy of files with names, not of one object's bytes.
+    pub(crate) fn is_tree(&self) -> bool {
+        let tree = &self.tree;
+        self.recursive || tree.archive || tree.checksum || tree.dry_run || self.paths.len() > 2
+    }
 }

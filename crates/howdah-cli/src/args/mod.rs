@@ -6,6 +6,7 @@
 )]
 
 mod config;
+mod connect;
 mod cp;
 mod ctl;
 mod demo;
@@ -18,10 +19,12 @@ mod rival;
 mod serve;
 mod ssh;
 mod telling;
+mod tree;
 mod values;
 mod wan;
 
 pub(crate) use config::{ConfigCommand, ConfigShowArgs};
+pub(crate) use connect::ConnectArgs;
 pub(crate) use cp::CpArgs;
 pub(crate) use ctl::{CtlArgs, CtlCommand, Which};
 pub(crate) use demo::DemoArgs;
@@ -38,6 +41,7 @@ pub(crate) use rival::{RivalArgs, RivalCommand, RivalName, RivalRecvArgs, RivalS
 pub(crate) use serve::ServeArgs;
 pub(crate) use ssh::SshArgs;
 pub(crate) use telling::TellingArgs;
+pub(crate) use tree::TreeArgs;
 pub(crate) use values::{GilbertElliott, Queue};
 pub(crate) use wan::WanArgs;
 

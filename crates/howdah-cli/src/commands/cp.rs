@@ -1,19 +1,19 @@
 //! `howdah cp`.
 
 use super::key_file;
-use crate::args::{Cli, Command, CpArgs, PaceArgs};
+use crate::args::{Cli, Command, ConnectArgs, CpArgs, PaceArgs, TreeArgs};
 use crate::control::Control;
 use crate::settings;
 use crate::ui::{self, Reporter, Signals, Start, Wishes};
 use anyhow::Context as _;
 use howdah::keys::{self, Identity, KnownHosts, Trust};
-use howdah::{CopyConfig, Error, ErrorKind, Location, Progress, RatePolicy, Summary};
+use howdah::{CopyConfig, Error, ErrorKind, Location, Progress, RatePolicy, Summary, TreeOptions};
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 use std::sync::Arc;
 
 pub(super) fn run(args: &CpArgs) -> anyhow::Result<()> {
-    let data_on_stdout = args.destination == Location::Stdio;
+    let data_on_stdout = *args.destination() == Location::Stdio;
     let reporter = Reporter::new(Wishes {
         json: args.telling.json,
         quiet: args.telling.quiet,
@@ -23,22 +23,40 @@ pub(super) fn run(args: &CpArgs) -> anyhow::Result<()> {
         data_on_terminal: data_on_stdout && io::stdout().is_terminal(),
     })?;
     let result = copy(args, &reporter);
-    if let (Ok(summary), Location::File(path)) = (&result, &args.destination) {
+    if let (Ok(summary), Location::File(path)) = (&result, args.destination())
+        && summary.tree.is_none()
+    {
         reporter.file(path, summary.bytes, &summary.verified);
     }
+    finish(&reporter, result)
+}
+
+/// Tells how it ended. Files of a tree that could not be copied make it a failure after all.
+pub(super) fn finish(reporter: &Reporter, result: anyhow::Result<Summary>) -> anyhow::Result<()> {
+    if let Ok(summary) = &result {
+        for note in summary.tree.iter().flat_map(|tree| &tree.notes) {
+            reporter.warn(note);
+        }
+    }
     reporter.finish(&result);
-    result.map(|_| ())
+    match result?.shortfall() {
+        Some(error) => Err(error.into()),
+        None => Ok(()),
+    }
 }
 
 fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
-    check_roles(&args.source, &args.destination)?;
+    for source in args.sources() {
+        check_roles(source, args.destination())?;
+    }
     let signals = Signals::install()?;
-    let mut config = config(args, &signals)?;
+    let mut config = config(&args.connect, args.paths.iter(), &signals)?;
+    config.duration_limit = args.time;
     config.warn = reporter.as_log();
     config.heard = reporter.as_ear();
     let mut trace = args.trace.as_deref().map(Trace::create).transpose()?;
     let start = start(args, config.policy);
-    let control = Control::begin(&config.throttle, &args.pace, reporter, &start);
+    let control = Control::begin(&config.throttle, &args.connect.pace, reporter, &start);
     reporter.start(&start);
     let mut show = |progress: &Progress| {
         control.attend(&signals, || settings::reread().map(|cli| pace_of(&cli)));
@@ -47,38 +65,57 @@ fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
         }
         reporter.progress(progress);
     };
-    let result = howdah::copy(
-        &args.source,
-        &args.destination,
-        &config,
-        signals.cancel(),
-        &mut show,
-    );
+    let (destination, cancel) = (args.destination(), signals.cancel());
+    let result = match args.sources() {
+        [source] if !args.is_tree() => {
+            howdah::copy(source, destination, &config, cancel, &mut show)
+        }
+        sources => {
+            let options = TreeOptions {
+                recursive: args.recursive || args.tree.archive,
+                ..tree_options(&args.tree)
+            };
+            howdah::copy_tree(sources, destination, &options, &config, cancel, &mut show)
+        }
+    };
     if let Some(trace) = trace {
         trace.finish()?;
     }
     Ok(result?)
 }
 
+/// What is wanted of a tree.
+pub(super) fn tree_options(args: &TreeArgs) -> TreeOptions {
+    TreeOptions {
+        archive: args.archive,
+        checksum: args.checksum,
+        dry_run: args.dry_run,
+        ..TreeOptions::default()
+    }
+}
+
 fn start(args: &CpArgs, policy: RatePolicy) -> Start {
     let mut start = Start::new("cp");
-    start.sources = vec![args.source.to_string()];
-    start.destination = args.destination.to_string();
-    start.set_pace(policy, &args.pace);
+    start.sources = args.sources().iter().map(Location::to_string).collect();
+    start.destination = args.destination().to_string();
+    start.set_pace(policy, &args.connect.pace);
     start
 }
 
 /// What the same command line asks for now.
 fn pace_of(cli: &Cli) -> Option<PaceArgs> {
     match &cli.command {
-        Command::Cp(args) => Some(args.pace.clone()),
+        Command::Cp(args) => Some(args.connect.pace.clone()),
         _ => None,
     }
 }
 
-fn config(args: &CpArgs, signals: &Signals) -> anyhow::Result<CopyConfig> {
-    let is_server = |location| matches!(location, &Location::Remote { .. });
-    let mut config = if is_server(&args.source) || is_server(&args.destination) {
+pub(super) fn config<'a>(
+    args: &ConnectArgs,
+    mut locations: impl Iterator<Item = &'a Location>,
+    signals: &Signals,
+) -> anyhow::Result<CopyConfig> {
+    let mut config = if locations.any(|location| matches!(location, Location::Remote { .. })) {
         CopyConfig::new(identity(args)?, known_hosts(args)?)
     } else {
         // Over ssh both ends make keys for the one session.
@@ -97,11 +134,10 @@ fn config(args: &CpArgs, signals: &Signals) -> anyhow::Result<CopyConfig> {
     };
     config.policy = args.pace.policy()?;
     config.idle_timeout = args.idle_timeout;
-    config.duration_limit = args.time;
     Ok(config)
 }
 
-fn identity(args: &CpArgs) -> anyhow::Result<Identity> {
+fn identity(args: &ConnectArgs) -> anyhow::Result<Identity> {
     let path = key_file(args.identity.as_ref(), keys::default_identity_path())?;
     let identity = Identity::load(&path).map_err(|error| {
         if error.is_not_found() {
@@ -120,7 +156,7 @@ fn identity(args: &CpArgs) -> anyhow::Result<Identity> {
     Ok(identity)
 }
 
-fn known_hosts(args: &CpArgs) -> anyhow::Result<KnownHosts> {
+fn known_hosts(args: &ConnectArgs) -> anyhow::Result<KnownHosts> {
     let path = key_file(args.known_hosts.as_ref(), keys::default_known_hosts_path())?;
     Ok(KnownHosts::load(&path)?)
 }

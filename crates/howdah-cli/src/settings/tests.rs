@@ -33,7 +33,8 @@ fn run(text: &str, vars: &[(&str, &str)], line: &str) -> Result<args::CpArgs, St
 
 fn limit(text: &str, vars: &[(&str, &str)], line: &str) -> String {
     let args = run(text, vars, line).unwrap();
-    args.pace
+    args.connect
+        .pace
         .limit
         .map_or_else(|| "none".to_owned(), |limit| limit.to_string())
 }
@@ -71,11 +72,22 @@ fn a_flag_is_stronger_than_the_environment_and_that_than_the_file() {
 #[test]
 fn switches_can_be_turned_off_again() {
     let put = "cp a howdah://other/b";
-    assert!(run("accept-new = true", &[], put).unwrap().accept_new);
-    assert!(!run("accept-new = false", &[], put).unwrap().accept_new);
+    assert!(
+        run("accept-new = true", &[], put)
+            .unwrap()
+            .connect
+            .accept_new
+    );
+    assert!(
+        !run("accept-new = false", &[], put)
+            .unwrap()
+            .connect
+            .accept_new
+    );
     assert!(
         !run("accept-new = true", &[("HOWDAH_ACCEPT_NEW", "no")], put)
             .unwrap()
+            .connect
             .accept_new
     );
     assert!(
@@ -85,11 +97,13 @@ fn switches_can_be_turned_off_again() {
             "cp --no-accept-new a howdah://h/b"
         )
         .unwrap()
+        .connect
         .accept_new
     );
     assert!(
         run("", &[("HOWDAH_ACCEPT_NEW", "1")], put)
             .unwrap()
+            .connect
             .accept_new
     );
 }

@@ -15,8 +15,15 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
         "" | "network" => String::new(),
         other => format!("; limited by the {other}"),
     };
+    let files = match &summary.tree {
+        Some(tree) if tree.unchanged > 0 => {
+            format!("{} files ({} unchanged), ", tree.files, tree.unchanged)
+        }
+        Some(tree) => format!("{} files, ", tree.files),
+        None => String::new(),
+    };
     format!(
-        "{} in {:.2} s, {}, loss {:.2} %, {} sent again, {verified}{bottleneck}",
+        "{files}{} in {:.2} s, {}, loss {:.2} %, {} sent again, {verified}{bottleneck}",
         units::format_bytes(summary.bytes),
         summary.seconds,
         Rate::from_bits_per_sec(summary.goodput_bps as u64),

@@ -7,11 +7,13 @@ mod ordered;
 mod queue;
 
 use crate::batch::Batch;
-use crate::durable::PartFile;
+use crate::durable::{PartFile, Prepare};
 use crate::outcome::Slot;
 use crate::{Limits, Root, StoreError, Wake, durable, root, worker};
 use howdah_core::Rate;
 use queue::{Inlet, Message};
+use rustix::fd::OwnedFd;
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,6 +30,17 @@ pub enum SinkSpec<'a> {
     },
     /// A path that the user of this process names.
     LocalFile(&'a Path),
+    /// A name in an open directory.
+    Placed {
+        /// The directory.
+        dir: OwnedFd,
+        /// The file's name in it.
+        name: &'a OsStr,
+        /// For messages.
+        path: &'a Path,
+        /// Gives the complete file its mode, times and so on, before it is synced.
+        prepare: Prepare,
+    },
     /// Counted and thrown away. A hash cannot be checked.
     Null,
     /// A pipe: bytes leave in order. Hand in a `File`, not `std::io::Stdout`, which looks for
@@ -44,6 +57,7 @@ impl std::fmt::Debug for SinkSpec<'_> {
                 .field("path", path)
                 .finish(),
             Self::LocalFile(path) => f.debug_tuple("LocalFile").field(path).finish(),
+            Self::Placed { path, .. } => f.debug_tuple("Placed").field(path).finish(),
             Self::Null => f.write_str("Null"),
             Self::Writer(_) => f.write_str("Writer"),
         }
@@ -131,13 +145,23 @@ impl Sink {
             StoreError::NotFound { path } => StoreError::NoDirectory { path },
             error => error,
         };
+        let mut preparation = None;
         let ((dir, name), path) = match spec {
             SinkSpec::File { root, path } => (root.open_parent(path).map_err(missing)?, path),
             SinkSpec::LocalFile(path) => (root::open_local_parent(path).map_err(missing)?, path),
+            SinkSpec::Placed {
+                dir,
+                name,
+                path,
+                prepare,
+            } => {
+                preparation = Some(prepare);
+                ((dir, name), path)
+            }
             SinkSpec::Null => return Ok(Self(Inner::Null(Null::default()))),
             SinkSpec::Writer(writer) => return Self::ordered(writer, hash, wake, limits),
         };
-        let part = Arc::new(PartFile::create(dir, name, path)?);
+        let part = Arc::new(PartFile::create(dir, name, path)?.prepared_by(preparation));
         if let Some(size) = size_hint {
             durable::fits(part.file(), size)
                 .or_else(|_| {

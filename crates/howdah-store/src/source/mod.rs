@@ -15,6 +15,8 @@ pub enum SourceSpec<'a> {
     File(&'a Path, &'a Root),
     /// A path that the user of this process names.
     LocalFile(&'a Path),
+    /// An open regular file, and its path for messages.
+    Opened(std::fs::File, &'a Path),
     /// That many zero bytes.
     Zero(u64),
     /// A pipe: read once, size unknown until it ends.
@@ -26,6 +28,7 @@ impl std::fmt::Debug for SourceSpec<'_> {
         match self {
             Self::File(path, root) => f.debug_tuple("File").field(path).field(root).finish(),
             Self::LocalFile(path) => f.debug_tuple("LocalFile").field(path).finish(),
+            Self::Opened(_, path) => f.debug_tuple("Opened").field(path).finish(),
             Self::Zero(size) => f.debug_tuple("Zero").field(size).finish(),
             Self::Reader(_) => f.write_str("Reader"),
         }
@@ -77,6 +80,9 @@ impl Source {
             }
             SourceSpec::LocalFile(path) => {
                 let file = root::open_local(path)?;
+                Inner::File(file::FileSource::new(file, path, hash, wake, limits)?)
+            }
+            SourceSpec::Opened(file, path) => {
                 Inner::File(file::FileSource::new(file, path, hash, wake, limits)?)
             }
             SourceSpec::Zero(size) => Inner::Zero(zero::ZeroSource::new(size, hash, wake, limits)?),

@@ -3,6 +3,7 @@
 use super::pace::Pace;
 use crate::{Error, ErrorKind, SideUsage};
 use howdah_proto::Stats;
+use howdah_store::{TreeOptions, TreeReport};
 use serde::{Deserialize, Serialize};
 
 /// Version of this dialogue; the first byte of each message.
@@ -50,6 +51,40 @@ pub(crate) enum Message {
     Fail { kind: u8, message: String },
     /// Client: send at this pace from now on, whatever it is that you send.
     Pace(Pace),
+    /// Client: a tree comes, put it under `path`. `several`: more than one thing is at its top.
+    TreePut {
+        manifest: u64,
+        packs: u64,
+        path: String,
+        several: bool,
+        options: TreeOptions,
+    },
+    /// Server: the answers come as that object.
+    TreeAccepted { answers: u64 },
+    /// Client: send me the trees at these paths; the answers come as that object.
+    TreeGet {
+        answers: u64,
+        paths: Vec<String>,
+        options: TreeOptions,
+    },
+    /// Server: they come as these objects.
+    TreeComes { manifest: u64, packs: u64 },
+    /// Sender: the large file `index` of the manifest comes as `object`.
+    TreeFile { object: u64, index: u64, size: u64 },
+    /// Sender: the rest of `object` does not come.
+    TreeFileMissing { object: u64 },
+    /// Receiver: nothing more of `object` is needed; `stored`: because all of it is in place.
+    TreeSettled { object: u64, stored: bool },
+    /// Receiver: everything is verified, durable, in place.
+    TreeDone {
+        side: SideReport,
+        report: TreeReport,
+    },
+    /// Sender: the answer to [`Message::TreeDone`].
+    TreeThanks {
+        side: SideReport,
+        report: TreeReport,
+    },
 }
 
 /// What one side used and sent.

@@ -4,6 +4,7 @@ pub(crate) mod message;
 pub(crate) mod pace;
 pub(crate) mod receiving;
 pub(crate) mod sending;
+pub(crate) mod tree;
 pub(crate) mod waits;
 
 use crate::{Error, ErrorKind};
@@ -21,6 +22,8 @@ pub(crate) fn from_store(error: &StoreError) -> Error {
         | StoreError::TargetChanged { .. } => ErrorKind::Refused,
         StoreError::NoSpace { .. } => ErrorKind::NoSpace,
         StoreError::SourceChanged { .. } => ErrorKind::SourceChanged,
+        StoreError::SameName { .. } => ErrorKind::Usage,
+        StoreError::BadTree { .. } => ErrorKind::Protocol,
         StoreError::HashMismatch { .. } | StoreError::WrongLength { .. } => ErrorKind::Integrity,
         _ => ErrorKind::Io,
     };

@@ -142,6 +142,29 @@ impl Receiving {
 
     /// Moves connection and sink along. `Some(hashed)`: verified, durable, in place.
     pub(crate) fn poll(&mut self, connection: &mut Connection) -> Result<Option<bool>, Error> {
+        if let Some(state) = self.sink_state() {
+            connection.set_sink_state(state);
+        }
+        self.advance(connection)
+    }
+
+    /// How far its sink is behind, for the sender.
+    pub(crate) fn sink_state(&self) -> Option<SinkState> {
+        let Place::Store(sink) = &self.place else {
+            return None;
+        };
+        let backlog = sink.backlog();
+        Some(SinkState {
+            queued_bytes: backlog.queued_bytes,
+            capacity_bytes: backlog.capacity_bytes,
+            drain_kb_per_s: backlog
+                .drain_rate
+                .map_or(0, |rate| rate.bits_per_sec() / 8_000),
+        })
+    }
+
+    /// [`poll`](Self::poll) for one of several objects: the sender is not told of its sink.
+    pub(crate) fn advance(&mut self, connection: &mut Connection) -> Result<Option<bool>, Error> {
         let Place::Store(sink) = &mut self.place else {
             return Ok(self
                 .complete
@@ -153,14 +176,6 @@ impl Receiving {
             Some(Err(error)) => return Err(super::from_store(&error)),
             None => {}
         }
-        let backlog = sink.backlog();
-        connection.set_sink_state(SinkState {
-            queued_bytes: backlog.queued_bytes,
-            capacity_bytes: backlog.capacity_bytes,
-            drain_kb_per_s: backlog
-                .drain_rate
-                .map_or(0, |rate| rate.bits_per_sec() / 8_000),
-        });
         if let Some(window) = sink.window_end()
             && window >= self.granted + WINDOW_STEP
         {

@@ -106,6 +106,11 @@ impl Sending {
         }
     }
 
+    /// Bytes that could be sent so far.
+    pub(crate) fn ready_end(&self) -> u64 {
+        self.source.ready_end()
+    }
+
     pub(crate) fn hashed(&self) -> bool {
         self.hash
     }

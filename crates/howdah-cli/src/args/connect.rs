@@ -1,0 +1,31 @@
+//! How a command that moves files reaches its server.
+
+use super::{PaceArgs, SshArgs};
+use clap::Args;
+use howdah_core::{Span, units};
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+pub(crate) struct ConnectArgs {
+    #[command(flatten)]
+    pub(crate) ssh: SshArgs,
+
+    /// Trust a server that was never met, and remember its key
+    #[arg(long)]
+    pub(crate) accept_new: bool,
+
+    /// Private key of this machine [default: ~/.config/howdah/id_ed25519.pem]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) identity: Option<PathBuf>,
+
+    /// Keys of servers [default: ~/.config/howdah/known_hosts]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) known_hosts: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) pace: PaceArgs,
+
+    /// Give up after this long without a sign of life from the peer
+    #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "8s")]
+    pub(crate) idle_timeout: Span,
+}

@@ -1,0 +1,21 @@
+//! What is kept of a tree.
+
+use clap::Args;
+
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct TreeArgs {
+    /// Keep owners, hard links, extended attributes, ACLs and special mode bits as well
+    ///
+    /// Contents, permissions, times of modification and symbolic links are always kept. What cannot be kept
+    /// is counted and said; it is no failure.
+    #[arg(long, short = 'a')]
+    pub(crate) archive: bool,
+
+    /// Compare files by content (BLAKE3), not by size and time of modification
+    #[arg(long, short = 'c')]
+    pub(crate) checksum: bool,
+
+    /// Write nothing; say how much there would be to do
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+}

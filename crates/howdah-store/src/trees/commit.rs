@@ -1,0 +1,294 @@
+//! Gives written files their names, many at a time, after their content is durable.
+
+use super::disks::{Disks, SyncWay};
+use super::meta::Keeper;
+use super::queue::{Budget, lock, wait_for};
+use super::report::{Book, Trouble, add};
+use super::target::{Finished, TargetDir};
+use super::write::Written;
+use crate::durable::{Identity, rename_file, sync_dir};
+use crate::{Root, StoreError};
+use rustix::fd::OwnedFd;
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// A batch is done at the latest after so many bytes or that time: what a killed process loses.
+const BATCH_BYTES: u64 = 64 << 20;
+const BATCH_TIME: Duration = Duration::from_secs(1);
+/// Files in one batch; each keeps a descriptor open.
+const BATCH_FILES: usize = 2048;
+
+/// Files that wait for their names.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    state: Mutex<State>,
+    changed: Condvar,
+    files_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    written: Vec<Written>,
+    bytes: u64,
+    since: Option<Instant>,
+    /// Nothing comes that would be worth a wait.
+    hurry: bool,
+    /// Nothing comes any more.
+    closed: bool,
+    /// The other side is gone: what is complete is still kept.
+    stopped: bool,
+    /// The disk is not to be trusted: nothing gets its name.
+    poisoned: bool,
+    /// Nobody takes any more.
+    ended: bool,
+}
+
+impl Batch {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            files_max: files_max(),
+        }
+    }
+
+    /// Puts a written file in; waits while two batches are full.
+    ///
+    /// Gives it back if nobody is left who would give it its name.
+    pub(crate) fn push(&self, written: Written) -> Result<(), Box<Written>> {
+        let mut state = lock(&self.state);
+        while state.written.len() >= 2 * self.files_max && !state.poisoned && !state.stopped {
+            state = wait_for(&self.changed, state, None);
+        }
+        if state.ended {
+            return Err(Box::new(written));
+        }
+        state.bytes += written.bytes;
+        state.since.get_or_insert_with(Instant::now);
+        state.written.push(written);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// From now on nothing waits.
+    pub(crate) fn hurry(&self) {
+        lock(&self.state).hurry = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn close(&self) {
+        lock(&self.state).closed = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn stop(&self) {
+        lock(&self.state).stopped = true;
+        self.changed.notify_all();
+    }
+
+    /// The next batch; `None`: that was the last one.
+    fn take(&self) -> Option<Vec<Written>> {
+        let mut state = lock(&self.state);
+        loop {
+            let now = Instant::now();
+            let due = state.since.map(|since| since + BATCH_TIME);
+            let full = state.written.len() >= self.files_max || state.bytes >= BATCH_BYTES;
+            let ending = state.hurry || state.closed || state.stopped;
+            if !state.written.is_empty() && (full || ending || due.is_some_and(|due| due <= now)) {
+                state.bytes = 0;
+                state.since = None;
+                let taken = std::mem::take(&mut state.written);
+                self.changed.notify_all();
+                return Some(taken);
+            }
+            if state.closed || state.stopped {
+                state.ended = true;
+                return None;
+            }
+            state = wait_for(&self.changed, state, due);
+        }
+    }
+}
+
+/// Descriptors are shared by everything in this process.
+fn files_max() -> usize {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        /// More is of no use here.
+        const ENOUGH: u64 = 65_536;
+        let limit = getrlimit(Resource::Nofile);
+        let now = limit.current.unwrap_or(ENOUGH);
+        let want = limit.maximum.unwrap_or(ENOUGH).min(ENOUGH).max(now);
+        let raised = Rlimit {
+            current: Some(want),
+            maximum: limit.maximum,
+        };
+        let got = if setrlimit(Resource::Nofile, raised).is_ok() {
+            want
+        } else {
+            now
+        };
+        ((got / 16) as usize).clamp(32, BATCH_FILES)
+    }
+}
+
+/// The committing thread's view.
+pub(crate) struct Committer<'a> {
+    pub(crate) root: &'a Root,
+    pub(crate) disks: &'a Disks,
+    pub(crate) keeper: &'a Keeper,
+    pub(crate) book: &'a Book,
+    pub(crate) finished: &'a Finished,
+    pub(crate) unsettled: &'a Budget,
+    pub(crate) shown: &'a Path,
+    pub(crate) dry_run: bool,
+}
+
+impl Committer<'_> {
+    pub(crate) fn run(&self, batch: &Batch) -> Result<(), StoreError> {
+        while let Some(written) = batch.take() {
+            let count = written.len() as u64;
+            let result = self.commit(written);
+            let result = result.and_then(|()| self.finish_dirs());
+            if result.is_err() {
+                let mut state = lock(&batch.state);
+                state.poisoned = true;
+                state.ended = true;
+                let left = std::mem::take(&mut state.written);
+                drop(state);
+                batch.changed.notify_all();
+                for file in &left {
+                    self.discard(file, None);
+                }
+            }
+            self.unsettled.release(count);
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Durable first, then the names.
+    fn commit(&self, mut written: Vec<Written>) -> Result<(), StoreError> {
+        if let Err(error) = self.disks.sync(self.shown) {
+            for file in &written {
+                self.discard(file, None);
+            }
+            return Err(error);
+        }
+        written.sort_by_key(|file| Arc::as_ptr(&file.wanted.dir).addr());
+        let same = |a: &Written, b: &Written| Arc::ptr_eq(&a.wanted.dir, &b.wanted.dir);
+        let mut failure = None;
+        for group in written.chunk_by(same) {
+            let Some(dir) = group.first().map(|file| &file.wanted.dir) else {
+                continue;
+            };
+            let result = self.name_all(dir, group);
+            failure = failure.or_else(|| result.err());
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// An error ends everything; a file that cannot get its name is only noted.
+    fn name_all(&self, dir: &TargetDir, group: &[Written]) -> Result<(), StoreError> {
+        let fd = match self.root.open_dir(&dir.path) {
+            Ok(fd) => fd,
+            Err(error) => {
+                for _ in group {
+                    self.book.note(Trouble::Failed, || error.to_string());
+                }
+                return Ok(());
+            }
+        };
+        for file in group {
+            let wanted = &file.wanted;
+            match give_name(&fd, &file.temp, &wanted.name, wanted.before.as_ref()) {
+                Ok(()) => {
+                    add(&self.book.files, 1);
+                    self.book.set_current(&wanted.path());
+                }
+                Err(error) => {
+                    self.discard(file, Some(&fd));
+                    let path = wanted.path();
+                    let error = match error {
+                        Errno::EXIST => StoreError::TargetChanged { path },
+                        e => StoreError::from_io(&path, "rename the finished file to", e),
+                    };
+                    if matches!(error, StoreError::NoSpace { .. }) {
+                        return Err(error);
+                    }
+                    self.book.note(Trouble::Failed, || error.to_string());
+                }
+            }
+        }
+        if dir.sync == SyncWay::Each {
+            sync_dir(&fd).map_err(|e| StoreError::from_io(&dir.path, "sync the directory", e))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn discard(&self, file: &Written, fd: Option<&OwnedFd>) {
+        let opened = if fd.is_none() {
+            self.root.open_dir(&file.wanted.dir.path).ok()
+        } else {
+            None
+        };
+        if let Some(fd) = fd.or(opened.as_ref()) {
+            let _ = rustix::fs::unlinkat(fd, &file.temp, AtFlags::empty());
+        }
+    }
+
+    /// Gives directories that nothing comes into any more their modes and times.
+    pub(crate) fn finish_dirs(&self) -> Result<(), StoreError> {
+        let finished = std::mem::take(&mut *lock(self.finished));
+        if self.dry_run {
+            return Ok(());
+        }
+        for (path, meta) in finished {
+            let fd = match self.root.open_dir(&path) {
+                Ok(fd) => fd,
+                Err(error) => {
+                    self.book.note(Trouble::NotKept, || error.to_string());
+                    continue;
+                }
+            };
+            let not_kept = if self.keeper.is_kept(&fd, &meta) {
+                Vec::new()
+            } else {
+                self.keeper.apply(&fd, &meta, true)
+            };
+            if self.disks.note(&fd) == SyncWay::Each {
+                sync_dir(&fd).map_err(|e| StoreError::from_io(&path, "sync the directory", e))?;
+            }
+            for (what, e) in not_kept {
+                let what = format!("{what} not kept: {e}");
+                self.book.trouble(Trouble::NotKept, &path, what);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Renames a temporary file over what stood there before; `EXIST` if that is something else now.
+pub(crate) fn give_name(
+    dir: &OwnedFd,
+    temp: &OsStr,
+    name: &OsStr,
+    before: Option<&Identity>,
+) -> Result<(), Errno> {
+    if let Some(before) = before {
+        let now = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+        match now {
+            Ok(stat) if Identity::new(&stat) == *before => {}
+            // It went away meanwhile: then the name is free.
+            Err(Errno::NOENT) => return rename_file(dir, temp, name, false),
+            Ok(_) => return Err(Errno::EXIST),
+            Err(e) => return Err(e),
+        }
+    }
+    rename_file(dir, temp, name, before.is_some())
+}

@@ -1,0 +1,107 @@
+//! What a manifest says about one name.
+
+use rustix::fs::{Stat, Timespec};
+
+/// Every bound on what a peer may announce.
+pub(crate) mod bounds {
+    /// A name, in bytes (`NAME_MAX`).
+    pub(crate) const NAME: usize = 255;
+    /// A path below the top, in bytes (`PATH_MAX` without the closing NUL).
+    pub(crate) const PATH: usize = 4095;
+    /// What a symbolic link points to, in bytes.
+    pub(crate) const TARGET: usize = 4095;
+    /// Directories in each other.
+    pub(crate) const DEPTH: usize = 2048;
+    /// Size of a file: what a signed 64-bit offset holds, halved.
+    pub(crate) const SIZE: u64 = 1 << 62;
+    /// Extended attributes of one file.
+    pub(crate) const XATTRS: u64 = 64;
+    /// One attribute's value, in bytes (`XATTR_SIZE_MAX`).
+    pub(crate) const XATTR_VALUE: usize = 64 << 10;
+    /// A user's or group's name, in bytes.
+    pub(crate) const OWNER: usize = 255;
+    /// Users and groups that may be named.
+    pub(crate) const OWNERS: usize = 65_536;
+    /// A note about an entry, in bytes.
+    pub(crate) const NOTE: usize = 8192;
+}
+
+/// A time since 1970, to the nanosecond.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Stamp {
+    pub(crate) secs: i64,
+    pub(crate) nanos: u32,
+}
+
+impl Stamp {
+    #[allow(
+        clippy::unnecessary_cast,
+        clippy::useless_conversion,
+        reason = "the fields' types differ between systems"
+    )]
+    pub(crate) fn modified(stat: &Stat) -> Self {
+        Self {
+            secs: stat.st_mtime as i64,
+            nanos: stat.st_mtime_nsec as u32,
+        }
+    }
+
+    pub(crate) fn to_timespec(self) -> Timespec {
+        Timespec {
+            tv_sec: self.secs,
+            tv_nsec: self.nanos.into(),
+        }
+    }
+}
+
+/// What is kept of a file or directory besides its content.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Meta {
+    /// The lower twelve bits of `st_mode`.
+    pub(crate) mode: u32,
+    pub(crate) mtime: Stamp,
+    /// User and group, if they are to be kept.
+    pub(crate) owner: Option<(u32, u32)>,
+    /// Extended attributes, ACLs among them, if they are to be kept.
+    pub(crate) xattrs: Xattrs,
+}
+
+/// Names and values of extended attributes.
+pub(crate) type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A record of the manifest. Directories nest: what follows a [`Dir`](Self::Dir) lies in it, up to
+/// its [`Up`](Self::Up). In each directory everything else stands before the directories, and both
+/// parts are sorted by the bytes of the names.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Entry {
+    /// Goes into a directory.
+    Dir { name: Vec<u8>, meta: Meta },
+    /// Leaves it; `complete`: everything in it has been named.
+    Up { complete: bool },
+    /// A regular file.
+    File {
+        name: Vec<u8>,
+        size: u64,
+        meta: Meta,
+        /// Names the inode if it has further names.
+        link: Option<u64>,
+        /// BLAKE3 of the content, if contents are compared.
+        hash: Option<[u8; 32]>,
+    },
+    /// A symbolic link.
+    Symlink {
+        name: Vec<u8>,
+        target: Vec<u8>,
+        meta: Meta,
+    },
+    /// A further name of the file with that `link`.
+    Link { name: Vec<u8>, link: u64 },
+    /// Exists at the source and is not copied: it is not to be deleted either.
+    Kept { name: Vec<u8> },
+    /// The metadata of the top directory itself.
+    Top { meta: Meta },
+    /// What a number in [`Meta::owner`] is called.
+    Owner { group: bool, id: u32, name: Vec<u8> },
+    /// That was all. `complete`: nothing was unreadable.
+    End { complete: bool },
+}

@@ -1,0 +1,63 @@
+//! Trees of many files as three byte streams, and large files as objects of their own.
+//!
+//! The threads in here know nothing of a network: [`TreeSender`] and [`TreeReceiver`] have ends of byte
+//! streams, which the engine carries. docs/trees.md says what is in them and why.
+
+mod codec;
+mod commit;
+mod disks;
+mod entry;
+mod meta;
+mod options;
+mod pipe;
+mod place;
+mod queue;
+mod receive;
+mod report;
+mod send;
+mod target;
+mod walk;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use options::TreeOptions;
+pub use pipe::{Spout, Tap};
+pub use receive::{LargeTarget, ReceiverEnds, TreeReceiver};
+pub use report::TreeReport;
+pub use send::{LargeFile, SenderEnds, TreeSender, TreeSource};
+pub use target::TreeTarget;
+
+/// Files up to this size travel in packs, larger ones as objects of their own, in bytes. A pack is one
+/// object after the other's bytes: no round trip and no half-filled packet per file. A large file can be
+/// placed out of order and has its own thread to write and hash.
+pub const PACKED_MAX: u64 = 4 << 20;
+/// Large files that are under way at a time, well below the protocol's bound for open objects.
+pub const LARGE_OPEN: u64 = 24;
+/// Files that the sender has told and the receiver not answered, or the receiver has asked for and not
+/// got: at 400 ms of round trip still 300,000 files a second.
+const WAITING_FILES: usize = 131_072;
+/// Large files that the receiver waits for.
+const WAITING_LARGE: u64 = 4096;
+/// Words of the receiver that nobody has read yet.
+const NOTES_WAITING: usize = 1 << 20;
+/// A file's bytes go into a pack in parts of this size.
+const PACK_CHUNK: usize = 64 << 10;
+
+/// How far a tree transfer is.
+#[derive(Clone, Debug, Default)]
+pub struct TreeProgress {
+    /// Files moved.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files that were there already.
+    pub unchanged: u64,
+    /// Files that are to be moved, as far as it is known.
+    pub wanted_files: u64,
+    /// Their bytes.
+    pub wanted_bytes: u64,
+    /// What has been worked on lately.
+    pub current: String,
+}

@@ -1,0 +1,175 @@
+//! Byte streams between the threads of a tree transfer and the engine, in bounded chunks.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+
+/// Bytes that a [`Tap`] gathers before they leave by themselves.
+const CHUNK: usize = 64 << 10;
+/// Chunks between the two ends.
+const CHUNKS: usize = 32;
+
+/// A pipe of at most `CHUNKS` chunks.
+pub(crate) fn pipe() -> (Tap, Spout) {
+    let (sender, receiver) = sync_channel(CHUNKS);
+    let tap = Tap {
+        sender,
+        buffer: Vec::new(),
+    };
+    let spout = Spout {
+        receiver,
+        waiting: VecDeque::new(),
+        chunk: Vec::new(),
+        at: 0,
+    };
+    (tap, spout)
+}
+
+/// The writing end. Waits while the reader is behind. Dropping it is the end of the stream.
+#[derive(Debug)]
+pub struct Tap {
+    sender: SyncSender<Vec<u8>>,
+    buffer: Vec<u8>,
+}
+
+impl Tap {
+    /// Appends to what leaves with the next flush, and flushes if that has become a chunk.
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= CHUNK {
+            self.flush()?;
+        }
+        Ok(())
+    }
+}
+
+fn broken() -> io::Error {
+    ErrorKind::BrokenPipe.into()
+}
+
+/// For the engine: what is written leaves at once.
+impl Write for Tap {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.sender.send(bytes.to_vec()).map_err(|_| broken())?;
+        Ok(bytes.len())
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let chunk: Vec<u8> = slices
+            .iter()
+            .flat_map(|slice| slice.iter().copied())
+            .collect();
+        let len = chunk.len();
+        if len > 0 {
+            self.sender.send(chunk).map_err(|_| broken())?;
+        }
+        Ok(len)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let chunk = std::mem::take(&mut self.buffer);
+        self.sender.send(chunk).map_err(|_| broken())
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        // Nobody who is gone needs the rest.
+        let _ = self.flush();
+    }
+}
+
+/// The reading end.
+#[derive(Debug)]
+pub struct Spout {
+    receiver: Receiver<Vec<u8>>,
+    waiting: VecDeque<Vec<u8>>,
+    chunk: Vec<u8>,
+    at: usize,
+}
+
+impl Spout {
+    /// Whether there is something to read, or the end, without waiting.
+    pub(crate) fn is_ready(&mut self) -> bool {
+        if self.at < self.chunk.len() || !self.waiting.is_empty() {
+            return true;
+        }
+        match self.receiver.try_recv() {
+            Ok(chunk) => {
+                self.waiting.push_back(chunk);
+                true
+            }
+            Err(TryRecvError::Empty) => false,
+            Err(TryRecvError::Disconnected) => true,
+        }
+    }
+
+    /// Waits for more; `false` at the end.
+    fn refill(&mut self) -> bool {
+        while self.at >= self.chunk.len() {
+            let next = self
+                .waiting
+                .pop_front()
+                .or_else(|| self.receiver.recv().ok());
+            let Some(chunk) = next else {
+                return false;
+            };
+            self.chunk = chunk;
+            self.at = 0;
+        }
+        true
+    }
+
+    /// One byte; `UnexpectedEof` at the end.
+    pub(crate) fn byte(&mut self) -> io::Result<u8> {
+        let mut byte = [0];
+        self.read_exact(&mut byte)?;
+        Ok(byte[0])
+    }
+}
+
+impl Read for Spout {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if !self.refill() {
+            return Ok(0);
+        }
+        let len = buf.len().min(self.chunk.len() - self.at);
+        buf[..len].copy_from_slice(&self.chunk[self.at..self.at + len]);
+        self.at += len;
+        Ok(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_out_as_they_went_in() {
+        let (mut tap, mut spout) = pipe();
+        assert!(!spout.is_ready());
+        tap.put(b"abc").unwrap();
+        assert!(!spout.is_ready(), "gathered until it is flushed");
+        tap.flush().unwrap();
+        assert!(spout.is_ready());
+        let slices = [IoSlice::new(b"de"), IoSlice::new(b""), IoSlice::new(b"f")];
+        assert_eq!(tap.write_vectored(&slices).unwrap(), 3);
+        tap.put(b"g").unwrap();
+        drop(tap);
+        let mut all = Vec::new();
+        assert_eq!(spout.byte().unwrap(), b'a');
+        spout.read_to_end(&mut all).unwrap();
+        assert_eq!(all, b"bcdefg");
+        assert!(spout.is_ready() && spout.byte().is_err());
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_is_noticed() {
+        let (mut tap, spout) = pipe();
+        drop(spout);
+        assert_eq!(tap.write(b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
+    }
+}

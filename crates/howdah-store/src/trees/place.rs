@@ -1,0 +1,605 @@
+//! The receiver's first thread: goes through the manifest, makes directories and links, and decides which
+//! files it wants.
+
+use super::codec::{AnswerWriter, ManifestReader, refused};
+use super::entry::{Entry, Meta, Stamp};
+use super::receive::Shared;
+use super::report::{Trouble, add};
+use super::target::{DirState, TargetDir, Wanted};
+use super::walk::{hash_open, kind};
+use super::{PACKED_MAX, meta};
+use crate::durable::{Identity, rename_file};
+use crate::root::{irregular, retry};
+use crate::stale::temp_name;
+use crate::{StoreError, durable};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Directories on the way down that are kept open.
+const OPEN_LEVELS: usize = 32;
+
+/// A directory on the way down.
+struct Level {
+    dir: Arc<TargetDir>,
+    fd: Option<OwnedFd>,
+}
+
+/// A further name that a file is to get when it is there.
+struct LinkLater {
+    dir: Arc<TargetDir>,
+    name: OsString,
+    link: u64,
+}
+
+pub(crate) struct Placer<'a> {
+    shared: &'a Arc<Shared>,
+    manifest: ManifestReader,
+    answers: AnswerWriter,
+    levels: Vec<Level>,
+    /// The one thing at the top gets this name.
+    rename_top: Option<OsString>,
+    /// Files so far.
+    index: u64,
+    linked: HashMap<u64, (Arc<TargetDir>, OsString)>,
+    links: Vec<LinkLater>,
+}
+
+/// A file is wanted, with what stands there now, or not.
+enum Decision {
+    Want(Option<Identity>),
+    Skip,
+}
+
+impl<'a> Placer<'a> {
+    pub(crate) fn new(
+        shared: &'a Arc<Shared>,
+        manifest: ManifestReader,
+        answers: AnswerWriter,
+    ) -> Self {
+        Self {
+            shared,
+            manifest,
+            answers,
+            levels: Vec::new(),
+            rename_top: None,
+            index: 0,
+            linked: HashMap::new(),
+            links: Vec::new(),
+        }
+    }
+
+    /// Goes through the whole manifest; then all files have been asked for.
+    pub(crate) fn run(mut self) -> Result<(), StoreError> {
+        loop {
+            if !self.manifest.is_ready() {
+                self.flush()?;
+            }
+            let entry = self.manifest.next()?;
+            if self.levels.is_empty() && !matches!(entry, Entry::Owner { .. }) {
+                self.start(&entry)?;
+            }
+            match entry {
+                Entry::Owner { group, id, name } => self.shared.keeper.learn(group, id, &name),
+                Entry::Dir { name, meta } => self.enter(name, meta)?,
+                Entry::Up { complete } => self.leave(complete)?,
+                Entry::File {
+                    name,
+                    size,
+                    meta,
+                    link,
+                    hash,
+                } => self.file(name, size, meta, link, hash)?,
+                Entry::Symlink { name, target, meta } => self.symlink(name, &target, &meta)?,
+                Entry::Link { name, link } => {
+                    let (dir, name) = (self.dir()?, self.top_name(name));
+                    self.links.push(LinkLater { dir, name, link });
+                }
+                Entry::Top { .. } | Entry::Kept { .. } => {}
+                Entry::End { .. } => break,
+            }
+        }
+        if self.levels.len() != 1 {
+            return Err(refused("it ends inside of a directory"));
+        }
+        self.answers.end().map_err(|_| StoreError::Aborted)?;
+        // Everything that was asked for has come, or will not.
+        let shared = self.shared;
+        shared.expected.close();
+        if !shared.unsettled.wait_until_unused() {
+            return Err(StoreError::Aborted);
+        }
+        for later in std::mem::take(&mut self.links) {
+            link_later(shared, &self.linked, &later);
+        }
+        self.linked.clear();
+        self.levels.clear();
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        self.answers.flush().map_err(|_| StoreError::Aborted)
+    }
+
+    /// Finds out where the top goes; the first entry says whether it is a directory.
+    fn start(&mut self, first: &Entry) -> Result<(), StoreError> {
+        let shared = self.shared;
+        let at = &shared.at;
+        let dry_run = shared.options.dry_run;
+        let exists = match shared.root.open_dir(at) {
+            Ok(fd) => Some(fd),
+            Err(StoreError::NotFound { .. }) => None,
+            // A file, or a link: an error for a directory, not for a file.
+            Err(error) if at.as_os_str().is_empty() => return Err(error),
+            Err(_) if !shared.options.contents => None,
+            Err(error) => return Err(error),
+        };
+        let top_meta = match first {
+            Entry::Top { meta } => Some(meta.clone()),
+            _ => None,
+        };
+        if let Some(fd) = exists {
+            let dir = TargetDir {
+                path: at.clone(),
+                state: DirState::There,
+                sync: shared.disks.note(&fd),
+                meta: top_meta,
+                finished: Arc::clone(&shared.finished),
+                parent: None,
+            };
+            self.push(dir, Some(fd));
+            return Ok(());
+        }
+        let parent_path = at.parent().unwrap_or_else(|| Path::new(""));
+        let name = at.file_name().unwrap_or_default().to_owned();
+        let parent_fd = shared.root.open_dir(parent_path)?;
+        let parent = TargetDir {
+            path: parent_path.to_path_buf(),
+            state: DirState::There,
+            sync: shared.disks.note(&parent_fd),
+            meta: None,
+            finished: Arc::clone(&shared.finished),
+            parent: None,
+        };
+        if let Some(meta) = top_meta {
+            let state = make_dir(&parent_fd, &name, dry_run)
+                .map_err(|e| StoreError::from_io(at, "make the directory", e))?;
+            let fd = match state {
+                DirState::Absent => None,
+                _ => Some(shared.root.open_dir(at)?),
+            };
+            let dir = TargetDir {
+                path: at.clone(),
+                state,
+                sync: parent.sync,
+                meta: Some(meta),
+                finished: Arc::clone(&shared.finished),
+                parent: Some(Arc::new(parent)),
+            };
+            self.push(dir, fd);
+        } else if shared.several {
+            return Err(StoreError::NoDirectory { path: at.clone() });
+        } else {
+            self.rename_top = Some(name);
+            self.push(parent, Some(parent_fd));
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, dir: TargetDir, fd: Option<OwnedFd>) {
+        if let Some(old) = self.levels.len().checked_sub(OPEN_LEVELS) {
+            self.levels[old].fd = None;
+        }
+        let dir = Arc::new(dir);
+        self.levels.push(Level { dir, fd });
+    }
+
+    fn dir(&self) -> Result<Arc<TargetDir>, StoreError> {
+        let level = self.levels.last();
+        level
+            .map(|level| Arc::clone(&level.dir))
+            .ok_or_else(|| refused("it has no top"))
+    }
+
+    /// The directory that it is in, if it can be looked into.
+    fn fd(&mut self) -> Result<Option<&OwnedFd>, StoreError> {
+        let shared = self.shared;
+        let Some(level) = self.levels.last_mut() else {
+            return Err(refused("it has no top"));
+        };
+        match level.dir.state {
+            DirState::Absent | DirState::Broken => Ok(None),
+            DirState::Fresh | DirState::There => {
+                if level.fd.is_none() {
+                    level.fd = Some(shared.root.open_dir(&level.dir.path)?);
+                }
+                Ok(level.fd.as_ref())
+            }
+        }
+    }
+
+    /// The thing at the top may have been given another name.
+    fn top_name(&mut self, name: Vec<u8>) -> OsString {
+        match &self.rename_top {
+            Some(new) if self.levels.len() == 1 => new.clone(),
+            _ => OsString::from_vec(name),
+        }
+    }
+
+    fn enter(&mut self, name: Vec<u8>, meta: Meta) -> Result<(), StoreError> {
+        let shared = self.shared;
+        let name = self.top_name(name);
+        let parent = self.dir()?;
+        let path = parent.path.join(&name);
+        add(&shared.book.directories, 1);
+        let (mut sync, dry_run) = (parent.sync, shared.options.dry_run);
+        let (state, fd) = match parent.state {
+            DirState::Absent | DirState::Broken => (parent.state, None),
+            DirState::Fresh | DirState::There => {
+                let made = match self.fd() {
+                    Ok(Some(fd)) => make_dir(fd, &name, dry_run).and_then(|state| {
+                        if state == DirState::Absent {
+                            return Ok((state, None));
+                        }
+                        let flags =
+                            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                        let opened = retry(|| rustix::fs::openat(fd, &name, flags, Mode::empty()))?;
+                        Ok((state, Some(opened)))
+                    }),
+                    Ok(None) => Ok((DirState::Broken, None)),
+                    Err(error) => {
+                        shared.book.note(Trouble::Failed, || error.to_string());
+                        Ok((DirState::Broken, None))
+                    }
+                };
+                match made {
+                    Ok(made) => made,
+                    Err(Errno::NOSPC | Errno::DQUOT) => {
+                        return Err(StoreError::NoSpace { path });
+                    }
+                    Err(e) => {
+                        let what = match e {
+                            Errno::NOTDIR | Errno::LOOP | Errno::EXIST => {
+                                "something that is no directory has its name; \
+                                 all that would lie in it was left out"
+                                    .to_owned()
+                            }
+                            e => format!(
+                                "the directory cannot be made or entered ({e}); \
+                                 all that would lie in it was left out"
+                            ),
+                        };
+                        shared.book.trouble(Trouble::Failed, &path, what);
+                        (DirState::Broken, None)
+                    }
+                }
+            }
+        };
+        if let (DirState::There, Some(fd)) = (state, &fd) {
+            sync = shared.disks.note(fd);
+        }
+        let dir = TargetDir {
+            path,
+            state,
+            sync,
+            meta: Some(meta),
+            finished: Arc::clone(&shared.finished),
+            parent: Some(parent),
+        };
+        self.push(dir, fd);
+        Ok(())
+    }
+
+    fn leave(&mut self, _complete: bool) -> Result<(), StoreError> {
+        self.levels.pop();
+        if self.levels.is_empty() {
+            return Err(refused("it leaves the top directory"));
+        }
+        Ok(())
+    }
+
+    fn file(
+        &mut self,
+        name: Vec<u8>,
+        size: u64,
+        meta: Meta,
+        link: Option<u64>,
+        hash: Option<[u8; 32]>,
+    ) -> Result<(), StoreError> {
+        let shared = self.shared;
+        let index = self.index;
+        self.index += 1;
+        let name = self.top_name(name);
+        let dir = self.dir()?;
+        if let Some(link) = link {
+            let twin = self
+                .linked
+                .insert(link, (Arc::clone(&dir), name.clone()))
+                .is_some();
+            if twin {
+                return Err(refused("two files have the same link number"));
+            }
+        }
+        let decision = self.decide(&dir, &name, size, &meta, hash.as_ref())?;
+        let Decision::Want(before) = decision else {
+            return self.answer(false);
+        };
+        add(&shared.book.wanted_files, 1);
+        add(&shared.book.wanted_bytes, size);
+        if shared.options.dry_run {
+            return self.answer(true);
+        }
+        let wanted = Wanted {
+            dir,
+            name,
+            size,
+            meta,
+            before,
+        };
+        if size > PACKED_MAX {
+            if shared.large_waiting.is_short_of(1) {
+                self.flush()?;
+            }
+            if !shared.large_waiting.acquire(1) || !shared.unsettled.acquire(1) {
+                return Err(StoreError::Aborted);
+            }
+            super::queue::lock(&shared.large).insert(index, wanted);
+        } else {
+            if shared.expected.is_full() {
+                self.flush()?;
+            }
+            if !shared.unsettled.acquire(1) || shared.expected.push(wanted).is_err() {
+                return Err(StoreError::Aborted);
+            }
+        }
+        self.answer(true)
+    }
+
+    fn answer(&mut self, wanted: bool) -> Result<(), StoreError> {
+        self.answers.file(wanted).map_err(|_| StoreError::Aborted)
+    }
+
+    fn decide(
+        &mut self,
+        dir: &TargetDir,
+        name: &OsStr,
+        size: u64,
+        meta: &Meta,
+        hash: Option<&[u8; 32]>,
+    ) -> Result<Decision, StoreError> {
+        let shared = self.shared;
+        match dir.state {
+            DirState::Fresh | DirState::Absent => return Ok(Decision::Want(None)),
+            DirState::Broken => return Ok(Decision::Skip),
+            DirState::There => {}
+        }
+        let Some(fd) = self.fd()? else {
+            return Ok(Decision::Skip);
+        };
+        let stat = match rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(Decision::Want(None)),
+            Err(e) => {
+                let path = dir.path.join(name);
+                let error = StoreError::from_io(&path, "examine", e);
+                shared.book.note(Trouble::Failed, || error.to_string());
+                return Ok(Decision::Skip);
+            }
+        };
+        match kind(&stat) {
+            FileType::RegularFile => {}
+            // The link goes, not what it points to.
+            FileType::Symlink => return Ok(Decision::Want(Some(Identity::new(&stat)))),
+            other => {
+                let what = irregular(other).unwrap_or("of an unknown kind");
+                let what = format!("is {what} there and was left alone");
+                shared
+                    .book
+                    .trouble(Trouble::Failed, &dir.path.join(name), what);
+                return Ok(Decision::Skip);
+            }
+        }
+        let same_size = stat.st_size as u64 == size;
+        let same_time = Stamp::modified(&stat) == meta.mtime;
+        let same = match hash {
+            Some(hash) => same_size && hash_of(fd, name).is_some_and(|ours| ours == *hash),
+            None => same_size && same_time,
+        };
+        if !same {
+            return Ok(Decision::Want(Some(Identity::new(&stat))));
+        }
+        add(&shared.book.unchanged, 1);
+        if !shared.options.dry_run {
+            refresh(shared, fd, &dir.path.join(name), name, &stat, meta);
+        }
+        Ok(Decision::Skip)
+    }
+
+    fn symlink(&mut self, name: Vec<u8>, target: &[u8], meta: &Meta) -> Result<(), StoreError> {
+        let shared = self.shared;
+        let name = self.top_name(name);
+        let dir = self.dir()?;
+        let path = dir.path.join(&name);
+        if shared.options.dry_run || dir.state == DirState::Broken {
+            return Ok(());
+        }
+        let Some(fd) = self.fd()? else {
+            return Ok(());
+        };
+        match put_symlink(fd, &name, OsStr::from_bytes(target), meta) {
+            Ok(made) => {
+                add(&shared.book.links, u64::from(made));
+                Ok(())
+            }
+            Err(Errno::NOSPC | Errno::DQUOT) => Err(StoreError::NoSpace { path }),
+            Err(Errno::ISDIR | Errno::EXIST) => {
+                let what = "something else has the name of this link and was left alone";
+                shared.book.trouble(Trouble::Failed, &path, what);
+                Ok(())
+            }
+            Err(e) => {
+                let error = StoreError::from_io(&path, "make the link", e);
+                shared.book.note(Trouble::Failed, || error.to_string());
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Makes a directory unless it is there.
+fn make_dir(parent: &OwnedFd, name: &OsStr, dry_run: bool) -> Result<DirState, Errno> {
+    match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) if kind(&stat) == FileType::Directory => Ok(DirState::There),
+        Ok(_) => Err(Errno::NOTDIR),
+        Err(Errno::NOENT) if dry_run => Ok(DirState::Absent),
+        Err(Errno::NOENT) => {
+            // Nobody else looks in before it is finished.
+            let mode = Mode::RWXU;
+            match retry(|| rustix::fs::mkdirat(parent, name, mode)) {
+                Ok(()) => Ok(DirState::Fresh),
+                Err(Errno::EXIST) => Ok(DirState::There),
+                Err(e) => Err(e),
+            }
+        }
+        Err(e) => Err(e),
+    }
+}
+
+fn open_plain_at(dir: impl AsFd, name: &OsStr) -> Result<std::fs::File, Errno> {
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let fd = retry(|| rustix::fs::openat(&dir, name, flags, Mode::empty()))?;
+    Ok(std::fs::File::from(fd))
+}
+
+fn hash_of(dir: impl AsFd, name: &OsStr) -> Option<[u8; 32]> {
+    let file = open_plain_at(dir, name).ok()?;
+    hash_open(file, Path::new(name)).ok()
+}
+
+/// The content is right; the rest may not be.
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_lossless,
+    reason = "the field's type differs between systems"
+)]
+fn refresh(shared: &Shared, dir: &OwnedFd, path: &Path, name: &OsStr, stat: &Stat, meta: &Meta) {
+    let same_mode = stat.st_mode as u32 & 0o7777 == shared.keeper.mode(meta, false);
+    let same_time = Stamp::modified(stat) == meta.mtime;
+    if same_mode && same_time && !shared.options.archive {
+        return;
+    }
+    if shared.options.archive && same_mode && same_time {
+        let owner = shared.keeper.is_owner(meta, stat.st_uid, stat.st_gid);
+        let xattrs = meta::xattrs(dir, name).map(|(found, _)| found);
+        if owner && xattrs.is_ok_and(|found| found == meta.xattrs) {
+            return;
+        }
+    }
+    match open_plain_at(dir, name) {
+        Ok(file) => {
+            for (what, e) in shared.keeper.apply(&file, meta, false) {
+                let what = format!("{what} not kept: {e}");
+                shared.book.trouble(Trouble::NotKept, path, what);
+            }
+        }
+        Err(e) => {
+            let what = format!("its attributes cannot be set: {e}");
+            shared.book.trouble(Trouble::NotKept, path, what);
+        }
+    }
+}
+
+/// Makes a link, in the place of a file or another link if need be. Whether it had to be made.
+fn put_symlink(dir: &OwnedFd, name: &OsStr, target: &OsStr, meta: &Meta) -> Result<bool, Errno> {
+    let now = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Some(stat),
+        Err(Errno::NOENT) => None,
+        Err(e) => return Err(e),
+    };
+    match now.as_ref().map(kind) {
+        None | Some(FileType::RegularFile) => {}
+        Some(FileType::Symlink) => {
+            let there = rustix::fs::readlinkat(dir, name, Vec::new())?;
+            if there.as_bytes() == target.as_bytes() {
+                return Ok(false);
+            }
+        }
+        Some(_) => return Err(Errno::EXIST),
+    }
+    let temp = temp_name(name);
+    rustix::fs::symlinkat(target, dir, &temp)?;
+    // Not every file system has times of links.
+    let times = meta::times(meta.mtime);
+    let _ = rustix::fs::utimensat(dir, &temp, &times, AtFlags::SYMLINK_NOFOLLOW);
+    let renamed = rename_file(dir, &temp, name, now.is_some());
+    if renamed.is_err() {
+        let _ = rustix::fs::unlinkat(dir, &temp, AtFlags::empty());
+    }
+    renamed.map(|()| true)
+}
+
+fn link_later(
+    shared: &Shared,
+    linked: &HashMap<u64, (Arc<TargetDir>, OsString)>,
+    later: &LinkLater,
+) {
+    if shared.options.dry_run || matches!(later.dir.state, DirState::Broken | DirState::Absent) {
+        return;
+    }
+    let path = later.dir.path.join(&later.name);
+    let made = linked.get(&later.link).map(|(dir, name)| {
+        let from = shared.root.open_dir(&dir.path)?;
+        let to = shared.root.open_dir(&later.dir.path)?;
+        put_link(&from, name, &to, &later.name)
+            .map_err(|e| StoreError::from_io(&path, "make the further name", e))
+    });
+    match made {
+        Some(Ok(made)) => add(&shared.book.links, u64::from(made)),
+        Some(Err(error)) => shared.book.note(Trouble::Failed, || error.to_string()),
+        None => {
+            let what = "is a further name of a file that was not announced";
+            shared.book.trouble(Trouble::Failed, &path, what);
+        }
+    }
+}
+
+fn put_link(from: &OwnedFd, old: &OsStr, to: &OwnedFd, name: &OsStr) -> Result<bool, Errno> {
+    let source = rustix::fs::statat(from, old, AtFlags::SYMLINK_NOFOLLOW)?;
+    if kind(&source) != FileType::RegularFile {
+        return Err(Errno::NOENT);
+    }
+    let replace = match rustix::fs::statat(to, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(there) if (there.st_dev, there.st_ino) == (source.st_dev, source.st_ino) => {
+            return Ok(false);
+        }
+        Ok(there) => match kind(&there) {
+            FileType::RegularFile | FileType::Symlink => true,
+            _ => return Err(Errno::EXIST),
+        },
+        Err(Errno::NOENT) => false,
+        Err(e) => return Err(e),
+    };
+    if !replace {
+        rustix::fs::linkat(from, old, to, name, AtFlags::empty())?;
+        return Ok(true);
+    }
+    let temp = temp_name(name);
+    rustix::fs::linkat(from, old, to, &temp, AtFlags::empty())?;
+    let renamed = rename_file(to, &temp, name, true);
+    if renamed.is_err() {
+        let _ = rustix::fs::unlinkat(to, &temp, AtFlags::empty());
+    }
+    renamed.map(|()| true)
+}
+
+/// Syncs a directory that is not synced with all others.
+pub(crate) fn sync_dir_at(shared: &Shared, path: &Path) -> Result<(), StoreError> {
+    let fd = shared.root.open_dir(path)?;
+    durable::sync_dir(&fd).map_err(|e| StoreError::from_io(path, "sync the directory", e))
+}

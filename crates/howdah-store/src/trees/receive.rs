@@ -1,0 +1,459 @@
+//! The receiving side: decides, writes in parallel, makes durable, gives names.
+//!
+//! ```text
+//! engine --manifest--> placer --answers--> engine      (which files are wanted)
+//!                        |  expected
+//!                        v
+//! engine --packs-----> unpacker --> writers (several) --> committer
+//! engine <------------ a `Sink` for each large file
+//! ```
+
+use super::codec::{AnswerWriter, ManifestReader, expect_version, get_bytes, get_varint, refused};
+use super::commit::{Batch, Committer};
+use super::disks::{Disks, SyncWay};
+use super::entry::Stamp;
+use super::meta::Keeper;
+use super::options::TreeOptions;
+use super::pipe::{Spout, Tap, pipe};
+use super::place::{Placer, sync_dir_at};
+use super::queue::{Budget, Queue, lock};
+use super::report::{Book, TreeReport, Trouble, add, quoted};
+use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER};
+use super::target::{Finished, TreeTarget, Wanted};
+use super::write::Writer;
+use super::{PACKED_MAX, TreeProgress, WAITING_FILES, WAITING_LARGE};
+use crate::sink::SinkSpec;
+use crate::{Root, Sink, StoreError, Wake, worker};
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// Threads that write small files.
+const WRITERS: usize = 4;
+/// Small files that are received and not written, in bytes.
+const WRITE_BEHIND: u64 = 32 << 20;
+/// What one file costs there besides its content.
+const FILE_OVERHEAD: u64 = 512;
+
+/// The receiving side of a tree transfer.
+#[derive(Debug)]
+pub struct TreeReceiver {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// The ends of its streams.
+#[derive(Debug)]
+pub struct ReceiverEnds {
+    /// What is at the sender.
+    pub manifest: Tap,
+    /// Contents of small files.
+    pub packs: Tap,
+    /// What is wanted, for the sender.
+    pub answers: Spout,
+}
+
+/// A large file on its way in.
+#[derive(Debug)]
+pub struct LargeTarget {
+    wanted: Wanted,
+}
+
+pub(crate) struct Shared {
+    pub(crate) options: TreeOptions,
+    pub(crate) root: Arc<Root>,
+    pub(crate) at: PathBuf,
+    /// There is more than one thing at the top.
+    pub(crate) several: bool,
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) disks: Disks,
+    pub(crate) book: Arc<Book>,
+    pub(crate) finished: Arc<Finished>,
+    /// Small files in the order in which they were asked for.
+    pub(crate) expected: Queue<Wanted>,
+    /// Large files that were asked for.
+    pub(crate) large: Mutex<HashMap<u64, Wanted>>,
+    pub(crate) large_waiting: Budget,
+    /// Files that were asked for and have neither a name nor an error.
+    pub(crate) unsettled: Budget,
+    writes: Queue<Unwritten>,
+    writing: Budget,
+    batch: Batch,
+    error: Mutex<Option<StoreError>>,
+    done: AtomicBool,
+    wake: Wake,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A small file as it came.
+struct Unwritten {
+    wanted: Wanted,
+    bytes: Vec<u8>,
+    hash: [u8; 32],
+    charge: u64,
+}
+
+impl TreeReceiver {
+    /// Starts the threads; nothing is written before the manifest begins. `several`: more than one thing
+    /// is to come. `wake` is called when there is something to poll.
+    pub fn start(
+        target: TreeTarget,
+        several: bool,
+        options: &TreeOptions,
+        wake: Wake,
+    ) -> Result<(Self, ReceiverEnds), StoreError> {
+        let shared = Arc::new(Shared {
+            options: options.clone(),
+            root: target.root,
+            at: target.at,
+            several,
+            keeper: Arc::new(Keeper::new(options.archive)),
+            disks: Disks::default(),
+            book: Arc::default(),
+            finished: Arc::default(),
+            expected: Queue::new(WAITING_FILES),
+            large: Mutex::default(),
+            large_waiting: Budget::new(WAITING_LARGE),
+            unsettled: Budget::new(u64::MAX),
+            writes: Queue::new(1024),
+            writing: Budget::new(WRITE_BEHIND),
+            batch: Batch::new(),
+            error: Mutex::new(None),
+            done: AtomicBool::new(false),
+            wake,
+        });
+        let (manifest, manifest_spout) = pipe();
+        let (packs, packs_spout) = pipe();
+        let (answers_tap, answers) = pipe();
+        let mut receiver = Self {
+            shared,
+            threads: Vec::new(),
+        };
+        receiver.spawn("howdah-place", move |shared| {
+            let answers = AnswerWriter::new(answers_tap).map_err(|_| StoreError::Aborted)?;
+            let manifest = ManifestReader::new(manifest_spout);
+            Placer::new(shared, manifest, answers).run()?;
+            shared.finish()
+        })?;
+        receiver.spawn("howdah-unpack", move |shared| {
+            let result = shared.unpack(packs_spout);
+            shared.writes.close();
+            result
+        })?;
+        for _ in 0..WRITERS {
+            receiver.spawn("howdah-write", |shared| {
+                shared.write();
+                Ok(())
+            })?;
+        }
+        receiver.spawn("howdah-commit", |shared| {
+            shared
+                .committer(&shared.root.path().join(&shared.at))
+                .run(&shared.batch)
+        })?;
+        let ends = ReceiverEnds {
+            manifest,
+            packs,
+            answers,
+        };
+        Ok((receiver, ends))
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        work: impl FnOnce(&Arc<Shared>) -> Result<(), StoreError> + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let thread = worker::spawn(name, move || {
+            if let Err(error) = work(&shared) {
+                shared.fail(error);
+            }
+        });
+        let thread =
+            thread.map_err(|e| StoreError::from_io(Path::new(name), "start a thread", e))?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// The sender sends a large file: where it goes. `Ok(None)`: it cannot be taken, which has been noted
+    /// and does not end the transfer. `Err`: nobody asked for it.
+    pub fn open_large(
+        &mut self,
+        index: u64,
+        size: u64,
+    ) -> Result<Option<(LargeTarget, Sink)>, StoreError> {
+        let shared = &self.shared;
+        let Some(wanted) = lock(&shared.large).remove(&index) else {
+            return Err(refused(format!("file {index} comes and was not asked for")));
+        };
+        shared.large_waiting.release(1);
+        if wanted.size != size {
+            shared.unsettled.release(1);
+            let path = quoted(&wanted.path());
+            return Err(refused(format!(
+                "{path} had {} bytes in the manifest and comes with {size}",
+                wanted.size
+            )));
+        }
+        let path = wanted.path();
+        let (keeper, book) = (Arc::clone(&shared.keeper), Arc::clone(&shared.book));
+        let (meta, shown) = (wanted.meta.clone(), path.clone());
+        let prepare = Box::new(move |file: &std::fs::File| {
+            for (what, e) in keeper.apply(file, &meta, false) {
+                book.trouble(Trouble::NotKept, &shown, format!("{what} not kept: {e}"));
+            }
+        });
+        let sink = shared.root.open_dir(&wanted.dir.path).and_then(|dir| {
+            let spec = SinkSpec::Placed {
+                dir,
+                name: &wanted.name,
+                path: &path,
+                prepare,
+            };
+            Sink::create(spec, true, Some(size), Arc::clone(&shared.wake))
+        });
+        match sink {
+            Ok(sink) => Ok(Some((LargeTarget { wanted }, sink))),
+            Err(error @ StoreError::NoSpace { .. }) => Err(error),
+            Err(error) => {
+                shared.book.note(Trouble::Failed, || error.to_string());
+                drop(wanted);
+                shared.unsettled.release(1);
+                Ok(None)
+            }
+        }
+    }
+
+    /// A large file has its name.
+    pub fn large_done(&mut self, target: LargeTarget) {
+        let (book, wanted) = (&self.shared.book, target.wanted);
+        add(&book.files, 1);
+        add(&book.bytes, wanted.size);
+        book.set_current(&wanted.path());
+        drop(wanted);
+        self.shared.unsettled.release(1);
+    }
+
+    /// A large file could not be taken, `text` says why; the others go on.
+    pub fn large_failed(&mut self, target: LargeTarget, text: &str) {
+        drop(target);
+        self.shared.book.note(Trouble::Failed, || text.to_owned());
+        self.shared.unsettled.release(1);
+    }
+
+    /// The sender cannot send it, and says so itself.
+    pub fn large_missing(&mut self, target: LargeTarget) {
+        drop(target);
+        self.shared.unsettled.release(1);
+    }
+
+    /// Once everything is in place and durable, or an error that ends the transfer.
+    pub fn poll_outcome(&mut self) -> Option<Result<TreeReport, StoreError>> {
+        if let Some(error) = lock(&self.shared.error).clone() {
+            return Some(Err(error));
+        }
+        let done = self.shared.done.load(Ordering::Acquire);
+        done.then(|| Ok(self.shared.book.report()))
+    }
+
+    /// What has been done so far.
+    pub fn report(&self) -> TreeReport {
+        self.shared.book.report()
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> TreeProgress {
+        TreeProgress::of(&self.shared.book)
+    }
+
+    /// Stops. Files that came whole still get their names; wait for the threads if the process is to end.
+    pub fn stop(mut self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut self.threads)
+    }
+}
+
+impl Drop for TreeReceiver {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}
+
+impl Shared {
+    fn stop(&self) {
+        self.expected.stop();
+        self.writes.stop();
+        self.writing.stop();
+        self.unsettled.stop();
+        self.large_waiting.stop();
+        self.batch.stop();
+        lock(&self.large).clear();
+    }
+
+    /// The first failure counts; what follows from it does not.
+    fn fail(&self, error: StoreError) {
+        lock(&self.error).get_or_insert(error);
+        self.stop();
+        (self.wake)();
+    }
+
+    fn committer<'a>(&'a self, shown: &'a Path) -> Committer<'a> {
+        Committer {
+            root: &self.root,
+            disks: &self.disks,
+            keeper: &self.keeper,
+            book: &self.book,
+            finished: &self.finished,
+            unsettled: &self.unsettled,
+            shown,
+            dry_run: self.options.dry_run,
+        }
+    }
+
+    /// Everything has its name: the directories' times and modes, and all names on the disk.
+    fn finish(&self) -> Result<(), StoreError> {
+        let shown = self.root.path().join(&self.at);
+        self.batch.close();
+        if !self.options.dry_run {
+            self.committer(&shown).finish_dirs()?;
+            self.disks.sync(&shown)?;
+            // Where the top itself got its name.
+            let top = self.at.parent().unwrap_or_else(|| Path::new(""));
+            for path in [top.to_path_buf(), self.at.clone()] {
+                let Ok(fd) = self.root.open_dir(&path) else {
+                    continue;
+                };
+                if self.disks.note(&fd) == SyncWay::Each {
+                    sync_dir_at(self, &path)?;
+                }
+            }
+        }
+        self.done.store(true, Ordering::Release);
+        (self.wake)();
+        Ok(())
+    }
+
+    fn unpack(&self, mut spout: Spout) -> Result<(), StoreError> {
+        expect_version(&mut spout)?;
+        loop {
+            let kind = spout.byte().map_err(|_| StoreError::Aborted)?;
+            match kind {
+                PACK_END => break,
+                PACK_MISSING if get_varint(&mut spout)? == 0 => {
+                    let wanted = self.next_expected()?;
+                    drop(wanted);
+                    self.unsettled.release(1);
+                }
+                PACK_MISSING => {
+                    let index = get_varint(&mut spout)?;
+                    let wanted = lock(&self.large).remove(&index);
+                    if wanted.is_some() {
+                        drop(wanted);
+                        self.large_waiting.release(1);
+                        self.unsettled.release(1);
+                    }
+                }
+                PACK_FILE | PACK_NEWER => self.unpack_file(&mut spout, kind == PACK_NEWER)?,
+                kind => return Err(refused(format!("a pack with a record of kind {kind}"))),
+            }
+        }
+        if self.expected.try_pop().is_some() {
+            return Err(refused("the packs end before all files have come"));
+        }
+        // Only the disk is still to be waited for.
+        self.batch.hurry();
+        Ok(())
+    }
+
+    fn next_expected(&self) -> Result<Wanted, StoreError> {
+        self.expected.pop().ok_or_else(|| {
+            if lock(&self.error).is_some() {
+                StoreError::Aborted
+            } else {
+                refused("more files come than were asked for")
+            }
+        })
+    }
+
+    fn unpack_file(&self, spout: &mut Spout, newer: bool) -> Result<(), StoreError> {
+        let mut mtime = None;
+        if newer {
+            let aborted = |_| StoreError::Aborted;
+            let (mut secs, mut nanos) = ([0; 8], [0; 4]);
+            spout.read_exact(&mut secs).map_err(aborted)?;
+            spout.read_exact(&mut nanos).map_err(aborted)?;
+            let (secs, nanos) = (i64::from_be_bytes(secs), u32::from_be_bytes(nanos));
+            if nanos >= 1_000_000_000 {
+                return Err(refused("a time that cannot be"));
+            }
+            mtime = Some(Stamp { secs, nanos });
+        }
+        let len = get_varint(spout)?;
+        if len > PACKED_MAX {
+            return Err(refused(format!("a pack with a file of {len} bytes")));
+        }
+        let mut hash = [0; 32];
+        let read = spout.read_exact(&mut hash);
+        read.map_err(|_| StoreError::Aborted)?;
+        let mut wanted = self.next_expected()?;
+        if let Some(mtime) = mtime {
+            wanted.meta.mtime = mtime;
+        }
+        let charge = len + FILE_OVERHEAD;
+        if !self.writing.acquire(charge) {
+            return Err(StoreError::Aborted);
+        }
+        let bytes = get_bytes(spout, len as usize)?;
+        add(&self.book.bytes, len);
+        let unwritten = Unwritten {
+            wanted,
+            bytes,
+            hash,
+            charge,
+        };
+        self.writes.push(unwritten).map_err(|_| StoreError::Aborted)
+    }
+
+    fn write(&self) {
+        let mut writer = Writer::new(&self.root, &self.keeper, &self.book);
+        loop {
+            let next = self.writes.try_pop().or_else(|| {
+                writer.rest();
+                self.writes.pop()
+            });
+            let Some(next) = next else { return };
+            let path = next.wanted.path();
+            let written = if *blake3::hash(&next.bytes).as_bytes() == next.hash {
+                writer.write(next.wanted, &next.bytes)
+            } else {
+                Err(StoreError::HashMismatch { path: path.clone() })
+            };
+            drop(next.bytes);
+            self.writing.release(next.charge);
+            match written {
+                Ok(written) => {
+                    if let Err(written) = self.batch.push(written) {
+                        self.committer(&path).discard(&written, None);
+                    }
+                }
+                Err(error @ (StoreError::NoSpace { .. } | StoreError::HashMismatch { .. })) => {
+                    return self.fail(error);
+                }
+                Err(error) => {
+                    self.book.note(Trouble::Failed, || error.to_string());
+                    self.unsettled.release(1);
+                }
+            }
+        }
+    }
+}

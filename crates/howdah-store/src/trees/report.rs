@@ -1,0 +1,149 @@
+//! What a tree transfer did and could not do, for people.
+
+use super::queue::lock;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Notes of each kind that are kept; the others are only counted.
+const NOTES: usize = 8;
+/// Longest note, in bytes.
+const NOTE_BYTES: usize = 400;
+
+/// What one side did.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct TreeReport {
+    /// Files whose content was moved.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files that were there already.
+    pub unchanged: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Symbolic links, and further names of files.
+    pub links: u64,
+    /// Names that were removed because the source does not have them.
+    pub deleted: u64,
+    /// Names that could not be copied.
+    pub failed: u64,
+    /// Files that changed or vanished while they were read.
+    pub changed: u64,
+    /// Fifos, sockets and devices, which are never copied.
+    pub special: u64,
+    /// Attributes (owner, mode, ACL and so on) that could not be kept.
+    pub not_kept: u64,
+    /// The first of each kind of trouble, one line each.
+    pub notes: Vec<String>,
+}
+
+impl TreeReport {
+    /// What both sides did: each counts its own troubles.
+    pub fn merged(sender: &Self, receiver: &Self) -> Self {
+        let mut notes = sender.notes.clone();
+        notes.extend_from_slice(&receiver.notes);
+        Self {
+            failed: sender.failed.saturating_add(receiver.failed),
+            changed: sender.changed.saturating_add(receiver.changed),
+            special: sender.special.saturating_add(receiver.special),
+            not_kept: sender.not_kept.saturating_add(receiver.not_kept),
+            notes,
+            ..*receiver
+        }
+    }
+}
+
+/// A kind of trouble.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Trouble {
+    Failed,
+    Changed,
+    Special,
+    NotKept,
+}
+
+/// Counters that the threads of one side share.
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    pub(crate) files: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) unchanged: AtomicU64,
+    pub(crate) directories: AtomicU64,
+    pub(crate) links: AtomicU64,
+    pub(crate) deleted: AtomicU64,
+    /// Content that is known to be wanted so far.
+    pub(crate) wanted_files: AtomicU64,
+    pub(crate) wanted_bytes: AtomicU64,
+    troubles: Mutex<[(u64, Vec<String>); 4]>,
+    current: Mutex<String>,
+}
+
+/// Quoted and escaped, so that a hostile name cannot forge a line.
+#[expect(clippy::unnecessary_debug_formatting, reason = "Debug escapes")]
+pub(crate) fn quoted(path: &Path) -> String {
+    format!("{:?}", path.as_os_str())
+}
+
+pub(crate) fn add(counter: &AtomicU64, amount: u64) {
+    counter.fetch_add(amount, Ordering::Relaxed);
+}
+
+pub(crate) fn get(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+impl Book {
+    /// Notes a trouble with `path`.
+    pub(crate) fn trouble(&self, kind: Trouble, path: &Path, what: impl std::fmt::Display) {
+        self.note(kind, || format!("{}: {what}", quoted(path)));
+    }
+
+    /// Notes a trouble; `text` names the path, quoted and escaped.
+    pub(crate) fn note(&self, kind: Trouble, text: impl FnOnce() -> String) {
+        let mut troubles = lock(&self.troubles);
+        let (count, notes) = &mut troubles[kind as usize];
+        *count += 1;
+        if notes.len() < NOTES {
+            let mut text = text();
+            let mut end = text.len().min(NOTE_BYTES);
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.truncate(end);
+            notes.push(text);
+        }
+    }
+
+    pub(crate) fn set_current(&self, path: &Path) {
+        // For somebody who watches: not worth a wait.
+        if let Ok(mut current) = self.current.try_lock() {
+            *current = path.to_string_lossy().into_owned();
+        }
+    }
+
+    pub(crate) fn current(&self) -> String {
+        lock(&self.current).clone()
+    }
+
+    pub(crate) fn report(&self) -> TreeReport {
+        let troubles = lock(&self.troubles);
+        let count = |kind: Trouble| troubles[kind as usize].0;
+        TreeReport {
+            files: get(&self.files),
+            bytes: get(&self.bytes),
+            unchanged: get(&self.unchanged),
+            directories: get(&self.directories),
+            links: get(&self.links),
+            deleted: get(&self.deleted),
+            failed: count(Trouble::Failed),
+            changed: count(Trouble::Changed),
+            special: count(Trouble::Special),
+            not_kept: count(Trouble::NotKept),
+            notes: troubles
+                .iter()
+                .flat_map(|(_, notes)| notes.clone())
+                .collect(),
+        }
+    }
+}

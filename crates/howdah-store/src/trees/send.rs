@@ -1,0 +1,646 @@
+//! The sending side: a walker, readers of small files, a packer, and large files for the engine.
+//!
+//! ```text
+//! walker --manifest--> engine            (what is there)
+//!    |  offered
+//!    v
+//! answers <-- engine                     (which files are wanted)
+//!    |  jobs                 \  large files: a `Source` each
+//!    v                        v
+//! readers (several) --> packer --packs--> engine
+//! ```
+//!
+//! Every arrow is a bounded queue, so a slow receiver stops the walker, and memory does not depend on
+//! the number of files.
+
+use super::codec::{
+    Answer, ManifestWriter, expect_version, put_varint, put_version, read_answer, refused,
+};
+use super::entry::Stamp;
+use super::options::TreeOptions;
+use super::pipe::{Spout, Tap, pipe};
+use super::queue::{Budget, Queue, lock};
+use super::report::{Book, TreeReport, Trouble, add, get};
+use super::walk::{Offered, SourceDir, Top, Walker, kind};
+use super::{LARGE_OPEN, PACKED_MAX, TreeProgress, WAITING_FILES};
+use crate::durable::Identity;
+use crate::source::SourceSpec;
+use crate::{Root, Source, StoreError, Wake, worker};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// Threads that read small files.
+const READERS: usize = 4;
+/// Small files that are read and not yet packed, in bytes.
+const READ_AHEAD: u64 = 32 << 20;
+/// What one file costs there besides its content.
+const FILE_OVERHEAD: u64 = 512;
+/// A file that changes while it is read is read that often.
+const READS: usize = 3;
+
+/// Kinds of records in a pack.
+pub(crate) const PACK_END: u8 = 0;
+pub(crate) const PACK_FILE: u8 = 1;
+/// With the time that it had when it was read, which is not what the manifest says.
+pub(crate) const PACK_NEWER: u8 = 2;
+pub(crate) const PACK_MISSING: u8 = 3;
+
+/// What is to be copied: files and directories below open roots.
+#[derive(Debug, Default)]
+pub struct TreeSource(Vec<Top>);
+
+impl TreeSource {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds something that the user of this process names. Links in the path are followed, the last one
+    /// too.
+    pub fn add_local(&mut self, path: &Path, contents: bool) -> Result<(), StoreError> {
+        let ends_in_dots = {
+            let bytes = path.as_os_str().as_bytes();
+            [&b"."[..], b"..", b"/"].contains(&bytes)
+                || bytes.ends_with(b"/.")
+                || bytes.ends_with(b"/..")
+        };
+        if contents || ends_in_dots {
+            let root = Root::open(path)?;
+            return self.add(Arc::new(root), PathBuf::new(), None);
+        }
+        std::fs::metadata(path).map_err(|e| StoreError::from_io(path, "examine", e))?;
+        // A link that is named stands for what it points to, under its own name.
+        let real = if path.is_symlink() {
+            let real = std::fs::canonicalize(path);
+            real.map_err(|e| StoreError::from_io(path, "examine", e))?
+        } else {
+            path.to_path_buf()
+        };
+        let parent = match real.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let name = real.file_name().unwrap_or_default();
+        let called = path.file_name();
+        self.add(Arc::new(Root::open(parent)?), PathBuf::from(name), called)
+    }
+
+    /// Adds something below a root, as a peer names it; an empty path is the root's content. In the copy
+    /// it is `called` so.
+    pub fn add_below(
+        &mut self,
+        root: &Arc<Root>,
+        path: &Path,
+        called: Option<&OsStr>,
+        contents: bool,
+    ) -> Result<(), StoreError> {
+        let path = plain(path);
+        if path.as_os_str().is_empty() || contents {
+            root.open_dir(&path)?;
+            return self.add(Arc::clone(root), path, None);
+        }
+        // Refuses what leads out before anything is said about it.
+        let (parent, name) = root.open_parent(&path)?;
+        let stat = rustix::fs::statat(&parent, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+        stat.map_err(|e| StoreError::from_io(&path, "examine", e))?;
+        self.add(Arc::clone(root), path, called)
+    }
+
+    fn add(
+        &mut self,
+        root: Arc<Root>,
+        path: PathBuf,
+        called: Option<&OsStr>,
+    ) -> Result<(), StoreError> {
+        let called = called
+            .or_else(|| path.file_name())
+            .unwrap_or_default()
+            .to_owned();
+        if self.0.iter().any(|top| top.called == called) {
+            return Err(StoreError::SameName {
+                name: called.into(),
+            });
+        }
+        self.0.push(Top { root, path, called });
+        Ok(())
+    }
+
+    /// Whether the one source is a directory's content, not the directory.
+    pub fn is_contents(&self) -> bool {
+        self.0.iter().any(|top| top.path.as_os_str().is_empty())
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// A path without the slashes and dots at its end that people write.
+pub(crate) fn plain(path: &Path) -> PathBuf {
+    let mut bytes = path.as_os_str().as_bytes();
+    while let Some(rest) = bytes
+        .strip_suffix(b"/")
+        .or_else(|| bytes.strip_suffix(b"/."))
+    {
+        bytes = rest;
+    }
+    while let Some(rest) = bytes.strip_prefix(b"./") {
+        bytes = rest;
+    }
+    if bytes == b"." {
+        bytes = b"";
+    }
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+/// A large file, to be sent as an object of its own.
+#[derive(Debug)]
+pub struct LargeFile {
+    /// Its place among all files of the manifest.
+    pub index: u64,
+    /// Bytes in it.
+    pub size: u64,
+    source: Option<Source>,
+    shown: PathBuf,
+}
+
+impl LargeFile {
+    /// Its bytes, being read ahead. Once.
+    pub fn take_source(&mut self) -> Option<Source> {
+        self.source.take()
+    }
+}
+
+/// The sending side of a tree transfer.
+#[derive(Debug)]
+pub struct TreeSender {
+    shared: Arc<Shared>,
+    large: Receiver<LargeFile>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// The ends of its streams.
+#[derive(Debug)]
+pub struct SenderEnds {
+    /// What is there, for the receiver.
+    pub manifest: Spout,
+    /// Contents of small files, for the receiver.
+    pub packs: Spout,
+    /// What the receiver wants.
+    pub answers: Tap,
+}
+
+struct Shared {
+    options: TreeOptions,
+    book: Book,
+    offered: Queue<Offered>,
+    jobs: Queue<Job>,
+    order: Queue<Receiver<Packed>>,
+    /// Bytes of small files between reading and packing.
+    reading: Budget,
+    /// Large files that are open.
+    large: Budget,
+    error: Mutex<Option<StoreError>>,
+    notes: Mutex<Vec<(u8, Vec<u8>)>>,
+    wake: Wake,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct Job {
+    file: Offered,
+    charge: u64,
+    done: SyncSender<Packed>,
+}
+
+/// What a reader made of a file.
+#[derive(Debug)]
+struct Packed {
+    charge: u64,
+    content: Option<Content>,
+}
+
+#[derive(Debug)]
+struct Content {
+    bytes: Vec<u8>,
+    hash: [u8; 32],
+    /// If it is not the manifest's.
+    mtime: Option<Stamp>,
+    shown: PathBuf,
+}
+
+impl TreeSender {
+    /// Starts to walk. `wake` is called when [`take_large`](Self::take_large) or
+    /// [`poll_error`](Self::poll_error) may have something.
+    pub fn start(
+        source: TreeSource,
+        options: &TreeOptions,
+        wake: Wake,
+    ) -> Result<(Self, SenderEnds), StoreError> {
+        let shared = Arc::new(Shared {
+            options: options.clone(),
+            book: Book::default(),
+            offered: Queue::new(WAITING_FILES),
+            jobs: Queue::new(4 * READERS),
+            order: Queue::new(16_384),
+            reading: Budget::new(READ_AHEAD),
+            large: Budget::new(LARGE_OPEN),
+            error: Mutex::new(None),
+            notes: Mutex::default(),
+            wake,
+        });
+        let (manifest_tap, manifest) = pipe();
+        let (packs_tap, packs) = pipe();
+        let (answers, answers_spout) = pipe();
+        let (large_sender, large) = sync_channel(LARGE_OPEN as usize);
+        let mut sender = Self {
+            shared,
+            large,
+            threads: Vec::new(),
+        };
+        sender.spawn("howdah-walk", move |shared| {
+            let manifest = ManifestWriter::new(manifest_tap).map_err(|_| StoreError::Aborted)?;
+            let walker = Walker::new(&shared.options, manifest, &shared.offered, &shared.book);
+            let result = walker.run(&source.0);
+            shared.offered.close();
+            result.map_err(|_| StoreError::Aborted)
+        })?;
+        sender.spawn("howdah-answer", move |shared| {
+            let result = shared.take_answers(answers_spout, &large_sender);
+            shared.jobs.close();
+            shared.order.close();
+            result
+        })?;
+        for _ in 0..READERS {
+            sender.spawn("howdah-read", |shared| {
+                shared.read();
+                Ok(())
+            })?;
+        }
+        sender.spawn("howdah-pack", move |shared| {
+            shared.pack(packs_tap).map_err(|_| StoreError::Aborted)
+        })?;
+        let ends = SenderEnds {
+            manifest,
+            packs,
+            answers,
+        };
+        Ok((sender, ends))
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        work: impl FnOnce(&Shared) -> Result<(), StoreError> + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let thread = worker::spawn(name, move || {
+            if let Err(error) = work(&shared) {
+                shared.fail(error);
+            }
+        });
+        let thread =
+            thread.map_err(|e| StoreError::from_io(Path::new(name), "start a thread", e))?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// A large file that is to be sent now.
+    pub fn take_large(&mut self) -> Option<LargeFile> {
+        self.large.try_recv().ok()
+    }
+
+    /// A large file has arrived at the receiver.
+    pub fn large_done(&mut self, file: &LargeFile) {
+        self.shared.book.set_current(&file.shown);
+        add(&self.shared.book.files, 1);
+        add(&self.shared.book.bytes, file.size);
+        self.shared.large.release(1);
+    }
+
+    /// A large file could not be sent, `text` says why; the others go on. `changed`: somebody wrote to it.
+    pub fn large_failed(&mut self, _file: &LargeFile, changed: bool, text: &str) {
+        let kind = if changed {
+            Trouble::Changed
+        } else {
+            Trouble::Failed
+        };
+        self.shared.book.note(kind, || text.to_owned());
+        self.shared.large.release(1);
+    }
+
+    /// The receiver could not take a large file, and says so itself.
+    pub fn large_refused(&mut self, _file: &LargeFile) {
+        self.shared.large.release(1);
+    }
+
+    /// Something that ends the transfer.
+    pub fn poll_error(&mut self) -> Option<StoreError> {
+        lock(&self.shared.error).clone()
+    }
+
+    /// Words of the receiver for the one who looks on: what it is about, and a path.
+    pub fn take_notes(&mut self) -> Vec<(u8, Vec<u8>)> {
+        std::mem::take(&mut *lock(&self.shared.notes))
+    }
+
+    /// What has been done so far.
+    pub fn report(&self) -> TreeReport {
+        self.shared.book.report()
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> TreeProgress {
+        TreeProgress::of(&self.shared.book)
+    }
+}
+
+impl Drop for TreeSender {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}
+
+impl Shared {
+    fn stop(&self) {
+        self.offered.stop();
+        self.jobs.stop();
+        self.order.stop();
+        self.reading.stop();
+        self.large.stop();
+    }
+
+    /// The first failure counts; what follows from it does not.
+    fn fail(&self, error: StoreError) {
+        lock(&self.error).get_or_insert(error);
+        self.stop();
+        (self.wake)();
+    }
+
+    fn trouble(&self, shown: &Path, error: &StoreError) {
+        let kind = match error {
+            StoreError::SourceChanged { .. } | StoreError::NotFound { .. } => Trouble::Changed,
+            _ => Trouble::Failed,
+        };
+        match error {
+            StoreError::NotFound { .. } => {
+                self.book
+                    .trouble(kind, shown, "vanished before it could be read");
+            }
+            error => self.book.note(kind, || error.to_string()),
+        }
+    }
+
+    /// Reads what the receiver wants, and has it read.
+    fn take_answers(
+        &self,
+        mut spout: Spout,
+        large: &SyncSender<LargeFile>,
+    ) -> Result<(), StoreError> {
+        expect_version(&mut spout)?;
+        let mut index = 0;
+        loop {
+            match read_answer(&mut spout)? {
+                Answer::Files { wanted, count } => {
+                    for _ in 0..count {
+                        // Whoever answers more than was asked gets here when the walker is done.
+                        let Some(file) = self.offered.pop() else {
+                            return Err(match &*lock(&self.error) {
+                                Some(_) => StoreError::Aborted,
+                                None => refused("more answers than files"),
+                            });
+                        };
+                        if wanted {
+                            self.wanted(index, file, large)?;
+                        } else {
+                            add(&self.book.unchanged, 1);
+                        }
+                        index += 1;
+                    }
+                }
+                Answer::Note { kind, path } => {
+                    let mut notes = lock(&self.notes);
+                    if notes.len() < super::NOTES_WAITING {
+                        notes.push((kind, path));
+                    }
+                }
+                Answer::End => return Ok(()),
+            }
+        }
+    }
+
+    fn wanted(
+        &self,
+        index: u64,
+        file: Offered,
+        large: &SyncSender<LargeFile>,
+    ) -> Result<(), StoreError> {
+        add(&self.book.wanted_files, 1);
+        add(&self.book.wanted_bytes, file.size);
+        if self.options.dry_run {
+            return Ok(());
+        }
+        if file.size > PACKED_MAX {
+            if !self.large.acquire(1) {
+                return Err(StoreError::Aborted);
+            }
+            let shown = file.dir.shown(&file.name);
+            let path = file.dir.path.join(&file.name);
+            let opened = file.dir.root.open_plain(&path).and_then(|open| {
+                let source = SourceSpec::Opened(open, &shown);
+                let source = Source::open(source, true, Arc::clone(&self.wake))?;
+                match source.size() {
+                    Some(size) if size == file.size => Ok(source),
+                    _ => Err(StoreError::SourceChanged {
+                        path: shown.clone(),
+                    }),
+                }
+            });
+            match opened {
+                Ok(source) => {
+                    let size = file.size;
+                    let file = LargeFile {
+                        index,
+                        size,
+                        source: Some(source),
+                        shown,
+                    };
+                    large.send(file).map_err(|_| StoreError::Aborted)?;
+                    (self.wake)();
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.trouble(&shown, &error);
+                    self.large.release(1);
+                }
+            }
+            // Said in the order of the packs, as the receiver waits for it there as well.
+            return self.missing(index);
+        }
+        let charge = file.size + FILE_OVERHEAD;
+        if !self.reading.acquire(charge) {
+            return Err(StoreError::Aborted);
+        }
+        let (done, waits) = sync_channel(1);
+        let job = Job { file, charge, done };
+        self.order.push(waits).map_err(|_| StoreError::Aborted)?;
+        self.jobs.push(job).map_err(|_| StoreError::Aborted)
+    }
+
+    /// A large file that does not come.
+    fn missing(&self, index: u64) -> Result<(), StoreError> {
+        let (done, waits) = sync_channel(1);
+        let mut bytes = Vec::new();
+        put_varint(&mut bytes, index);
+        let content = Content {
+            bytes,
+            hash: [0; 32],
+            mtime: None,
+            shown: PathBuf::new(),
+        };
+        let _ = done.send(Packed {
+            charge: 0,
+            content: Some(content),
+        });
+        self.order.push(waits).map_err(|_| StoreError::Aborted)
+    }
+
+    fn read(&self) {
+        while let Some(job) = self.jobs.pop() {
+            let file = &job.file;
+            let content = match read_small(&file.dir, &file.name, file.size, file.mtime) {
+                Ok(content) => Some(content),
+                Err(error) => {
+                    self.trouble(&file.dir.shown(&file.name), &error);
+                    None
+                }
+            };
+            let charge = job.charge;
+            let _ = job.done.send(Packed { charge, content });
+        }
+    }
+
+    fn pack(&self, mut tap: Tap) -> io::Result<()> {
+        put_version(&mut tap)?;
+        tap.flush()?;
+        let mut head = Vec::new();
+        loop {
+            let mut next = self.order.try_pop();
+            if next.is_none() {
+                // Nobody knows how long the next file takes.
+                tap.flush()?;
+                next = self.order.pop();
+            }
+            let Some(next) = next else { break };
+            let Ok(packed) = next.recv() else {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            };
+            match packed.content {
+                None => tap.put(&[PACK_MISSING, 0])?,
+                Some(content) if content.shown.as_os_str().is_empty() => {
+                    tap.put(&[PACK_MISSING, 1])?;
+                    tap.put(&content.bytes)?;
+                }
+                Some(content) => {
+                    head.clear();
+                    match content.mtime {
+                        None => head.push(PACK_FILE),
+                        Some(mtime) => {
+                            head.push(PACK_NEWER);
+                            head.extend(mtime.secs.to_be_bytes());
+                            head.extend(mtime.nanos.to_be_bytes());
+                        }
+                    }
+                    put_varint(&mut head, content.bytes.len() as u64);
+                    head.extend_from_slice(&content.hash);
+                    tap.put(&head)?;
+                    for part in content.bytes.chunks(super::PACK_CHUNK) {
+                        tap.put(part)?;
+                    }
+                    self.book.set_current(&content.shown);
+                    add(&self.book.files, 1);
+                    add(&self.book.bytes, content.bytes.len() as u64);
+                }
+            }
+            self.reading.release(packed.charge);
+        }
+        // An early end means that the whole was stopped.
+        tap.put(&[PACK_END])?;
+        tap.flush()
+    }
+}
+
+/// Reads a whole file, again if somebody writes to it meanwhile.
+fn read_small(
+    dir: &SourceDir,
+    name: &OsStr,
+    size: u64,
+    mtime: Stamp,
+) -> Result<Content, StoreError> {
+    let path = dir.path.join(name);
+    let shown = dir.shown(name);
+    let file = dir.root.open_plain(&path)?;
+    for _ in 0..READS {
+        let before = Identity::of(&file, &shown)?;
+        let bytes = read_all(&file, before.size().max(size), &shown)?;
+        if Identity::of(&file, &shown)? == before && bytes.len() as u64 == before.size() {
+            let stat = rustix::fs::fstat(&file);
+            let stat = stat.map_err(|e| StoreError::from_io(&shown, "examine", e))?;
+            debug_assert!(kind(&stat) == rustix::fs::FileType::RegularFile);
+            let now = Stamp::modified(&stat);
+            return Ok(Content {
+                hash: *blake3::hash(&bytes).as_bytes(),
+                bytes,
+                mtime: (now != mtime).then_some(now),
+                shown,
+            });
+        }
+    }
+    Err(StoreError::SourceChanged { path: shown })
+}
+
+fn read_all(mut file: &File, size: u64, shown: &Path) -> Result<Vec<u8>, StoreError> {
+    use std::io::Seek as _;
+    let failed = |e| StoreError::from_io(shown, "read", e);
+    file.rewind().map_err(failed)?;
+    let mut bytes = Vec::with_capacity(size.min(PACKED_MAX) as usize + 1);
+    let limit = PACKED_MAX + 1;
+    file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > PACKED_MAX {
+        // It was small when it was told; now it needs another way.
+        return Err(StoreError::SourceChanged {
+            path: shown.to_path_buf(),
+        });
+    }
+    Ok(bytes)
+}
+
+impl TreeProgress {
+    pub(crate) fn of(book: &Book) -> Self {
+        Self {
+            files: get(&book.files),
+            bytes: get(&book.bytes),
+            unchanged: get(&book.unchanged),
+            wanted_files: get(&book.wanted_files),
+            wanted_bytes: get(&book.wanted_bytes),
+            current: book.current(),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Where a tree goes, and its directories on the way.
+
+use super::disks::SyncWay;
+use super::entry::Meta;
+use super::queue::lock;
+use super::send::plain;
+use crate::durable::Identity;
+use crate::{Root, StoreError};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// The destination: something below an open root.
+#[derive(Debug)]
+pub struct TreeTarget {
+    pub(crate) root: Arc<Root>,
+    /// Below the root; empty for the root itself.
+    pub(crate) at: PathBuf,
+}
+
+impl TreeTarget {
+    /// A path that the user of this process names; links in it are followed.
+    pub fn local(path: &Path) -> Result<Self, StoreError> {
+        let plain = if path == Path::new("/") {
+            path.to_path_buf()
+        } else {
+            plain(path)
+        };
+        let path = if plain.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            &*plain
+        };
+        let (root, at) = match path.file_name() {
+            Some(name) if !path.is_dir() => {
+                let parent = match path.parent() {
+                    Some(parent) if !parent.as_os_str().is_empty() => parent,
+                    _ => Path::new("."),
+                };
+                (parent, PathBuf::from(name))
+            }
+            _ => (path, PathBuf::new()),
+        };
+        let root = Root::open(root).map_err(missing)?;
+        Ok(Self {
+            root: Arc::new(root),
+            at,
+        })
+    }
+
+    /// A path below a root, as a peer names it.
+    pub fn below(root: &Arc<Root>, path: &Path) -> Result<Self, StoreError> {
+        let at = plain(path);
+        if !at.as_os_str().is_empty() {
+            root.open_parent(&at).map_err(missing)?;
+        }
+        Ok(Self {
+            root: Arc::clone(root),
+            at,
+        })
+    }
+}
+
+fn missing(error: StoreError) -> StoreError {
+    match error {
+        StoreError::NotFound { path } => StoreError::NoDirectory { path },
+        error => error,
+    }
+}
+
+/// What is known of a directory of the destination.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum DirState {
+    /// Made just now: nothing is in it.
+    Fresh,
+    /// It was there.
+    There,
+    /// It is not there, and nothing is to be written.
+    Absent,
+    /// It cannot be made or entered: everything in it is left out.
+    Broken,
+}
+
+/// Directories that nobody writes to any more, and what they are to become.
+pub(crate) type Finished = Mutex<Vec<(PathBuf, Meta)>>;
+
+/// A directory of the destination, for as long as something is on its way into it. What lies in it keeps
+/// it, so a directory is finished after all that it contains.
+#[derive(Debug)]
+pub(crate) struct TargetDir {
+    /// Below the root; empty for the root itself.
+    pub(crate) path: PathBuf,
+    pub(crate) state: DirState,
+    pub(crate) sync: SyncWay,
+    /// What it becomes in the end; `None`: it is not ours to change.
+    pub(crate) meta: Option<Meta>,
+    pub(crate) finished: Arc<Finished>,
+    pub(crate) parent: Option<Arc<Self>>,
+}
+
+impl Drop for TargetDir {
+    fn drop(&mut self) {
+        if let Some(meta) = self.meta.take()
+            && matches!(self.state, DirState::Fresh | DirState::There)
+        {
+            let path = std::mem::take(&mut self.path);
+            lock(&self.finished).push((path, meta));
+        }
+        // Deep trees would overflow the stack otherwise.
+        let mut parent = self.parent.take();
+        while let Some(next) = parent.and_then(Arc::into_inner) {
+            let mut next = next;
+            parent = next.parent.take();
+        }
+    }
+}
+
+/// A file that was asked for.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) dir: Arc<TargetDir>,
+    pub(crate) name: OsString,
+    pub(crate) size: u64,
+    pub(crate) meta: Meta,
+    /// What has its name now.
+    pub(crate) before: Option<Identity>,
+}
+
+impl Wanted {
+    /// Below the root.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.dir.path.join(&self.name)
+    }
+}

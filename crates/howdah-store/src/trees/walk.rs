@@ -1,0 +1,601 @@
+//! The sender's first thread: walks through the tree and tells the receiver what is there.
+//!
+//! It keeps the names of the directories on its way down, nothing of what it has told.
+
+use super::codec::ManifestWriter;
+use super::entry::{Entry, Meta, Stamp, bounds};
+use super::meta;
+use super::options::TreeOptions;
+use super::queue::Queue;
+use super::report::{Book, Trouble, add};
+use crate::{Root, StoreError};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, Dir, FileType, Stat};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A manifest that grows slowly is sent on at the latest after this.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// A directory of the source, opened anew for each look.
+#[derive(Debug)]
+pub(crate) struct SourceDir {
+    pub(crate) root: Arc<Root>,
+    /// Below `root`; empty for the root itself.
+    pub(crate) path: PathBuf,
+}
+
+impl SourceDir {
+    fn open(&self) -> Result<OwnedFd, StoreError> {
+        self.root.open_dir(&self.path)
+    }
+
+    /// For messages.
+    pub(crate) fn shown(&self, name: &OsStr) -> PathBuf {
+        self.root.path().join(&self.path).join(name)
+    }
+}
+
+/// A file that the receiver has been told about and has not answered yet.
+#[derive(Debug)]
+pub(crate) struct Offered {
+    pub(crate) dir: Arc<SourceDir>,
+    pub(crate) name: OsString,
+    pub(crate) size: u64,
+    pub(crate) mtime: Stamp,
+}
+
+/// One thing that is to be copied.
+#[derive(Debug)]
+pub(crate) struct Top {
+    pub(crate) root: Arc<Root>,
+    /// Below `root`: the thing itself; empty for the root's content.
+    pub(crate) path: PathBuf,
+    /// What it is called in the copy.
+    pub(crate) called: OsString,
+}
+
+/// Many names in little memory, sorted.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    bytes: Vec<u8>,
+    order: Vec<(u64, u16)>,
+}
+
+impl Names {
+    pub(crate) fn push(&mut self, name: &[u8]) {
+        self.order
+            .push((self.bytes.len() as u64, name.len() as u16));
+        self.bytes.extend_from_slice(name);
+    }
+
+    pub(crate) fn sort(&mut self) {
+        let bytes = &self.bytes;
+        self.order
+            .sort_unstable_by(|&a, &b| slice(bytes, a).cmp(slice(bytes, b)));
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
+        self.order.get(index).map(|&at| slice(&self.bytes, at))
+    }
+}
+
+fn slice(bytes: &[u8], (start, len): (u64, u16)) -> &[u8] {
+    let start = start as usize;
+    bytes
+        .get(start..start + usize::from(len))
+        .unwrap_or_default()
+}
+
+struct Frame {
+    dir: Arc<SourceDir>,
+    subdirs: Names,
+    next: usize,
+    complete: bool,
+}
+
+pub(crate) struct Walker<'a> {
+    pub(crate) options: &'a TreeOptions,
+    pub(crate) manifest: ManifestWriter,
+    pub(crate) offered: &'a Queue<Offered>,
+    pub(crate) book: &'a Book,
+    links: HashMap<(u64, u64), u64>,
+    owners: HashSet<(bool, u32)>,
+    /// Everything could be read so far.
+    complete: bool,
+    flushed: Instant,
+}
+
+/// The receiver is gone; it or the connection says why.
+pub(crate) struct Gone;
+
+impl From<io::Error> for Gone {
+    fn from(_: io::Error) -> Self {
+        Self
+    }
+}
+
+impl<'a> Walker<'a> {
+    pub(crate) fn new(
+        options: &'a TreeOptions,
+        manifest: ManifestWriter,
+        offered: &'a Queue<Offered>,
+        book: &'a Book,
+    ) -> Self {
+        Self {
+            options,
+            manifest,
+            offered,
+            book,
+            links: HashMap::new(),
+            owners: HashSet::new(),
+            complete: true,
+            flushed: Instant::now(),
+        }
+    }
+
+    pub(crate) fn run(mut self, tops: &[Top]) -> Result<(), Gone> {
+        if let (true, [top]) = (self.options.contents, tops) {
+            let dir = Arc::new(SourceDir {
+                root: Arc::clone(&top.root),
+                path: top.path.clone(),
+            });
+            match dir.open() {
+                Ok(fd) => {
+                    let meta = self.dir_meta(&fd, &dir)?;
+                    self.put(&Entry::Top { meta })?;
+                    let frame = self.list(&fd, dir)?;
+                    self.descend(frame)?;
+                }
+                Err(error) => self.unreadable(&dir.shown(OsStr::new("")), &error),
+            }
+        } else {
+            self.tops(tops)?;
+        }
+        let complete = self.complete;
+        self.put(&Entry::End { complete })?;
+        self.manifest.flush()?;
+        Ok(())
+    }
+
+    /// Things named one by one: those that are no directories first, each part sorted.
+    fn tops(&mut self, tops: &[Top]) -> Result<(), Gone> {
+        let mut dirs = Vec::new();
+        let mut others = Vec::new();
+        for top in tops {
+            let parent = top.path.parent().unwrap_or_else(|| Path::new(""));
+            let Some(name) = top.path.file_name() else {
+                continue;
+            };
+            let parent = Arc::new(SourceDir {
+                root: Arc::clone(&top.root),
+                path: parent.to_path_buf(),
+            });
+            let stat = parent.open().and_then(|fd| {
+                let stat = rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW);
+                stat.map_err(|e| StoreError::from_io(&parent.shown(name), "examine", e))
+                    .map(|stat| (fd, stat))
+            });
+            match stat {
+                Ok((_, stat)) if kind(&stat) == FileType::Directory => {
+                    if self.options.recursive {
+                        dirs.push((&top.called, name.to_owned(), parent));
+                    } else {
+                        let what = "is a directory; copy it with -r";
+                        self.book
+                            .trouble(Trouble::Failed, &parent.shown(name), what);
+                    }
+                }
+                Ok((fd, stat)) => {
+                    others.push((&top.called, name.to_owned(), parent, fd, stat));
+                }
+                Err(error) => self.unreadable(&parent.shown(name), &error),
+            }
+        }
+        others.sort_by(|a, b| a.0.cmp(b.0));
+        dirs.sort_by(|a, b| a.0.cmp(b.0));
+        for (called, name, dir, fd, stat) in others {
+            self.entry(&fd, &dir, name.as_bytes(), called.as_bytes(), &stat)?;
+        }
+        for (called, name, dir) in dirs {
+            self.subdir(&dir, name.as_bytes(), called.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Walks through everything below a directory whose own entries have been told.
+    fn descend(&mut self, top: Frame) -> Result<(), Gone> {
+        let mut frames = vec![top];
+        while let Some(frame) = frames.last_mut() {
+            let index = frame.next;
+            frame.next += 1;
+            let Some(name) = frame.subdirs.get(index) else {
+                let complete = frame.complete;
+                frames.pop();
+                if !frames.is_empty() {
+                    self.put(&Entry::Up { complete })?;
+                } else if !complete {
+                    self.complete = false;
+                }
+                continue;
+            };
+            let (dir, name) = (Arc::clone(&frame.dir), name.to_vec());
+            let at_bottom = frames.len() >= bounds::DEPTH - 1;
+            match self.open_subdir(&dir, &name, &name, at_bottom)? {
+                Opened::Frame(frame) => frames.push(frame),
+                Opened::Told => {}
+                Opened::Vanished => {
+                    if let Some(frame) = frames.last_mut() {
+                        frame.complete = false;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A directory and everything below it.
+    fn subdir(&mut self, dir: &Arc<SourceDir>, name: &[u8], called: &[u8]) -> Result<(), Gone> {
+        if let Opened::Frame(frame) = self.open_subdir(dir, name, called, false)? {
+            let complete = frame.complete;
+            self.descend(frame)?;
+            self.put(&Entry::Up { complete })?;
+        }
+        Ok(())
+    }
+
+    fn open_subdir(
+        &mut self,
+        parent: &Arc<SourceDir>,
+        name: &[u8],
+        called: &[u8],
+        at_bottom: bool,
+    ) -> Result<Opened, Gone> {
+        let shown = parent.shown(OsStr::from_bytes(name));
+        let dir = Arc::new(SourceDir {
+            root: Arc::clone(&parent.root),
+            path: parent.path.join(OsStr::from_bytes(name)),
+        });
+        if at_bottom || dir.path.as_os_str().len() > bounds::PATH {
+            let what = "lies too deep (more than 4095 bytes of path or 2048 directories)";
+            self.book.trouble(Trouble::Failed, &shown, what);
+            self.complete = false;
+            return Ok(Opened::Vanished);
+        }
+        match dir.open() {
+            Ok(fd) => {
+                let meta = self.dir_meta(&fd, &dir)?;
+                let name = called.to_vec();
+                self.put(&Entry::Dir { name, meta })?;
+                Ok(Opened::Frame(self.list(&fd, dir)?))
+            }
+            Err(error @ StoreError::NotFound { .. }) => {
+                self.unreadable(&shown, &error);
+                Ok(Opened::Vanished)
+            }
+            Err(error) => {
+                self.unreadable(&shown, &error);
+                let stat = parent.open().ok().and_then(|fd| {
+                    let name = OsStr::from_bytes(name);
+                    rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
+                });
+                let Some(stat) = stat.filter(|stat| kind(stat) == FileType::Directory) else {
+                    return Ok(Opened::Vanished);
+                };
+                // It is there, and what lies in it is not known.
+                let meta = meta::of_stat(&stat, self.options.archive);
+                self.learn_owner(&meta)?;
+                let name = called.to_vec();
+                self.put(&Entry::Dir { name, meta })?;
+                self.put(&Entry::Up { complete: false })?;
+                Ok(Opened::Told)
+            }
+        }
+    }
+
+    /// Tells everything in a directory but its directories.
+    fn list(&mut self, fd: &OwnedFd, dir: Arc<SourceDir>) -> Result<Frame, Gone> {
+        add(&self.book.directories, 1);
+        let mut frame = Frame {
+            dir,
+            subdirs: Names::default(),
+            next: 0,
+            complete: true,
+        };
+        let mut others = Names::default();
+        let read = read_names(fd, |name, kind| match kind {
+            FileType::Directory => frame.subdirs.push(name),
+            _ => others.push(name),
+        });
+        if let Err(e) = read {
+            let shown = frame.dir.shown(OsStr::new(""));
+            self.unreadable(&shown, &StoreError::from_io(&shown, "list", e));
+            frame.complete = false;
+        }
+        others.sort();
+        frame.subdirs.sort();
+        for index in 0..others.len() {
+            let Some(name) = others.get(index) else { break };
+            match rustix::fs::statat(fd, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => self.entry(fd, &frame.dir, name, name, &stat)?,
+                Err(Errno::NOENT) => {
+                    let shown = frame.dir.shown(OsStr::from_bytes(name));
+                    let what = "vanished before it could be read";
+                    self.book.trouble(Trouble::Changed, &shown, what);
+                }
+                Err(e) => {
+                    let shown = frame.dir.shown(OsStr::from_bytes(name));
+                    self.unreadable(&shown, &StoreError::from_io(&shown, "examine", e));
+                    let name = name.to_vec();
+                    self.put(&Entry::Kept { name })?;
+                }
+            }
+        }
+        if self.flushed.elapsed() >= PATIENCE {
+            self.flush()?;
+        }
+        Ok(frame)
+    }
+
+    /// Tells about something that is no directory.
+    fn entry(
+        &mut self,
+        fd: &OwnedFd,
+        dir: &Arc<SourceDir>,
+        name: &[u8],
+        called: &[u8],
+        stat: &Stat,
+    ) -> Result<(), Gone> {
+        let shown = || dir.shown(OsStr::from_bytes(name));
+        let path_bytes = dir.path.as_os_str().len() + 1 + name.len();
+        if path_bytes > bounds::PATH {
+            let what = "its path is longer than 4095 bytes";
+            self.book.trouble(Trouble::Failed, &shown(), what);
+            return Ok(());
+        }
+        let mut meta = meta::of_stat(stat, self.options.archive);
+        match kind(stat) {
+            FileType::RegularFile => {
+                let link = match self.link(stat) {
+                    Some((link, false)) => {
+                        let name = called.to_vec();
+                        add(&self.book.links, 1);
+                        return self.put(&Entry::Link { name, link });
+                    }
+                    link => link.map(|(link, _)| link),
+                };
+                self.add_xattrs(fd, OsStr::from_bytes(name), &shown, &mut meta);
+                self.learn_owner(&meta)?;
+                let size = stat.st_size as u64;
+                let mut hash = None;
+                if self.options.checksum {
+                    match hash_at(dir, name) {
+                        Ok(found) => hash = Some(found),
+                        Err(error) => {
+                            self.unreadable(&shown(), &error);
+                            let name = called.to_vec();
+                            return self.put(&Entry::Kept { name });
+                        }
+                    }
+                }
+                let mtime = meta.mtime;
+                self.put(&Entry::File {
+                    name: called.to_vec(),
+                    size,
+                    meta,
+                    link,
+                    hash,
+                })?;
+                if self.offered.is_full() {
+                    self.flush()?;
+                }
+                let offered = Offered {
+                    dir: Arc::clone(dir),
+                    name: OsString::from_vec(name.to_vec()),
+                    size,
+                    mtime,
+                };
+                self.offered.push(offered).map_err(|_| Gone)
+            }
+            FileType::Symlink => {
+                let target = rustix::fs::readlinkat(fd, OsStr::from_bytes(name), Vec::new());
+                match target {
+                    Ok(target) if target.as_bytes().len() <= bounds::TARGET => {
+                        self.learn_owner(&meta)?;
+                        add(&self.book.links, 1);
+                        self.put(&Entry::Symlink {
+                            name: called.to_vec(),
+                            target: target.into_bytes(),
+                            meta,
+                        })
+                    }
+                    Ok(_) => {
+                        let what = "it points to more than 4095 bytes";
+                        self.book.trouble(Trouble::Failed, &shown(), what);
+                        self.put(&Entry::Kept {
+                            name: called.to_vec(),
+                        })
+                    }
+                    Err(e) => {
+                        let error = StoreError::from_io(&shown(), "read the link", e);
+                        self.unreadable(&shown(), &error);
+                        self.put(&Entry::Kept {
+                            name: called.to_vec(),
+                        })
+                    }
+                }
+            }
+            FileType::Directory => {
+                // Something replaced it after the directory was listed.
+                let what = "became a directory while it was read";
+                self.book.trouble(Trouble::Changed, &shown(), what);
+                self.put(&Entry::Kept {
+                    name: called.to_vec(),
+                })
+            }
+            other => {
+                let what = crate::root::irregular(other).unwrap_or("of an unknown kind");
+                let what = format!("is {what} and was not copied");
+                self.book.trouble(Trouble::Special, &shown(), what);
+                self.put(&Entry::Kept {
+                    name: called.to_vec(),
+                })
+            }
+        }
+    }
+
+    /// The number of an inode with several names, and whether it is new.
+    #[allow(
+        clippy::unnecessary_cast,
+        clippy::cast_lossless,
+        reason = "the fields' types differ between systems"
+    )]
+    fn link(&mut self, stat: &Stat) -> Option<(u64, bool)> {
+        if !self.options.archive || stat.st_nlink < 2 {
+            return None;
+        }
+        let next = self.links.len() as u64;
+        let key = (stat.st_dev as u64, stat.st_ino as u64);
+        let link = *self.links.entry(key).or_insert(next);
+        Some((link, link == next))
+    }
+
+    fn dir_meta(&mut self, fd: &OwnedFd, dir: &Arc<SourceDir>) -> Result<Meta, Gone> {
+        let mut meta = match rustix::fs::fstat(fd) {
+            Ok(stat) => meta::of_stat(&stat, self.options.archive),
+            Err(_) => Meta {
+                mode: 0o755,
+                ..Meta::default()
+            },
+        };
+        let shown = || dir.shown(OsStr::new(""));
+        self.add_xattrs(fd, OsStr::new("."), &shown, &mut meta);
+        self.learn_owner(&meta)?;
+        Ok(meta)
+    }
+
+    fn add_xattrs(
+        &self,
+        fd: impl AsFd,
+        name: &OsStr,
+        shown: &dyn Fn() -> PathBuf,
+        meta: &mut Meta,
+    ) {
+        if !self.options.archive {
+            return;
+        }
+        match meta::xattrs(fd, name) {
+            Ok((found, left_out)) => {
+                meta.xattrs = found;
+                if left_out {
+                    let what = "attributes other than user.* and ACLs are not copied";
+                    self.book.trouble(Trouble::NotKept, &shown(), what);
+                }
+            }
+            Err(e) => {
+                let what = format!("its extended attributes cannot be read: {e}");
+                self.book.trouble(Trouble::NotKept, &shown(), what);
+            }
+        }
+    }
+
+    /// Says once what a user or group is called.
+    fn learn_owner(&mut self, meta: &Meta) -> Result<(), Gone> {
+        let Some((user, group)) = meta.owner else {
+            return Ok(());
+        };
+        for (is_group, id) in [(false, user), (true, group)] {
+            if self.owners.len() < bounds::OWNERS
+                && self.owners.insert((is_group, id))
+                && let Some(name) = meta::owner_name(is_group, id)
+            {
+                self.put(&Entry::Owner {
+                    group: is_group,
+                    id,
+                    name,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn unreadable(&mut self, shown: &Path, error: &StoreError) {
+        self.complete = false;
+        if matches!(error, StoreError::NotFound { .. }) {
+            self.book
+                .trouble(Trouble::Changed, shown, "vanished before it could be read");
+        } else {
+            self.book.note(Trouble::Failed, || error.to_string());
+        }
+    }
+
+    fn put(&mut self, entry: &Entry) -> Result<(), Gone> {
+        Ok(self.manifest.put(entry)?)
+    }
+
+    fn flush(&mut self) -> Result<(), Gone> {
+        self.flushed = Instant::now();
+        Ok(self.manifest.flush()?)
+    }
+}
+
+enum Opened {
+    Frame(Frame),
+    /// It was told, but not what is in it.
+    Told,
+    /// It was not told.
+    Vanished,
+}
+
+pub(crate) fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+/// Calls `each` with every name in a directory and what it names (a link is a link).
+pub(crate) fn read_names(
+    fd: impl AsFd,
+    mut each: impl FnMut(&[u8], FileType),
+) -> Result<(), Errno> {
+    for entry in Dir::read_from(&fd)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        let mut found = entry.file_type();
+        if found == FileType::Unknown {
+            // Some file systems do not say it here.
+            let name = OsStr::from_bytes(name);
+            match rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => found = kind(&stat),
+                Err(Errno::NOENT) => continue,
+                Err(_) => {}
+            }
+        }
+        each(name, found);
+    }
+    Ok(())
+}
+
+fn hash_at(dir: &SourceDir, name: &[u8]) -> Result<[u8; 32], StoreError> {
+    let path = dir.path.join(OsStr::from_bytes(name));
+    let file = dir.root.open_plain(&path)?;
+    hash_open(file, &path)
+}
+
+pub(crate) fn hash_open(file: std::fs::File, path: &Path) -> Result<[u8; 32], StoreError> {
+    let mut hasher = blake3::Hasher::new();
+    let read = hasher.update_reader(file);
+    read.map_err(|e| StoreError::from_io(path, "read", e))?;
+    Ok(*hasher.finalize().as_bytes())
+}

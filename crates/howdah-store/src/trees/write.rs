@@ -1,0 +1,121 @@
+//! Writes small files under temporary names.
+
+use super::disks::SyncWay;
+use super::meta::Keeper;
+use super::report::{Book, Trouble};
+use super::target::{TargetDir, Wanted};
+use crate::root::retry;
+use crate::stale::{self, temp_name};
+use crate::{Root, StoreError};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write as _;
+use std::sync::Arc;
+
+/// A file that is written and has not got its name.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) wanted: Wanted,
+    pub(crate) temp: OsString,
+    /// Holds the lock that says that somebody cares for it.
+    pub(crate) _file: File,
+    pub(crate) bytes: u64,
+}
+
+/// One writing thread's hands.
+pub(crate) struct Writer<'a> {
+    pub(crate) root: &'a Root,
+    pub(crate) keeper: &'a Keeper,
+    pub(crate) book: &'a Book,
+    /// The directory of the last file: the next one is mostly in the same.
+    last: Option<(Arc<TargetDir>, OwnedFd)>,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn new(root: &'a Root, keeper: &'a Keeper, book: &'a Book) -> Self {
+        Self {
+            root,
+            keeper,
+            book,
+            last: None,
+        }
+    }
+
+    /// Forgets the directory, so that it can be finished.
+    pub(crate) fn rest(&mut self) {
+        self.last = None;
+    }
+
+    fn dir(&mut self, dir: &Arc<TargetDir>) -> Result<&OwnedFd, StoreError> {
+        let known = self
+            .last
+            .as_ref()
+            .is_some_and(|(last, _)| Arc::ptr_eq(last, dir));
+        if !known {
+            self.last = None;
+        }
+        match &mut self.last {
+            Some((_, fd)) => Ok(fd),
+            last => {
+                let fd = self.root.open_dir(&dir.path)?;
+                Ok(&last.insert((Arc::clone(dir), fd)).1)
+            }
+        }
+    }
+
+    pub(crate) fn write(&mut self, wanted: Wanted, bytes: &[u8]) -> Result<Written, StoreError> {
+        let path = wanted.path();
+        let (keeper, book) = (self.keeper, self.book);
+        let dir = self.dir(&wanted.dir)?;
+        let (temp, mut file) =
+            create(dir, &wanted).map_err(|e| StoreError::from_io(&path, "create a file for", e))?;
+        let filled = file
+            .write_all(bytes)
+            .map_err(|e| StoreError::from_io(&path, "write", e))
+            .and_then(|()| {
+                for (what, e) in keeper.apply(&file, &wanted.meta, false) {
+                    book.trouble(Trouble::NotKept, &path, format!("{what} not kept: {e}"));
+                }
+                if wanted.dir.sync == SyncWay::Each {
+                    let synced = file.sync_all();
+                    synced.map_err(|e| StoreError::from_io(&path, "sync", e))?;
+                }
+                Ok(())
+            });
+        if let Err(error) = filled {
+            let _ = rustix::fs::unlinkat(dir, &temp, AtFlags::empty());
+            return Err(error);
+        }
+        Ok(Written {
+            wanted,
+            temp,
+            _file: file,
+            bytes: bytes.len() as u64,
+        })
+    }
+}
+
+fn create(dir: &OwnedFd, wanted: &Wanted) -> Result<(OsString, File), Errno> {
+    const FLAGS: OFlags = OFlags::WRONLY
+        .union(OFlags::CREATE)
+        .union(OFlags::EXCL)
+        .union(OFlags::NOFOLLOW)
+        .union(OFlags::CLOEXEC);
+    let mut attempts = 0;
+    loop {
+        let temp = temp_name(&wanted.name);
+        let mode = Mode::RUSR | Mode::WUSR;
+        match retry(|| rustix::fs::openat(dir, &temp, FLAGS, mode)) {
+            Ok(fd) => {
+                // If somebody who tidies up was quicker, the rename does not find it and says so.
+                stale::lock(&fd);
+                return Ok((temp, File::from(fd)));
+            }
+            Err(Errno::EXIST) if attempts < 16 => attempts += 1,
+            Err(e) => return Err(e),
+        }
+    }
+}

@@ -1,0 +1,521 @@
+//! A tree of files over a connection: three streams, and an object for each large file. What is in the
+//! streams is the business of `howdah-store`; docs/trees.md specifies both.
+
+use super::from_store;
+use super::message::Message;
+use super::receiving::{Place, Receiving};
+use super::sending::{Sending, Shares};
+use crate::{Error, ErrorKind};
+use howdah_core::Time;
+use howdah_net::Placement;
+use howdah_proto::Connection;
+use howdah_store::{
+    LargeFile, LargeTarget, Limits, Sink, SinkSpec, Source, SourceSpec, Spout, StoreError, Tap,
+    TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeTarget, Wake,
+};
+use std::thread::JoinHandle;
+
+/// How far a manifest and its answers may run ahead of their readers, in bytes. Both sides know it.
+const TALK_WINDOW: u64 = 8 << 20;
+/// The same of packs: what 10 Gbit/s carry in 100 ms.
+const PACKS_WINDOW: u64 = 128 << 20;
+/// Large files that arrive at a time, at most; the sender keeps to less.
+const LARGE_MAX: usize = 32;
+
+/// An object on its way out.
+#[derive(Debug)]
+struct Out {
+    sending: Sending,
+    /// `None`: a stream.
+    file: Option<LargeFile>,
+}
+
+/// An object on its way in.
+#[derive(Debug)]
+struct In {
+    receiving: Receiving,
+    /// `None`: a stream.
+    file: Option<LargeTarget>,
+}
+
+#[derive(Debug)]
+enum Side {
+    Sender(TreeSender),
+    Receiver(TreeReceiver),
+}
+
+/// One side of a tree transfer.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    side: Side,
+    out: Vec<Out>,
+    into: Vec<In>,
+    /// The sender's end of the answers, until it is known which object they are; likewise below.
+    answers: Option<Tap>,
+    /// The object that packs go out as.
+    packs: Option<u64>,
+    waits: Shares,
+    /// What had moved at the last look.
+    moved: (u64, u64, u64),
+    told: bool,
+}
+
+fn limits(window: u64) -> Limits {
+    Limits {
+        pipe_bytes: window as usize,
+        reorder_bytes: window,
+        queue_bytes: 4 << 20,
+        ..Limits::default()
+    }
+}
+
+fn send_stream(
+    connection: &mut Connection,
+    object: u64,
+    spout: Spout,
+    window: u64,
+    wake: &Wake,
+) -> Result<Out, Error> {
+    let spec = SourceSpec::Reader(Box::new(spout));
+    let source = Source::open_with(spec, false, wake.clone(), &limits(window));
+    let source = source.map_err(|e| from_store(&e))?;
+    let sending = Sending::new(connection, object, source, false, Some(window));
+    Ok(Out {
+        sending,
+        file: None,
+    })
+}
+
+fn receive_stream(
+    connection: &mut Connection,
+    object: u64,
+    tap: Tap,
+    window: u64,
+    wake: &Wake,
+) -> Result<In, Error> {
+    let spec = SinkSpec::Writer(Box::new(tap));
+    let sink = Sink::create_with(spec, false, None, wake.clone(), &limits(window));
+    let place = Place::Store(sink.map_err(|e| from_store(&e))?);
+    let receiving = Receiving::new(connection, object, place, None, false)?;
+    Ok(In {
+        receiving,
+        file: None,
+    })
+}
+
+impl Tree {
+    fn new(side: Side) -> Self {
+        Self {
+            side,
+            out: Vec::new(),
+            into: Vec::new(),
+            answers: None,
+            packs: None,
+            waits: Shares::default(),
+            moved: (0, 0, 0),
+            told: false,
+        }
+    }
+
+    /// Starts to send. `announce` gets the objects of manifest and packs and says so to the peer, before
+    /// their first bytes leave.
+    pub(crate) fn send(
+        connection: &mut Connection,
+        source: TreeSource,
+        options: &TreeOptions,
+        wake: &Wake,
+        announce: impl FnOnce(u64, u64) -> Message,
+    ) -> Result<Self, Error> {
+        let started = TreeSender::start(source, options, wake.clone());
+        let (sender, ends) = started.map_err(|e| from_store(&e))?;
+        let mut tree = Self::new(Side::Sender(sender));
+        let (manifest, packs) = (connection.allocate_object(), connection.allocate_object());
+        connection.send_control(&announce(manifest, packs).encode());
+        tree.out = vec![
+            send_stream(connection, manifest, ends.manifest, TALK_WINDOW, wake)?,
+            send_stream(connection, packs, ends.packs, PACKS_WINDOW, wake)?,
+        ];
+        tree.answers = Some(ends.answers);
+        tree.packs = Some(packs);
+        Ok(tree)
+    }
+
+    /// The answers to what is sent come as that object.
+    pub(crate) fn open_answers(
+        &mut self,
+        connection: &mut Connection,
+        object: u64,
+        wake: &Wake,
+    ) -> Result<(), Error> {
+        let tap = self.answers.take().ok_or_else(out_of_turn)?;
+        let answers = receive_stream(connection, object, tap, TALK_WINDOW, wake)?;
+        self.into.push(answers);
+        Ok(())
+    }
+
+    /// Starts to receive; `announce` as in [`send`](Self::send), with the object of the answers. The other
+    /// two are opened by [`open_contents`](Self::open_contents).
+    pub(crate) fn receive(
+        connection: &mut Connection,
+        target: TreeTarget,
+        several: bool,
+        options: &TreeOptions,
+        wake: &Wake,
+        announce: impl FnOnce(u64) -> Message,
+    ) -> Result<(Self, Contents), Error> {
+        let started = TreeReceiver::start(target, several, options, wake.clone());
+        let (receiver, ends) = started.map_err(|e| from_store(&e))?;
+        let mut tree = Self::new(Side::Receiver(receiver));
+        let answers = connection.allocate_object();
+        connection.send_control(&announce(answers).encode());
+        let out = send_stream(connection, answers, ends.answers, TALK_WINDOW, wake)?;
+        tree.out.push(out);
+        let contents = Contents {
+            manifest: ends.manifest,
+            packs: ends.packs,
+        };
+        Ok((tree, contents))
+    }
+
+    /// Manifest and packs come as those objects.
+    pub(crate) fn open_contents(
+        &mut self,
+        connection: &mut Connection,
+        contents: Contents,
+        (manifest, packs): (u64, u64),
+        wake: &Wake,
+    ) -> Result<(), Error> {
+        let Contents {
+            manifest: manifest_tap,
+            packs: packs_tap,
+        } = contents;
+        let first = receive_stream(connection, manifest, manifest_tap, TALK_WINDOW, wake)?;
+        self.into.push(first);
+        let second = receive_stream(connection, packs, packs_tap, PACKS_WINDOW, wake)?;
+        self.into.push(second);
+        Ok(())
+    }
+
+    /// A message that belongs to the transfer. `Some`: the receiver is done, and reports that.
+    pub(crate) fn on_message(
+        &mut self,
+        connection: &mut Connection,
+        message: &Message,
+    ) -> Result<(), Error> {
+        match *message {
+            Message::End {
+                object,
+                size,
+                blake3,
+            } => match self.into.iter_mut().find(|i| i.receiving.object == object) {
+                Some(found) => found.receiving.on_end(connection, size, blake3),
+                // Of an object that has been given up.
+                None => Ok(()),
+            },
+            Message::TreeFile {
+                object,
+                index,
+                size,
+            } => self.on_file(connection, object, index, size),
+            Message::TreeSettled { object, stored } => {
+                let Some(at) = self.out.iter().position(|o| o.sending.object == object) else {
+                    return Ok(());
+                };
+                let out = self.out.swap_remove(at);
+                connection.finish_sending(object);
+                if let (Side::Sender(sender), Some(file)) = (&mut self.side, &out.file) {
+                    if stored {
+                        sender.large_done(file);
+                    } else {
+                        sender.large_refused(file);
+                    }
+                }
+                if Some(object) == self.packs {
+                    self.waits = out.sending.waits;
+                }
+                Ok(())
+            }
+            Message::TreeFileMissing { object } => {
+                let Some(at) = self.into.iter().position(|i| i.receiving.object == object) else {
+                    return Ok(());
+                };
+                let gone = self.into.swap_remove(at);
+                connection.finish_receiving(object);
+                drop(gone.receiving);
+                if let (Side::Receiver(receiver), Some(file)) = (&mut self.side, gone.file) {
+                    receiver.large_missing(file);
+                }
+                Ok(())
+            }
+            _ => Err(out_of_turn()),
+        }
+    }
+
+    fn on_file(
+        &mut self,
+        connection: &mut Connection,
+        object: u64,
+        index: u64,
+        size: u64,
+    ) -> Result<(), Error> {
+        let Side::Receiver(receiver) = &mut self.side else {
+            return Err(out_of_turn());
+        };
+        if self.into.len() >= LARGE_MAX {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                "the sender opens too many files at a time",
+            ));
+        }
+        let opened = receiver.open_large(index, size);
+        if let Some((target, sink)) = opened.map_err(|e| from_store(&e))? {
+            let place = Place::Store(sink);
+            let receiving = Receiving::new(connection, object, place, Some(size), true)?;
+            self.into.push(In {
+                receiving,
+                file: Some(target),
+            });
+            return Ok(());
+        }
+        // Its bytes may be on their way: they are for nobody.
+        if !connection.receive_object(object, Some(size), None) {
+            return Err(out_of_turn());
+        }
+        connection.finish_receiving(object);
+        let stored = false;
+        connection.send_control(&Message::TreeSettled { object, stored }.encode());
+        Ok(())
+    }
+
+    /// All bytes of an object have arrived.
+    pub(crate) fn on_complete(&mut self, object: u64) {
+        if let Some(found) = self.into.iter_mut().find(|i| i.receiving.object == object) {
+            found.receiving.on_complete();
+        }
+    }
+
+    /// Moves everything along. `Some`, once: this side has received all of it.
+    pub(crate) fn poll(
+        &mut self,
+        now: Time,
+        connection: &mut Connection,
+    ) -> Result<Option<TreeReport>, Error> {
+        self.poll_out(now, connection)?;
+        let received = self.poll_in(connection);
+        // What a thread says is closer to the cause than that it does not read any more.
+        match &mut self.side {
+            Side::Sender(sender) => match sender.poll_error() {
+                None | Some(StoreError::Aborted) => received.map(|()| None),
+                Some(error) => Err(from_store(&error)),
+            },
+            Side::Receiver(receiver) => match receiver.poll_outcome() {
+                Some(Ok(report)) if !self.told => {
+                    self.told = true;
+                    Ok(Some(report))
+                }
+                None | Some(Ok(_) | Err(StoreError::Aborted)) => received.map(|()| None),
+                Some(Err(error)) => Err(from_store(&error)),
+            },
+        }
+    }
+
+    fn poll_out(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
+        if let Side::Sender(sender) = &mut self.side {
+            while let Some(mut file) = sender.take_large() {
+                let Some(source) = file.take_source() else {
+                    continue;
+                };
+                let object = connection.allocate_object();
+                let (index, size) = (file.index, file.size);
+                let message = Message::TreeFile {
+                    object,
+                    index,
+                    size,
+                };
+                connection.send_control(&message.encode());
+                let sending = Sending::new(connection, object, source, true, None);
+                self.out.push(Out {
+                    sending,
+                    file: Some(file),
+                });
+            }
+        }
+        let mut at = 0;
+        while let Some(out) = self.out.get_mut(at) {
+            match out.sending.poll(now, connection) {
+                Ok(()) => at += 1,
+                Err(error) => {
+                    let out = self.out.swap_remove(at);
+                    let object = out.sending.object;
+                    let (Some(file), Side::Sender(sender)) = (&out.file, &mut self.side) else {
+                        return Err(error);
+                    };
+                    // One file that cannot be read is not the end of the others.
+                    connection.finish_sending(object);
+                    connection.send_control(&Message::TreeFileMissing { object }.encode());
+                    let changed = error.kind() == ErrorKind::SourceChanged;
+                    sender.large_failed(file, changed, &error.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn poll_in(&mut self, connection: &mut Connection) -> Result<(), Error> {
+        // The sender is told about the one that is the most behind.
+        let fullest = self
+            .into
+            .iter()
+            .filter_map(|i| i.receiving.sink_state())
+            .max_by_key(|state| {
+                (state.queued_bytes << 10)
+                    .checked_div(state.capacity_bytes)
+                    .unwrap_or(0)
+            });
+        if let Some(state) = fullest {
+            connection.set_sink_state(state);
+        }
+        let mut at = 0;
+        while let Some(found) = self.into.get_mut(at) {
+            let result = match found.receiving.advance(connection) {
+                Ok(None) => {
+                    at += 1;
+                    continue;
+                }
+                Ok(Some(_)) => Ok(()),
+                Err(error) => Err(error),
+            };
+            let found = self.into.swap_remove(at);
+            let object = found.receiving.object;
+            let stored = result.is_ok();
+            connection.finish_receiving(object);
+            match (&mut self.side, found.file, result) {
+                (Side::Receiver(receiver), Some(file), Ok(())) => receiver.large_done(file),
+                (Side::Receiver(receiver), Some(file), Err(error))
+                    if error.kind() != ErrorKind::NoSpace =>
+                {
+                    receiver.large_failed(file, &error.to_string());
+                }
+                (_, _, result) => result?,
+            }
+            connection.send_control(&Message::TreeSettled { object, stored }.encode());
+        }
+        Ok(())
+    }
+
+    /// The receiver has everything: closes what is still open.
+    pub(crate) fn finish(&mut self, connection: &mut Connection) {
+        for out in self.out.drain(..) {
+            if Some(out.sending.object) == self.packs {
+                self.waits = out.sending.waits;
+            }
+            connection.finish_sending(out.sending.object);
+        }
+        for found in self.into.drain(..) {
+            connection.finish_receiving(found.receiving.object);
+        }
+    }
+
+    pub(crate) fn read(&mut self, object: u64, offset: u64, buffer: &mut [u8]) {
+        match self.out.iter_mut().find(|o| o.sending.object == object) {
+            Some(out) => out.sending.read(offset, buffer),
+            None => buffer.fill(0),
+        }
+    }
+
+    pub(crate) fn accepts_data(&self) -> bool {
+        self.into.iter().all(|found| found.receiving.accepts_data())
+    }
+
+    pub(crate) fn place(&mut self, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]) {
+        if let Some(found) = self.into.iter_mut().find(|i| i.receiving.object == object) {
+            found.receiving.place(buffer, parts);
+        }
+    }
+
+    pub(crate) fn take_spare(&mut self) -> Option<Vec<u8>> {
+        self.into
+            .iter_mut()
+            .find_map(|found| found.receiving.take_spare())
+    }
+
+    /// What this side did.
+    pub(crate) fn report(&self) -> TreeReport {
+        match &self.side {
+            Side::Sender(sender) => sender.report(),
+            Side::Receiver(receiver) => receiver.report(),
+        }
+    }
+
+    /// What limited the sender.
+    pub(crate) fn waits(&self) -> Shares {
+        let packs = self
+            .out
+            .iter()
+            .find(|out| Some(out.sending.object) == self.packs);
+        packs.map_or(self.waits, |out| out.sending.waits)
+    }
+
+    /// How far it is; the bytes are those at the receiver.
+    pub(crate) fn progress(&self, connection: &Connection) -> TreeProgress {
+        match &self.side {
+            Side::Sender(sender) => {
+                let mut progress = sender.progress();
+                for out in &self.out {
+                    let acked = connection.acked_bytes(out.sending.object);
+                    if out.file.is_some() {
+                        progress.bytes += acked;
+                    } else if Some(out.sending.object) == self.packs {
+                        let under_way = out.sending.ready_end().saturating_sub(acked);
+                        progress.bytes = progress.bytes.saturating_sub(under_way);
+                    }
+                }
+                progress
+            }
+            Side::Receiver(receiver) => {
+                let mut progress = receiver.progress();
+                for found in self.into.iter().filter(|found| found.file.is_some()) {
+                    progress.bytes += connection.received_bytes(found.receiving.object);
+                }
+                progress
+            }
+        }
+    }
+
+    /// Whether anything has moved since the last look.
+    pub(crate) fn has_moved(&mut self, connection: &Connection) -> bool {
+        let report = self.report();
+        let out = self.out.iter();
+        let acked: u64 = out.map(|o| connection.acked_bytes(o.sending.object)).sum();
+        let into = self.into.iter();
+        let received: u64 = into
+            .map(|i| connection.received_bytes(i.receiving.object))
+            .sum();
+        let work = report.files + report.unchanged + report.directories + report.bytes;
+        let now = (acked, received, work);
+        std::mem::replace(&mut self.moved, now) != now
+    }
+
+    /// Stops. The threads give what came whole its name; whoever ends the process waits for them.
+    pub(crate) fn stop(self) -> Vec<JoinHandle<()>> {
+        drop((self.out, self.into));
+        match self.side {
+            Side::Sender(_) => Vec::new(),
+            Side::Receiver(receiver) => receiver.stop(),
+        }
+    }
+}
+
+/// Where manifest and packs go, before it is known which objects they are.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    manifest: Tap,
+    packs: Tap,
+}
+
+fn out_of_turn() -> Error {
+    Error::new(
+        ErrorKind::Protocol,
+        "the other side says something about a tree out of turn",
+    )
+}

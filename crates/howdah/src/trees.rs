@@ -1,0 +1,113 @@
+//! Copies of whole trees between here and a server.
+
+use crate::client::Task;
+use crate::copy::{Remote, run};
+use crate::session::from_store;
+use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, Summary};
+use howdah_store::{TreeOptions, TreeSource, TreeTarget};
+
+/// Copies files and directories. Either all `sources` are local and `destination` is remote, or the other
+/// way round; then all sources are on one host.
+///
+/// As with `cp`, an existing directory as destination gets the sources below it; otherwise the one source
+/// becomes the destination. With [`TreeOptions::contents`] what is in the one source goes into the
+/// destination.
+///
+/// A success may still have a [`Summary::shortfall`]: single files that could not be copied.
+pub fn copy_tree(
+    sources: &[Location],
+    destination: &Location,
+    options: &TreeOptions,
+    config: &CopyConfig,
+    cancel: &Cancel,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Summary, Error> {
+    let (task, remote) = plan(sources, destination, options)?;
+    run(task, remote, config, cancel, on_progress)
+}
+
+fn usage<T>(text: impl Into<String>) -> Result<T, Error> {
+    Err(Error::new(ErrorKind::Usage, text))
+}
+
+fn plan(
+    sources: &[Location],
+    destination: &Location,
+    options: &TreeOptions,
+) -> Result<(Task, Remote), Error> {
+    let mut options = options.clone();
+    let first = sources.first().map(|source| (source, Remote::of(source)));
+    match (first, Remote::of(destination)) {
+        (None, _) => usage("there is nothing to copy"),
+        (Some(_), Some((remote, path))) => {
+            let mut source = TreeSource::new();
+            for location in sources {
+                match location {
+                    Location::File(path) => source
+                        .add_local(path, options.contents)
+                        .map_err(|e| from_store(&e))?,
+                    other if other.is_remote() => {
+                        return usage(format!(
+                            "{other} and {destination} are both remote; copy to this machine \
+                             first, or start the copy on one of them"
+                        ));
+                    }
+                    other => return usage(format!("{other} is not a file or directory")),
+                }
+            }
+            options.contents |= source.is_contents();
+            alone(&options, source.len())?;
+            let task = Task::PutTree {
+                source: Some(source),
+                path,
+                options,
+            };
+            Ok((task, remote))
+        }
+        (Some((first, Some((remote, _)))), None) => {
+            let Location::File(target) = destination else {
+                return usage(format!("a tree cannot go to {destination}"));
+            };
+            let mut paths = Vec::new();
+            for location in sources {
+                match Remote::of(location) {
+                    Some((other, path)) if other == remote => {
+                        options.contents |= is_contents(&path);
+                        paths.push(path);
+                    }
+                    _ => {
+                        return usage(format!(
+                            "{location} is not on the same machine as {first}; copy from one \
+                             machine at a time"
+                        ));
+                    }
+                }
+            }
+            alone(&options, paths.len())?;
+            let target = TreeTarget::local(target).map_err(|e| from_store(&e))?;
+            let task = Task::GetTree {
+                paths,
+                target: Some(target),
+                options,
+            };
+            Ok((task, remote))
+        }
+        (Some((source, None)), None) => usage(format!(
+            "neither {source} nor {destination} is remote; write one as HOST:path or \
+             howdah://HOST:PORT/path"
+        )),
+    }
+}
+
+/// Whether a path means what is in a directory, as for `cp`.
+fn is_contents(path: &str) -> bool {
+    let plain = path.trim_end_matches('/');
+    plain.is_empty() || plain == "." || plain.ends_with("/.") || plain == "~"
+}
+
+fn alone(options: &TreeOptions, sources: usize) -> Result<(), Error> {
+    if options.contents && sources > 1 {
+        return usage("the content of a directory ('.') can only be copied alone");
+    }
+    Ok(())
+}
