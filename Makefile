@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo lab-quick lab-smoke peers peers-test bpf test bench bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
+.PHONY: help man demo lab-quick lab-smoke peers peers-test bpf test bench bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -136,6 +136,17 @@ bench-files: setup-bench ## Measure: files and trees beside rsync, scp, rclone a
 	$(CARGO) build --release --locked -p howdah-cli
 	$(call say,measuring; it needs root for network namespaces)
 	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" bash benches/files.sh $(BENCH)
+
+# What a package ships beside the program; packaging/files.txt says where it goes.
+man: setup ## Write man pages and completions to target/share
+	$(CARGO) build --release --locked -p howdah-cli
+	@target="$${CARGO_TARGET_DIR:-target}"; share="$$target/share"; howdah="$$target/release/howdah"; \
+	mkdir -p "$$share"/man/man1 "$$share"/bash-completion/completions "$$share"/zsh/site-functions "$$share"/fish/vendor_completions.d; \
+	"$$howdah" man "$$share/man/man1"; \
+	"$$howdah" completions bash >"$$share/bash-completion/completions/howdah"; \
+	"$$howdah" completions zsh >"$$share/zsh/site-functions/_howdah"; \
+	"$$howdah" completions fish >"$$share/fish/vendor_completions.d/howdah.fish"; \
+	find "$$share" -type f | sort
 
 fuzz: setup ## Run every fuzz target for FUZZ_SECONDS (60) in all
 	@rustup toolchain list | grep -q nightly || rustup toolchain install nightly --profile minimal

@@ -20,9 +20,14 @@ Exit codes:
   11  no space left at the destination
   12  stopped by SIGINT or SIGTERM
   13  the source changed while it was read
+  14  howdah doctor found something to change
 128+n  killed by signal n (the second SIGINT or SIGTERM)";
 
-/// The child's exit status, passed on as it is by `howdah wan -- COMMAND`.
+/// `howdah doctor` found something to change.
+pub(crate) const DOCTOR: u8 = 14;
+
+/// The child's exit status, passed on as it is by `howdah wan -- COMMAND`; or of a command that has said itself what there is to
+/// say.
 #[derive(Debug, thiserror::Error)]
 #[error("the command ended with status {0}")]
 pub(crate) struct Passed(pub(crate) u8);

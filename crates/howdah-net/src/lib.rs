@@ -25,6 +25,9 @@ mod waker;
 
 pub use clock::Clock;
 pub use endpoint::{Application, Attended, ConnKey, Endpoint, EndpointConfig, Placement};
-pub use socket::{SocketReport, bind};
+pub use socket::{
+    ENOUGH_RECEIVE_BUFFER, SocketReport, WANTED_RECEIVE_BUFFER, WANTED_SEND_BUFFER, bind,
+    socket_report,
+};
 pub use usage::{MachineLoad, Usage, thread_cpu, usage};
 pub use waker::Waker;

@@ -7,13 +7,13 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 
 /// Receive buffer to ask for: 25 ms at 10 Gbit/s.
-const WANTED_RECEIVE_BUFFER: usize = 32 << 20;
+pub const WANTED_RECEIVE_BUFFER: usize = 32 << 20;
 /// Send buffer to ask for: enough for some trains.
-const WANTED_SEND_BUFFER: usize = 4 << 20;
+pub const WANTED_SEND_BUFFER: usize = 4 << 20;
 /// Datagrams that one GSO train may have in all, in bytes (UDP's length field, less headers).
 pub(crate) const MAX_TRAIN_BYTES: usize = 65_000;
 /// A receive buffer below this overflows within a millisecond at 10 Gbit/s.
-const ENOUGH_RECEIVE_BUFFER: usize = 4 << 20;
+pub const ENOUGH_RECEIVE_BUFFER: usize = 4 << 20;
 
 /// What the host granted.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,12 @@ impl SocketReport {
             )
         })
     }
+}
+
+/// What this host would grant a transfer now: makes a socket as one does, and closes it.
+pub fn socket_report() -> io::Result<SocketReport> {
+    let socket = bind((std::net::Ipv4Addr::UNSPECIFIED, 0).into())?;
+    Ok(UdpPort::new(socket)?.report())
 }
 
 /// A bound socket.

@@ -5,11 +5,13 @@
     reason = "these comments are the help text on a terminal"
 )]
 
+mod bench;
 mod config;
 mod connect;
 mod cp;
 mod ctl;
 mod demo;
+mod doctor;
 mod internal;
 mod key;
 mod lab;
@@ -23,11 +25,13 @@ mod tree;
 mod values;
 mod wan;
 
+pub(crate) use bench::BenchArgs;
 pub(crate) use config::{ConfigCommand, ConfigShowArgs};
 pub(crate) use connect::ConnectArgs;
 pub(crate) use cp::CpArgs;
 pub(crate) use ctl::{CtlArgs, CtlCommand, Which};
 pub(crate) use demo::DemoArgs;
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use internal::{
     InternalCommand, ShortSendArgs, StreamSendArgs, TcpRecvArgs, TcpSendArgs,
 };
@@ -79,6 +83,8 @@ pub(crate) enum Command {
     Cp(Box<CpArgs>),
     Serve(ServeArgs),
     Ctl(CtlArgs),
+    Bench(Box<BenchArgs>),
+    Doctor(DoctorArgs),
     /// Shows the settings of this user, and where each is from
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -100,6 +106,12 @@ pub(crate) enum Command {
     Completions {
         /// Which shell
         shell: Shell,
+    },
+    /// Writes the man pages of all commands into a directory
+    #[command(hide = true)]
+    Man {
+        /// Where; it must exist
+        dir: std::path::PathBuf,
     },
     /// Parts of other commands that run as processes of their own
     #[command(subcommand, hide = true)]

@@ -45,7 +45,8 @@ pub(super) fn finish(reporter: &Reporter, result: anyhow::Result<Summary>) -> an
     }
 }
 
-fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
+/// Moves the bytes; what came of it is for the caller to tell.
+pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     for source in args.sources() {
         check_roles(source, args.destination())?;
     }

@@ -1,5 +1,7 @@
 //! What the commands do, a file per command.
 
+#[cfg(target_os = "linux")]
+mod bench;
 mod completions;
 mod config;
 #[cfg(target_os = "linux")]
@@ -8,11 +10,14 @@ mod cp;
 mod ctl;
 #[cfg(target_os = "linux")]
 mod demo;
+#[cfg(target_os = "linux")]
+mod doctor;
 mod far_end;
 #[cfg(target_os = "linux")]
 mod internal;
 mod key;
 mod lab;
+mod man;
 mod rival;
 mod serve;
 #[cfg(target_os = "linux")]
@@ -31,9 +36,14 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Key(command) => key::run(&command),
         Command::Lab(command) => lab::run(&command),
         Command::Rival(command) => rival::run(&command),
+        Command::Man { dir } => man::run(&dir),
         Command::Completions { shell } => completions::run(shell),
         #[cfg(target_os = "linux")]
         Command::Wan(args) => wan::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::Doctor(args) => doctor::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::Bench(args) => bench::run(&args),
         #[cfg(target_os = "linux")]
         Command::Demo(args) => demo::run(&args),
         #[cfg(target_os = "linux")]
@@ -43,9 +53,13 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
             far_end::run(&crate::ui::Signals::install()?)
         }
         #[cfg(not(target_os = "linux"))]
-        Command::Wan(_) | Command::Demo(_) | Command::Internal(_) => Err(howdah::Error::new(
+        Command::Wan(_)
+        | Command::Demo(_)
+        | Command::Doctor(_)
+        | Command::Bench(_)
+        | Command::Internal(_) => Err(howdah::Error::new(
             howdah::ErrorKind::Usage,
-            "the emulator needs the network namespaces of Linux",
+            "this command looks into the kernel of Linux and does not run elsewhere",
         )
         .into()),
     }

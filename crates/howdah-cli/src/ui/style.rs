@@ -43,6 +43,17 @@ impl Paint {
         ))
     }
 
+    /// For standard output.
+    pub(crate) fn stdout() -> Self {
+        let choice = CHOICE.get().copied().unwrap_or_default();
+        Self(wanted(
+            choice,
+            std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()),
+            is_dumb(),
+            std::io::stdout().is_terminal(),
+        ))
+    }
+
     fn with(self, code: &str, text: &str) -> String {
         if self.0 {
             format!("\x1b[{code}m{text}\x1b[0m")

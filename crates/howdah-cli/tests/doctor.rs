@@ -1,0 +1,186 @@
+//! `howdah doctor` and `howdah bench`, on this machine and in a network of their own; man pages.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use howdah_wan::WanConfig;
+use serde_json::Value;
+use std::fs;
+use std::process::Command;
+use support::process::Input;
+use support::{Host, Site, place};
+
+const HOWDAH: &str = env!("CARGO_BIN_EXE_howdah");
+
+/// Exit code and report of `howdah doctor --json` after `before`, as the shell reads it.
+fn doctor(mut shell: Command, before: &str, dir: &str) -> (Option<i32>, Value) {
+    let script = format!("{before} exec \"$0\" doctor --json \"$1\"");
+    let output = shell.args(["-c", &script, HOWDAH, dir]).output().unwrap();
+    let report = serde_json::from_slice(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    (
+        output.status.code(),
+        report.unwrap_or_else(|_| panic!("{error}")),
+    )
+}
+
+fn check<'a>(report: &'a Value, id: &str) -> &'a Value {
+    let checks = report["checks"].as_array().unwrap();
+    let found = checks.iter().find(|check| check["id"] == id);
+    found.unwrap_or_else(|| panic!("no {id}: {report}"))
+}
+
+#[test]
+fn the_doctor_names_what_is_wrong_and_the_line_that_changes_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let (code, report) = doctor(Command::new("sh"), "ulimit -n 256;", path);
+    assert_eq!(code, Some(14), "{report}");
+    assert_eq!(
+        (&report["schema"], &report["ok"]),
+        (&1.into(), &false.into())
+    );
+    let files = check(&report, "open-files");
+    assert_eq!(files["state"], "change");
+    assert_eq!(files["remedy"][0], "ulimit -n 1024");
+    for id in [
+        "udp-receive",
+        "udp-send",
+        "udp-gso",
+        "udp-gro",
+        "udp-port",
+        "mtu",
+        "aes",
+        "processors",
+        "clock-source",
+        "clock-sync",
+        "ssh",
+        "file-system",
+        "free-space",
+        "fsync",
+        "write-speed",
+        "sparse-files",
+        "reflink",
+        "xattrs",
+    ] {
+        check(&report, id);
+    }
+    assert_eq!(
+        fs::read_dir(path).unwrap().count(),
+        0,
+        "nothing stays behind"
+    );
+
+    let (code, report) = doctor(Command::new("sh"), "", "/nonexistent");
+    assert_eq!(code, Some(14));
+    assert_eq!(check(&report, "file-system")["state"], "change");
+}
+
+#[test]
+fn the_doctor_sees_the_network_that_it_is_in() {
+    let Some(world) = place::world(&WanConfig::default()) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let near = || world.near().command("sh");
+    let (_, report) = doctor(near(), "", path);
+    let mtu = check(&report, "mtu");
+    assert_eq!(mtu["state"], "ok", "{mtu}");
+    assert!(mtu["text"].as_str().unwrap().starts_with("wan0: "), "{mtu}");
+    let (code, report) = doctor(near(), "ip link set dev wan0 mtu 1000;", path);
+    assert_eq!(code, Some(14), "{report}");
+    let mtu = check(&report, "mtu");
+    assert_eq!(mtu["state"], "change", "{mtu}");
+    assert_eq!(mtu["remedy"][0], "ip link set dev wan0 mtu 1500");
+}
+
+#[test]
+fn the_bench_measures_both_ways_and_the_disks() {
+    let site = Site::new(120);
+    let server = site.serve();
+    fs::create_dir(site.root("in")).unwrap();
+    // A habit must not spoil the figures.
+    let config = site.config("client").join("config.toml");
+    fs::write(config, "limit = '64kbit'\n").unwrap();
+    let here = site.file("");
+    let url = server.url("in");
+    let args = [
+        "bench",
+        "--json",
+        "--accept-new",
+        "--time",
+        "300ms",
+        "--disk",
+        &here,
+        &url,
+    ];
+    let done = site.run(Host::Here, "client", &args, Input::None);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let report: Value = serde_json::from_slice(&done.out).unwrap();
+    let legs = report["legs"].as_array().unwrap();
+    let names: Vec<&str> = legs
+        .iter()
+        .map(|leg| leg["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "memory here -> memory there",
+            "memory there -> memory here",
+            "memory here -> disk there",
+            "disk there -> memory here"
+        ]
+    );
+    for leg in legs {
+        assert!(leg["bps"].as_f64().unwrap() > 1e6, "{leg}");
+    }
+    assert_eq!(report["disks"].as_array().unwrap().len(), 2);
+    let verdicts = report["verdicts"].as_array().unwrap();
+    assert_eq!(verdicts.len(), 2, "{report}");
+    assert!(
+        verdicts[0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("limited by the ")
+    );
+    assert_eq!(
+        fs::metadata(site.root("in/howdah-bench.tmp"))
+            .unwrap()
+            .len(),
+        0
+    );
+    assert_eq!(fs::read_dir(here).unwrap().count(), 0);
+
+    let nobody = ["bench", "howdah://127.0.0.1:9/"];
+    let done = site.run(Host::Here, "client", &nobody, Input::None);
+    done.assert_failed(5, &["nobody listens"]);
+    server.stop();
+}
+
+#[test]
+fn every_command_has_a_man_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let status = Command::new(HOWDAH)
+        .arg("man")
+        .arg(dir.path())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let page = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+    assert!(page("howdah.1").contains("Exit codes"));
+    assert!(page("howdah-cp.1").contains("\\-\\-limit"));
+    for name in [
+        "howdah-serve.1",
+        "howdah-ctl-limit.1",
+        "howdah-doctor.1",
+        "howdah-bench.1",
+    ] {
+        page(name);
+    }
+    assert!(
+        !dir.path().join("howdah-internal.1").exists(),
+        "not for people"
+    );
+}
