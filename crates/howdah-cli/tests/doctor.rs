@@ -151,7 +151,16 @@ fn the_bench_measures_both_ways_and_the_disks() {
             .len(),
         0
     );
-    assert_eq!(fs::read_dir(here).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(&here).unwrap().count(), 0);
+
+    let args = ["doctor", "--json", "--peer", &server.url(""), &here];
+    let done = site.run(Host::Here, "client", &args, Input::None);
+    let report: Value = serde_json::from_slice(&done.out).unwrap();
+    let path = check(&report, "path-mtu");
+    assert!(
+        path["text"].as_str().unwrap().contains(" bytes, RTT "),
+        "{path}"
+    );
 
     let nobody = ["bench", "howdah://127.0.0.1:9/"];
     let done = site.run(Host::Here, "client", &nobody, Input::None);

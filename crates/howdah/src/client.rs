@@ -353,6 +353,7 @@ impl<'a> Client<'a> {
                     _ => None,
                 };
                 let name = name.map(|name| name.to_string_lossy().into_owned());
+                self.progress.current = name.iter().cloned().collect();
                 let source = Source::open(spec, hash, self.wake()).map_err(|e| from_store(&e))?;
                 let object = connection.allocate_object();
                 // A copy that will be cut does not know its size yet.
@@ -380,6 +381,7 @@ impl<'a> Client<'a> {
                 // The window of a pipe is opened once the sink exists.
                 let window_end = matches!(destination, Location::Stdio).then_some(0);
                 let path = path.clone();
+                self.progress.current = vec![path.clone()];
                 connection.send_control(
                     &Message::Get {
                         path,
@@ -743,7 +745,9 @@ impl<'a> Client<'a> {
         self.progress.queue_delay = stats.queue_delay;
         self.progress.limit = self.config.throttle.limit();
         self.progress.paused = self.config.throttle.is_paused();
-        self.progress.files_total.get_or_insert(1);
+        if self.tree.is_none() {
+            self.progress.files_total = Some(1);
+        }
         (self.on_progress)(&self.progress);
         let seconds = now.since(self.started_at).as_nanos() / 1_000_000_000;
         if seconds > self.tick_count {
@@ -867,6 +871,8 @@ impl Application for Client<'_> {
         let mut wait = self.waits_for(connection);
         if let (Step::Moving, Some(tree)) = (&self.step, &mut self.tree)
             && !tree.has_moved(connection)
+            // Whoever rests for an hour does not hang.
+            && !self.config.throttle.is_paused()
         {
             wait = Some(Wait::Verdict);
         }

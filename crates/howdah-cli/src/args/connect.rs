@@ -6,6 +6,7 @@ use howdah_core::{Span, units};
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
+#[command(next_help_heading = "The other side")]
 pub(crate) struct ConnectArgs {
     #[command(flatten)]
     pub(crate) ssh: SshArgs,

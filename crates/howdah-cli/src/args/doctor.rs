@@ -16,12 +16,19 @@ use std::path::PathBuf;
 ///
 ///   howdah doctor
 ///   howdah doctor --json /data
+///   howdah doctor --peer anna@site
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct DoctorArgs {
     /// Where files would be read or written
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) dir: PathBuf,
+
+    /// Look at the path to that host, too: howdah://HOST:PORT or [USER@]HOST
+    ///
+    /// A copy of nothing much finds out what its largest packets are.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) peer: Option<String>,
 
     /// Print one JSON object
     #[arg(long)]

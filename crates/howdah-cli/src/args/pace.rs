@@ -17,6 +17,7 @@ pub(crate) enum PolicyName {
 }
 
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "How fast")]
 pub(crate) struct PaceArgs {
     /// How to share the path with others [default: fair; with --rate: fixed]
     #[arg(long, value_name = "POLICY", value_enum)]

@@ -5,6 +5,7 @@ use howdah::{DEFAULT_PORTS, Error, SshConfig};
 use std::ops::RangeInclusive;
 
 #[derive(Args, Debug)]
+#[command(next_help_heading = "The other side")]
 pub(crate) struct SshArgs {
     /// Program that HOST:path is reached with, and its options [default: $HOWDAH_SSH, else ssh]
     #[arg(long, short = 'S', value_name = "COMMAND")]

@@ -4,6 +4,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "What is told")]
 pub(crate) struct TellingArgs {
     /// Print JSON objects, one per line, on standard output (on standard error if DST is '-')
     ///

@@ -3,6 +3,7 @@
 use clap::Args;
 
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Which files, and what of them")]
 pub(crate) struct TreeArgs {
     /// Keep owners, hard links, extended attributes, ACLs and special mode bits as well
     ///

@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Options that are about one run, not habits; and one that would destroy by habit.
-const NOT_HABITS: [&str; 14] = [
+const NOT_HABITS: [&str; 15] = [
     "help",
     "version",
     "json",
@@ -23,7 +23,8 @@ const NOT_HABITS: [&str; 14] = [
     "host",
     "hold",
     "inplace",
-    "path",
+    "disk",
+    "peer",
 ];
 
 /// Where a value is from.

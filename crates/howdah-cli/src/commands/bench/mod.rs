@@ -129,10 +129,19 @@ fn grow(
 
 /// `howdah cp` with these words.
 fn copy(args: &BenchArgs, words: &[&str]) -> anyhow::Result<Summary> {
+    copy_with(args.copy_options(), words)
+}
+
+/// A second of a copy to that host, for its figures.
+pub(super) fn glance(host: &str) -> anyhow::Result<Summary> {
+    let target = Target::parse(host)?.path("null:");
+    let options = ["--quiet", "--limit=none"].map(OsString::from);
+    copy_with(options.to_vec(), &["--time", "1s", "zero:", &target])
+}
+
+fn copy_with(options: Vec<OsString>, words: &[&str]) -> anyhow::Result<Summary> {
     let line = ["howdah", "cp"].into_iter().map(OsString::from);
-    let line = line
-        .chain(args.copy_options())
-        .chain(words.iter().map(OsString::from));
+    let line = line.chain(options).chain(words.iter().map(OsString::from));
     let cli = settings::parse(line).map_err(|failure| match failure {
         Failure::Usage(error) => {
             let text = error.to_string();

@@ -74,6 +74,9 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     let mut findings = network::check();
     findings.extend(machine::check());
     findings.extend(files::check(&args.dir));
+    if let Some(peer) = &args.peer {
+        findings.push(network::path_to(peer)?);
+    }
     let bad = findings.iter().filter(|f| f.state == State::Change).count();
     if args.json {
         let report = Report {

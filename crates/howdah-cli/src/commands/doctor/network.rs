@@ -128,6 +128,22 @@ fn interfaces() -> Vec<Finding> {
     findings.collect()
 }
 
+/// The path MTU as the protocol's probes find it; it takes them some round trips.
+pub(super) fn path_to(peer: &str) -> anyhow::Result<Finding> {
+    let summary = crate::commands::bench::glance(peer)?;
+    let rtt = summary.rtt_min_us as f64 / 1e3;
+    let text = format!(
+        "to {peer}: {} bytes, RTT {rtt:.1} ms, loss {:.2} %",
+        summary.mtu,
+        summary.loss_rate * 100.0
+    );
+    Ok(if summary.mtu < 1_400 {
+        Finding::note("path-mtu", text).remedy("a tunnel on the way takes a share of each packet")
+    } else {
+        Finding::ok("path-mtu", text)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
