@@ -27,7 +27,21 @@ impl OutObject {
     }
 
     fn is_all_sent(&self) -> bool {
-        self.size.is_some_and(|size| self.next >= size)
+        self.size
+            .is_some_and(|size| self.next >= size || self.fresh(size).is_none())
+    }
+
+    /// The first bytes below `end` that have never been sent and that the receiver does not have
+    /// from elsewhere.
+    fn fresh(&self, end: u64) -> Option<ByteRange> {
+        if self.next >= end {
+            return None;
+        }
+        let rest = ByteRange::new(self.next, end);
+        if self.acked.end() <= self.next {
+            return Some(rest);
+        }
+        self.acked.missing(rest).next()
     }
 }
 
@@ -80,6 +94,15 @@ impl Outgoing {
         }
     }
 
+    /// The receiver has these bytes from elsewhere: they are not sent.
+    pub(crate) fn skip(&mut self, id: u64, ranges: &RangeSet) {
+        if let Some(object) = self.objects.get_mut(&id) {
+            for range in ranges.iter() {
+                object.acked.insert(range);
+            }
+        }
+    }
+
     /// Nothing more of that object will be sent.
     pub(crate) fn close(&mut self, id: u64) {
         self.objects.remove(&id);
@@ -87,7 +110,12 @@ impl Outgoing {
     }
 
     pub(crate) fn sent_end(&self, id: u64) -> Option<u64> {
-        self.objects.get(&id).map(|object| object.next)
+        // Over what need not be sent.
+        let end = |object: &OutObject| match object.fresh(u64::MAX) {
+            Some(range) => range.start,
+            None => object.next,
+        };
+        self.objects.get(&id).map(end)
     }
 
     /// Bytes known to have arrived.
@@ -109,7 +137,7 @@ impl Outgoing {
             || self
                 .objects
                 .values()
-                .any(|object| object.next < object.limit())
+                .any(|object| object.fresh(object.limit()).is_some())
     }
 
     /// Objects are open, but no byte of them can be sent now.
@@ -144,9 +172,12 @@ impl Outgoing {
                 again: true,
             });
         }
-        let (&id, object) = self.objects.iter_mut().find(|(_, o)| o.next < o.limit())?;
-        let range = ByteRange::new(object.next, object.limit().min(object.next + max(id)));
-        object.next = range.end;
+        let fresh = |(id, o): (&u64, &OutObject)| Some((*id, o.fresh(o.limit())?));
+        let (id, range) = self.objects.iter().find_map(fresh)?;
+        let (range, _) = range.split_at(max(id));
+        if let Some(object) = self.objects.get_mut(&id) {
+            object.next = range.end;
+        }
         Some(NextData {
             object: id,
             range,
@@ -242,6 +273,15 @@ impl Incoming {
         }
         object.size = Some(size);
         true
+    }
+
+    /// These bytes are there from elsewhere: whoever sends them again sends them for nothing.
+    pub(crate) fn note_present(&mut self, id: u64, ranges: &RangeSet) {
+        if let Some(object) = self.objects.get_mut(&id) {
+            for range in ranges.iter() {
+                object.received.insert(range);
+            }
+        }
     }
 
     pub(crate) fn set_limit(&mut self, id: u64, limit: u64) {
@@ -342,6 +382,44 @@ mod tests {
         );
         out.set_size(1, 50);
         assert!(out.is_all_sent());
+    }
+
+    #[test]
+    fn what_the_receiver_has_is_neither_sent_nor_missed() {
+        let mut present = RangeSet::new();
+        present.insert(ByteRange::new(10, 30));
+        present.insert(ByteRange::new(40, 50));
+        let mut out = Outgoing::default();
+        out.open(1, Some(50), u64::MAX);
+        out.set_ready(1, 20);
+        assert_eq!(out.next_data(|_| 5).unwrap().range, ByteRange::new(0, 5));
+        out.skip(1, &present);
+        let last = out.next_data(|_| 100).unwrap();
+        assert_eq!(last.range, ByteRange::new(5, 10));
+        assert_eq!(out.sent_end(1), Some(30), "over what is there");
+        assert!(!out.has_data() && out.waits_for_source());
+        out.set_ready(1, 50);
+        assert!(out.has_data() && !out.is_all_sent());
+        let next = out.next_data(|_| 100).unwrap();
+        assert_eq!(next.range, ByteRange::new(30, 40));
+        assert!(out.is_all_sent() && out.next_data(|_| 100).is_none());
+        out.put_back(next);
+        assert_eq!(out.next_data(|_| 100), Some(next));
+        assert_eq!(out.acked_bytes(1), 30);
+        assert_eq!(out.sent_end(1), Some(50));
+
+        let mut incoming = Incoming::default();
+        assert!(incoming.open(1, Some(50), u64::MAX));
+        incoming.note_present(1, &present);
+        assert_eq!(
+            incoming.place(1, ByteRange::new(12, 20)),
+            Ok(Placed::Duplicate)
+        );
+        incoming.place(1, ByteRange::new(0, 10)).unwrap();
+        assert_eq!(incoming.take_complete(), None);
+        incoming.place(1, ByteRange::new(30, 40)).unwrap();
+        assert_eq!(incoming.take_complete(), Some(1));
+        assert_eq!(incoming.received_bytes(1), 50);
     }
 
     #[test]

@@ -12,6 +12,8 @@ use std::thread::Thread;
 pub(crate) struct Cursor {
     window: u64,
     leader: AtomicU64,
+    /// The worker goes no further than this, whatever the leader does.
+    gate: AtomicU64,
     done: AtomicU64,
     stopped: AtomicBool,
     waiting: AtomicBool,
@@ -23,6 +25,7 @@ impl Cursor {
         Self {
             window: window.max(1),
             leader: AtomicU64::new(0),
+            gate: AtomicU64::new(u64::MAX),
             done: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
@@ -42,6 +45,12 @@ impl Cursor {
         if self.waiting.load(Ordering::SeqCst) && self.has_room(self.done.load(Ordering::SeqCst)) {
             self.unpark();
         }
+    }
+
+    /// Leader: the worker may go that far; before that it may go anywhere.
+    pub(crate) fn set_gate(&self, end: u64) {
+        self.gate.store(end, Ordering::SeqCst);
+        self.unpark();
     }
 
     /// Leader: how far the worker is.
@@ -86,10 +95,11 @@ impl Cursor {
     }
 
     fn has_room(&self, at: u64) -> bool {
-        at < self
+        let window_end = self
             .leader
             .load(Ordering::SeqCst)
-            .saturating_add(self.window)
+            .saturating_add(self.window);
+        at < window_end.min(self.gate.load(Ordering::SeqCst))
     }
 
     fn unpark(&self) {

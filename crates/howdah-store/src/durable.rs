@@ -1,6 +1,7 @@
 //! A file that appears under its name whole, verified and durable, or not at all.
 
 use crate::StoreError;
+use crate::identity::Identity;
 use crate::root::{irregular, retry};
 use crate::stale::{self, Lock, temp_name};
 use rustix::fd::OwnedFd;
@@ -9,27 +10,59 @@ use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A temporary file beside its target.
-///
-/// 1. [`create`](Self::create): `.<name>.<random>.howdah-part`, `O_EXCL | O_NOFOLLOW`, mode 0600,
-///    and an exclusive `flock` for as long as it is open.
-/// 2. [`publish`](Self::publish): `fchmod`, `fsync(file)`, `rename` over the target, `fsync(directory)`.
-/// 3. [`remove`](Self::remove) at any time before the rename: nothing is left.
-///
-/// Only the process's own death leaves the temporary name behind; the next writer of the same target
-/// finds it without a lock and [removes](Self::remove_stale) it.
+/// Where a file is to appear.
 #[derive(Debug)]
-pub(crate) struct PartFile {
-    file: File,
+pub(crate) struct Place {
     dir: OwnedFd,
-    temp: OsString,
     name: OsString,
     /// For messages.
     path: PathBuf,
     /// What had the target's name when we began.
     before: Option<Identity>,
+}
+
+impl Place {
+    /// An error if something has the name that must not be replaced.
+    pub(crate) fn new(dir: OwnedFd, name: &OsStr, path: &Path) -> Result<Self, StoreError> {
+        Ok(Self {
+            before: target(&dir, name, path)?,
+            dir,
+            name: name.to_owned(),
+            path: path.to_path_buf(),
+        })
+    }
+
+    pub(crate) fn dir(&self) -> &OwnedFd {
+        &self.dir
+    }
+
+    pub(crate) fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// An unfinished file beside its target.
+///
+/// 1. [`create`](Self::create): `.<name>.<digits>.howdah-part`, `O_EXCL | O_NOFOLLOW`, mode 0600,
+///    and an exclusive `flock` for as long as it is open.
+/// 2. [`keep`](Self::keep), once a journal says what is right in it: from now on it stays, whatever
+///    happens, for the next copy to go on with.
+/// 3. [`publish`](Self::publish): `fchmod`, `fsync(file)`, `rename` over the target, `fsync(directory)`.
+/// 4. [`remove`](Self::remove) at any time before the rename: nothing is left, unless it is kept.
+///
+/// Only the process's own death leaves a file that is not kept behind; the next writer of the same
+/// target finds it without a lock and [removes](Self::remove_stale) it.
+#[derive(Debug)]
+pub(crate) struct PartFile {
+    file: File,
+    temp: OsString,
+    place: Place,
     state: Mutex<State>,
     prepare: Mutex<Preparation>,
 }
@@ -48,82 +81,45 @@ impl std::fmt::Debug for Preparation {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
     Temporary,
+    /// So many bytes of it are right and on the disk: it stays.
+    Kept(u64),
     Published,
     Removed,
 }
 
-/// (dev, ino, size, mtime, ctime): changes whenever somebody writes to or replaces a file.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Identity {
-    dev: u64,
-    ino: u64,
-    size: u64,
-    mtime: (i64, u64),
-    ctime: (i64, u64),
-}
-
-impl Identity {
-    #[allow(
-        clippy::unnecessary_cast,
-        clippy::cast_lossless,
-        reason = "the fields' types differ between systems"
-    )]
-    pub(crate) fn new(stat: &rustix::fs::Stat) -> Self {
-        Self {
-            dev: stat.st_dev as u64,
-            ino: stat.st_ino as u64,
-            size: stat.st_size as u64,
-            mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as u64),
-            ctime: (stat.st_ctime as i64, stat.st_ctime_nsec as u64),
-        }
-    }
-
-    pub(crate) fn of(file: &File, path: &Path) -> Result<Self, StoreError> {
-        let stat = rustix::fs::fstat(file).map_err(|e| StoreError::from_io(path, "examine", e))?;
-        Ok(Self::new(&stat))
-    }
-
-    pub(crate) fn size(&self) -> u64 {
-        self.size
-    }
-}
-
 impl PartFile {
-    pub(crate) fn create(dir: OwnedFd, name: &OsStr, path: &Path) -> Result<Self, StoreError> {
+    /// With the name that the next copy looks for, if `to_be_found` and nobody has that one;
+    /// otherwise with a random one.
+    pub(crate) fn create(place: Place, to_be_found: bool) -> Result<Self, StoreError> {
         const FLAGS: OFlags = OFlags::RDWR
             .union(OFlags::CREATE)
             .union(OFlags::EXCL)
             .union(OFlags::NOFOLLOW)
             .union(OFlags::CLOEXEC);
-        let before = target(&dir, name, path)?;
         let mut attempts = 0;
         loop {
-            let temp = temp_name(name);
+            let temp = if to_be_found && attempts == 0 {
+                let temp = stale::resume_name(&place.name);
+                // A journal without its file speaks of one that is gone.
+                stale::remove_orphan(&place.dir, &temp);
+                temp
+            } else {
+                temp_name(&place.name)
+            };
             let mode = Mode::RUSR | Mode::WUSR;
-            match retry(|| rustix::fs::openat(&dir, &temp, FLAGS, mode)) {
+            match retry(|| rustix::fs::openat(&place.dir, &temp, FLAGS, mode)) {
                 // Somebody who tidies up saw the file before it had its lock, and takes it away.
                 Ok(fd)
                     if attempts < 16
                         && (stale::lock(&fd) == Lock::Taken
-                            || !stale::is_named(&dir, &temp, &fd)) =>
+                            || !stale::is_named(&place.dir, &temp, &fd)) =>
                 {
                     attempts += 1;
-                    let _ = rustix::fs::unlinkat(&dir, &temp, AtFlags::empty());
+                    let _ = rustix::fs::unlinkat(&place.dir, &temp, AtFlags::empty());
                 }
-                Ok(fd) => {
-                    return Ok(Self {
-                        file: File::from(fd),
-                        dir,
-                        temp,
-                        name: name.to_owned(),
-                        path: path.to_path_buf(),
-                        before,
-                        state: Mutex::new(State::Temporary),
-                        prepare: Mutex::new(Preparation(None)),
-                    });
-                }
+                Ok(fd) => return Ok(Self::adopt(place, File::from(fd), temp, 0)),
                 Err(Errno::EXIST) if attempts < 16 => attempts += 1,
-                Err(e) => return Err(StoreError::from_io(path, "create a file for", e)),
+                Err(e) => return Err(StoreError::from_io(&place.path, "create a file for", e)),
             }
         }
     }
@@ -134,10 +130,25 @@ impl PartFile {
         self
     }
 
-    /// Removes temporary files of the same target whose writers were killed. Takes as long as it
+    /// Takes over an open and locked file, of which so many bytes are worth keeping.
+    pub(crate) fn adopt(place: Place, file: File, temp: OsString, kept_bytes: u64) -> Self {
+        let state = match kept_bytes {
+            0 => State::Temporary,
+            bytes => State::Kept(bytes),
+        };
+        Self {
+            file,
+            temp,
+            place,
+            state: Mutex::new(state),
+            prepare: Mutex::new(Preparation(None)),
+        }
+    }
+
+    /// Removes unfinished files of the same target whose writers were killed. Takes as long as it
     /// takes to read the directory.
     pub(crate) fn remove_stale(&self) {
-        stale::remove_stale(&self.dir, &self.name);
+        stale::remove_stale(&self.place.dir, &self.place.name);
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -145,12 +156,55 @@ impl PartFile {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        &self.place.path
+    }
+
+    pub(crate) fn dir(&self) -> &OwnedFd {
+        &self.place.dir
+    }
+
+    /// Its name until it is published.
+    pub(crate) fn temp(&self) -> &OsStr {
+        &self.temp
+    }
+
+    fn lock_state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// So many more bytes are worth keeping: from now on it stays until it is published. `false`:
+    /// too late.
+    pub(crate) fn keep(&self, bytes: u64) -> bool {
+        let mut state = self.lock_state();
+        let kept = match *state {
+            State::Temporary => bytes,
+            State::Kept(before) => before + bytes,
+            State::Published | State::Removed => return false,
+        };
+        *state = State::Kept(kept);
+        true
+    }
+
+    /// Bytes that the next copy need not send.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        match *self.lock_state() {
+            State::Kept(bytes) => bytes,
+            _ => 0,
+        }
+    }
+
+    /// It is of no use to anybody: the next [`remove`](Self::remove) is in earnest.
+    pub(crate) fn forsake(&self) {
+        let mut state = self.lock_state();
+        if matches!(*state, State::Kept(_)) {
+            *state = State::Temporary;
+        }
     }
 
     /// Makes the file what its name promises. The content must be complete and verified.
     pub(crate) fn publish(&self, size: u64) -> Result<(), StoreError> {
-        let failed = |operation| move |e: Errno| StoreError::from_io(&self.path, operation, e);
+        let path = self.path();
+        let failed = |operation| move |e: Errno| StoreError::from_io(path, operation, e);
         // Gives back what was reserved beyond the end.
         retry(|| rustix::fs::ftruncate(&self.file, size)).map_err(failed("truncate"))?;
         let preparation = self
@@ -166,54 +220,62 @@ impl PartFile {
             retry(|| rustix::fs::fchmod(&self.file, mode)).map_err(failed("set the mode of"))?;
         }
         // A second fsync may succeed although the first one lost pages: never repeated.
-        sync_file(&self.file).map_err(|e| StoreError::from_io(&self.path, "sync", e))?;
+        sync_file(&self.file).map_err(|e| StoreError::from_io(path, "sync", e))?;
         self.rename()?;
-        sync_dir(&self.dir).map_err(|e| StoreError::from_io(&self.path, "sync the directory of", e))
+        sync_dir(self.dir()).map_err(|e| StoreError::from_io(path, "sync the directory of", e))?;
+        self.remove_journal();
+        Ok(())
+    }
+
+    /// Removes the journal, if there is one.
+    pub(crate) fn remove_journal(&self) {
+        if let Some(journal) = stale::journal_name(&self.temp) {
+            // One that stays finds no file to speak of.
+            let _ = rustix::fs::unlinkat(self.dir(), &journal, AtFlags::empty());
+        }
     }
 
     fn rename(&self) -> Result<(), StoreError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if *state != State::Temporary {
-            return Err(StoreError::other(
-                &self.path,
-                "publish",
-                "the copy was aborted",
-            ));
+        let mut state = self.lock_state();
+        let Place {
+            dir,
+            name,
+            path,
+            before,
+        } = &self.place;
+        if !matches!(*state, State::Temporary | State::Kept(_)) {
+            return Err(StoreError::other(path, "publish", "the copy was aborted"));
         }
-        let now = target(&self.dir, &self.name, &self.path)?;
-        if now != self.before {
-            return Err(StoreError::TargetChanged {
-                path: self.path.clone(),
-            });
+        let now = target(dir, name, path)?;
+        if now != *before {
+            return Err(StoreError::TargetChanged { path: path.clone() });
         }
-        rename_file(&self.dir, &self.temp, &self.name, now.is_some()).map_err(|e| match e {
-            Errno::EXIST => StoreError::TargetChanged {
-                path: self.path.clone(),
-            },
-            e => StoreError::from_io(&self.path, "rename the finished file to", e),
+        rename_file(dir, &self.temp, name, now.is_some()).map_err(|e| match e {
+            Errno::EXIST => StoreError::TargetChanged { path: path.clone() },
+            e => StoreError::from_io(path, "rename the finished file to", e),
         })?;
         *state = State::Published;
         Ok(())
     }
 
-    /// Removes the temporary file unless it has been published. Frees the name at once; the space
-    /// follows when the last descriptor is closed.
+    /// Removes the unfinished file unless it has been published or is kept. Frees the name at once;
+    /// the space follows when the last descriptor is closed.
     pub(crate) fn remove(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock_state();
         if *state == State::Temporary {
             *state = State::Removed;
-            // Nobody is left to tell; the name says what it is.
-            let _ = rustix::fs::unlinkat(&self.dir, &self.temp, AtFlags::empty());
+            // The journal first: it would speak of a file that is gone. Nobody is left to tell of
+            // a failure; the names say what they are.
+            self.remove_journal();
+            let _ = rustix::fs::unlinkat(self.dir(), &self.temp, AtFlags::empty());
         }
     }
-}
 
-impl PartFile {
     /// [`remove`](Self::remove) that also gives the space back at once, although others still
     /// hold the descriptor. May take a while for a large file.
     pub(crate) fn discard(&self) {
         self.remove();
-        if *self.state.lock().unwrap_or_else(PoisonError::into_inner) == State::Removed {
+        if *self.lock_state() == State::Removed {
             let _ = rustix::fs::ftruncate(&self.file, 0);
         }
     }
@@ -319,8 +381,13 @@ fn is_tmpfs(file: &File) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|fs| fs.f_type as u32 == TMPFS_MAGIC)
 }
 
-/// An early look at the free space, which costs no I/O: `NOSPC` if `size` bytes cannot fit.
+/// An early look at the free space, which costs no I/O: `NOSPC` if what a file of `size` bytes lacks
+/// cannot fit.
 pub(crate) fn fits(file: &File, size: u64) -> Result<(), Errno> {
+    use std::os::unix::fs::MetadataExt;
+    // What an interrupted copy has reserved already.
+    let allocated = file.metadata().map_or(0, |meta| meta.blocks() * 512);
+    let size = size.saturating_sub(allocated);
     match rustix::fs::fstatvfs(file) {
         // Some file systems (FUSE, network) report nothing: zero blocks in all.
         Ok(vfs) if vfs.f_blocks > 0 && size / vfs.f_frsize.max(1) > vfs.f_bfree => {

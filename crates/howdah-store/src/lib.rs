@@ -11,12 +11,19 @@
 //!
 //! # The durable-write contract
 //!
-//! A file sink writes to `.<name>.<random>.howdah-part` in the target's directory. Under the
+//! A file sink writes to `.<name>.<digits>.howdah-part` in the target's directory. Under the
 //! target's own name nothing appears before (1) every byte was written, (2) the BLAKE3 of what
 //! the file gives back equals the sender's, (3) `fsync` of the file succeeded, the first time it
 //! was tried. Then it is renamed and the directory is synced. Dropping a sink before that removes
-//! the temporary file. A killed process leaves one behind, unlocked; the next sink for the same target
-//! removes it, except on file systems that other hosts may have mounted, whose locks prove nothing.
+//! the temporary file, unless something of it is [kept](Sink::kept_bytes). A killed process leaves one
+//! behind, unlocked; the next sink for the same target goes on with it or removes it, except on file
+//! systems that other hosts may have mounted, whose locks prove nothing.
+//!
+//! # Going on after an interruption
+//!
+//! A sink that knows [which source](SourceIdentity) it copies, and hears the sender's hash of each
+//! MiB, keeps a journal beside the unfinished file (docs/resume.md). A [`Target`] finds both again:
+//! [`Sink::resume`] goes on if the source is still the same.
 //!
 //! Zeros are written like other bytes and the whole size is reserved at the start: a sparse
 //! source becomes a full file. That is the simple way to know early that everything fits.
@@ -34,12 +41,15 @@ mod batch;
 mod cursor;
 mod durable;
 mod error;
+mod identity;
+mod journal;
 mod limits;
 mod outcome;
 mod root;
 mod sink;
 mod source;
 mod stale;
+mod target;
 mod tree;
 mod trees;
 mod worker;
@@ -47,10 +57,13 @@ mod worker;
 pub use batch::{Batch, Part};
 pub use durable::Prepare;
 pub use error::StoreError;
+pub use identity::SourceIdentity;
 pub use limits::Limits;
 pub use root::Root;
-pub use sink::{Backlog, Outcome, Sink, SinkSpec};
+pub use sink::{Backlog, Outcome, RESUMABLE_MIN, Sink, SinkOptions, SinkSpec};
 pub use source::{Finished, Source, SourceSpec};
+pub use target::{Held, Target};
+pub use tree::GROUP;
 pub use trees::{
     LARGE_OPEN, LargeFile, LargeTarget, PACKED_MAX, ReceiverEnds, SenderEnds, Spout, Tap,
     TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeTarget,

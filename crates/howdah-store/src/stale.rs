@@ -1,4 +1,8 @@
-//! Temporary files whose process was killed.
+//! Names of unfinished files, and what becomes of them when their process was killed.
+//!
+//! `.<name>.<16 digits>.howdah-part` is an unfinished file, and the same with `.howdah-journal` at its end
+//! the journal of what is right in it. The digits are a hash of the name, so that the next copy finds
+//! it, or random: of a copy that cannot go on, and of a second one at the same time.
 //!
 //! Whoever writes a temporary file holds an exclusive `flock` on it, which ends with the process
 //! however it ends. So a file that has the name of one and that nobody has locked is nobody's.
@@ -9,13 +13,14 @@
 
 use crate::root::{irregular, retry};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, Hasher};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 const SUFFIX: &str = ".howdah-part";
+const JOURNAL_SUFFIX: &str = ".howdah-journal";
 /// Digits that tell one temporary file of a target from another.
 const RANDOM_DIGITS: usize = 16;
 /// Longest name of a file, in bytes (`NAME_MAX`).
@@ -24,20 +29,40 @@ const MAX_NAME: usize = 255;
 /// something may stay behind.
 const MAX_NAMES: usize = 200_000;
 
-/// `.<name>.<random>.howdah-part`, the name cut so that the whole fits into 255 bytes.
+/// The name of a part file that nobody will look for, cut so that the whole fits into 255 bytes.
 pub(crate) fn temp_name(name: &OsStr) -> OsString {
     // Seeded from the operating system; O_EXCL makes sure.
     let random = std::collections::hash_map::RandomState::new()
         .build_hasher()
         .finish();
+    with_digits(name, random)
+}
+
+/// The name of the part file that the next copy to the same target looks for.
+pub(crate) fn resume_name(name: &OsStr) -> OsString {
+    let hash = blake3::hash(name.as_bytes());
+    let mut digits = [0; 8];
+    digits.copy_from_slice(&hash.as_bytes()[..8]);
+    with_digits(name, u64::from_le_bytes(digits))
+}
+
+fn with_digits(name: &OsStr, digits: u64) -> OsString {
     let mut bytes = prefix(name);
-    bytes.extend_from_slice(format!("{random:016x}{SUFFIX}").as_bytes());
+    bytes.extend_from_slice(format!("{digits:016x}{SUFFIX}").as_bytes());
     OsString::from_vec(bytes)
+}
+
+/// The name of a part file's journal.
+pub(crate) fn journal_name(part: &OsStr) -> Option<OsString> {
+    let stem = part.as_bytes().strip_suffix(SUFFIX.as_bytes())?;
+    Some(OsString::from_vec(
+        [stem, JOURNAL_SUFFIX.as_bytes()].concat(),
+    ))
 }
 
 /// What stands in front of the digits.
 fn prefix(name: &OsStr) -> Vec<u8> {
-    let room = MAX_NAME - (1 + 1 + RANDOM_DIGITS + SUFFIX.len());
+    let room = MAX_NAME - (1 + 1 + RANDOM_DIGITS + JOURNAL_SUFFIX.len());
     let name = name.as_bytes();
     let mut cut = name.len().min(room);
     while cut < name.len() && cut > 0 && name[cut] & 0xc0 == 0x80 {
@@ -46,11 +71,15 @@ fn prefix(name: &OsStr) -> Vec<u8> {
     [b".", &name[..cut], b"."].concat()
 }
 
-/// Whether `candidate` is the name of a temporary file of a target whose names begin with `prefix`.
+/// Whether `candidate` is the name of a part file of a target whose names begin with `prefix`.
 fn is_temp_name(candidate: &[u8], prefix: &[u8]) -> bool {
+    has_digits(candidate, prefix, SUFFIX)
+}
+
+fn has_digits(candidate: &[u8], prefix: &[u8], suffix: &str) -> bool {
     let digits = candidate
         .strip_prefix(prefix)
-        .and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes()));
+        .and_then(|rest| rest.strip_suffix(suffix.as_bytes()));
     digits.is_some_and(|digits| {
         digits.len() == RANDOM_DIGITS
             && digits
@@ -99,11 +128,37 @@ pub(crate) fn remove_stale(dir: &OwnedFd, name: &OsStr) -> usize {
         return 0;
     };
     let prefix = prefix(name);
-    let entries = entries.take(MAX_NAMES).map_while(Result::ok);
-    entries
-        .filter(|entry| is_temp_name(entry.file_name().to_bytes(), &prefix))
-        .filter(|entry| remove_if_stale(dir, OsStr::from_bytes(entry.file_name().to_bytes())))
-        .count()
+    let mut removed = 0;
+    for entry in entries.take(MAX_NAMES).map_while(Result::ok) {
+        let bytes = entry.file_name().to_bytes();
+        if is_temp_name(bytes, &prefix) {
+            removed += usize::from(remove_if_stale(dir, OsStr::from_bytes(bytes)));
+        } else if has_digits(bytes, &prefix, JOURNAL_SUFFIX) {
+            let stem = &bytes[..bytes.len() - JOURNAL_SUFFIX.len()];
+            let part = OsString::from_vec([stem, SUFFIX.as_bytes()].concat());
+            remove_orphan(dir, &part);
+        }
+    }
+    removed
+}
+
+/// Removes a journal whose part file is gone: its process was killed between the one and the other.
+pub(crate) fn remove_orphan(dir: &OwnedFd, part: &OsStr) {
+    let stat = |name: &OsStr| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    if let Some(journal) = journal_name(part)
+        && matches!(stat(part), Err(Errno::NOENT))
+        && stat(&journal).is_ok_and(|stat| is_ours(&stat))
+    {
+        let _ = rustix::fs::unlinkat(dir, &journal, AtFlags::empty());
+    }
+}
+
+/// Whether it is what we would have made: anybody may have made something of that name.
+pub(crate) fn is_ours(stat: &Stat) -> bool {
+    irregular(FileType::from_raw_mode(stat.st_mode)).is_none()
+        && Mode::from_raw_mode(stat.st_mode) == Mode::RUSR | Mode::WUSR
+        && stat.st_uid == rustix::process::geteuid().as_raw()
+        && stat.st_nlink == 1
 }
 
 fn remove_if_stale(dir: &OwnedFd, name: &OsStr) -> bool {
@@ -112,28 +167,27 @@ fn remove_if_stale(dir: &OwnedFd, name: &OsStr) -> bool {
         .union(OFlags::NOFOLLOW)
         .union(OFlags::NOCTTY)
         .union(OFlags::CLOEXEC);
-    // Anybody may have made something of that name: only what we would have made is ours.
-    let ours = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
-        irregular(FileType::from_raw_mode(stat.st_mode)).is_none()
-            && Mode::from_raw_mode(stat.st_mode) == Mode::RUSR | Mode::WUSR
-            && stat.st_uid == rustix::process::geteuid().as_raw()
-            && stat.st_nlink == 1
-    });
+    let ours =
+        rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| is_ours(&stat));
     if !ours {
         return false;
     }
     let Ok(file) = retry(|| rustix::fs::openat(dir, name, FLAGS, Mode::empty())) else {
         return false;
     };
-    lock(&file) == Lock::Ours
+    let gone = lock(&file) == Lock::Ours
         && is_named(dir, name, &file)
-        && rustix::fs::unlinkat(dir, name, AtFlags::empty()).is_ok()
+        && rustix::fs::unlinkat(dir, name, AtFlags::empty()).is_ok();
+    if let (true, Some(journal)) = (gone, journal_name(name)) {
+        let _ = rustix::fs::unlinkat(dir, &journal, AtFlags::empty());
+    }
+    gone
 }
 
 /// On file systems that other hosts may have mounted as well a lock may be seen by this host alone
 /// (`nolock`, `local_lock`, `localflock`), and the writer may run on another one.
 #[cfg(target_os = "linux")]
-fn locks_are_seen_by_all(dir: &OwnedFd) -> bool {
+pub(crate) fn locks_are_seen_by_all(dir: &OwnedFd) -> bool {
     const SHARED: [u32; 11] = [
         0x0000_6969, // NFS
         0x0000_517b, // SMB
@@ -151,7 +205,7 @@ fn locks_are_seen_by_all(dir: &OwnedFd) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn locks_are_seen_by_all(_: &OwnedFd) -> bool {
+pub(crate) fn locks_are_seen_by_all(_: &OwnedFd) -> bool {
     false
 }
 
@@ -186,10 +240,15 @@ mod tests {
     fn a_name_is_known_again_and_no_other_one_is() {
         for target in ["a", "a.b", &"x".repeat(255), &"\u{e9}".repeat(127)] {
             let target = OsStr::new(target);
-            let temp = temp_name(target);
-            assert!(temp.len() <= MAX_NAME);
-            assert!(is_temp_name(temp.as_bytes(), &prefix(target)), "{temp:?}");
-            assert!(!is_temp_name(temp.as_bytes(), &prefix(OsStr::new("b"))));
+            for temp in [temp_name(target), resume_name(target)] {
+                assert!(is_temp_name(temp.as_bytes(), &prefix(target)), "{temp:?}");
+                assert!(!is_temp_name(temp.as_bytes(), &prefix(OsStr::new("b"))));
+                let journal = journal_name(&temp).unwrap();
+                assert!(journal.len() <= MAX_NAME);
+                assert!(!is_temp_name(journal.as_bytes(), &prefix(target)));
+            }
+            assert_ne!(temp_name(target), temp_name(target));
+            assert_eq!(resume_name(target), resume_name(target));
         }
         let prefix = prefix(OsStr::new("a"));
         for other in [
@@ -223,8 +282,13 @@ mod tests {
         fs::hard_link(path.join(temp("5")), path.join("kept")).unwrap();
         make(path, ".other.0000000000000000.howdah-part", 0o600);
         make(path, "target", 0o600);
+        let journal = |digit: &str| format!(".target.{}.howdah-journal", digit.repeat(16));
+        make(path, &journal("0"), 0o600);
+        make(path, &journal("1"), 0o600);
+        make(path, &journal("6"), 0o600);
+        make(path, &journal("7"), 0o644);
         let mut expected = names(path);
-        expected.retain(|name| *name != temp("0"));
+        expected.retain(|name| ![temp("0"), journal("0"), journal("6")].contains(name));
         assert_eq!(remove_stale(&fd, OsStr::new("target")), 1);
         assert_eq!(names(path), expected);
         drop(held);

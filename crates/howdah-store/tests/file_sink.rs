@@ -98,13 +98,13 @@ fn a_wrong_hash_leaves_nothing_and_the_old_file() {
 
 #[test]
 fn missing_or_doubled_bytes_are_found_without_a_hash() {
-    let (engine, data) = (Engine::new(), random_bytes(700_000));
-    for wrong in [vec![(0, 600_000)], vec![(0, 350_000), (0, 350_000)]] {
+    let (engine, data) = (Engine::new(), random_bytes(2_800_000));
+    for wrong in [vec![(0, 2_700_000)], vec![(0, 1_400_000), (0, 1_400_000)]] {
         let dir = tempfile::tempdir().unwrap();
         let spec = SinkSpec::LocalFile(&dir.path().join("file"));
         let mut sink = Sink::create(spec, false, None, engine.wake()).unwrap();
         engine.submit(&mut sink, batch(&data, &wrong));
-        sink.finish(700_000, None);
+        sink.finish(2_800_000, None);
         let result = engine.outcome(&mut sink);
         assert!(
             matches!(result, Err(StoreError::WrongLength { .. })),

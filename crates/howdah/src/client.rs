@@ -4,6 +4,7 @@ use crate::keys::PublicKey;
 use crate::session::message::{BOTTLENECKS, IP_UDP_BYTES, Message, SideReport};
 use crate::session::pace::Pace;
 use crate::session::receiving::{Place, Receiving};
+use crate::session::resume::{WireHeld, WireIdentity};
 use crate::session::sending::Sending;
 use crate::session::tree::{Contents, Tree};
 use crate::session::waits::{Wait, WaitClock};
@@ -14,8 +15,8 @@ use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
 use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_proto::{Connection, Event, Stats};
 use howdah_store::{
-    Sink, SinkSpec, Source, SourceSpec, StoreError, TreeOptions, TreeReport, TreeSource,
-    TreeTarget, Wake,
+    Sink, SinkOptions, SinkSpec, Source, SourceIdentity, SourceSpec, StoreError, Target,
+    TreeOptions, TreeReport, TreeSource, TreeTarget, Wake,
 };
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -130,6 +131,12 @@ pub(crate) struct Client<'a> {
     tree_report: Option<TreeReport>,
     /// Threads that give what came its names.
     ending: Vec<JoinHandle<()>>,
+    /// Of a file that was asked for, until it comes.
+    target: Option<Target>,
+    /// Bytes that were there before.
+    held_bytes: u64,
+    /// The same command goes on where this one ended.
+    can_go_on: bool,
     start: Usage,
     started_at: Time,
     moving_since: Option<Time>,
@@ -173,6 +180,9 @@ impl<'a> Client<'a> {
             contents: None,
             tree_report: None,
             ending: Vec::new(),
+            target: None,
+            held_bytes: 0,
+            can_go_on: false,
             start: howdah_net::usage(),
             started_at: now,
             moving_since: None,
@@ -248,10 +258,12 @@ impl<'a> Client<'a> {
         };
         let seconds = self.ended_at.since(self.started_at).as_secs_f64();
         let bytes = self.progress.bytes;
+        let moved = bytes.saturating_sub(self.held_bytes);
         Ok(Summary {
             bytes,
+            resumed_bytes: self.held_bytes,
             seconds,
-            goodput_bps: bytes as f64 * 8.0 / seconds.max(1e-9),
+            goodput_bps: moved as f64 * 8.0 / seconds.max(1e-9),
             wire_bytes: sender.wire_bytes,
             retransmitted_bytes: sender.repeated_bytes,
             feedback_bytes: receiver.wire_bytes,
@@ -260,7 +272,12 @@ impl<'a> Client<'a> {
             mtu: sender.mtu,
             sender: sender.usage(),
             receiver: receiver.usage(),
-            verified: if receiver.hashed { "blake3" } else { "aead" }.to_owned(),
+            verified: match (receiver.hashed, receiver.reread) {
+                (true, true) => "reread",
+                (true, false) => "blake3",
+                (false, _) => "aead",
+            }
+            .to_owned(),
             bottleneck: BOTTLENECKS
                 .get(usize::from(sender.bottleneck))
                 .copied()
@@ -285,8 +302,24 @@ impl<'a> Client<'a> {
         }
     }
 
+    /// Whether the same command goes on where this one ended.
+    fn can_go_on(&self) -> bool {
+        self.can_go_on && self.receiving.as_ref().is_none_or(|r| r.kept_bytes() > 0)
+    }
+
+    /// An error of a kind that passes, with what to do.
+    fn with_remedy(&self, error: Error) -> Error {
+        let passes = matches!(error.kind(), ErrorKind::Network | ErrorKind::NoSpace);
+        if !passes || !self.can_go_on() {
+            return error;
+        }
+        let text = format!("{error}; the same command goes on where this one ended");
+        Error::new(error.kind(), text)
+    }
+
     /// Ends with an error and lets the server know.
     fn fail(&mut self, now: Time, connection: &mut Connection, error: Error) {
+        let error = self.with_remedy(error);
         let code = if error.kind() == ErrorKind::Protocol {
             CloseCode::Protocol
         } else {
@@ -360,6 +393,11 @@ impl<'a> Client<'a> {
                 let cuttable = self.config.duration_limit.is_some();
                 let size = source.size().filter(|_| !cuttable);
                 let path = path.clone();
+                self.total = size;
+                let mut sending = Sending::new(connection, object, source, hash, None);
+                sending.cuttable = cuttable;
+                let source = sending.offer();
+                self.can_go_on = source.is_some();
                 connection.send_control(
                     &Message::Put {
                         object,
@@ -367,12 +405,12 @@ impl<'a> Client<'a> {
                         name,
                         size,
                         hash,
+                        source: source.as_ref().map(WireIdentity::from),
+                        resume: self.config.resume,
+                        reread: self.config.reread,
                     }
                     .encode(),
                 );
-                self.total = size;
-                let mut sending = Sending::new(connection, object, source, hash, None);
-                sending.cuttable = cuttable;
                 self.sending = Some(sending);
                 self.step = Step::Moving;
             }
@@ -382,11 +420,18 @@ impl<'a> Client<'a> {
                 let window_end = matches!(destination, Location::Stdio).then_some(0);
                 let path = path.clone();
                 self.progress.current = vec![path.clone()];
+                let target = self.open_target().map_err(|e| from_store(&e))?;
+                let held = target.as_ref().and_then(Target::held);
+                let held = held.filter(|_| self.config.resume).map(WireHeld::from);
+                let values = target.is_some();
+                self.target = target;
                 connection.send_control(
                     &Message::Get {
                         path,
                         window_end,
                         hash,
+                        held,
+                        values,
                     }
                     .encode(),
                 );
@@ -491,22 +536,79 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn place_for(&self, size: Option<u64>, hash: bool) -> Result<Place, StoreError> {
-        let Task::Get { path, destination } = &self.task else {
-            return Ok(Place::Null { bytes: 0 });
+    /// The file that is to be received, and what is there of it.
+    fn open_target(&self) -> Result<Option<Target>, StoreError> {
+        let Task::Get {
+            path,
+            destination: Location::File(target),
+        } = &self.task
+        else {
+            return Ok(None);
         };
-        let create =
-            |spec: SinkSpec<'_>| Sink::create(spec, hash, size, self.wake()).map(Place::Store);
-        match destination {
-            Location::File(target) => {
-                let below = || target.join(Path::new(path).file_name().unwrap_or_default());
-                if target.as_os_str().as_encoded_bytes().ends_with(b"/") || target.is_dir() {
-                    return create(SinkSpec::LocalFile(&below()));
+        if target.as_os_str().as_encoded_bytes().ends_with(b"/") || target.is_dir() {
+            let below = target.join(Path::new(path).file_name().unwrap_or_default());
+            return Target::open_local(&below).map(Some);
+        }
+        Target::open_local(target).map(Some)
+    }
+
+    fn place_for(
+        &mut self,
+        size: Option<u64>,
+        hash: bool,
+        source: Option<SourceIdentity>,
+    ) -> Result<Place, StoreError> {
+        let wake = self.wake();
+        if let Some(target) = self.target.take() {
+            let held = target.held().cloned();
+            let options = SinkOptions {
+                hash,
+                size,
+                source,
+                reread: self.config.reread,
+                ..SinkOptions::default()
+            };
+            let target = if self.config.resume {
+                target
+            } else {
+                target.anew()
+            };
+            let sink = Sink::resume(target, &options, wake)?;
+            self.held_bytes = sink.held().byte_count();
+            self.can_go_on = sink.wants_values();
+            match (held, source) {
+                (Some(held), Some(source)) if self.config.resume => {
+                    let changed = held.source.difference(&source);
+                    self.tell_resumed(changed.as_deref());
                 }
-                create(SinkSpec::LocalFile(target))
+                _ => {}
             }
-            Location::Stdio => create(SinkSpec::Writer(Box::new(stdout()?))),
+            return Ok(Place::Store(sink));
+        }
+        match &self.task {
+            Task::Get {
+                destination: Location::Stdio,
+                ..
+            } => {
+                let writer = SinkSpec::Writer(Box::new(stdout()?));
+                Sink::create(writer, hash, size, wake).map(Place::Store)
+            }
             _ => Ok(Place::Null { bytes: 0 }),
+        }
+    }
+
+    /// Says what becomes of an interrupted copy that was found.
+    fn tell_resumed(&self, changed: Option<&str>) {
+        if let Some(changed) = changed {
+            self.config.warn.line(&format!(
+                "the source has changed since the copy that was interrupted ({changed}); \
+                 it begins anew"
+            ));
+        } else if self.held_bytes > 0 {
+            let mib = self.held_bytes >> 20;
+            self.config.warn.line(&format!(
+                "going on with a copy that was interrupted: {mib} MiB are there already"
+            ));
         }
     }
 
@@ -522,8 +624,23 @@ impl<'a> Client<'a> {
             _ => {}
         }
         match message {
-            Message::Sending { object, size, hash } if matches!(self.step, Step::Asked) => {
-                let place = self.place_for(size, hash).map_err(|e| from_store(&e))?;
+            Message::Sending {
+                object,
+                size,
+                hash,
+                source,
+                resumed,
+            } if matches!(self.step, Step::Asked) => {
+                let source = source.map(SourceIdentity::from);
+                let place = self
+                    .place_for(size, hash, source)
+                    .map_err(|e| from_store(&e))?;
+                if resumed != (self.held_bytes > 0) {
+                    return Err(Error::new(
+                        ErrorKind::Protocol,
+                        "the server goes on with another copy than this one",
+                    ));
+                }
                 let window = match &place {
                     Place::Store(sink) => sink.window_end(),
                     Place::Null { .. } => None,
@@ -534,6 +651,31 @@ impl<'a> Client<'a> {
                 }
                 self.total = size;
                 self.step = Step::Moving;
+            }
+            Message::Ready {
+                object,
+                held,
+                values,
+                changed,
+            } => {
+                let sending = self.sending.as_mut().filter(|s| s.object == object);
+                if let Some(sending) = sending {
+                    sending.on_ready(connection, &held, values)?;
+                    self.held_bytes = sending.held_bytes;
+                    self.can_go_on = values;
+                    let changed: Option<String> =
+                        changed.map(|text| text.chars().filter(|c| !c.is_control()).collect());
+                    self.tell_resumed(changed.as_deref());
+                }
+            }
+            Message::Values {
+                object,
+                first,
+                values,
+            } => {
+                if let Some(receiving) = self.receiving.as_mut().filter(|r| r.object == object) {
+                    receiving.on_values(first, &values)?;
+                }
             }
             Message::End {
                 object,
@@ -585,6 +727,7 @@ impl<'a> Client<'a> {
             Step::Thanking(_) => Some(Wait::Thanks),
             Step::Moving if self.tree.is_some() => None,
             Step::Moving => match (&self.sending, &self.receiving) {
+                (Some(sending), _) if sending.waits_for_ready() => Some(Wait::Answer),
                 (Some(sending), _) => {
                     let arrived = connection.acked_bytes(sending.object);
                     (sending.ended == Some(arrived)).then_some(Wait::Verdict)
@@ -659,12 +802,13 @@ impl<'a> Client<'a> {
         self.move_tree(now, connection)?;
         if let Some(receiving) = &mut self.receiving {
             self.progress.bytes = connection.received_bytes(receiving.object);
-            if let Some(hashed) = receiving.poll(connection)? {
+            if let Some(arrived) = receiving.poll(connection)? {
                 let object = receiving.object;
                 self.receiving = None;
                 connection.finish_receiving(object);
                 let mut side = SideReport::new(self.start, &connection.stats());
-                side.hashed = hashed;
+                side.hashed = arrived.hashed;
+                side.reread = arrived.reread;
                 connection.send_control(&Message::Done { object, side }.encode());
                 self.ended_at = now;
                 self.step = Step::Thanking(side);
@@ -713,7 +857,7 @@ impl<'a> Client<'a> {
             return;
         }
         self.next_tick = now + TICK;
-        let bytes = self.progress.bytes;
+        let bytes = self.progress.bytes.saturating_sub(self.held_bytes);
         let stats = connection.stats();
         let is_sender = self.task.is_put();
         self.ticks.push_back(Tick::new(bytes, &stats, is_sender));
@@ -724,6 +868,7 @@ impl<'a> Client<'a> {
         let last = Tick::new(bytes, &stats, is_sender);
         let first = self.ticks.front().copied().unwrap_or(last);
         self.progress.total_bytes = self.total;
+        self.progress.resumed_bytes = self.held_bytes;
         self.progress.elapsed = now.since(self.started_at);
         self.progress.goodput_now = if span.is_zero() {
             Rate::ZERO
@@ -794,6 +939,7 @@ impl Application for Client<'_> {
                 Ok(())
             }
             Event::Closed(error) => {
+                let why = self.with_remedy(from_connection(&error, &self.peer()));
                 self.receiving = None;
                 self.sending = None;
                 self.stop_tree();
@@ -811,7 +957,7 @@ impl Application for Client<'_> {
                         let nothing = SideReport::default();
                         self.step = Step::Ended(Ok(Box::new((local, nothing))));
                     }
-                    _ => self.end(now, Err(from_connection(&error, &self.peer()))),
+                    _ => self.end(now, Err(why)),
                 }
                 Ok(())
             }
@@ -857,7 +1003,12 @@ impl Application for Client<'_> {
             return;
         }
         if self.cancel.is_cancelled() {
-            let error = Error::new(ErrorKind::Cancelled, "interrupted; nothing was left behind");
+            let text = if self.can_go_on() {
+                "interrupted; the same command goes on where this one ended"
+            } else {
+                "interrupted; nothing was left behind"
+            };
+            let error = Error::new(ErrorKind::Cancelled, text);
             self.fail(now, connection, error);
             return;
         }

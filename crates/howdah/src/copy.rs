@@ -48,6 +48,11 @@ pub struct CopyConfig {
     pub heard: Log,
     /// How machines are reached over ssh.
     pub ssh: SshConfig,
+    /// Go on with what an interrupted copy has left, if the source is still the same. Otherwise it
+    /// is removed.
+    pub resume: bool,
+    /// When a file is complete, read it back from the device and compare once more.
+    pub reread: bool,
 }
 
 impl CopyConfig {
@@ -64,6 +69,8 @@ impl CopyConfig {
             warn: Log::default(),
             heard: Log::default(),
             ssh: SshConfig::default(),
+            resume: true,
+            reread: false,
         }
     }
 }

@@ -3,21 +3,21 @@
 use crate::access::{Authority, Rights};
 use crate::keys::PublicKey;
 use crate::session::message::{Message, SideReport};
-use crate::session::receiving::{Place, Receiving};
+use crate::session::putting::Put;
+use crate::session::receiving::Receiving;
+use crate::session::resume::WireIdentity;
 use crate::session::sending::Sending;
 use crate::session::tree::Tree;
 use crate::session::waits::{Wait, WaitClock};
 use crate::session::{from_connection, from_store};
 use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity, Location};
-use howdah_core::{Span, Time};
+use howdah_core::{RangeSet, Span, Time};
 use howdah_net::{
     Application, Attended, Clock, ConnKey, Endpoint, EndpointConfig, Placement, Usage, Waker,
 };
 use howdah_proto::error::CloseCode;
 use howdah_proto::{Config, Connection, Event, Security, TlsIdentity};
-use howdah_store::{
-    Root, Sink, SinkSpec, Source, SourceSpec, StoreError, TreeSource, TreeTarget, Wake,
-};
+use howdah_store::{Root, Source, SourceIdentity, SourceSpec, TreeSource, TreeTarget, Wake};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -200,20 +200,35 @@ struct Session {
     start: Usage,
     peer: String,
     rights: Rights,
+    /// Of the client; empty if it is of an unknown kind.
+    key: String,
     sending: Option<Sending>,
     receiving: Option<Receiving>,
     tree: Option<Tree>,
+    /// What it is that comes, or will come when its place is free.
+    put: Option<Put>,
+    /// Another connection of the same client wants to go on with it.
+    superseded: bool,
     what: String,
     wait: WaitClock,
 }
 
 impl Session {
+    /// Whether it has a transfer under way.
+    fn is_busy(&self) -> bool {
+        self.sending.is_some()
+            || self.receiving.is_some()
+            || self.put.is_some()
+            || self.tree.is_some()
+    }
+
     /// What of the client is missing now. Its [`Message::Done`] may take for ever: behind a pipe sits
     /// somebody who reads.
     fn waits_for(&self) -> Option<Wait> {
         match (&self.sending, &self.receiving) {
             // Its walk through the disk may take for ever.
             _ if self.tree.is_some() => None,
+            (None, None) if self.put.is_some() => None,
             (None, None) => Some(Wait::Request),
             (_, Some(receiving)) => receiving.waits_for_end().then_some(Wait::End),
             (Some(_), None) => None,
@@ -254,47 +269,6 @@ fn wake(waker: &Waker) -> Wake {
     Arc::new(move || waker.wake())
 }
 
-/// Creates the file for `path`; if that is a directory, for `name` below it.
-fn create_sink(
-    rights: &Rights,
-    path: &str,
-    name: Option<&str>,
-    hash: bool,
-    size: Option<u64>,
-    waker: &Waker,
-) -> Result<Place, Error> {
-    if path == "null:" {
-        return Ok(Place::Null { bytes: 0 });
-    }
-    let (root, path) = rights.target(path)?;
-    let create = |path: &Path| {
-        let root = &root;
-        Sink::create(SinkSpec::File { root, path }, hash, size, wake(waker)).map(Place::Store)
-    };
-    let is_directory = |path| StoreError::NotAFile {
-        path,
-        what: "a directory",
-    };
-    let below = name.map(|name| path.join(name));
-    let place = match below {
-        None if path.as_os_str().is_empty() => Err(is_directory(root.path().to_owned())),
-        None => create(&path),
-        // The peer's name is one name, whatever it holds.
-        Some(below) if path.as_os_str().is_empty() => {
-            create(Path::new(below.file_name().unwrap_or_default()))
-        }
-        Some(below) if path.as_os_str().as_encoded_bytes().ends_with(b"/") => create(&below),
-        Some(below) => match create(&path) {
-            Err(StoreError::NotAFile {
-                what: "a directory",
-                ..
-            }) => create(&below),
-            result => result,
-        },
-    };
-    place.map_err(|e| from_store(&e))
-}
-
 fn open_source(
     rights: &Rights,
     path: &str,
@@ -317,17 +291,74 @@ impl Service {
 
     /// Notes whether that session has a transfer under way.
     fn note_active(&mut self, key: ConnKey) {
-        let transfers =
-            |s: &Session| s.sending.is_some() || s.receiving.is_some() || s.tree.is_some();
-        if self.sessions.get(&key).is_some_and(transfers) {
+        if self.sessions.get(&key).is_some_and(Session::is_busy) {
             self.active.insert(key);
         } else {
             self.active.remove(&key);
         }
     }
 
+    /// Opens the place of what a client wants to put, unless somebody else is still there.
+    fn open_put(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+    ) -> Result<(), Error> {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        let Some(put) = session.put.as_ref().filter(|_| session.receiving.is_none()) else {
+            return Ok(());
+        };
+        let (client, put) = (session.key.clone(), put.clone());
+        if put.may_wait(now) && self.supersede(key, &client, &put) {
+            if let Some(put) = self.sessions.get_mut(&key).and_then(|s| s.put.as_mut()) {
+                put.took_over = true;
+            }
+            return Ok(());
+        }
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        let Some((place, ready)) = put.open(&session.rights, now, wake(&self.waker))? else {
+            return Ok(());
+        };
+        let receiving = Receiving::new(connection, put.object, place, put.size, put.hash)?;
+        let held = receiving.held.byte_count();
+        if put.source.is_some() {
+            connection.send_control(&ready.encode());
+        }
+        session.receiving = Some(receiving);
+        if held > 0 {
+            let text = format!(
+                "{}: {} goes on; {} MiB are there already",
+                session.peer,
+                session.what,
+                held >> 20
+            );
+            self.log(&text);
+        }
+        Ok(())
+    }
+
+    /// The same client sends the same once more: the copy that it began before has lost it, and
+    /// this end has not noticed yet. Whether there is one, which will end soon.
+    fn supersede(&mut self, by: ConnKey, client: &str, put: &Put) -> bool {
+        let mut found = false;
+        for (&key, session) in &mut self.sessions {
+            let same = session.put.as_ref().is_some_and(|other| other.is_same(put));
+            if key != by && same && session.key == client && session.receiving.is_some() {
+                session.superseded = true;
+                found = true;
+            }
+        }
+        found
+    }
+
     fn on_message(
         &mut self,
+        now: Time,
         key: ConnKey,
         connection: &mut Connection,
         message: Message,
@@ -338,7 +369,7 @@ impl Service {
         if session.tree.is_some() {
             return self.on_tree_message(key, connection, message);
         }
-        let busy = session.sending.is_some() || session.receiving.is_some();
+        let busy = session.is_busy();
         match message {
             Message::TreePut { .. } | Message::TreeGet { .. } if !busy => {
                 self.begin_tree(key, connection, message)?;
@@ -349,24 +380,63 @@ impl Service {
                 name,
                 size,
                 hash,
+                source,
+                resume,
+                reread,
             } if !busy => {
-                // Only bytes that are stored are worth a hash.
-                let (rights, name) = (&session.rights, name.as_deref());
-                let place = create_sink(rights, &path, name, hash, size, &self.waker)?;
-                session.receiving = Some(Receiving::new(connection, object, place, size, hash)?);
                 session.what = format!("put {path:?}");
+                session.put = Some(Put {
+                    object,
+                    path,
+                    name,
+                    size,
+                    hash,
+                    source: source.map(SourceIdentity::from),
+                    resume,
+                    reread,
+                    since: now,
+                    took_over: false,
+                });
+                self.open_put(now, key, connection)?;
             }
             Message::Get {
                 path,
                 window_end,
                 hash,
+                held,
+                values,
             } if !busy => {
+                session.what = format!("get {path:?}");
                 let (source, hash) = open_source(&session.rights, &path, hash, &self.waker)?;
                 let object = connection.allocate_object();
                 let size = source.size();
-                connection.send_control(&Message::Sending { object, size, hash }.encode());
-                session.sending = Some(Sending::new(connection, object, source, hash, window_end));
-                session.what = format!("get {path:?}");
+                let identity = source.identity().filter(|_| values);
+                let held = match (&held, &identity) {
+                    (Some(held), Some(identity)) => held.of(identity)?,
+                    _ => RangeSet::new(),
+                };
+                connection.send_control(
+                    &Message::Sending {
+                        object,
+                        size,
+                        hash,
+                        source: identity.as_ref().map(WireIdentity::from),
+                        resumed: !held.is_empty(),
+                    }
+                    .encode(),
+                );
+                let mut sending = Sending::new(connection, object, source, hash, window_end);
+                sending.go_on(connection, held, identity.is_some());
+                session.sending = Some(sending);
+            }
+            Message::Values {
+                object,
+                first,
+                values,
+            } => {
+                if let Some(receiving) = session.receiving.as_mut().filter(|r| r.object == object) {
+                    receiving.on_values(first, &values)?;
+                }
             }
             Message::End {
                 object,
@@ -406,6 +476,7 @@ impl Service {
             | Message::TreeAccepted { .. }
             | Message::TreeComes { .. }
             | Message::Sending { .. }
+            | Message::Ready { .. }
             | Message::Thanks { .. } => {
                 return Err(Error::new(
                     ErrorKind::Protocol,
@@ -510,6 +581,7 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
+        session.put = None;
         for object in [
             session.sending.take().map(|s| s.object),
             session.receiving.take().map(|r| r.object),
@@ -535,9 +607,16 @@ impl Service {
         key: ConnKey,
         connection: &mut Connection,
     ) -> Result<(), Error> {
+        self.open_put(now, key, connection)?;
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
+        if std::mem::take(&mut session.superseded) {
+            return Err(Error::new(
+                ErrorKind::Refused,
+                "another copy of the same file to the same place has taken over",
+            ));
+        }
         if let Some(sending) = &mut session.sending {
             sending.poll(now, connection)?;
         }
@@ -554,14 +633,16 @@ impl Service {
         let Some(receiving) = &mut session.receiving else {
             return Ok(());
         };
-        let Some(hashed) = receiving.poll(connection)? else {
+        let Some(arrived) = receiving.poll(connection)? else {
             return Ok(());
         };
         let object = receiving.object;
         session.receiving = None;
+        session.put = None;
         connection.finish_receiving(object);
         let mut side = SideReport::new(session.start, &connection.stats());
-        side.hashed = hashed;
+        side.hashed = arrived.hashed;
+        side.reread = arrived.reread;
         connection.send_control(&Message::Done { object, side }.encode());
         let line = format!("{}: {} done", session.peer, session.what);
         self.log(&line);
@@ -571,8 +652,13 @@ impl Service {
     fn handle_event(&mut self, now: Time, key: ConnKey, connection: &mut Connection, event: Event) {
         match event {
             Event::Connected { peer_key } => {
-                let key_name = PublicKey::from_spki_der(&peer_key)
-                    .map_or_else(String::new, |key| format!(" ({})", key.fingerprint()));
+                let client = PublicKey::from_spki_der(&peer_key)
+                    .map_or_else(String::new, |key| key.fingerprint());
+                let key_name = if client.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({client})")
+                };
                 let peer = format!("{}{key_name}", connection.remote());
                 let rights = PublicKey::from_spki_der(&peer_key)
                     .ok_or_else(|| Error::new(ErrorKind::Auth, "no Ed25519 key"))
@@ -591,9 +677,12 @@ impl Service {
                     start: howdah_net::usage(),
                     peer,
                     rights,
+                    key: client,
                     sending: None,
                     receiving: None,
                     tree: None,
+                    put: None,
+                    superseded: false,
                     what: String::new(),
                     wait: WaitClock::default(),
                 };
@@ -606,7 +695,7 @@ impl Service {
                         pace.apply(now, connection, None);
                         Ok(())
                     }
-                    message => self.on_message(key, connection, message),
+                    message => self.on_message(now, key, connection, message),
                 });
                 if let Err(error) = result {
                     self.give_up(key, connection, &error);
@@ -629,14 +718,22 @@ impl Service {
             }
             Event::PathChanged(address) => self.log(&format!("a client moved to {address}")),
             Event::Closed(error) => {
-                // Dropping an unfinished sink removes its temporary file.
+                // Dropping an unfinished sink removes its temporary file, or keeps what is good of it.
                 if let Some(mut session) = self.sessions.remove(&key) {
+                    let busy = session.is_busy();
                     let tree = session.tree.take();
-                    let busy = tree.is_some();
                     self.ending.extend(tree.into_iter().flat_map(Tree::stop));
-                    if busy || session.sending.is_some() || session.receiving.is_some() {
+                    if busy {
                         let why = from_connection(&error, "the client");
-                        self.log(&format!("{}: {} failed: {why}", session.peer, session.what));
+                        let kept = match session.receiving.as_ref().map_or(0, Receiving::kept_bytes)
+                        {
+                            0 => String::new(),
+                            bytes => format!("; {} MiB are kept for the next copy", bytes >> 20),
+                        };
+                        self.log(&format!(
+                            "{}: {} failed: {why}{kept}",
+                            session.peer, session.what
+                        ));
                     } else {
                         self.log(&format!("{}: gone", session.peer));
                     }

@@ -10,6 +10,8 @@ use serde::Serialize;
 pub struct Progress {
     /// Bytes that are known to be at the receiver.
     pub bytes: u64,
+    /// Of them, those that an interrupted copy had brought there before.
+    pub resumed_bytes: u64,
     /// How many there will be, if that is known yet.
     pub total_bytes: Option<u64>,
     /// Files that are complete and in place.
@@ -50,11 +52,13 @@ pub struct SideUsage {
 /// What a finished copy did. Printed by `--json`; the field names are stable.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
-    /// Payload bytes delivered.
+    /// Payload bytes that the destination has now.
     pub bytes: u64,
+    /// Of them, those that an interrupted copy had brought there before.
+    pub resumed_bytes: u64,
     /// From the call to the confirmed end, in seconds.
     pub seconds: f64,
-    /// `bytes * 8 / seconds`.
+    /// `(bytes - resumed_bytes) * 8 / seconds`.
     pub goodput_bps: f64,
     /// IP packets' bytes that the data's sender put on the wire.
     pub wire_bytes: u64,
@@ -72,8 +76,9 @@ pub struct Summary {
     pub sender: SideUsage,
     /// What the receiving process used.
     pub receiver: SideUsage,
-    /// How the content was checked: "blake3" (end to end, written and fsynced where it is a file)
-    /// or "aead" (every packet authenticated, no storage involved).
+    /// How the content was checked: "blake3" (end to end, written and fsynced where it is a file),
+    /// "reread" (the same, and read back from the device) or "aead" (every packet authenticated, no
+    /// storage involved).
     pub verified: String,
     /// What kept it from being faster: "network", "source", "sink", "cpu" or "rate cap".
     pub bottleneck: String,

@@ -1,7 +1,7 @@
 //! `howdah cp`.
 
 use super::{ConnectArgs, TellingArgs, TreeArgs};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use howdah::Location;
 use howdah_core::{Span, units};
 use std::path::PathBuf;
@@ -24,8 +24,9 @@ use std::path::PathBuf;
 /// SRC or DST is remote, not both; there may be several SRC on the same side. If DST is a directory,
 /// they go below it under their names; otherwise the one SRC becomes DST. With -r a directory goes with
 /// all that is in it ('dir/.': only what is in it); files that are at DST already, by size and time of
-/// modification, are left as they are, so the same command goes on after an interruption. A file appears
-/// under its name only when it is complete, verified and on disk. Data goes to standard output, everything else to standard error.
+/// modification, are left as they are. If a copy is interrupted, the same command goes on where it ended. A
+/// file appears under its name only when it is complete, verified and on disk. Data goes to standard output,
+/// everything else to standard error.
 ///
 /// Examples:
 ///
@@ -57,6 +58,14 @@ pub(crate) struct CpArgs {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 
+    /// Begin anew, whatever an interrupted copy has left at the destination
+    #[arg(long)]
+    pub(crate) no_resume: bool,
+
+    /// How a file is verified before it appears: as it is written, or also read back from the device
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    pub(crate) verify: Verify,
+
     /// Stop after this long, as if the source had ended: for measuring with zero:
     #[arg(long, value_name = "TIME", value_parser = units::parse_span)]
     pub(crate) time: Option<Span>,
@@ -80,4 +89,14 @@ impl CpArgs {
         let tree = &self.tree;
         self.recursive || tree.archive || tree.checksum || tree.dry_run || self.paths.len() > 2
     }
+}
+
+/// What a file goes through before it appears.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Verify {
+    /// What was written is hashed as the system gives it back, and then synced
+    #[default]
+    Written,
+    /// When it is synced, it is read from the device and hashed once more
+    Reread,
 }

@@ -28,7 +28,7 @@ mod wan;
 pub(crate) use bench::BenchArgs;
 pub(crate) use config::{ConfigCommand, ConfigShowArgs};
 pub(crate) use connect::ConnectArgs;
-pub(crate) use cp::CpArgs;
+pub(crate) use cp::{CpArgs, Verify};
 pub(crate) use ctl::{CtlArgs, CtlCommand, Which};
 pub(crate) use demo::DemoArgs;
 pub(crate) use doctor::DoctorArgs;

@@ -1,7 +1,7 @@
 //! `howdah cp`.
 
 use super::key_file;
-use crate::args::{Cli, Command, ConnectArgs, CpArgs, PaceArgs, TreeArgs};
+use crate::args::{Cli, Command, ConnectArgs, CpArgs, PaceArgs, TreeArgs, Verify};
 use crate::control::Control;
 use crate::settings;
 use crate::ui::{self, Reporter, Signals, Start, Wishes};
@@ -53,6 +53,8 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
     let signals = Signals::install()?;
     let mut config = config(&args.connect, args.paths.iter(), &signals)?;
     config.duration_limit = args.time;
+    config.resume = !args.no_resume;
+    config.reread = args.verify == Verify::Reread;
     config.warn = reporter.as_log();
     config.heard = reporter.as_ear();
     let mut trace = args.trace.as_deref().map(Trace::create).transpose()?;

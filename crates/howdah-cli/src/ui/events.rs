@@ -247,6 +247,7 @@ mod tests {
         assert_eq!(value["event"], "summary");
         for field in [
             "bytes",
+            "resumed_bytes",
             "seconds",
             "goodput_bps",
             "wire_bytes",

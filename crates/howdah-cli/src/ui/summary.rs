@@ -7,6 +7,7 @@ use howdah_core::{Rate, units};
 pub(crate) fn summary_line(summary: &Summary) -> String {
     let verified = match summary.verified.as_str() {
         "blake3" => "content verified end to end (BLAKE3)".to_owned(),
+        "reread" => "content verified end to end and read back from the device (BLAKE3)".to_owned(),
         "aead" => "every packet authenticated".to_owned(),
         "" => "not verified".to_owned(),
         other => format!("verified: {other}"),
@@ -22,8 +23,14 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
         Some(tree) => format!("{} files, ", tree.files),
         None => String::new(),
     };
+    let resumed = if summary.resumed_bytes == 0 {
+        String::new()
+    } else {
+        let bytes = units::format_bytes(summary.resumed_bytes);
+        format!(" ({bytes} of it before)")
+    };
     format!(
-        "{files}{} in {:.2} s, {}, loss {:.2} %, {} sent again, {verified}{bottleneck}",
+        "{files}{}{resumed} in {:.2} s, {}, loss {:.2} %, {} sent again, {verified}{bottleneck}",
         units::format_bytes(summary.bytes),
         summary.seconds,
         Rate::from_bits_per_sec(summary.goodput_bps as u64),
@@ -53,5 +60,16 @@ mod tests {
             "1.00 GiB in 2.00 s, 4.29 Gbit/s, loss 1.00 %, 1.0 MiB sent again, \
              content verified end to end (BLAKE3); limited by the sink"
         );
+        let summary = Summary {
+            resumed_bytes: 512 << 20,
+            verified: "reread".into(),
+            ..summary
+        };
+        let line = summary_line(&summary);
+        assert!(
+            line.starts_with("1.00 GiB (512.0 MiB of it before) in 2.00 s"),
+            "{line}"
+        );
+        assert!(line.contains("read back from the device"), "{line}");
     }
 }

@@ -29,7 +29,7 @@ use crate::received::Received;
 use crate::rtt::Rtt;
 use crate::sent::SentPackets;
 use crate::space::{HandshakeSpace, Ids};
-use howdah_core::{Rate, Span, Time};
+use howdah_core::{RangeSet, Rate, Span, Time};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, VecDeque};
@@ -411,6 +411,11 @@ impl Connection {
         self.outgoing.set_size(id, size);
     }
 
+    /// The receiver has these bytes of `id` from elsewhere: they count as confirmed and are not sent.
+    pub fn skip_sending(&mut self, id: u64, ranges: &RangeSet) {
+        self.outgoing.skip(id, ranges);
+    }
+
     /// Stops sending that object, done or not.
     pub fn finish_sending(&mut self, id: u64) {
         self.outgoing.close(id);
@@ -443,6 +448,12 @@ impl Connection {
         // An empty object is complete at once.
         self.tell_complete();
         is_open
+    }
+
+    /// These bytes of `id` are there from elsewhere and need not come.
+    pub fn note_present(&mut self, id: u64, ranges: &RangeSet) {
+        self.incoming.note_present(id, ranges);
+        self.tell_complete();
     }
 
     /// The size of an incoming object is known now. Returns false if it contradicts what has

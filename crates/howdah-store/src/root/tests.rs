@@ -1,5 +1,5 @@
 use super::*;
-use crate::durable::PartFile;
+use crate::durable::{PartFile, Place};
 use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -164,7 +164,8 @@ fn a_racing_link_does_not_lead_out() {
                     Err(_) => refused += 1,
                 }
                 if let Ok((fd, name)) = root.open_parent(Path::new("dir/new")) {
-                    drop(PartFile::create(fd, name, Path::new("dir/new")).unwrap());
+                    let place = Place::new(fd, name, Path::new("dir/new")).unwrap();
+                    drop(PartFile::create(place, false).unwrap());
                     inside += 1;
                 }
             }

@@ -1,13 +1,16 @@
 //! Writes slices to their places in a file, verifies and publishes it.
 
-use super::Outcome;
-use super::flusher::Flusher;
+use super::flusher::{Flusher, Keeper};
 use super::group_hash::{Coverage, Failed, GroupHasher};
+use super::ledger::Ledger;
 use super::queue::{Gathered, Outlet};
+use super::{Outcome, reread};
 use crate::batch::{Batch, Part};
 use crate::durable::{self, PartFile};
+use crate::journal::Journal;
 use crate::outcome::Reporter;
-use crate::{Limits, StoreError};
+use crate::tree::{GROUP, Node, Tree};
+use crate::{Limits, SourceIdentity, StoreError};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::IoSlice;
@@ -23,12 +26,25 @@ const MAX_SLICES: usize = 1024;
 pub(super) struct FileWriter {
     pub(super) part: Arc<PartFile>,
     pub(super) hash: bool,
+    pub(super) reread: bool,
     pub(super) size_hint: Option<u64>,
     pub(super) limits: Limits,
+    /// If the next copy is to find what this one has done.
+    pub(super) journalled: Option<Journalled>,
+}
+
+/// What makes a copy one that can be gone on with.
+pub(super) struct Journalled {
+    pub(super) source: SourceIdentity,
+    pub(super) ledger: Arc<Ledger>,
+    /// Of an earlier run, and what it claims.
+    pub(super) journal: Option<Journal>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) held_bytes: u64,
 }
 
 impl FileWriter {
-    pub(super) fn run(self, outlet: Outlet, reporter: Reporter<Outcome>) {
+    pub(super) fn run(mut self, outlet: Outlet, reporter: Reporter<Outcome>) {
         match self.write(outlet) {
             Ok(Some(outcome)) => reporter.report(Ok(outcome)),
             Ok(None) => {
@@ -43,22 +59,39 @@ impl FileWriter {
     }
 
     /// `None`: aborted.
-    fn write(&self, mut outlet: Outlet) -> Result<Option<Outcome>, StoreError> {
+    fn write(&mut self, mut outlet: Outlet) -> Result<Option<Outcome>, StoreError> {
         self.part.remove_stale();
         if let Some(size) = self.size_hint {
             durable::reserve(self.part.file(), size)
                 .map_err(|e| StoreError::from_io(self.part.path(), "reserve space for", e))?;
         }
+        let mut tree = Tree::default();
+        let (mut held_bytes, mut ledger, mut keeper) = (0, None, None);
+        if let Some(journalled) = self.journalled.take() {
+            held_bytes = journalled.held_bytes;
+            for node in journalled.nodes {
+                tree.insert_node(node);
+            }
+            ledger = Some(Arc::clone(&journalled.ledger));
+            keeper = Some(Keeper {
+                source: journalled.source,
+                ledger: journalled.ledger,
+                journal: journalled.journal,
+                broken: false,
+            });
+        }
         let mut placer = Placer {
             part: &self.part,
-            coverage: Coverage::default(),
+            coverage: Coverage::with_groups(held_bytes / GROUP),
+            held_bytes,
             hasher: self
                 .hash
-                .then(|| GroupHasher::start(&self.part))
+                .then(|| GroupHasher::start(&self.part, tree, ledger.clone()))
                 .transpose()?,
+            ledger,
             order: Vec::new(),
         };
-        let mut flusher = Flusher::new(&self.part, &self.limits);
+        let mut flusher = Flusher::new(&self.part, &self.limits, keeper);
         let mut batches = Vec::new();
         loop {
             match outlet.gather(GATHER, &mut batches) {
@@ -82,11 +115,34 @@ impl FileWriter {
                     if outlet.is_aborted() {
                         return Ok(None);
                     }
+                    let reread = match hash {
+                        Some(hash) if self.reread => {
+                            self.verify_device(size, hash)?;
+                            true
+                        }
+                        _ => false,
+                    };
                     self.part.publish(size)?;
-                    return Ok(Some(Outcome { size, hash }));
+                    return Ok(Some(Outcome { size, hash, reread }));
                 }
             }
         }
+    }
+
+    /// What memory gave back was right; is it so on the device?
+    fn verify_device(&self, size: u64, hash: [u8; 32]) -> Result<(), StoreError> {
+        self.part
+            .file()
+            .sync_all()
+            .map_err(|e| StoreError::from_io(self.part.path(), "sync", e))?;
+        if reread::hash_of_device(&self.part, size)? == hash {
+            return Ok(());
+        }
+        // Nothing of it is to be believed, whatever the journal says.
+        self.part.forsake();
+        Err(StoreError::HashMismatch {
+            path: self.part.path().to_path_buf(),
+        })
     }
 }
 
@@ -94,7 +150,10 @@ impl FileWriter {
 struct Placer<'a> {
     part: &'a PartFile,
     coverage: Coverage,
+    /// Written by an earlier run.
+    held_bytes: u64,
     hasher: Option<GroupHasher>,
+    ledger: Option<Arc<Ledger>>,
     /// Reused: parts in the order of the object, and their batches.
     order: Vec<(Part, u32)>,
 }
@@ -152,21 +211,43 @@ impl Placer<'_> {
         written: u64,
     ) -> Result<Option<[u8; 32]>, StoreError> {
         let path = || self.part.path().to_path_buf();
-        if written != size || !self.coverage.is_whole(size) {
+        if self.held_bytes + written != size || !self.coverage.is_whole(size) {
             return Err(StoreError::WrongLength {
                 path: path(),
                 expected: size,
-                written,
+                written: self.held_bytes + written,
             });
         }
         let Some(hasher) = self.hasher.take() else {
             return Ok(None);
         };
-        match (hasher.finish(size)?, expected) {
-            (Some(hash), Some(expected)) if hash == expected => Ok(Some(hash)),
-            (Some(hash), None) => Ok(Some(hash)),
-            _ => Err(StoreError::HashMismatch { path: path() }),
+        let Some(hashed) = hasher.finish(size)? else {
+            return Err(StoreError::HashMismatch { path: path() });
+        };
+        let right = match expected {
+            Some(expected) => hashed.root == expected,
+            // A sender that did not send everything does not know the whole.
+            None if self.held_bytes > 0 => self.is_told_group_by_group(size, hashed.tail),
+            None => true,
+        };
+        if right {
+            return Ok(Some(hashed.root));
         }
+        if expected.is_some() {
+            // All groups may be as they were told, and still not be what the sender has.
+            self.part.forsake();
+        }
+        Err(StoreError::HashMismatch { path: path() })
+    }
+
+    /// Whether every group was verified, in this run or in an earlier one.
+    fn is_told_group_by_group(&self, size: u64, tail: Option<[u8; 32]>) -> bool {
+        self.ledger.as_ref().is_some_and(|ledger| {
+            let told = ledger.take_told(size / GROUP);
+            !ledger.differs()
+                && self.held_bytes / GROUP + ledger.verified_count() == size / GROUP
+                && (tail.is_none() || tail == told)
+        })
     }
 }
 

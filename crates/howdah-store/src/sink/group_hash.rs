@@ -1,17 +1,23 @@
 //! Hashes what a file gives back, group by group, behind the writer.
 
+use super::ledger::Ledger;
 use crate::StoreError;
 use crate::durable::PartFile;
-use crate::tree::{GROUP, Tree, group_value};
+use crate::tree::{GROUP, GroupHash, Tree};
 use crate::worker;
+use blake3::hazmat::ChainingValue;
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// Groups that may wait to be hashed: 64 MiB, which are still in the page cache.
-const MAX_WAITING: usize = 256;
+/// Groups that may wait to be hashed: 16 MiB, which are still in the page cache. What waits cannot
+/// be claimed.
+const MAX_WAITING: usize = 16;
+/// Bytes that are hashed at a time: they stay in a core's own cache between the copy from the page
+/// cache and the hashing.
+const PIECE: usize = 256 << 10;
 
 /// Which groups of an object have been written, in whole or in part.
 #[derive(Debug, Default)]
@@ -22,6 +28,14 @@ pub(super) struct Coverage {
 }
 
 impl Coverage {
+    /// Groups that an earlier run has written and verified.
+    pub(super) fn with_groups(complete: u64) -> Self {
+        Self {
+            filling: HashMap::new(),
+            complete,
+        }
+    }
+
     /// `[start, end)` has been written, for the first time; calls `complete` for each group that
     /// this completes, until it fails.
     pub(super) fn note_written<E>(
@@ -58,15 +72,28 @@ impl Coverage {
 /// The thread that reads complete groups back and hashes them.
 pub(super) struct GroupHasher {
     sender: SyncSender<u64>,
-    thread: JoinHandle<Result<(Tree, Vec<u8>), StoreError>>,
+    thread: JoinHandle<Result<Tree, StoreError>>,
     part: Arc<PartFile>,
 }
 
+/// What a whole file hashes to.
+pub(super) struct Hashed {
+    pub(super) root: [u8; 32],
+    /// Of the last group, if it is not a complete one.
+    pub(super) tail: Option<ChainingValue>,
+}
+
 impl GroupHasher {
-    pub(super) fn start(part: &Arc<PartFile>) -> Result<Self, StoreError> {
+    /// `tree` has what an earlier run has verified; each group's value goes to `ledger`.
+    pub(super) fn start(
+        part: &Arc<PartFile>,
+        tree: Tree,
+        ledger: Option<Arc<Ledger>>,
+    ) -> Result<Self, StoreError> {
         let (sender, receiver) = sync_channel(MAX_WAITING);
         let reader = Arc::clone(part);
-        let thread = worker::spawn("howdah-hash", move || hash_groups(&reader, &receiver))
+        let work = move || hash_groups(&reader, &receiver, tree, ledger.as_deref());
+        let thread = worker::spawn("howdah-hash", work)
             .map_err(|e| StoreError::from_io(part.path(), "start a thread to hash", e))?;
         Ok(Self {
             sender,
@@ -82,23 +109,24 @@ impl GroupHasher {
     }
 
     /// The BLAKE3 of the file, which has `size` bytes. `None` if a group is missing.
-    pub(super) fn finish(self, size: u64) -> Result<Option<[u8; 32]>, StoreError> {
+    pub(super) fn finish(self, size: u64) -> Result<Option<Hashed>, StoreError> {
         let path = self.part.path();
         drop(self.sender);
         let joined = self.thread.join();
-        let (tree, mut buf) =
-            joined.map_err(|_| StoreError::other(path, "hash", "its thread died"))??;
-        let tail = if size > GROUP { size % GROUP } else { size };
-        let bytes = &mut buf[..tail as usize];
-        self.part
-            .file()
-            .read_exact_at(bytes, size - tail)
-            .map_err(|e| StoreError::from_io(path, "read back", e))?;
+        let tree = joined.map_err(|_| StoreError::other(path, "hash", "its thread died"))??;
+        let index = size / GROUP;
+        let last = size % GROUP;
         if size <= GROUP {
-            return Ok(Some(*blake3::hash(bytes).as_bytes()));
+            let hash = read_back(&self.part, 0, size)?;
+            let tail = (last > 0).then(|| hash.value());
+            let root = hash.root();
+            return Ok(Some(Hashed { root, tail }));
         }
-        let tail = (tail > 0).then(|| group_value(size / GROUP, bytes));
-        Ok(tree.root(size, tail))
+        let tail = (last > 0)
+            .then(|| read_back(&self.part, index, last))
+            .transpose()?
+            .map(|hash| hash.value());
+        Ok(tree.root(size, tail).map(|root| Hashed { root, tail }))
     }
 
     /// Why [`hash`](Self::hash) failed.
@@ -113,14 +141,36 @@ impl GroupHasher {
 #[derive(Debug)]
 pub(super) struct Failed;
 
-fn hash_groups(part: &PartFile, receiver: &Receiver<u64>) -> Result<(Tree, Vec<u8>), StoreError> {
-    let mut tree = Tree::default();
-    let mut buf = vec![0; GROUP as usize];
+fn hash_groups(
+    part: &PartFile,
+    receiver: &Receiver<u64>,
+    mut tree: Tree,
+    ledger: Option<&Ledger>,
+) -> Result<Tree, StoreError> {
     for index in receiver {
-        part.file()
-            .read_exact_at(&mut buf, index * GROUP)
-            .map_err(|e| StoreError::from_io(part.path(), "read back", e))?;
-        tree.insert(index, group_value(index, &buf));
+        let value = read_back(part, index, GROUP)?.value();
+        tree.insert(index, value);
+        if ledger.is_some_and(|ledger| !ledger.find(index, value)) {
+            let path = part.path().to_path_buf();
+            return Err(StoreError::HashMismatch { path });
+        }
     }
-    Ok((tree, buf))
+    Ok(tree)
+}
+
+/// Hashes the first `len` bytes of a group as the file gives them back.
+fn read_back(part: &PartFile, index: u64, len: u64) -> Result<GroupHash, StoreError> {
+    let mut hash = GroupHash::new(index);
+    let mut buf = vec![0; PIECE.min(len as usize)];
+    let mut at = 0;
+    while at < len {
+        let piece = PIECE.min((len - at) as usize);
+        let piece = &mut buf[..piece];
+        part.file()
+            .read_exact_at(piece, index * GROUP + at)
+            .map_err(|e| StoreError::from_io(part.path(), "read back", e))?;
+        hash.update(piece);
+        at += piece.len() as u64;
+    }
+    Ok(hash)
 }

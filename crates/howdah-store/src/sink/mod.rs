@@ -3,14 +3,19 @@
 mod file;
 mod flusher;
 mod group_hash;
+mod ledger;
 mod ordered;
 mod queue;
+mod reread;
 
 use crate::batch::Batch;
 use crate::durable::{PartFile, Prepare};
 use crate::outcome::Slot;
-use crate::{Limits, Root, StoreError, Wake, durable, root, worker};
-use howdah_core::Rate;
+use crate::target::{Started, Target};
+use crate::tree::GROUP;
+use crate::{Limits, Root, SourceIdentity, StoreError, Wake, durable, worker};
+use howdah_core::{ByteRange, RangeSet, Rate};
+use ledger::Ledger;
 use queue::{Inlet, Message};
 use rustix::fd::OwnedFd;
 use std::ffi::OsStr;
@@ -71,7 +76,39 @@ pub struct Outcome {
     pub size: u64,
     /// BLAKE3 of what was written, if hashing was asked for.
     pub hash: Option<[u8; 32]>,
+    /// The device gave the same once more.
+    pub reread: bool,
 }
+
+/// How a file is written. The default hashes and knows nothing of the source.
+#[derive(Clone, Copy, Debug)]
+pub struct SinkOptions {
+    /// Hash what was written and compare.
+    pub hash: bool,
+    /// Bytes of the object. Makes a full disk an error before bytes are sent.
+    pub size: Option<u64>,
+    /// Which version of which file is copied: makes it a copy that can be gone on with.
+    pub source: Option<SourceIdentity>,
+    /// When everything is on the disk, read it back from there and compare once more.
+    pub reread: bool,
+    /// Bounds of memory.
+    pub limits: Limits,
+}
+
+impl Default for SinkOptions {
+    fn default() -> Self {
+        Self {
+            hash: true,
+            size: None,
+            source: None,
+            reread: false,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Files below that size are begun anew: to go on with them saves nothing.
+pub const RESUMABLE_MIN: u64 = 4 * GROUP;
 
 /// How far the writer is behind.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -102,9 +139,11 @@ enum Inner {
 struct Threaded {
     inlet: Inlet,
     slot: Slot<Outcome>,
-    /// Removed on drop if it was not published.
+    /// Removed on drop if it was not published and is not kept.
     part: Option<Arc<PartFile>>,
     ordered: bool,
+    held: RangeSet,
+    ledger: Option<Arc<Ledger>>,
 }
 
 /// Buffers that a null sink keeps for the engine.
@@ -141,52 +180,86 @@ impl Sink {
         wake: Wake,
         limits: &Limits,
     ) -> Result<Self, StoreError> {
-        let missing = |error| match error {
-            StoreError::NotFound { path } => StoreError::NoDirectory { path },
-            error => error,
-        };
-        let mut preparation = None;
-        let ((dir, name), path) = match spec {
-            SinkSpec::File { root, path } => (root.open_parent(path).map_err(missing)?, path),
-            SinkSpec::LocalFile(path) => (root::open_local_parent(path).map_err(missing)?, path),
+        let target = match spec {
+            SinkSpec::File { root, path } => Target::open(root, path)?,
+            SinkSpec::LocalFile(path) => Target::open_local(path)?,
             SinkSpec::Placed {
                 dir,
                 name,
                 path,
                 prepare,
-            } => {
-                preparation = Some(prepare);
-                ((dir, name), path)
-            }
+            } => Target::placed(dir, name, path, prepare)?,
             SinkSpec::Null => return Ok(Self(Inner::Null(Null::default()))),
             SinkSpec::Writer(writer) => return Self::ordered(writer, hash, wake, limits),
         };
-        let part = Arc::new(PartFile::create(dir, name, path)?.prepared_by(preparation));
-        if let Some(size) = size_hint {
+        let options = SinkOptions {
+            hash,
+            size: size_hint,
+            limits: *limits,
+            ..SinkOptions::default()
+        };
+        Self::resume(target, &options, wake)
+    }
+
+    /// Goes on with what an earlier copy of the same source has left at the target, or begins anew:
+    /// [`held`](Self::held) tells. [`create`](Self::create) tells the rest.
+    pub fn resume(target: Target, options: &SinkOptions, wake: Wake) -> Result<Self, StoreError> {
+        let source = options
+            .source
+            .filter(|source| options.hash && source.size >= RESUMABLE_MIN);
+        let path = target.place.path().to_path_buf();
+        let Started {
+            part,
+            past,
+            found_again,
+        } = target.start(source.as_ref())?;
+        let part = Arc::new(part);
+        if let Some(size) = options.size {
             durable::fits(part.file(), size)
                 .or_else(|_| {
                     // Perhaps what a killed process left is in the way.
                     part.remove_stale();
                     durable::fits(part.file(), size)
                 })
-                .map_err(|e| StoreError::from_io(path, "reserve space for", e))?;
+                .map_err(|e| StoreError::from_io(&path, "reserve space for", e))?;
         }
-        let (slot, reporter) = Slot::new(path, Arc::clone(&wake));
-        let (inlet, outlet) = queue::queue(limits.queue_bytes, wake);
-        let part_file = Arc::clone(&part);
+        let mut held = RangeSet::new();
+        let journalled = source.filter(|_| found_again).map(|source| {
+            let (journal, nodes) = match past {
+                Some((journal, ranges, nodes)) => {
+                    held = ranges;
+                    (Some(journal), nodes)
+                }
+                None => (None, Vec::new()),
+            };
+            file::Journalled {
+                source,
+                ledger: Arc::default(),
+                journal,
+                nodes,
+                held_bytes: held.byte_count(),
+            }
+        });
+        let ledger = journalled.as_ref().map(|j| Arc::clone(&j.ledger));
+        let (slot, reporter) = Slot::new(&path, Arc::clone(&wake));
+        let (inlet, outlet) = queue::queue(options.limits.queue_bytes, wake);
         let work = file::FileWriter {
-            part: part_file,
-            hash,
-            size_hint,
-            limits: *limits,
+            part: Arc::clone(&part),
+            hash: options.hash,
+            reread: options.reread,
+            size_hint: options.size,
+            limits: options.limits,
+            journalled,
         };
         worker::spawn("howdah-write", move || work.run(outlet, reporter))
-            .map_err(|e| StoreError::from_io(path, "start a thread to write", e))?;
+            .map_err(|e| StoreError::from_io(&path, "start a thread to write", e))?;
         Ok(Self(Inner::Thread(Threaded {
             inlet,
             slot,
             part: Some(part),
             ordered: false,
+            held,
+            ledger,
         })))
     }
 
@@ -211,6 +284,8 @@ impl Sink {
             slot,
             part: None,
             ordered: true,
+            held: RangeSet::new(),
+            ledger: None,
         };
         threaded.inlet.set_window(limits.reorder_bytes);
         Ok(Self(Inner::Thread(threaded)))
@@ -265,14 +340,71 @@ impl Sink {
         }
     }
 
+    /// What is there already, verified and on the disk, by whole MiB. None of it may be submitted.
+    pub fn held(&self) -> RangeSet {
+        match &self.0 {
+            Inner::Thread(threaded) => threaded.held.clone(),
+            Inner::Null(_) => RangeSet::new(),
+        }
+    }
+
+    /// Whether the sender's [values](crate::Source::take_values) are wanted: without them nothing can
+    /// be kept for the next copy.
+    pub fn wants_values(&self) -> bool {
+        matches!(&self.0, Inner::Thread(threaded) if threaded.ledger.is_some())
+    }
+
+    /// The sender's values of its groups from `first` on. An error: so many that they make no
+    /// sense.
+    pub fn tell_values(&mut self, first: u64, values: &[[u8; 32]]) -> Result<(), StoreError> {
+        let Inner::Thread(Threaded {
+            ledger: Some(ledger),
+            held,
+            part,
+            ..
+        }) = &self.0
+        else {
+            return Ok(());
+        };
+        for (index, value) in (first..).zip(values) {
+            let start = index.saturating_mul(GROUP);
+            if held.contains(ByteRange::new(start, start.saturating_add(1))) {
+                continue;
+            }
+            if ledger.tell(index, *value).is_err() {
+                let path = part
+                    .as_ref()
+                    .map_or_else(|| Path::new(""), |part| part.path());
+                return Err(StoreError::other(
+                    path,
+                    "verify",
+                    "the sender tells more than it can have sent",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that stay for the next copy to go on from if this one is dropped now.
+    pub fn kept_bytes(&self) -> u64 {
+        match &self.0 {
+            Inner::Thread(threaded) => threaded.part.as_ref().map_or(0, |part| part.kept_bytes()),
+            Inner::Null(_) => 0,
+        }
+    }
+
     /// All bytes have been submitted: verify, sync, publish. The result comes through
     /// [`poll_outcome`](Self::poll_outcome). Without a hash to compare with, or if the sink does
-    /// not hash, only the length is verified.
+    /// not hash, only the length is verified; of a copy that went on, also every group.
     pub fn finish(&mut self, size: u64, hash: Option<[u8; 32]>) {
         match &mut self.0 {
             Inner::Null(null) => {
                 null.outcome = Some(if null.bytes == size {
-                    Ok(Outcome { size, hash: None })
+                    Ok(Outcome {
+                        size,
+                        hash: None,
+                        reread: false,
+                    })
                 } else {
                     let path = Path::new("null:").to_path_buf();
                     Err(StoreError::WrongLength {

@@ -201,7 +201,11 @@ impl OrderedWriter {
             (Some(expected), Some(hash)) if expected != hash => {
                 Err(StoreError::HashMismatch { path })
             }
-            _ => Ok(Outcome { size, hash }),
+            _ => Ok(Outcome {
+                size,
+                hash,
+                reread: false,
+            }),
         }
     }
 }

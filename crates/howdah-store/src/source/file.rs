@@ -4,17 +4,23 @@
 
 use super::Finished;
 use crate::cursor::Cursor;
-use crate::durable::{Identity, forget_pages};
+use crate::durable::forget_pages;
+use crate::identity::{Identity, SourceIdentity};
 use crate::outcome::{Reporter, Slot};
+use crate::tree::{GROUP, GroupHash, Tree};
 use crate::{Limits, StoreError, Wake, worker};
+use howdah_core::RangeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Bytes per read.
 const BLOCK: usize = 1 << 20;
+
+/// Values of groups that wait to be told; the engine fetches them far more often.
+const MAX_VALUES: usize = 4_096;
 
 /// The page cache is relieved of this much at a time.
 const DROP_STEP: u64 = 16 << 20;
@@ -31,6 +37,10 @@ struct Shared {
     path: PathBuf,
     identity: Identity,
     cursor: Cursor,
+    /// What need not be sent.
+    skipped: OnceLock<RangeSet>,
+    /// Values of groups, for the receiver.
+    values: Mutex<Vec<(u64, [u8; 32])>>,
     /// Bytes behind the send cursor that stay in the page cache.
     cached: u64,
 }
@@ -49,6 +59,8 @@ impl FileSource {
             path: path.to_path_buf(),
             identity,
             cursor: Cursor::new(limits.prefetch_bytes),
+            skipped: OnceLock::new(),
+            values: Mutex::default(),
             cached: limits.cached_bytes,
         });
         let (slot, reporter) = Slot::new(path, Arc::clone(&wake));
@@ -62,6 +74,30 @@ impl FileSource {
 
     pub(super) fn size(&self) -> u64 {
         self.shared.identity.size()
+    }
+
+    pub(super) fn identity(&self) -> SourceIdentity {
+        self.shared.identity.as_source()
+    }
+
+    pub(super) fn hold_at(&self, end: u64) {
+        self.shared.cursor.set_gate(end);
+    }
+
+    pub(super) fn go_on_without(&self, ranges: RangeSet) {
+        let _ = self.shared.skipped.set(ranges);
+        self.shared.cursor.set_gate(u64::MAX);
+    }
+
+    pub(super) fn take_values(&self, max: usize) -> Vec<(u64, [u8; 32])> {
+        let mut values = self
+            .shared
+            .values
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let taken = max.min(values.len());
+        let rest = values.split_off(taken);
+        std::mem::replace(&mut *values, rest)
     }
 
     pub(super) fn ready_end(&self) -> u64 {
@@ -125,12 +161,22 @@ impl Shared {
         let drop_behind = size > self.cached && !self.is_cached(size);
         let mut dropped = 0;
         self.advise(size);
-        let mut hasher = hash.then(blake3::Hasher::new);
+        let mut hasher = hash.then(|| GroupwiseHasher::new(&self.values));
         let mut block = vec![0; BLOCK.min(size.try_into().unwrap_or(BLOCK))];
         let mut at = 0;
         while at < size {
             if !self.cursor.wait_for_room(at) {
                 return Ok(None);
+            }
+            if let Some(end) = self.end_of_skipped(at) {
+                at = end.min(size);
+                if let Some(hasher) = &mut hasher {
+                    hasher.skip_to(at);
+                }
+                if self.cursor.advance(at) {
+                    wake();
+                }
+                continue;
             }
             let want = block
                 .len()
@@ -159,8 +205,19 @@ impl Shared {
             }
         }
         self.verify_unchanged()?;
-        let hash = hasher.map(|hasher| *hasher.finalize().as_bytes());
+        let hash = hasher.and_then(|hasher| hasher.finish(size));
         Ok(Some(Finished { size, hash }))
+    }
+
+    /// Where what need not be sent ends, if `at` lies in it. It begins and ends with groups.
+    fn end_of_skipped(&self, at: u64) -> Option<u64> {
+        let skipped = self.skipped.get()?;
+        if !at.is_multiple_of(GROUP) || at >= skipped.end() {
+            return None;
+        }
+        let next = howdah_core::ByteRange::new(at, u64::MAX);
+        let end = skipped.missing(next).next()?.start;
+        (end > at).then_some(end)
     }
 
     /// Whether the file is mostly in the page cache already: somebody else uses it, so it stays.
@@ -193,5 +250,85 @@ impl Shared {
             let _ = rustix::fs::fadvise(&self.file, 0, Some(len), Advice::WillNeed);
         }
         let _ = size;
+    }
+}
+
+/// Hashes a file from front to back, tells the value of each group, and leaves out some.
+struct GroupwiseHasher<'a> {
+    values: &'a Mutex<Vec<(u64, [u8; 32])>>,
+    tree: Tree,
+    group: GroupHash,
+    index: u64,
+    /// Bytes that the group has.
+    filled: u64,
+    /// What the object hashes to if it is the first group and no more.
+    first_root: Option<[u8; 32]>,
+    skipped: bool,
+}
+
+impl<'a> GroupwiseHasher<'a> {
+    fn new(values: &'a Mutex<Vec<(u64, [u8; 32])>>) -> Self {
+        Self {
+            values,
+            tree: Tree::default(),
+            group: GroupHash::new(0),
+            index: 0,
+            filled: 0,
+            first_root: None,
+            skipped: false,
+        }
+    }
+
+    fn update(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let left = (GROUP - self.filled) as usize;
+            let (head, rest) = bytes.split_at(bytes.len().min(left));
+            self.group.update(head);
+            self.filled += head.len() as u64;
+            bytes = rest;
+            if self.filled == GROUP {
+                if self.index == 0 {
+                    self.first_root = Some(self.group.root());
+                }
+                let value = self.group.value();
+                self.tree.insert(self.index, value);
+                self.tell(value);
+                self.begin(self.index + 1);
+            }
+        }
+    }
+
+    fn begin(&mut self, index: u64) {
+        self.group = GroupHash::new(index);
+        self.index = index;
+        self.filled = 0;
+    }
+
+    fn tell(&self, value: [u8; 32]) {
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        if values.len() < MAX_VALUES {
+            values.push((self.index, value));
+        }
+    }
+
+    /// Goes on at `at`, which begins a group or is the end. Called between groups.
+    fn skip_to(&mut self, at: u64) {
+        self.skipped = true;
+        self.begin(at / GROUP);
+    }
+
+    /// The hash of the whole, if it has seen the whole.
+    fn finish(self, size: u64) -> Option<[u8; 32]> {
+        let tail = (self.filled > 0).then(|| self.group.value());
+        if let Some(value) = tail {
+            self.tell(value);
+        }
+        if self.skipped {
+            None
+        } else if size <= GROUP {
+            self.first_root.or_else(|| Some(self.group.root()))
+        } else {
+            self.tree.root(size, tail)
+        }
     }
 }

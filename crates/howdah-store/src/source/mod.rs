@@ -4,7 +4,8 @@ mod file;
 mod pipe;
 mod zero;
 
-use crate::{Limits, Root, StoreError, Wake, root};
+use crate::{Limits, Root, SourceIdentity, StoreError, Wake, root};
+use howdah_core::RangeSet;
 use std::io::Read;
 use std::path::Path;
 
@@ -40,7 +41,7 @@ impl std::fmt::Debug for SourceSpec<'_> {
 pub struct Finished {
     /// Bytes in the whole object.
     pub size: u64,
-    /// BLAKE3 of the whole object, if it was asked for.
+    /// BLAKE3 of the whole object, if it was asked for and all of it was read.
     pub hash: Option<[u8; 32]>,
 }
 
@@ -98,6 +99,38 @@ impl Source {
             Inner::File(file) => Some(file.size()),
             Inner::Zero(zero) => Some(zero.size()),
             Inner::Pipe(pipe) => pipe.size(),
+        }
+    }
+
+    /// Which version of which file it is; `None` for what is no file.
+    pub fn identity(&self) -> Option<SourceIdentity> {
+        match &self.0 {
+            Inner::File(file) => Some(file.identity()),
+            Inner::Zero(_) | Inner::Pipe(_) => None,
+        }
+    }
+
+    /// Reads ahead (and hashes) up to `end` only, until [`go_on_without`](Self::go_on_without).
+    pub fn hold_at(&self, end: u64) {
+        if let Inner::File(file) = &self.0 {
+            file.hold_at(end);
+        }
+    }
+
+    /// The receiver has these bytes, by whole [groups](crate::GROUP): they are neither read nor
+    /// hashed any more, and [`ready_end`](Self::ready_end) passes over them. Once.
+    pub fn go_on_without(&self, ranges: RangeSet) {
+        if let Inner::File(file) = &self.0 {
+            file.go_on_without(ranges);
+        }
+    }
+
+    /// The values of the groups that were hashed since the last call, at most `max` of them, with
+    /// their indices in ascending order: for [`Sink::tell_values`](crate::Sink::tell_values).
+    pub fn take_values(&self, max: usize) -> Vec<(u64, [u8; 32])> {
+        match &self.0 {
+            Inner::File(file) => file.take_values(max),
+            Inner::Zero(_) | Inner::Pipe(_) => Vec::new(),
         }
     }
 

@@ -23,7 +23,7 @@ use super::queue::{Budget, Queue, lock};
 use super::report::{Book, TreeReport, Trouble, add, get};
 use super::walk::{Offered, SourceDir, Top, Walker, kind};
 use super::{LARGE_OPEN, PACKED_MAX, TreeProgress, WAITING_FILES};
-use crate::durable::Identity;
+use crate::identity::Identity;
 use crate::source::SourceSpec;
 use crate::{Root, Source, StoreError, Wake, worker};
 use std::ffi::OsStr;

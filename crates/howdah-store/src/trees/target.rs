@@ -4,7 +4,7 @@ use super::disks::SyncWay;
 use super::entry::Meta;
 use super::queue::lock;
 use super::send::plain;
-use crate::durable::Identity;
+use crate::identity::Identity;
 use crate::{Root, StoreError};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

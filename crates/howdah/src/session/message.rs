@@ -1,6 +1,7 @@
 //! Control messages: postcard behind a version byte.
 
 use super::pace::Pace;
+use super::resume::{WireHeld, WireIdentity, WireRanges};
 use crate::{Error, ErrorKind, SideUsage};
 use howdah_proto::Stats;
 use howdah_store::{TreeOptions, TreeReport};
@@ -24,18 +25,31 @@ pub(crate) enum Message {
         size: Option<u64>,
         /// The sender will tell a BLAKE3, check it.
         hash: bool,
+        /// Which version of which file it is: the copy can be gone on with.
+        source: Option<WireIdentity>,
+        /// Go on with what is there already.
+        resume: bool,
+        /// Read it back from the device at the end.
+        reread: bool,
     },
     /// Client: send me `path`. Bytes up to `window_end` may come at once.
     Get {
         path: String,
         window_end: Option<u64>,
         hash: bool,
+        /// What is here of it already.
+        held: Option<WireHeld>,
+        /// Tell the values of its groups.
+        values: bool,
     },
     /// Server: it comes as `object`, with a BLAKE3 at its end or without.
     Sending {
         object: u64,
         size: Option<u64>,
         hash: bool,
+        source: Option<WireIdentity>,
+        /// What was held is not sent again.
+        resumed: bool,
     },
     /// Sender: the object ends there and hashes to that.
     End {
@@ -85,6 +99,22 @@ pub(crate) enum Message {
         side: SideReport,
         report: TreeReport,
     },
+    /// Server, as receiver: go on.
+    Ready {
+        object: u64,
+        /// These bytes are here already.
+        held: WireRanges,
+        /// Tell the values of its groups.
+        values: bool,
+        /// What was here was of another version of the source: how they differ.
+        changed: Option<String>,
+    },
+    /// Sender: what the groups from `first` on hash to.
+    Values {
+        object: u64,
+        first: u64,
+        values: Vec<[u8; 32]>,
+    },
 }
 
 /// What one side used and sent.
@@ -103,6 +133,8 @@ pub(crate) struct SideReport {
     pub(crate) bottleneck: u8,
     /// Whether a key stood for the content ("blake3") or only the packets' seals ("aead").
     pub(crate) hashed: bool,
+    /// Whether the device was read again.
+    pub(crate) reread: bool,
 }
 
 /// Names of what may have limited a sender.
@@ -123,6 +155,7 @@ impl SideReport {
             mtu: stats.datagram_size + IP_UDP_BYTES as u16,
             bottleneck: 0,
             hashed: false,
+            reread: false,
         }
     }
 
@@ -201,6 +234,7 @@ impl Message {
 
 #[cfg(test)]
 mod tests {
+    use super::super::resume::samples::{held, identity};
     use super::*;
     use proptest::prelude::*;
 
@@ -213,11 +247,21 @@ mod tests {
                 name: None,
                 size: Some(7),
                 hash: true,
+                source: Some(WireIdentity::from(&identity())),
+                resume: true,
+                reread: false,
             },
             Message::Get {
                 path: String::new(),
                 window_end: Some(9),
                 hash: false,
+                held: Some(WireHeld::from(&held())),
+                values: true,
+            },
+            Message::Values {
+                object: 1,
+                first: 2,
+                values: vec![[3; 32]; 2],
             },
             Message::End {
                 object: 1,
@@ -233,6 +277,32 @@ mod tests {
         ] {
             assert_eq!(Message::decode(&message.encode()).unwrap(), message);
         }
+    }
+
+    /// docs/protocol.md, A.5.
+    #[test]
+    fn bytes_are_those_of_the_specification() {
+        let put = Message::Put {
+            object: 0,
+            path: "in/".into(),
+            name: Some("a.dat".into()),
+            size: Some(300),
+            hash: true,
+            source: None,
+            resume: true,
+            reread: false,
+        };
+        let start = b"\x02\x00\x00\x03in/\x01\x05a.dat\x01\xac\x02\x01\x00\x01\x00";
+        assert_eq!(put.encode(), start);
+        let mut ranges = howdah_core::RangeSet::new();
+        ranges.insert(howdah_core::ByteRange::new(2 << 20, 5 << 20));
+        let ready = Message::Ready {
+            object: 0,
+            held: (&ranges).into(),
+            values: true,
+            changed: None,
+        };
+        assert_eq!(ready.encode(), [2, 17, 0, 1, 2, 3, 1, 0]);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 pub(crate) mod message;
 pub(crate) mod pace;
+pub(crate) mod putting;
 pub(crate) mod receiving;
+pub(crate) mod resume;
 pub(crate) mod sending;
 pub(crate) mod tree;
 pub(crate) mod waits;

@@ -1,6 +1,7 @@
 //! The half of a transfer that receives and writes.
 
 use crate::{Error, ErrorKind};
+use howdah_core::RangeSet;
 use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_proto::codec::SinkState;
@@ -20,10 +21,21 @@ pub(crate) enum Place {
     Store(Sink),
 }
 
+/// How an object was checked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrived {
+    /// Against the sender's hash.
+    pub(crate) hashed: bool,
+    /// Once more as the device gives it back.
+    pub(crate) reread: bool,
+}
+
 /// An object on its way in.
 #[derive(Debug)]
 pub(crate) struct Receiving {
     pub(crate) object: u64,
+    /// What was here before.
+    pub(crate) held: RangeSet,
     place: Place,
     end: Option<(u64, Option<[u8; 32]>)>,
     hash_promised: bool,
@@ -52,8 +64,14 @@ impl Receiving {
                 "the sender may not use that object id",
             ));
         }
+        let held = match &place {
+            Place::Null { .. } => RangeSet::new(),
+            Place::Store(sink) => sink.held(),
+        };
+        connection.note_present(object, &held);
         Ok(Self {
             object,
+            held,
             place,
             end: None,
             hash_promised,
@@ -114,7 +132,8 @@ impl Receiving {
         size: u64,
         blake3: Option<[u8; 32]>,
     ) -> Result<(), Error> {
-        if self.hash_promised && blake3.is_none() {
+        // Who did not send everything does not know the whole; its groups were told one by one.
+        if self.hash_promised && blake3.is_none() && self.held.is_empty() {
             return Err(Error::new(
                 ErrorKind::Protocol,
                 "the sender owes a hash of the content",
@@ -130,6 +149,24 @@ impl Receiving {
         Ok(())
     }
 
+    /// The sender's values of groups.
+    pub(crate) fn on_values(&mut self, first: u64, values: &[[u8; 32]]) -> Result<(), Error> {
+        match &mut self.place {
+            Place::Null { .. } => Ok(()),
+            Place::Store(sink) => sink
+                .tell_values(first, values)
+                .map_err(|e| Error::new(ErrorKind::Protocol, e.to_string())),
+        }
+    }
+
+    /// Bytes that stay for the next copy if this one ends now.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        match &self.place {
+            Place::Null { .. } => 0,
+            Place::Store(sink) => sink.kept_bytes(),
+        }
+    }
+
     /// Whether only the word about its end is missing.
     pub(crate) fn waits_for_end(&self) -> bool {
         self.complete && self.end.is_none()
@@ -140,8 +177,8 @@ impl Receiving {
         self.complete = true;
     }
 
-    /// Moves connection and sink along. `Some(hashed)`: verified, durable, in place.
-    pub(crate) fn poll(&mut self, connection: &mut Connection) -> Result<Option<bool>, Error> {
+    /// Moves connection and sink along. `Some`: verified as it says, durable, in place.
+    pub(crate) fn poll(&mut self, connection: &mut Connection) -> Result<Option<Arrived>, Error> {
         if let Some(state) = self.sink_state() {
             connection.set_sink_state(state);
         }
@@ -164,15 +201,23 @@ impl Receiving {
     }
 
     /// [`poll`](Self::poll) for one of several objects: the sender is not told of its sink.
-    pub(crate) fn advance(&mut self, connection: &mut Connection) -> Result<Option<bool>, Error> {
+    pub(crate) fn advance(
+        &mut self,
+        connection: &mut Connection,
+    ) -> Result<Option<Arrived>, Error> {
         let Place::Store(sink) = &mut self.place else {
-            return Ok(self
-                .complete
-                .then_some(false)
-                .filter(|_| self.end.is_some()));
+            let nothing = Arrived::default();
+            let arrived = self.complete && self.end.is_some();
+            return Ok(arrived.then_some(nothing));
         };
         match sink.poll_outcome() {
-            Some(Ok(_)) => return Ok(Some(self.end.is_some_and(|(_, blake3)| blake3.is_some()))),
+            Some(Ok(outcome)) => {
+                let told = self.end.is_some_and(|(_, blake3)| blake3.is_some());
+                return Ok(Some(Arrived {
+                    hashed: told || !self.held.is_empty(),
+                    reread: outcome.reread,
+                }));
+            }
             Some(Err(error)) => return Err(super::from_store(&error)),
             None => {}
         }

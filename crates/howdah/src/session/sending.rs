@@ -1,10 +1,11 @@
 //! The half of a transfer that reads and sends.
 
 use super::message::Message;
-use crate::Error;
-use howdah_core::{Span, Time};
+use super::resume::{HEAD, MAX_VALUES, runs};
+use crate::{Error, ErrorKind};
+use howdah_core::{RangeSet, Span, Time};
 use howdah_proto::{Connection, SendLimit};
-use howdah_store::{Source, StoreError};
+use howdah_store::{RESUMABLE_MIN, Source, SourceIdentity, StoreError};
 
 /// An object on its way out.
 #[derive(Debug)]
@@ -17,6 +18,13 @@ pub(crate) struct Sending {
     /// Size, once the end has been told.
     pub(crate) ended: Option<u64>,
     read_error: Option<StoreError>,
+    /// What the receiver has must be heard first.
+    waits_for_ready: bool,
+    /// The receiver wants the values of groups.
+    values: bool,
+    next_values: Time,
+    /// Bytes that the receiver had before.
+    pub(crate) held_bytes: u64,
     pub(crate) waits: Shares,
     next_sample: Time,
     cpu_before: Span,
@@ -29,6 +37,8 @@ pub(crate) struct Sending {
 
 /// How often it is looked at what limits the sender.
 const SAMPLE_EVERY: Span = Span::from_millis(100);
+/// Values of groups are told that often: what the receiver does not know it cannot claim.
+const VALUES_EVERY: Span = Span::from_millis(10);
 /// After packets were dropped at the receiver the rate needs that long to come back.
 const BEHIND_FOR: Span = Span::from_secs(1);
 /// What limited the sender for that share of the time is called the bottleneck.
@@ -97,6 +107,10 @@ impl Sending {
             cuttable: false,
             ended: None,
             read_error: None,
+            waits_for_ready: false,
+            values: false,
+            next_values: Time::ZERO,
+            held_bytes: 0,
             waits: Shares::default(),
             next_sample: Time::ZERO,
             cpu_before: howdah_net::thread_cpu(),
@@ -113,6 +127,71 @@ impl Sending {
 
     pub(crate) fn hashed(&self) -> bool {
         self.hash
+    }
+
+    /// Offers the copy as one that can be gone on with: not much is sent before
+    /// [`go_on`](Self::go_on). `None`: it cannot.
+    pub(crate) fn offer(&mut self) -> Option<SourceIdentity> {
+        let identity = self.source.identity();
+        // A smaller one is through before there was an answer.
+        let identity = identity.filter(|source| self.hash && source.size >= RESUMABLE_MIN)?;
+        self.source.hold_at(HEAD);
+        self.waits_for_ready = true;
+        Some(identity)
+    }
+
+    /// Whether the receiver owes the word about what it has.
+    pub(crate) fn waits_for_ready(&self) -> bool {
+        self.waits_for_ready
+    }
+
+    /// The receiver has `held` and wants the values of the rest or not.
+    pub(crate) fn go_on(&mut self, connection: &mut Connection, held: RangeSet, values: bool) {
+        self.waits_for_ready = false;
+        self.values = values;
+        self.held_bytes = held.byte_count();
+        connection.skip_sending(self.object, &held);
+        self.source.go_on_without(held);
+    }
+
+    /// [`go_on`](Self::go_on) as the receiver said it.
+    pub(crate) fn on_ready(
+        &mut self,
+        connection: &mut Connection,
+        held: &super::resume::WireRanges,
+        values: bool,
+    ) -> Result<(), Error> {
+        if !self.waits_for_ready {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                "the receiver is ready for what was not offered",
+            ));
+        }
+        let size = self.source.size().unwrap_or(0);
+        self.go_on(connection, held.within(size)?, values);
+        Ok(())
+    }
+
+    fn tell_values(&mut self, now: Time, connection: &mut Connection, all: bool) {
+        if !self.values || (now < self.next_values && !all) {
+            return;
+        }
+        self.next_values = now + VALUES_EVERY;
+        loop {
+            let values = self.source.take_values(MAX_VALUES);
+            let object = self.object;
+            for (first, values) in runs(&values) {
+                let message = Message::Values {
+                    object,
+                    first,
+                    values,
+                };
+                connection.send_control(&message.encode());
+            }
+            if values.len() < MAX_VALUES {
+                return;
+            }
+        }
     }
 
     /// Fills a packet. What cannot be read is sent as zeros and told afterwards: the receiver
@@ -138,12 +217,15 @@ impl Sending {
             .note_sent_through(connection.sent_end(self.object));
         self.source
             .release_through(connection.acked_prefix(self.object));
+        self.tell_values(now, connection, false);
         let all_sent = self.source.size() == Some(connection.sent_end(self.object));
         if self.ended.is_none()
             && (all_sent || !self.cuttable)
+            && !self.waits_for_ready
             && let Some(finished) = self.source.poll_finished()
         {
             let finished = finished.map_err(|e| super::from_store(&e))?;
+            self.tell_values(now, connection, true);
             self.end(connection, finished.size, finished.hash);
         }
         Ok(())

@@ -182,7 +182,8 @@ pub(crate) fn mean(progress: &Progress) -> Rate {
     if progress.elapsed.is_zero() {
         Rate::ZERO
     } else {
-        Rate::from_bytes_over(progress.bytes, progress.elapsed)
+        let moved = progress.bytes.saturating_sub(progress.resumed_bytes);
+        Rate::from_bytes_over(moved, progress.elapsed)
     }
 }
 

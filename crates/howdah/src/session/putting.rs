@@ -1,0 +1,125 @@
+//! A server's place for what a client puts.
+
+use super::from_store;
+use super::message::Message;
+use super::receiving::Place;
+use super::resume::WireRanges;
+use crate::Error;
+use crate::access::Rights;
+use howdah_core::{Span, Time};
+use howdah_store::{RESUMABLE_MIN, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake};
+use std::path::Path;
+
+/// A copy of the same source to the same place that is still under way is waited for that long:
+/// longer than a lost client goes unnoticed. Then this one begins anew beside it.
+const BUSY_LIMIT: Span = Span::from_secs(12);
+
+/// What a client asked for with [`Message::Put`].
+#[derive(Clone, Debug)]
+pub(crate) struct Put {
+    pub(crate) object: u64,
+    pub(crate) path: String,
+    pub(crate) name: Option<String>,
+    pub(crate) size: Option<u64>,
+    pub(crate) hash: bool,
+    pub(crate) source: Option<SourceIdentity>,
+    pub(crate) resume: bool,
+    pub(crate) reread: bool,
+    /// When it was asked for.
+    pub(crate) since: Time,
+    /// It has ended an earlier copy, whose file is not closed yet.
+    pub(crate) took_over: bool,
+}
+
+impl Put {
+    /// Whether both are copies of the same source to the same place.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.source.is_some()
+            && (&self.path, &self.name, self.source) == (&other.path, &other.name, other.source)
+    }
+
+    /// Whether there is time left to wait for an earlier copy.
+    pub(crate) fn may_wait(&self, now: Time) -> bool {
+        now.since(self.since) < BUSY_LIMIT
+    }
+
+    /// Opens its place: goes on with what is there, or begins anew. The message is for the client.
+    /// `None`: another copy is still there; ask again later.
+    pub(crate) fn open(
+        &self,
+        rights: &Rights,
+        now: Time,
+        wake: Wake,
+    ) -> Result<Option<(Place, Message)>, Error> {
+        let mut held = WireRanges::default();
+        let (mut values, mut changed) = (false, None);
+        let place = if self.path == "null:" {
+            Place::Null { bytes: 0 }
+        } else {
+            let mut target = open_target(rights, &self.path, self.name.as_deref())?;
+            // A source that does not fit its own size is nobody's.
+            let source = self
+                .source
+                .filter(|source| Some(source.size) == self.size && source.size >= RESUMABLE_MIN);
+            let same_is_busy = source
+                .as_ref()
+                .is_some_and(|source| target.is_being_written_from(source));
+            let is_busy = same_is_busy || (self.took_over && target.is_being_written());
+            if is_busy && self.may_wait(now) {
+                return Ok(None);
+            }
+            if self.resume {
+                let past = target.held().zip(source.as_ref());
+                changed = past.and_then(|(past, source)| past.source.difference(source));
+            } else {
+                target = target.anew();
+            }
+            let options = SinkOptions {
+                hash: self.hash,
+                size: self.size,
+                source,
+                reread: self.reread,
+                ..SinkOptions::default()
+            };
+            let sink = Sink::resume(target, &options, wake).map_err(|e| from_store(&e))?;
+            held = WireRanges::from(&sink.held());
+            values = sink.wants_values();
+            Place::Store(sink)
+        };
+        let ready = Message::Ready {
+            object: self.object,
+            held,
+            values,
+            changed,
+        };
+        Ok(Some((place, ready)))
+    }
+}
+
+/// The place for `path`; if that is a directory, for `name` below it.
+fn open_target(rights: &Rights, path: &str, name: Option<&str>) -> Result<Target, Error> {
+    let (root, path) = rights.target(path)?;
+    let open = |path: &Path| Target::open(&root, path);
+    let is_directory = |path| StoreError::NotAFile {
+        path,
+        what: "a directory",
+    };
+    let below = name.map(|name| path.join(name));
+    let target = match below {
+        None if path.as_os_str().is_empty() => Err(is_directory(root.path().to_owned())),
+        None => open(&path),
+        // The peer's name is one name, whatever it holds.
+        Some(below) if path.as_os_str().is_empty() => {
+            open(Path::new(below.file_name().unwrap_or_default()))
+        }
+        Some(below) if path.as_os_str().as_encoded_bytes().ends_with(b"/") => open(&below),
+        Some(below) => match open(&path) {
+            Err(StoreError::NotAFile {
+                what: "a directory",
+                ..
+            }) => open(&below),
+            result => result,
+        },
+    };
+    target.map_err(|e| from_store(&e))
+}
