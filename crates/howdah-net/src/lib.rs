@@ -20,14 +20,16 @@ mod schedule;
 mod socket;
 mod sys;
 mod train;
+mod tunnel;
 mod usage;
 mod waker;
 
 pub use clock::Clock;
 pub use endpoint::{Application, Attended, ConnKey, Endpoint, EndpointConfig, Placement};
 pub use socket::{
-    ENOUGH_RECEIVE_BUFFER, SocketReport, WANTED_RECEIVE_BUFFER, WANTED_SEND_BUFFER, bind,
+    ENOUGH_RECEIVE_BUFFER, SocketReport, WANTED_RECEIVE_BUFFER, WANTED_SEND_BUFFER, bind, listen,
     socket_report,
 };
+pub use tunnel::{Near, TcpDoor, Tunnel};
 pub use usage::{MachineLoad, Usage, thread_cpu, usage};
 pub use waker::Waker;

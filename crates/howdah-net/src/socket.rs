@@ -4,7 +4,7 @@ use howdah_core::Rate;
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, TcpListener, UdpSocket};
 
 /// Receive buffer to ask for: 25 ms at 10 Gbit/s.
 pub const WANTED_RECEIVE_BUFFER: usize = 32 << 20;
@@ -69,6 +69,34 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     }
     socket.bind(&SockAddr::from(address))?;
     Ok(socket.into())
+}
+
+/// Listens for TCP connections; an IPv6 wildcard takes IPv4 as well.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    const WAITING_MAX: i32 = 64;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    if address.is_ipv6() && address.ip().is_unspecified() {
+        socket.set_only_v6(false)?;
+    }
+    // Connections of an earlier server may linger.
+    socket.set_reuse_address(true)?;
+    socket.bind(&SockAddr::from(address))?;
+    socket.listen(WAITING_MAX)?;
+    Ok(socket.into())
+}
+
+/// Asks for a receive buffer of that size; the system may grant less.
+pub(crate) fn want_receive_buffer(socket: &UdpSocket, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    if rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_ok() {
+        return;
+    }
+    // Whatever it is now will do.
+    let _ = socket2::SockRef::from(socket).set_recv_buffer_size(bytes);
 }
 
 impl UdpPort {

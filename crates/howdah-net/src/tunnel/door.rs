@@ -1,0 +1,200 @@
+//! Where tunnels over TCP come in.
+
+use super::{Near, PREFACE, Shared};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Tunnels at the same time; each has two threads.
+const TUNNELS_MAX: usize = 256;
+/// Of these, so many may belong to somebody who has not proved who he is.
+const UNPROVED_MAX: usize = 32;
+/// That long may it take to prove it.
+const PROOF_TIME: Duration = Duration::from_secs(15);
+/// An endpoint's peer says something more often than that.
+const SILENCE_MAX: Duration = Duration::from_mins(12);
+
+/// Accepts TCP connections and carries datagrams between them and an endpoint of this host, which sees a
+/// peer at a local address for each. Dropping it ends all of them.
+#[derive(Debug)]
+pub struct TcpDoor(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    endpoint: SocketAddr,
+    guests: Mutex<Guests>,
+}
+
+#[derive(Debug, Default)]
+struct Guests {
+    by_address: BTreeMap<SocketAddr, Guest>,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Guest {
+    remote: SocketAddr,
+    stream: TcpStream,
+    shared: Arc<Shared>,
+    proved: bool,
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.shared.end();
+        // The other side may have gone before.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+impl TcpDoor {
+    /// Begins to accept, for the endpoint that is bound to that address.
+    pub fn open(listener: TcpListener, endpoint: SocketAddr) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let inner = Arc::new(Inner {
+            endpoint,
+            guests: Mutex::default(),
+        });
+        let doorman = Arc::clone(&inner);
+        std::thread::Builder::new()
+            .name("howdah-tcp-door".into())
+            .spawn(move || doorman.accept(&listener))?;
+        Ok(Self(inner))
+    }
+
+    /// The connection from that local address has proved who it is. Whence it really comes, if through here.
+    pub fn prove(&self, address: SocketAddr) -> Option<SocketAddr> {
+        let mut guests = self.0.lock();
+        let guest = guests.by_address.get_mut(&address)?;
+        guest.proved = true;
+        Some(guest.remote)
+    }
+
+    /// The connection from that local address is over.
+    pub fn close(&self, address: SocketAddr) {
+        self.0.lock().by_address.remove(&address);
+    }
+
+    #[cfg(test)]
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        self.0.lock().by_address.keys().copied().collect()
+    }
+}
+
+impl Drop for TcpDoor {
+    fn drop(&mut self) {
+        let mut guests = self.0.lock();
+        guests.closed = true;
+        guests.by_address.clear();
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, Guests> {
+        // Nothing in there can be half done.
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn accept(&self, listener: &TcpListener) {
+        loop {
+            let mut fds = [PollFd::new(listener, PollFlags::IN)];
+            let ready = poll(&mut fds, Some(&super::LOOK_EVERY));
+            if self.lock().sweep() {
+                return;
+            }
+            if !matches!(ready, Ok(1..)) {
+                continue;
+            }
+            match listener.accept() {
+                Ok((stream, remote)) => {
+                    // Who cannot be let in is turned away by the end of his connection.
+                    let _ = self.let_in(stream, remote);
+                }
+                // Out of descriptors: those who are inside go on, and some will leave.
+                Err(e) if e.kind() != io::ErrorKind::WouldBlock => {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn let_in(&self, stream: TcpStream, remote: SocketAddr) -> io::Result<()> {
+        let mut guests = self.lock();
+        if guests.by_address.len() >= TUNNELS_MAX {
+            return Ok(());
+        }
+        guests.make_room();
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        let (reader, writer) = (stream.try_clone()?, stream.try_clone()?);
+        let near = Near::Answers(self.endpoint);
+        let shared = Arc::new(Shared::new(near)?);
+        let address = shared.socket.local_addr()?;
+        Shared::spawn(&shared, Announced::new(reader), writer, near)?;
+        let guest = Guest {
+            remote,
+            stream,
+            shared,
+            proved: false,
+        };
+        guests.by_address.insert(address, guest);
+        Ok(())
+    }
+}
+
+impl Guests {
+    /// The one who has been there longest without a proof gives way.
+    fn make_room(&mut self) {
+        let unproved = self.by_address.iter().filter(|(_, guest)| !guest.proved);
+        if unproved.clone().count() < UNPROVED_MAX {
+            return;
+        }
+        let oldest = unproved.min_by_key(|(_, guest)| guest.shared.began);
+        if let Some((&address, _)) = oldest {
+            self.by_address.remove(&address);
+        }
+    }
+
+    /// Ends what has no right or no reason to stay. Whether the door is closed.
+    fn sweep(&mut self) -> bool {
+        self.by_address.retain(|_, guest| {
+            !guest.shared.has_ended()
+                && guest.shared.silence() < SILENCE_MAX
+                && (guest.proved || guest.shared.began.elapsed() < PROOF_TIME)
+        });
+        self.closed
+    }
+}
+
+/// A stream whose first bytes must be [`PREFACE`].
+struct Announced {
+    stream: TcpStream,
+    announced: bool,
+}
+
+impl Announced {
+    fn new(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            announced: false,
+        }
+    }
+}
+
+impl Read for Announced {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.announced {
+            let mut first = [0; PREFACE.len()];
+            self.stream.read_exact(&mut first)?;
+            if first != *PREFACE {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "a stranger"));
+            }
+            self.announced = true;
+        }
+        self.stream.read(buffer)
+    }
+}
