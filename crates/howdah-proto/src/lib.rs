@@ -33,6 +33,7 @@ mod control;
 pub mod error;
 mod handshake;
 mod keys;
+mod meter;
 mod objects;
 mod pacer;
 mod pmtud;

@@ -67,7 +67,11 @@ impl Connection {
         let mut report = self.received.report(now, budget, timeout)?;
         report.socket_drops = self.socket_drops;
         report.sink_drops = self.sink_drops;
-        report.sink = self.sink.filter(|_| self.incoming.is_receiving());
+        let sink = match &mut self.meter {
+            Some(meter) => Some(meter.combine(now, self.sink)),
+            None => self.sink,
+        };
+        report.sink = sink.filter(|_| self.incoming.is_receiving());
         self.last_report_at = now;
         self.passive_received = 0;
         // A hole that is visible but not settled keeps the wish alive.

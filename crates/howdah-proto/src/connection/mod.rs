@@ -21,6 +21,7 @@ use crate::control::{ControlReceiver, ControlSender};
 use crate::error::{CloseCode, ConnectionError, PeerMisbehaved};
 use crate::handshake::{Handshake, HandshakeError, Side};
 use crate::keys::{KeyPair, KeyRing, KeySource};
+use crate::meter::Meter;
 use crate::objects::{Incoming, Outgoing};
 use crate::pacer::Pacer;
 use crate::pmtud::PathMtu;
@@ -151,6 +152,8 @@ pub struct Connection {
     /// Object -> (window end, must be told).
     credits: BTreeMap<u64, (u64, bool)>,
     sink: Option<SinkState>,
+    /// What keeps this side's cap.
+    meter: Option<Meter>,
     socket_drops: u64,
     sink_drops: u64,
 
@@ -288,6 +291,7 @@ impl Connection {
             next_object: u64::from(side == Side::Server),
             credits: BTreeMap::new(),
             sink: None,
+            meter: None,
             socket_drops: 0,
             sink_drops: 0,
             report_wish: ReportWish::None,
@@ -485,6 +489,11 @@ impl Connection {
     /// State of the sink, told to the sender with each report.
     pub fn set_sink_state(&mut self, sink: SinkState) {
         self.sink = Some(sink);
+    }
+
+    /// Takes in no more data than that, whatever the peer sends; it hears of it as of a slow sink.
+    pub fn set_receive_cap(&mut self, now: Time, cap: Option<Rate>) {
+        self.meter = cap.map(|cap| Meter::new(now, cap));
     }
 
     /// Datagrams dropped by this side's socket since the beginning.

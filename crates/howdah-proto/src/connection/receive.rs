@@ -8,6 +8,7 @@ use crate::codec::{
 use crate::error::{CloseCode, ConnectionError, PeerMisbehaved};
 use crate::handshake::Side;
 use crate::keys::TAG_LEN;
+use crate::meter::Meter;
 use crate::objects::Placed;
 use crate::received::Arrived;
 use crate::space::HandshakeSpace;
@@ -230,7 +231,8 @@ impl Connection {
                     if offset + len > limits::MAX_OFFSET {
                         return Err(PeerMisbehaved::DataBeyondEnd);
                     }
-                    if !arriving.accept_data {
+                    let metered = |meter: &mut Meter| meter.admit(now, wire_len);
+                    if !arriving.accept_data || !self.meter.as_mut().is_none_or(metered) {
                         self.sink_drops += 1;
                         // The sender must hear that the sink is full.
                         self.wish_report(true);
