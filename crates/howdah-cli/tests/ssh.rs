@@ -342,7 +342,7 @@ fn a30_only_the_key_that_was_told_gets_in() {
         &site,
         &["--port", &port_text, "far:there", &site.file("here")],
     );
-    done.assert_failed(1, &["far: none of the UDP ports", "--port"]);
+    done.assert_failed(1, &["far: none of the ports", "--port"]);
     copy.end_input();
     copy.finish().assert_copied(1 << 20, "blake3");
 }
@@ -370,4 +370,75 @@ fn an_interrupted_copy_says_so_and_leaves_nothing() {
     slow.signal(Signal::TERM);
     let done = slow.finish();
     assert!(matches!(done.code, Some(12) | None), "{:?}", done.code);
+}
+
+#[test]
+fn data_flows_between_two_others() {
+    let site = Site::new(60);
+    let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    let bytes = content("between", (5 << 20) + 3);
+    fs::write(site.root("from"), &bytes).unwrap();
+    fs::create_dir(site.root("dir")).unwrap();
+    for (target, lies) in [("far2:to", "to"), ("far2:dir", "dir/from")] {
+        let done = sshd.copy(&site, &["far:~/from", target]);
+        done.assert_copied(bytes.len() as u64, "blake3");
+        assert!(fs::read(site.root(lies)).unwrap() == bytes);
+    }
+    // Trees as well.
+    fs::create_dir_all(site.root("tree/deep")).unwrap();
+    for name in ["tree/a", "tree/deep/b"] {
+        fs::write(site.root(name), name).unwrap();
+    }
+    let done = sshd.copy(&site, &["-r", "far:tree", "far:from", "far2:dir"]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    for name in ["tree/a", "tree/deep/b", "from"] {
+        let there = fs::read(site.root("dir").clone() + "/" + name).unwrap();
+        assert!(there == fs::read(site.root(name)).unwrap(), "{name}");
+    }
+    // What fails at either end is told here as what it is.
+    let missing = sshd.copy(&site, &["far:none", "far2:to"]);
+    missing.assert_failed(NOT_FOUND, &["far: ", "none"]);
+    let refused = sshd.copy(&site, &["far:from", "far2:none/to"]);
+    refused.assert_failed(REFUSED, &["far: far2:", "mkdir"]);
+    assert_eq!(far_processes(&site, "internal"), []);
+    site.assert_nothing_half_done();
+}
+
+#[test]
+fn a_copy_between_two_others_ends_with_whoever_started_it() {
+    let site = Site::new(60);
+    let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    // Slow enough to be there while it is looked at.
+    let args = ["--rate", "10mbit", "far:zero:100MiB", "far2:to"];
+    let copy = sshd.start_copy(&site, Host::Here, &args, Input::None);
+    let mut pids = Vec::new();
+    while pids.len() < 2 {
+        pids = far_processes(&site, "internal far-end");
+    }
+    copy.signal(Signal::KILL);
+    for pid in pids {
+        await_end(pid, Duration::from_secs(10));
+    }
+    await_no_parts(&site.root(""), Duration::from_secs(10));
+    assert_eq!(far_processes(&site, ""), []);
+}
+
+#[test]
+fn a_key_of_ssh_can_be_for_howdah_only() {
+    let site = Site::new(60);
+    let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    let keys = sshd.file("authorized_keys");
+    let key = fs::read_to_string(&keys).unwrap();
+    let howdah = env!("CARGO_BIN_EXE_howdah");
+    let line = format!("restrict,command=\"{howdah} internal far-end\" {key}");
+    fs::write(&keys, line).unwrap();
+    fs::write(site.root("there"), "from there").unwrap();
+    let done = sshd.copy(&site, &["far:there", &site.file("here")]);
+    done.assert_copied(10, "blake3");
 }

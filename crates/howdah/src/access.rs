@@ -2,6 +2,7 @@
 
 use crate::session::from_store;
 use crate::{Error, ErrorKind, PublicKey};
+use howdah_core::Rate;
 use howdah_store::{Root, StoreError};
 use std::ffi::OsStr;
 use std::fs;
@@ -24,6 +25,10 @@ pub(crate) trait Authority: Send + Sync {
 #[derive(Clone, Debug)]
 pub(crate) struct Rights {
     reach: Reach,
+    read: bool,
+    write: bool,
+    /// What this side sends and takes at most; the peer has no say in it.
+    pub(crate) max_rate: Option<Rate>,
 }
 
 #[derive(Clone, Debug)]
@@ -43,6 +48,9 @@ impl Rights {
     pub(crate) fn below(root: Arc<Root>) -> Self {
         Self {
             reach: Reach::Below(root),
+            read: true,
+            write: true,
+            max_rate: None,
         }
     }
 
@@ -51,11 +59,39 @@ impl Rights {
     pub(crate) fn of_user(home: PathBuf) -> Self {
         Self {
             reach: Reach::User { home },
+            read: true,
+            write: true,
+            max_rate: None,
         }
+    }
+
+    /// Takes rights away.
+    pub(crate) fn restricted(mut self, read: bool, write: bool, max_rate: Option<Rate>) -> Self {
+        (self.read, self.write, self.max_rate) = (read, write, max_rate);
+        self
+    }
+
+    /// Refuses what only readers may do.
+    pub(crate) fn check_read(&self) -> Result<(), Error> {
+        if self.read {
+            return Ok(());
+        }
+        let text = "this key may write here and not read; ask whoever runs the server";
+        Err(Error::new(ErrorKind::Refused, text))
+    }
+
+    /// Refuses what only writers may do.
+    pub(crate) fn check_write(&self) -> Result<(), Error> {
+        if self.write {
+            return Ok(());
+        }
+        let text = "this key may read here and not write; ask whoever runs the server";
+        Err(Error::new(ErrorKind::Refused, text))
     }
 
     /// Where something that exists lies. For a user, all links of `path` are followed.
     pub(crate) fn source(&self, path: &str) -> Result<Place, Error> {
+        self.check_read()?;
         match &self.reach {
             Reach::Below(root) => Ok((Arc::clone(root), plain(path))),
             Reach::User { home } => {
@@ -71,6 +107,7 @@ impl Rights {
 
     /// Where something is to lie. For a user, a directory that exists is one whatever links lead to it.
     pub(crate) fn target(&self, path: &str) -> Result<Place, Error> {
+        self.check_write()?;
         match &self.reach {
             Reach::Below(root) => Ok((Arc::clone(root), plain(path))),
             Reach::User { home } => {
@@ -117,7 +154,7 @@ fn trouble(path: &Path, error: &std::io::Error) -> Error {
 }
 
 /// The path that a user means.
-fn expand(home: &Path, path: &str) -> Result<PathBuf, Error> {
+pub(crate) fn expand(home: &Path, path: &str) -> Result<PathBuf, Error> {
     if path.contains('\0') {
         let text = "a path cannot contain a NUL byte";
         return Err(Error::new(ErrorKind::Refused, text));
@@ -189,5 +226,22 @@ mod tests {
         assert_eq!(target("none/new"), Err(ErrorKind::Refused));
         assert_eq!(target("none/"), Err(ErrorKind::Refused));
         assert_eq!(target("sub/file/"), Err(ErrorKind::Refused));
+    }
+
+    #[test]
+    fn rights_that_were_taken_away_are_missed() {
+        let home = std::env::temp_dir();
+        let reader = Rights::of_user(home.clone()).restricted(true, false, None);
+        assert!(reader.source("").is_ok());
+        assert_eq!(
+            reader.target("x").map(|_| ()).map_err(|e| e.kind()),
+            Err(ErrorKind::Refused)
+        );
+        let writer = Rights::of_user(home).restricted(false, true, None);
+        assert!(writer.target("x").is_ok());
+        assert_eq!(
+            writer.source("").map(|_| ()).map_err(|e| e.kind()),
+            Err(ErrorKind::Refused)
+        );
     }
 }

@@ -1,16 +1,16 @@
 //! One copy between two locations.
 
 use crate::client::{Client, Task};
-use crate::ssh::{FarEnd, SshConfig, Watched};
+use crate::reach::{Line, Transport, reach};
+use crate::ssh::{FarEnd, Order, SshConfig, copy_between};
 use crate::{
     Cancel, Error, ErrorKind, Identity, KnownHosts, Location, Log, Progress, SshTarget, Summary,
     Throttle, Trust,
 };
-use howdah_core::{Rate, Span};
-use howdah_net::{Clock, Endpoint, EndpointConfig};
-use howdah_proto::error::ConnectionError;
+use howdah_core::{Rate, Span, Time};
+use howdah_net::Clock;
 use howdah_proto::{Config, Policy, Security, TlsIdentity};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 /// How the sender shares the path.
@@ -46,6 +46,8 @@ pub struct CopyConfig {
     pub warn: Log,
     /// Hears what ssh and the other end of a copy over it say.
     pub heard: Log,
+    /// What carries the data.
+    pub transport: Transport,
     /// How machines are reached over ssh.
     pub ssh: SshConfig,
     /// Go on with what an interrupted copy has left, if the source is still the same. Otherwise it
@@ -68,6 +70,7 @@ impl CopyConfig {
             duration_limit: None,
             warn: Log::default(),
             heard: Log::default(),
+            transport: Transport::Auto,
             ssh: SshConfig::default(),
             resume: true,
             reread: false,
@@ -75,12 +78,11 @@ impl CopyConfig {
     }
 }
 
-/// An address that is not the last one has that long to answer: four flights of the handshake.
-const ATTEMPT: Span = Span::from_secs(3);
 /// Addresses of a host that are tried.
 const ADDRESSES_MAX: usize = 8;
 
-/// Copies `source` to `destination`; exactly one of them must be remote.
+/// Copies `source` to `destination`; one of them must be remote, and both may be machines that ssh
+/// reaches: then the data flows from one to the other directly.
 ///
 /// If the host has several addresses, they are tried one after the other until one answers.
 /// `on_progress` is called about ten times a second on the calling thread.
@@ -91,6 +93,15 @@ pub fn copy(
     cancel: &Cancel,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, Error> {
+    if let (Location::Ssh(from), Location::Ssh(to)) = (source, destination) {
+        let order = Order {
+            from: &from.target,
+            sources: vec![from.path.clone()],
+            to,
+            tree: None,
+        };
+        return copy_between(order, config, cancel, on_progress);
+    }
     let (task, remote) = plan(source, destination)?;
     run(task, remote, config, cancel, on_progress)
 }
@@ -105,22 +116,26 @@ pub(crate) fn run(
 ) -> Result<Summary, Error> {
     let clock = Clock::new();
     let started = clock.now();
-    let mut run = |task, line: &Line<'_>, config: &CopyConfig| {
-        let peer = (line.host.to_owned(), line.port);
-        let mut client = Client::new(task, config, cancel, on_progress, peer, started);
-        reach(line, &protocol(config)?, clock, &mut client)?;
-        client.into_result()
+    let mut run = |task, host: &str, line: &Line<'_>, config: &CopyConfig| {
+        let session = Session {
+            host,
+            line,
+            config,
+            cancel,
+            clock,
+            started,
+        };
+        session.run(task, on_progress)
     };
     let result = match remote {
         Remote::Server { host, port } => {
             let addresses = resolve(&host, port)?;
             let line = Line {
-                host: &host,
                 port,
                 addresses,
                 far_end: None,
             };
-            run(task, &line, config)
+            run(task, &host, &line, config)
         }
         Remote::Ssh(target) => {
             // For this one session: neither a key of the user's nor a record of servers is needed.
@@ -131,12 +146,11 @@ pub(crate) fn run(
             config.trust = Trust::Exactly(far_end.key());
             config.identity = identity;
             let line = Line {
-                host: target.host(),
                 port: far_end.port(),
                 addresses: far_end.addresses(),
                 far_end: Some(&far_end),
             };
-            run(task, &line, &config).map_err(|error| far_end.explain(error))
+            run(task, target.host(), &line, &config).map_err(|error| far_end.explain(error))
         }
     };
     // The terminal's signal ends ssh as well, which must not look like a failure of the network.
@@ -146,6 +160,38 @@ pub(crate) fn run(
         }
         _ => error,
     })
+}
+
+/// A copy whose other end is known.
+pub(crate) struct Session<'a> {
+    /// How the user calls it.
+    pub(crate) host: &'a str,
+    pub(crate) line: &'a Line<'a>,
+    pub(crate) config: &'a CopyConfig,
+    pub(crate) cancel: &'a Cancel,
+    pub(crate) clock: Clock,
+    pub(crate) started: Time,
+}
+
+impl Session<'_> {
+    pub(crate) fn run(
+        &self,
+        task: Task,
+        on_progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Summary, Error> {
+        let (config, cancel) = (self.config, self.cancel);
+        let peer = (self.host.to_owned(), self.line.port);
+        let mut client = Client::new(task, config, cancel, on_progress, peer, self.started);
+        let protocol = protocol(config)?;
+        reach(
+            self.line,
+            &protocol,
+            self.clock,
+            (config, cancel),
+            &mut client,
+        )?;
+        client.into_result()
+    }
 }
 
 fn protocol(config: &CopyConfig) -> Result<Config, Error> {
@@ -165,95 +211,6 @@ fn protocol(config: &CopyConfig) -> Result<Config, Error> {
         RatePolicy::Background => Policy::Background,
     };
     Ok(protocol)
-}
-
-/// How the other end is reached.
-struct Line<'a> {
-    host: &'a str,
-    port: u16,
-    addresses: Vec<SocketAddr>,
-    /// If this copy started it.
-    far_end: Option<&'a FarEnd>,
-}
-
-/// Runs the client with the first of the addresses that answers.
-fn reach(
-    line: &Line<'_>,
-    protocol: &Config,
-    clock: Clock,
-    client: &mut Client<'_>,
-) -> Result<(), Error> {
-    let addresses = &line.addresses[..];
-    let mut failures = Vec::new();
-    for (index, &address) in addresses.iter().enumerate() {
-        let mut protocol = protocol.clone();
-        if index + 1 < addresses.len() {
-            protocol.handshake_timeout = protocol.handshake_timeout.min(ATTEMPT);
-        }
-        let patience = protocol.handshake_timeout;
-        // Each address has a socket of its own: a connected one hears that nobody listens.
-        let mut endpoint = match open(address, protocol, clock) {
-            Ok(endpoint) => endpoint,
-            Err(error) => {
-                failures.push(format!("{address} ({error})"));
-                continue;
-            }
-        };
-        if let Some(advice) = endpoint.socket_report().advice() {
-            client.advise(&advice);
-        }
-        client.begin_attempt(endpoint.waker());
-        let run = match line.far_end {
-            None => endpoint.run(client),
-            Some(far_end) => endpoint.run(&mut Watched::new(client, far_end)),
-        };
-        run.map_err(|e| Error::new(ErrorKind::Io, format!("the UDP socket failed: {e}")))?;
-        match client.unanswered() {
-            None => return Ok(()),
-            Some(ConnectionError::Unreachable) => {
-                failures.push(format!("{address} (nobody listens on that port)"));
-            }
-            Some(_) => failures.push(format!(
-                "{address} (no answer in {} s)",
-                patience.as_millis() / 1000
-            )),
-        }
-    }
-    if let ([address], Some(_), None) = (addresses, client.unanswered(), line.far_end)
-        && client.peer() == address.to_string()
-    {
-        // The client's own words say it all.
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::Network,
-        format!(
-            "{} does not answer; tried {}; {}does every firewall on the way let UDP through?",
-            client.peer(),
-            failures.join(", "),
-            if line.far_end.is_none() {
-                "is 'howdah serve' running there, and "
-            } else {
-                ""
-            }
-        ),
-    ))
-}
-
-/// A socket for that address, with a connection on its way.
-fn open(address: SocketAddr, protocol: Config, clock: Clock) -> std::io::Result<Endpoint> {
-    let any: SocketAddr = if address.is_ipv4() {
-        (Ipv4Addr::UNSPECIFIED, 0).into()
-    } else {
-        (Ipv6Addr::UNSPECIFIED, 0).into()
-    };
-    let config = EndpointConfig {
-        protocol,
-        accept: false,
-    };
-    let mut endpoint = Endpoint::new(howdah_net::bind(any)?, config, clock)?;
-    endpoint.connect(address)?;
-    Ok(endpoint)
 }
 
 /// The other machine.
@@ -287,7 +244,8 @@ fn plan(source: &Location, destination: &Location) -> Result<(Task, Remote), Err
         }
         (source, destination) => match (Remote::of(source), Remote::of(destination)) {
             (Some(_), Some(_)) => usage(
-                "both sides are remote; copy to this machine first, or start the copy on one of them"
+                "both sides are remote, which works only if ssh reaches both (HOST:path); copy to this machine \
+                 first, or start the copy on one of them"
                     .to_owned(),
             ),
             (None, Some((there, path))) => {

@@ -2,6 +2,7 @@
 
 use crate::access::{Authority, Rights};
 use crate::keys::PublicKey;
+use crate::listed::{Listed, Reread};
 use crate::session::message::{Message, SideReport};
 use crate::session::putting::Put;
 use crate::session::receiving::Receiving;
@@ -13,13 +14,14 @@ use crate::session::{from_connection, from_store};
 use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity, Location};
 use howdah_core::{RangeSet, Span, Time};
 use howdah_net::{
-    Application, Attended, Clock, ConnKey, Endpoint, EndpointConfig, Placement, Usage, Waker,
+    Application, Attended, Clock, ConnKey, Endpoint, EndpointConfig, Placement, TcpDoor, Usage,
+    Waker,
 };
 use howdah_proto::error::CloseCode;
 use howdah_proto::{Config, Connection, Event, Security, TlsIdentity};
 use howdah_store::{Root, Source, SourceIdentity, SourceSpec, TreeSource, TreeTarget, Wake};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -51,8 +53,17 @@ impl std::fmt::Debug for Log {
     }
 }
 
+/// Sockets of a server that a service manager has bound.
+#[derive(Debug)]
+pub struct Inherited {
+    /// For UDP.
+    pub udp: UdpSocket,
+    /// For clients whose networks let no UDP through.
+    pub tcp: Option<TcpListener>,
+}
+
 /// Settings of a server.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ServerConfig {
     /// Directory that clients may read and write below.
     pub root: PathBuf,
@@ -62,6 +73,10 @@ pub struct ServerConfig {
     pub identity: Identity,
     /// The clients that may come in.
     pub authorized: AuthorizedKeys,
+    /// The file of that list, to be read again when it changes.
+    pub reread: Option<Reread>,
+    /// Sockets that somebody else has bound: `listen` is not used then.
+    pub inherited: Option<Inherited>,
     /// Hears about connections and transfers.
     pub log: Log,
 }
@@ -69,6 +84,7 @@ pub struct ServerConfig {
 /// A bound server.
 pub struct Server {
     endpoint: Endpoint,
+    door: Option<TcpDoor>,
     authority: Arc<dyn Authority>,
     log: Log,
 }
@@ -81,22 +97,6 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// Everybody on a list may do everything below one directory.
-struct Listed {
-    keys: AuthorizedKeys,
-    root: Arc<Root>,
-}
-
-impl Authority for Listed {
-    fn admits(&self, key: &PublicKey) -> bool {
-        self.keys.contains(key)
-    }
-
-    fn enter(&self, _: &PublicKey) -> Result<Rights, Error> {
-        Ok(Rights::below(Arc::clone(&self.root)))
-    }
-}
-
 /// How often a server looks whether it shall stop.
 const LOOK_EVERY: Span = Span::from_millis(100);
 
@@ -104,23 +104,20 @@ impl Server {
     /// Opens the root and the socket.
     pub fn bind(config: ServerConfig) -> Result<Self, Error> {
         let root = Arc::new(Root::open(&config.root).map_err(|e| from_store(&e))?);
-        let keys = config.authorized;
-        let authority = Arc::new(Listed { keys, root });
-        let socket = howdah_net::bind(config.listen).map_err(|e| {
-            Error::new(
-                ErrorKind::Io,
-                format!(
-                    "cannot listen on {}: {e}; choose another with --listen",
-                    config.listen
-                ),
-            )
-        })?;
-        Self::on(socket, &config.identity, authority, config.log)
+        let log = config.log.clone();
+        let authority = Arc::new(Listed::new(root, config.authorized, config.reread, log));
+        let (socket, listener) = match config.inherited {
+            Some(Inherited { udp, tcp }) => (udp, tcp),
+            None => bind(config.listen, &config.log)?,
+        };
+        Self::on(socket, listener, &config.identity, authority, config.log)
     }
 
-    /// Serves those whom `authority` admits, on a socket that is bound.
+    /// Serves those whom `authority` admits, on a socket that is bound, and through tunnels that come to
+    /// `listener`.
     pub(crate) fn on(
         socket: UdpSocket,
+        listener: Option<TcpListener>,
         identity: &Identity,
         authority: Arc<dyn Authority>,
         log: Log,
@@ -138,8 +135,13 @@ impl Server {
         };
         let endpoint = Endpoint::new(socket, config, Clock::new())
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot set up the socket: {e}")))?;
+        let door = listener.map(|listener| TcpDoor::open(listener, endpoint.local_addr()));
+        let door = door
+            .transpose()
+            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot listen on TCP: {e}")))?;
         Ok(Self {
             endpoint,
+            door,
             authority,
             log,
         })
@@ -168,6 +170,7 @@ impl Server {
     fn serve(mut self, cancel: &Cancel, stay: Stay) -> Result<(), Error> {
         let mut service = Service {
             authority: self.authority,
+            door: self.door,
             stay,
             since: None,
             met: false,
@@ -191,6 +194,33 @@ impl Server {
             let _ = thread.join();
         }
         result
+    }
+}
+
+/// A UDP socket and, if it can be had, a TCP socket of the same number.
+fn bind(address: SocketAddr, log: &Log) -> Result<(UdpSocket, Option<TcpListener>), Error> {
+    /// Any port will do, but one that is free for both.
+    const TRIES: usize = 16;
+    let trouble = |e: std::io::Error| {
+        let text = format!("cannot listen on {address}: {e}; choose another with --listen");
+        Error::new(ErrorKind::Io, text)
+    };
+    let mut tries = if address.port() == 0 { TRIES } else { 1 };
+    loop {
+        let socket = howdah_net::bind(address).map_err(trouble)?;
+        let bound = socket.local_addr().map_err(trouble)?;
+        tries -= 1;
+        match howdah_net::listen(bound) {
+            Ok(listener) => return Ok((socket, Some(listener))),
+            Err(e) if tries == 0 => {
+                log.line(&format!(
+                    "cannot listen on TCP {bound} ({e}): clients whose networks let no UDP through will \
+                     not get in"
+                ));
+                return Ok((socket, None));
+            }
+            Err(_) => {}
+        }
     }
 }
 
@@ -248,6 +278,8 @@ enum Stay {
 
 struct Service {
     authority: Arc<dyn Authority>,
+    /// Where tunnels come in.
+    door: Option<TcpDoor>,
     stay: Stay,
     /// When it began.
     since: Option<Time>,
@@ -277,6 +309,7 @@ fn open_source(
 ) -> Result<(Source, bool), Error> {
     let open = |spec, hash| Source::open(spec, hash, wake(waker)).map_err(|e| from_store(&e));
     if let Ok(Location::Zero(size)) = path.parse() {
+        rights.check_read()?;
         return Ok((open(SourceSpec::Zero(size), false)?, false));
     }
     let (root, path) = rights.source(path)?;
@@ -659,7 +692,11 @@ impl Service {
                 } else {
                     format!(" ({client})")
                 };
-                let peer = format!("{}{key_name}", connection.remote());
+                let remote = connection.remote();
+                let peer = match self.door.as_ref().and_then(|door| door.prove(remote)) {
+                    Some(origin) => format!("{origin} over TCP{key_name}"),
+                    None => format!("{remote}{key_name}"),
+                };
                 let rights = PublicKey::from_spki_der(&peer_key)
                     .ok_or_else(|| Error::new(ErrorKind::Auth, "no Ed25519 key"))
                     .and_then(|key| self.authority.enter(&key));
@@ -671,6 +708,8 @@ impl Service {
                         return;
                     }
                 };
+                connection.set_receive_cap(now, rights.max_rate);
+                connection.set_rate_cap(now, rights.max_rate);
                 self.log(&format!("{peer}: connected"));
                 self.met = true;
                 let session = Session {
@@ -692,7 +731,8 @@ impl Service {
             Event::Control(bytes) => {
                 let result = Message::decode(&bytes).and_then(|message| match message {
                     Message::Pace(pace) => {
-                        pace.apply(now, connection, None);
+                        let cap = self.sessions.get(&key).and_then(|s| s.rights.max_rate);
+                        pace.apply(now, connection, cap);
                         Ok(())
                     }
                     message => self.on_message(now, key, connection, message),
@@ -718,7 +758,9 @@ impl Service {
             }
             Event::PathChanged(address) => self.log(&format!("a client moved to {address}")),
             Event::Closed(error) => {
-                // Dropping an unfinished sink removes its temporary file, or keeps what is good of it.
+                if let Some(door) = &self.door {
+                    door.close(connection.remote());
+                }
                 if let Some(mut session) = self.sessions.remove(&key) {
                     let busy = session.is_busy();
                     let tree = session.tree.take();

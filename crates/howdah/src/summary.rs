@@ -3,7 +3,7 @@
 use crate::{Error, ErrorKind};
 use howdah_core::{Rate, Span};
 use howdah_store::TreeReport;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A look at a running copy.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,7 @@ pub struct Progress {
 }
 
 /// What one process used for a copy.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub struct SideUsage {
     /// User and system CPU time, in seconds.
     pub cpu_seconds: f64,
@@ -50,7 +50,7 @@ pub struct SideUsage {
 }
 
 /// What a finished copy did. Printed by `--json`; the field names are stable.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Summary {
     /// Payload bytes that the destination has now.
     pub bytes: u64,

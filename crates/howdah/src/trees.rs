@@ -3,11 +3,13 @@
 use crate::client::Task;
 use crate::copy::{Remote, run};
 use crate::session::from_store;
+use crate::ssh::{Order, copy_between};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, Summary};
 use howdah_store::{TreeOptions, TreeSource, TreeTarget};
 
 /// Copies files and directories. Either all `sources` are local and `destination` is remote, or the other
-/// way round; then all sources are on one host.
+/// way round; then all sources are on one host. Both may be on machines that ssh reaches: then the data
+/// flows from one to the other directly.
 ///
 /// As with `cp`, an existing directory as destination gets the sources below it; otherwise the one source
 /// becomes the destination. With [`TreeOptions::contents`] what is in the one source goes into the
@@ -22,6 +24,27 @@ pub fn copy_tree(
     cancel: &Cancel,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, Error> {
+    if let (Some(Location::Ssh(first)), Location::Ssh(to)) = (sources.first(), destination) {
+        let mut options = options.clone();
+        let mut paths = Vec::new();
+        for location in sources {
+            match location {
+                Location::Ssh(source) if source.target == first.target => {
+                    options.contents |= is_contents(&source.path);
+                    paths.push(source.path.clone());
+                }
+                other => return elsewhere(other, &sources[0]),
+            }
+        }
+        alone(&options, paths.len())?;
+        let order = Order {
+            from: &first.target,
+            sources: paths,
+            to,
+            tree: Some(options),
+        };
+        return copy_between(order, config, cancel, on_progress);
+    }
     let (task, remote) = plan(sources, destination, options)?;
     run(task, remote, config, cancel, on_progress)
 }
@@ -40,29 +63,13 @@ fn plan(
     match (first, Remote::of(destination)) {
         (None, _) => usage("there is nothing to copy"),
         (Some(_), Some((remote, path))) => {
-            let mut source = TreeSource::new();
-            for location in sources {
-                match location {
-                    Location::File(path) => source
-                        .add_local(path, options.contents)
-                        .map_err(|e| from_store(&e))?,
-                    other if other.is_remote() => {
-                        return usage(format!(
-                            "{other} and {destination} are both remote; copy to this machine \
-                             first, or start the copy on one of them"
-                        ));
-                    }
-                    other => return usage(format!("{other} is not a file or directory")),
-                }
+            if let Some(other) = sources.iter().find(|source| source.is_remote()) {
+                return usage(format!(
+                    "{other} and {destination} are both remote, which works only if ssh reaches both \
+                     (HOST:path); copy to this machine first, or start the copy on one of them"
+                ));
             }
-            options.contents |= source.is_contents();
-            alone(&options, source.len())?;
-            let task = Task::PutTree {
-                source: Some(source),
-                path,
-                options,
-            };
-            Ok((task, remote))
+            Ok((put(sources, path, options)?, remote))
         }
         (Some((first, Some((remote, _)))), None) => {
             let Location::File(target) = destination else {
@@ -75,12 +82,7 @@ fn plan(
                         options.contents |= is_contents(&path);
                         paths.push(path);
                     }
-                    _ => {
-                        return usage(format!(
-                            "{location} is not on the same machine as {first}; copy from one \
-                             machine at a time"
-                        ));
-                    }
+                    _ => return elsewhere(location, first),
                 }
             }
             alone(&options, paths.len())?;
@@ -97,6 +99,36 @@ fn plan(
              howdah://HOST:PORT/path"
         )),
     }
+}
+
+/// The task of sending what is here to `path` there.
+pub(crate) fn put(
+    sources: &[Location],
+    path: String,
+    mut options: TreeOptions,
+) -> Result<Task, Error> {
+    let mut source = TreeSource::new();
+    for location in sources {
+        match location {
+            Location::File(path) => source
+                .add_local(path, options.contents)
+                .map_err(|e| from_store(&e))?,
+            other => return usage(format!("{other} is not a file or directory")),
+        }
+    }
+    options.contents |= source.is_contents();
+    alone(&options, source.len())?;
+    Ok(Task::PutTree {
+        source: Some(source),
+        path,
+        options,
+    })
+}
+
+fn elsewhere<T>(location: &Location, first: &Location) -> Result<T, Error> {
+    usage(format!(
+        "{location} is not on the same machine as {first}; copy from one machine at a time"
+    ))
 }
 
 /// Whether a path means what is in a directory, as for `cp`.

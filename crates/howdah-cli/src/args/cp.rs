@@ -21,7 +21,7 @@ use std::path::PathBuf;
 /// The path on the other machine may also be zero:SIZE or null:. A local name with a colon is written
 /// ./NAME.
 ///
-/// SRC or DST is remote, not both; there may be several SRC on the same side. If DST is a directory,
+/// SRC or DST is remote, or both are HOST:path: then the data flows from one to the other. There may be several SRC on the same side. If DST is a directory,
 /// they go below it under their names; otherwise the one SRC becomes DST. With -r a directory goes with
 /// all that is in it ('dir/.': only what is in it); files that are at DST already, by size and time of
 /// modification, are left as they are. If a copy is interrupted, the same command goes on where it ended. A
@@ -33,6 +33,7 @@ use std::path::PathBuf;
 ///   howdah cp big.tar anna@site:incoming/
 ///   howdah cp site:/data/results.h5 .
 ///   howdah cp big.tar howdah://site:4433/incoming/
+///   howdah cp site-a:/data/run7.tar site-b:/data/
 ///   howdah cp howdah://site/results.h5 .
 ///   howdah cp -r run1 run2 anna@site:store/
 ///   howdah cp -a site:projects .

@@ -1,7 +1,7 @@
-//! How other machines are reached over ssh.
+//! How other machines are reached.
 
-use clap::Args;
-use howdah::{DEFAULT_PORTS, Error, SshConfig};
+use clap::{Args, ValueEnum};
+use howdah::{DEFAULT_PORTS, Error, SshConfig, Transport};
 use std::ops::RangeInclusive;
 
 #[derive(Args, Debug)]
@@ -15,9 +15,31 @@ pub(crate) struct SshArgs {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) remote_howdah: Option<String>,
 
-    /// UDP port that HOST uses, or a range of which the first free one is taken [default: 4433-4532]
+    /// UDP and TCP port that HOST uses, or a range of which the first free one is taken [default: 4433-4532]
     #[arg(long, value_name = "PORT[-PORT]", value_parser = ports)]
     pub(crate) port: Option<RangeInclusive<u16>>,
+
+    /// What carries the data: auto falls back to TCP where UDP does not get through within 3 s, and says so
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    pub(crate) transport: TransportArg,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum TransportArg {
+    #[default]
+    Auto,
+    Udp,
+    Tcp,
+}
+
+impl From<TransportArg> for Transport {
+    fn from(arg: TransportArg) -> Self {
+        match arg {
+            TransportArg::Auto => Self::Auto,
+            TransportArg::Udp => Self::Udp,
+            TransportArg::Tcp => Self::Tcp,
+        }
+    }
 }
 
 impl SshArgs {

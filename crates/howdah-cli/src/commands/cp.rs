@@ -125,6 +125,7 @@ pub(super) fn config<'a>(
         CopyConfig::new(Identity::generate()?, KnownHosts::default())
     };
     config.ssh = args.ssh.config()?;
+    config.transport = args.ssh.transport.into();
     config.trust = if args.accept_new {
         Trust::AcceptNew
     } else if io::stderr().is_terminal() {
@@ -170,8 +171,10 @@ fn check_roles(source: &Location, destination: &Location) -> Result<(), Error> {
     match (source, destination) {
         (Location::Null, _) => usage("null: can only be the destination".to_owned()),
         (_, Location::Zero(_)) => usage("zero: can only be the source".to_owned()),
+        (Location::Ssh(_), Location::Ssh(_)) => Ok(()),
         (a, b) if a.is_remote() && b.is_remote() => usage(format!(
-            "{a} and {b} are both remote; run 'howdah cp' on one of the two machines"
+            "{a} and {b} are both remote, which works only if ssh reaches both (HOST:path); run \
+             'howdah cp' on one of the two machines"
         )),
         (a, b) if !a.is_remote() && !b.is_remote() => usage(format!(
             "{a} and {b} are both local; write the remote one as HOST:path or \
@@ -233,9 +236,11 @@ mod tests {
         assert_eq!(check("a", "howdah://h/b"), Ok(()));
         assert_eq!(check("howdah://h/b", "-"), Ok(()));
         assert_eq!(check("zero:1GiB", "howdah://h/null:"), Ok(()));
+        assert_eq!(check("h:a", "g:b"), Ok(()));
         for (source, destination, part) in [
             ("a", "b", "both local"),
             ("howdah://h/a", "howdah://g/b", "both remote"),
+            ("h:a", "howdah://g/b", "both remote"),
             ("null:", "howdah://h/b", "null: can only be the destination"),
             ("howdah://h/b", "zero:1", "zero: can only be the source"),
         ] {

@@ -5,11 +5,24 @@ use super::key_file;
 use crate::args::ServeArgs;
 use crate::ui::{self, Signals};
 use howdah::keys::{self, AuthorizedKeys, Identity};
-use howdah::{Error, ErrorKind, Log, Server, ServerConfig};
+use howdah::{Error, ErrorKind, Inherited, Log, Reread, Server, ServerConfig};
+use listenfd::ListenFd;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
+    // Before there is a second thread, which could look at the environment meanwhile.
+    let inherited = inherited()?;
     let signals = Signals::install()?;
+    let reread = Reread {
+        path: key_file(
+            args.authorized_keys.as_ref(),
+            keys::default_authorized_keys_path(),
+        )?,
+        now: Arc::new(AtomicBool::new(false)),
+    };
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&reread.now))?;
     if !args.root.is_dir() {
         let text = format!("the root {} is not a directory", args.root.display());
         return Err(Error::new(ErrorKind::NotFound, text).into());
@@ -23,22 +36,20 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         ));
     }
     let named = args.authorized_keys.is_some();
-    let keys_path = key_file(
-        args.authorized_keys.as_ref(),
-        keys::default_authorized_keys_path(),
-    )?;
-    let authorized = match AuthorizedKeys::load(&keys_path) {
+    let authorized = match AuthorizedKeys::load(&reread.path) {
         Err(error) if error.is_not_found() && !named => AuthorizedKeys::new(),
         other => other?,
     };
     let line = public_line(&identity);
-    let clients = clients(&authorized, &keys_path);
+    let clients = clients(&authorized, &reread.path);
     let root = args.root.display().to_string();
     let server = Server::bind(ServerConfig {
         root: args.root,
         listen: args.listen,
         identity,
         authorized,
+        reread: Some(reread),
+        inherited,
         log: Log::new(ui::say),
     })?;
     // `howdah demo` waits for this line.
@@ -50,12 +61,34 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Sockets that a service manager has bound: first UDP, then perhaps TCP (`sd_listen_fds(3)`).
+fn inherited() -> anyhow::Result<Option<Inherited>> {
+    let mut sockets = ListenFd::from_env();
+    if sockets.len() == 0 {
+        return Ok(None);
+    }
+    let wrong = |e| {
+        let text = format!(
+            "the sockets that were handed over are not a UDP socket and perhaps a TCP one ({e}); see \
+             packaging/systemd/howdah.socket"
+        );
+        Error::new(ErrorKind::Usage, text)
+    };
+    let udp = sockets.take_udp_socket(0).map_err(wrong)?;
+    let tcp = if sockets.len() > 1 {
+        sockets.take_tcp_listener(1).map_err(wrong)?
+    } else {
+        None
+    };
+    Ok(udp.map(|udp| Inherited { udp, tcp }))
+}
+
 fn clients(authorized: &AuthorizedKeys, path: &Path) -> String {
     let path = path.display();
     match authorized.len() {
         0 => format!(
-            "nobody gets in: {path} lists no key; run 'howdah key show' on the client, append the \
-             line that it prints to that file, and start the server again"
+            "nobody gets in yet: {path} lists no key; run 'howdah key show' on the client and append the \
+             line that it prints to that file"
         ),
         1 => format!("1 key is authorised by {path}"),
         n => format!("{n} keys are authorised by {path}"),

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{AuthorizedKeys, Log, Server, ServerConfig};
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
 fn config(dir: &Path) -> CopyConfig {
@@ -26,6 +26,8 @@ fn server(dir: &Path, config: &CopyConfig) -> Server {
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
         identity: Identity::generate().expect("a key"),
         authorized: AuthorizedKeys::load(&keys).expect("a list"),
+        reread: None,
+        inherited: None,
         log: Log::default(),
     })
     .expect("a server")
@@ -42,12 +44,17 @@ fn put(addresses: &[SocketAddr], host: &str, config: &CopyConfig) -> Result<Summ
     let host = (host.to_owned(), 4433);
     let mut client = Client::new(task, config, &cancel, &mut on_progress, host, now);
     let line = Line {
-        host: "",
         port: 4433,
         addresses: addresses.to_vec(),
         far_end: None,
     };
-    reach(&line, &protocol(config)?, clock, &mut client)?;
+    reach(
+        &line,
+        &protocol(config)?,
+        clock,
+        (config, &cancel),
+        &mut client,
+    )?;
     client.into_result()
 }
 
@@ -82,7 +89,7 @@ fn every_address_that_was_tried_is_named() {
         assert!(text.contains(&part), "{text}");
     }
     assert!(
-        text.starts_with("two.example:4433 does not answer"),
+        text.starts_with("cannot reach two.example:4433: nobody listens on"),
         "{text}"
     );
 }

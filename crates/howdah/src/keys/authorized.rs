@@ -1,19 +1,52 @@
 //! The keys that a server lets in.
 
 use super::files::{self, Exposure};
-use super::{KeyError, KeyLine, ParseKeyError, PublicKey};
+use super::options;
+use super::{KeyError, KeyLine, KeyOptions, ParseKeyError, PublicKey};
+use std::collections::HashSet;
 use std::path::Path;
+use std::str::FromStr;
 
 /// Largest file that is read, in bytes: room for some ten thousand keys.
 const MAX_FILE: u64 = 1 << 20;
 
 /// One entry.
-pub type AuthorizedKey = KeyLine;
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AuthorizedKey {
+    /// What its holder may do.
+    pub options: KeyOptions,
+    /// The key.
+    pub key: PublicKey,
+    /// What follows it; empty if nothing does.
+    pub comment: String,
+}
+
+impl FromStr for AuthorizedKey {
+    type Err = ParseKeyError;
+
+    fn from_str(text: &str) -> Result<Self, ParseKeyError> {
+        let text = text.trim_matches([' ', '\t']);
+        let plain: Result<KeyLine, _> = text.parse();
+        let (options, line) = match plain {
+            Err(ParseKeyError::Algorithm) => {
+                let (front, line) = options::split(text)?;
+                (KeyOptions::parse(front)?, line.parse()?)
+            }
+            other => (KeyOptions::default(), other?),
+        };
+        let KeyLine { key, comment } = line;
+        Ok(Self {
+            options,
+            key,
+            comment,
+        })
+    }
+}
 
 /// A list of client keys. The empty list lets nobody in.
 ///
-/// The file has one key per line as `howdah key show` prints it; blank lines and lines that
-/// start with `#` are skipped. It is read strictly: a line that is anything else is an error, so
+/// The file has one key per line as `howdah key show` prints it, perhaps with [`KeyOptions`] before
+/// it; blank lines and lines that start with `#` are skipped. A key may stand there once. It is read strictly: a line that is anything else is an error, so
 /// that a mistake never silently locks out or lets in.
 #[derive(Clone, Debug, Default)]
 pub struct AuthorizedKeys {
@@ -29,13 +62,20 @@ impl AuthorizedKeys {
     /// Reads a file that nobody but its owner can change.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let bytes = files::read(path, MAX_FILE, Exposure::Readable)?;
-        let keys = parse_lines(&bytes, str::parse::<KeyLine>).map_err(|(line, reason)| {
-            KeyError::MalformedLine {
-                path: path.to_owned(),
-                line,
-                reason,
+        let malformed = |(line, reason)| KeyError::MalformedLine {
+            path: path.to_owned(),
+            line,
+            reason,
+        };
+        let keys = parse_lines(&bytes, str::parse::<AuthorizedKey>).map_err(malformed)?;
+        // Which of two sets of options holds must not be a question.
+        let mut seen = HashSet::new();
+        for (line, entry) in &keys {
+            if !seen.insert(entry.key) {
+                let reason = ParseKeyError::Option("that key stands on an earlier line already");
+                return Err(malformed((*line, reason)));
             }
-        })?;
+        }
         Ok(keys.into_iter().map(|(_, key)| key).collect())
     }
 
@@ -76,7 +116,8 @@ impl FromIterator<AuthorizedKey> for AuthorizedKeys {
 impl FromIterator<PublicKey> for AuthorizedKeys {
     fn from_iter<I: IntoIterator<Item = PublicKey>>(keys: I) -> Self {
         keys.into_iter()
-            .map(|key| KeyLine {
+            .map(|key| AuthorizedKey {
+                options: KeyOptions::default(),
                 key,
                 comment: String::new(),
             })
@@ -146,6 +187,23 @@ mod tests {
     }
 
     #[test]
+    fn options_stand_before_the_key() {
+        let key = *Identity::generate().unwrap().public_key();
+        let text = format!("root=\"/data/a b\",read-only {key} anna\n");
+        let keys = load(text.as_bytes(), 0o600).unwrap();
+        let entry = keys.find(&key).unwrap();
+        assert_eq!(entry.options.root.as_deref(), Some(Path::new("/data/a b")));
+        assert!(entry.options.read_only && entry.comment == "anna");
+        // Twice the same key, with other rights.
+        let twice = format!("read-only {key}\n# more\n{key}\n");
+        let error = load(twice.as_bytes(), 0o600).unwrap_err().to_string();
+        assert!(
+            error.contains("authorized_keys:3: that key stands"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn a_malformed_line_is_named() {
         let key = Identity::generate().unwrap().public_key().to_string();
         for (text, line) in [
@@ -154,6 +212,9 @@ mod tests {
             ([key.as_bytes(), b"\n\xff\xfe\n"].concat(), 2),
             (format!("{key} a\rb\n").into_bytes(), 1),
             (format!("{key}\0\n").into_bytes(), 1),
+            (format!("readonly {key}\n").into_bytes(), 1),
+            (b"read-only\n".to_vec(), 1),
+            (format!("root=\"/data {key}\n").into_bytes(), 1),
             (format!("\u{feff}{key}\n").into_bytes(), 1),
         ] {
             let error = load(&text, 0o600).unwrap_err();
@@ -184,7 +245,7 @@ mod tests {
     proptest! {
         #[test]
         fn hostile_bytes_give_keys_or_a_line_number(bytes: Vec<u8>) {
-            let parsed = parse_lines(&bytes, str::parse::<KeyLine>);
+            let parsed = parse_lines(&bytes, str::parse::<AuthorizedKey>);
             if let Err((line, _)) = parsed {
                 prop_assert!(line <= bytes.split(|&b| b == b'\n').count());
             }

@@ -13,6 +13,7 @@ mod error;
 mod files;
 mod identity;
 mod known_hosts;
+mod options;
 mod public;
 mod trust;
 
@@ -20,6 +21,7 @@ pub use authorized::{AuthorizedKey, AuthorizedKeys};
 pub use error::KeyError;
 pub use identity::Identity;
 pub use known_hosts::{KnownHosts, Lookup};
+pub use options::KeyOptions;
 pub use public::{KeyLine, ParseKeyError, PublicKey};
 pub use trust::{NewHost, Trust};
 

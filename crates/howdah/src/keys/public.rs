@@ -59,6 +59,9 @@ pub enum ParseKeyError {
     /// No key at all.
     #[error("the key is missing")]
     Missing,
+    /// An option in front of a key.
+    #[error("{0}")]
+    Option(&'static str),
     /// Every point of that kind lets anybody sign in its name.
     #[error("the key is one of the few that anybody can sign for")]
     SmallOrder,

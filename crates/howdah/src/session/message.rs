@@ -178,7 +178,7 @@ impl SideReport {
 }
 
 /// Kinds of failure on the wire, by position.
-const KINDS: [ErrorKind; 9] = [
+pub(crate) const KINDS: [ErrorKind; 9] = [
     ErrorKind::Io,
     ErrorKind::NotFound,
     ErrorKind::Refused,

@@ -40,6 +40,20 @@ impl Pace {
         }
     }
 
+    /// Makes a copy of one's own keep it: the policy, and limit and pause through `throttle`.
+    pub(crate) fn apply_to(self, throttle: &Throttle) -> RatePolicy {
+        let limit = self.limit_bps.map(Rate::from_bits_per_sec);
+        throttle.set_limit(limit.map(|limit| limit.max(Throttle::MIN)));
+        throttle.set_paused(self.paused);
+        match self.policy {
+            WirePolicy::Fair => RatePolicy::Fair,
+            WirePolicy::Background => RatePolicy::Background,
+            WirePolicy::Fixed { rate_bps } => {
+                RatePolicy::Fixed(Rate::from_bits_per_sec(rate_bps).max(Throttle::MIN))
+            }
+        }
+    }
+
     /// Makes this side of the connection send so, but no faster than its own `cap`.
     pub(crate) fn apply(&self, now: Time, connection: &mut Connection, cap: Option<Rate>) {
         let limit = self.limit_bps.map(Rate::from_bits_per_sec);

@@ -54,6 +54,7 @@ impl Put {
         let mut held = WireRanges::default();
         let (mut values, mut changed) = (false, None);
         let place = if self.path == "null:" {
+            rights.check_write()?;
             Place::Null { bytes: 0 }
         } else {
             let mut target = open_target(rights, &self.path, self.name.as_deref())?;

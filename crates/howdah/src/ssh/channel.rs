@@ -1,17 +1,19 @@
 //! The ssh process here, and what comes through it.
 
 use super::candidates::{Resolving, candidates};
-use super::handover::{self, Answer, Ask, HandoverError};
+use super::handover::{self, Answer, Ask, Errand, HandoverError, Told};
 use super::{SshConfig, command};
+use crate::session::pace::Pace;
 use crate::{Cancel, Error, ErrorKind, Log, PublicKey, SshTarget};
+use howdah_net::{Near, Tunnel};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Somebody may have to type a password, touch a key, or be asked about a host.
@@ -30,13 +32,13 @@ const KEPT_LINES: usize = 4;
 pub(crate) struct FarEnd {
     name: String,
     process: Arc<Ssh>,
-    /// Closing it is what tells the far end to end.
-    stdin: Option<ChildStdin>,
-    /// What the far end says after its answer.
-    _stdout: BufReader<ChildStdout>,
+    /// To the far end and from it. Closing the first is what tells it to end.
+    channel: Mutex<Channel>,
     ready: Ready,
     named: Vec<IpAddr>,
 }
+
+type Channel = (Option<ChildStdin>, Option<BufReader<ChildStdout>>);
 
 #[derive(Debug)]
 struct Ready {
@@ -65,7 +67,7 @@ struct State {
 }
 
 impl Ssh {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         // No half-made state can be in there.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -153,6 +155,30 @@ impl FarEnd {
         cancel: &Cancel,
         log: &Log,
     ) -> Result<Self, Error> {
+        let ask = Ask::Serve {
+            key: key.to_string(),
+            ports: (*config.ports.start(), *config.ports.end()),
+        };
+        Self::start_with(config, target, &ask, cancel, log)
+    }
+
+    /// Starts ssh and a far end that will send to another one.
+    pub(crate) fn start_sender(
+        config: &SshConfig,
+        target: &SshTarget,
+        cancel: &Cancel,
+        log: &Log,
+    ) -> Result<Self, Error> {
+        Self::start_with(config, target, &Ask::Send, cancel, log)
+    }
+
+    fn start_with(
+        config: &SshConfig,
+        target: &SshTarget,
+        ask: &Ask,
+        cancel: &Cancel,
+        log: &Log,
+    ) -> Result<Self, Error> {
         let name = target.to_string();
         let resolving = Resolving::start(config, target);
         let mut command = command::start(config, target);
@@ -188,12 +214,8 @@ impl FarEnd {
         };
         process.listen(stderr, &name, log).map_err(trouble)?;
         // Said at once: it waits in the pipe until ssh has opened the channel, and costs no round trip.
-        let ask = Ask::Serve {
-            key: key.to_string(),
-            ports: (*config.ports.start(), *config.ports.end()),
-        };
         // Should ssh have ended already, its own words say more than a broken pipe.
-        let _ = handover::write_ask(&mut stdin, &ask);
+        let _ = handover::write_ask(&mut stdin, ask);
         let (answer, stdout) = await_answer(stdout, &name, cancel, log, &process)?;
         let answer = answer.map_err(|error| match error {
             HandoverError::Closed | HandoverError::Io(_) => process.why(&name, config),
@@ -205,6 +227,11 @@ impl FarEnd {
                 key: handover::key(&key).map_err(|e| e.at(&name))?,
                 address,
             },
+            Answer::Sender { key } => Ready {
+                port: 0,
+                key: handover::key(&key).map_err(|e| e.at(&name))?,
+                address: None,
+            },
             Answer::Failed { message } => {
                 let message: String = message.chars().filter(|c| !c.is_control()).collect();
                 return Err(Error::new(ErrorKind::Io, format!("{name}: {message}")));
@@ -214,8 +241,7 @@ impl FarEnd {
         Ok(Self {
             name,
             process,
-            stdin: Some(stdin),
-            _stdout: stdout,
+            channel: Mutex::new((Some(stdin), Some(stdout))),
             named: resolving.finish(ready.address.is_some()),
             ready,
         })
@@ -231,9 +257,62 @@ impl FarEnd {
         self.ready.port
     }
 
+    /// How the user calls it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sends a sender on its errand; what it tells of it.
+    pub(super) fn send_on(&self, errand: Errand) -> Result<Receiver<Told>, Error> {
+        let trouble = |e| Error::new(ErrorKind::Io, format!("cannot talk to {}: {e}", self.name));
+        let mut channel = self.lock_channel();
+        // The first half stays: its end is the sender's.
+        let stdout = channel.1.take();
+        let (Some(stdin), Some(mut stdout)) = (channel.0.as_mut(), stdout) else {
+            return Err(trouble(in_use()));
+        };
+        handover::write_ask(stdin, &Ask::Errand(Box::new(errand))).map_err(trouble)?;
+        let (tell, told) = std::sync::mpsc::channel();
+        let listen = move || {
+            while let Some(message) = handover::read_told(&mut stdout) {
+                if tell.send(message).is_err() {
+                    break;
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("howdah-ssh-told".into())
+            .spawn(listen)
+            .map(|_| told)
+            .map_err(trouble)
+    }
+
+    /// Tells a sender that the user wants another pace.
+    pub(super) fn set_pace(&self, pace: Pace) {
+        if let Some(stdin) = self.lock_channel().0.as_mut() {
+            // If it has gone, that shows elsewhere.
+            let _ = handover::write_ask(stdin, &Ask::Pace(pace));
+        }
+    }
+
     /// Where it may be reached, best first.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         candidates(&self.named, self.ready.address, self.ready.port)
+    }
+
+    fn lock_channel(&self) -> MutexGuard<'_, Channel> {
+        // There is no half of either.
+        self.channel.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Carries datagrams through the channel from now on. Once.
+    pub(crate) fn tunnel(&self) -> std::io::Result<Tunnel> {
+        let mut channel = self.lock_channel();
+        let (Some(mut stdin), Some(stdout)) = (channel.0.take(), channel.1.take()) else {
+            return Err(in_use());
+        };
+        handover::write_tunnel(&mut stdin)?;
+        Tunnel::over(stdout, stdin, Near::Opens)
     }
 
     /// Whether ssh has ended, and the far end with it.
@@ -259,10 +338,14 @@ impl FarEnd {
 
 impl Drop for FarEnd {
     fn drop(&mut self) {
-        self.stdin = None;
+        self.lock_channel().0 = None;
         self.process.wait_until(FAREWELL, |state| state.ended);
         self.process.end();
     }
+}
+
+fn in_use() -> std::io::Error {
+    std::io::Error::other("the channel is in use")
 }
 
 /// Ends ssh if the far end does not come about.

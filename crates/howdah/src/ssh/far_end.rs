@@ -1,18 +1,27 @@
 //! The far end itself: what `howdah internal far-end` does on the machine that ssh has reached.
 
+use super::errand;
 use super::handover::{self, Answer, Ask, HandoverError};
 use crate::access::{Authority, Rights};
 use crate::keys::PublicKey;
-use crate::{Cancel, Error, ErrorKind, Identity, Log, Server};
+use crate::{Cancel, Error, ErrorKind, Identity, Log, Server, Throttle};
 use howdah_core::Span;
-use std::io::{self, BufReader, Read as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use howdah_net::{Near, Tunnel};
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::RangeInclusive;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+/// The same for a sender's errand.
+const ERRAND_PATIENCE: Duration = Duration::from_mins(10);
+/// How often a tunnel is looked after.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Nobody is waited for longer than that.
 const PATIENCE: Span = Span::from_secs(30);
 
@@ -25,7 +34,9 @@ pub fn serve_over_ssh(
     reached: Option<IpAddr>,
     cancel: &Cancel,
 ) -> Result<(), Error> {
-    let asked = listen(cancel)?;
+    let endpoint = Arc::new(OnceLock::new());
+    let throttle = Throttle::new();
+    let asked = listen(cancel, &endpoint, &throttle)?;
     let ask = asked
         .recv_timeout(PATIENCE.into())
         .unwrap_or(Err(HandoverError::Closed));
@@ -42,20 +53,46 @@ pub fn serve_over_ssh(
             return Err(error.at("the other side"));
         }
     };
-    let Ask::Serve { key, ports } = ask;
-    match open(&key, ports.0..=ports.1, home) {
-        Ok((server, identity)) => {
-            answer(&Answer::Ready {
-                port: server.local_addr().port(),
-                key: identity.public_key().to_string(),
-                address: reached,
-            })?;
-            server.run_once(cancel, PATIENCE)
+    match ask {
+        Ask::Serve { key, ports } => match open(&key, ports.0..=ports.1, home) {
+            Ok((server, identity)) => {
+                // Before the answer: whoever knows it may ask for a tunnel.
+                let _ = endpoint.set(server.local_addr());
+                answer(&Answer::Ready {
+                    port: server.local_addr().port(),
+                    key: identity.public_key().to_string(),
+                    address: reached,
+                })?;
+                server.run_once(cancel, PATIENCE)
+            }
+            Err(error) => {
+                let message = error.to_string();
+                answer(&Answer::Failed { message })?;
+                Err(error)
+            }
+        },
+        Ask::Send => {
+            let identity = Identity::generate()?;
+            let key = identity.public_key().to_string();
+            answer(&Answer::Sender { key })?;
+            // Meanwhile somebody may have to type a password for the other machine.
+            match asked.recv_timeout(ERRAND_PATIENCE) {
+                Ok(Ok(Ask::Errand(errand))) => {
+                    let tell = errand::teller(io::stdout());
+                    let sender = errand::Sender {
+                        identity,
+                        home: &home,
+                        throttle,
+                        cancel,
+                    };
+                    errand::run(*errand, sender, &tell);
+                    Ok(())
+                }
+                _ => Err(Error::new(ErrorKind::Network, "no errand came")),
+            }
         }
-        Err(error) => {
-            let message = error.to_string();
-            answer(&Answer::Failed { message })?;
-            Err(error)
+        Ask::Errand(_) | Ask::Pace(_) => {
+            Err(Error::new(ErrorKind::Protocol, "an errand without a key"))
         }
     }
 }
@@ -64,26 +101,29 @@ pub fn serve_over_ssh(
 fn open(key: &str, ports: RangeInclusive<u16>, home: PathBuf) -> Result<(Server, Identity), Error> {
     let client = handover::key(key).map_err(|e| e.at("the other side"))?;
     let identity = Identity::generate()?;
-    let socket = bind(ports)?;
+    let (socket, listener) = bind(ports)?;
     let authority = Arc::new(OnlyOne {
         client,
         rights: Rights::of_user(home),
         taken: AtomicBool::new(false),
     });
-    let server = Server::on(socket, &identity, authority, Log::default())?;
+    let server = Server::on(socket, Some(listener), &identity, authority, Log::default())?;
     Ok((server, identity))
 }
 
-/// The first free port, on all addresses: ssh has come by one, data may come by another.
-fn bind(ports: RangeInclusive<u16>) -> Result<UdpSocket, Error> {
+/// The first port that is free for UDP and TCP, on all addresses: ssh has come by one, data may come by another.
+fn bind(ports: RangeInclusive<u16>) -> Result<(UdpSocket, TcpListener), Error> {
     let mut last = None;
     for port in ports.clone() {
         for any in [
             IpAddr::from(Ipv6Addr::UNSPECIFIED),
             Ipv4Addr::UNSPECIFIED.into(),
         ] {
-            match howdah_net::bind(SocketAddr::new(any, port)) {
-                Ok(socket) => return Ok(socket),
+            let address = SocketAddr::new(any, port);
+            let both = howdah_net::bind(address)
+                .and_then(|udp| howdah_net::listen(address).map(|tcp| (udp, tcp)));
+            match both {
+                Ok(both) => return Ok(both),
                 // Only a host without IPv6 is asked for IPv4 alone.
                 Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
                     last = Some(e);
@@ -97,7 +137,7 @@ fn bind(ports: RangeInclusive<u16>) -> Result<UdpSocket, Error> {
     Err(Error::new(
         ErrorKind::Io,
         format!(
-            "none of the UDP ports {} to {} is free ({why}); name others with --port",
+            "none of the ports {} to {} is free ({why}); name others with --port",
             ports.start(),
             ports.end()
         ),
@@ -127,20 +167,36 @@ impl Authority for OnlyOne {
     }
 }
 
-/// Reads what is asked for, and then waits for the end of standard input: when ssh goes, so does this end.
-fn listen(cancel: &Cancel) -> Result<Receiver<Result<Ask, HandoverError>>, Error> {
+/// Reads what is asked for, and then waits for the end of standard input, when ssh goes: then this end goes,
+/// too. Meanwhile it may become a tunnel.
+fn listen(
+    cancel: &Cancel,
+    endpoint: &Arc<OnceLock<SocketAddr>>,
+    throttle: &Throttle,
+) -> Result<Receiver<Result<Ask, HandoverError>>, Error> {
     let (tell, asked) = channel();
-    let cancel = cancel.clone();
+    let (cancel, endpoint, throttle) = (cancel.clone(), Arc::clone(endpoint), throttle.clone());
+    let trouble = |e| Error::new(ErrorKind::Io, format!("cannot use the channel: {e}"));
+    let file = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
+    let mut stdin = BufReader::new(file(io::stdin().as_fd()).map_err(trouble)?);
+    let stdout = file(io::stdout().as_fd()).map_err(trouble)?;
     let listen = move || {
-        let mut stdin = BufReader::new(io::stdin());
         // If nobody waits for it any more, this process ends.
-        let _ = tell.send(handover::read_ask(&mut stdin));
-        let mut buffer = [0; 512];
-        loop {
-            match stdin.read(&mut buffer) {
-                Ok(0) => break,
-                Err(e) if e.kind() != io::ErrorKind::Interrupted => break,
-                _ => {}
+        let ask = handover::read_ask(&mut stdin);
+        let sends = matches!(ask, Ok(Ask::Send));
+        let _ = tell.send(ask);
+        if sends {
+            let _ = tell.send(handover::read_ask(&mut stdin));
+            while let Ok(Ask::Pace(pace)) = handover::read_ask(&mut stdin) {
+                // The policy stays what it was.
+                let _ = pace.apply_to(&throttle);
+            }
+        } else if handover::read_tunnel(&mut stdin)
+            && let Some(&address) = endpoint.get()
+            && let Ok(tunnel) = Tunnel::over(stdin, stdout, Near::Answers(address))
+        {
+            while !tunnel.has_ended() {
+                std::thread::sleep(LOOK_EVERY);
             }
         }
         cancel.cancel();
@@ -149,5 +205,5 @@ fn listen(cancel: &Cancel) -> Result<Receiver<Result<Ask, HandoverError>>, Error
         .name("howdah-channel".into())
         .spawn(listen)
         .map(|_| asked)
-        .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))
+        .map_err(trouble)
 }

@@ -4,12 +4,14 @@
 //! can tell each other apart. Everything else may change with the versions.
 
 use crate::session::message;
-use crate::{Error, ErrorKind, PublicKey};
+use crate::session::pace::Pace;
+use crate::{Error, ErrorKind, PublicKey, Summary};
 use howdah_proto::codec::VERSION as WIRE;
+use howdah_store::TreeOptions;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Read as _, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Version of these lines.
 const HANDOVER: u32 = 1;
@@ -21,6 +23,28 @@ const NOISE_LINES: usize = 200;
 const ASK: &str = "howdah-ask ";
 /// First word of what it answers.
 const ANSWER: &str = "howdah-far-end ";
+
+/// From the line after this one on, the channel carries datagrams.
+const TUNNEL: &[u8] = b"howdah-tunnel";
+
+/// Longest line of [`Told`], in bytes: a summary names the goodput of each second.
+const TOLD_MAX: usize = 8 << 20;
+
+/// Kinds of failure as they are told, by position.
+const ERROR_KINDS: [ErrorKind; 12] = [
+    ErrorKind::Io,
+    ErrorKind::NotFound,
+    ErrorKind::Refused,
+    ErrorKind::Integrity,
+    ErrorKind::NoSpace,
+    ErrorKind::Cancelled,
+    ErrorKind::SourceChanged,
+    ErrorKind::Usage,
+    ErrorKind::Protocol,
+    ErrorKind::Network,
+    ErrorKind::Auth,
+    ErrorKind::Partial,
+];
 
 /// What must be the same at both ends.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -58,10 +82,55 @@ impl Versions {
 }
 
 /// What the far end shall do.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) enum Ask {
     /// Answer one session of the holder of that key, on one of these ports.
     Serve { key: String, ports: (u16, u16) },
+    /// Make a key; an [`Errand`] will follow.
+    Send,
+    /// Send something to another far end.
+    Errand(Box<Errand>),
+    /// The user wants another pace from now on.
+    Pace(Pace),
+}
+
+/// What the sender of a copy between two far ends is told.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(super) struct Errand {
+    pub(super) sources: Vec<String>,
+    pub(super) destination: String,
+    /// If they are trees, and not one file.
+    pub(super) tree: Option<TreeOptions>,
+    /// Of the receiver: how the user calls it, where it may be reached, the key that it shows.
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) key: String,
+    pub(super) pace: Pace,
+    /// 0: auto, 1: UDP, 2: TCP.
+    pub(super) transport: u8,
+}
+
+/// What the sender tells of it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) enum Told {
+    Progress {
+        bytes: u64,
+        total_bytes: Option<u64>,
+        files_done: u64,
+        files_total: Option<u64>,
+        elapsed_us: u64,
+        goodput_bps: u64,
+        wire_bps: u64,
+        rtt_us: u64,
+        loss: f64,
+    },
+    Warning(String),
+    Done(Box<Summary>),
+    Failed {
+        kind: u8,
+        message: String,
+    },
 }
 
 /// What the far end says to it.
@@ -74,6 +143,8 @@ pub(super) enum Answer {
         /// Its address as ssh reached it.
         address: Option<IpAddr>,
     },
+    /// It sends under that key.
+    Sender { key: String },
     /// It cannot.
     Failed { message: String },
 }
@@ -193,6 +264,51 @@ pub(super) fn read_answer(
         noise(&line);
     }
     Err(HandoverError::Nonsense)
+}
+
+pub(super) fn write_told(mut out: impl Write, told: &Told) -> io::Result<()> {
+    let mut line = serde_json::to_vec(told)?;
+    line.push(b'\n');
+    out.write_all(&line)?;
+    out.flush()
+}
+
+/// The next thing that is told; `None` at the end, also if what comes makes no sense.
+pub(super) fn read_told(input: &mut impl BufRead) -> Option<Told> {
+    let line = read_told_line(input)?;
+    let mut told = serde_json::from_slice(&line).ok()?;
+    if let Told::Warning(text) | Told::Failed { message: text, .. } = &mut told {
+        text.retain(|c| !c.is_control());
+    }
+    Some(told)
+}
+
+fn read_told_line(input: &mut impl BufRead) -> Option<Vec<u8>> {
+    let mut line = Vec::new();
+    let mut limited = input.by_ref().take(TOLD_MAX as u64);
+    limited.read_until(b'\n', &mut line).ok()?;
+    (line.last() == Some(&b'\n')).then_some(line)
+}
+
+/// A kind of failure as a number, and back.
+pub(super) fn kind_number(kind: ErrorKind) -> u8 {
+    let at = ERROR_KINDS.iter().position(|k| *k == kind);
+    at.unwrap_or(0) as u8
+}
+
+pub(super) fn kind(number: u8) -> ErrorKind {
+    let kind = ERROR_KINDS.get(usize::from(number));
+    kind.copied().unwrap_or(ErrorKind::Io)
+}
+
+pub(super) fn write_tunnel(mut out: impl Write) -> io::Result<()> {
+    out.write_all(&[TUNNEL, b"\n"].concat())?;
+    out.flush()
+}
+
+/// Whether the channel is to carry datagrams. Else it is over, or makes no sense.
+pub(super) fn read_tunnel(input: &mut impl BufRead) -> bool {
+    matches!(read_line(input), Ok(Some(line)) if line == TUNNEL)
 }
 
 /// A key that the other side told.

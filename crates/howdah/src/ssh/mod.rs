@@ -7,6 +7,7 @@
 mod candidates;
 mod channel;
 mod command;
+mod errand;
 mod far_end;
 mod handover;
 mod watched;
@@ -14,6 +15,7 @@ mod watched;
 pub use far_end::serve_over_ssh;
 
 pub(crate) use channel::FarEnd;
+pub(crate) use errand::{Order, copy_between};
 pub(crate) use watched::Watched;
 
 use crate::{Error, ErrorKind};

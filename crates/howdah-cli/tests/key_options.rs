@@ -1,0 +1,195 @@
+//! What a server's list of keys grants and denies.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use rustix::process::Signal;
+use std::fs;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use support::place::content;
+use support::process::{Input, Process, Server};
+use support::{Host, Site};
+
+const REFUSED: i32 = 4;
+const AUTH: i32 = 7;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Puts `options` in front of the client's key.
+fn grant(site: &Site, options: &str) {
+    let list = site.config("server").join("authorized_keys");
+    let text = fs::read_to_string(&list).unwrap();
+    let at = text.find("howdah-ed25519").unwrap();
+    fs::write(&list, format!("{options}{}", &text[at..])).unwrap();
+}
+
+fn site(options: &str) -> Site {
+    let site = Site::new(100);
+    grant(&site, options);
+    fs::write(site.file("here"), "from the client").unwrap();
+    fs::write(site.root("there"), "from the server").unwrap();
+    site
+}
+
+fn put(site: &Site, server: &Server, name: &str) -> support::process::Done {
+    site.copy(Host::Here, &site.file("here"), &server.url(name))
+}
+
+fn get(site: &Site, server: &Server, name: &str) -> support::process::Done {
+    site.copy(Host::Here, &server.url(name), &site.file("target"))
+}
+
+#[test]
+fn a39_a_reader_cannot_write_and_a_writer_cannot_read() {
+    let site = site("read-only ");
+    let mut server = site.serve();
+    get(&site, &server, "there").assert_copied(15, "blake3");
+    for name in ["new", "null:", "", "there"] {
+        put(&site, &server, name).assert_failed(REFUSED, &["may read here and not write"]);
+    }
+    assert!(!fs::exists(site.root("new")).unwrap());
+    assert_eq!(fs::read(site.root("there")).unwrap(), b"from the server");
+
+    grant(&site, "write-only ");
+    server.process.signal(Signal::HUP);
+    server.await_line("read again, 1 keys", PATIENCE);
+    put(&site, &server, "new").assert_copied(15, "blake3");
+    for name in ["there", "zero:100"] {
+        get(&site, &server, name).assert_failed(REFUSED, &["may write here and not read"]);
+    }
+    server.stop();
+    site.assert_nothing_half_done();
+}
+
+#[test]
+fn a39_a_key_with_a_root_stays_below_it() {
+    let site = site("");
+    fs::create_dir(site.root("anna")).unwrap();
+    fs::write(site.root("anna/own"), "anna's").unwrap();
+    grant(&site, &format!("root=\"{}\" ", site.root("anna")));
+    let mut server = site.serve();
+    get(&site, &server, "own").assert_copied(6, "blake3");
+    put(&site, &server, "new").assert_copied(15, "blake3");
+    assert!(fs::exists(site.root("anna/new")).unwrap());
+    for name in ["../there", "anna/own", "/there"] {
+        let code = get(&site, &server, name).code;
+        assert!(matches!(code, Some(3 | REFUSED)), "{name}: {code:?}");
+    }
+    // A root that is not there lets nobody in, rather than somewhere else.
+    grant(&site, "root=\"/nonexistent/place\" ");
+    server.await_line("read again", PATIENCE);
+    get(&site, &server, "own").assert_failed(AUTH, &[]);
+    server.await_line("turned away", PATIENCE);
+    server.stop();
+}
+
+#[test]
+fn a_list_that_changes_is_read_again() {
+    let site = site("");
+    let mut server = site.serve();
+    get(&site, &server, "there").assert_copied(15, "blake3");
+    let list = site.config("server").join("authorized_keys");
+    let text = fs::read_to_string(&list).unwrap();
+    // A mistake changes nothing, and is named with its line.
+    fs::write(&list, format!("{text}readonly nonsense\n")).unwrap();
+    server.await_line("authorized_keys:2: ", PATIENCE);
+    get(&site, &server, "there").assert_copied(15, "blake3");
+    fs::write(&list, "# nobody\n").unwrap();
+    server.await_line("read again, 0 keys", PATIENCE);
+    get(&site, &server, "there").assert_failed(AUTH, &["does not accept this key"]);
+    fs::write(&list, text).unwrap();
+    server.await_line("read again, 1 keys", PATIENCE);
+    get(&site, &server, "there").assert_copied(15, "blake3");
+    server.stop();
+}
+
+#[test]
+fn a40_no_client_passes_the_cap_of_its_key() {
+    const BYTES: usize = 6 << 20;
+    let site = site("max-rate=\"20mbit\" ");
+    fs::write(site.file("big"), content("big", BYTES)).unwrap();
+    fs::write(site.root("big"), content("big", BYTES)).unwrap();
+    let server = site.serve();
+    // All but a queue of 250 ms; the packets' headers come on top.
+    let least = Duration::from_secs_f64(BYTES as f64 * 8.0 / 20e6 - 0.25);
+    for options in [&[][..], &["--rate", "1gbit"]] {
+        let (big, url) = (site.file("big"), server.url("put"));
+        let args = [options, &[&*big, &*url]].concat();
+        let put = site.copy_with(Host::Here, &args, Input::None);
+        put.assert_copied(BYTES as u64, "blake3");
+        assert!(put.took >= least, "put in {:?}", put.took);
+        let (big, got) = (server.url("big"), site.file("got"));
+        let args = [options, &[&*big, &*got]].concat();
+        let get = site.copy_with(Host::Here, &args, Input::None);
+        get.assert_copied(BYTES as u64, "blake3");
+        assert!(get.took >= least, "got in {:?}", get.took);
+    }
+    server.stop();
+}
+
+#[test]
+fn systemd_hands_the_socket_over() {
+    let activate = "/usr/bin/systemd-socket-activate";
+    if !Path::new(activate).exists() {
+        println!("skipped: no {activate}");
+        return;
+    }
+    let site = site("");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    drop(socket);
+    let mut command = Command::new(activate);
+    command
+        .args(["--datagram", "-l", &address.to_string()])
+        .args(["-E", "HOWDAH_CONFIG_DIR", "-E", "HOWDAH_DIE_WITH_PARENT"])
+        .args([
+            env!("CARGO_BIN_EXE_howdah"),
+            "serve",
+            "--root",
+            &site.root(""),
+        ])
+        .env("HOWDAH_CONFIG_DIR", site.config("server"))
+        .env("HOWDAH_DIE_WITH_PARENT", "1");
+    let mut process = Process::start(command, Input::None, site.limit());
+    process.await_line("Listening on", PATIENCE);
+    // The first packet starts it.
+    let url = support::process::url(address, "there");
+    site.copy(Host::Here, &url, &site.file("target"))
+        .assert_copied(15, "blake3");
+    process.await_line(&format!("on {address}"), PATIENCE);
+    process.signal(Signal::TERM);
+    assert_eq!(process.finish().code, Some(0));
+}
+
+#[test]
+fn the_units_of_systemd_hold_together() {
+    let analyze = "/usr/bin/systemd-analyze";
+    if !Path::new(analyze).exists() {
+        println!("skipped: no {analyze}");
+        return;
+    }
+    let site = Site::new(60);
+    let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
+    let mut files = Vec::new();
+    for name in ["howdah.service", "howdah.socket"] {
+        let text = fs::read_to_string(units.join(name)).unwrap();
+        let text = text.replace("/usr/bin/howdah", env!("CARGO_BIN_EXE_howdah"));
+        let file = site.path().join(name);
+        fs::write(&file, text).unwrap();
+        files.push(file);
+    }
+    let done = Command::new(analyze)
+        .arg("verify")
+        .args(&files)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    let ours: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("howdah"))
+        .collect();
+    assert!(done.status.success() && ours.is_empty(), "{said}");
+}

@@ -1,0 +1,157 @@
+//! Networks that let no UDP through: real namespaces whose routes throw it away without a word.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use howdah_core::{Rate, Span};
+use howdah_path::{PathConfig, QueueLimit};
+use howdah_wan::{Namespace, WanConfig};
+use std::fs;
+use support::place::{content, world};
+use support::process::Input;
+use support::sshd::Sshd;
+use support::{Host, Site};
+
+const NETWORK: i32 = 5;
+
+fn path() -> WanConfig {
+    let lane = PathConfig {
+        rate: Some(Rate::from_gbit_per_sec(1)),
+        queue: QueueLimit::Time(Span::from_millis(20)),
+        delay: Span::from_millis(5),
+        ..PathConfig::default()
+    };
+    WanConfig {
+        forward: lane.clone(),
+        backward: lane,
+        ..WanConfig::default()
+    }
+}
+
+/// Throws away what comes from outside and matches `what`.
+fn block(far: &Namespace, what: &[&[&str]]) {
+    let run = |args: &[&str]| {
+        let done = far.command("ip").args(args).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "ip {args:?}: {said}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let links = run(&["-o", "link", "show"]);
+    let device = links
+        .lines()
+        .filter_map(|line| line.split(": ").nth(1))
+        .map(|name| name.split('@').next().unwrap_or(name))
+        .find(|&name| name != "lo")
+        .unwrap()
+        .to_owned();
+    // The rule for this host's own addresses comes first; it must come after ours.
+    run(&["rule", "add", "pref", "100", "lookup", "local"]);
+    run(&["rule", "del", "pref", "0"]);
+    for rule in what {
+        let args = [
+            &["rule", "add", "pref", "10", "iif", &device],
+            *rule,
+            &["blackhole"],
+        ]
+        .concat();
+        run(&args);
+    }
+}
+
+const UDP: &[&str] = &["ipproto", "udp"];
+const DATA_TCP: &[&str] = &["ipproto", "tcp", "dport", "4433-4532"];
+
+#[test]
+fn over_ssh_the_copy_goes_over_tcp_and_says_so() {
+    let site = Site::new(100);
+    let Some(world) = world(&path()) else { return };
+    let (near, far) = (Host::In(world.near()), Host::In(world.far()));
+    let Some(sshd) = Sshd::start(&site, far, "10.88.0.2") else {
+        return;
+    };
+    block(world.far(), &[UDP]);
+    let bytes = content("blocked", (8 << 20) + 5);
+    fs::write(site.file("here"), &bytes).unwrap();
+    let here = site.file("here");
+    let run = |args: &[&str]| sshd.start_copy(&site, near, args, Input::None).finish();
+
+    let put = run(&[&here, "far:there"]);
+    put.assert_copied(bytes.len() as u64, "blake3");
+    assert!(
+        put.err
+            .contains("UDP does not get through, so the data goes over TCP"),
+        "{}",
+        put.err
+    );
+    assert!(fs::read(site.root("there")).unwrap() == bytes);
+    // And back, without trying UDP first: no notice.
+    let get = run(&["--transport", "tcp", "far:there", &site.file("back")]);
+    get.assert_copied(bytes.len() as u64, "blake3");
+    assert!(!get.err.contains("does not get through"), "{}", get.err);
+    assert!(fs::read(site.file("back")).unwrap() == bytes);
+
+    let udp = run(&["--transport", "udp", &here, "far:new"]);
+    udp.assert_failed(
+        NETWORK,
+        &["no answer from 10.88.0.2:", "UDP port", "--transport auto"],
+    );
+    assert!(!fs::exists(site.root("new")).unwrap());
+    site.assert_nothing_half_done();
+}
+
+#[test]
+fn where_no_port_is_open_the_data_goes_through_ssh_itself() {
+    let site = Site::new(100);
+    let Some(world) = world(&path()) else { return };
+    let (near, far) = (Host::In(world.near()), Host::In(world.far()));
+    let Some(sshd) = Sshd::start(&site, far, "10.88.0.2") else {
+        return;
+    };
+    block(world.far(), &[UDP, DATA_TCP]);
+    let bytes = content("blocked", (4 << 20) + 5);
+    fs::write(site.file("here"), &bytes).unwrap();
+    let args = [&*site.file("here"), "far:there"];
+    let put = sshd.start_copy(&site, near, &args, Input::None).finish();
+    put.assert_copied(bytes.len() as u64, "blake3");
+    assert!(
+        put.err.contains("neither UDP nor TCP gets through"),
+        "{}",
+        put.err
+    );
+    assert!(fs::read(site.root("there")).unwrap() == bytes);
+    let get = sshd.start_copy(&site, near, &["far:there", &site.file("back")], Input::None);
+    get.finish().assert_copied(bytes.len() as u64, "blake3");
+    assert!(fs::read(site.file("back")).unwrap() == bytes);
+    site.assert_nothing_half_done();
+}
+
+#[test]
+fn a_server_is_reached_over_tcp_and_knows_it() {
+    let site = Site::new(100);
+    let Some(world) = world(&path()) else { return };
+    let (near, far) = (Host::In(world.near()), Host::In(world.far()));
+    let mut server = site.serve_at(far, "10.88.0.2:0", &site.root(""));
+    block(world.far(), &[UDP]);
+    let bytes = content("blocked", (8 << 20) + 5);
+    fs::write(site.file("here"), &bytes).unwrap();
+    let put = site.copy(near, &site.file("here"), &server.url("there"));
+    put.assert_copied(bytes.len() as u64, "blake3");
+    assert!(put.err.contains("UDP does not get through"), "{}", put.err);
+    assert!(fs::read(site.root("there")).unwrap() == bytes);
+    let line = server.await_line(" over TCP", std::time::Duration::from_secs(10));
+    assert!(
+        line.contains("10.88.0.1:"),
+        "the client's real address: {line}"
+    );
+    let udp = [
+        "--transport",
+        "udp",
+        &server.url("there"),
+        &site.file("back"),
+    ];
+    site.copy_with(near, &udp, Input::None)
+        .assert_failed(NETWORK, &["no answer from", "UDP port"]);
+    server.stop();
+    site.assert_nothing_half_done();
+}

@@ -1,0 +1,191 @@
+//! What may stand in front of an authorised key: `root="/data/anna",read-only,max-rate="2gbit" KEY`.
+
+use super::ParseKeyError;
+use howdah_core::{Rate, units};
+use std::path::PathBuf;
+
+/// What the holder of a key may do. The default is everything below the server's root.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct KeyOptions {
+    /// The directory below which he moves, instead of the server's.
+    pub root: Option<PathBuf>,
+    /// He may read and not write.
+    pub read_only: bool,
+    /// He may write and not read.
+    pub write_only: bool,
+    /// The server neither sends to him nor takes from him faster than that, in each of his sessions.
+    pub max_rate: Option<Rate>,
+}
+
+/// Splits a line into its options and the rest: at the first blank outside of quotes.
+pub(super) fn split(line: &str) -> Result<(&str, &str), ParseKeyError> {
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, c) in line.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            ' ' | '\t' if !quoted => {
+                return Ok((&line[..at], line[at..].trim_start_matches([' ', '\t'])));
+            }
+            _ => {}
+        }
+    }
+    if quoted {
+        return Err(ParseKeyError::Option("a quotation mark is not closed"));
+    }
+    Ok((line, ""))
+}
+
+impl KeyOptions {
+    /// Reads options as they stand in front of a key, separated by commas.
+    pub(super) fn parse(text: &str) -> Result<Self, ParseKeyError> {
+        let mut options = Self::default();
+        let mut rest = text;
+        loop {
+            let end = rest.find([',', '=']).unwrap_or(rest.len());
+            let name = &rest[..end];
+            let value = if let Some(quoted) = rest[end..].strip_prefix('=') {
+                let (value, after) = unquote(quoted)?;
+                rest = after;
+                Some(value)
+            } else {
+                rest = &rest[end..];
+                None
+            };
+            options.set(name, value)?;
+            match rest.strip_prefix(',') {
+                Some(next) => rest = next,
+                None if rest.is_empty() => break,
+                None => return Err(ParseKeyError::Option("options are separated by commas")),
+            }
+        }
+        if options.read_only && options.write_only {
+            return Err(ParseKeyError::Option(
+                "read-only and write-only leave nothing",
+            ));
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, name: &str, value: Option<String>) -> Result<(), ParseKeyError> {
+        let twice = Err(ParseKeyError::Option("an option stands there twice"));
+        match (name, value) {
+            ("read-only", None) if self.read_only => return twice,
+            ("read-only", None) => self.read_only = true,
+            ("write-only", None) if self.write_only => return twice,
+            ("write-only", None) => self.write_only = true,
+            ("root", Some(_)) if self.root.is_some() => return twice,
+            ("root", Some(dir)) if dir.starts_with('/') => self.root = Some(dir.into()),
+            ("root", _) => {
+                return Err(ParseKeyError::Option(
+                    "root takes an absolute path in quotes: root=\"/data/anna\"",
+                ));
+            }
+            ("max-rate", Some(_)) if self.max_rate.is_some() => return twice,
+            ("max-rate", value) => {
+                let rate = value.and_then(|rate| units::parse_rate(&rate).ok());
+                let rate = rate.filter(|rate| *rate >= SMALLEST_RATE);
+                self.max_rate = Some(rate.ok_or(ParseKeyError::Option(
+                    "max-rate takes a rate of at least 64kbit in quotes: max-rate=\"2gbit\"",
+                ))?);
+            }
+            _ => {
+                return Err(ParseKeyError::Option(
+                    "it begins with neither 'howdah-ed25519' nor an option (root=\"DIR\", read-only, \
+                     write-only, max-rate=\"RATE\")",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Below this nothing works any more, not even the end of a session.
+const SMALLEST_RATE: Rate = Rate::from_bits_per_sec(64_000);
+
+/// The text in quotes, in which a backslash stands before a quotation mark or a backslash; and what follows.
+fn unquote(text: &str) -> Result<(String, &str), ParseKeyError> {
+    let error = ParseKeyError::Option("the value of an option stands in quotes");
+    let mut value = String::new();
+    let mut chars = text.strip_prefix('"').ok_or(error)?.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Ok((value, &text[at + 2..])),
+            '\\' => match chars.next() {
+                Some((_, c @ ('"' | '\\'))) => value.push(c),
+                _ => return Err(error),
+            },
+            c => value.push(c),
+        }
+    }
+    Err(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn options_are_read_as_they_are_meant() {
+        let gbit = Rate::from_gbit_per_sec(2);
+        let all = KeyOptions::parse(r#"root="/data/a \"b\", c\\",read-only,max-rate="2gbit""#);
+        let want = KeyOptions {
+            root: Some(r#"/data/a "b", c\"#.into()),
+            read_only: true,
+            write_only: false,
+            max_rate: Some(gbit),
+        };
+        assert_eq!(all, Ok(want));
+        assert!(KeyOptions::parse("write-only").is_ok_and(|o| o.write_only));
+        let line = "root=\"/a b\",read-only \t howdah-ed25519 AAAA anna";
+        let split_line = ("root=\"/a b\",read-only", "howdah-ed25519 AAAA anna");
+        assert_eq!(split(line), Ok(split_line));
+    }
+
+    #[test]
+    fn a_mistake_never_lets_in_more_than_was_meant() {
+        for (text, part) in [
+            ("", "nor an option"),
+            ("readonly", "nor an option"),
+            ("READ-ONLY", "nor an option"),
+            ("read-only=\"no\"", "nor an option"),
+            ("read-only,", "nor an option"),
+            (",read-only", "nor an option"),
+            ("read-only,write-only", "leave nothing"),
+            ("read-only,read-only", "twice"),
+            ("root=\"data\"", "absolute path"),
+            ("root", "absolute path"),
+            ("root=/data", "in quotes"),
+            ("root=\"/a\"read-only", "commas"),
+            ("root=\"/a\",root=\"/b\"", "twice"),
+            ("root=\"/a\\n\"", "in quotes"),
+            ("max-rate=\"much\"", "max-rate takes"),
+            ("max-rate=\"0bit\"", "max-rate takes"),
+            ("max-rate", "max-rate takes"),
+        ] {
+            let error = KeyOptions::parse(text).expect_err(text).to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        assert!(split("root=\"/a").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_directory_can_be_a_root(dir in "/\\PC{0,40}") {
+            let quoted = dir.replace('\\', "\\\\").replace('"', "\\\"");
+            let line = format!("root=\"{quoted}\" rest of it");
+            let (options, rest) = split(&line).expect("closed");
+            prop_assert_eq!(rest, "rest of it");
+            prop_assert_eq!(KeyOptions::parse(options).expect("a root").root, Some(dir.into()));
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC*|[a-z=\"\\\\, -]{0,40}") {
+            if let Ok((options, _)) = split(&text) {
+                let _ = KeyOptions::parse(options);
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The clients of a server: a list of keys, read again when its file changes.
+
+use crate::access::{Authority, Rights};
+use crate::keys::{AuthorizedKeys, KeyError, PublicKey};
+use crate::session::from_store;
+use crate::{Error, ErrorKind, Log};
+use howdah_store::Root;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether the file has changed.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A file of authorised keys that a server reads again while it runs.
+#[derive(Clone, Debug)]
+pub struct Reread {
+    /// The file.
+    pub path: PathBuf,
+    /// Whoever sets it wants the file to be read even if it looks the same: for SIGHUP.
+    pub now: Arc<AtomicBool>,
+}
+
+/// Lets in who is on the list.
+pub(crate) struct Listed {
+    root: Arc<Root>,
+    file: Option<Reread>,
+    state: Mutex<State>,
+    log: Log,
+}
+
+struct State {
+    keys: AuthorizedKeys,
+    /// What the file looked like when it was read last.
+    seen: Option<Look>,
+    looked_at: Instant,
+}
+
+/// Everything that a change of a file changes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Look {
+    device: u64,
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+    modified: (i64, i64),
+}
+
+impl Look {
+    fn at(path: &Path) -> Option<Self> {
+        let meta = fs::metadata(path).ok()?;
+        Some(Self {
+            device: meta.dev(),
+            inode: meta.ino(),
+            size: meta.size(),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+        })
+    }
+}
+
+impl Listed {
+    /// `keys` is what `file` held a moment ago.
+    pub(crate) fn new(
+        root: Arc<Root>,
+        keys: AuthorizedKeys,
+        file: Option<Reread>,
+        log: Log,
+    ) -> Self {
+        let seen = file.as_ref().and_then(|file| Look::at(&file.path));
+        let state = State {
+            keys,
+            seen,
+            looked_at: Instant::now(),
+        };
+        Self {
+            root,
+            file,
+            state: Mutex::new(state),
+            log,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A list is replaced as a whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the file. A list that makes no sense changes nothing; one that is gone lets nobody in.
+    fn read(&self, path: &Path, state: &mut State) {
+        let name = path.display();
+        match AuthorizedKeys::load(path) {
+            Ok(keys) => {
+                self.log
+                    .line(&format!("{name}: read again, {} keys", keys.len()));
+                state.keys = keys;
+            }
+            Err(error) if error.is_not_found() => {
+                self.log
+                    .line(&format!("{name} is gone: nobody gets in any more"));
+                state.keys = AuthorizedKeys::new();
+            }
+            Err(error @ (KeyError::WritableByOthers { .. } | KeyError::OwnedByAnother { .. })) => {
+                self.log
+                    .line(&format!("{error}; nobody gets in until then"));
+                state.keys = AuthorizedKeys::new();
+            }
+            Err(error) => {
+                self.log.line(&format!(
+                    "{error}; the list as it was before stays in force"
+                ));
+            }
+        }
+    }
+}
+
+impl Authority for Listed {
+    fn admits(&self, key: &PublicKey) -> bool {
+        self.lock().keys.contains(key)
+    }
+
+    fn enter(&self, key: &PublicKey) -> Result<Rights, Error> {
+        let options = match self.lock().keys.find(key) {
+            Some(entry) => entry.options.clone(),
+            None => return Err(Error::new(ErrorKind::Auth, "this key is not on the list")),
+        };
+        let root = match &options.root {
+            None => Arc::clone(&self.root),
+            Some(root) => Arc::new(Root::open(root).map_err(|e| from_store(&e))?),
+        };
+        let (read, write) = (!options.write_only, !options.read_only);
+        Ok(Rights::below(root).restricted(read, write, options.max_rate))
+    }
+
+    fn refresh(&self) {
+        let Some(file) = &self.file else { return };
+        let asked = file.now.swap(false, Ordering::Relaxed);
+        let mut state = self.lock();
+        if !asked && state.looked_at.elapsed() < LOOK_EVERY {
+            return;
+        }
+        state.looked_at = Instant::now();
+        let look = Look::at(&file.path);
+        if asked || look != state.seen {
+            // What changes while it is read will look different next time.
+            state.seen = look;
+            self.read(&file.path, &mut state);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Identity;
+
+    #[test]
+    fn the_list_is_read_again_and_a_broken_one_changes_nothing() {
+        let dir = tempfile::tempdir().expect("a place");
+        let path = dir.path().join("keys");
+        let key = |who: &Identity| format!("{}\n", who.public_key());
+        let (anna, ben) = (
+            Identity::generate().expect("a key"),
+            Identity::generate().expect("a key"),
+        );
+        fs::write(&path, key(&anna)).expect("written");
+        let now = Arc::new(AtomicBool::new(false));
+        let file = Reread {
+            path: path.clone(),
+            now: Arc::clone(&now),
+        };
+        let root = Arc::new(Root::open(dir.path()).expect("a directory"));
+        let keys = AuthorizedKeys::load(&path).expect("a list");
+        let listed = Listed::new(root, keys, Some(file), Log::default());
+        let refresh = || {
+            now.store(true, Ordering::Relaxed);
+            listed.refresh();
+            [&anna, &ben].map(|who| listed.admits(who.public_key()))
+        };
+        assert_eq!(refresh(), [true, false]);
+        fs::write(&path, key(&anna) + &key(&ben)).expect("written");
+        assert_eq!(refresh(), [true, true]);
+        fs::write(&path, "nonsense\n").expect("written");
+        assert_eq!(refresh(), [true, true]);
+        fs::write(&path, format!("read-only {}", key(&ben))).expect("written");
+        assert_eq!(refresh(), [false, true]);
+        let rights = listed.enter(ben.public_key()).expect("on the list");
+        assert!(rights.source("").is_ok() && rights.target("x").is_err());
+        assert!(listed.enter(anna.public_key()).is_err());
+        fs::remove_file(&path).expect("removed");
+        assert_eq!(refresh(), [false, false]);
+    }
+
+    #[test]
+    fn a32_a_list_that_others_may_change_lets_nobody_in() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().expect("a place");
+        let path = dir.path().join("keys");
+        let anna = Identity::generate().expect("a key");
+        fs::write(&path, format!("{}\n", anna.public_key())).expect("written");
+        let now = Arc::new(AtomicBool::new(true));
+        let file = Reread {
+            path: path.clone(),
+            now,
+        };
+        let root = Arc::new(Root::open(dir.path()).expect("a directory"));
+        let keys = AuthorizedKeys::load(&path).expect("a list");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("changed");
+        let listed = Listed::new(root, keys, Some(file), Log::default());
+        assert!(listed.admits(anna.public_key()));
+        listed.refresh();
+        assert!(!listed.admits(anna.public_key()));
+    }
+}

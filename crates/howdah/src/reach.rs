@@ -1,0 +1,206 @@
+//! How a client reaches the other end: over UDP, and if that does not get through, through a tunnel.
+
+use crate::client::Client;
+use crate::ssh::{FarEnd, Watched};
+use crate::{Cancel, CopyConfig, Error, ErrorKind};
+use howdah_core::Span;
+use howdah_net::{Clock, Endpoint, EndpointConfig, Tunnel};
+use howdah_proto::Config;
+use howdah_proto::error::ConnectionError;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// What carries the datagrams.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Transport {
+    /// UDP; where it does not get through within 3 s, TCP; where that does not either, the ssh channel if
+    /// there is one.
+    #[default]
+    Auto,
+    /// UDP or nothing.
+    Udp,
+    /// TCP without trying UDP, or the ssh channel.
+    Tcp,
+}
+
+/// An address that is not the last resort has that long to answer: four flights of the handshake.
+const ATTEMPT: Span = Span::from_secs(3);
+
+/// Where the other end is.
+pub(crate) struct Line<'a> {
+    pub(crate) port: u16,
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// If this copy started it.
+    pub(crate) far_end: Option<&'a FarEnd>,
+}
+
+/// One thing to try.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Way {
+    Udp(SocketAddr),
+    Tcp(SocketAddr),
+    /// Through ssh itself.
+    Channel,
+}
+
+fn ways(line: &Line<'_>, transport: Transport) -> Vec<Way> {
+    let udp = line.addresses.iter().copied().map(Way::Udp);
+    let tcp = line.addresses.iter().copied().map(Way::Tcp);
+    let channel = line.far_end.map(|_| Way::Channel);
+    match transport {
+        Transport::Udp => udp.collect(),
+        Transport::Tcp => tcp.chain(channel).collect(),
+        Transport::Auto => udp.chain(tcp).chain(channel).collect(),
+    }
+}
+
+/// Runs the client over the first way on which somebody answers.
+pub(crate) fn reach(
+    line: &Line<'_>,
+    protocol: &Config,
+    clock: Clock,
+    (config, cancel): (&CopyConfig, &Cancel),
+    client: &mut Client<'_>,
+) -> Result<(), Error> {
+    let ways = ways(line, config.transport);
+    let mut failures = Vec::new();
+    for (index, &way) in ways.iter().enumerate() {
+        if cancel.is_cancelled() {
+            return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
+        }
+        let mut protocol = protocol.clone();
+        if index + 1 < ways.len() {
+            protocol.handshake_timeout = protocol.handshake_timeout.min(ATTEMPT);
+        }
+        let patience = protocol.handshake_timeout.as_millis() / 1000;
+        let tunnel = match tunnel(way, line.far_end) {
+            Ok(tunnel) => tunnel,
+            Err(failure) => {
+                failures.push(failure);
+                continue;
+            }
+        };
+        let address = match (&tunnel, way) {
+            (Some(tunnel), _) => tunnel.address(),
+            (None, Way::Udp(address) | Way::Tcp(address)) => address,
+            (None, Way::Channel) => continue,
+        };
+        if config.transport == Transport::Auto && tunnel.is_some() {
+            config.warn.line(&notice(way, line, &failures));
+        }
+        // Each address has a socket of its own: a connected one hears that nobody listens.
+        let mut endpoint = match open(address, protocol, clock) {
+            Ok(endpoint) => endpoint,
+            Err(error) => {
+                failures.push(format!("{address} (UDP) cannot be used: {error}"));
+                continue;
+            }
+        };
+        if let (Some(advice), None) = (endpoint.socket_report().advice(), &tunnel) {
+            client.advise(&advice);
+        }
+        client.begin_attempt(endpoint.waker());
+        let run = match line.far_end {
+            None => endpoint.run(client),
+            Some(far_end) => endpoint.run(&mut Watched::new(client, far_end)),
+        };
+        run.map_err(|e| Error::new(ErrorKind::Io, format!("the UDP socket failed: {e}")))?;
+        let name = match way {
+            Way::Udp(address) => format!("{address} (UDP)"),
+            Way::Tcp(address) => format!("{address} (TCP)"),
+            Way::Channel => "the ssh channel".to_owned(),
+        };
+        match client.unanswered() {
+            None => return Ok(()),
+            Some(ConnectionError::Unreachable) => {
+                failures.push(format!("nobody listens on {name}"));
+            }
+            Some(_) => failures.push(format!("no answer from {name} in {patience} s")),
+        }
+    }
+    let (peer, port, failures) = (client.peer(), line.port, failures.join("; "));
+    let ask = match (line.far_end.is_none(), config.transport) {
+        (true, _) => "is 'howdah serve' running there, and does every firewall on the way let",
+        (false, _) => "does every firewall on the way let",
+    };
+    let kind = match config.transport {
+        Transport::Auto => "UDP, or at least TCP,",
+        Transport::Udp => "UDP",
+        Transport::Tcp => "TCP",
+    };
+    let hint = match (config.transport, line.far_end) {
+        (Transport::Udp, _) => "; --transport auto would try TCP as well",
+        _ => "",
+    };
+    Err(Error::new(
+        ErrorKind::Network,
+        format!("cannot reach {peer}: {failures}; {ask} {kind} port {port} through?{hint}"),
+    ))
+}
+
+/// The tunnel of a way that needs one.
+fn tunnel(way: Way, far_end: Option<&FarEnd>) -> Result<Option<Tunnel>, String> {
+    match (way, far_end) {
+        (Way::Tcp(address), _) => match Tunnel::connect(address) {
+            Ok(tunnel) => Ok(Some(tunnel)),
+            Err(e) => Err(format!("{address} (TCP): {e}")),
+        },
+        (Way::Channel, Some(far_end)) => match far_end.tunnel() {
+            Ok(tunnel) => Ok(Some(tunnel)),
+            Err(e) => Err(format!("the ssh channel: {e}")),
+        },
+        (Way::Udp(_) | Way::Channel, _) => Ok(None),
+    }
+}
+
+/// What a user must know who expects the speed of UDP.
+fn notice(way: Way, line: &Line<'_>, failures: &[String]) -> String {
+    let instead = match way {
+        Way::Channel => "neither UDP nor TCP gets through, so the data goes through ssh itself",
+        _ => "UDP does not get through, so the data goes over TCP",
+    };
+    format!(
+        "{instead}: much slower on a long path that loses packets; open UDP port {} in the firewalls on \
+         the way ({})",
+        line.port,
+        failures.join("; ")
+    )
+}
+
+/// A socket for that address, with a connection on its way.
+fn open(address: SocketAddr, protocol: Config, clock: Clock) -> std::io::Result<Endpoint> {
+    let any: SocketAddr = if address.is_ipv4() {
+        (Ipv4Addr::UNSPECIFIED, 0).into()
+    } else {
+        (Ipv6Addr::UNSPECIFIED, 0).into()
+    };
+    let config = EndpointConfig {
+        protocol,
+        accept: false,
+    };
+    let mut endpoint = Endpoint::new(howdah_net::bind(any)?, config, clock)?;
+    endpoint.connect(address)?;
+    Ok(endpoint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn udp_comes_first_and_only_auto_goes_on() {
+        let addresses: Vec<SocketAddr> =
+            vec![([192, 0, 2, 1], 7).into(), ([192, 0, 2, 2], 7).into()];
+        let line = Line {
+            port: 7,
+            addresses: addresses.clone(),
+            far_end: None,
+        };
+        let [a, b] = [addresses[0], addresses[1]];
+        let (udp, tcp) = ([Way::Udp(a), Way::Udp(b)], [Way::Tcp(a), Way::Tcp(b)]);
+        assert_eq!(ways(&line, Transport::Udp), udp);
+        assert_eq!(ways(&line, Transport::Tcp), tcp);
+        assert_eq!(ways(&line, Transport::Auto), [udp, tcp].concat());
+        let text = notice(Way::Tcp(a), &line, &["no answer".to_owned()]);
+        assert!(text.starts_with("UDP does not get through") && text.contains("UDP port 7"));
+    }
+}

@@ -1,0 +1,258 @@
+//! A copy between two other machines: both far ends are started from here, the data flows from one to
+//! the other, and the one that sends tells through its channel how it goes.
+
+use super::FarEnd;
+use super::handover::{self, Errand, Told};
+use crate::access::expand;
+use crate::client::Task;
+use crate::copy::Session;
+use crate::reach::{Line, Transport};
+use crate::session::pace::Pace;
+use crate::trees::put;
+use crate::{
+    Cancel, CopyConfig, Error, ErrorKind, Identity, KnownHosts, Location, Log, Progress,
+    SshLocation, SshTarget, Summary, Throttle, Trust,
+};
+use howdah_core::{Rate, Span};
+use howdah_net::Clock;
+use howdah_store::TreeOptions;
+use std::io::Write;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// How often it is looked whether the user has had enough.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How often the sender tells how it goes.
+const TELL_EVERY: Span = Span::from_millis(500);
+/// A sender that has not told anything for that long hangs.
+const SILENCE_MAX: Duration = Duration::from_mins(15);
+
+/// What is to go where.
+pub(crate) struct Order<'a> {
+    pub(crate) from: &'a SshTarget,
+    pub(crate) sources: Vec<String>,
+    pub(crate) to: &'a SshLocation,
+    /// If they are trees, and not one file.
+    pub(crate) tree: Option<TreeOptions>,
+}
+
+/// Lets one machine send to another one.
+pub(crate) fn copy_between(
+    order: Order<'_>,
+    config: &CopyConfig,
+    cancel: &Cancel,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Summary, Error> {
+    if config.duration_limit.is_some() {
+        let text = "--time works for copies from or to this machine";
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    let sender = FarEnd::start_sender(&config.ssh, order.from, cancel, &config.heard)?;
+    let (key, heard) = (sender.key(), &config.heard);
+    let target = &order.to.target;
+    let receiver = FarEnd::start(&config.ssh, target, &key, cancel, heard)?;
+    let pace = Pace::new(config.policy, &config.throttle);
+    let errand = Errand {
+        sources: order.sources,
+        destination: order.to.path.clone(),
+        tree: order.tree,
+        host: target.host().to_owned(),
+        port: receiver.port(),
+        addresses: receiver.addresses(),
+        key: receiver.key().to_string(),
+        pace,
+        transport: match config.transport {
+            Transport::Auto => 0,
+            Transport::Udp => 1,
+            Transport::Tcp => 2,
+        },
+    };
+    let told = sender.send_on(errand)?;
+    watch(&told, (&sender, &receiver), config, cancel, on_progress)
+}
+
+fn watch(
+    told: &Receiver<Told>,
+    (sender, receiver): (&FarEnd, &FarEnd),
+    config: &CopyConfig,
+    cancel: &Cancel,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Summary, Error> {
+    let mut silent = Duration::ZERO;
+    let mut pace = Pace::new(config.policy, &config.throttle);
+    loop {
+        let wanted = Pace::new(config.policy, &config.throttle);
+        if wanted != pace {
+            pace = wanted;
+            sender.set_pace(pace);
+        }
+        if cancel.is_cancelled() {
+            return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
+        }
+        match told.recv_timeout(LOOK_EVERY) {
+            Ok(Told::Progress {
+                bytes,
+                total_bytes,
+                files_done,
+                files_total,
+                elapsed_us,
+                goodput_bps,
+                wire_bps,
+                rtt_us,
+                loss,
+            }) => on_progress(&Progress {
+                bytes,
+                total_bytes,
+                files_done,
+                files_total,
+                wire_rate_now: Rate::from_bits_per_sec(wire_bps),
+                elapsed: Span::from_micros(elapsed_us),
+                goodput_now: Rate::from_bits_per_sec(goodput_bps),
+                rtt: Span::from_micros(rtt_us),
+                loss: loss.clamp(0.0, 1.0),
+                ..Progress::default()
+            }),
+            Ok(Told::Warning(text)) => {
+                config.warn.line(&format!("{}: {text}", sender.name()));
+            }
+            Ok(Told::Done(summary)) => return Ok(*summary),
+            Ok(Told::Failed { kind, message }) => {
+                let kind = handover::kind(kind);
+                let hint = if kind == ErrorKind::Network {
+                    format!(
+                        "; the data goes from {} to {} directly, not by way of this machine",
+                        sender.name(),
+                        receiver.name()
+                    )
+                } else {
+                    String::new()
+                };
+                return Err(Error::new(
+                    kind,
+                    format!("{}: {message}{hint}", sender.name()),
+                ));
+            }
+            Err(RecvTimeoutError::Timeout) if silent < SILENCE_MAX => {
+                silent += LOOK_EVERY;
+                continue;
+            }
+            Err(_) => {
+                let lost = Error::new(
+                    ErrorKind::Network,
+                    format!("{} says nothing any more; try again", sender.name()),
+                );
+                return Err(sender.explain(lost));
+            }
+        }
+        silent = Duration::ZERO;
+    }
+}
+
+/// The sending far end.
+pub(super) struct Sender<'a> {
+    pub(super) identity: Identity,
+    pub(super) home: &'a Path,
+    /// Whoever started it may change the pace.
+    pub(super) throttle: Throttle,
+    pub(super) cancel: &'a Cancel,
+}
+
+/// Goes on an errand, and tells a line for each thing that happens.
+pub(super) fn run(errand: Errand, sender: Sender<'_>, out: &(dyn Fn(&Told) + Sync)) {
+    out(&match send(errand, sender, out) {
+        Ok(summary) => Told::Done(Box::new(summary)),
+        Err(error) => Told::Failed {
+            kind: handover::kind_number(error.kind()),
+            message: error.to_string(),
+        },
+    });
+}
+
+fn send(
+    errand: Errand,
+    sender: Sender<'_>,
+    out: &(dyn Fn(&Told) + Sync),
+) -> Result<Summary, Error> {
+    let clock = Clock::new();
+    let mut sources = Vec::new();
+    for source in &errand.sources {
+        sources.push(match source.parse() {
+            Ok(zero @ Location::Zero(_)) => zero,
+            _ => Location::File(expand(sender.home, source)?),
+        });
+    }
+    let path = errand.destination;
+    let task = match (errand.tree, sources.pop()) {
+        (Some(options), Some(last)) => {
+            sources.push(last);
+            put(&sources, path, options)?
+        }
+        (None, Some(source)) if sources.is_empty() => Task::Put { source, path },
+        _ => return Err(Error::new(ErrorKind::Usage, "one source makes no tree")),
+    };
+    let mut config = CopyConfig::new(sender.identity, KnownHosts::default());
+    config.trust = Trust::Exactly(handover::key(&errand.key).map_err(|e| e.at("the other side"))?);
+    config.policy = errand.pace.apply_to(&sender.throttle);
+    config.throttle = sender.throttle;
+    config.transport = match errand.transport {
+        0 => Transport::Auto,
+        1 => Transport::Udp,
+        _ => Transport::Tcp,
+    };
+    // Not through the log, which outlives this call: what is noteworthy comes before the first progress.
+    let (tell, warnings) = std::sync::mpsc::channel();
+    config.warn = Log::new(move |line| {
+        let _ = tell.send(line.to_owned());
+    });
+    let mut next = Span::ZERO;
+    let mut on_progress = |progress: &Progress| {
+        for line in warnings.try_iter() {
+            out(&Told::Warning(line));
+        }
+        if progress.elapsed >= next {
+            next = progress.elapsed + TELL_EVERY;
+            out(&Told::Progress {
+                bytes: progress.bytes,
+                total_bytes: progress.total_bytes,
+                files_done: progress.files_done,
+                files_total: progress.files_total,
+                elapsed_us: progress.elapsed.as_micros(),
+                goodput_bps: progress.goodput_now.bits_per_sec(),
+                wire_bps: progress.wire_rate_now.bits_per_sec(),
+                rtt_us: progress.rtt.as_micros(),
+                loss: progress.loss,
+            });
+        }
+    };
+    let line = Line {
+        port: errand.port,
+        addresses: errand.addresses,
+        far_end: None,
+    };
+    let session = Session {
+        host: &errand.host,
+        line: &line,
+        config: &config,
+        cancel: sender.cancel,
+        clock,
+        started: clock.now(),
+    };
+    let result = session.run(task, &mut on_progress);
+    for line in warnings.try_iter() {
+        out(&Told::Warning(line));
+    }
+    result
+}
+
+/// Writes a line to whoever started this end.
+pub(super) fn teller(stdout: impl Write + Send) -> impl Fn(&Told) + Sync {
+    let stdout = std::sync::Mutex::new(stdout);
+    move |told| {
+        let mut out = stdout
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        // If nobody listens any more, this end is told so by the end of its input.
+        let _ = handover::write_told(&mut *out, told);
+    }
+}
