@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo lab-quick lab-smoke peers peers-test bpf test bench bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
+.PHONY: help man demo kill-test lab-quick lab-smoke peers peers-test bpf test bench bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -147,6 +147,12 @@ man: setup ## Write man pages and completions to target/share
 	"$$howdah" completions zsh >"$$share/zsh/site-functions/_howdah"; \
 	"$$howdah" completions fish >"$$share/fish/vendor_completions.d/howdah.fish"; \
 	find "$$share" -type f | sort
+
+kill-test: setup ## kill -9 at 200 moments with resume after each; every i-th call of the disk fails (20 minutes)
+	$(call say,kill -9 at any moment)
+	HOWDAH_KILLS=$${HOWDAH_KILLS:-200} $(CARGO) test --locked -p howdah-cli --test kills -- --nocapture
+	$(call say,every call fails once)
+	HOWDAH_FAULTS=all $(CARGO) test --locked -p howdah-cli --test injected -- --nocapture
 
 fuzz: setup ## Run every fuzz target for FUZZ_SECONDS (60) in all
 	@rustup toolchain list | grep -q nightly || rustup toolchain install nightly --profile minimal

@@ -139,3 +139,58 @@ fn killed_once(
     );
     twice
 }
+
+/// A large file of a tree goes on, too; what is complete is left as it is.
+#[test]
+fn f01_a_killed_tree_goes_on_with_its_large_file() {
+    const LARGE: usize = 60 << 20;
+    let site = Site::new(120);
+    fs::create_dir(site.file("tree")).unwrap();
+    fs::write(site.file("tree/large"), content("large", LARGE)).unwrap();
+    fs::write(site.file("tree/small"), content("small", 1_000)).unwrap();
+    // With "/." it is the content that goes to `there`, whether that exists already or not.
+    for victim in [Victim::Receiver, Victim::Sender] {
+        let server = site.serve();
+        let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+        let args = [
+            "-r",
+            "--limit",
+            "200mbit",
+            "--idle-timeout",
+            "1s",
+            &*site.file("tree"),
+        ];
+        let client = site.start_copy(
+            Host::Here,
+            &[&args[..], &[&*relay.url("there")]].concat(),
+            Input::None,
+        );
+        relay.await_bytes(Way::ToServer, 45 << 20, site.limit());
+        let server = if victim == Victim::Receiver {
+            server.process.signal(Signal::KILL);
+            drop(server);
+            client.finish();
+            site.serve()
+        } else {
+            client.signal(Signal::KILL);
+            client.finish();
+            let mut server = server;
+            server.await_line("failed", std::time::Duration::from_secs(10));
+            server
+        };
+        assert!(!fs::exists(site.root("there/large")).unwrap());
+        let again = ["-r", &*site.file("tree/."), &*server.url("there")];
+        let done = site.copy_with(Host::Here, &again, Input::None);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        let wire = done.json()["wire_bytes"].as_u64().unwrap();
+        assert!(
+            wire < LARGE as u64 * 9 / 10,
+            "{victim:?}: {wire} bytes were sent"
+        );
+        let there = site.root("there/large");
+        assert_eq!(hash_of(&there), hash_of(&site.file("tree/large")));
+        site.assert_nothing_half_done();
+        server.stop();
+        fs::remove_dir_all(site.root("there")).unwrap();
+    }
+}

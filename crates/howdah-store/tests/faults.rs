@@ -5,7 +5,9 @@
 mod common;
 
 use common::{Engine, batch, hash, names_in, random_bytes, slices};
-use howdah_store::{Outcome, Sink, SinkSpec, StoreError};
+use howdah_store::{
+    GROUP, Limits, Outcome, Sink, SinkOptions, SinkSpec, Source, SourceSpec, StoreError, Target,
+};
 use std::path::Path;
 use std::process::Command;
 
@@ -136,6 +138,82 @@ fn a_disk_that_fails_at_writeback_publishes_nothing() {
         println!("{hint:?}: {result:?}");
         assert!(result.is_err(), "a disk that lost data was believed");
         assert!(!path.exists());
+    }
+}
+
+/// The same with a journal: whatever it claims when writeback has failed is really there.
+#[test]
+fn f14_a_failed_writeback_is_an_error_and_nothing_false_is_claimed() {
+    let data = random_bytes(30 << 20);
+    let (Some(backing), Some(sources)) =
+        (SmallDisk::mount("size=12m"), SmallDisk::mount("size=40m"))
+    else {
+        return;
+    };
+    let Some(disk) = ext4_on(&backing.path().join("image")) else {
+        return;
+    };
+    let source = sources.path().join("source");
+    std::fs::write(&source, &data).unwrap();
+    let path = disk.path().join("file");
+    let engine = Engine::new();
+    let mut opened = Source::open(SourceSpec::LocalFile(&source), true, engine.wake()).unwrap();
+    engine.finished(&mut opened).unwrap();
+    let options = SinkOptions {
+        size: Some(data.len() as u64),
+        source: opened.identity(),
+        limits: Limits {
+            // A claim for each MiB.
+            dirty_bytes: GROUP,
+            ..Limits::default()
+        },
+        ..SinkOptions::default()
+    };
+    let target = Target::open_local(&path).unwrap();
+    let mut sink = Sink::resume(target, &options, engine.wake()).unwrap();
+    for (index, value) in opened.take_values(1_000) {
+        sink.tell_values(index, &[value]).unwrap();
+    }
+    let mut result = None;
+    for part in slices(data.len(), 60_000) {
+        let mut batch = Some(batch(&data, &[part]));
+        result = engine.wait(|| match sink.submit(batch.take()?) {
+            Ok(()) => Some(None),
+            Err(back) => {
+                batch = Some(back);
+                sink.poll_outcome().map(Some)
+            }
+        });
+        if result.is_some() {
+            break;
+        }
+    }
+    let result = result.unwrap_or_else(|| {
+        sink.finish(data.len() as u64, Some(hash(&data)));
+        engine.outcome(&mut sink)
+    });
+    println!("{result:?}; {} bytes are kept", sink.kept_bytes());
+    assert!(result.is_err(), "a disk that lost data was believed");
+    assert!(!path.exists());
+    // Its journal, read by the same code, and the part as the device has it.
+    drop(sink);
+    let names = names_in(disk.path());
+    let Some(part) = names.iter().find(|name| name.ends_with(".howdah-part")) else {
+        return;
+    };
+    let Some(held) = Target::open_local(&path).unwrap().held().cloned() else {
+        println!("the file system takes no more writes: nothing can be gone on with now");
+        return;
+    };
+    let part = std::fs::File::open(disk.path().join(part)).unwrap();
+    rustix::fs::fadvise(&part, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    for range in held.ranges.iter() {
+        let mut bytes = vec![0; range.len() as usize];
+        std::os::unix::fs::FileExt::read_exact_at(&part, &mut bytes, range.start).unwrap();
+        assert!(
+            bytes == data[range.start as usize..range.end as usize],
+            "{range}"
+        );
     }
 }
 

@@ -120,6 +120,18 @@ impl Site {
         self.start(host, "client", &args, input)
     }
 
+    /// [`start`](Self::start) under `strace` with these options.
+    pub(crate) fn start_traced(&self, options: &[String], who: &str, args: &[&str]) -> Process {
+        let mut command = Command::new("strace");
+        command
+            .args(options)
+            .arg(HOWDAH)
+            .args(args)
+            .env("HOWDAH_CONFIG_DIR", self.config(who))
+            .env("HOWDAH_DIE_WITH_PARENT", "1");
+        Process::start(command, Input::None, self.limit)
+    }
+
     /// A server of [`root`](Self::root) on the loopback address.
     pub(crate) fn serve(&self) -> Server {
         self.serve_at(Host::Here, "127.0.0.1:0", &self.root(""))

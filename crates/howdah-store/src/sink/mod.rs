@@ -9,7 +9,7 @@ mod queue;
 mod reread;
 
 use crate::batch::Batch;
-use crate::durable::{PartFile, Prepare};
+use crate::durable::PartFile;
 use crate::outcome::Slot;
 use crate::target::{Started, Target};
 use crate::tree::GROUP;
@@ -17,8 +17,6 @@ use crate::{Limits, Root, SourceIdentity, StoreError, Wake, durable, worker};
 use howdah_core::{ByteRange, RangeSet, Rate};
 use ledger::Ledger;
 use queue::{Inlet, Message};
-use rustix::fd::OwnedFd;
-use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -35,17 +33,6 @@ pub enum SinkSpec<'a> {
     },
     /// A path that the user of this process names.
     LocalFile(&'a Path),
-    /// A name in an open directory.
-    Placed {
-        /// The directory.
-        dir: OwnedFd,
-        /// The file's name in it.
-        name: &'a OsStr,
-        /// For messages.
-        path: &'a Path,
-        /// Gives the complete file its mode, times and so on, before it is synced.
-        prepare: Prepare,
-    },
     /// Counted and thrown away. A hash cannot be checked.
     Null,
     /// A pipe: bytes leave in order. Hand in a `File`, not `std::io::Stdout`, which looks for
@@ -62,7 +49,6 @@ impl std::fmt::Debug for SinkSpec<'_> {
                 .field("path", path)
                 .finish(),
             Self::LocalFile(path) => f.debug_tuple("LocalFile").field(path).finish(),
-            Self::Placed { path, .. } => f.debug_tuple("Placed").field(path).finish(),
             Self::Null => f.write_str("Null"),
             Self::Writer(_) => f.write_str("Writer"),
         }
@@ -183,12 +169,6 @@ impl Sink {
         let target = match spec {
             SinkSpec::File { root, path } => Target::open(root, path)?,
             SinkSpec::LocalFile(path) => Target::open_local(path)?,
-            SinkSpec::Placed {
-                dir,
-                name,
-                path,
-                prepare,
-            } => Target::placed(dir, name, path, prepare)?,
             SinkSpec::Null => return Ok(Self(Inner::Null(Null::default()))),
             SinkSpec::Writer(writer) => return Self::ordered(writer, hash, wake, limits),
         };

@@ -22,8 +22,7 @@ use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER};
 use super::target::{Finished, TreeTarget, Wanted};
 use super::write::Writer;
 use super::{PACKED_MAX, TreeProgress, WAITING_FILES, WAITING_LARGE};
-use crate::sink::SinkSpec;
-use crate::{Root, Sink, StoreError, Wake, worker};
+use crate::{Root, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake, worker};
 use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -186,12 +185,14 @@ impl TreeReceiver {
         Ok(())
     }
 
-    /// The sender sends a large file: where it goes. `Ok(None)`: it cannot be taken, which has been noted
+    /// The sender sends a large file, that version of it: where it goes, and [what is there
+    /// already](Sink::held). `Ok(None)`: it cannot be taken, which has been noted
     /// and does not end the transfer. `Err`: nobody asked for it.
     pub fn open_large(
         &mut self,
         index: u64,
         size: u64,
+        source: Option<SourceIdentity>,
     ) -> Result<Option<(LargeTarget, Sink)>, StoreError> {
         let shared = &self.shared;
         let Some(wanted) = lock(&shared.large).remove(&index) else {
@@ -215,13 +216,13 @@ impl TreeReceiver {
             }
         });
         let sink = shared.root.open_dir(&wanted.dir.path).and_then(|dir| {
-            let spec = SinkSpec::Placed {
-                dir,
-                name: &wanted.name,
-                path: &path,
-                prepare,
+            let target = Target::placed(dir, &wanted.name, &path, prepare)?;
+            let options = SinkOptions {
+                size: Some(size),
+                source: source.filter(|source| source.size == size),
+                ..SinkOptions::default()
             };
-            Sink::create(spec, true, Some(size), Arc::clone(&shared.wake))
+            Sink::resume(target, &options, Arc::clone(&shared.wake))
         });
         match sink {
             Ok(sink) => Ok(Some((LargeTarget { wanted }, sink))),

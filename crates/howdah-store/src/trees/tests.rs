@@ -57,7 +57,7 @@ pub(super) fn transfer(
     let result = loop {
         while let Some(mut file) = sender.take_large() {
             let (size, mut from) = (file.size, file.take_source().unwrap());
-            let Some((target, mut sink)) = receiver.open_large(file.index, size)? else {
+            let Some((target, mut sink)) = receiver.open_large(file.index, size, None)? else {
                 sender.large_refused(&file);
                 continue;
             };

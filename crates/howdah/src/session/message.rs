@@ -84,7 +84,13 @@ pub(crate) enum Message {
     /// Server: they come as these objects.
     TreeComes { manifest: u64, packs: u64 },
     /// Sender: the large file `index` of the manifest comes as `object`.
-    TreeFile { object: u64, index: u64, size: u64 },
+    TreeFile {
+        object: u64,
+        index: u64,
+        size: u64,
+        /// Which version of it: it can be gone on with.
+        source: Option<WireIdentity>,
+    },
     /// Sender: the rest of `object` does not come.
     TreeFileMissing { object: u64 },
     /// Receiver: nothing more of `object` is needed; `stored`: because all of it is in place.
@@ -99,7 +105,7 @@ pub(crate) enum Message {
         side: SideReport,
         report: TreeReport,
     },
-    /// Server, as receiver: go on.
+    /// Receiver (of a file that was put, or of a tree's): go on.
     Ready {
         object: u64,
         /// These bytes are here already.

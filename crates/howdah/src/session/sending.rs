@@ -164,7 +164,7 @@ impl Sending {
         if !self.waits_for_ready {
             return Err(Error::new(
                 ErrorKind::Protocol,
-                "the receiver is ready for what was not offered",
+                "is ready for what was not offered",
             ));
         }
         let size = self.source.size().unwrap_or(0);

@@ -4,14 +4,16 @@
 use super::from_store;
 use super::message::Message;
 use super::receiving::{Place, Receiving};
+use super::resume::{WireIdentity, WireRanges};
 use super::sending::{Sending, Shares};
 use crate::{Error, ErrorKind};
 use howdah_core::Time;
 use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_store::{
-    LargeFile, LargeTarget, Limits, Sink, SinkSpec, Source, SourceSpec, Spout, StoreError, Tap,
-    TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeTarget, Wake,
+    LargeFile, LargeTarget, Limits, Sink, SinkSpec, Source, SourceIdentity, SourceSpec, Spout,
+    StoreError, Tap, TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource,
+    TreeTarget, Wake,
 };
 use std::thread::JoinHandle;
 
@@ -216,7 +218,29 @@ impl Tree {
                 object,
                 index,
                 size,
-            } => self.on_file(connection, object, index, size),
+                source,
+            } => {
+                let source = source.map(SourceIdentity::from);
+                self.on_file(connection, object, (index, size), source)
+            }
+            Message::Ready {
+                object,
+                ref held,
+                values,
+                ..
+            } => match self.out.iter_mut().find(|o| o.sending.object == object) {
+                Some(out) => out.sending.on_ready(connection, held, values),
+                // Of an object that has been given up.
+                None => Ok(()),
+            },
+            Message::Values {
+                object,
+                first,
+                ref values,
+            } => match self.into.iter_mut().find(|i| i.receiving.object == object) {
+                Some(found) => found.receiving.on_values(first, values),
+                None => Ok(()),
+            },
             Message::TreeSettled { object, stored } => {
                 let Some(at) = self.out.iter().position(|o| o.sending.object == object) else {
                     return Ok(());
@@ -255,8 +279,8 @@ impl Tree {
         &mut self,
         connection: &mut Connection,
         object: u64,
-        index: u64,
-        size: u64,
+        (index, size): (u64, u64),
+        source: Option<SourceIdentity>,
     ) -> Result<(), Error> {
         let Side::Receiver(receiver) = &mut self.side else {
             return Err(out_of_turn());
@@ -267,10 +291,20 @@ impl Tree {
                 "the sender opens too many files at a time",
             ));
         }
-        let opened = receiver.open_large(index, size);
+        let opened = receiver.open_large(index, size, source);
         if let Some((target, sink)) = opened.map_err(|e| from_store(&e))? {
+            let (held, values) = (WireRanges::from(&sink.held()), sink.wants_values());
             let place = Place::Store(sink);
             let receiving = Receiving::new(connection, object, place, Some(size), true)?;
+            if source.is_some() {
+                let ready = Message::Ready {
+                    object,
+                    held,
+                    values,
+                    changed: None,
+                };
+                connection.send_control(&ready.encode());
+            }
             self.into.push(In {
                 receiving,
                 file: Some(target),
@@ -327,13 +361,14 @@ impl Tree {
                 };
                 let object = connection.allocate_object();
                 let (index, size) = (file.index, file.size);
+                let mut sending = Sending::new(connection, object, source, true, None);
                 let message = Message::TreeFile {
                     object,
                     index,
                     size,
+                    source: sending.offer().as_ref().map(WireIdentity::from),
                 };
                 connection.send_control(&message.encode());
-                let sending = Sending::new(connection, object, source, true, None);
                 self.out.push(Out {
                     sending,
                     file: Some(file),

@@ -1,0 +1,211 @@
+//! F04, F13, F15, F17, F18: the i-th call of each kind fails, for every i, on the side that writes and on
+//! the side that reads.
+//!
+//! `strace` counts the calls of each thread by itself, so that a call fails in every thread that comes so
+//! far. Whatever fails: the copy ends well and the file is right, or it ends with an error and nothing wrong
+//! has the name; and the same command without the fault then completes and leaves nothing behind.
+//!
+//! `HOWDAH_FAULTS=all` tries every i (`make kill-test`); otherwise the first two of each kind.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use rustix::process::Signal;
+use std::fs;
+use std::process::Command;
+use support::place::{content, hash_of};
+use support::process::{Process, Server};
+use support::{Host, Site};
+
+/// A call, how it fails, and for what size of a file: the journal has its first entries from 16 MiB on.
+const CASES: [(&str, &str, usize); 14] = [
+    ("pwritev", "EIO", SMALL),
+    ("pwritev", "ENOSPC", SMALL),
+    ("pwritev", "EDQUOT", SMALL),
+    ("fallocate", "ENOSPC", SMALL),
+    ("fallocate", "EIO", SMALL),
+    ("ftruncate", "EIO", SMALL),
+    ("fchmod", "EPERM", SMALL),
+    ("fsync", "EIO", SMALL),
+    ("fsync", "ENOSPC", LARGE),
+    ("fdatasync", "EIO", LARGE),
+    ("pwrite64", "ENOSPC", LARGE),
+    ("renameat2", "EIO", SMALL),
+    ("unlinkat", "EIO", LARGE),
+    ("pread64", "EIO", SMALL),
+];
+const SMALL: usize = (5 << 20) + 7;
+const LARGE: usize = (40 << 20) + 7;
+/// A bound on i; a copy of that size makes far fewer calls of each kind in a thread.
+const MAX_CALLS: u32 = 200;
+
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    Server,
+    Client,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Put,
+    Get,
+}
+
+fn can_inject() -> bool {
+    let inject = [
+        "-f",
+        "-o",
+        "/dev/null",
+        "-e",
+        "inject=fsync:error=EIO",
+        "true",
+    ];
+    match Command::new("strace").args(inject).output() {
+        Ok(output) if output.status.success() => true,
+        other => {
+            println!("skipped: strace cannot inject failures here: {other:?}");
+            false
+        }
+    }
+}
+
+fn every_call_fails(side: Side, way: Way) {
+    if !can_inject() {
+        return;
+    }
+    let all = std::env::var("HOWDAH_FAULTS").is_ok_and(|value| value == "all");
+    let site = Site::new(if all { 1_800 } else { 240 });
+    for size in [SMALL, LARGE] {
+        let bytes = content("faults", size);
+        for path in [site.file("source"), site.root("source")] {
+            fs::write(format!("{path}{size}"), &bytes).unwrap();
+        }
+    }
+    for (call, error, size) in CASES {
+        let mut tried = 0;
+        for i in 1..MAX_CALLS {
+            let injected = one_call_fails(&site, (side, way), (call, error, i), size);
+            if !injected || (!all && i == 2) {
+                break;
+            }
+            tried = i;
+        }
+        println!("{side:?} of {way:?}: {call} {error}: {tried} places");
+    }
+}
+
+/// Whether there was an `i`-th call to fail.
+fn one_call_fails(
+    site: &Site,
+    (side, way): (Side, Way),
+    (call, error, i): (&str, &str, u32),
+    size: usize,
+) -> bool {
+    let what = format!("{side:?} of {way:?}: {call}:error={error}:when={i}");
+    let log = site.file("strace");
+    let mut options = vec![
+        "-f".to_owned(),
+        "--seccomp-bpf".to_owned(),
+        "-o".to_owned(),
+        log.clone(),
+        "-e".to_owned(),
+        format!("trace={call}"),
+        "-e".to_owned(),
+        format!("inject={call}:error={error}:when={i}"),
+    ];
+    if call == "pread64" {
+        // The loader reads, too: only those of the files count.
+        let part = part_of_target();
+        for path in [
+            site.root(&part),
+            site.file(&part),
+            site.root(&format!("source{size}")),
+            site.file(&format!("source{size}")),
+        ] {
+            options.extend(["-P".to_owned(), path]);
+        }
+    }
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")];
+    let server = match side {
+        Side::Server => Server::new(site.start_traced(&options, "server", &serve)),
+        Side::Client => site.serve(),
+    };
+    let (from, to, there) = match way {
+        Way::Put => (
+            site.file(&format!("source{size}")),
+            server.url("target"),
+            site.root("target"),
+        ),
+        Way::Get => (
+            server.url(&format!("source{size}")),
+            site.file("target"),
+            site.file("target"),
+        ),
+    };
+    let copy = [
+        "cp",
+        "--json",
+        "--accept-new",
+        "--idle-timeout",
+        "3s",
+        &from,
+        &to,
+    ];
+    let client: Process = match side {
+        Side::Server => site.start_copy(Host::Here, &copy[3..], support::process::Input::None),
+        Side::Client => site.start_traced(&options, "client", &copy),
+    };
+    let done = client.finish();
+    assert!(!done.err.contains("panicked"), "{what}: {}", done.err);
+    let expected = hash_of(&format!("{}{size}", site.file("source")));
+    if done.code == Some(0) {
+        assert_eq!(hash_of(&there), expected, "{what}: success, and wrong");
+    } else if fs::exists(&there).unwrap() {
+        // The name may be there after an error of the directory's sync: then with the whole content.
+        assert_eq!(
+            hash_of(&there),
+            expected,
+            "{what}: a wrong file under the name"
+        );
+    }
+    let injected = fs::read_to_string(&log).is_ok_and(|log| log.contains("(INJECTED)"));
+    server.process.signal(Signal::KILL);
+    drop(server);
+    let _ = fs::remove_file(&there);
+    // Without the fault the same command completes.
+    let server = site.serve();
+    let (from, to) = match way {
+        Way::Put => (from, server.url("target")),
+        Way::Get => (server.url(&format!("source{size}")), to),
+    };
+    let again = site.copy(Host::Here, &from, &to);
+    again.assert_copied(size as u64, "blake3");
+    assert_eq!(hash_of(&there), expected, "{what}: the second time");
+    fs::remove_file(&there).unwrap();
+    site.assert_nothing_half_done();
+    server.stop();
+    injected
+}
+
+/// The unfinished file of `target`, as docs/resume.md says.
+fn part_of_target() -> String {
+    let hash = blake3::hash(b"target");
+    let digits = u64::from_le_bytes(hash.as_bytes()[..8].try_into().unwrap());
+    format!(".target.{digits:016x}.howdah-part")
+}
+
+#[test]
+fn f04_every_call_of_a_receiving_server_fails_once() {
+    every_call_fails(Side::Server, Way::Put);
+}
+
+#[test]
+fn f04_every_call_of_a_receiving_client_fails_once() {
+    every_call_fails(Side::Client, Way::Get);
+}
+
+#[test]
+fn f27_every_read_of_a_sending_client_fails_once() {
+    every_call_fails(Side::Client, Way::Put);
+}
