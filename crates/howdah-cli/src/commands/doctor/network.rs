@@ -10,11 +10,23 @@ use std::net::{Ipv4Addr, UdpSocket};
 /// Smaller ones do not carry what the protocol needs at least.
 const LEAST_MTU: u32 = 1_280;
 
-/// As `ip -j link` prints it.
-#[derive(Deserialize)]
+/// As `ip -j link` prints it. One that was not asked for is an object without fields.
+#[derive(Debug, Deserialize)]
 struct Link {
-    ifname: String,
-    mtu: u32,
+    ifname: Option<String>,
+    mtu: Option<u32>,
+}
+
+/// Name and MTU of each interface but the loopback.
+fn links(text: &str) -> Option<Vec<(String, u32)>> {
+    let links: Vec<Link> = serde_json::from_str(text).ok()?;
+    let mut all: Vec<(String, u32)> = links
+        .into_iter()
+        .filter_map(|link| link.ifname.zip(link.mtu))
+        .filter(|(name, _)| name != "lo")
+        .collect();
+    all.sort();
+    Some(all)
 }
 
 pub(super) fn check() -> Vec<Finding> {
@@ -100,17 +112,12 @@ fn port() -> Finding {
 
 /// Those that are up, without the loopback: as `ip` sees them, since /sys may show another namespace's.
 fn interfaces() -> Vec<Finding> {
-    let links = ask("ip", &["-j", "link", "show", "up"]);
-    let links = links.and_then(|text| serde_json::from_str::<Vec<Link>>(&text).ok());
-    let Some(links) = links else {
+    let Some(all) = ask("ip", &["-j", "link", "show", "up"]).and_then(|text| links(&text)) else {
         return vec![
             Finding::note("mtu", "the interfaces cannot be seen")
                 .remedy("apt-get install iproute2"),
         ];
     };
-    let all = links.into_iter().map(|link| (link.ifname, link.mtu));
-    let mut all: Vec<(String, u32)> = all.filter(|(name, _)| name != "lo").collect();
-    all.sort();
     if all.is_empty() {
         return vec![Finding::note("mtu", "no interface is up but the loopback")];
     }
@@ -170,5 +177,13 @@ mod tests {
         assert_eq!(finding.state, State::Note);
         let finding = buffer("udp-receive", "no.such.key", 64 << 20, 32 << 20, 4 << 20);
         assert_eq!(finding.state, State::Ok);
+    }
+
+    #[test]
+    fn interfaces_that_were_filtered_out_are_empty_objects() {
+        let text =
+            r#"[{"ifname":"lo","mtu":65536},{},{"ifname":"eth0","mtu":1400,"flags":["UP"]}]"#;
+        assert_eq!(links(text), Some(vec![("eth0".to_owned(), 1400)]));
+        assert_eq!(links("Cannot open netlink socket"), None);
     }
 }
