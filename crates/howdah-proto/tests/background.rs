@@ -60,19 +60,25 @@ impl Shared {
 #[test]
 fn an_idle_link_is_filled() {
     let mut findings = Vec::new();
-    for (mbit, rtt, percent, mtu) in [
-        (20, 20, 0.0, 1_500),
-        (100, 10, 0.0, 1_500),
-        (100, 100, 0.1, 1_500),
-        (1_000, 2, 0.0, 1_500),
-        (1_000, 50, 0.0, 9_000),
-        (1_000, 200, 0.5, 9_000),
-        (10_000, 20, 0.0, 9_000),
-        (10_000, 100, 0.1, 9_000),
+    for (mbit, rtt, percent, mtu, queue) in [
+        (20, 20, 0.0, 1_500, 25),
+        (100, 10, 0.0, 1_500, 25),
+        (100, 100, 0.1, 1_500, 25),
+        // Start-up overshoots and loses; few packets follow.
+        (200, 20, 0.0, 9_000, 20),
+        (200, 20, 0.0, 9_000, 8),
+        (50, 40, 0.0, 9_000, 10),
+        (1_000, 2, 0.0, 1_500, 25),
+        (1_000, 50, 0.0, 9_000, 25),
+        (1_000, 50, 0.0, 1_500, 5),
+        (1_000, 200, 0.5, 9_000, 25),
+        (10_000, 20, 0.0, 9_000, 25),
+        (10_000, 100, 0.1, 9_000, 25),
     ] {
         let rate = Rate::from_mbit_per_sec(mbit);
         let lossy = PathConfig {
             loss: LossModel::Bernoulli(percent / 100.0),
+            queue: QueueLimit::Time(ms(queue)),
             ..path(rate, ms(rtt), mtu)
         };
         let mut net = Net::with(1, &lossy, &lossy, background(), background());
@@ -84,7 +90,9 @@ fn an_idle_link_is_filled() {
         let got = Rate::from_bytes_over(after - before, secs(10));
         let state = net.client().connection().describe_rate();
         println!("{mbit} Mbit/s, {rtt} ms, {percent} %: {got}; {state}");
-        if got < rate.mul_f64(0.7) {
+        // In a queue that is hardly longer than the target loss is all that there is to go by.
+        let least = if queue < 20 { 0.4 } else { 0.7 };
+        if got < rate.mul_f64(least) {
             findings.push(format!(
                 "{mbit} Mbit/s, {rtt} ms, {percent} %: {got}; {state}"
             ));
@@ -113,7 +121,7 @@ fn it_gives_way_to_a_fair_flow_and_comes_back() {
         // 20 s of the whole link.
         let fair = shared.add(&config(), Some(rate.bytes_in(secs(20))));
         let [left, taken] = shared.rates([low, fair], secs(13), secs(25));
-        let [again] = shared.rates([low], secs(38), secs(42));
+        let [again] = shared.rates([low], secs(34), secs(38));
         let case = format!(
             "{mbit} Mbit/s, {rtt} ms, queue {queue} ms: alone {alone}, beside fair {left} ({taken} \
              for that), afterwards {again}"

@@ -52,6 +52,8 @@ const YIELD_EVERY: Span = Span::from_millis(50);
 /// The queue must have been short for so long before the rate comes back, by that factor per round trip.
 const CALM: Span = Span::from_secs(1);
 const RETURN: f64 = 1.5;
+/// One that fell below this share of the rate of before (or `INITIAL_RATE`) starts again.
+const RESTART: f64 = 0.125;
 /// Loss above `1.5 x floor + LOSS_SLACK` is congestion.
 const LOSS_SLACK: f64 = 0.02;
 const LOSS_PACKETS: u64 = 200;
@@ -75,6 +77,10 @@ pub(super) struct Background {
     rate: Rate,
     /// While others use the path: no faster than that.
     ceiling: Option<Rate>,
+    /// Where start-up begins.
+    first_rate: Rate,
+    /// The rate when others came.
+    before: Rate,
     base_rtt: Span,
     base_owd: WindowedMin,
     recent_owd: WindowedMin,
@@ -85,6 +91,8 @@ pub(super) struct Background {
     calm_since: Time,
     next_yield: Time,
     next_return: Time,
+    /// When loss was answered last.
+    congested_at: Time,
     loss_by_delay: LossByDelay,
     loss_floor: WindowedMin,
     loss_block: (u64, u64),
@@ -104,6 +112,8 @@ impl Background {
             capacity: Rate::ZERO,
             rate: INITIAL_RATE,
             ceiling: None,
+            first_rate: INITIAL_RATE,
+            before: Rate::ZERO,
             base_rtt: Span::from_millis(100),
             base_owd: WindowedMin::new(BASE_WINDOW),
             recent_owd: WindowedMin::new(Span::from_millis(30)),
@@ -112,6 +122,7 @@ impl Background {
             calm_since: Time::ZERO,
             next_yield: Time::ZERO,
             next_return: Time::ZERO,
+            congested_at: Time::ZERO,
             loss_by_delay: LossByDelay::default(),
             loss_floor: WindowedMin::new(LOSS_FLOOR_WINDOW),
             loss_block: (0, 0),
@@ -237,12 +248,16 @@ impl Background {
     }
 
     /// Loss that this flow answers, and the loss that it takes for chance.
-    fn judge_loss(&self) -> (bool, f64) {
+    fn judge_loss(&self, now: Time) -> (bool, f64) {
         let floor = self.loss_floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9);
         let threshold = floor * 1.5 + LOSS_SLACK;
         let window = self.base_rtt.max(SAMPLE_MIN);
         let lossy = self.history.sample(window, LOSS_PACKETS);
-        let much = lossy.is_some_and(|l| l.packets >= LOSS_PACKETS && l.loss > threshold);
+        let much = lossy.is_some_and(|l| {
+            // A slow flow has few packets: it must not answer one bad moment again and again.
+            let fresh = l.span + self.base_rtt < now.since(self.congested_at);
+            l.packets >= LOSS_PACKETS && l.loss > threshold && fresh
+        });
         let overflow = self.loss_by_delay.overflow().is_some_and(|o| o.now);
         (much || overflow, threshold)
     }
@@ -252,13 +267,14 @@ impl Background {
         let delivered = sample.delivery_rate;
         let trusted = sample.whole && sample.packets >= 16 && !sample.app_limited;
         let behind = delivered.as_f64() < STARTUP_FOLLOWS * sample.send_rate.as_f64();
-        let (lossy, threshold) = self.judge_loss();
+        let (lossy, threshold) = self.judge_loss(now);
         let queued = self.queue > self.target().mul_f64(STARTUP_SHARE);
         let bound = feedback
             .limit()
             .is_some_and(|limit| delivered.as_f64() > 0.85 * limit.as_f64());
         if trusted && (queued || lossy || behind || bound || feedback.socket_drops > 0) {
             self.phase = Phase::Cruise;
+            self.congested_at = now;
             self.capacity = delivered.mul_f64(1.0 / (1.0 - sample.loss.min(threshold)));
             self.rate = self.capacity.mul_f64(0.9).max(RATE_MIN);
             self.last_drain = now;
@@ -268,7 +284,7 @@ impl Background {
         self.capacity = self.capacity.max(delivered);
         if now >= self.next_step && !sample.app_limited {
             // Growth is checked: twice what has arrived.
-            let wanted = delivered.mul_f64(STARTUP_GROWTH).max(INITIAL_RATE);
+            let wanted = delivered.mul_f64(STARTUP_GROWTH).max(self.first_rate);
             self.rate = self.rate.max(wanted);
             self.next_step = now + feedback.smoothed_rtt;
         }
@@ -276,7 +292,7 @@ impl Background {
 
     fn cruise(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
         let now = feedback.now;
-        let (lossy, threshold) = self.judge_loss();
+        let (lossy, threshold) = self.judge_loss(now);
         let congested = lossy || feedback.socket_drops > 0;
         let bound = feedback.limit().is_some_and(|limit| limit <= self.rate);
         let idle = sample.app_limited || bound;
@@ -315,6 +331,9 @@ impl Background {
             .over_since
             .is_some_and(|since| now.since(since) >= patience);
         if (others || congested) && now >= self.next_yield {
+            if self.ceiling.is_none() {
+                self.before = self.rate;
+            }
             let from = self.ceiling.unwrap_or(self.rate).min(self.rate);
             self.ceiling = Some(from.mul_f64(YIELD).max(RATE_MIN));
             // What loss tells is a round trip and a sample old.
@@ -323,6 +342,7 @@ impl Background {
             self.next_return = now + rtt * 2 + SAMPLE_MIN;
             if congested {
                 self.calm_since = now;
+                self.congested_at = now;
             }
             return;
         }
@@ -332,11 +352,29 @@ impl Background {
             && now >= self.next_return
         {
             self.next_return = now + rtt.max(YIELD_EVERY);
+            let first = self.before.mul_f64(RESTART).clamp(RATE_MIN, INITIAL_RATE);
+            if ceiling < first {
+                self.start_again(now, rtt, first);
+                return;
+            }
             let higher = ceiling.mul_f64(RETURN);
             // Far above what is sent it has nothing to say any more.
             self.ceiling =
                 (higher < self.capacity.mul_f64(8.0) || higher < INITIAL_RATE).then_some(higher);
         }
+    }
+
+    /// The path is free after others had it: so few packets show nothing, and every step would take seconds. What is
+    /// known of the delay stays.
+    fn start_again(&mut self, now: Time, rtt: Span, first: Rate) {
+        self.phase = Phase::Startup;
+        self.ceiling = None;
+        self.first_rate = first;
+        self.rate = first;
+        self.capacity = first;
+        self.history.clear();
+        self.probe = PROBE_FIRST;
+        self.next_step = now + rtt;
     }
 
     /// No queue in sight: each time that the delivery follows, grow by twice as much.
