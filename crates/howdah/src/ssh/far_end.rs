@@ -207,3 +207,44 @@ fn listen(
         .map(|_| asked)
         .map_err(trouble)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn a_key() -> Identity {
+        Identity::generate().expect("a key")
+    }
+
+    #[test]
+    fn f70_a_far_end_that_nobody_comes_to_ends() {
+        let key = a_key().public_key().to_string();
+        let home = std::env::temp_dir();
+        // Port 0: any.
+        let (server, _) = open(&key, 0..=0, home).expect("a server");
+        let patience = Span::from_millis(50);
+        server.run_once(&Cancel::new(), patience).expect("no one");
+    }
+
+    #[test]
+    fn a30_the_key_that_was_told_gets_in_once_and_no_other() {
+        let (told, other) = (a_key(), a_key());
+        let door = OnlyOne {
+            client: *told.public_key(),
+            rights: Rights::of_user(std::env::temp_dir()),
+            taken: AtomicBool::new(false),
+        };
+        assert!(!door.admits(other.public_key()) && door.enter(other.public_key()).is_err());
+        assert!(door.admits(told.public_key()));
+        // A handshake that comes to nothing takes nothing away.
+        assert!(door.admits(told.public_key()));
+        assert!(door.enter(told.public_key()).is_ok());
+        assert!(!door.admits(told.public_key()) && door.enter(told.public_key()).is_err());
+    }
+
+    #[test]
+    fn a_key_that_is_none_is_refused() {
+        let error = open("ssh-ed25519 AAAA", 0..=0, std::env::temp_dir()).expect_err("no key");
+        assert_eq!(error.kind(), ErrorKind::Protocol);
+    }
+}
