@@ -442,3 +442,35 @@ fn a_key_of_ssh_can_be_for_howdah_only() {
     let done = sshd.copy(&site, &["far:there", &site.file("here")]);
     done.assert_copied(10, "blake3");
 }
+
+#[test]
+fn a_connection_of_ssh_that_is_shared_serves_several_copies() {
+    let site = Site::new(60);
+    let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    // A path of a socket is short.
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("%C");
+    let config = fs::read_to_string(sshd.file("ssh_config")).unwrap();
+    let config = config.replace("ControlMaster no", "ControlMaster auto\nControlPersist 60");
+    let path = format!("ControlPath {}", socket.display());
+    let shared = sshd.file("shared_config");
+    fs::write(&shared, config.replace("ControlPath none", &path)).unwrap();
+    let ssh = format!("ssh -F {}", shared.display());
+    for name in ["a", "b"] {
+        fs::write(site.file(name), name).unwrap();
+        let target = format!("far:{name}");
+        let args = ["cp", "--json", "--ssh", &ssh, &site.file(name), &target];
+        let done = site
+            .start(Host::Here, "nobody", &args, Input::None)
+            .finish();
+        done.assert_copied(1, "blake3");
+        assert_eq!(far_processes(&site, "internal far-end"), []);
+    }
+    let end = std::process::Command::new("ssh")
+        .args(["-F", shared.to_str().unwrap(), "-O", "exit", "far"])
+        .output()
+        .unwrap();
+    assert!(end.status.success(), "it was shared");
+}
