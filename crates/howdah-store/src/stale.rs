@@ -16,6 +16,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -153,12 +154,16 @@ pub(crate) fn remove_orphan(dir: &OwnedFd, part: &OsStr) {
     }
 }
 
+/// Whether it is a regular file with one name.
+pub(crate) fn is_plain(stat: &Stat) -> bool {
+    irregular(FileType::from_raw_mode(stat.st_mode)).is_none() && stat.st_nlink == 1
+}
+
 /// Whether it is what we would have made: anybody may have made something of that name.
 pub(crate) fn is_ours(stat: &Stat) -> bool {
-    irregular(FileType::from_raw_mode(stat.st_mode)).is_none()
+    is_plain(stat)
         && Mode::from_raw_mode(stat.st_mode) == Mode::RUSR | Mode::WUSR
         && stat.st_uid == rustix::process::geteuid().as_raw()
-        && stat.st_nlink == 1
 }
 
 fn remove_if_stale(dir: &OwnedFd, name: &OsStr) -> bool {
@@ -167,14 +172,18 @@ fn remove_if_stale(dir: &OwnedFd, name: &OsStr) -> bool {
         .union(OFlags::NOFOLLOW)
         .union(OFlags::NOCTTY)
         .union(OFlags::CLOEXEC);
-    let ours =
-        rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| is_ours(&stat));
-    if !ours {
+    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    // A fifo or a device is not even opened.
+    let Some(stat) = stat.ok().filter(is_plain) else {
         return false;
-    }
+    };
     let Ok(file) = retry(|| rustix::fs::openat(dir, name, FLAGS, Mode::empty())) else {
         return false;
     };
+    let file = File::from(file);
+    if !is_ours(&stat) && !crate::target::is_claimed(dir, name, &file) {
+        return false;
+    }
     let gone = lock(&file) == Lock::Ours
         && is_named(dir, name, &file)
         && rustix::fs::unlinkat(dir, name, AtFlags::empty()).is_ok();
@@ -212,7 +221,7 @@ pub(crate) fn locks_are_seen_by_all(_: &OwnedFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{self, File};
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::Path;
 

@@ -148,6 +148,7 @@ impl Target {
                 let fits = past.filter(|(_, held, _)| Some(&held.source) == source);
                 if let Some((journal, held, nodes)) = fits
                     && journal.cut().is_ok()
+                    && retry(|| rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)).is_ok()
                 {
                     return Ok(Started {
                         part: PartFile::adopt(self.place, file, temp, held.ranges.byte_count())
@@ -189,7 +190,8 @@ fn look(place: &Place, temp: OsString) -> Option<Found> {
         Err(Errno::NOENT) => return Some(Found::Nothing),
         Err(_) => return None,
     };
-    if !stale::is_ours(&rustix::fs::fstat(&fd).ok()?) {
+    let stat = rustix::fs::fstat(&fd).ok()?;
+    if !stale::is_plain(&stat) {
         return None;
     }
     match stale::lock(&fd) {
@@ -206,6 +208,10 @@ fn look(place: &Place, temp: OsString) -> Option<Found> {
     }
     let file = File::from(fd);
     let past = Journal::open(dir, &journal).filter(|(_, past)| speaks_of(past, &file));
+    // A complete file gets its mode and owner before its name; its journal still tells whose it is.
+    if past.is_none() && !stale::is_ours(&stat) {
+        return None;
+    }
     if !stale::locks_are_seen_by_all(dir)
         && !past
             .as_ref()
@@ -222,6 +228,12 @@ fn look(place: &Place, temp: OsString) -> Option<Found> {
         (journal, held, past.nodes)
     });
     Some(Found::Left(Box::new(Left { file, temp, past })))
+}
+
+/// Whether the journal beside an unfinished file says that it is one of ours, whatever its mode is.
+pub(crate) fn is_claimed(dir: &OwnedFd, part: &OsStr, file: &File) -> bool {
+    let journal = stale::journal_name(part).and_then(|name| Journal::open(dir, &name));
+    journal.is_some_and(|(_, past)| speaks_of(&past, file))
 }
 
 /// Whether a journal was written for that very file, and the file has what the journal claims.

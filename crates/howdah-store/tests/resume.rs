@@ -195,6 +195,30 @@ fn a_copy_whose_last_groups_are_all_that_is_missing_goes_on_too() {
     }
 }
 
+/// It got its mode, and then something failed or the process died before it got its name.
+#[test]
+fn a_copy_that_ended_between_mode_and_name_goes_on_or_is_cleaned_up() {
+    use std::os::unix::fs::PermissionsExt as _;
+    for goes_on in [true, false] {
+        let copy = Copy::new(6 * MIB);
+        copy.interrupted(0..6);
+        let mode = fs::Permissions::from_mode(0o644);
+        fs::set_permissions(path_of(&copy, PART), mode).unwrap();
+        if goes_on {
+            let sink = copy.sink();
+            assert_eq!(sink.held().byte_count(), 6 * GROUP);
+            copy.finish(sink).unwrap();
+        } else {
+            let path = copy.path();
+            let spec = SinkSpec::LocalFile(&path);
+            let mut sink = Sink::create(spec, true, None, copy.engine.wake()).unwrap();
+            sink.finish(0, None);
+            copy.engine.outcome(&mut sink).unwrap();
+            assert_eq!(names_in(&copy.there()), ["file"]);
+        }
+    }
+}
+
 /// All is there, and the process died before the file got its name.
 #[test]
 fn a_complete_copy_without_its_name_only_gets_it() {

@@ -1,0 +1,100 @@
+//! What a person sees of a copy that goes on, and of one that does not.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use rustix::process::Signal;
+use std::fs;
+use support::place::{content, hash_of};
+use support::process::{Done, Input, Server};
+use support::relay::{Fate, Relay, Way};
+use support::{Host, Site, parts};
+
+// As `howdah --help` lists them.
+const CANCELLED: i32 = 12;
+
+const SIZE: usize = 60 << 20;
+
+/// A put that is interrupted when most of the file is there.
+fn interrupted(site: &Site, server: &Server) -> Done {
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let (source, target) = (site.file("source"), relay.url("target"));
+    // Slow enough that something was claimed.
+    let args = ["--limit", "200mbit", &source, &target];
+    let client = site.start_copy(Host::Here, &args, Input::None);
+    relay.await_bytes(Way::ToServer, 45 << 20, site.limit());
+    client.signal(Signal::INT);
+    client.finish()
+}
+
+fn copy(site: &Site, server: &Server, options: &[&str]) -> (Done, u64) {
+    let (source, target) = (site.file("source"), server.url("target"));
+    let args = [options, &[&*source, &*target]].concat();
+    let done = site.copy_with(Host::Here, &args, Input::None);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert_eq!(hash_of(&site.root("target")), hash_of(&source));
+    site.assert_nothing_half_done();
+    let resumed = done.json()["resumed_bytes"].as_u64().unwrap();
+    (done, resumed)
+}
+
+/// Everything that was said, in whatever form.
+fn said(done: &Done) -> String {
+    format!("{}{}", done.err, String::from_utf8_lossy(&done.out))
+}
+
+#[test]
+fn an_interrupted_copy_says_so_and_goes_on_or_says_why_not() {
+    let site = Site::new(120);
+    let server = site.serve();
+    fs::write(site.file("source"), content("resuming", SIZE)).unwrap();
+
+    let done = interrupted(&site, &server);
+    done.assert_failed(
+        CANCELLED,
+        &["the same command goes on where this one ended"],
+    );
+    assert_eq!(parts(site.root("")).len(), 1, "it is kept");
+    let (done, resumed) = copy(&site, &server, &[]);
+    assert!(resumed > 0 && resumed < SIZE as u64, "{resumed}");
+    let text = said(&done);
+    assert!(
+        text.contains("going on with a copy that was interrupted"),
+        "{text}"
+    );
+
+    // The source changes in between.
+    interrupted(&site, &server);
+    fs::write(site.file("source"), content("another", SIZE)).unwrap();
+    let (done, resumed) = copy(&site, &server, &[]);
+    assert_eq!(resumed, 0);
+    let text = said(&done);
+    assert!(text.contains("the source has changed since"), "{text}");
+
+    // Nobody wants what is there.
+    interrupted(&site, &server);
+    let (_, resumed) = copy(&site, &server, &["--no-resume", "--verify", "reread"]);
+    assert_eq!(resumed, 0);
+    server.stop();
+}
+
+/// F25: somebody replaces the target while the rest comes: theirs is not overwritten, and what came is
+/// not lost.
+#[test]
+fn f25_a_target_that_appears_meanwhile_is_left_alone() {
+    let site = Site::new(120);
+    let server = site.serve();
+    fs::write(site.file("source"), content("resuming", SIZE)).unwrap();
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let (source, target) = (site.file("source"), relay.url("target"));
+    let args = ["--limit", "200mbit", &*source, &*target];
+    let client = site.start_copy(Host::Here, &args, Input::None);
+    relay.await_bytes(Way::ToServer, 45 << 20, site.limit());
+    fs::write(site.root("target"), "precious").unwrap();
+    client.finish().assert_failed(4, &["target"]);
+    assert_eq!(fs::read_to_string(site.root("target")).unwrap(), "precious");
+    let (_, resumed) = copy(&site, &server, &[]);
+    assert!(resumed > SIZE as u64 / 2, "{resumed}");
+    server.stop();
+}
