@@ -250,7 +250,7 @@ impl PartFile {
         if now != *before {
             return Err(StoreError::TargetChanged { path: path.clone() });
         }
-        rename_file(dir, &self.temp, name, now.is_some()).map_err(|e| match e {
+        rename_file(dir, &self.temp, dir, name, now.is_some()).map_err(|e| match e {
             Errno::EXIST => StoreError::TargetChanged { path: path.clone() },
             e => StoreError::from_io(path, "rename the finished file to", e),
         })?;
@@ -336,19 +336,26 @@ pub(crate) fn sync_dir(dir: &OwnedFd) -> Result<(), Errno> {
 }
 
 pub(crate) fn rename_file(
-    dir: &OwnedFd,
+    from_dir: &OwnedFd,
     from: &OsStr,
+    to_dir: &OwnedFd,
     to: &OsStr,
     replace: bool,
 ) -> Result<(), Errno> {
     if !replace {
         #[cfg(any(target_os = "linux", target_os = "macos"))]
-        match rustix::fs::renameat_with(dir, from, dir, to, rustix::fs::RenameFlags::NOREPLACE) {
+        match rustix::fs::renameat_with(
+            from_dir,
+            from,
+            to_dir,
+            to,
+            rustix::fs::RenameFlags::NOREPLACE,
+        ) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
             result => return result,
         }
     }
-    rustix::fs::renameat(dir, from, dir, to)
+    rustix::fs::renameat(from_dir, from, to_dir, to)
 }
 
 /// Reserves space so that a full disk shows before the bytes are sent. `Ok` where it cannot.

@@ -87,6 +87,14 @@ pub enum StoreError {
         /// The name.
         name: PathBuf,
     },
+    /// A rule that makes no sense.
+    #[error("the pattern {pattern:?} makes no sense: {reason}")]
+    BadPattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// What the peer says about its tree cannot be, or could do harm.
     #[error("the other side's list of files is refused: {what}")]
     BadTree {

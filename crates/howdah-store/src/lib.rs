@@ -65,8 +65,9 @@ pub use source::{Finished, Source, SourceSpec};
 pub use target::{Held, Target};
 pub use tree::GROUP;
 pub use trees::{
-    LARGE_OPEN, LargeFile, LargeTarget, PACKED_MAX, ReceiverEnds, SenderEnds, Spout, Tap,
-    TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeTarget,
+    LARGE_OPEN, LargeFile, LargeTarget, NOTE_COPY, NOTE_DELETE, PACKED_MAX, RULES_MAX_BYTES,
+    ReceiverEnds, Rule, SenderEnds, Spout, Tap, TreeOptions, TreeProgress, TreeReceiver,
+    TreeReport, TreeSender, TreeSource, TreeTarget,
 };
 
 use std::path::Path;

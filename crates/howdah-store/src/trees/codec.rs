@@ -523,7 +523,6 @@ impl AnswerWriter {
         Ok(())
     }
 
-    #[cfg(test)]
     pub(crate) fn note(&mut self, kind: u8, path: &[u8]) -> io::Result<()> {
         let mut out = Vec::new();
         put_varint(&mut out, u64::from(kind) << 2 | 2);
@@ -537,7 +536,7 @@ impl AnswerWriter {
         self.tap.flush()
     }
 
-    pub(crate) fn end(mut self) -> io::Result<()> {
+    pub(crate) fn end(&mut self) -> io::Result<()> {
         self.end_run()?;
         self.tap.put(&[3])?;
         self.tap.flush()

@@ -286,10 +286,10 @@ pub(crate) fn give_name(
         match now {
             Ok(stat) if Identity::new(&stat) == *before => {}
             // It went away meanwhile: then the name is free.
-            Err(Errno::NOENT) => return rename_file(dir, temp, name, false),
+            Err(Errno::NOENT) => return rename_file(dir, temp, dir, name, false),
             Ok(_) => return Err(Errno::EXIST),
             Err(e) => return Err(e),
         }
     }
-    rename_file(dir, temp, name, before.is_some())
+    rename_file(dir, temp, dir, name, before.is_some())
 }

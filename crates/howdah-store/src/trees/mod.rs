@@ -5,8 +5,10 @@
 
 mod codec;
 mod commit;
+mod delete;
 mod disks;
 mod entry;
+mod filter;
 mod meta;
 mod options;
 mod pipe;
@@ -20,8 +22,11 @@ mod walk;
 mod write;
 
 #[cfg(test)]
+mod sync_tests;
+#[cfg(test)]
 mod tests;
 
+pub use filter::{RULES_MAX_BYTES, Rule};
 pub use options::TreeOptions;
 pub use pipe::{Spout, Tap};
 pub use receive::{LargeTarget, ReceiverEnds, TreeReceiver};
@@ -42,6 +47,12 @@ const WAITING_FILES: usize = 131_072;
 const WAITING_LARGE: u64 = 4096;
 /// Words of the receiver that nobody has read yet.
 const NOTES_WAITING: usize = 1 << 20;
+/// What would be done that somebody listens to has not taken yet.
+const ITEMS_WAITING: usize = 65_536;
+/// A note: that file would be copied.
+pub const NOTE_COPY: u8 = 0;
+/// A note: that name would be deleted.
+pub const NOTE_DELETE: u8 = 1;
 /// A file's bytes go into a pack in parts of this size.
 const PACK_CHUNK: usize = 64 << 10;
 

@@ -1,5 +1,6 @@
 //! What both sides of a tree transfer must know.
 
+use super::filter::Rule;
 use serde::{Deserialize, Serialize};
 
 /// How a tree is to be copied. Goes over the wire.
@@ -15,4 +16,39 @@ pub struct TreeOptions {
     pub checksum: bool,
     /// Nothing is written.
     pub dry_run: bool,
+    /// What the source's directories do not have is deleted in those of the destination.
+    pub delete: bool,
+    /// Nothing is deleted if more names than that would be.
+    pub max_delete: Option<u64>,
+    /// Below the destination: where files go that are deleted or replaced.
+    pub backup_dir: Option<String>,
+    /// Which names take part.
+    pub rules: Vec<Rule>,
+    /// Only these paths below the top, and what is in them.
+    pub files: Option<Vec<Vec<u8>>>,
+    /// Smaller files are left out, in bytes.
+    pub min_size: Option<u64>,
+    /// Larger ones are, too.
+    pub max_size: Option<u64>,
+    /// Files modified before that are left out, in seconds since 1970.
+    pub modified_since: Option<i64>,
+    /// Files modified after that are, too.
+    pub modified_until: Option<i64>,
+}
+
+impl TreeOptions {
+    /// Whether a file of that size and time takes part.
+    pub(crate) fn admits(&self, size: u64, modified: i64) -> bool {
+        self.min_size.is_none_or(|min| size >= min)
+            && self.max_size.is_none_or(|max| size <= max)
+            && self.modified_since.is_none_or(|since| modified >= since)
+            && self.modified_until.is_none_or(|until| modified <= until)
+    }
+
+    /// Bytes that rules and list take in a request.
+    pub fn request_bytes(&self) -> usize {
+        let rules = self.rules.iter().map(|rule| rule.pattern.len() + 4);
+        let files = self.files.iter().flatten().map(|file| file.len() + 4);
+        rules.sum::<usize>() + files.sum::<usize>()
+    }
 }

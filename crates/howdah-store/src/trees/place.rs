@@ -2,7 +2,9 @@
 //! files it wants.
 
 use super::codec::{AnswerWriter, ManifestReader, refused};
+use super::delete::{Deleter, Extras, Inventory, Keep};
 use super::entry::{Entry, Meta, Stamp};
+use super::filter::Filter;
 use super::receive::Shared;
 use super::report::{Trouble, add};
 use super::target::{DirState, TargetDir, Wanted};
@@ -29,6 +31,8 @@ const OPEN_LEVELS: usize = 32;
 struct Level {
     dir: Arc<TargetDir>,
     fd: Option<OwnedFd>,
+    /// What is in it already, if what the source does not have is to go.
+    inventory: Option<Inventory>,
 }
 
 /// A further name that a file is to get when it is there.
@@ -49,6 +53,8 @@ pub(crate) struct Placer<'a> {
     index: u64,
     linked: HashMap<u64, (Arc<TargetDir>, OsString)>,
     links: Vec<LinkLater>,
+    filter: Filter,
+    extras: Extras,
 }
 
 /// A file is wanted, with what stands there now, or not.
@@ -62,9 +68,12 @@ impl<'a> Placer<'a> {
         shared: &'a Arc<Shared>,
         manifest: ManifestReader,
         answers: AnswerWriter,
+        filter: Filter,
     ) -> Self {
         Self {
             shared,
+            filter,
+            extras: Vec::new(),
             manifest,
             answers,
             levels: Vec::new(),
@@ -77,7 +86,8 @@ impl<'a> Placer<'a> {
 
     /// Goes through the whole manifest; then all files have been asked for.
     pub(crate) fn run(mut self) -> Result<(), StoreError> {
-        loop {
+        let shared = self.shared;
+        let complete = loop {
             if !self.manifest.is_ready() {
                 self.flush()?;
             }
@@ -98,19 +108,26 @@ impl<'a> Placer<'a> {
                 } => self.file(name, size, meta, link, hash)?,
                 Entry::Symlink { name, target, meta } => self.symlink(name, &target, &meta)?,
                 Entry::Link { name, link } => {
+                    self.see(&name);
                     let (dir, name) = (self.dir()?, self.top_name(name));
                     self.links.push(LinkLater { dir, name, link });
                 }
-                Entry::Top { .. } | Entry::Kept { .. } => {}
-                Entry::End { .. } => break,
+                Entry::Kept { name } => self.see(&name),
+                Entry::Top { .. } => {}
+                Entry::End { complete } => break complete,
             }
-        }
+        };
         if self.levels.len() != 1 {
             return Err(refused("it ends inside of a directory"));
         }
+        if shared.options.contents
+            && let Some(level) = self.levels.pop()
+        {
+            self.keep_extras(level);
+        }
+        let extras = self.deletions(complete)?;
         self.answers.end().map_err(|_| StoreError::Aborted)?;
         // Everything that was asked for has come, or will not.
-        let shared = self.shared;
         shared.expected.close();
         if !shared.unsettled.wait_until_unused() {
             return Err(StoreError::Aborted);
@@ -118,9 +135,75 @@ impl<'a> Placer<'a> {
         for later in std::mem::take(&mut self.links) {
             link_later(shared, &self.linked, &later);
         }
+        if !shared.options.dry_run {
+            self.deleter().delete(&extras);
+        }
+        drop(extras);
         self.linked.clear();
         self.levels.clear();
         Ok(())
+    }
+
+    /// The source has that name here.
+    fn see(&mut self, name: &[u8]) {
+        let inventory = self
+            .levels
+            .last_mut()
+            .and_then(|level| level.inventory.as_mut());
+        if let Some(inventory) = inventory {
+            inventory.see(name);
+        }
+    }
+
+    fn keep_extras(&mut self, level: Level) {
+        if let Some(names) = level.inventory.and_then(Inventory::into_extra) {
+            self.extras.push((level.dir, names));
+        }
+    }
+
+    fn deleter(&self) -> Deleter<'_> {
+        Deleter {
+            shared: self.shared,
+            filter: &self.filter,
+            top: super::queue::lock(&self.shared.top).clone(),
+        }
+    }
+
+    /// What is to go: nothing if the source could not be read in whole, or if it is too much.
+    fn deletions(&mut self, complete: bool) -> Result<Extras, StoreError> {
+        let shared = self.shared;
+        let extras = std::mem::take(&mut self.extras);
+        if extras.is_empty() {
+            return Ok(extras);
+        }
+        if !complete {
+            shared.refuse_to_delete("the source could not be read in whole");
+            return Ok(Vec::new());
+        }
+        let mut told = Vec::new();
+        let listens = shared.options.dry_run;
+        let count = self.deleter().list(&extras, &mut |path| {
+            if listens && told.len() < super::NOTES_WAITING {
+                told.push(path.to_path_buf());
+            }
+        });
+        if let Some(max) = shared.options.max_delete.filter(|max| count > *max) {
+            add(&shared.book.refused_deletes, count);
+            shared.refuse_to_delete(&format!(
+                "{count} names would go, more than the {max} that may"
+            ));
+            return Ok(Vec::new());
+        }
+        if shared.options.dry_run {
+            add(&shared.book.deleted, count);
+            for path in told {
+                let path = path.as_os_str().as_bytes();
+                let told = self.answers.note(super::NOTE_DELETE, path);
+                told.map_err(|_| StoreError::Aborted)?;
+                shared.tell(super::NOTE_DELETE, path);
+            }
+        }
+        Ok(extras)
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {
@@ -145,6 +228,8 @@ impl<'a> Placer<'a> {
             _ => None,
         };
         if let Some(fd) = exists {
+            *super::queue::lock(&shared.top) = at.clone();
+            let ours = top_meta.is_some();
             let dir = TargetDir {
                 path: at.clone(),
                 state: DirState::There,
@@ -153,7 +238,7 @@ impl<'a> Placer<'a> {
                 finished: Arc::clone(&shared.finished),
                 parent: None,
             };
-            self.push(dir, Some(fd));
+            self.push(dir, Some(fd), ours);
             return Ok(());
         }
         let parent_path = at.parent().unwrap_or_else(|| Path::new(""));
@@ -182,22 +267,37 @@ impl<'a> Placer<'a> {
                 finished: Arc::clone(&shared.finished),
                 parent: Some(Arc::new(parent)),
             };
-            self.push(dir, fd);
+            *super::queue::lock(&shared.top) = at.clone();
+            self.push(dir, fd, true);
         } else if shared.several {
             return Err(StoreError::NoDirectory { path: at.clone() });
         } else {
             self.rename_top = Some(name);
-            self.push(parent, Some(parent_fd));
+            *super::queue::lock(&shared.top) = parent.path.clone();
+            self.push(parent, Some(parent_fd), false);
         }
         Ok(())
     }
 
-    fn push(&mut self, dir: TargetDir, fd: Option<OwnedFd>) {
+    /// Goes into a directory. `ours`: what the source does not have in it may go.
+    fn push(&mut self, dir: TargetDir, fd: Option<OwnedFd>, ours: bool) {
+        let mut inventory = None;
+        if let (true, DirState::There, Some(fd)) =
+            (ours && self.shared.options.delete, dir.state, &fd)
+        {
+            match Inventory::of(fd) {
+                Ok(found) => inventory = Some(found),
+                Err(e) => {
+                    let error = StoreError::from_io(&dir.path, "list", e);
+                    self.shared.book.note(Trouble::Failed, || error.to_string());
+                }
+            }
+        }
         if let Some(old) = self.levels.len().checked_sub(OPEN_LEVELS) {
             self.levels[old].fd = None;
         }
         let dir = Arc::new(dir);
-        self.levels.push(Level { dir, fd });
+        self.levels.push(Level { dir, fd, inventory });
     }
 
     fn dir(&self) -> Result<Arc<TargetDir>, StoreError> {
@@ -233,6 +333,7 @@ impl<'a> Placer<'a> {
     }
 
     fn enter(&mut self, name: Vec<u8>, meta: Meta) -> Result<(), StoreError> {
+        self.see(&name);
         let shared = self.shared;
         let name = self.top_name(name);
         let parent = self.dir()?;
@@ -292,12 +393,16 @@ impl<'a> Placer<'a> {
             finished: Arc::clone(&shared.finished),
             parent: Some(parent),
         };
-        self.push(dir, fd);
+        self.push(dir, fd, true);
         Ok(())
     }
 
-    fn leave(&mut self, _complete: bool) -> Result<(), StoreError> {
-        self.levels.pop();
+    fn leave(&mut self, complete: bool) -> Result<(), StoreError> {
+        if let Some(level) = self.levels.pop()
+            && complete
+        {
+            self.keep_extras(level);
+        }
         if self.levels.is_empty() {
             return Err(refused("it leaves the top directory"));
         }
@@ -315,6 +420,7 @@ impl<'a> Placer<'a> {
         let shared = self.shared;
         let index = self.index;
         self.index += 1;
+        self.see(&name);
         let name = self.top_name(name);
         let dir = self.dir()?;
         if let Some(link) = link {
@@ -327,12 +433,27 @@ impl<'a> Placer<'a> {
             }
         }
         let decision = self.decide(&dir, &name, size, &meta, hash.as_ref())?;
-        let Decision::Want(before) = decision else {
+        let Decision::Want(mut before) = decision else {
             return self.answer(false);
         };
+        if before.is_some() && shared.options.backup_dir.is_some() && !shared.options.dry_run {
+            match self.back_up(&dir, &name) {
+                Ok(now) => before = Some(now),
+                Err(e) => {
+                    let path = dir.path.join(&name);
+                    let error = StoreError::from_io(&path, "back up", e);
+                    shared.book.note(Trouble::Failed, || error.to_string());
+                    return self.answer(false);
+                }
+            }
+        }
         add(&shared.book.wanted_files, 1);
         add(&shared.book.wanted_bytes, size);
         if shared.options.dry_run {
+            let top = super::queue::lock(&shared.top).clone();
+            let path = dir.path.join(&name);
+            let path = path.strip_prefix(&top).unwrap_or(&path);
+            shared.tell(super::NOTE_COPY, path.as_os_str().as_bytes());
             return self.answer(true);
         }
         let wanted = Wanted {
@@ -359,6 +480,20 @@ impl<'a> Placer<'a> {
             }
         }
         self.answer(true)
+    }
+
+    /// Keeps what is to be replaced. Its identity afterwards: another name changes it.
+    fn back_up(&mut self, dir: &TargetDir, name: &OsStr) -> Result<Identity, Errno> {
+        let shared = self.shared;
+        let top = super::queue::lock(&shared.top).clone();
+        let path = dir.path.join(name);
+        let below = path.strip_prefix(&top).unwrap_or(&path).to_path_buf();
+        let Ok(Some(fd)) = self.fd() else {
+            return Err(Errno::NOENT);
+        };
+        shared.back_up(fd, name, &below, Keep::Link)?;
+        let stat = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(Identity::new(&stat))
     }
 
     fn answer(&mut self, wanted: bool) -> Result<(), StoreError> {
@@ -423,6 +558,7 @@ impl<'a> Placer<'a> {
 
     fn symlink(&mut self, name: Vec<u8>, target: &[u8], meta: &Meta) -> Result<(), StoreError> {
         let shared = self.shared;
+        self.see(&name);
         let name = self.top_name(name);
         let dir = self.dir()?;
         let path = dir.path.join(&name);
@@ -538,7 +674,7 @@ fn put_symlink(dir: &OwnedFd, name: &OsStr, target: &OsStr, meta: &Meta) -> Resu
     // Not every file system has times of links.
     let times = meta::times(meta.mtime);
     let _ = rustix::fs::utimensat(dir, &temp, &times, AtFlags::SYMLINK_NOFOLLOW);
-    let renamed = rename_file(dir, &temp, name, now.is_some());
+    let renamed = rename_file(dir, &temp, dir, name, now.is_some());
     if renamed.is_err() {
         let _ = rustix::fs::unlinkat(dir, &temp, AtFlags::empty());
     }
@@ -592,7 +728,7 @@ fn put_link(from: &OwnedFd, old: &OsStr, to: &OwnedFd, name: &OsStr) -> Result<b
     }
     let temp = temp_name(name);
     rustix::fs::linkat(from, old, to, &temp, AtFlags::empty())?;
-    let renamed = rename_file(to, &temp, name, true);
+    let renamed = rename_file(to, &temp, to, name, true);
     if renamed.is_err() {
         let _ = rustix::fs::unlinkat(to, &temp, AtFlags::empty());
     }

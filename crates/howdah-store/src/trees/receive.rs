@@ -12,13 +12,14 @@ use super::codec::{AnswerWriter, ManifestReader, expect_version, get_bytes, get_
 use super::commit::{Batch, Committer};
 use super::disks::{Disks, SyncWay};
 use super::entry::Stamp;
+use super::filter::Filter;
 use super::meta::Keeper;
 use super::options::TreeOptions;
 use super::pipe::{Spout, Tap, pipe};
 use super::place::{Placer, sync_dir_at};
 use super::queue::{Budget, Queue, lock};
 use super::report::{Book, TreeReport, Trouble, add, quoted};
-use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER};
+use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER, plain};
 use super::target::{Finished, TreeTarget, Wanted};
 use super::write::Writer;
 use super::{PACKED_MAX, TreeProgress, WAITING_FILES, WAITING_LARGE};
@@ -65,6 +66,8 @@ pub(crate) struct Shared {
     pub(crate) options: TreeOptions,
     pub(crate) root: Arc<Root>,
     pub(crate) at: PathBuf,
+    /// The directory that paths are told below, once it is known.
+    pub(crate) top: Mutex<PathBuf>,
     /// There is more than one thing at the top.
     pub(crate) several: bool,
     pub(crate) keeper: Arc<Keeper>,
@@ -81,6 +84,8 @@ pub(crate) struct Shared {
     writes: Queue<Unwritten>,
     writing: Budget,
     batch: Batch,
+    /// What would be done, for somebody who listens here.
+    items: Queue<(u8, Vec<u8>)>,
     error: Mutex<Option<StoreError>>,
     done: AtomicBool,
     wake: Wake,
@@ -102,20 +107,41 @@ struct Unwritten {
     charge: u64,
 }
 
+/// A backup directory is a plain path below the destination.
+fn check_backup(options: &TreeOptions) -> Result<(), StoreError> {
+    let Some(backup) = &options.backup_dir else {
+        return Ok(());
+    };
+    let path = plain(Path::new(backup));
+    let bad = |part: &std::ffi::OsStr| super::codec::bad_name(part.as_encoded_bytes()).is_some();
+    if path.as_os_str().is_empty() || path.is_absolute() || path.iter().any(bad) {
+        return Err(StoreError::PathEscapes {
+            path: backup.into(),
+            reason: "the directory for backups must lie below the destination",
+        });
+    }
+    Ok(())
+}
+
 impl TreeReceiver {
     /// Starts the threads; nothing is written before the manifest begins. `several`: more than one thing
-    /// is to come. `wake` is called when there is something to poll.
+    /// is to come. `listens`: somebody takes [`take_notes`](Self::take_notes). `wake` is called when there is something to poll.
     pub fn start(
         target: TreeTarget,
         several: bool,
         options: &TreeOptions,
+        listens: bool,
         wake: Wake,
     ) -> Result<(Self, ReceiverEnds), StoreError> {
+        let filter = Filter::new(options)?;
+        check_backup(options)?;
         let shared = Arc::new(Shared {
             options: options.clone(),
             root: target.root,
             at: target.at,
+            top: Mutex::default(),
             several,
+            items: Queue::new(super::ITEMS_WAITING),
             keeper: Arc::new(Keeper::new(options.archive)),
             disks: Disks::default(),
             book: Arc::default(),
@@ -134,6 +160,9 @@ impl TreeReceiver {
         let (manifest, manifest_spout) = pipe();
         let (packs, packs_spout) = pipe();
         let (answers_tap, answers) = pipe();
+        if !listens {
+            shared.items.close();
+        }
         let mut receiver = Self {
             shared,
             threads: Vec::new(),
@@ -141,7 +170,7 @@ impl TreeReceiver {
         receiver.spawn("howdah-place", move |shared| {
             let answers = AnswerWriter::new(answers_tap).map_err(|_| StoreError::Aborted)?;
             let manifest = ManifestReader::new(manifest_spout);
-            Placer::new(shared, manifest, answers).run()?;
+            Placer::new(shared, manifest, answers, filter).run()?;
             shared.finish()
         })?;
         receiver.spawn("howdah-unpack", move |shared| {
@@ -265,12 +294,17 @@ impl TreeReceiver {
             return Some(Err(error));
         }
         let done = self.shared.done.load(Ordering::Acquire);
-        done.then(|| Ok(self.shared.book.report()))
+        done.then(|| Ok(self.report()))
     }
 
-    /// What has been done so far.
+    /// What has been done so far, or would be.
     pub fn report(&self) -> TreeReport {
-        self.shared.book.report()
+        self.shared.book.report(self.shared.options.dry_run)
+    }
+
+    /// What would be done: what about it, and a path.
+    pub fn take_notes(&mut self) -> Vec<(u8, Vec<u8>)> {
+        std::iter::from_fn(|| self.shared.items.try_pop()).collect()
     }
 
     /// How far it is.
@@ -298,6 +332,7 @@ impl Shared {
         self.unsettled.stop();
         self.large_waiting.stop();
         self.batch.stop();
+        self.items.stop();
         lock(&self.large).clear();
     }
 
@@ -306,6 +341,14 @@ impl Shared {
         lock(&self.error).get_or_insert(error);
         self.stop();
         (self.wake)();
+    }
+
+    /// Tells what would be done to whom it may concern.
+    pub(crate) fn tell(&self, kind: u8, path: &[u8]) {
+        if self.items.is_full() {
+            (self.wake)();
+        }
+        let _ = self.items.push((kind, path.to_vec()));
     }
 
     fn committer<'a>(&'a self, shown: &'a Path) -> Committer<'a> {
@@ -368,7 +411,8 @@ impl Shared {
                 kind => return Err(refused(format!("a pack with a record of kind {kind}"))),
             }
         }
-        if self.expected.try_pop().is_some() {
+        // All files have been asked for by now, or soon will be.
+        if self.expected.pop().is_some() {
             return Err(refused("the packs end before all files have come"));
         }
         // Only the disk is still to be waited for.

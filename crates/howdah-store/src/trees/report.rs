@@ -26,6 +26,8 @@ pub struct TreeReport {
     pub links: u64,
     /// Names that were removed because the source does not have them.
     pub deleted: u64,
+    /// Names that would have been removed, but were too many.
+    pub refused_deletes: u64,
     /// Names that could not be copied.
     pub failed: u64,
     /// Files that changed or vanished while they were read.
@@ -72,6 +74,7 @@ pub(crate) struct Book {
     pub(crate) directories: AtomicU64,
     pub(crate) links: AtomicU64,
     pub(crate) deleted: AtomicU64,
+    pub(crate) refused_deletes: AtomicU64,
     /// Content that is known to be wanted so far.
     pub(crate) wanted_files: AtomicU64,
     pub(crate) wanted_bytes: AtomicU64,
@@ -126,16 +129,25 @@ impl Book {
         lock(&self.current).clone()
     }
 
-    pub(crate) fn report(&self) -> TreeReport {
+    pub(crate) fn report(&self, dry_run: bool) -> TreeReport {
         let troubles = lock(&self.troubles);
         let count = |kind: Trouble| troubles[kind as usize].0;
         TreeReport {
-            files: get(&self.files),
-            bytes: get(&self.bytes),
+            files: get(if dry_run {
+                &self.wanted_files
+            } else {
+                &self.files
+            }),
+            bytes: get(if dry_run {
+                &self.wanted_bytes
+            } else {
+                &self.bytes
+            }),
             unchanged: get(&self.unchanged),
             directories: get(&self.directories),
             links: get(&self.links),
             deleted: get(&self.deleted),
+            refused_deletes: get(&self.refused_deletes),
             failed: count(Trouble::Failed),
             changed: count(Trouble::Changed),
             special: count(Trouble::Special),

@@ -17,6 +17,7 @@ use super::codec::{
     Answer, ManifestWriter, expect_version, put_varint, put_version, read_answer, refused,
 };
 use super::entry::Stamp;
+use super::filter::Filter;
 use super::options::TreeOptions;
 use super::pipe::{Spout, Tap, pipe};
 use super::queue::{Budget, Queue, lock};
@@ -29,8 +30,9 @@ use crate::{Root, Source, StoreError, Wake, worker};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -212,6 +214,7 @@ struct Shared {
     reading: Budget,
     /// Large files that are open.
     large: Budget,
+    answered: AtomicBool,
     error: Mutex<Option<StoreError>>,
     notes: Mutex<Vec<(u8, Vec<u8>)>>,
     wake: Wake,
@@ -254,6 +257,7 @@ impl TreeSender {
         options: &TreeOptions,
         wake: Wake,
     ) -> Result<(Self, SenderEnds), StoreError> {
+        let filter = Filter::new(options)?;
         let shared = Arc::new(Shared {
             options: options.clone(),
             book: Book::default(),
@@ -262,6 +266,7 @@ impl TreeSender {
             order: Queue::new(16_384),
             reading: Budget::new(READ_AHEAD),
             large: Budget::new(LARGE_OPEN),
+            answered: AtomicBool::new(false),
             error: Mutex::new(None),
             notes: Mutex::default(),
             wake,
@@ -277,13 +282,20 @@ impl TreeSender {
         };
         sender.spawn("howdah-walk", move |shared| {
             let manifest = ManifestWriter::new(manifest_tap).map_err(|_| StoreError::Aborted)?;
-            let walker = Walker::new(&shared.options, manifest, &shared.offered, &shared.book);
+            let walker = Walker::new(
+                &shared.options,
+                manifest,
+                &shared.offered,
+                &shared.book,
+                &filter,
+            );
             let result = walker.run(&source.0);
             shared.offered.close();
             result.map_err(|_| StoreError::Aborted)
         })?;
         sender.spawn("howdah-answer", move |shared| {
             let result = shared.take_answers(answers_spout, &large_sender);
+            shared.answered.store(true, Ordering::Release);
             shared.jobs.close();
             shared.order.close();
             result
@@ -361,9 +373,14 @@ impl TreeSender {
         std::mem::take(&mut *lock(&self.shared.notes))
     }
 
-    /// What has been done so far.
+    /// Whether the receiver has said everything that it wants.
+    pub fn is_answered(&self) -> bool {
+        self.shared.answered.load(Ordering::Acquire)
+    }
+
+    /// What has been done so far, or would be.
     pub fn report(&self) -> TreeReport {
-        self.shared.book.report()
+        self.shared.book.report(self.shared.options.dry_run)
     }
 
     /// How far it is.
@@ -435,15 +452,19 @@ impl Shared {
                         index += 1;
                     }
                 }
-                Answer::Note { kind, path } => {
-                    let mut notes = lock(&self.notes);
-                    if notes.len() < super::NOTES_WAITING {
-                        notes.push((kind, path));
-                    }
-                }
+                Answer::Note { kind, path } => self.note(kind, path),
                 Answer::End => return Ok(()),
             }
         }
+    }
+
+    fn note(&self, kind: u8, path: Vec<u8>) {
+        let mut notes = lock(&self.notes);
+        if notes.len() < super::NOTES_WAITING {
+            notes.push((kind, path));
+        }
+        drop(notes);
+        (self.wake)();
     }
 
     fn wanted(
@@ -455,6 +476,8 @@ impl Shared {
         add(&self.book.wanted_files, 1);
         add(&self.book.wanted_bytes, file.size);
         if self.options.dry_run {
+            let path = file.dir.below.join(&file.name);
+            self.note(super::NOTE_COPY, path.into_os_string().into_vec());
             return Ok(());
         }
         if file.size > PACKED_MAX {

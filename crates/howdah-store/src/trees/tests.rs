@@ -22,6 +22,8 @@ pub(super) struct Moved {
     pub(super) manifest_bytes: u64,
     pub(super) pack_bytes: u64,
     pub(super) answer_bytes: u64,
+    pub(super) sender_notes: Vec<(u8, Vec<u8>)>,
+    pub(super) receiver_notes: Vec<(u8, Vec<u8>)>,
 }
 
 fn carry(mut from: Spout, mut to: Tap) -> std::thread::JoinHandle<u64> {
@@ -50,11 +52,13 @@ pub(super) fn transfer(
     });
     let several = source.len() > 1;
     let (mut sender, out) = TreeSender::start(source, options, Arc::clone(&wake))?;
-    let (mut receiver, into) = TreeReceiver::start(target, several, options, wake)?;
+    let (mut receiver, into) = TreeReceiver::start(target, several, options, true, wake)?;
     let manifest = carry(out.manifest, into.manifest);
     let packs = carry(out.packs, into.packs);
     let answers = carry(into.answers, out.answers);
+    let (mut sender_notes, mut receiver_notes) = (Vec::new(), Vec::new());
     let result = loop {
+        receiver_notes.extend(receiver.take_notes());
         while let Some(mut file) = sender.take_large() {
             let (size, mut from) = (file.size, file.take_source().unwrap());
             let Some((target, mut sink)) = receiver.open_large(file.index, size, None)? else {
@@ -99,6 +103,17 @@ pub(super) fn transfer(
         }
         let _ = wakes.recv_timeout(Duration::from_millis(100));
     };
+    receiver_notes.extend(receiver.take_notes());
+    let answer_bytes = if result.is_ok() {
+        answers.join().unwrap()
+    } else {
+        0
+    };
+    // The last words may still be on their way to a thread.
+    while result.is_ok() && !sender.is_answered() {
+        std::thread::yield_now();
+    }
+    sender_notes.extend(sender.take_notes());
     let report = sender.report();
     drop(sender);
     let receiver = result.map(|receiver| (receiver, report));
@@ -108,7 +123,9 @@ pub(super) fn transfer(
         receiver,
         manifest_bytes: manifest.join().unwrap(),
         pack_bytes: packs.join().unwrap(),
-        answer_bytes: answers.join().unwrap(),
+        answer_bytes,
+        sender_notes,
+        receiver_notes,
     })
 }
 
@@ -231,7 +248,7 @@ fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-fn tree_of(dir: &Path, names: &[&str]) {
+pub(super) fn tree_of(dir: &Path, names: &[&str]) {
     for name in names {
         let path = dir.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -4,6 +4,7 @@
 
 use super::codec::ManifestWriter;
 use super::entry::{Entry, Meta, Stamp, bounds};
+use super::filter::Filter;
 use super::meta;
 use super::options::TreeOptions;
 use super::queue::Queue;
@@ -29,6 +30,8 @@ pub(crate) struct SourceDir {
     pub(crate) root: Arc<Root>,
     /// Below `root`; empty for the root itself.
     pub(crate) path: PathBuf,
+    /// In the copy.
+    pub(crate) below: PathBuf,
 }
 
 impl SourceDir {
@@ -85,6 +88,12 @@ impl Names {
         self.order.len()
     }
 
+    /// Where that name stands in a sorted list.
+    pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
+        let by_name = |&at: &(u64, u16)| slice(&self.bytes, at).cmp(name);
+        self.order.binary_search_by(by_name).ok()
+    }
+
     pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
         self.order.get(index).map(|&at| slice(&self.bytes, at))
     }
@@ -109,6 +118,7 @@ pub(crate) struct Walker<'a> {
     pub(crate) manifest: ManifestWriter,
     pub(crate) offered: &'a Queue<Offered>,
     pub(crate) book: &'a Book,
+    filter: &'a Filter,
     links: HashMap<(u64, u64), u64>,
     owners: HashSet<(bool, u32)>,
     /// Everything could be read so far.
@@ -131,8 +141,10 @@ impl<'a> Walker<'a> {
         manifest: ManifestWriter,
         offered: &'a Queue<Offered>,
         book: &'a Book,
+        filter: &'a Filter,
     ) -> Self {
         Self {
+            filter,
             options,
             manifest,
             offered,
@@ -149,6 +161,7 @@ impl<'a> Walker<'a> {
             let dir = Arc::new(SourceDir {
                 root: Arc::clone(&top.root),
                 path: top.path.clone(),
+                below: PathBuf::new(),
             });
             match dir.open() {
                 Ok(fd) => {
@@ -161,6 +174,10 @@ impl<'a> Walker<'a> {
             }
         } else {
             self.tops(tops)?;
+        }
+        for path in self.filter.not_found() {
+            let what = "is in the list of files and does not exist";
+            self.book.trouble(Trouble::Failed, &path, what);
         }
         let complete = self.complete;
         self.put(&Entry::End { complete })?;
@@ -180,6 +197,7 @@ impl<'a> Walker<'a> {
             let parent = Arc::new(SourceDir {
                 root: Arc::clone(&top.root),
                 path: parent.to_path_buf(),
+                below: PathBuf::new(),
             });
             let stat = parent.open().and_then(|fd| {
                 let stat = rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -265,6 +283,7 @@ impl<'a> Walker<'a> {
         let dir = Arc::new(SourceDir {
             root: Arc::clone(&parent.root),
             path: parent.path.join(OsStr::from_bytes(name)),
+            below: parent.below.join(OsStr::from_bytes(called)),
         });
         if at_bottom || dir.path.as_os_str().len() > bounds::PATH {
             let what = "lies too deep (more than 4095 bytes of path or 2048 directories)";
@@ -313,9 +332,16 @@ impl<'a> Walker<'a> {
             complete: true,
         };
         let mut others = Names::default();
-        let read = read_names(fd, |name, kind| match kind {
-            FileType::Directory => frame.subdirs.push(name),
-            _ => others.push(name),
+        let (filter, below) = (self.filter, frame.dir.below.clone());
+        let read = read_names(fd, |name, kind| {
+            let is_dir = kind == FileType::Directory;
+            let admitted =
+                filter.is_empty() || filter.admits(&below.join(OsStr::from_bytes(name)), is_dir);
+            match (admitted, is_dir) {
+                (false, _) => {}
+                (true, true) => frame.subdirs.push(name),
+                (true, false) => others.push(name),
+            }
         });
         if let Err(e) = read {
             let shown = frame.dir.shown(OsStr::new(""));
@@ -366,6 +392,10 @@ impl<'a> Walker<'a> {
         let mut meta = meta::of_stat(stat, self.options.archive);
         match kind(stat) {
             FileType::RegularFile => {
+                if !self.options.admits(stat.st_size as u64, meta.mtime.secs) {
+                    let name = called.to_vec();
+                    return self.put(&Entry::Kept { name });
+                }
                 let link = match self.link(stat) {
                     Some((link, false)) => {
                         let name = called.to_vec();

@@ -1,0 +1,251 @@
+//! Deletes what the source does not have, after everything else is in place.
+
+use super::filter::Filter;
+use super::queue::lock;
+use super::receive::Shared;
+use super::report::{Trouble, add, quoted};
+use super::target::TargetDir;
+use super::walk::{Names, kind, read_names};
+use crate::StoreError;
+use crate::durable::rename_file;
+use crate::root::retry;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Directories in each other that are followed down; deeper ones stay.
+const DEPTH: usize = 1000;
+
+/// What a directory of the destination holds, and what of it the source has named.
+#[derive(Debug)]
+pub(crate) struct Inventory {
+    names: Names,
+    seen: Vec<bool>,
+}
+
+impl Inventory {
+    pub(crate) fn of(dir: &OwnedFd) -> Result<Self, Errno> {
+        let mut names = Names::default();
+        read_names(dir, |name, _| {
+            // What an interrupted copy left is tidied up by itself.
+            if !name.ends_with(b".howdah-part") {
+                names.push(name);
+            }
+        })?;
+        names.sort();
+        let seen = vec![false; names.len()];
+        Ok(Self { names, seen })
+    }
+
+    pub(crate) fn see(&mut self, name: &[u8]) {
+        if let Some(index) = self.names.find(name) {
+            self.seen[index] = true;
+        }
+    }
+
+    /// The names that nobody has named; `None` if there are none.
+    pub(crate) fn into_extra(self) -> Option<Names> {
+        let mut extra = Names::default();
+        for (index, seen) in self.seen.iter().enumerate() {
+            if let (false, Some(name)) = (seen, self.names.get(index)) {
+                extra.push(name);
+            }
+        }
+        (extra.len() > 0).then_some(extra)
+    }
+}
+
+/// Names that are to go, by directory.
+pub(crate) type Extras = Vec<(Arc<TargetDir>, Names)>;
+
+pub(crate) struct Deleter<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) filter: &'a Filter,
+    /// The top directory, below the root.
+    pub(crate) top: PathBuf,
+}
+
+/// What is to be done with names that are to go.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Act {
+    Count,
+    Delete,
+}
+
+impl Deleter<'_> {
+    /// Every path that would go, a directory after what is in it.
+    pub(crate) fn list(&self, extras: &Extras, each: &mut dyn FnMut(&Path)) -> u64 {
+        let mut count = 0;
+        self.all(extras, Act::Count, &mut |path| {
+            count += 1;
+            each(path);
+        });
+        count
+    }
+
+    /// Deletes, or moves into the backup directory.
+    pub(crate) fn delete(&self, extras: &Extras) {
+        self.all(extras, Act::Delete, &mut |_| {
+            add(&self.shared.book.deleted, 1);
+        });
+    }
+
+    fn all(&self, extras: &Extras, act: Act, each: &mut dyn FnMut(&Path)) {
+        for (dir, names) in extras {
+            let fd = match self.shared.root.open_dir(&dir.path) {
+                Ok(fd) => fd,
+                Err(error) => {
+                    self.shared.book.note(Trouble::Failed, || error.to_string());
+                    continue;
+                }
+            };
+            for index in 0..names.len() {
+                let Some(name) = names.get(index) else { break };
+                let path = self.below(&dir.path).join(OsStr::from_bytes(name));
+                self.one(&fd, OsStr::from_bytes(name), &path, act, 0, each);
+            }
+        }
+    }
+
+    /// A path below the root as one below the top.
+    fn below(&self, path: &Path) -> PathBuf {
+        path.strip_prefix(&self.top).unwrap_or(path).to_path_buf()
+    }
+
+    /// A name with all below it. Whether nothing of it stays (or would).
+    fn one(
+        &self,
+        dir: &OwnedFd,
+        name: &OsStr,
+        path: &Path,
+        act: Act,
+        depth: usize,
+        each: &mut dyn FnMut(&Path),
+    ) -> bool {
+        let book = &self.shared.book;
+        let failed = |e: Errno| {
+            if act == Act::Delete && e != Errno::NOENT {
+                let error = StoreError::from_io(path, "delete", e);
+                book.note(Trouble::Failed, || error.to_string());
+            }
+            false
+        };
+        let stat = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(e) => return failed(e),
+        };
+        let is_dir = kind(&stat) == FileType::Directory;
+        if !self.filter.admits(path, is_dir) || self.is_backup(path) {
+            return false;
+        }
+        let mut removal = AtFlags::empty();
+        if is_dir {
+            removal = AtFlags::REMOVEDIR;
+            if depth >= DEPTH {
+                return failed(Errno::NAMETOOLONG);
+            }
+            let below = match open_below(dir, name) {
+                Ok(below) => below,
+                Err(e) => return failed(e),
+            };
+            match rustix::fs::fstat(&below) {
+                Ok(inside) if inside.st_dev == stat.st_dev => {}
+                // Something is mounted there.
+                Ok(_) => return failed(Errno::XDEV),
+                Err(e) => return failed(e),
+            }
+            let mut names = Names::default();
+            if let Err(e) = read_names(&below, |name, _| names.push(name)) {
+                return failed(e);
+            }
+            names.sort();
+            let mut all = true;
+            for index in 0..names.len() {
+                let Some(name) = names.get(index) else { break };
+                let name = OsStr::from_bytes(name);
+                all &= self.one(&below, name, &path.join(name), act, depth + 1, each);
+            }
+            if !all {
+                return false;
+            }
+        }
+        if act == Act::Count {
+            each(path);
+            return true;
+        }
+        let gone = if is_dir || self.shared.options.backup_dir.is_none() {
+            retry(|| rustix::fs::unlinkat(dir, name, removal))
+        } else {
+            self.shared.back_up(dir, name, path, Keep::Move)
+        };
+        match gone {
+            Ok(()) => {
+                each(path);
+                true
+            }
+            Err(e) => failed(e),
+        }
+    }
+
+    fn is_backup(&self, path: &Path) -> bool {
+        let backup = self.shared.options.backup_dir.as_ref();
+        backup.is_some_and(|backup| path.starts_with(super::send::plain(Path::new(backup))))
+    }
+}
+
+fn open_below(dir: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    retry(|| rustix::fs::openat(&dir, name, flags, Mode::empty()))
+}
+
+/// Whether a file stays where it is until something replaces it.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(crate) enum Keep {
+    Link,
+    Move,
+}
+
+impl Shared {
+    /// Puts what has that name into the backup directory, under the same path.
+    pub(crate) fn back_up(
+        &self,
+        dir: &OwnedFd,
+        name: &OsStr,
+        path: &Path,
+        keep: Keep,
+    ) -> Result<(), Errno> {
+        let Some(backup) = &self.options.backup_dir else {
+            return Ok(());
+        };
+        let top = lock(&self.top).clone();
+        let mut to = self.root.open_dir(&top).map_err(|_| Errno::NOENT)?;
+        let above = path.parent().unwrap_or_else(|| Path::new(""));
+        for part in super::send::plain(Path::new(backup)).join(above).iter() {
+            match rustix::fs::mkdirat(&to, part, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => to = open_below(&to, part)?,
+                Err(e) => return Err(e),
+            }
+        }
+        self.disks.note(&to);
+        if keep == Keep::Move {
+            return rename_file(dir, name, &to, name, true);
+        }
+        let temp = crate::stale::temp_name(name);
+        match rustix::fs::linkat(dir, name, &to, &temp, AtFlags::empty()) {
+            Ok(()) => rename_file(&to, &temp, &to, name, true),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Why nothing is deleted.
+    pub(crate) fn refuse_to_delete(&self, why: &str) {
+        let shown = quoted(&self.root.path().join(&self.at));
+        self.book.note(Trouble::Failed, || {
+            format!("{shown}: nothing was deleted: {why}")
+        });
+    }
+}
