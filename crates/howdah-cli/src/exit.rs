@@ -16,6 +16,7 @@ Exit codes:
    5  network: nobody answers or the peer went away; trying again may help
    6  partial: some files could not be copied, the others are in place
    7  keys or protocol do not match; trying again does not help
+   8  a limit was reached: --max-delete
   10  what arrived is not what was sent
   11  no space left at the destination
   12  stopped by SIGINT or SIGTERM
@@ -46,6 +47,7 @@ pub(crate) fn name(kind: ErrorKind) -> &'static str {
         ErrorKind::Cancelled => "cancelled",
         ErrorKind::SourceChanged => "source_changed",
         ErrorKind::Partial => "partial",
+        ErrorKind::Limit => "limit",
         _ => "io",
     }
 }
@@ -58,6 +60,7 @@ pub(crate) fn code(kind: ErrorKind) -> u8 {
         ErrorKind::Refused => 4,
         ErrorKind::Network => 5,
         ErrorKind::Partial => 6,
+        ErrorKind::Limit => 8,
         ErrorKind::Auth | ErrorKind::Protocol => 7,
         ErrorKind::Integrity => 10,
         ErrorKind::NoSpace => 11,
@@ -140,6 +143,7 @@ mod tests {
             ErrorKind::Cancelled,
             ErrorKind::SourceChanged,
             ErrorKind::Partial,
+            ErrorKind::Limit,
             ErrorKind::Io,
         ] {
             let line = format!("\n{:>4}  ", code(kind));

@@ -4,18 +4,24 @@
 
 mod support;
 
+use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 use support::place::content;
-use support::{Host, Site};
+use support::process::{Done, Input};
+use support::{Host, Site, parts};
 
 /// What a copy keeps, by path.
 fn look(dir: &str) -> BTreeMap<PathBuf, String> {
     fn into(dir: &Path, below: &Path, all: &mut BTreeMap<PathBuf, String>) {
         let path = dir.join(below);
-        let meta = fs::symlink_metadata(&path).unwrap();
+        // A server that has just noticed that a client is gone tidies up.
+        let Ok(meta) = fs::symlink_metadata(&path) else {
+            return;
+        };
         let what = if meta.is_symlink() {
             format!("link {}", fs::read_link(&path).unwrap().display())
         } else {
@@ -26,7 +32,7 @@ fn look(dir: &str) -> BTreeMap<PathBuf, String> {
                 }
                 format!("{mode:o} {time:?}")
             } else {
-                let hash = blake3::hash(&fs::read(&path).unwrap());
+                let hash = blake3::hash(&fs::read(&path).unwrap_or_default());
                 format!("{mode:o} {time:?} {hash}")
             }
         };
@@ -69,7 +75,7 @@ fn a_tree_goes_there_and_back_and_again_for_nothing() {
     let put = site.copy_with(
         Host::Here,
         &["-r", &site.file("src"), &server.url("dst")],
-        support::process::Input::None,
+        Input::None,
     );
     assert_eq!(put.code, Some(0), "{}", put.err);
     let json = put.json();
@@ -77,7 +83,7 @@ fn a_tree_goes_there_and_back_and_again_for_nothing() {
     assert_eq!(json["verified"], "blake3", "{json}");
     assert_eq!(look(&site.file("src")), look(&site.root("dst")));
 
-    let get = |args: &[&str]| site.copy_with(Host::Here, args, support::process::Input::None);
+    let get = |args: &[&str]| site.copy_with(Host::Here, args, Input::None);
     let back = get(&["-r", &server.url("dst"), &site.file("back")]);
     assert_eq!(back.code, Some(0), "{}", back.err);
     assert_eq!(look(&site.file("src")), look(&site.file("back")));
@@ -105,5 +111,195 @@ fn a_tree_goes_there_and_back_and_again_for_nothing() {
     let escape = get(&["-r", &site.file("src"), &server.url("../x")]);
     escape.assert_failed(4, &["refused"]);
     site.assert_nothing_half_done();
+    server.stop();
+}
+
+fn names(dir: &str) -> Vec<String> {
+    let all = look(dir);
+    let names = all.keys().map(|path| path.display().to_string());
+    names.filter(|name| !name.is_empty()).collect()
+}
+
+fn sync(site: &Site, args: &[&str]) -> Done {
+    let args = [&["sync", "--accept-new"], args].concat();
+    site.start(Host::Here, "client", &args, Input::None)
+        .finish()
+}
+
+#[test]
+fn a_mirror_follows_both_ways_and_asks_before_it_deletes_much() {
+    let site = Site::new(100);
+    let server = site.serve();
+    for name in ["src/a.c", "src/a.o", "src/d/b.c", "src/d/e/f"] {
+        let path = site.file(name);
+        fs::create_dir_all(Path::new(&path).parent().unwrap()).unwrap();
+        fs::write(path, content(name, 100)).unwrap();
+    }
+    for name in ["dst/old", "dst/gone/x", "dst/keep.o"] {
+        let path = site.root(name);
+        fs::create_dir_all(Path::new(&path).parent().unwrap()).unwrap();
+        fs::write(path, "x").unwrap();
+    }
+    let (from, to) = (site.file("src"), server.url("dst"));
+    let rules = ["--exclude", "*.o", "--delete"];
+
+    let dry = sync(&site, &[&rules[..], &["--dry-run", &from, &to]].concat());
+    assert_eq!(dry.code, Some(0), "{}", dry.err);
+    let out = String::from_utf8(dry.out).unwrap();
+    let mut lines: Vec<_> = out.lines().collect();
+    lines.sort_unstable();
+    let expected = [
+        "copy a.c",
+        "copy d/b.c",
+        "copy d/e/f",
+        "delete gone",
+        "delete gone/x",
+        "delete old",
+    ];
+    assert_eq!(lines, expected);
+    assert_eq!(
+        names(&site.root("dst")),
+        ["gone", "gone/x", "keep.o", "old"]
+    );
+
+    let few = sync(
+        &site,
+        &[&rules[..], &["--max-delete", "2", &from, &to]].concat(),
+    );
+    few.assert_failed(8, &["3 names would"]);
+    assert!(fs::exists(site.root("dst/old")).unwrap());
+
+    let all = sync(
+        &site,
+        &[&rules[..], &["--backup-dir", ".old", &from, &to]].concat(),
+    );
+    assert_eq!(all.code, Some(0), "{}", all.err);
+    let expected = [
+        ".old",
+        ".old/gone",
+        ".old/gone/x",
+        ".old/old",
+        "a.c",
+        "d",
+        "d/b.c",
+        "d/e",
+        "d/e/f",
+        "keep.o",
+    ];
+    assert_eq!(names(&site.root("dst")), expected);
+
+    // And back, with a list of files on standard input.
+    let list = Input::Bytes(b"d/b.c\0".to_vec());
+    let back = site.file("back");
+    let args = [
+        "sync",
+        "--accept-new",
+        "--files-from",
+        "-",
+        "-0",
+        &to,
+        &back,
+    ];
+    let some = site.start(Host::Here, "client", &args, list).finish();
+    assert_eq!(some.code, Some(0), "{}", some.err);
+    assert_eq!(names(&back), ["d", "d/b.c"]);
+    let dry = sync(&site, &["-n", &to, &back]);
+    assert_eq!(dry.code, Some(0), "{}", dry.err);
+    assert!(
+        String::from_utf8(dry.out).unwrap().contains("copy d/e/f\n"),
+        "{}",
+        dry.err
+    );
+    let rest = sync(&site, &[&to, &back]);
+    assert_eq!(rest.code, Some(0), "{}", rest.err);
+    assert_eq!(look(&site.root("dst")), look(&back));
+
+    let bad = sync(&site, &["--backup-dir", "../x", &from, &to]);
+    bad.assert_failed(4, &["must lie below the destination"]);
+    let bad = sync(&site, &["--exclude", "a[", &from, &to]);
+    bad.assert_failed(2, &["makes no sense"]);
+    server.stop();
+}
+
+/// The files `file*` in a directory.
+fn files(dir: &str) -> BTreeMap<PathBuf, String> {
+    let mut all = look(dir);
+    all.retain(|path, _| path.to_string_lossy().starts_with("file"));
+    all
+}
+
+/// Waits until a name that is no temporary one is in `dir`.
+fn await_file(dir: &str, limit: Instant) {
+    loop {
+        let entries = fs::read_dir(dir).into_iter().flatten();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        if names.into_iter().any(|name| name.starts_with("file")) {
+            return;
+        }
+        assert!(Instant::now() < limit, "nothing comes");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn f01_a_killed_copy_goes_on_where_it_was() {
+    const FILES: u64 = 500;
+    let site = Site::new(100);
+    fs::create_dir(site.file("src")).unwrap();
+    for i in 0..FILES {
+        let name = format!("file{i}");
+        fs::write(site.file(&format!("src/{name}")), content(&name, 20_000)).unwrap();
+    }
+    let server = site.serve();
+    // The sender is killed, and then the receiver.
+    let slow = ["--policy", "fixed", "--rate", "20mbit", "-r"];
+    let (src, there) = (site.file("src"), server.url("dst"));
+    let (inside, back) = (server.url("dst/."), site.file("back"));
+    let args = [&slow[..], &[&src, &there]].concat();
+    let put = site.start_copy(Host::Here, &args, Input::None);
+    await_file(&site.root("dst"), site.limit());
+    put.signal(Signal::KILL);
+    put.finish();
+    let args = [&slow[..], &[&inside, &back]].concat();
+    let sofar = files(&site.root("dst")).len() as u64;
+    assert!(sofar < FILES, "{sofar}");
+    let again = site.copy_with(
+        Host::Here,
+        &["-r", &site.file("src/."), &server.url("dst")],
+        Input::None,
+    );
+    assert_eq!(again.code, Some(0), "{}", again.err);
+    let tree = &again.json()["tree"];
+    let (moved, there) = (
+        tree["files"].as_u64().unwrap(),
+        tree["unchanged"].as_u64().unwrap(),
+    );
+    assert!(moved + there == FILES && there > 0, "{tree}");
+    // The server may not know yet that the killed client is gone: its unfinished files are still there.
+    assert!(files(&site.file("src")) == files(&site.root("dst")));
+
+    let get = site.start_copy(Host::Here, &args, Input::None);
+    await_file(&site.file("back"), site.limit());
+    get.signal(Signal::KILL);
+    get.finish();
+    // What is under a right name is right, whatever else lies there.
+    for name in names(&site.file("back"))
+        .iter()
+        .filter(|name| name.starts_with("file"))
+    {
+        let bytes = fs::read(site.file(&format!("back/{name}"))).unwrap();
+        assert!(bytes == content(name, 20_000), "{name}");
+    }
+    let again = site.copy_with(
+        Host::Here,
+        &["-r", &server.url("dst/."), &site.file("back")],
+        Input::None,
+    );
+    assert_eq!(again.code, Some(0), "{}", again.err);
+    let there = again.json()["tree"]["unchanged"].as_u64().unwrap();
+    assert!(there > 0 && there < FILES, "{there}");
+    // What the killed one left behind is gone as well.
+    assert!(files(&site.file("src")) == files(&site.file("back")));
+    assert_eq!(parts(site.file("back")), Vec::<PathBuf>::new());
     server.stop();
 }

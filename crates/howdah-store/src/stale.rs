@@ -166,7 +166,64 @@ pub(crate) fn is_ours(stat: &Stat) -> bool {
         && stat.st_uid == rustix::process::geteuid().as_raw()
 }
 
+/// Removes the temporary files of all targets in `dir` that nobody writes to any more, that no copy can go
+/// on with (they have no journal), and that hold at most `max_bytes`.
+pub(crate) fn remove_abandoned(dir: &OwnedFd, max_bytes: u64) -> usize {
+    let Ok(entries) = Dir::read_from(dir) else {
+        return 0;
+    };
+    let mut found = Vec::new();
+    for entry in entries.map_while(Result::ok) {
+        if is_any_temp_name(entry.file_name().to_bytes()) && found.len() < MAX_NAMES {
+            found.push(entry.file_name().to_owned());
+        }
+    }
+    if found.is_empty() || !locks_are_seen_by_all(dir) {
+        return 0;
+    }
+    let stat = |name: &OsStr| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    let small = |name: &OsStr| {
+        stat(name).is_ok_and(|stat| stat.st_size as u64 <= max_bytes)
+            && journal_name(name).is_none_or(|journal| stat(&journal).is_err())
+    };
+    let names = found.iter().map(|name| OsStr::from_bytes(name.to_bytes()));
+    names
+        .filter(|name| small(name) && remove_if(dir, name, is_left_over))
+        .count()
+}
+
+/// Whether that is the name of an unfinished file of any target, or of its journal.
+pub(crate) fn is_unfinished(candidate: &[u8]) -> bool {
+    is_any(candidate, SUFFIX) || is_any(candidate, JOURNAL_SUFFIX)
+}
+
+/// Whether that is the name of a temporary file of any target.
+fn is_any_temp_name(candidate: &[u8]) -> bool {
+    is_any(candidate, SUFFIX)
+}
+
+fn is_any(candidate: &[u8], suffix: &str) -> bool {
+    let end = suffix.len() + RANDOM_DIGITS + 1;
+    let at = candidate.len().checked_sub(end);
+    at.and_then(|at| candidate.get(..=at))
+        .is_some_and(|prefix| {
+            prefix.starts_with(b".")
+                && prefix.ends_with(b".")
+                && has_digits(candidate, prefix, suffix)
+        })
+}
+
+/// A small file of a tree may have got its mode and owner, but not its name.
+fn is_left_over(stat: &Stat) -> bool {
+    let user = rustix::process::geteuid();
+    is_plain(stat) && (stat.st_uid == user.as_raw() || user.is_root())
+}
+
 fn remove_if_stale(dir: &OwnedFd, name: &OsStr) -> bool {
+    remove_if(dir, name, is_ours)
+}
+
+fn remove_if(dir: &OwnedFd, name: &OsStr, is_right: fn(&Stat) -> bool) -> bool {
     const FLAGS: OFlags = OFlags::RDONLY
         .union(OFlags::NONBLOCK)
         .union(OFlags::NOFOLLOW)
@@ -181,7 +238,7 @@ fn remove_if_stale(dir: &OwnedFd, name: &OsStr) -> bool {
         return false;
     };
     let file = File::from(file);
-    if !is_ours(&stat) && !crate::target::is_claimed(dir, name, &file) {
+    if !is_right(&stat) && !crate::target::is_claimed(dir, name, &file) {
         return false;
     }
     let gone = lock(&file) == Lock::Ours
@@ -251,6 +308,7 @@ mod tests {
             let target = OsStr::new(target);
             for temp in [temp_name(target), resume_name(target)] {
                 assert!(is_temp_name(temp.as_bytes(), &prefix(target)), "{temp:?}");
+                assert!(is_any_temp_name(temp.as_bytes()));
                 assert!(!is_temp_name(temp.as_bytes(), &prefix(OsStr::new("b"))));
                 let journal = journal_name(&temp).unwrap();
                 assert!(journal.len() <= MAX_NAME);
@@ -271,6 +329,11 @@ mod tests {
             ".a.0123456789abc/ef.howdah-part",
         ] {
             assert!(!is_temp_name(other.as_bytes(), &prefix), "{other}");
+            assert_eq!(
+                is_any_temp_name(other.as_bytes()),
+                other.starts_with(".a.b."),
+                "{other}"
+            );
         }
     }
 
@@ -306,6 +369,10 @@ mod tests {
             1,
             "its writer is gone"
         );
+        fs::write(path.join(".other.0000000000000000.howdah-part"), "large").unwrap();
+        // Of another mode, as a file of a tree may have it.
+        assert_eq!(remove_abandoned(&fd, 4), 1);
+        assert_eq!(remove_abandoned(&fd, 5), 1, "of any target");
         assert!(!names(path).contains(&temp("1")));
     }
 }

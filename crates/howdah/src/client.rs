@@ -15,8 +15,8 @@ use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
 use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_proto::{Connection, Event, Stats};
 use howdah_store::{
-    Sink, SinkOptions, SinkSpec, Source, SourceIdentity, SourceSpec, StoreError, Target,
-    TreeOptions, TreeReport, TreeSource, TreeTarget, Wake,
+    NOTE_DELETE, Sink, SinkOptions, SinkSpec, Source, SourceIdentity, SourceSpec, StoreError,
+    Target, TreeOptions, TreeReport, TreeSource, TreeTarget, Wake,
 };
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -127,6 +127,8 @@ pub(crate) struct Client<'a> {
     tree: Option<Tree>,
     /// Where a tree's streams go, until the server says which they are.
     contents: Option<Contents>,
+    /// The receiver of a tree is done and says that.
+    tree_done: Option<(SideReport, TreeReport)>,
     /// The result of a tree.
     tree_report: Option<TreeReport>,
     /// Threads that give what came its names.
@@ -178,6 +180,7 @@ impl<'a> Client<'a> {
             receiving: None,
             tree: None,
             contents: None,
+            tree_done: None,
             tree_report: None,
             ending: Vec::new(),
             target: None,
@@ -458,7 +461,11 @@ impl<'a> Client<'a> {
                     packs,
                     path: path.clone(),
                     several,
-                    options: options.clone(),
+                    // The list is for the one who walks.
+                    options: TreeOptions {
+                        files: None,
+                        ..options.clone()
+                    },
                 };
                 self.tree = Some(Tree::send(connection, source, options, &wake, announce)?);
                 self.step = Step::Moving;
@@ -476,7 +483,7 @@ impl<'a> Client<'a> {
                     options: options.clone(),
                 };
                 let (tree, contents) =
-                    Tree::receive(connection, target, several, options, &wake, announce)?;
+                    Tree::receive(connection, target, several, options, true, &wake, announce)?;
                 self.tree = Some(tree);
                 self.contents = Some(contents);
                 self.step = Step::Asked;
@@ -516,21 +523,9 @@ impl<'a> Client<'a> {
                 if !self.task.is_put() {
                     return Err(out_of_turn());
                 }
-                let ours = tree.report();
-                tree.finish(connection);
-                let mut local = SideReport::new(self.start, &connection.stats());
-                let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
-                local.bottleneck = tree.waits().verdict(fixed);
-                let thanks = Message::TreeThanks {
-                    side: local,
-                    report: ours.clone(),
-                };
-                connection.send_control(&thanks.encode());
-                self.progress.bytes = report.bytes;
-                self.tree_report = Some(TreeReport::merged(&ours, report));
-                self.end(now, Ok((local, *side)));
-                connection.close(now, CloseCode::Done, "");
-                Ok(())
+                // Its last words about what it wants may still be on their way.
+                self.tree_done = Some((*side, report.clone()));
+                self.move_tree(now, connection)
             }
             message => tree.on_message(connection, message),
         }
@@ -822,6 +817,15 @@ impl<'a> Client<'a> {
             return Ok(());
         };
         let received = tree.poll(now, connection)?;
+        for (kind, path) in tree.take_notes() {
+            let word = if kind == NOTE_DELETE {
+                "delete"
+            } else {
+                "copy"
+            };
+            let path = String::from_utf8_lossy(&path);
+            self.config.listing.line(&format!("{word} {path}"));
+        }
         let progress = tree.progress(connection);
         self.progress.bytes = progress.bytes;
         self.progress.files_done = progress.files + progress.unchanged;
@@ -833,6 +837,25 @@ impl<'a> Client<'a> {
         }
         self.progress.current.clear();
         self.progress.current.push(progress.current);
+        if tree.is_answered()
+            && let Some((side, report)) = self.tree_done.take()
+        {
+            let ours = tree.report();
+            tree.finish(connection);
+            let mut local = SideReport::new(self.start, &connection.stats());
+            let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
+            local.bottleneck = tree.waits().verdict(fixed);
+            let thanks = Message::TreeThanks {
+                side: local,
+                report: ours.clone(),
+            };
+            connection.send_control(&thanks.encode());
+            self.progress.bytes = report.bytes;
+            self.tree_report = Some(TreeReport::merged(&ours, &report));
+            self.end(now, Ok((local, side)));
+            connection.close(now, CloseCode::Done, "");
+            return Ok(());
+        }
         if let Some(report) = received {
             tree.finish(connection);
             let mut side = SideReport::new(self.start, &connection.stats());

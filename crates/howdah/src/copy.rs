@@ -48,6 +48,8 @@ pub struct CopyConfig {
     pub heard: Log,
     /// What carries the data.
     pub transport: Transport,
+    /// Hears what a dry run would do: "copy PATH" or "delete PATH", names as they are.
+    pub listing: Log,
     /// How machines are reached over ssh.
     pub ssh: SshConfig,
     /// Go on with what an interrupted copy has left, if the source is still the same. Otherwise it
@@ -71,6 +73,7 @@ impl CopyConfig {
             warn: Log::default(),
             heard: Log::default(),
             transport: Transport::Auto,
+            listing: Log::default(),
             ssh: SshConfig::default(),
             resume: true,
             reread: false,

@@ -29,6 +29,8 @@ pub enum ErrorKind {
     SourceChanged,
     /// Some files of a tree could not be copied; the others are in place.
     Partial,
+    /// A limit of the user's was reached.
+    Limit,
     /// Reading or writing failed.
     Io,
 }

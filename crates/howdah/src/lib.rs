@@ -24,7 +24,7 @@ mod trees;
 pub use cancel::Cancel;
 pub use copy::{CopyConfig, RatePolicy, copy};
 pub use error::{Error, ErrorKind};
-pub use howdah_store::{TreeOptions, TreeReport};
+pub use howdah_store::{Rule, TreeOptions, TreeReport};
 pub use keys::{AuthorizedKeys, Identity, KnownHosts, PublicKey, Trust};
 pub use listed::Reread;
 pub use location::{DEFAULT_PORT, Location, ParseLocationError, SshLocation, SshTarget};

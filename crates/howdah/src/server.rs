@@ -541,8 +541,9 @@ impl Service {
                 let (root, at) = session.rights.target(&path)?;
                 let target = TreeTarget::below(&root, &at).map_err(|e| from_store(&e))?;
                 let announce = |answers| Message::TreeAccepted { answers };
-                let (mut tree, contents) =
-                    Tree::receive(connection, target, several, &options, &wake, announce)?;
+                let (mut tree, contents) = Tree::receive(
+                    connection, target, several, &options, false, &wake, announce,
+                )?;
                 tree.open_contents(connection, contents, (manifest, packs), &wake)?;
                 (tree, format!("put tree {path:?}"))
             }

@@ -93,6 +93,14 @@ impl Summary {
     /// What a tree's copy did not copy, as the failure that it is; `None` if all was copied.
     pub fn shortfall(&self) -> Option<Error> {
         let tree = self.tree.as_ref()?;
+        if tree.refused_deletes > 0 {
+            let text = format!(
+                "{} names would be deleted, more than --max-delete allows; none was, everything else \
+                 is in place",
+                tree.refused_deletes
+            );
+            return Some(Error::new(ErrorKind::Limit, text));
+        }
         let kind = match (tree.failed, tree.changed) {
             (0, 0) => return None,
             (0, _) => ErrorKind::SourceChanged,

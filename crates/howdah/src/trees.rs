@@ -5,7 +5,7 @@ use crate::copy::{Remote, run};
 use crate::session::from_store;
 use crate::ssh::{Order, copy_between};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, Summary};
-use howdah_store::{TreeOptions, TreeSource, TreeTarget};
+use howdah_store::{RULES_MAX_BYTES, TreeOptions, TreeSource, TreeTarget};
 
 /// Copies files and directories. Either all `sources` are local and `destination` is remote, or the other
 /// way round; then all sources are on one host. Both may be on machines that ssh reaches: then the data
@@ -24,6 +24,17 @@ pub fn copy_tree(
     cancel: &Cancel,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, Error> {
+    let mut asked = options.clone();
+    let listed_here = matches!(sources.first(), Some(Location::File(_)));
+    if listed_here {
+        asked.files = None;
+    }
+    if asked.request_bytes() > RULES_MAX_BYTES {
+        return usage(format!(
+            "the rules and listed files take more than {} KiB; name directories, or copy in parts",
+            RULES_MAX_BYTES >> 10
+        ));
+    }
     if let (Some(Location::Ssh(first)), Location::Ssh(to)) = (sources.first(), destination) {
         let mut options = options.clone();
         let mut paths = Vec::new();

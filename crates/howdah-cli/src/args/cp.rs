@@ -1,6 +1,6 @@
 //! `howdah cp`.
 
-use super::{ConnectArgs, TellingArgs, TreeArgs};
+use super::{ConnectArgs, SelectArgs, TellingArgs, TreeArgs};
 use clap::{Args, ValueEnum};
 use howdah::Location;
 use howdah_core::{Span, units};
@@ -54,6 +54,9 @@ pub(crate) struct CpArgs {
     pub(crate) tree: TreeArgs,
 
     #[command(flatten)]
+    pub(crate) select: SelectArgs,
+
+    #[command(flatten)]
     pub(crate) telling: TellingArgs,
 
     #[command(flatten)]
@@ -88,7 +91,12 @@ impl CpArgs {
     /// Whether it is a copy of files with names, not of one object's bytes.
     pub(crate) fn is_tree(&self) -> bool {
         let tree = &self.tree;
-        self.recursive || tree.archive || tree.checksum || tree.dry_run || self.paths.len() > 2
+        self.recursive
+            || tree.archive
+            || tree.checksum
+            || tree.dry_run
+            || self.paths.len() > 2
+            || !self.select.is_empty()
     }
 }
 

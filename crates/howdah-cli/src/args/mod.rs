@@ -18,8 +18,10 @@ mod lab;
 mod pace;
 mod path;
 mod rival;
+mod select;
 mod serve;
 mod ssh;
+mod sync;
 mod telling;
 mod tree;
 mod values;
@@ -42,8 +44,10 @@ pub(crate) use lab::{
 pub(crate) use pace::{PaceArgs, policy_name};
 pub(crate) use path::PathArgs;
 pub(crate) use rival::{RivalArgs, RivalCommand, RivalName, RivalRecvArgs, RivalSendArgs};
+pub(crate) use select::SelectArgs;
 pub(crate) use serve::ServeArgs;
 pub(crate) use ssh::SshArgs;
+pub(crate) use sync::SyncArgs;
 pub(crate) use telling::TellingArgs;
 pub(crate) use tree::TreeArgs;
 pub(crate) use values::{GilbertElliott, Queue};
@@ -81,6 +85,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Cp(Box<CpArgs>),
+    Sync(Box<SyncArgs>),
     Serve(ServeArgs),
     Ctl(CtlArgs),
     Bench(Box<BenchArgs>),

@@ -1,27 +1,25 @@
 //! `howdah cp`.
 
 use super::key_file;
-use crate::args::{Cli, Command, ConnectArgs, CpArgs, PaceArgs, TreeArgs, Verify};
+use crate::args::{
+    Cli, Command, ConnectArgs, CpArgs, PaceArgs, SelectArgs, TellingArgs, TreeArgs, Verify,
+};
 use crate::control::Control;
 use crate::settings;
 use crate::ui::{self, Reporter, Signals, Start, Wishes};
 use anyhow::Context as _;
 use howdah::keys::{self, Identity, KnownHosts, Trust};
 use howdah::{CopyConfig, Error, ErrorKind, Location, Progress, RatePolicy, Summary, TreeOptions};
+use howdah_core::Span;
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+use std::io::{self, BufWriter, IsTerminal as _, Read as _, Write as _};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(super) fn run(args: &CpArgs) -> anyhow::Result<()> {
     let data_on_stdout = *args.destination() == Location::Stdio;
-    let reporter = Reporter::new(Wishes {
-        json: args.telling.json,
-        quiet: args.telling.quiet,
-        progress: args.telling.progress,
-        log_file: args.telling.log_file.as_deref(),
-        data_on_stdout,
-        data_on_terminal: data_on_stdout && io::stdout().is_terminal(),
-    })?;
+    let reporter = reporter(&args.telling, data_on_stdout)?;
     let result = copy(args, &reporter);
     if let (Ok(summary), Location::File(path)) = (&result, args.destination())
         && summary.tree.is_none()
@@ -29,6 +27,18 @@ pub(super) fn run(args: &CpArgs) -> anyhow::Result<()> {
         reporter.file(path, summary.bytes, &summary.verified);
     }
     finish(&reporter, result)
+}
+
+/// Who tells of a copy.
+pub(super) fn reporter(args: &TellingArgs, data_on_stdout: bool) -> anyhow::Result<Reporter> {
+    Reporter::new(Wishes {
+        json: args.json,
+        quiet: args.quiet,
+        progress: args.progress,
+        log_file: args.log_file.as_deref(),
+        data_on_stdout,
+        data_on_terminal: data_on_stdout && io::stdout().is_terminal(),
+    })
 }
 
 /// Tells how it ended. Files of a tree that could not be copied make it a failure after all.
@@ -57,44 +67,119 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
     config.reread = args.verify == Verify::Reread;
     config.warn = reporter.as_log();
     config.heard = reporter.as_ear();
-    let mut trace = args.trace.as_deref().map(Trace::create).transpose()?;
-    let start = start(args, config.policy);
-    let control = Control::begin(&config.throttle, &args.connect.pace, reporter, &start);
-    reporter.start(&start);
-    let mut show = |progress: &Progress| {
-        control.attend(&signals, || settings::reread().map(|cli| pace_of(&cli)));
-        if let Some(trace) = &mut trace {
-            trace.write(progress);
-        }
-        reporter.progress(progress);
-    };
+    if args.tree.dry_run && !args.telling.json && !args.telling.quiet {
+        config.listing = super::sync::listing();
+    }
     let (destination, cancel) = (args.destination(), signals.cancel());
-    let result = match args.sources() {
-        [source] if !args.is_tree() => {
-            howdah::copy(source, destination, &config, cancel, &mut show)
-        }
+    let run = Run {
+        config: &config,
+        signals: &signals,
+        reporter,
+        pace: &args.connect.pace,
+        pace_of,
+        trace: args.trace.as_deref(),
+    };
+    let start = start(args, config.policy);
+    match args.sources() {
+        [source] if !args.is_tree() => run.copy(&start, |show| {
+            howdah::copy(source, destination, &config, cancel, show)
+        }),
         sources => {
             let options = TreeOptions {
                 recursive: args.recursive || args.tree.archive,
-                ..tree_options(&args.tree)
+                ..tree_options(&args.tree, &args.select)?
             };
-            howdah::copy_tree(sources, destination, &options, &config, cancel, &mut show)
+            run.copy(&start, |show| {
+                howdah::copy_tree(sources, destination, &options, &config, cancel, show)
+            })
         }
-    };
-    if let Some(trace) = trace {
-        trace.finish()?;
     }
-    Ok(result?)
+}
+
+/// What surrounds a copy.
+pub(super) struct Run<'a> {
+    pub(super) config: &'a CopyConfig,
+    pub(super) signals: &'a Signals,
+    pub(super) reporter: &'a Reporter,
+    pub(super) pace: &'a PaceArgs,
+    /// Of the same command line, read again.
+    pub(super) pace_of: fn(&Cli) -> Option<PaceArgs>,
+    pub(super) trace: Option<&'a Path>,
+}
+
+impl Run<'_> {
+    /// Tells of a copy while it runs, and lets others change its pace.
+    pub(super) fn copy(
+        &self,
+        start: &Start,
+        copy: impl FnOnce(&mut dyn FnMut(&Progress)) -> Result<Summary, Error>,
+    ) -> anyhow::Result<Summary> {
+        let mut trace = self.trace.map(Trace::create).transpose()?;
+        let control = Control::begin(&self.config.throttle, self.pace, self.reporter, start);
+        self.reporter.start(start);
+        let mut show = |progress: &Progress| {
+            control.attend(self.signals, || {
+                settings::reread().map(|cli| (self.pace_of)(&cli))
+            });
+            if let Some(trace) = &mut trace {
+                trace.write(progress);
+            }
+            self.reporter.progress(progress);
+        };
+        let result = copy(&mut show);
+        if let Some(trace) = trace {
+            trace.finish()?;
+        }
+        Ok(result?)
+    }
 }
 
 /// What is wanted of a tree.
-pub(super) fn tree_options(args: &TreeArgs) -> TreeOptions {
-    TreeOptions {
+pub(super) fn tree_options(args: &TreeArgs, select: &SelectArgs) -> anyhow::Result<TreeOptions> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |now| now.as_secs() as i64);
+    let ago = |span: Option<Span>| span.map(|span| now - (span.as_millis() / 1000) as i64);
+    Ok(TreeOptions {
         archive: args.archive,
         checksum: args.checksum,
         dry_run: args.dry_run,
+        rules: select.rules.0.clone(),
+        files: select
+            .files_from
+            .as_deref()
+            .map(|path| listed_files(path, select.from0))
+            .transpose()?,
+        min_size: select.min_size,
+        max_size: select.max_size,
+        modified_since: ago(select.max_age),
+        modified_until: ago(select.min_age),
         ..TreeOptions::default()
+    })
+}
+
+/// The paths in a list.
+fn listed_files(path: &Path, ends_with_nul: bool) -> anyhow::Result<Vec<Vec<u8>>> {
+    let list = if path == Path::new("-") {
+        let mut list = Vec::new();
+        io::stdin().read_to_end(&mut list).map(|_| list)
+    } else {
+        std::fs::read(path)
+    };
+    let list = list.with_context(|| format!("cannot read the list {}", path.display()))?;
+    let end = if ends_with_nul { 0 } else { b'\n' };
+    let lines = list.split(|&byte| byte == end);
+    let files: Vec<_> = lines
+        .filter(|l| !l.is_empty())
+        .map(<[u8]>::to_vec)
+        .collect();
+    if let Some(bad) = files.iter().find(|file| file.starts_with(b"/")) {
+        let text = format!(
+            "the list has the absolute path {:?}; write paths below SRC",
+            String::from_utf8_lossy(bad)
+        );
+        return Err(Error::new(ErrorKind::Usage, text).into());
     }
+    Ok(files)
 }
 
 fn start(args: &CpArgs, policy: RatePolicy) -> Start {
@@ -191,7 +276,7 @@ struct Trace {
 }
 
 impl Trace {
-    fn create(path: &std::path::Path) -> anyhow::Result<Self> {
+    fn create(path: &Path) -> anyhow::Result<Self> {
         let file = File::create(path)
             .with_context(|| format!("cannot create the trace {}", path.display()))?;
         Ok(Self {

@@ -20,6 +20,7 @@ mod lab;
 mod man;
 mod rival;
 mod serve;
+mod sync;
 #[cfg(target_os = "linux")]
 mod wan;
 
@@ -30,6 +31,7 @@ use std::path::PathBuf;
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Cp(args) => cp::run(&args),
+        Command::Sync(args) => sync::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Ctl(args) => ctl::run(args),
         Command::Config(command) => config::run(&command),

@@ -32,7 +32,7 @@ impl Inventory {
         let mut names = Names::default();
         read_names(dir, |name, _| {
             // What an interrupted copy left is tidied up by itself.
-            if !name.ends_with(b".howdah-part") {
+            if !(name.ends_with(b".howdah-part") || name.ends_with(b".howdah-journal")) {
                 names.push(name);
             }
         })?;
@@ -224,7 +224,7 @@ impl Shared {
         let top = lock(&self.top).clone();
         let mut to = self.root.open_dir(&top).map_err(|_| Errno::NOENT)?;
         let above = path.parent().unwrap_or_else(|| Path::new(""));
-        for part in super::send::plain(Path::new(backup)).join(above).iter() {
+        for part in &super::send::plain(Path::new(backup)).join(above) {
             match rustix::fs::mkdirat(&to, part, Mode::RWXU) {
                 Ok(()) | Err(Errno::EXIST) => to = open_below(&to, part)?,
                 Err(e) => return Err(e),

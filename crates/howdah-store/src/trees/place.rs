@@ -13,7 +13,7 @@ use super::{PACKED_MAX, meta};
 use crate::durable::rename_file;
 use crate::identity::Identity;
 use crate::root::{irregular, retry};
-use crate::stale::temp_name;
+use crate::stale::{self, temp_name};
 use crate::{StoreError, durable};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
@@ -228,7 +228,7 @@ impl<'a> Placer<'a> {
             _ => None,
         };
         if let Some(fd) = exists {
-            *super::queue::lock(&shared.top) = at.clone();
+            super::queue::lock(&shared.top).clone_from(at);
             let ours = top_meta.is_some();
             let dir = TargetDir {
                 path: at.clone(),
@@ -267,13 +267,13 @@ impl<'a> Placer<'a> {
                 finished: Arc::clone(&shared.finished),
                 parent: Some(Arc::new(parent)),
             };
-            *super::queue::lock(&shared.top) = at.clone();
+            super::queue::lock(&shared.top).clone_from(at);
             self.push(dir, fd, true);
         } else if shared.several {
             return Err(StoreError::NoDirectory { path: at.clone() });
         } else {
             self.rename_top = Some(name);
-            *super::queue::lock(&shared.top) = parent.path.clone();
+            super::queue::lock(&shared.top).clone_from(&parent.path);
             self.push(parent, Some(parent_fd), false);
         }
         Ok(())
@@ -281,6 +281,9 @@ impl<'a> Placer<'a> {
 
     /// Goes into a directory. `ours`: what the source does not have in it may go.
     fn push(&mut self, dir: TargetDir, fd: Option<OwnedFd>, ours: bool) {
+        if let (DirState::There, Some(fd), false) = (dir.state, &fd, self.shared.options.dry_run) {
+            stale::remove_abandoned(fd, PACKED_MAX);
+        }
         let mut inventory = None;
         if let (true, DirState::There, Some(fd)) =
             (ours && self.shared.options.delete, dir.state, &fd)

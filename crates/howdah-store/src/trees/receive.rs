@@ -336,9 +336,14 @@ impl Shared {
         lock(&self.large).clear();
     }
 
-    /// The first failure counts; what follows from it does not.
+    /// The first failure counts; what follows from it does not. A thread that only notices that another
+    /// one is gone does not know why.
     fn fail(&self, error: StoreError) {
-        lock(&self.error).get_or_insert(error);
+        let mut first = lock(&self.error);
+        if matches!(*first, None | Some(StoreError::Aborted)) {
+            *first = Some(error);
+        }
+        drop(first);
         self.stop();
         (self.wake)();
     }

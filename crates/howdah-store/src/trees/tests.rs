@@ -95,11 +95,14 @@ pub(super) fn transfer(
             }
             sender.large_done(&file);
         }
-        if let Some(outcome) = receiver.poll_outcome() {
-            break outcome;
+        // A thread that only noticed that another one is gone does not know why.
+        match receiver.poll_outcome() {
+            None | Some(Err(StoreError::Aborted)) => {}
+            Some(outcome) => break outcome,
         }
-        if let Some(error) = sender.poll_error() {
-            break Err(error);
+        match sender.poll_error() {
+            None | Some(StoreError::Aborted) => {}
+            Some(error) => break Err(error),
         }
         let _ = wakes.recv_timeout(Duration::from_millis(100));
     };

@@ -9,6 +9,7 @@ use super::meta;
 use super::options::TreeOptions;
 use super::queue::Queue;
 use super::report::{Book, Trouble, add};
+use crate::stale::is_unfinished;
 use crate::{Root, StoreError};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Stat};
@@ -339,6 +340,8 @@ impl<'a> Walker<'a> {
                 filter.is_empty() || filter.admits(&below.join(OsStr::from_bytes(name)), is_dir);
             match (admitted, is_dir) {
                 (false, _) => {}
+                // What a copy into this directory has not finished is nobody's file yet.
+                (true, false) if is_unfinished(name) => {}
                 (true, true) => frame.subdirs.push(name),
                 (true, false) => others.push(name),
             }

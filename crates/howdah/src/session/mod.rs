@@ -24,7 +24,7 @@ pub(crate) fn from_store(error: &StoreError) -> Error {
         | StoreError::TargetChanged { .. } => ErrorKind::Refused,
         StoreError::NoSpace { .. } => ErrorKind::NoSpace,
         StoreError::SourceChanged { .. } => ErrorKind::SourceChanged,
-        StoreError::SameName { .. } => ErrorKind::Usage,
+        StoreError::SameName { .. } | StoreError::BadPattern { .. } => ErrorKind::Usage,
         StoreError::BadTree { .. } => ErrorKind::Protocol,
         StoreError::HashMismatch { .. } | StoreError::WrongLength { .. } => ErrorKind::Integrity,
         _ => ErrorKind::Io,

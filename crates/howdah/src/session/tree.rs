@@ -60,6 +60,8 @@ pub(crate) struct Tree {
     /// What had moved at the last look.
     moved: (u64, u64, u64),
     told: bool,
+    /// Somebody listens to the notes.
+    dry_run: bool,
 }
 
 fn limits(window: u64) -> Limits {
@@ -116,6 +118,7 @@ impl Tree {
             waits: Shares::default(),
             moved: (0, 0, 0),
             told: false,
+            dry_run: false,
         }
     }
 
@@ -131,6 +134,7 @@ impl Tree {
         let started = TreeSender::start(source, options, wake.clone());
         let (sender, ends) = started.map_err(|e| from_store(&e))?;
         let mut tree = Self::new(Side::Sender(sender));
+        tree.dry_run = options.dry_run;
         let (manifest, packs) = (connection.allocate_object(), connection.allocate_object());
         connection.send_control(&announce(manifest, packs).encode());
         tree.out = vec![
@@ -162,12 +166,14 @@ impl Tree {
         target: TreeTarget,
         several: bool,
         options: &TreeOptions,
+        listens: bool,
         wake: &Wake,
         announce: impl FnOnce(u64) -> Message,
     ) -> Result<(Self, Contents), Error> {
-        let started = TreeReceiver::start(target, several, options, wake.clone());
+        let started = TreeReceiver::start(target, several, options, listens, wake.clone());
         let (receiver, ends) = started.map_err(|e| from_store(&e))?;
         let mut tree = Self::new(Side::Receiver(receiver));
+        tree.dry_run = options.dry_run;
         let answers = connection.allocate_object();
         connection.send_control(&announce(answers).encode());
         let out = send_stream(connection, answers, ends.answers, TALK_WINDOW, wake)?;
@@ -343,6 +349,8 @@ impl Tree {
                 Some(error) => Err(from_store(&error)),
             },
             Side::Receiver(receiver) => match receiver.poll_outcome() {
+                // Its last notes must arrive before the end is told: that closes their stream.
+                Some(Ok(_)) if self.dry_run && !self.out.is_empty() => received.map(|()| None),
                 Some(Ok(report)) if !self.told => {
                     self.told = true;
                     Ok(Some(report))
@@ -479,6 +487,22 @@ impl Tree {
         match &self.side {
             Side::Sender(sender) => sender.report(),
             Side::Receiver(receiver) => receiver.report(),
+        }
+    }
+
+    /// What would be done: what about it, and a path.
+    pub(crate) fn take_notes(&mut self) -> Vec<(u8, Vec<u8>)> {
+        match &mut self.side {
+            Side::Sender(sender) => sender.take_notes(),
+            Side::Receiver(receiver) => receiver.take_notes(),
+        }
+    }
+
+    /// Whether the receiver's last word has been heard.
+    pub(crate) fn is_answered(&self) -> bool {
+        match &self.side {
+            Side::Sender(sender) => !self.dry_run || sender.is_answered(),
+            Side::Receiver(_) => true,
         }
     }
 

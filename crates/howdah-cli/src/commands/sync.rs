@@ -1,0 +1,59 @@
+//! `howdah sync`.
+
+use super::cp::{Run, config, finish, reporter, tree_options};
+use crate::args::{Command, SyncArgs};
+use crate::ui::{self, Reporter, Signals, Start};
+use howdah::{Location, Log, Summary, TreeOptions};
+
+pub(super) fn run(args: &SyncArgs) -> anyhow::Result<()> {
+    let reporter = reporter(&args.telling, false)?;
+    let result = sync(args, &reporter);
+    finish(&reporter, result)
+}
+
+fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
+    let signals = Signals::install()?;
+    let locations = [&args.source, &args.destination];
+    let mut config = config(&args.connect, locations.into_iter(), &signals)?;
+    config.warn = reporter.as_log();
+    config.heard = reporter.as_ear();
+    if args.tree.dry_run && !args.telling.json && !args.telling.quiet {
+        config.listing = listing();
+    }
+    let options = TreeOptions {
+        contents: true,
+        recursive: true,
+        delete: args.delete,
+        max_delete: args.max_delete,
+        backup_dir: args.backup_dir.clone(),
+        ..tree_options(&args.tree, &args.select)?
+    };
+    let mut start = Start::new("sync");
+    start.sources = vec![args.source.to_string()];
+    start.destination = args.destination.to_string();
+    start.set_pace(config.policy, &args.connect.pace);
+    let run = Run {
+        config: &config,
+        signals: &signals,
+        reporter,
+        pace: &args.connect.pace,
+        pace_of: |cli| match &cli.command {
+            Command::Sync(args) => Some(args.connect.pace.clone()),
+            _ => None,
+        },
+        trace: args.trace.as_deref(),
+    };
+    let source: &[Location] = std::slice::from_ref(&args.source);
+    run.copy(&start, |show| {
+        let cancel = signals.cancel();
+        howdah::copy_tree(source, &args.destination, &options, &config, cancel, show)
+    })
+}
+
+/// What a dry run would do, a line each on standard output.
+pub(super) fn listing() -> Log {
+    Log::new(|line| {
+        // A reader that has seen enough is no failure.
+        let _ = ui::print(&ui::printable(line));
+    })
+}
