@@ -18,6 +18,7 @@ mod receive;
 mod report;
 mod send;
 mod target;
+mod unfinished;
 mod walk;
 mod write;
 

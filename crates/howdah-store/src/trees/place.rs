@@ -9,7 +9,7 @@ use super::receive::Shared;
 use super::report::{Trouble, add};
 use super::target::{DirState, TargetDir, Wanted};
 use super::walk::{hash_open, kind};
-use super::{PACKED_MAX, meta};
+use super::{PACKED_MAX, meta, unfinished};
 use crate::durable::rename_file;
 use crate::identity::Identity;
 use crate::root::{irregular, retry};
@@ -49,6 +49,8 @@ pub(crate) struct Placer<'a> {
     levels: Vec<Level>,
     /// The one thing at the top gets this name.
     rename_top: Option<OsString>,
+    /// A directory that says that it is not finished.
+    unfinished: Option<Arc<TargetDir>>,
     /// Files so far.
     index: u64,
     linked: HashMap<u64, (Arc<TargetDir>, OsString)>,
@@ -78,6 +80,7 @@ impl<'a> Placer<'a> {
             answers,
             levels: Vec::new(),
             rename_top: None,
+            unfinished: None,
             index: 0,
             linked: HashMap::new(),
             links: Vec::new(),
@@ -139,6 +142,12 @@ impl<'a> Placer<'a> {
             self.deleter().delete(&extras);
         }
         drop(extras);
+        // Its times are set when nobody holds it any more, which must be after this.
+        if let Some(dir) = self.unfinished.take()
+            && let Ok(fd) = shared.root.open_dir(&dir.path)
+        {
+            unfinished::unmark(fd);
+        }
         self.linked.clear();
         self.levels.clear();
         Ok(())
@@ -227,7 +236,15 @@ impl<'a> Placer<'a> {
             Entry::Top { meta } => Some(meta.clone()),
             _ => None,
         };
-        if let Some(fd) = exists {
+        // A copy that made this directory goes on in it.
+        let goes_on = |fd: &OwnedFd| {
+            top_meta.is_none()
+                && !shared.several
+                && matches!(first, Entry::Dir { .. })
+                && at.file_name().is_some()
+                && unfinished::is_marked(fd)
+        };
+        if let Some(fd) = exists.filter(|fd| !goes_on(fd)) {
             super::queue::lock(&shared.top).clone_from(at);
             let ours = top_meta.is_some();
             let dir = TargetDir {
@@ -338,6 +355,7 @@ impl<'a> Placer<'a> {
     fn enter(&mut self, name: Vec<u8>, meta: Meta) -> Result<(), StoreError> {
         self.see(&name);
         let shared = self.shared;
+        let is_renamed_top = self.rename_top.is_some() && self.levels.len() == 1;
         let name = self.top_name(name);
         let parent = self.dir()?;
         let path = parent.path.join(&name);
@@ -388,6 +406,9 @@ impl<'a> Placer<'a> {
         if let (DirState::There, Some(fd)) = (state, &fd) {
             sync = shared.disks.note(fd);
         }
+        if let (true, DirState::Fresh, Some(fd)) = (is_renamed_top, state, &fd) {
+            unfinished::mark(fd);
+        }
         let dir = TargetDir {
             path,
             state,
@@ -397,6 +418,9 @@ impl<'a> Placer<'a> {
             parent: Some(parent),
         };
         self.push(dir, fd, true);
+        if is_renamed_top {
+            self.unfinished = self.levels.last().map(|level| Arc::clone(&level.dir));
+        }
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use super::disks::SyncWay;
 use super::entry::Meta;
 use super::queue::lock;
 use super::send::plain;
+use super::unfinished;
 use crate::identity::Identity;
 use crate::{Root, StoreError};
 use std::ffi::OsString;
@@ -32,7 +33,7 @@ impl TreeTarget {
             &*plain
         };
         let (root, at) = match path.file_name() {
-            Some(name) if !path.is_dir() => {
+            Some(name) if !path.is_dir() || unfinished::is_begun(path) => {
                 let parent = match path.parent() {
                     Some(parent) if !parent.as_os_str().is_empty() => parent,
                     _ => Path::new("."),

@@ -9,6 +9,7 @@ use super::meta;
 use super::options::TreeOptions;
 use super::queue::Queue;
 use super::report::{Book, Trouble, add};
+use super::unfinished;
 use crate::stale::is_unfinished;
 use crate::{Root, StoreError};
 use rustix::fd::{AsFd, OwnedFd};
@@ -602,7 +603,7 @@ pub(crate) fn read_names(
     for entry in Dir::read_from(&fd)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
-        if name == b"." || name == b".." {
+        if name == b"." || name == b".." || name == unfinished::NAME.as_bytes() {
             continue;
         }
         let mut found = entry.file_type();
