@@ -1,29 +1,28 @@
 //! The client's end of one copy.
 
-use crate::keys::PublicKey;
-use crate::session::message::{BOTTLENECKS, IP_UDP_BYTES, Message, SideReport};
+use crate::session::message::{BOTTLENECKS, Message, SideReport};
 use crate::session::pace::Pace;
 use crate::session::receiving::{Place, Receiving};
-use crate::session::resume::{WireHeld, WireIdentity};
 use crate::session::sending::Sending;
 use crate::session::tree::{Contents, Tree};
 use crate::session::waits::{Wait, WaitClock};
 use crate::session::{from_connection, from_store};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, RatePolicy, Summary};
-use howdah_core::{Rate, Span, Time};
+use howdah_core::{Span, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
 use howdah_proto::error::{CloseCode, ConnectionError};
-use howdah_proto::{Connection, Event, Stats};
-use howdah_store::{
-    NOTE_DELETE, Sink, SinkOptions, SinkSpec, Source, SourceIdentity, SourceSpec, StoreError,
-    Target, TreeOptions, TreeReport, TreeSource, TreeTarget, Wake,
-};
+use howdah_proto::{Connection, Event};
+use howdah_store::{SourceIdentity, Target, TreeOptions, TreeReport, TreeSource, TreeTarget, Wake};
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread::JoinHandle;
+
+mod begin;
+mod progress;
+mod tree;
+
+use progress::Tick;
 
 /// How often progress is told and the cancel switch looked at.
 const TICK: Span = Span::from_millis(100);
@@ -55,40 +54,6 @@ impl Task {
     /// Whether the data goes to the server.
     fn is_put(&self) -> bool {
         matches!(self, Self::Put { .. } | Self::PutTree { .. })
-    }
-}
-
-/// What has passed until a tick.
-#[derive(Clone, Copy, Debug)]
-struct Tick {
-    bytes: u64,
-    /// IP packets' bytes in the direction of the data.
-    wire_bytes: u64,
-    /// The far sender's packets: sent as far as is known, and arrived.
-    numbered: u64,
-    arrived: u64,
-}
-
-impl Tick {
-    fn new(bytes: u64, stats: &Stats, is_sender: bool) -> Self {
-        let (payload, datagrams) = if is_sender {
-            (stats.bytes_sent, stats.datagrams_sent)
-        } else {
-            (stats.bytes_received, stats.packets_received)
-        };
-        Self {
-            bytes,
-            wire_bytes: payload + IP_UDP_BYTES * datagrams,
-            numbered: stats.packets_numbered_by_peer,
-            arrived: stats.packets_received,
-        }
-    }
-
-    /// Share of the packets since `first` that has not arrived.
-    fn missing_since(&self, first: &Self) -> f64 {
-        let numbered = self.numbered.saturating_sub(first.numbered);
-        let arrived = self.arrived.saturating_sub(first.arrived);
-        numbered.saturating_sub(arrived) as f64 / numbered.max(1) as f64
     }
 }
 
@@ -298,13 +263,6 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn stop_tree(&mut self) {
-        self.contents = None;
-        if let Some(tree) = self.tree.take() {
-            self.ending.extend(tree.stop());
-        }
-    }
-
     /// Whether the same command goes on where this one ended.
     fn can_go_on(&self) -> bool {
         self.can_go_on && self.receiving.as_ref().is_none_or(|r| r.kept_bytes() > 0)
@@ -334,277 +292,6 @@ impl<'a> Client<'a> {
         self.sending = None;
         self.stop_tree();
         self.end(now, Err(error));
-    }
-
-    // ---- Steps -------------------------------------------------------------------------------
-
-    fn judge(&mut self, peer_key: &[u8]) -> Result<(), Error> {
-        let key = PublicKey::from_spki_der(peer_key)
-            .ok_or_else(|| Error::new(ErrorKind::Auth, "the server's key is no Ed25519 key"))?;
-        // Asking somebody takes long, and the connection must be kept alive meanwhile.
-        let (tell, judgement) = channel();
-        let (host, port, trust) = (self.host.clone(), self.port, self.config.trust.clone());
-        let mut known = self.config.known_hosts.clone();
-        let wake = self.wake();
-        std::thread::Builder::new()
-            .name("howdah-trust".into())
-            .spawn(move || {
-                let result = known.verify(&host, port, &key, &trust);
-                let _ = tell.send(result.map_err(Error::from));
-                wake();
-            })
-            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
-        self.step = Step::Judging(judgement);
-        Ok(())
-    }
-
-    /// Makes the side that sends keep the pace that the user wants now.
-    fn keep_pace(&mut self, now: Time, connection: &mut Connection) {
-        let pace = Pace::new(self.config.policy, &self.config.throttle);
-        if pace == self.pace {
-            return;
-        }
-        self.pace = pace;
-        if self.task.is_put() {
-            pace.apply(now, connection, None);
-        } else {
-            connection.send_control(&Message::Pace(pace).encode());
-        }
-    }
-
-    fn begin(&mut self, connection: &mut Connection) -> Result<(), Error> {
-        match &self.task {
-            Task::Put { source, path } => {
-                let hash = path != "null:" && self.config.duration_limit.is_none();
-                let spec = match source {
-                    Location::File(path) => SourceSpec::LocalFile(path),
-                    Location::Stdio => SourceSpec::Reader(Box::new(stdin()?)),
-                    Location::Zero(size) => SourceSpec::Zero(*size),
-                    Location::Null | Location::Remote { .. } | Location::Ssh(_) => {
-                        return Err(Error::new(ErrorKind::Usage, "nothing can be read there"));
-                    }
-                };
-                let name = match source {
-                    Location::File(path) => path.file_name(),
-                    _ => None,
-                };
-                let name = name.map(|name| name.to_string_lossy().into_owned());
-                self.progress.current = name.iter().cloned().collect();
-                let source = Source::open(spec, hash, self.wake()).map_err(|e| from_store(&e))?;
-                let object = connection.allocate_object();
-                // A copy that will be cut does not know its size yet.
-                let cuttable = self.config.duration_limit.is_some();
-                let size = source.size().filter(|_| !cuttable);
-                let path = path.clone();
-                self.total = size;
-                let mut sending = Sending::new(connection, object, source, hash, None);
-                sending.cuttable = cuttable;
-                let source = sending.offer();
-                self.can_go_on = source.is_some();
-                connection.send_control(
-                    &Message::Put {
-                        object,
-                        path,
-                        name,
-                        size,
-                        hash,
-                        source: source.as_ref().map(WireIdentity::from),
-                        resume: self.config.resume,
-                        reread: self.config.reread,
-                    }
-                    .encode(),
-                );
-                self.sending = Some(sending);
-                self.step = Step::Moving;
-            }
-            Task::Get { path, destination } => {
-                let hash = !matches!(destination, Location::Null);
-                // The window of a pipe is opened once the sink exists.
-                let window_end = matches!(destination, Location::Stdio).then_some(0);
-                let path = path.clone();
-                self.progress.current = vec![path.clone()];
-                let target = self.open_target().map_err(|e| from_store(&e))?;
-                let held = target.as_ref().and_then(Target::held);
-                let held = held.filter(|_| self.config.resume).map(WireHeld::from);
-                let values = target.is_some();
-                self.target = target;
-                connection.send_control(
-                    &Message::Get {
-                        path,
-                        window_end,
-                        hash,
-                        held,
-                        values,
-                    }
-                    .encode(),
-                );
-                self.step = Step::Asked;
-            }
-            Task::PutTree { .. } | Task::GetTree { .. } => self.begin_tree(connection)?,
-        }
-        Ok(())
-    }
-
-    fn begin_tree(&mut self, connection: &mut Connection) -> Result<(), Error> {
-        let wake = self.wake();
-        let again = || Error::new(ErrorKind::Network, "the connection began twice");
-        match &mut self.task {
-            Task::PutTree {
-                source,
-                path,
-                options,
-            } => {
-                let source = source.take().ok_or_else(again)?;
-                let several = source.len() > 1;
-                let announce = |manifest, packs| Message::TreePut {
-                    manifest,
-                    packs,
-                    path: path.clone(),
-                    several,
-                    // The list is for the one who walks.
-                    options: TreeOptions {
-                        files: None,
-                        ..options.clone()
-                    },
-                };
-                self.tree = Some(Tree::send(connection, source, options, &wake, announce)?);
-                self.step = Step::Moving;
-            }
-            Task::GetTree {
-                paths,
-                target,
-                options,
-            } => {
-                let target = target.take().ok_or_else(again)?;
-                let several = paths.len() > 1;
-                let announce = |answers| Message::TreeGet {
-                    answers,
-                    paths: paths.clone(),
-                    options: options.clone(),
-                };
-                let (tree, contents) =
-                    Tree::receive(connection, target, several, options, true, &wake, announce)?;
-                self.tree = Some(tree);
-                self.contents = Some(contents);
-                self.step = Step::Asked;
-            }
-            Task::Put { .. } | Task::Get { .. } => {}
-        }
-        Ok(())
-    }
-
-    /// What the server says about a tree.
-    fn on_tree_message(
-        &mut self,
-        now: Time,
-        connection: &mut Connection,
-        message: &Message,
-    ) -> Result<(), Error> {
-        let wake = self.wake();
-        let out_of_turn = || Error::new(ErrorKind::Protocol, "the server answers out of turn");
-        if let (Message::TreeThanks { side, report }, Step::Thanking(local)) = (message, &self.step)
-        {
-            let local = *local;
-            let ours = self.tree_report.take();
-            self.tree_report = ours.map(|ours| TreeReport::merged(report, &ours));
-            self.step = Step::Ended(Ok(Box::new((local, *side))));
-            connection.close(now, CloseCode::Done, "");
-            return Ok(());
-        }
-        let tree = self.tree.as_mut().ok_or_else(out_of_turn)?;
-        match message {
-            Message::TreeAccepted { answers } => tree.open_answers(connection, *answers, &wake),
-            Message::TreeComes { manifest, packs } => {
-                let contents = self.contents.take().ok_or_else(out_of_turn)?;
-                self.step = Step::Moving;
-                tree.open_contents(connection, contents, (*manifest, *packs), &wake)
-            }
-            Message::TreeDone { side, report } => {
-                if !self.task.is_put() {
-                    return Err(out_of_turn());
-                }
-                // Its last words about what it wants may still be on their way.
-                self.tree_done = Some((*side, report.clone()));
-                self.move_tree(now, connection)
-            }
-            message => tree.on_message(connection, message),
-        }
-    }
-
-    /// The file that is to be received, and what is there of it.
-    fn open_target(&self) -> Result<Option<Target>, StoreError> {
-        let Task::Get {
-            path,
-            destination: Location::File(target),
-        } = &self.task
-        else {
-            return Ok(None);
-        };
-        if target.as_os_str().as_encoded_bytes().ends_with(b"/") || target.is_dir() {
-            let below = target.join(Path::new(path).file_name().unwrap_or_default());
-            return Target::open_local(&below).map(Some);
-        }
-        Target::open_local(target).map(Some)
-    }
-
-    fn place_for(
-        &mut self,
-        size: Option<u64>,
-        hash: bool,
-        source: Option<SourceIdentity>,
-    ) -> Result<Place, StoreError> {
-        let wake = self.wake();
-        if let Some(target) = self.target.take() {
-            let held = target.held().cloned();
-            let options = SinkOptions {
-                hash,
-                size,
-                source,
-                reread: self.config.reread,
-                ..SinkOptions::default()
-            };
-            let target = if self.config.resume {
-                target
-            } else {
-                target.anew()
-            };
-            let sink = Sink::resume(target, &options, wake)?;
-            self.held_bytes = sink.held().byte_count();
-            self.can_go_on = sink.wants_values();
-            match (held, source) {
-                (Some(held), Some(source)) if self.config.resume => {
-                    let changed = held.source.difference(&source);
-                    self.tell_resumed(changed.as_deref());
-                }
-                _ => {}
-            }
-            return Ok(Place::Store(sink));
-        }
-        match &self.task {
-            Task::Get {
-                destination: Location::Stdio,
-                ..
-            } => {
-                let writer = SinkSpec::Writer(Box::new(stdout()?));
-                Sink::create(writer, hash, size, wake).map(Place::Store)
-            }
-            _ => Ok(Place::Null { bytes: 0 }),
-        }
-    }
-
-    /// Says what becomes of an interrupted copy that was found.
-    fn tell_resumed(&self, changed: Option<&str>) {
-        if let Some(changed) = changed {
-            self.config.warn.line(&format!(
-                "the source has changed since the copy that was interrupted ({changed}); \
-                 it begins anew"
-            ));
-        } else if self.held_bytes > 0 {
-            let mib = self.held_bytes >> 20;
-            self.config.warn.line(&format!(
-                "going on with a copy that was interrupted: {mib} MiB are there already"
-            ));
-        }
     }
 
     fn on_message(
@@ -811,138 +498,6 @@ impl<'a> Client<'a> {
         }
         Ok(())
     }
-
-    fn move_tree(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
-        let Some(tree) = self.tree.as_mut() else {
-            return Ok(());
-        };
-        let received = tree.poll(now, connection)?;
-        for (kind, path) in tree.take_notes() {
-            let word = if kind == NOTE_DELETE {
-                "delete"
-            } else {
-                "copy"
-            };
-            let path = String::from_utf8_lossy(&path);
-            self.config.listing.line(&format!("{word} {path}"));
-        }
-        let progress = tree.progress(connection);
-        self.progress.bytes = progress.bytes;
-        self.progress.files_done = progress.files + progress.unchanged;
-        self.total = None;
-        self.progress.files_total = None;
-        if progress.wanted_files > 0 {
-            self.total = Some(progress.wanted_bytes);
-            self.progress.files_total = Some(progress.wanted_files + progress.unchanged);
-        }
-        self.progress.current.clear();
-        self.progress.current.push(progress.current);
-        if tree.is_answered()
-            && let Some((side, report)) = self.tree_done.take()
-        {
-            let ours = tree.report();
-            tree.finish(connection);
-            let mut local = SideReport::new(self.start, &connection.stats());
-            let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
-            local.bottleneck = tree.waits().verdict(fixed);
-            let thanks = Message::TreeThanks {
-                side: local,
-                report: ours.clone(),
-            };
-            connection.send_control(&thanks.encode());
-            self.progress.bytes = report.bytes;
-            self.tree_report = Some(TreeReport::merged(&ours, &report));
-            self.end(now, Ok((local, side)));
-            connection.close(now, CloseCode::Done, "");
-            return Ok(());
-        }
-        if let Some(report) = received {
-            tree.finish(connection);
-            let mut side = SideReport::new(self.start, &connection.stats());
-            side.hashed = true;
-            let done = Message::TreeDone {
-                side,
-                report: report.clone(),
-            };
-            connection.send_control(&done.encode());
-            self.progress.bytes = report.bytes;
-            self.tree_report = Some(report);
-            self.ended_at = now;
-            self.step = Step::Thanking(side);
-        }
-        Ok(())
-    }
-
-    // ---- Progress ----------------------------------------------------------------------------
-
-    fn tick(&mut self, now: Time, connection: &mut Connection) {
-        if now < self.next_tick {
-            return;
-        }
-        self.next_tick = now + TICK;
-        let bytes = self.progress.bytes.saturating_sub(self.held_bytes);
-        let stats = connection.stats();
-        let is_sender = self.task.is_put();
-        self.ticks.push_back(Tick::new(bytes, &stats, is_sender));
-        while self.ticks.len() > NOW_TICKS + 1 {
-            self.ticks.pop_front();
-        }
-        let span = TICK * (self.ticks.len() as u64 - 1);
-        let last = Tick::new(bytes, &stats, is_sender);
-        let first = self.ticks.front().copied().unwrap_or(last);
-        self.progress.total_bytes = self.total;
-        self.progress.resumed_bytes = self.held_bytes;
-        self.progress.elapsed = now.since(self.started_at);
-        self.progress.goodput_now = if span.is_zero() {
-            Rate::ZERO
-        } else {
-            Rate::from_bytes_over(bytes.saturating_sub(first.bytes), span)
-        };
-        self.progress.wire_rate_now = if span.is_zero() {
-            Rate::ZERO
-        } else {
-            Rate::from_bytes_over(last.wire_bytes.saturating_sub(first.wire_bytes), span)
-        };
-        self.progress.rtt = stats.rtt;
-        self.progress.loss = if is_sender {
-            stats.recent_loss
-        } else {
-            last.missing_since(&first)
-        };
-        self.progress.pacing_rate = stats.pacing_rate;
-        self.progress.queue_delay = stats.queue_delay;
-        self.progress.limit = self.config.throttle.limit();
-        self.progress.paused = self.config.throttle.is_paused();
-        if self.tree.is_none() {
-            self.progress.files_total = Some(1);
-        }
-        (self.on_progress)(&self.progress);
-        let seconds = now.since(self.started_at).as_nanos() / 1_000_000_000;
-        if seconds > self.tick_count {
-            self.tick_count = seconds;
-            self.per_second
-                .push(bytes.saturating_sub(self.second_bytes) as f64 * 8.0);
-            self.second_bytes = bytes;
-        }
-    }
-}
-
-/// Standard input without a lock held by this process' printing.
-fn stdin() -> Result<std::fs::File, Error> {
-    std::io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
-        .map(std::fs::File::from)
-        .map_err(|e| Error::new(ErrorKind::Io, format!("cannot read standard input: {e}")))
-}
-
-fn stdout() -> Result<std::fs::File, StoreError> {
-    let owned = std::io::stdout().as_fd().try_clone_to_owned();
-    owned.map(std::fs::File::from).map_err(|e| StoreError::Io {
-        path: PathBuf::from("-"),
-        operation: "write to",
-        source: Arc::new(e),
-    })
 }
 
 impl Application for Client<'_> {

@@ -108,7 +108,7 @@ fn an_object_without_an_end_is_given_up() {
 
 #[test]
 fn a_question_that_nobody_answers_ends() {
-    let (tell, judgement) = channel();
+    let (tell, judgement) = std::sync::mpsc::channel();
     let (seconds, result) = wait_in(get(), |client, _| {
         client.step = Step::Judging(judgement);
     });

@@ -1,0 +1,223 @@
+//! How a copy begins: who the server is, what is sent, where it goes.
+
+use super::{Client, Step, Task};
+use crate::keys::PublicKey;
+use crate::session::from_store;
+use crate::session::message::Message;
+use crate::session::pace::Pace;
+use crate::session::receiving::Place;
+use crate::session::resume::{WireHeld, WireIdentity};
+use crate::session::sending::Sending;
+use crate::{Error, ErrorKind, Location};
+use howdah_core::Time;
+use howdah_proto::Connection;
+use howdah_store::{
+    Sink, SinkOptions, SinkSpec, Source, SourceIdentity, SourceSpec, StoreError, Target,
+};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+impl Client<'_> {
+    pub(super) fn judge(&mut self, peer_key: &[u8]) -> Result<(), Error> {
+        let key = PublicKey::from_spki_der(peer_key)
+            .ok_or_else(|| Error::new(ErrorKind::Auth, "the server's key is no Ed25519 key"))?;
+        // Asking somebody takes long, and the connection must be kept alive meanwhile.
+        let (tell, judgement) = channel();
+        let (host, port, trust) = (self.host.clone(), self.port, self.config.trust.clone());
+        let mut known = self.config.known_hosts.clone();
+        let wake = self.wake();
+        std::thread::Builder::new()
+            .name("howdah-trust".into())
+            .spawn(move || {
+                let result = known.verify(&host, port, &key, &trust);
+                let _ = tell.send(result.map_err(Error::from));
+                wake();
+            })
+            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
+        self.step = Step::Judging(judgement);
+        Ok(())
+    }
+
+    /// Makes the side that sends keep the pace that the user wants now.
+    pub(super) fn keep_pace(&mut self, now: Time, connection: &mut Connection) {
+        let pace = Pace::new(self.config.policy, &self.config.throttle);
+        if pace == self.pace {
+            return;
+        }
+        self.pace = pace;
+        if self.task.is_put() {
+            pace.apply(now, connection, None);
+        } else {
+            connection.send_control(&Message::Pace(pace).encode());
+        }
+    }
+
+    pub(super) fn begin(&mut self, connection: &mut Connection) -> Result<(), Error> {
+        match &self.task {
+            Task::Put { source, path } => {
+                let hash = path != "null:" && self.config.duration_limit.is_none();
+                let spec = match source {
+                    Location::File(path) => SourceSpec::LocalFile(path),
+                    Location::Stdio => SourceSpec::Reader(Box::new(stdin()?)),
+                    Location::Zero(size) => SourceSpec::Zero(*size),
+                    Location::Null | Location::Remote { .. } | Location::Ssh(_) => {
+                        return Err(Error::new(ErrorKind::Usage, "nothing can be read there"));
+                    }
+                };
+                let name = match source {
+                    Location::File(path) => path.file_name(),
+                    _ => None,
+                };
+                let name = name.map(|name| name.to_string_lossy().into_owned());
+                self.progress.current = name.iter().cloned().collect();
+                let source = Source::open(spec, hash, self.wake()).map_err(|e| from_store(&e))?;
+                let object = connection.allocate_object();
+                // A copy that will be cut does not know its size yet.
+                let cuttable = self.config.duration_limit.is_some();
+                let size = source.size().filter(|_| !cuttable);
+                let path = path.clone();
+                self.total = size;
+                let mut sending = Sending::new(connection, object, source, hash, None);
+                sending.cuttable = cuttable;
+                let source = sending.offer();
+                self.can_go_on = source.is_some();
+                connection.send_control(
+                    &Message::Put {
+                        object,
+                        path,
+                        name,
+                        size,
+                        hash,
+                        source: source.as_ref().map(WireIdentity::from),
+                        resume: self.config.resume,
+                        reread: self.config.reread,
+                    }
+                    .encode(),
+                );
+                self.sending = Some(sending);
+                self.step = Step::Moving;
+            }
+            Task::Get { path, destination } => {
+                let hash = !matches!(destination, Location::Null);
+                // The window of a pipe is opened once the sink exists.
+                let window_end = matches!(destination, Location::Stdio).then_some(0);
+                let path = path.clone();
+                self.progress.current = vec![path.clone()];
+                let target = self.open_target().map_err(|e| from_store(&e))?;
+                let held = target.as_ref().and_then(Target::held);
+                let held = held.filter(|_| self.config.resume).map(WireHeld::from);
+                let values = target.is_some();
+                self.target = target;
+                connection.send_control(
+                    &Message::Get {
+                        path,
+                        window_end,
+                        hash,
+                        held,
+                        values,
+                    }
+                    .encode(),
+                );
+                self.step = Step::Asked;
+            }
+            Task::PutTree { .. } | Task::GetTree { .. } => self.begin_tree(connection)?,
+        }
+        Ok(())
+    }
+
+    /// The file that is to be received, and what is there of it.
+    pub(super) fn open_target(&self) -> Result<Option<Target>, StoreError> {
+        let Task::Get {
+            path,
+            destination: Location::File(target),
+        } = &self.task
+        else {
+            return Ok(None);
+        };
+        if target.as_os_str().as_encoded_bytes().ends_with(b"/") || target.is_dir() {
+            let below = target.join(Path::new(path).file_name().unwrap_or_default());
+            return Target::open_local(&below).map(Some);
+        }
+        Target::open_local(target).map(Some)
+    }
+
+    pub(super) fn place_for(
+        &mut self,
+        size: Option<u64>,
+        hash: bool,
+        source: Option<SourceIdentity>,
+    ) -> Result<Place, StoreError> {
+        let wake = self.wake();
+        if let Some(target) = self.target.take() {
+            let held = target.held().cloned();
+            let options = SinkOptions {
+                hash,
+                size,
+                source,
+                reread: self.config.reread,
+                ..SinkOptions::default()
+            };
+            let target = if self.config.resume {
+                target
+            } else {
+                target.anew()
+            };
+            let sink = Sink::resume(target, &options, wake)?;
+            self.held_bytes = sink.held().byte_count();
+            self.can_go_on = sink.wants_values();
+            match (held, source) {
+                (Some(held), Some(source)) if self.config.resume => {
+                    let changed = held.source.difference(&source);
+                    self.tell_resumed(changed.as_deref());
+                }
+                _ => {}
+            }
+            return Ok(Place::Store(sink));
+        }
+        match &self.task {
+            Task::Get {
+                destination: Location::Stdio,
+                ..
+            } => {
+                let writer = SinkSpec::Writer(Box::new(stdout()?));
+                Sink::create(writer, hash, size, wake).map(Place::Store)
+            }
+            _ => Ok(Place::Null { bytes: 0 }),
+        }
+    }
+
+    /// Says what becomes of an interrupted copy that was found.
+    pub(super) fn tell_resumed(&self, changed: Option<&str>) {
+        if let Some(changed) = changed {
+            self.config.warn.line(&format!(
+                "the source has changed since the copy that was interrupted ({changed}); \
+                 it begins anew"
+            ));
+        } else if self.held_bytes > 0 {
+            let mib = self.held_bytes >> 20;
+            self.config.warn.line(&format!(
+                "going on with a copy that was interrupted: {mib} MiB are there already"
+            ));
+        }
+    }
+}
+
+/// Standard input without a lock held by this process' printing.
+fn stdin() -> Result<std::fs::File, Error> {
+    std::io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map(std::fs::File::from)
+        .map_err(|e| Error::new(ErrorKind::Io, format!("cannot read standard input: {e}")))
+}
+
+fn stdout() -> Result<std::fs::File, StoreError> {
+    let owned = std::io::stdout().as_fd().try_clone_to_owned();
+    owned.map(std::fs::File::from).map_err(|e| StoreError::Io {
+        path: PathBuf::from("-"),
+        operation: "write to",
+        source: Arc::new(e),
+    })
+}

@@ -1,0 +1,170 @@
+//! The client's part in a copy of a tree.
+
+use super::{Client, Step, Task};
+use crate::session::message::{Message, SideReport};
+use crate::session::tree::Tree;
+use crate::{Error, ErrorKind, RatePolicy};
+use howdah_core::Time;
+use howdah_proto::Connection;
+use howdah_proto::error::CloseCode;
+use howdah_store::{NOTE_DELETE, TreeOptions, TreeReport};
+
+impl Client<'_> {
+    pub(super) fn stop_tree(&mut self) {
+        self.contents = None;
+        if let Some(tree) = self.tree.take() {
+            self.ending.extend(tree.stop());
+        }
+    }
+
+    pub(super) fn begin_tree(&mut self, connection: &mut Connection) -> Result<(), Error> {
+        let wake = self.wake();
+        let again = || Error::new(ErrorKind::Network, "the connection began twice");
+        match &mut self.task {
+            Task::PutTree {
+                source,
+                path,
+                options,
+            } => {
+                let source = source.take().ok_or_else(again)?;
+                let several = source.len() > 1;
+                let announce = |manifest, packs| Message::TreePut {
+                    manifest,
+                    packs,
+                    path: path.clone(),
+                    several,
+                    // The list is for the one who walks.
+                    options: TreeOptions {
+                        files: None,
+                        ..options.clone()
+                    },
+                };
+                self.tree = Some(Tree::send(connection, source, options, &wake, announce)?);
+                self.step = Step::Moving;
+            }
+            Task::GetTree {
+                paths,
+                target,
+                options,
+            } => {
+                let target = target.take().ok_or_else(again)?;
+                let several = paths.len() > 1;
+                let announce = |answers| Message::TreeGet {
+                    answers,
+                    paths: paths.clone(),
+                    options: options.clone(),
+                };
+                let (tree, contents) =
+                    Tree::receive(connection, target, several, options, true, &wake, announce)?;
+                self.tree = Some(tree);
+                self.contents = Some(contents);
+                self.step = Step::Asked;
+            }
+            Task::Put { .. } | Task::Get { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// What the server says about a tree.
+    pub(super) fn on_tree_message(
+        &mut self,
+        now: Time,
+        connection: &mut Connection,
+        message: &Message,
+    ) -> Result<(), Error> {
+        let wake = self.wake();
+        let out_of_turn = || Error::new(ErrorKind::Protocol, "the server answers out of turn");
+        if let (Message::TreeThanks { side, report }, Step::Thanking(local)) = (message, &self.step)
+        {
+            let local = *local;
+            let ours = self.tree_report.take();
+            self.tree_report = ours.map(|ours| TreeReport::merged(report, &ours));
+            self.step = Step::Ended(Ok(Box::new((local, *side))));
+            connection.close(now, CloseCode::Done, "");
+            return Ok(());
+        }
+        let tree = self.tree.as_mut().ok_or_else(out_of_turn)?;
+        match message {
+            Message::TreeAccepted { answers } => tree.open_answers(connection, *answers, &wake),
+            Message::TreeComes { manifest, packs } => {
+                let contents = self.contents.take().ok_or_else(out_of_turn)?;
+                self.step = Step::Moving;
+                tree.open_contents(connection, contents, (*manifest, *packs), &wake)
+            }
+            Message::TreeDone { side, report } => {
+                if !self.task.is_put() {
+                    return Err(out_of_turn());
+                }
+                // Its last words about what it wants may still be on their way.
+                self.tree_done = Some((*side, report.clone()));
+                self.move_tree(now, connection)
+            }
+            message => tree.on_message(connection, message),
+        }
+    }
+
+    pub(super) fn move_tree(
+        &mut self,
+        now: Time,
+        connection: &mut Connection,
+    ) -> Result<(), Error> {
+        let Some(tree) = self.tree.as_mut() else {
+            return Ok(());
+        };
+        let received = tree.poll(now, connection)?;
+        for (kind, path) in tree.take_notes() {
+            let word = if kind == NOTE_DELETE {
+                "delete"
+            } else {
+                "copy"
+            };
+            let path = String::from_utf8_lossy(&path);
+            self.config.listing.line(&format!("{word} {path}"));
+        }
+        let progress = tree.progress(connection);
+        self.progress.bytes = progress.bytes;
+        self.progress.files_done = progress.files + progress.unchanged;
+        self.total = None;
+        self.progress.files_total = None;
+        if progress.wanted_files > 0 {
+            self.total = Some(progress.wanted_bytes);
+            self.progress.files_total = Some(progress.wanted_files + progress.unchanged);
+        }
+        self.progress.current.clear();
+        self.progress.current.push(progress.current);
+        if tree.is_answered()
+            && let Some((side, report)) = self.tree_done.take()
+        {
+            let ours = tree.report();
+            tree.finish(connection);
+            let mut local = SideReport::new(self.start, &connection.stats());
+            let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
+            local.bottleneck = tree.waits().verdict(fixed);
+            let thanks = Message::TreeThanks {
+                side: local,
+                report: ours.clone(),
+            };
+            connection.send_control(&thanks.encode());
+            self.progress.bytes = report.bytes;
+            self.tree_report = Some(TreeReport::merged(&ours, &report));
+            self.end(now, Ok((local, side)));
+            connection.close(now, CloseCode::Done, "");
+            return Ok(());
+        }
+        if let Some(report) = received {
+            tree.finish(connection);
+            let mut side = SideReport::new(self.start, &connection.stats());
+            side.hashed = true;
+            let done = Message::TreeDone {
+                side,
+                report: report.clone(),
+            };
+            connection.send_control(&done.encode());
+            self.progress.bytes = report.bytes;
+            self.tree_report = Some(report);
+            self.ended_at = now;
+            self.step = Step::Thanking(side);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,605 @@
+//! The sessions of a server, as the endpoint's loop drives them.
+
+use super::{LOOK_EVERY, Log};
+use crate::access::{Authority, Rights};
+use crate::keys::PublicKey;
+use crate::session::message::{Message, SideReport};
+use crate::session::putting::Put;
+use crate::session::receiving::Receiving;
+use crate::session::resume::WireIdentity;
+use crate::session::sending::Sending;
+use crate::session::tree::Tree;
+use crate::session::waits::{Wait, WaitClock};
+use crate::session::{from_connection, from_store};
+use crate::{Cancel, Error, ErrorKind, Location};
+use howdah_core::{RangeSet, Span, Time};
+use howdah_net::{Application, Attended, ConnKey, Placement, TcpDoor, Usage, Waker};
+use howdah_proto::error::CloseCode;
+use howdah_proto::{Connection, Event};
+use howdah_store::{Source, SourceIdentity, SourceSpec, Wake};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+mod tree;
+
+/// One client.
+#[derive(Debug)]
+pub(super) struct Session {
+    start: Usage,
+    peer: String,
+    rights: Rights,
+    /// Of the client; empty if it is of an unknown kind.
+    key: String,
+    sending: Option<Sending>,
+    receiving: Option<Receiving>,
+    pub(super) tree: Option<Tree>,
+    /// What it is that comes, or will come when its place is free.
+    put: Option<Put>,
+    /// Another connection of the same client wants to go on with it.
+    superseded: bool,
+    what: String,
+    wait: WaitClock,
+}
+
+impl Session {
+    /// Whether it has a transfer under way.
+    fn is_busy(&self) -> bool {
+        self.sending.is_some()
+            || self.receiving.is_some()
+            || self.put.is_some()
+            || self.tree.is_some()
+    }
+
+    /// What of the client is missing now. Its [`Message::Done`] may take for ever: behind a pipe sits
+    /// somebody who reads.
+    fn waits_for(&self) -> Option<Wait> {
+        match (&self.sending, &self.receiving) {
+            // Its walk through the disk may take for ever.
+            _ if self.tree.is_some() => None,
+            (None, None) if self.put.is_some() => None,
+            (None, None) => Some(Wait::Request),
+            (_, Some(receiving)) => receiving.waits_for_end().then_some(Wait::End),
+            (Some(_), None) => None,
+        }
+    }
+}
+
+/// How long a server serves.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stay {
+    ForEver,
+    /// Until the first session has ended, or none has begun within that time.
+    ForOne {
+        patience: Span,
+    },
+}
+
+pub(super) struct Service {
+    pub(super) authority: Arc<dyn Authority>,
+    /// Where tunnels come in.
+    pub(super) door: Option<TcpDoor>,
+    pub(super) stay: Stay,
+    /// When it began.
+    pub(super) since: Option<Time>,
+    /// Whether there was a session.
+    pub(super) met: bool,
+    pub(super) waker: Waker,
+    pub(super) sessions: BTreeMap<ConnKey, Session>,
+    /// Those with a transfer under way.
+    pub(super) active: BTreeSet<ConnKey>,
+    pub(super) cancel: Cancel,
+    pub(super) log: Log,
+    pub(super) next_look: Time,
+    /// Threads that give what came its names.
+    pub(super) ending: Vec<JoinHandle<()>>,
+}
+
+fn wake(waker: &Waker) -> Wake {
+    let waker = waker.clone();
+    Arc::new(move || waker.wake())
+}
+
+fn open_source(
+    rights: &Rights,
+    path: &str,
+    hash: bool,
+    waker: &Waker,
+) -> Result<(Source, bool), Error> {
+    let open = |spec, hash| Source::open(spec, hash, wake(waker)).map_err(|e| from_store(&e));
+    if let Ok(Location::Zero(size)) = path.parse() {
+        rights.check_read()?;
+        return Ok((open(SourceSpec::Zero(size), false)?, false));
+    }
+    let (root, path) = rights.source(path)?;
+    let source = open(SourceSpec::File(&path, &root), hash)?;
+    Ok((source, hash))
+}
+
+impl Service {
+    fn log(&self, text: &str) {
+        self.log.line(text);
+    }
+
+    /// Notes whether that session has a transfer under way.
+    fn note_active(&mut self, key: ConnKey) {
+        if self.sessions.get(&key).is_some_and(Session::is_busy) {
+            self.active.insert(key);
+        } else {
+            self.active.remove(&key);
+        }
+    }
+
+    /// Opens the place of what a client wants to put, unless somebody else is still there.
+    fn open_put(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+    ) -> Result<(), Error> {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        let Some(put) = session.put.as_ref().filter(|_| session.receiving.is_none()) else {
+            return Ok(());
+        };
+        let (client, put) = (session.key.clone(), put.clone());
+        if put.may_wait(now) && self.supersede(key, &client, &put) {
+            if let Some(put) = self.sessions.get_mut(&key).and_then(|s| s.put.as_mut()) {
+                put.took_over = true;
+            }
+            return Ok(());
+        }
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        let Some((place, ready)) = put.open(&session.rights, now, wake(&self.waker))? else {
+            return Ok(());
+        };
+        let receiving = Receiving::new(connection, put.object, place, put.size, put.hash)?;
+        let held = receiving.held.byte_count();
+        if put.source.is_some() {
+            connection.send_control(&ready.encode());
+        }
+        session.receiving = Some(receiving);
+        if held > 0 {
+            let text = format!(
+                "{}: {} goes on; {} MiB are there already",
+                session.peer,
+                session.what,
+                held >> 20
+            );
+            self.log(&text);
+        }
+        Ok(())
+    }
+
+    /// The same client sends the same once more: the copy that it began before has lost it, and
+    /// this end has not noticed yet. Whether there is one, which will end soon.
+    fn supersede(&mut self, by: ConnKey, client: &str, put: &Put) -> bool {
+        let mut found = false;
+        for (&key, session) in &mut self.sessions {
+            let same = session.put.as_ref().is_some_and(|other| other.is_same(put));
+            if key != by && same && session.key == client && session.receiving.is_some() {
+                session.superseded = true;
+                found = true;
+            }
+        }
+        found
+    }
+
+    fn on_message(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+        message: Message,
+    ) -> Result<(), Error> {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        if session.tree.is_some() {
+            return self.on_tree_message(key, connection, message);
+        }
+        let busy = session.is_busy();
+        match message {
+            Message::TreePut { .. } | Message::TreeGet { .. } if !busy => {
+                self.begin_tree(key, connection, message)?;
+            }
+            Message::Put {
+                object,
+                path,
+                name,
+                size,
+                hash,
+                source,
+                resume,
+                reread,
+            } if !busy => {
+                session.what = format!("put {path:?}");
+                session.put = Some(Put {
+                    object,
+                    path,
+                    name,
+                    size,
+                    hash,
+                    source: source.map(SourceIdentity::from),
+                    resume,
+                    reread,
+                    since: now,
+                    took_over: false,
+                });
+                self.open_put(now, key, connection)?;
+            }
+            Message::Get {
+                path,
+                window_end,
+                hash,
+                held,
+                values,
+            } if !busy => {
+                session.what = format!("get {path:?}");
+                let (source, hash) = open_source(&session.rights, &path, hash, &self.waker)?;
+                let object = connection.allocate_object();
+                let size = source.size();
+                let identity = source.identity().filter(|_| values);
+                let held = match (&held, &identity) {
+                    (Some(held), Some(identity)) => held.of(identity)?,
+                    _ => RangeSet::new(),
+                };
+                connection.send_control(
+                    &Message::Sending {
+                        object,
+                        size,
+                        hash,
+                        source: identity.as_ref().map(WireIdentity::from),
+                        resumed: !held.is_empty(),
+                    }
+                    .encode(),
+                );
+                let mut sending = Sending::new(connection, object, source, hash, window_end);
+                sending.go_on(connection, held, identity.is_some());
+                session.sending = Some(sending);
+            }
+            Message::Values {
+                object,
+                first,
+                values,
+            } => {
+                if let Some(receiving) = session.receiving.as_mut().filter(|r| r.object == object) {
+                    receiving.on_values(first, &values)?;
+                }
+            }
+            Message::End {
+                object,
+                size,
+                blake3,
+            } => {
+                if let Some(receiving) = session.receiving.as_mut().filter(|r| r.object == object) {
+                    receiving.on_end(connection, size, blake3)?;
+                }
+            }
+            Message::Done { object, .. } => {
+                if let Some(sending) = session.sending.take_if(|s| s.object == object) {
+                    connection.finish_sending(object);
+                    let mut side = SideReport::new(session.start, &connection.stats());
+                    side.hashed = sending.hashed();
+                    side.bottleneck = sending.waits.verdict(false);
+                    connection.send_control(&Message::Thanks { side }.encode());
+                    let what = std::mem::take(&mut session.what);
+                    let peer = session.peer.clone();
+                    self.log(&format!("{peer}: {what} done"));
+                }
+            }
+            Message::Fail { kind, message } => {
+                return Err(Message::failure(kind, &message, "the client"));
+            }
+            // The last words about a tree that is done or has failed may come late.
+            Message::TreeThanks { .. }
+            | Message::TreeDone { .. }
+            | Message::TreeSettled { .. }
+            | Message::TreeFile { .. }
+            | Message::TreeFileMissing { .. } => {}
+            Message::Put { .. }
+            | Message::Pace(_)
+            | Message::Get { .. }
+            | Message::TreePut { .. }
+            | Message::TreeGet { .. }
+            | Message::TreeAccepted { .. }
+            | Message::TreeComes { .. }
+            | Message::Sending { .. }
+            | Message::Ready { .. }
+            | Message::Thanks { .. } => {
+                return Err(Error::new(
+                    ErrorKind::Protocol,
+                    "the client asks out of turn",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self, key: ConnKey, connection: &mut Connection, error: &Error) {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        session.put = None;
+        for object in [
+            session.sending.take().map(|s| s.object),
+            session.receiving.take().map(|r| r.object),
+        ]
+        .into_iter()
+        .flatten()
+        {
+            connection.finish_sending(object);
+            connection.finish_receiving(object);
+        }
+        if let Some(mut tree) = session.tree.take() {
+            tree.finish(connection);
+            self.ending.extend(tree.stop());
+        }
+        connection.send_control(&Message::fail(error).encode());
+        let line = format!("{}: {} failed: {error}", session.peer, session.what);
+        self.log(&line);
+    }
+
+    fn move_on(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+    ) -> Result<(), Error> {
+        self.open_put(now, key, connection)?;
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        if std::mem::take(&mut session.superseded) {
+            return Err(Error::new(
+                ErrorKind::Refused,
+                "another copy of the same file to the same place has taken over",
+            ));
+        }
+        if let Some(sending) = &mut session.sending {
+            sending.poll(now, connection)?;
+        }
+        if let Some(tree) = &mut session.tree {
+            if let Some(report) = tree.poll(now, connection)? {
+                tree.finish(connection);
+                let mut side = SideReport::new(session.start, &connection.stats());
+                side.hashed = true;
+                connection.send_control(&Message::TreeDone { side, report }.encode());
+                self.end_tree(key);
+            }
+            return Ok(());
+        }
+        let Some(receiving) = &mut session.receiving else {
+            return Ok(());
+        };
+        let Some(arrived) = receiving.poll(connection)? else {
+            return Ok(());
+        };
+        let object = receiving.object;
+        session.receiving = None;
+        session.put = None;
+        connection.finish_receiving(object);
+        let mut side = SideReport::new(session.start, &connection.stats());
+        side.hashed = arrived.hashed;
+        side.reread = arrived.reread;
+        connection.send_control(&Message::Done { object, side }.encode());
+        let line = format!("{}: {} done", session.peer, session.what);
+        self.log(&line);
+        Ok(())
+    }
+
+    fn handle_event(&mut self, now: Time, key: ConnKey, connection: &mut Connection, event: Event) {
+        match event {
+            Event::Connected { peer_key } => {
+                let client = PublicKey::from_spki_der(&peer_key)
+                    .map_or_else(String::new, |key| key.fingerprint());
+                let key_name = if client.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({client})")
+                };
+                let remote = connection.remote();
+                let peer = match self.door.as_ref().and_then(|door| door.prove(remote)) {
+                    Some(origin) => format!("{origin} over TCP{key_name}"),
+                    None => format!("{remote}{key_name}"),
+                };
+                let rights = PublicKey::from_spki_der(&peer_key)
+                    .ok_or_else(|| Error::new(ErrorKind::Auth, "no Ed25519 key"))
+                    .and_then(|key| self.authority.enter(&key));
+                let rights = match rights {
+                    Ok(rights) => rights,
+                    Err(error) => {
+                        self.log(&format!("{peer}: turned away: {error}"));
+                        connection.close(now, CloseCode::Unauthorized, &error.to_string());
+                        return;
+                    }
+                };
+                connection.set_receive_cap(now, rights.max_rate);
+                connection.set_rate_cap(now, rights.max_rate);
+                self.log(&format!("{peer}: connected"));
+                self.met = true;
+                let session = Session {
+                    start: howdah_net::usage(),
+                    peer,
+                    rights,
+                    key: client,
+                    sending: None,
+                    receiving: None,
+                    tree: None,
+                    put: None,
+                    superseded: false,
+                    what: String::new(),
+                    wait: WaitClock::default(),
+                };
+                self.sessions.insert(key, session);
+            }
+            Event::Control(_) if !connection.is_established() => {}
+            Event::Control(bytes) => {
+                let result = Message::decode(&bytes).and_then(|message| match message {
+                    Message::Pace(pace) => {
+                        let cap = self.sessions.get(&key).and_then(|s| s.rights.max_rate);
+                        pace.apply(now, connection, cap);
+                        Ok(())
+                    }
+                    message => self.on_message(now, key, connection, message),
+                });
+                if let Err(error) = result {
+                    self.give_up(key, connection, &error);
+                    if error.kind() == ErrorKind::Protocol {
+                        connection.close(now, CloseCode::Protocol, &error.to_string());
+                    }
+                }
+            }
+            Event::ObjectComplete(object) => {
+                let receiving = self
+                    .sessions
+                    .get_mut(&key)
+                    .and_then(|s| s.receiving.as_mut());
+                if let Some(receiving) = receiving.filter(|r| r.object == object) {
+                    receiving.on_complete();
+                }
+                if let Some(tree) = self.sessions.get_mut(&key).and_then(|s| s.tree.as_mut()) {
+                    tree.on_complete(object);
+                }
+            }
+            Event::PathChanged(address) => self.log(&format!("a client moved to {address}")),
+            Event::Closed(error) => {
+                if let Some(door) = &self.door {
+                    door.close(connection.remote());
+                }
+                if let Some(mut session) = self.sessions.remove(&key) {
+                    let busy = session.is_busy();
+                    let tree = session.tree.take();
+                    self.ending.extend(tree.into_iter().flat_map(Tree::stop));
+                    if busy {
+                        let why = from_connection(&error, "the client");
+                        let kept = match session.receiving.as_ref().map_or(0, Receiving::kept_bytes)
+                        {
+                            0 => String::new(),
+                            bytes => format!("; {} MiB are kept for the next copy", bytes >> 20),
+                        };
+                        self.log(&format!(
+                            "{}: {} failed: {why}{kept}",
+                            session.peer, session.what
+                        ));
+                    } else {
+                        self.log(&format!("{}: gone", session.peer));
+                    }
+                } else {
+                    self.log(&format!("{}: {error}", connection.remote()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn poll_session(&mut self, now: Time, key: ConnKey, connection: &mut Connection) {
+        if self.cancel.is_cancelled() {
+            // The last round: nobody shall wait for a server that is gone.
+            connection.close(now, CloseCode::Application, "the server was stopped");
+            return;
+        }
+        if let Err(error) = self.move_on(now, key, connection) {
+            self.give_up(key, connection, &error);
+            return;
+        }
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        let wait = session.waits_for();
+        if let Some(wait) = session.wait.check(now, wait) {
+            let seconds = wait.limit().as_millis() / 1000;
+            let text = match wait {
+                Wait::End => format!("the client has not said the end within {seconds} s"),
+                _ => format!("the client has not asked for anything within {seconds} s"),
+            };
+            if wait == Wait::End {
+                self.give_up(key, connection, &Error::new(ErrorKind::Network, text));
+            } else {
+                connection.close(now, CloseCode::Application, &text);
+            }
+        }
+    }
+}
+
+impl Application for Service {
+    fn on_event(&mut self, now: Time, key: ConnKey, connection: &mut Connection, event: Event) {
+        self.handle_event(now, key, connection, event);
+        self.note_active(key);
+    }
+
+    fn read(&mut self, key: ConnKey, object: u64, offset: u64, buffer: &mut [u8]) {
+        if let Some(tree) = self.sessions.get_mut(&key).and_then(|s| s.tree.as_mut()) {
+            return tree.read(object, offset, buffer);
+        }
+        let sending = self.sessions.get_mut(&key).and_then(|s| s.sending.as_mut());
+        match sending.filter(|s| s.object == object) {
+            Some(sending) => sending.read(offset, buffer),
+            None => buffer.fill(0),
+        }
+    }
+
+    fn accepts_data(&mut self, key: ConnKey) -> bool {
+        self.sessions.get(&key).is_none_or(|session| {
+            session
+                .receiving
+                .as_ref()
+                .is_none_or(Receiving::accepts_data)
+                && session.tree.as_ref().is_none_or(Tree::accepts_data)
+        })
+    }
+
+    fn place(&mut self, key: ConnKey, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]) {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        if let Some(tree) = &mut session.tree {
+            return tree.place(object, buffer, parts);
+        }
+        if let Some(receiving) = session.receiving.as_mut().filter(|r| r.object == object) {
+            receiving.place(buffer, parts);
+        }
+    }
+
+    fn take_spare(&mut self) -> Option<Vec<u8>> {
+        let sessions = &mut self.sessions;
+        let mut active = self.active.iter();
+        active.find_map(|key| {
+            let session = sessions.get_mut(key)?;
+            match (&mut session.receiving, &mut session.tree) {
+                (Some(receiving), _) => receiving.take_spare(),
+                (None, tree) => tree.as_mut()?.take_spare(),
+            }
+        })
+    }
+
+    fn poll(&mut self, now: Time, key: ConnKey, connection: &mut Connection) {
+        self.poll_session(now, key, connection);
+        self.note_active(key);
+    }
+
+    fn attended(&self) -> Attended<'_> {
+        Attended::Only(&self.active)
+    }
+
+    fn keep_running(&mut self, now: Time) -> bool {
+        if now >= self.next_look {
+            self.next_look = now + LOOK_EVERY;
+            self.authority.refresh();
+        }
+        let since = *self.since.get_or_insert(now);
+        let stays = match self.stay {
+            Stay::ForEver => true,
+            Stay::ForOne { .. } if self.met => !self.sessions.is_empty(),
+            Stay::ForOne { patience } => now.since(since) < patience,
+        };
+        stays && !self.cancel.is_cancelled()
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        Some(self.next_look)
+    }
+}

@@ -1,0 +1,104 @@
+//! The server's part in a copy of a tree.
+
+use super::{Service, wake};
+use crate::Error;
+use crate::session::from_store;
+use crate::session::message::{Message, SideReport};
+use crate::session::tree::Tree;
+use howdah_net::ConnKey;
+use howdah_proto::Connection;
+use howdah_store::{TreeSource, TreeTarget};
+use std::path::Path;
+
+impl Service {
+    pub(super) fn begin_tree(
+        &mut self,
+        key: ConnKey,
+        connection: &mut Connection,
+        message: Message,
+    ) -> Result<(), Error> {
+        let wake = wake(&self.waker);
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        let (tree, what) = match message {
+            Message::TreePut {
+                manifest,
+                packs,
+                path,
+                several,
+                options,
+            } => {
+                let (root, at) = session.rights.target(&path)?;
+                let target = TreeTarget::below(&root, &at).map_err(|e| from_store(&e))?;
+                let announce = |answers| Message::TreeAccepted { answers };
+                let (mut tree, contents) = Tree::receive(
+                    connection, target, several, &options, false, &wake, announce,
+                )?;
+                tree.open_contents(connection, contents, (manifest, packs), &wake)?;
+                (tree, format!("put tree {path:?}"))
+            }
+            Message::TreeGet {
+                answers,
+                paths,
+                options,
+            } => {
+                let mut source = TreeSource::new();
+                for path in &paths {
+                    let (root, at) = session.rights.source(path)?;
+                    let name = Path::new(path).file_name();
+                    let added = source.add_below(&root, &at, name, options.contents);
+                    added.map_err(|e| from_store(&e))?;
+                }
+                let announce = |manifest, packs| Message::TreeComes { manifest, packs };
+                let mut tree = Tree::send(connection, source, &options, &wake, announce)?;
+                tree.open_answers(connection, answers, &wake)?;
+                (tree, format!("get tree {:?}", paths.join(" ")))
+            }
+            _ => return Ok(()),
+        };
+        session.tree = Some(tree);
+        session.what = what;
+        Ok(())
+    }
+
+    pub(super) fn on_tree_message(
+        &mut self,
+        key: ConnKey,
+        connection: &mut Connection,
+        message: Message,
+    ) -> Result<(), Error> {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        let Some(tree) = &mut session.tree else {
+            return Ok(());
+        };
+        match message {
+            Message::Fail { kind, message } => Err(Message::failure(kind, &message, "the client")),
+            Message::TreeDone { .. } => {
+                tree.finish(connection);
+                let mut side = SideReport::new(session.start, &connection.stats());
+                side.hashed = true;
+                side.bottleneck = tree.waits().verdict(false);
+                let report = tree.report();
+                connection.send_control(&Message::TreeThanks { side, report }.encode());
+                self.end_tree(key);
+                Ok(())
+            }
+            message => tree.on_message(connection, &message),
+        }
+    }
+
+    /// Takes the tree of a session away and logs what it was.
+    pub(super) fn end_tree(&mut self, key: ConnKey) {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        let line = format!("{}: {} done", session.peer, session.what);
+        let tree = session.tree.take();
+        self.ending.retain(|thread| !thread.is_finished());
+        self.ending.extend(tree.into_iter().flat_map(Tree::stop));
+        self.log(&line);
+    }
+}
