@@ -183,8 +183,8 @@ impl SideReport {
     }
 }
 
-/// Kinds of failure on the wire, by position.
-pub(crate) const KINDS: [ErrorKind; 9] = [
+/// Kinds of failure that have a number, which is their position.
+pub(crate) const KINDS: [ErrorKind; 12] = [
     ErrorKind::Io,
     ErrorKind::NotFound,
     ErrorKind::Refused,
@@ -194,14 +194,22 @@ pub(crate) const KINDS: [ErrorKind; 9] = [
     ErrorKind::SourceChanged,
     ErrorKind::Usage,
     ErrorKind::Protocol,
+    ErrorKind::Network,
+    ErrorKind::Auth,
+    ErrorKind::Partial,
 ];
+/// Those that a peer may tell: the last three are about the way to it, or about this side's sum of all.
+const TOLD_BY_PEERS: usize = 9;
 
 /// Longest text of a failure that is sent, in bytes.
 const MAX_TEXT: usize = 4_096;
 
 impl Message {
     pub(crate) fn fail(error: &Error) -> Self {
-        let kind = KINDS.iter().position(|k| *k == error.kind()).unwrap_or(0) as u8;
+        let kind = KINDS[..TOLD_BY_PEERS]
+            .iter()
+            .position(|k| *k == error.kind())
+            .unwrap_or(0) as u8;
         let mut message = error.to_string();
         let mut end = message.len().min(MAX_TEXT);
         while !message.is_char_boundary(end) {
@@ -213,7 +221,7 @@ impl Message {
 
     /// A failure that the other side told.
     pub(crate) fn failure(kind: u8, message: &str, peer: &str) -> Error {
-        let kind = KINDS
+        let kind = KINDS[..TOLD_BY_PEERS]
             .get(usize::from(kind))
             .copied()
             .unwrap_or(ErrorKind::Io);

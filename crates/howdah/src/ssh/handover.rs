@@ -4,6 +4,7 @@
 //! can tell each other apart. Everything else may change with the versions.
 
 use crate::session::message;
+use crate::session::message::KINDS;
 use crate::session::pace::Pace;
 use crate::{Error, ErrorKind, PublicKey, Summary};
 use howdah_proto::codec::VERSION as WIRE;
@@ -29,22 +30,6 @@ const TUNNEL: &[u8] = b"howdah-tunnel";
 
 /// Longest line of [`Told`], in bytes: a summary names the goodput of each second.
 const TOLD_MAX: usize = 8 << 20;
-
-/// Kinds of failure as they are told, by position.
-const ERROR_KINDS: [ErrorKind; 12] = [
-    ErrorKind::Io,
-    ErrorKind::NotFound,
-    ErrorKind::Refused,
-    ErrorKind::Integrity,
-    ErrorKind::NoSpace,
-    ErrorKind::Cancelled,
-    ErrorKind::SourceChanged,
-    ErrorKind::Usage,
-    ErrorKind::Protocol,
-    ErrorKind::Network,
-    ErrorKind::Auth,
-    ErrorKind::Partial,
-];
 
 /// What must be the same at both ends.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -292,12 +277,12 @@ fn read_told_line(input: &mut impl BufRead) -> Option<Vec<u8>> {
 
 /// A kind of failure as a number, and back.
 pub(super) fn kind_number(kind: ErrorKind) -> u8 {
-    let at = ERROR_KINDS.iter().position(|k| *k == kind);
+    let at = KINDS.iter().position(|k| *k == kind);
     at.unwrap_or(0) as u8
 }
 
 pub(super) fn kind(number: u8) -> ErrorKind {
-    let kind = ERROR_KINDS.get(usize::from(number));
+    let kind = KINDS.get(usize::from(number));
     kind.copied().unwrap_or(ErrorKind::Io)
 }
 
