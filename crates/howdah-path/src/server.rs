@@ -224,7 +224,9 @@ impl Server {
             self.departures.pop_front();
         }
         let backlog = self.backlog(now);
-        let idle_ns = now_ns.saturating_sub(self.free_at_ns);
+        // From the whole nanosecond on at which the link is free, as in the stored queue: the
+        // fraction before it decides now and then whether one packet more was missed.
+        let idle_ns = now.since(self.free_at()).as_nanos();
         let Some(red) = &mut self.red else {
             return false;
         };

@@ -121,6 +121,30 @@ proptest! {
         prop_assert_eq!(run(&config, seed, &packets, eager), run(&stored, seed, &packets, eager));
     }
 
+    /// The fraction of a nanosecond before the link is free is no time in which RED's mean decays:
+    /// here it would be one packet more.
+    #[test]
+    fn both_queues_decay_the_mean_by_the_same_idle_time(seed: u64, gap in 1u64..3_000) {
+        let config = PathConfig {
+            rate: Some(Rate::from_bits_per_sec(16_010_673_783)),
+            aqm: Aqm::Red(RedConfig {
+                min: 1.0,
+                max: 3.0,
+                unit: RedUnit::Bytes,
+                max_probability: 0.5,
+                weight: 0.1,
+                gentle: true,
+                mean_packet_bytes: 1,
+            }),
+            ..PathConfig::default()
+        };
+        let stored = PathConfig { stored_queue: true, ..config.clone() };
+        let packets: Vec<(Time, u32)> = (0..200)
+            .map(|n| (Time::from_nanos(n / 4 * gap), 1_000))
+            .collect();
+        prop_assert_eq!(run(&config, seed, &packets, true), run(&stored, seed, &packets, true));
+    }
+
     /// A trace whose rate never changes is a constant rate, but for what its limits count.
     #[test]
     fn a_constant_trace_is_a_constant_rate(
@@ -283,7 +307,7 @@ mod rfc8289 {
                     arrived: now,
                 });
                 if idle {
-                    self.send(now);
+                    self.send(now, false);
                 }
             }
             self.work_until(u64::MAX, true);
@@ -293,7 +317,7 @@ mod rfc8289 {
         /// The link asks for packets whenever it is free.
         fn work_until(&mut self, end: u64, last: bool) {
             while self.free_ns() < end && !self.packets.is_empty() {
-                self.send(self.free_ns());
+                self.send(self.free_ns(), true);
             }
             // An idle link has asked in vain.
             if self.packets.is_empty() && (last || self.free_ns() < end) {
@@ -301,13 +325,15 @@ mod rfc8289 {
             }
         }
 
-        fn send(&mut self, now: u64) {
+        /// A packet that waited follows the last one to the fraction of a nanosecond; one that has
+        /// just come begins when it comes.
+        fn send(&mut self, now: u64, has_waited: bool) {
             if let Some(packet) = self.dequeue(now) {
-                let start = if now > self.free_ns() {
-                    u128::from(now) * self.rate
-                } else {
+                let start = if has_waited && now <= self.free_ns() {
                     self.free_at
                         .max(u128::from(now.saturating_sub(1)) * self.rate)
+                } else {
+                    u128::from(now) * self.rate
                 };
                 self.free_at = start + u128::from(packet.bytes) * 8_000_000_000;
             }
