@@ -95,6 +95,9 @@ pub struct TcpConfig {
     /// queue has room, which comes close to today's limit on what a flow may have there
     /// (`tcp_limit_output_bytes`, since 3.6).
     pub local_congestion: bool,
+    /// A sender that is not paced lets new data wait until about a millisecond's worth of it may leave at
+    /// once (Linux's TSO deferral, in this form since 4.20).
+    pub defers_small_bursts: bool,
     /// Most segments that a paced sender releases at once, further limited to what its rate lets
     /// pass in a millisecond (Linux's TSO sizing): fewer events for a burstier flow.
     pub burst_segments: u32,
@@ -159,6 +162,7 @@ impl TcpConfig {
             max_syn_retries: 5,
             pacing: false,
             local_congestion: true,
+            defers_small_bursts: false,
             burst_segments: 1,
             initial_sequence: 1,
         }
@@ -195,6 +199,7 @@ impl TcpConfig {
     /// | `initial_rto` | 1 s | RFC 6298 |
     /// | `max_syn_retries` | 6 | |
     /// | `local_congestion` | off | a flow's share of the host's queue is limited |
+    /// | `defers_small_bursts` | on | older kernels' rule was another |
     ///
     /// `pacing` stays off: Linux paces Reno and CUBIC only under the fq queueing discipline.
     pub const fn modern() -> Self {
@@ -210,6 +215,7 @@ impl TcpConfig {
             initial_rto: Span::from_secs(1),
             max_syn_retries: 6,
             local_congestion: false,
+            defers_small_bursts: true,
             ..Self::linux26()
         }
     }

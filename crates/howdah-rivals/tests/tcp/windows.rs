@@ -2,7 +2,7 @@
 
 use crate::support::{Run, back, path, secs};
 use howdah_core::{Rate, Span};
-use howdah_path::LossModel;
+use howdah_path::{LossModel, PathConfig};
 use howdah_rivals::tcp::{ReceiverConfig, Supply, TcpConfig};
 
 /// Goodput of a flow that only windows hold back, in Mbit/s.
@@ -36,6 +36,30 @@ fn a_receive_window_gives_window_over_round_trip() {
             "{buffer}: {goodput} against {expected}"
         );
     }
+}
+
+/// Linux's waiting for larger bursts costs a window of tens of segments some per cent, and one of hundreds
+/// nothing (docs/rivals/tcp.md). The same packets are lost in both runs.
+#[test]
+fn small_windows_lose_half_a_burst_by_waiting() {
+    let goodput = |rtt, loss, defers_small_bursts| {
+        let config = TcpConfig {
+            defers_small_bursts,
+            ..TcpConfig::modern()
+        };
+        let lossy = PathConfig {
+            loss: LossModel::Bernoulli(loss),
+            ..path(Rate::from_gbit_per_sec(1), rtt, 10_000)
+        };
+        let ends = (&config, &ReceiverConfig::modern());
+        let mut run = Run::new(1, (&lossy, &back(rtt)), ends, Supply::Endless);
+        run.goodput(secs(2), secs(60))
+    };
+    let ratio = |rtt, loss| goodput(rtt, loss, true) / goodput(rtt, loss, false);
+    let small = ratio(Span::from_millis(10), 1e-3);
+    assert!((0.85..0.98).contains(&small), "{small}");
+    let large = ratio(Span::from_millis(50), 1e-5);
+    assert!((0.95..1.05).contains(&large), "{large}");
 }
 
 #[test]

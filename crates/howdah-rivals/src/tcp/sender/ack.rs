@@ -1,7 +1,7 @@
 //! What an acknowledgement says.
 
-use super::Sender;
 use super::scoreboard::{Departure, EVER_RETRANSMITTED, SACKED};
+use super::{Sender, stamp_is_before};
 use crate::tcp::cc::{Ack, Phase, SlowStartCounting};
 use crate::tcp::segment::{Segment, unwrap_near};
 use howdah_core::{Span, Time};
@@ -16,6 +16,8 @@ pub(super) struct News {
     pub(super) prior_top: u64,
     /// Segments by which the cumulative acknowledgement advanced.
     pub(super) acked: u32,
+    /// What is being gone through is what it covers, and not what is reported behind holes.
+    pub(super) in_order: bool,
     /// Segments newly known to have arrived.
     pub(super) delivered: u32,
     /// Segments newly concluded to be lost.
@@ -188,6 +190,7 @@ impl Sender {
             return;
         }
         news.acked = (reached - una) as u32;
+        news.in_order = true;
         if self.board.is_plain() {
             // Everything arrived as it was sent: the last one stands for all.
             let last = *self.board.get(reached - 1);
@@ -253,7 +256,15 @@ impl Sender {
     #[inline]
     fn deliver(&mut self, now: Time, index: u64, sent: &Departure, news: &mut News) {
         news.delivered += 1;
-        if self.rack {
+        // RFC 8985 section 6.2 step 2: an echo from before the retransmission tells of the original, and
+        // nothing about what left between the two. Only of what arrived in order: what waits behind a
+        // hole is reported with the stamp of an earlier segment (RFC 7323 section 4.3).
+        let is_original = sent.has(EVER_RETRANSMITTED)
+            && news.in_order
+            && news
+                .echo
+                .is_some_and(|echo| stamp_is_before(echo, self.clock.tick_of(sent.sent_at())));
+        if self.rack && !is_original {
             let min_rtt = self.rtt.min_rtt();
             self.finder.on_delivered(now, index, sent, min_rtt);
         }

@@ -4,11 +4,12 @@
 //! * `ack`: what an acknowledgement says;
 //! * [`loss`]: what it says about losses;
 //! * `recovery`: what is done about them;
-//! * `transmit`: what leaves;
+//! * `transmit`: what leaves, and [`defer`] what waits for more;
 //! * [`local`]: what the host's own queue refuses;
 //! * [`rto`], [`pacing`], [`rate_sample`]: clocks and measures.
 
 mod ack;
+mod defer;
 mod local;
 mod loss;
 mod pacing;
@@ -70,6 +71,11 @@ impl TickClock {
         }
         self.value
     }
+
+    /// Ticks at any time, past ones too.
+    pub(crate) const fn tick_of(&self, at: Time) -> u32 {
+        (at.as_nanos() / self.tick_ns) as u32
+    }
 }
 
 /// Earlier, on a clock that wraps.
@@ -129,6 +135,8 @@ pub(crate) struct Sender {
     last_sent_at: Time,
     /// What left last, as long as the host may refuse it.
     leaving: Option<Leaving>,
+    /// Segments that may still leave with the burst that has begun.
+    burst_left: u32,
 
     rto_at: Option<Time>,
     probe_at: Option<Time>,
@@ -197,6 +205,7 @@ impl Sender {
             usage_end: 0,
             last_sent_at: Time::ZERO,
             leaving: None,
+            burst_left: 0,
             rto_at: None,
             probe_at: None,
             probe_due: false,
@@ -455,14 +464,18 @@ impl Sender {
         if !self.config.pacing || !self.rtt.has_sample() {
             return None;
         }
-        let gain = if cwnd < self.cc.ssthresh() / 2.0 {
+        let bits = cwnd * f64::from(self.packet_bytes) * 8.0;
+        let rate = self.pacing_gain() * bits / self.rtt.srtt().as_secs_f64();
+        Some(howdah_core::Rate::from_bits_per_sec(rate as u64))
+    }
+
+    /// Linux's rate is so many windows a round trip.
+    fn pacing_gain(&self) -> f64 {
+        if self.cc.cwnd() < self.cc.ssthresh() / 2.0 {
             2.0
         } else {
             1.2
-        };
-        let bits = cwnd * f64::from(self.packet_bytes) * 8.0;
-        let rate = gain * bits / self.rtt.srtt().as_secs_f64();
-        Some(howdah_core::Rate::from_bits_per_sec(rate as u64))
+        }
     }
 
     /// What a reduction is told.

@@ -9,7 +9,7 @@ use howdah_core::{Datagram, Time};
 
 /// What holds the sender back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Hold {
+pub(super) enum Hold {
     /// The congestion window is full.
     Window,
     /// The receiver's window is.
@@ -84,6 +84,13 @@ impl Sender {
             return Err(Hold::Window);
         }
         let chosen = self.candidate(now)?;
+        let (_, again) = chosen;
+        if !urgent
+            && !again
+            && let Some(hold) = self.defers(now)
+        {
+            return Err(hold);
+        }
         if !urgent && !self.pacer.allows(now) {
             self.paced_at = self.pacer.next_at(now);
             return Err(Hold::Pace);
@@ -197,6 +204,7 @@ impl Sender {
         self.timeout_due = false;
         self.probe_fresh |= !again;
         self.last_sent_at = now;
+        self.burst_left = self.burst_left.saturating_sub(u32::from(!again));
         self.pacer.sent(now);
         self.cc.on_sent(now, in_flight, again);
 
@@ -230,6 +238,7 @@ impl Sender {
         if hold != Hold::Pace {
             self.pacer.rest();
         }
+        self.burst_left = 0;
         // As Linux's tcp_cwnd_validate: once the window was full, that holds for a round trip.
         let outstanding = self.board.outstanding();
         if full
