@@ -65,9 +65,10 @@ pub use source::{Finished, Source, SourceSpec};
 pub use target::{Held, Target};
 pub use tree::GROUP;
 pub use trees::{
-    LARGE_OPEN, LargeFile, LargeTarget, NOTE_COPY, NOTE_DELETE, PACKED_MAX, RULES_MAX_BYTES,
-    ReceiverEnds, Rule, SenderEnds, Spout, Tap, TreeOptions, TreeProgress, TreeReceiver,
-    TreeReport, TreeSender, TreeSource, TreeTarget,
+    ComparisonState, Difference, EntryKind, LARGE_OPEN, LargeFile, LargeTarget, NOTE_COPY,
+    NOTE_DELETE, Next, OwnerSeen, PACKED_MAX, RULES_MAX_BYTES, ReceiverEnds, Rule, SenderEnds,
+    Spout, Tally, Tap, TreeComparison, TreeDescriber, TreeOptions, TreeProgress, TreeReceiver,
+    TreeReport, TreeSender, TreeSource, TreeSubject, TreeTarget, What, comparison_ends,
 };
 
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The three streams as bytes. docs/trees.md is their specification.
 
-use super::entry::{Entry, Meta, Stamp, bounds};
+use super::entry::{Entry, Meta, Other, Stamp, bounds};
 use super::pipe::{Spout, Tap};
 use crate::StoreError;
 use std::io::{self, Read as _, Write as _};
@@ -17,6 +17,10 @@ const LINK: u8 = 5;
 const KEPT: u8 = 6;
 const TOP: u8 = 7;
 const OWNER: u8 = 8;
+// In comparisons only.
+const OTHER: u8 = 9;
+const AHEAD: u8 = 10;
+const GAP: u8 = 11;
 /// The lower bits of a record's first byte.
 const KIND: u8 = 0x0f;
 /// It names its owner; without, it is that of the record before.
@@ -186,6 +190,16 @@ impl ManifestWriter {
                 put_varint(&mut self.out, (*id).into());
                 put_short(&mut self.out, name);
             }
+            Entry::Other { name, what } => {
+                self.out.push(OTHER);
+                self.name(name);
+                self.out.push(*what as u8);
+            }
+            Entry::Ahead { name } => {
+                self.out.push(AHEAD);
+                self.name(name);
+            }
+            Entry::Gap => self.out.push(GAP),
         }
     }
 
@@ -365,6 +379,17 @@ impl ManifestReader {
                 let name = get_short(&mut self.spout, bounds::OWNER, "a user's name")?;
                 Ok(Entry::Owner { group, id, name })
             }
+            OTHER => {
+                let name = self.name(false)?;
+                let what = self.spout.byte().map_err(|e| ended(&e))?;
+                let what = Other::ALL.get(usize::from(what)).copied();
+                let what = what.ok_or_else(|| refused("something of no known kind"))?;
+                Ok(Entry::Other { name, what })
+            }
+            AHEAD => Ok(Entry::Ahead {
+                name: self.name(false)?,
+            }),
+            GAP => Ok(Entry::Gap),
             kind => Err(refused(format!("a record of unknown kind {kind}"))),
         }
     }

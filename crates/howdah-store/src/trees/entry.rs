@@ -69,6 +69,28 @@ pub(crate) struct Meta {
 /// Names and values of extended attributes.
 pub(crate) type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
+/// Something that is not copied.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Other {
+    /// It is there, and nobody knows what it is, or what it holds.
+    Unread,
+    Fifo,
+    Socket,
+    CharacterDevice,
+    BlockDevice,
+}
+
+impl Other {
+    /// By their numbers on the wire.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Unread,
+        Self::Fifo,
+        Self::Socket,
+        Self::CharacterDevice,
+        Self::BlockDevice,
+    ];
+}
+
 /// A record of the manifest. Directories nest: what follows a [`Dir`](Self::Dir) lies in it, up to
 /// its [`Up`](Self::Up). In each directory everything else stands before the directories, and both
 /// parts are sorted by the bytes of the names.
@@ -102,6 +124,13 @@ pub(crate) enum Entry {
     Top { meta: Meta },
     /// What a number in [`Meta::owner`] is called.
     Owner { group: bool, id: u32, name: Vec<u8> },
+    /// For a comparison: something that is neither file nor directory nor link, or cannot be read.
+    Other { name: Vec<u8>, what: Other },
+    /// For a comparison: a directory of that name follows behind everything else. So what is a directory
+    /// on one side only is known when its name comes.
+    Ahead { name: Vec<u8> },
+    /// For a comparison: not everything in this directory could be read. The first record in it.
+    Gap,
     /// That was all. `complete`: nothing was unreadable.
     End { complete: bool },
 }

@@ -5,7 +5,9 @@
 
 mod codec;
 mod commit;
+mod compare;
 mod delete;
+mod describe;
 mod disks;
 mod entry;
 mod filter;
@@ -14,6 +16,7 @@ mod options;
 mod pipe;
 mod place;
 mod queue;
+mod ranges;
 mod receive;
 mod report;
 mod send;
@@ -27,6 +30,11 @@ mod sync_tests;
 #[cfg(test)]
 mod tests;
 
+pub use compare::{
+    ComparisonState, Difference, EntryKind, Next, OwnerSeen, Tally, TreeComparison, What,
+    comparison_ends,
+};
+pub use describe::{TreeDescriber, TreeSubject};
 pub use filter::{RULES_MAX_BYTES, Rule};
 pub use options::TreeOptions;
 pub use pipe::{Spout, Tap};

@@ -117,6 +117,9 @@ impl<'a> Placer<'a> {
                 }
                 Entry::Kept { name } => self.see(&name),
                 Entry::Top { .. } => {}
+                Entry::Other { .. } | Entry::Ahead { .. } | Entry::Gap => {
+                    return Err(refused("it has a record that only comparisons have"));
+                }
                 Entry::End { complete } => break complete,
             }
         };

@@ -1,6 +1,7 @@
 //! What a tree transfer did and could not do, for people.
 
 use super::queue::lock;
+use crate::StoreError;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Mutex;
@@ -115,6 +116,17 @@ impl Book {
             }
             text.truncate(end);
             notes.push(text);
+        }
+    }
+
+    /// Notes why a file that was told could not be read.
+    pub(crate) fn unread(&self, shown: &Path, error: &StoreError) {
+        match error {
+            StoreError::NotFound { .. } => {
+                self.trouble(Trouble::Changed, shown, "vanished before it could be read");
+            }
+            StoreError::SourceChanged { .. } => self.note(Trouble::Changed, || error.to_string()),
+            error => self.note(Trouble::Failed, || error.to_string()),
         }
     }
 

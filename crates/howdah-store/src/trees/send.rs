@@ -52,6 +52,8 @@ pub(crate) const PACK_FILE: u8 = 1;
 /// With the time that it had when it was read, which is not what the manifest says.
 pub(crate) const PACK_NEWER: u8 = 2;
 pub(crate) const PACK_MISSING: u8 = 3;
+/// In comparisons: the BLAKE3 of the next range of a file.
+pub(crate) const PACK_RANGE: u8 = 4;
 
 /// What is to be copied: files and directories below open roots.
 #[derive(Debug, Default)]
@@ -416,20 +418,6 @@ impl Shared {
         (self.wake)();
     }
 
-    fn trouble(&self, shown: &Path, error: &StoreError) {
-        let kind = match error {
-            StoreError::SourceChanged { .. } | StoreError::NotFound { .. } => Trouble::Changed,
-            _ => Trouble::Failed,
-        };
-        match error {
-            StoreError::NotFound { .. } => {
-                self.book
-                    .trouble(kind, shown, "vanished before it could be read");
-            }
-            error => self.book.note(kind, || error.to_string()),
-        }
-    }
-
     /// Reads what the receiver wants, and has it read.
     fn take_answers(
         &self,
@@ -515,7 +503,7 @@ impl Shared {
                     return Ok(());
                 }
                 Err(error) => {
-                    self.trouble(&shown, &error);
+                    self.book.unread(&shown, &error);
                     self.large.release(1);
                 }
             }
@@ -556,7 +544,7 @@ impl Shared {
             let content = match read_small(&file.dir, &file.name, file.size, file.mtime) {
                 Ok(content) => Some(content),
                 Err(error) => {
-                    self.trouble(&file.dir.shown(&file.name), &error);
+                    self.book.unread(&file.dir.shown(&file.name), &error);
                     None
                 }
             };

@@ -3,7 +3,7 @@
 //! It keeps the names of the directories on its way down, nothing of what it has told.
 
 use super::codec::ManifestWriter;
-use super::entry::{Entry, Meta, Stamp, bounds};
+use super::entry::{Entry, Meta, Other, Stamp, bounds};
 use super::filter::Filter;
 use super::meta;
 use super::options::TreeOptions;
@@ -121,6 +121,8 @@ pub(crate) struct Walker<'a> {
     pub(crate) offered: &'a Queue<Offered>,
     pub(crate) book: &'a Book,
     filter: &'a Filter,
+    /// Told for a comparison: everything, and what it is.
+    compares: bool,
     links: HashMap<(u64, u64), u64>,
     owners: HashSet<(bool, u32)>,
     /// Everything could be read so far.
@@ -151,11 +153,18 @@ impl<'a> Walker<'a> {
             manifest,
             offered,
             book,
+            compares: false,
             links: HashMap::new(),
             owners: HashSet::new(),
             complete: true,
             flushed: Instant::now(),
         }
+    }
+
+    /// Tells what a comparison needs: also what is not copied, and nothing of what cannot be decided here.
+    pub(crate) fn for_comparison(mut self) -> Self {
+        self.compares = true;
+        self
     }
 
     pub(crate) fn run(mut self, tops: &[Top]) -> Result<(), Gone> {
@@ -177,9 +186,11 @@ impl<'a> Walker<'a> {
         } else {
             self.tops(tops)?;
         }
-        for path in self.filter.not_found() {
-            let what = "is in the list of files and does not exist";
-            self.book.trouble(Trouble::Failed, &path, what);
+        if !self.compares {
+            for path in self.filter.not_found() {
+                let what = "is in the list of files and does not exist";
+                self.book.trouble(Trouble::Failed, &path, what);
+            }
         }
         let complete = self.complete;
         self.put(&Entry::End { complete })?;
@@ -318,6 +329,9 @@ impl<'a> Walker<'a> {
                 self.learn_owner(&meta)?;
                 let name = called.to_vec();
                 self.put(&Entry::Dir { name, meta })?;
+                if self.compares {
+                    self.put(&Entry::Gap)?;
+                }
                 self.put(&Entry::Up { complete: false })?;
                 Ok(Opened::Told)
             }
@@ -351,11 +365,16 @@ impl<'a> Walker<'a> {
             let shown = frame.dir.shown(OsStr::new(""));
             self.unreadable(&shown, &StoreError::from_io(&shown, "list", e));
             frame.complete = false;
+            if self.compares {
+                self.put(&Entry::Gap)?;
+            }
         }
         others.sort();
         frame.subdirs.sort();
+        let mut announced = 0;
         for index in 0..others.len() {
             let Some(name) = others.get(index) else { break };
+            self.announce(&frame.subdirs, &mut announced, Some(name))?;
             match rustix::fs::statat(fd, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => self.entry(fd, &frame.dir, name, name, &stat)?,
                 Err(Errno::NOENT) => {
@@ -366,15 +385,42 @@ impl<'a> Walker<'a> {
                 Err(e) => {
                     let shown = frame.dir.shown(OsStr::from_bytes(name));
                     self.unreadable(&shown, &StoreError::from_io(&shown, "examine", e));
-                    let name = name.to_vec();
-                    self.put(&Entry::Kept { name })?;
+                    self.left_out(name, Other::Unread)?;
                 }
             }
         }
+        self.announce(&frame.subdirs, &mut announced, None)?;
         if self.flushed.elapsed() >= PATIENCE {
             self.flush()?;
         }
         Ok(frame)
+    }
+
+    /// Names the directories whose names come before that one.
+    fn announce(
+        &mut self,
+        subdirs: &Names,
+        next: &mut usize,
+        before: Option<&[u8]>,
+    ) -> Result<(), Gone> {
+        while let Some(name) = subdirs.get(*next).filter(|_| self.compares)
+            && before.is_none_or(|before| name < before)
+        {
+            let name = name.to_vec();
+            self.put(&Entry::Ahead { name })?;
+            *next += 1;
+        }
+        Ok(())
+    }
+
+    /// Something that is there and is not copied.
+    fn left_out(&mut self, name: &[u8], what: Other) -> Result<(), Gone> {
+        let name = name.to_vec();
+        if self.compares {
+            self.put(&Entry::Other { name, what })
+        } else {
+            self.put(&Entry::Kept { name })
+        }
     }
 
     /// Tells about something that is no directory.
@@ -396,12 +442,13 @@ impl<'a> Walker<'a> {
         let mut meta = meta::of_stat(stat, self.options.archive);
         match kind(stat) {
             FileType::RegularFile => {
-                if !self.options.admits(stat.st_size as u64, meta.mtime.secs) {
+                // A comparison leaves out what neither side admits.
+                if !self.compares && !self.options.admits(stat.st_size as u64, meta.mtime.secs) {
                     let name = called.to_vec();
                     return self.put(&Entry::Kept { name });
                 }
                 let link = match self.link(stat) {
-                    Some((link, false)) => {
+                    Some((link, false)) if !self.compares => {
                         let name = called.to_vec();
                         add(&self.book.links, 1);
                         return self.put(&Entry::Link { name, link });
@@ -456,16 +503,12 @@ impl<'a> Walker<'a> {
                     Ok(_) => {
                         let what = "it points to more than 4095 bytes";
                         self.book.trouble(Trouble::Failed, &shown(), what);
-                        self.put(&Entry::Kept {
-                            name: called.to_vec(),
-                        })
+                        self.left_out(called, Other::Unread)
                     }
                     Err(e) => {
                         let error = StoreError::from_io(&shown(), "read the link", e);
                         self.unreadable(&shown(), &error);
-                        self.put(&Entry::Kept {
-                            name: called.to_vec(),
-                        })
+                        self.left_out(called, Other::Unread)
                     }
                 }
             }
@@ -473,17 +516,22 @@ impl<'a> Walker<'a> {
                 // Something replaced it after the directory was listed.
                 let what = "became a directory while it was read";
                 self.book.trouble(Trouble::Changed, &shown(), what);
-                self.put(&Entry::Kept {
-                    name: called.to_vec(),
-                })
+                self.left_out(called, Other::Unread)
             }
             other => {
                 let what = crate::root::irregular(other).unwrap_or("of an unknown kind");
-                let what = format!("is {what} and was not copied");
-                self.book.trouble(Trouble::Special, &shown(), what);
-                self.put(&Entry::Kept {
-                    name: called.to_vec(),
-                })
+                if !self.compares {
+                    let what = format!("is {what} and was not copied");
+                    self.book.trouble(Trouble::Special, &shown(), what);
+                }
+                let what = match other {
+                    FileType::Fifo => Other::Fifo,
+                    FileType::Socket => Other::Socket,
+                    FileType::CharacterDevice => Other::CharacterDevice,
+                    FileType::BlockDevice => Other::BlockDevice,
+                    _ => Other::Unread,
+                };
+                self.left_out(called, what)
             }
         }
     }
@@ -531,7 +579,7 @@ impl<'a> Walker<'a> {
         match meta::xattrs(fd, name) {
             Ok((found, left_out)) => {
                 meta.xattrs = found;
-                if left_out {
+                if left_out && !self.compares {
                     let what = "attributes other than user.* and ACLs are not copied";
                     self.book.trouble(Trouble::NotKept, &shown(), what);
                 }

@@ -38,7 +38,7 @@ fn name() -> impl Strategy<Value = Vec<u8>> {
 
 fn entries() -> impl Strategy<Value = Vec<Entry>> {
     let entry = (
-        0..5u8,
+        0..7u8,
         meta(),
         0..bounds::SIZE,
         prop::option::of(any::<u64>()),
@@ -63,8 +63,14 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
                 }),
                 2 => others.push(Entry::Link { name, link: size }),
                 3 => others.push(Entry::Kept { name }),
+                4 => others.push(Entry::Other {
+                    name,
+                    what: Other::ALL[(size % 5) as usize],
+                }),
+                5 => others.push(Entry::Ahead { name }),
                 _ => dirs.extend([
                     Entry::Dir { name, meta },
+                    Entry::Gap,
                     Entry::Up {
                         complete: size % 2 == 0,
                     },
