@@ -22,10 +22,14 @@ Exit codes:
   12  stopped by SIGINT or SIGTERM
   13  the source changed while it was read
   14  howdah doctor found something to change
+  15  howdah verify found differences
 128+n  killed by signal n (the second SIGINT or SIGTERM)";
 
 /// `howdah doctor` found something to change.
 pub(crate) const DOCTOR: u8 = 14;
+
+/// `howdah verify` found differences.
+pub(crate) const DIFFERENT: u8 = 15;
 
 /// The child's exit status, passed on as it is by `howdah wan -- COMMAND`; or of a command that has said itself what there is to
 /// say.

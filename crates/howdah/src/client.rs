@@ -12,7 +12,10 @@ use howdah_core::{Span, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
 use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_proto::{Connection, Event};
-use howdah_store::{SourceIdentity, Target, TreeOptions, TreeReport, TreeSource, TreeTarget, Wake};
+use howdah_store::{
+    ComparisonState, ReceiverEnds, SourceIdentity, Target, TreeOptions, TreeReport, TreeSource,
+    TreeTarget, Wake,
+};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -46,6 +49,13 @@ pub(crate) enum Task {
     GetTree {
         paths: Vec<String>,
         target: Option<TreeTarget>,
+        options: TreeOptions,
+    },
+    /// What the server has at a path, for a comparison under way here.
+    Describe {
+        path: String,
+        ends: Option<ReceiverEnds>,
+        state: ComparisonState,
         options: TreeOptions,
     },
 }
@@ -176,7 +186,8 @@ impl<'a> Client<'a> {
 
     /// Tells once what this host does not grant, if this copy needs it.
     pub(crate) fn advise(&mut self, advice: &str) {
-        if !self.task.is_put() && !std::mem::replace(&mut self.advised, true) {
+        let takes = matches!(self.task, Task::Get { .. } | Task::GetTree { .. });
+        if takes && !std::mem::replace(&mut self.advised, true) {
             self.config.warn.line(advice);
         }
     }
@@ -387,7 +398,18 @@ impl<'a> Client<'a> {
                 }
             }
             Message::Fail { kind, message } => {
-                return Err(Message::failure(kind, &message, &self.peer()));
+                let error = Message::failure(kind, &message, &self.peer());
+                let asked = matches!(
+                    (&self.task, &self.step),
+                    (Task::Describe { .. }, Step::Asked)
+                );
+                if asked && error.kind() == ErrorKind::Protocol {
+                    let text = format!(
+                        "{error}; if its howdah is too old for 'howdah verify', install the same version there"
+                    );
+                    return Err(Error::new(ErrorKind::Protocol, text));
+                }
+                return Err(error);
             }
             _ => {
                 return Err(Error::new(

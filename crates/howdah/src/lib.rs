@@ -1,7 +1,7 @@
 //! Moves big data over long fat networks at the rate of the link.
 //!
 //! This is the library behind the `howdah` command: [`copy()`] moves one object between two
-//! [`Location`]s, [`copy_tree`] whole directories, [`Server`] answers such copies on one UDP port.
+//! [`Location`]s, [`copy_tree`] whole directories, [`verify()`] compares two places, [`Server`] answers such copies on one UDP port.
 
 #![forbid(unsafe_code)]
 
@@ -20,11 +20,14 @@ mod ssh;
 mod summary;
 mod throttle;
 mod trees;
+mod verify;
 
 pub use cancel::Cancel;
 pub use copy::{CopyConfig, RatePolicy, copy};
 pub use error::{Error, ErrorKind};
-pub use howdah_store::{Rule, TreeOptions, TreeReport};
+pub use howdah_store::{
+    Difference, EntryKind, OwnerSeen, Rule, Tally, TreeOptions, TreeReport, What,
+};
 pub use keys::{AuthorizedKeys, Identity, KnownHosts, PublicKey, Trust};
 pub use listed::Reread;
 pub use location::{DEFAULT_PORT, Location, ParseLocationError, SshLocation, SshTarget};
@@ -34,3 +37,4 @@ pub use ssh::{DEFAULT_PORTS, SshConfig, serve_over_ssh};
 pub use summary::{Progress, SideUsage, Summary};
 pub use throttle::Throttle;
 pub use trees::copy_tree;
+pub use verify::{Verification, verify};

@@ -25,6 +25,7 @@ mod sync;
 mod telling;
 mod tree;
 mod values;
+mod verify;
 mod wan;
 
 pub(crate) use bench::BenchArgs;
@@ -51,6 +52,7 @@ pub(crate) use sync::SyncArgs;
 pub(crate) use telling::TellingArgs;
 pub(crate) use tree::TreeArgs;
 pub(crate) use values::{GilbertElliott, Queue};
+pub(crate) use verify::VerifyArgs;
 pub(crate) use wan::WanArgs;
 
 use crate::ui::Color;
@@ -86,6 +88,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Cp(Box<CpArgs>),
     Sync(Box<SyncArgs>),
+    Verify(Box<VerifyArgs>),
     Serve(ServeArgs),
     Ctl(CtlArgs),
     Bench(Box<BenchArgs>),

@@ -10,7 +10,7 @@ pub(crate) struct SelectArgs {
     #[command(flatten)]
     pub(crate) rules: Rules,
 
-    /// Copy only the paths below SRC that FILE lists, a line each ('-': standard input), with what is in them
+    /// Only the paths below the top that FILE lists, a line each ('-': standard input), with what is in them
     #[arg(long, value_name = "FILE")]
     pub(crate) files_from: Option<PathBuf>,
 
@@ -89,15 +89,15 @@ impl Args for Rules {
                 "exclude",
                 "Leave out what matches (may be repeated)",
                 "Leave out what matches (may be repeated)\n\n\
-                 The first of --include and --exclude that matches a name counts; what none matches is \
-                 copied. '*' and '?' match within a name, '**' also slashes, '[a-z]' and '{a,b}' as usual. \
+                 The first of --include and --exclude that matches a name counts; what none matches takes \
+                 part. '*' and '?' match within a name, '**' also slashes, '[a-z]' and '{a,b}' as usual. \
                  A pattern that begins with a slash is matched against the whole path below the top of the \
                  copy, any other against its end; one that ends with a slash matches directories only.",
             ))
             .arg(rule(
                 "include",
-                "Copy what matches although a later --exclude matches it, too (may be repeated)",
-                "Copy what matches although a later --exclude matches it, too (may be repeated)\n\n\
+                "Take what matches although a later --exclude matches it, too (may be repeated)",
+                "Take what matches although a later --exclude matches it, too (may be repeated)\n\n\
                  What lies in an excluded directory is not looked at.",
             ))
     }

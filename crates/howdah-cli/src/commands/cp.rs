@@ -108,12 +108,12 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Tells of a copy while it runs, and lets others change its pace.
-    pub(super) fn copy(
+    /// Tells of a copy, or whatever else takes its time, while it runs, and lets others change its pace.
+    pub(super) fn copy<T>(
         &self,
         start: &Start,
-        copy: impl FnOnce(&mut dyn FnMut(&Progress)) -> Result<Summary, Error>,
-    ) -> anyhow::Result<Summary> {
+        copy: impl FnOnce(&mut dyn FnMut(&Progress)) -> Result<T, Error>,
+    ) -> anyhow::Result<T> {
         let mut trace = self.trace.map(Trace::create).transpose()?;
         let control = Control::begin(&self.config.throttle, self.pace, self.reporter, start);
         self.reporter.start(start);
@@ -136,13 +136,20 @@ impl Run<'_> {
 
 /// What is wanted of a tree.
 pub(super) fn tree_options(args: &TreeArgs, select: &SelectArgs) -> anyhow::Result<TreeOptions> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.map_or(0, |now| now.as_secs() as i64);
-    let ago = |span: Option<Span>| span.map(|span| now - (span.as_millis() / 1000) as i64);
     Ok(TreeOptions {
         archive: args.archive,
         checksum: args.checksum,
         dry_run: args.dry_run,
+        ..select_options(select)?
+    })
+}
+
+/// Which of its files.
+pub(super) fn select_options(select: &SelectArgs) -> anyhow::Result<TreeOptions> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |now| now.as_secs() as i64);
+    let ago = |span: Option<Span>| span.map(|span| now - (span.as_millis() / 1000) as i64);
+    Ok(TreeOptions {
         rules: select.rules.0.clone(),
         files: select
             .files_from

@@ -21,6 +21,7 @@ mod man;
 mod rival;
 mod serve;
 mod sync;
+mod verify;
 #[cfg(target_os = "linux")]
 mod wan;
 
@@ -32,6 +33,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Cp(args) => cp::run(&args),
         Command::Sync(args) => sync::run(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Ctl(args) => ctl::run(args),
         Command::Config(command) => config::run(&command),

@@ -8,8 +8,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Options that are about one run, not habits; and one that would destroy by habit.
-const NOT_HABITS: [&str; 15] = [
+/// Options that are about one run, not habits; and those that would destroy, or not look, by habit.
+const NOT_HABITS: [&str; 16] = [
     "help",
     "version",
     "json",
@@ -19,6 +19,7 @@ const NOT_HABITS: [&str; 15] = [
     "files-from",
     "from0",
     "delete",
+    "quick",
     "config",
     "host",
     "hold",

@@ -3,11 +3,12 @@
 use crate::args::{PaceArgs, policy_name};
 use crate::exit;
 use crate::limit::{Allowed, Limit};
+use crate::ui::difference::{owner, time};
 use crate::ui::printable;
 use crate::ui::progress::{mean, remaining};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use howdah::{Progress, RatePolicy, Summary};
+use howdah::{Difference, Progress, RatePolicy, Summary, Verification, What};
 use serde::Serialize;
 use std::path::Path;
 
@@ -160,14 +161,11 @@ pub(crate) fn file(
     bytes: u64,
     verified: &str,
 ) -> serde_json::Result<String> {
-    let exact = name.as_os_str().as_encoded_bytes();
-    let lossy = name.to_string_lossy();
-    let shown = printable(&lossy);
-    let name_base64 = (shown.as_bytes() != exact).then(|| STANDARD.encode(exact));
+    let (name, name_base64) = name_of(name.as_os_str().as_encoded_bytes());
     line(
         "file",
         FileBody {
-            name: shown.into_owned(),
+            name,
             name_base64,
             state,
             bytes,
@@ -228,6 +226,120 @@ pub(crate) fn failure_json(error: &anyhow::Error) -> serde_json::Result<String> 
 
 pub(crate) fn summary(summary: &Summary) -> serde_json::Result<String> {
     line("summary", summary)
+}
+
+/// Bytes from elsewhere for people, and as they are where that is not the same.
+fn name_of(exact: &[u8]) -> (String, Option<String>) {
+    let lossy = String::from_utf8_lossy(exact);
+    let shown = printable(&lossy);
+    let base64 = (shown.as_bytes() != exact).then(|| STANDARD.encode(exact));
+    (shown.into_owned(), base64)
+}
+
+#[derive(Serialize)]
+struct DifferenceBody {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name_base64: Option<String>,
+    is_directory: bool,
+    what: &'static str,
+    /// What it is like on each side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    a: Option<serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    b: Option<serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_byte: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end_byte: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    names_inside: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attributes: Option<Vec<String>>,
+}
+
+/// Something in which two places differ.
+pub(crate) fn difference(difference: &Difference) -> serde_json::Result<String> {
+    use serde_json::json;
+    let (name, name_base64) = name_of(&difference.path);
+    let mut body = DifferenceBody {
+        name,
+        name_base64,
+        is_directory: difference.is_dir,
+        what: "",
+        a: None,
+        b: None,
+        start_byte: None,
+        end_byte: None,
+        names_inside: None,
+        attributes: None,
+    };
+    let mut sides = |a, b| (body.a, body.b) = (Some(a), Some(b));
+    body.what = match &difference.what {
+        What::MissingInA { inside } => {
+            body.names_inside = Some(*inside);
+            "missing_in_a"
+        }
+        What::MissingInB { inside } => {
+            body.names_inside = Some(*inside);
+            "missing_in_b"
+        }
+        What::Kind { a, b } => {
+            sides(json!(a), json!(b));
+            "kind"
+        }
+        What::Size { a, b } => {
+            sides(json!(a), json!(b));
+            "size"
+        }
+        What::Contents { start, end } => {
+            (body.start_byte, body.end_byte) = (Some(*start), Some(*end));
+            "contents"
+        }
+        What::Target { a, b } => {
+            sides(json!(name_of(a).0), json!(name_of(b).0));
+            "target"
+        }
+        What::Mode { a, b } => {
+            sides(json!(format!("{a:04o}")), json!(format!("{b:04o}")));
+            "mode"
+        }
+        What::Time { a, b } => {
+            sides(json!(time(*a)), json!(time(*b)));
+            "time"
+        }
+        What::Owner { a, b } => {
+            sides(json!(owner(a)), json!(owner(b)));
+            "owner"
+        }
+        What::Attributes(names) => {
+            body.attributes = Some(names.iter().map(|name| name_of(name).0).collect());
+            "attributes"
+        }
+        What::HardLinks => "hard_links",
+        What::Unread { a, b } => {
+            sides(json!(a), json!(b));
+            "unread"
+        }
+    };
+    line("difference", body)
+}
+
+#[derive(Serialize)]
+struct VerificationBody<'a> {
+    seconds: f64,
+    verify: &'a Verification,
+}
+
+/// What came of a comparison.
+pub(crate) fn verification(found: &Verification) -> serde_json::Result<String> {
+    let notes = found.notes.iter().map(|note| printable(note).into());
+    let verify = &Verification {
+        notes: notes.collect(),
+        ..found.clone()
+    };
+    let seconds = found.seconds;
+    line("summary", VerificationBody { seconds, verify })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Everything that a person sees.
 
 mod ask;
+mod difference;
 mod events;
 mod logfile;
 mod progress;
@@ -11,6 +12,7 @@ mod summary;
 mod text;
 
 pub(crate) use ask::ask_about;
+pub(crate) use difference::{difference_line, verification_line};
 pub(crate) use events::{Start, failure_json};
 pub(crate) use reporter::{Reporter, Wishes};
 pub(crate) use signals::Signals;

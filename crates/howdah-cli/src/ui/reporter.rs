@@ -3,8 +3,8 @@
 use super::events::{self, FileState, Start};
 use super::logfile::LogFile;
 use super::progress::{ProgressView, one_line};
-use super::{Paint, say, summary_line};
-use howdah::{Log, Progress, Summary};
+use super::{Paint, difference_line, say, summary_line, verification_line};
+use howdah::{Difference, Log, Progress, Summary, Verification};
 use howdah_core::{Span, Time};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -154,10 +154,36 @@ impl Reporter {
                     say(&summary_line(summary));
                 }
             }
-            Err(error) => {
-                inner.log(|| format!("failed: {error:#}"));
-                inner.event(|| events::error(error));
+            Err(error) => inner.failed(error),
+        }
+    }
+
+    /// Two places differ.
+    pub(crate) fn difference(&self, difference: &Difference) {
+        let mut inner = self.lock();
+        inner.log(|| difference_line(difference));
+        inner.event(|| events::difference(difference));
+        if !inner.json && !inner.quiet && !inner.deaf {
+            let line = difference_line(difference);
+            // Whoever read this has seen enough; the comparison goes on, as its end has a meaning.
+            let written = inner.view.suspend(|| super::print(&line));
+            inner.deaf = written.is_err();
+        }
+    }
+
+    /// The end of a comparison, as [`finish`](Self::finish).
+    pub(crate) fn finish_verification(&self, result: &anyhow::Result<Verification>) {
+        let mut inner = self.lock();
+        inner.view.clear();
+        match result {
+            Ok(found) => {
+                inner.log(|| verification_line(found));
+                inner.event(|| events::verification(found));
+                if !inner.json && !inner.quiet {
+                    say(&verification_line(found));
+                }
             }
+            Err(error) => inner.failed(error),
         }
     }
 
@@ -172,6 +198,11 @@ impl Inner {
         if let Some(log) = &mut self.log {
             log.line(&text());
         }
+    }
+
+    fn failed(&mut self, error: &anyhow::Error) {
+        self.log(|| format!("failed: {error:#}"));
+        self.event(|| events::error(error));
     }
 
     fn event(&mut self, make: impl FnOnce() -> serde_json::Result<String>) {

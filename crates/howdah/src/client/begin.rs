@@ -122,7 +122,9 @@ impl Client<'_> {
                 );
                 self.step = Step::Asked;
             }
-            Task::PutTree { .. } | Task::GetTree { .. } => self.begin_tree(connection)?,
+            Task::PutTree { .. } | Task::GetTree { .. } | Task::Describe { .. } => {
+                self.begin_tree(connection)?;
+            }
         }
         Ok(())
     }

@@ -60,6 +60,23 @@ impl Client<'_> {
                 self.contents = Some(contents);
                 self.step = Step::Asked;
             }
+            Task::Describe {
+                path,
+                ends,
+                state,
+                options,
+            } => {
+                let (ends, state) = (ends.take().ok_or_else(again)?, state.clone());
+                let announce = |answers| Message::TreeVerify {
+                    answers,
+                    path: path.clone(),
+                    options: options.clone(),
+                };
+                let (tree, contents) = Tree::compare(connection, ends, state, &wake, announce)?;
+                self.tree = Some(tree);
+                self.contents = Some(contents);
+                self.step = Step::Asked;
+            }
             Task::Put { .. } | Task::Get { .. } => {}
         }
         Ok(())

@@ -203,7 +203,9 @@ impl Service {
         }
         let busy = session.is_busy();
         match message {
-            Message::TreePut { .. } | Message::TreeGet { .. } if !busy => {
+            Message::TreePut { .. } | Message::TreeGet { .. } | Message::TreeVerify { .. }
+                if !busy =>
+            {
                 self.begin_tree(key, connection, message)?;
             }
             Message::Put {
@@ -305,6 +307,7 @@ impl Service {
             | Message::Get { .. }
             | Message::TreePut { .. }
             | Message::TreeGet { .. }
+            | Message::TreeVerify { .. }
             | Message::TreeAccepted { .. }
             | Message::TreeComes { .. }
             | Message::Sending { .. }

@@ -121,6 +121,12 @@ pub(crate) enum Message {
         first: u64,
         values: Vec<[u8; 32]>,
     },
+    /// Client: describe what is at that path, to be compared; the answers come as that object.
+    TreeVerify {
+        answers: u64,
+        path: String,
+        options: TreeOptions,
+    },
 }
 
 /// What one side used and sent.

@@ -11,9 +11,9 @@ use howdah_core::Time;
 use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_store::{
-    LargeFile, LargeTarget, Limits, Sink, SinkSpec, Source, SourceIdentity, SourceSpec, Spout,
-    StoreError, Tap, TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource,
-    TreeTarget, Wake,
+    ComparisonState, LargeFile, LargeTarget, Limits, ReceiverEnds, SenderEnds, Sink, SinkSpec,
+    Source, SourceIdentity, SourceSpec, Spout, StoreError, Tap, TreeDescriber, TreeOptions,
+    TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject, TreeTarget, Wake,
 };
 use std::thread::JoinHandle;
 
@@ -44,6 +44,10 @@ struct In {
 enum Side {
     Sender(TreeSender),
     Receiver(TreeReceiver),
+    /// In a comparison: says what is here, and hashes.
+    Describer(TreeDescriber),
+    /// Compares what the other side says with something else.
+    Comparing(ComparisonState),
 }
 
 /// One side of a tree transfer.
@@ -135,15 +139,41 @@ impl Tree {
         let (sender, ends) = started.map_err(|e| from_store(&e))?;
         let mut tree = Self::new(Side::Sender(sender));
         tree.dry_run = options.dry_run;
+        tree.open_sender(connection, ends, wake, announce)?;
+        Ok(tree)
+    }
+
+    /// Starts to describe: as [`send`](Self::send), and no content leaves.
+    pub(crate) fn describe(
+        connection: &mut Connection,
+        subject: TreeSubject,
+        options: &TreeOptions,
+        wake: &Wake,
+        announce: impl FnOnce(u64, u64) -> Message,
+    ) -> Result<Self, Error> {
+        let started = TreeDescriber::start(subject, options, wake.clone());
+        let (describer, ends) = started.map_err(|e| from_store(&e))?;
+        let mut tree = Self::new(Side::Describer(describer));
+        tree.open_sender(connection, ends, wake, announce)?;
+        Ok(tree)
+    }
+
+    fn open_sender(
+        &mut self,
+        connection: &mut Connection,
+        ends: SenderEnds,
+        wake: &Wake,
+        announce: impl FnOnce(u64, u64) -> Message,
+    ) -> Result<(), Error> {
         let (manifest, packs) = (connection.allocate_object(), connection.allocate_object());
         connection.send_control(&announce(manifest, packs).encode());
-        tree.out = vec![
+        self.out = vec![
             send_stream(connection, manifest, ends.manifest, TALK_WINDOW, wake)?,
             send_stream(connection, packs, ends.packs, PACKS_WINDOW, wake)?,
         ];
-        tree.answers = Some(ends.answers);
-        tree.packs = Some(packs);
-        Ok(tree)
+        self.answers = Some(ends.answers);
+        self.packs = Some(packs);
+        Ok(())
     }
 
     /// The answers to what is sent come as that object.
@@ -174,15 +204,39 @@ impl Tree {
         let (receiver, ends) = started.map_err(|e| from_store(&e))?;
         let mut tree = Self::new(Side::Receiver(receiver));
         tree.dry_run = options.dry_run;
+        let contents = tree.open_receiver(connection, ends, wake, announce)?;
+        Ok((tree, contents))
+    }
+
+    /// Starts to compare what the other side describes: as [`receive`](Self::receive).
+    pub(crate) fn compare(
+        connection: &mut Connection,
+        ends: ReceiverEnds,
+        state: ComparisonState,
+        wake: &Wake,
+        announce: impl FnOnce(u64) -> Message,
+    ) -> Result<(Self, Contents), Error> {
+        state.on_done(wake.clone());
+        let mut tree = Self::new(Side::Comparing(state));
+        let contents = tree.open_receiver(connection, ends, wake, announce)?;
+        Ok((tree, contents))
+    }
+
+    fn open_receiver(
+        &mut self,
+        connection: &mut Connection,
+        ends: ReceiverEnds,
+        wake: &Wake,
+        announce: impl FnOnce(u64) -> Message,
+    ) -> Result<Contents, Error> {
         let answers = connection.allocate_object();
         connection.send_control(&announce(answers).encode());
         let out = send_stream(connection, answers, ends.answers, TALK_WINDOW, wake)?;
-        tree.out.push(out);
-        let contents = Contents {
+        self.out.push(out);
+        Ok(Contents {
             manifest: ends.manifest,
             packs: ends.packs,
-        };
-        Ok((tree, contents))
+        })
     }
 
     /// Manifest and packs come as those objects.
@@ -358,6 +412,16 @@ impl Tree {
                 None | Some(Ok(_) | Err(StoreError::Aborted)) => received.map(|()| None),
                 Some(Err(error)) => Err(from_store(&error)),
             },
+            Side::Describer(describer) => match describer.poll_error() {
+                None | Some(StoreError::Aborted) => received.map(|()| None),
+                Some(error) => Err(from_store(&error)),
+            },
+            // What comes now is for nobody.
+            Side::Comparing(state) if state.is_done() => {
+                let first = !std::mem::replace(&mut self.told, true);
+                Ok(first.then(TreeReport::default))
+            }
+            Side::Comparing(_) => received.map(|()| None),
         }
     }
 
@@ -487,6 +551,8 @@ impl Tree {
         match &self.side {
             Side::Sender(sender) => sender.report(),
             Side::Receiver(receiver) => receiver.report(),
+            Side::Describer(describer) => describer.report(),
+            Side::Comparing(_) => TreeReport::default(),
         }
     }
 
@@ -495,6 +561,7 @@ impl Tree {
         match &mut self.side {
             Side::Sender(sender) => sender.take_notes(),
             Side::Receiver(receiver) => receiver.take_notes(),
+            Side::Describer(_) | Side::Comparing(_) => Vec::new(),
         }
     }
 
@@ -502,7 +569,7 @@ impl Tree {
     pub(crate) fn is_answered(&self) -> bool {
         match &self.side {
             Side::Sender(sender) => !self.dry_run || sender.is_answered(),
-            Side::Receiver(_) => true,
+            Side::Receiver(_) | Side::Describer(_) | Side::Comparing(_) => true,
         }
     }
 
@@ -538,6 +605,9 @@ impl Tree {
                 }
                 progress
             }
+            Side::Describer(describer) => describer.progress(),
+            // Whoever compares knows.
+            Side::Comparing(_) => TreeProgress::default(),
         }
     }
 
@@ -550,7 +620,11 @@ impl Tree {
         let received: u64 = into
             .map(|i| connection.received_bytes(i.receiving.object))
             .sum();
-        let work = report.files + report.unchanged + report.directories + report.bytes;
+        let compared = match &self.side {
+            Side::Comparing(state) => state.moved(),
+            _ => 0,
+        };
+        let work = compared + report.files + report.unchanged + report.directories + report.bytes;
         let now = (acked, received, work);
         std::mem::replace(&mut self.moved, now) != now
     }
@@ -559,7 +633,7 @@ impl Tree {
     pub(crate) fn stop(self) -> Vec<JoinHandle<()>> {
         drop((self.out, self.into));
         match self.side {
-            Side::Sender(_) => Vec::new(),
+            Side::Sender(_) | Side::Describer(_) | Side::Comparing(_) => Vec::new(),
             Side::Receiver(receiver) => receiver.stop(),
         }
     }

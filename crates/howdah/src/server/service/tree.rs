@@ -7,7 +7,7 @@ use crate::session::message::{Message, SideReport};
 use crate::session::tree::Tree;
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
-use howdah_store::{TreeSource, TreeTarget};
+use howdah_store::{TreeSource, TreeSubject, TreeTarget};
 use std::path::Path;
 
 impl Service {
@@ -54,6 +54,19 @@ impl Service {
                 let mut tree = Tree::send(connection, source, &options, &wake, announce)?;
                 tree.open_answers(connection, answers, &wake)?;
                 (tree, format!("get tree {:?}", paths.join(" ")))
+            }
+            Message::TreeVerify {
+                answers,
+                path,
+                options,
+            } => {
+                // Who compares learns what is in a file, so this takes the right to read.
+                let (root, at) = session.rights.source(&path)?;
+                let subject = TreeSubject::below(&root, &at).map_err(|e| from_store(&e))?;
+                let announce = |manifest, packs| Message::TreeComes { manifest, packs };
+                let mut tree = Tree::describe(connection, subject, &options, &wake, announce)?;
+                tree.open_answers(connection, answers, &wake)?;
+                (tree, format!("verify {path:?}"))
             }
             _ => return Ok(()),
         };

@@ -1,0 +1,61 @@
+//! `howdah verify`.
+
+use super::{ConnectArgs, SelectArgs, TellingArgs};
+use clap::Args;
+use howdah::Location;
+
+/// Compares two places, here or on other machines, and changes neither
+///
+/// A and B are written as for 'howdah cp'. Both are files, or both are directories whose contents are
+/// compared. Each side hashes its own files (BLAKE3); only hashes travel.
+///
+/// Standard output gets a line for each difference, in a fixed order, and nothing if there is none:
+///
+///   missing in A  PATH              only B has it; a directory with all that is in it
+///   missing in B  PATH
+///   differs: kind (file, symlink)  PATH
+///   differs: size (100, 90)  PATH
+///   differs: contents (first difference within bytes 0..1048576)  PATH
+///   differs: target|mode|time|owner|attributes|hard links ...  PATH
+///   unread in A  PATH               it could not be compared; also 'in B', 'in A and B'
+///
+/// Two blanks stand before PATH and nowhere earlier. Directories end with a slash, control characters are
+/// escaped.
+///
+/// Exit codes: 0 equal, 15 different; 6 something could not be read and 13 something changed meanwhile,
+/// whatever else was found.
+///
+/// Examples:
+///
+///   howdah verify data anna@site:data
+///   howdah verify -a /backup/results site:results
+///   howdah verify --exclude '*.tmp' howdah://site/run7 /scratch/run7
+///   howdah verify --quick site-a:archive site-b:archive
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct VerifyArgs {
+    /// One place
+    #[arg(value_name = "A")]
+    pub(crate) a: Location,
+
+    /// The other one
+    #[arg(value_name = "B")]
+    pub(crate) b: Location,
+
+    /// Compare modes, times, owners, extended attributes, ACLs and hard links as well
+    #[arg(long, short = 'a')]
+    pub(crate) archive: bool,
+
+    /// Compare files by size and time of modification, read none
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
+
+    #[command(flatten)]
+    pub(crate) telling: TellingArgs,
+
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}

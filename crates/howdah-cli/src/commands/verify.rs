@@ -1,0 +1,62 @@
+//! `howdah verify`.
+
+use super::cp::{Run, config, reporter, select_options};
+use crate::args::{Command, VerifyArgs};
+use crate::exit::{self, Passed};
+use crate::ui::{Reporter, Signals, Start};
+use howdah::{Error, ErrorKind, Location, TreeOptions, Verification};
+
+pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
+    let reporter = reporter(&args.telling, false)?;
+    let result = verify(args, &reporter);
+    if let Ok(verification) = &result {
+        for note in &verification.notes {
+            reporter.warn(note);
+        }
+    }
+    reporter.finish_verification(&result);
+    let verification = result?;
+    match verification.shortfall() {
+        Some(error) => Err(error.into()),
+        None if verification.equal => Ok(()),
+        None => Err(Passed(exit::DIFFERENT).into()),
+    }
+}
+
+fn verify(args: &VerifyArgs, reporter: &Reporter) -> anyhow::Result<Verification> {
+    for place in [&args.a, &args.b] {
+        if !place.is_remote() && !matches!(place, Location::File(_)) {
+            let text = format!("{place} cannot be compared; name files or directories");
+            return Err(Error::new(ErrorKind::Usage, text).into());
+        }
+    }
+    let signals = Signals::install()?;
+    let mut config = config(&args.connect, [&args.a, &args.b].into_iter(), &signals)?;
+    config.warn = reporter.as_log();
+    config.heard = reporter.as_ear();
+    let options = TreeOptions {
+        archive: args.archive,
+        checksum: !args.quick,
+        ..select_options(&args.select)?
+    };
+    let mut start = Start::new("verify");
+    start.sources = vec![args.a.to_string()];
+    start.destination = args.b.to_string();
+    start.set_pace(config.policy, &args.connect.pace);
+    let run = Run {
+        config: &config,
+        signals: &signals,
+        reporter,
+        pace: &args.connect.pace,
+        pace_of: |cli| match &cli.command {
+            Command::Verify(args) => Some(args.connect.pace.clone()),
+            _ => None,
+        },
+        trace: None,
+    };
+    let cancel = signals.cancel();
+    let mut tell = |difference: &howdah::Difference| reporter.difference(difference);
+    run.copy(&start, |show| {
+        howdah::verify(&args.a, &args.b, &options, &config, cancel, &mut tell, show)
+    })
+}

@@ -1,0 +1,443 @@
+//! Compares two places without changing either.
+//!
+//! Each side describes itself and hashes its own files: this process for a local one, a session for one on
+//! another machine. The comparison itself is here, between the two (`howdah_store::TreeComparison`).
+
+use crate::client::Task;
+use crate::copy::{Remote, run};
+use crate::session::from_store;
+use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress};
+use howdah_core::{Rate, Span};
+use howdah_store::{
+    ComparisonState, Difference, Next, RULES_MAX_BYTES, ReceiverEnds, SenderEnds, StoreError,
+    Tally, TreeComparison, TreeDescriber, TreeOptions, TreeReport, TreeSubject, comparison_ends,
+};
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often progress is told and the cancel switch looked at.
+const TICK: Duration = Duration::from_millis(100);
+/// Ticks over which the rate of now is measured.
+const NOW_TICKS: usize = 10;
+/// How long the session that a failure came from may take to say why.
+const EXPLAINS_WITHIN: Duration = Duration::from_secs(15);
+
+/// What came of a comparison. Printed by `--json`; the field names are stable.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Verification {
+    /// Both sides were read in whole, and nothing differs.
+    pub equal: bool,
+    /// How contents were compared: `"blake3"`, or `"size_and_time"`.
+    pub compared_by: &'static str,
+    /// From the call to the end, in seconds. `--json` has it beside these fields, as for a copy.
+    #[serde(skip)]
+    pub seconds: f64,
+    /// What was compared.
+    #[serde(flatten)]
+    pub tally: Tally,
+    /// Names that a side could not read.
+    pub failed: u64,
+    /// Files that changed or vanished while they were read.
+    pub changed: u64,
+    /// The first of each kind of trouble, a line each, with the side's letter.
+    pub notes: Vec<String>,
+}
+
+impl Verification {
+    /// Why it says less than it should: something could not be read.
+    pub fn shortfall(&self) -> Option<Error> {
+        let unread = self
+            .failed
+            .max(self.tally.unread.saturating_sub(self.changed));
+        let kind = match (unread, self.changed) {
+            (0, 0) => return None,
+            (0, _) => ErrorKind::SourceChanged,
+            _ => ErrorKind::Partial,
+        };
+        let first = self.notes.first();
+        let first = first.map_or_else(String::new, |note| format!(" ({note})"));
+        let text = format!(
+            "{unread} could not be read, {} changed or vanished meanwhile; only the rest was compared{first}",
+            self.changed
+        );
+        Some(Error::new(kind, text))
+    }
+}
+
+/// Compares `a` with `b`: two files, or what is in two directories. Each may be here, on a machine that ssh
+/// reaches, or on a server.
+///
+/// With [`TreeOptions::checksum`] files of the same size are compared by content: each side hashes its own,
+/// and only hashes travel. Without, by size and time of modification. With [`TreeOptions::archive`]
+/// modes, times, owners, extended attributes and hard links are compared as well.
+///
+/// `on_difference` is called for each difference, in an order that depends on the names only, and
+/// `on_progress` about ten times a second, both on the calling thread. A success may still have a
+/// [`Verification::shortfall`].
+pub fn verify(
+    a: &Location,
+    b: &Location,
+    options: &TreeOptions,
+    config: &CopyConfig,
+    cancel: &Cancel,
+    on_difference: &mut dyn FnMut(&Difference),
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Verification, Error> {
+    let started = Instant::now();
+    let (plan_a, ends_a) = Plan::new(a, options)?;
+    let (plan_b, ends_b) = Plan::new(b, options)?;
+    let comparison = TreeComparison::start(ends_a, ends_b, options).map_err(|e| from_store(&e))?;
+    let stop = Cancel::new();
+    let mut run = Run {
+        state: comparison.state(),
+        comparison,
+        sides: Vec::new(),
+        plans: VecDeque::from([plan_a, plan_b]),
+        config,
+        stop,
+        started,
+        ticks: VecDeque::new(),
+    };
+    let result = run.attend(cancel, on_difference, on_progress);
+    // Sessions that still run have nobody to talk to any more.
+    run.stop.cancel();
+    let comparison = run.comparison;
+    let tally = comparison.tally();
+    let mut listed_nowhere = comparison.not_found();
+    drop(comparison);
+    let mut sides = run.sides;
+    let reports: Vec<TreeReport> = sides.iter_mut().map(Side::end).collect();
+    result?;
+    let mut all = Verification {
+        equal: tally.is_equal(),
+        compared_by: if options.checksum {
+            "blake3"
+        } else {
+            "size_and_time"
+        },
+        tally,
+        ..Verification::default()
+    };
+    for (report, side) in reports.into_iter().zip(["A", "B"]) {
+        all.failed = all.failed.saturating_add(report.failed);
+        all.changed = all.changed.saturating_add(report.changed);
+        let notes = report.notes.iter().map(|note| format!("{side}: {note}"));
+        all.notes.extend(notes);
+    }
+    for path in listed_nowhere.drain(..) {
+        all.failed += 1;
+        let path = path.display().to_string();
+        let note = format!("{path:?} is in the list of files and on neither side");
+        all.notes.push(note);
+    }
+    all.equal &= all.failed == 0 && all.changed == 0;
+    all.seconds = started.elapsed().as_secs_f64();
+    Ok(all)
+}
+
+/// A side before it begins.
+enum Plan {
+    Local(TreeDescriber),
+    Remote(Box<There>),
+}
+
+struct There {
+    remote: Remote,
+    path: String,
+    ends: ReceiverEnds,
+    options: TreeOptions,
+}
+
+impl Plan {
+    fn new(location: &Location, options: &TreeOptions) -> Result<(Self, SenderEnds), Error> {
+        if let Some((remote, path)) = Remote::of(location) {
+            let mut options = options.clone();
+            if options.request_bytes() > RULES_MAX_BYTES {
+                // Then that side names everything, and is asked for no more than what is listed.
+                options.files = None;
+            }
+            if options.request_bytes() > RULES_MAX_BYTES {
+                let text = format!("the rules take more than {} KiB", RULES_MAX_BYTES >> 10);
+                return Err(Error::new(ErrorKind::Usage, text));
+            }
+            let (engine, ends) = comparison_ends();
+            let there = There {
+                remote,
+                path,
+                ends: engine,
+                options,
+            };
+            return Ok((Self::Remote(Box::new(there)), ends));
+        }
+        let Location::File(path) = location else {
+            let text = format!("{location} cannot be compared; name files or directories");
+            return Err(Error::new(ErrorKind::Usage, text));
+        };
+        let subject = TreeSubject::local(path).map_err(|e| from_store(&e))?;
+        let started = TreeDescriber::start(subject, options, Arc::new(|| {}));
+        let (describer, ends) = started.map_err(|e| from_store(&e))?;
+        Ok((Self::Local(describer), ends))
+    }
+}
+
+/// A side under way.
+enum Side {
+    Local(TreeDescriber),
+    Remote(Session),
+}
+
+struct Session {
+    thread: Option<JoinHandle<()>>,
+    outcome: Receiver<Result<TreeReport, Error>>,
+    /// Once it has come.
+    result: Option<Result<TreeReport, Error>>,
+    /// What was told last; nothing before the other machine was reached.
+    progress: Arc<Mutex<Option<Progress>>>,
+}
+
+impl Session {
+    fn poll(&mut self, patience: Duration) {
+        if self.result.is_none() {
+            self.result = match self.outcome.recv_timeout(patience) {
+                Ok(result) => Some(result),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => {
+                    let text = "the session with the other machine ended without a word";
+                    Some(Err(Error::new(ErrorKind::Io, text)))
+                }
+            };
+        }
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        let progress = self.progress.lock();
+        progress.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Side {
+    /// Waits until it has ended; what it could not read.
+    fn end(&mut self) -> TreeReport {
+        match self {
+            Self::Local(describer) => describer.report(),
+            Self::Remote(session) => {
+                if let Some(thread) = session.thread.take() {
+                    let _ = thread.join();
+                }
+                session.poll(Duration::ZERO);
+                match session.result.take() {
+                    Some(Ok(report)) => report,
+                    _ => TreeReport::default(),
+                }
+            }
+        }
+    }
+
+    /// What ended it early. `wait`: for so long at most.
+    fn failure(&mut self, wait: Duration) -> Option<Error> {
+        match self {
+            Self::Local(describer) => match describer.poll_error() {
+                None | Some(StoreError::Aborted) => None,
+                Some(error) => Some(from_store(&error)),
+            },
+            Self::Remote(session) => {
+                session.poll(wait);
+                match &session.result {
+                    Some(Err(error)) => Some(error.clone()),
+                    _ => None,
+                }
+            }
+        }
+    }
+
+    /// Whether somebody may be asked for a password no more.
+    fn is_reached(&self) -> bool {
+        match self {
+            Self::Local(_) => true,
+            Self::Remote(session) => session.result.is_some() || session.progress().is_some(),
+        }
+    }
+}
+
+struct Run<'a> {
+    comparison: TreeComparison,
+    state: ComparisonState,
+    sides: Vec<Side>,
+    /// Sides that have not begun.
+    plans: VecDeque<Plan>,
+    config: &'a CopyConfig,
+    /// Ends the sessions.
+    stop: Cancel,
+    started: Instant,
+    /// Bytes compared at the last ticks.
+    ticks: VecDeque<u64>,
+}
+
+impl Run<'_> {
+    /// Tells what is found until everything has been compared and the other machines have said so.
+    fn attend(
+        &mut self,
+        cancel: &Cancel,
+        on_difference: &mut dyn FnMut(&Difference),
+        on_progress: &mut dyn FnMut(&Progress),
+    ) -> Result<(), Error> {
+        let mut next_tick = self.started;
+        let mut over = false;
+        loop {
+            // One after the other: two programs that ask for a password at once confuse everybody.
+            while self.sides.iter().all(Side::is_reached)
+                && let Some(plan) = self.plans.pop_front()
+            {
+                let side = self.begin(plan)?;
+                self.sides.push(side);
+            }
+            if over {
+                self.sides
+                    .iter_mut()
+                    .for_each(|side| drop(side.failure(TICK)));
+            } else {
+                match self.comparison.next(TICK) {
+                    Next::Found(difference) => on_difference(&difference),
+                    Next::Nothing => {}
+                    Next::End => over = true,
+                }
+            }
+            if cancel.is_cancelled() {
+                return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
+            }
+            if over && !self.state.is_done() {
+                return Err(self.cause());
+            }
+            // One that cannot go on because nobody reads what it brings is not to blame.
+            let to_blame = |error: &Error| error.kind() != ErrorKind::Io;
+            let mut failures = self.sides.iter_mut();
+            let failure = failures.find_map(|s| s.failure(Duration::ZERO).filter(to_blame));
+            if let Some(error) = failure.filter(|_| !self.state.is_done()) {
+                return Err(error);
+            }
+            if over && self.sides.iter().all(Side::is_reported) {
+                return Ok(());
+            }
+            if Instant::now() >= next_tick {
+                next_tick = Instant::now() + TICK;
+                on_progress(&self.progress());
+            }
+        }
+    }
+
+    fn begin(&self, plan: Plan) -> Result<Side, Error> {
+        let There {
+            remote,
+            path,
+            ends,
+            options,
+        } = match plan {
+            Plan::Local(describer) => return Ok(Side::Local(describer)),
+            Plan::Remote(there) => *there,
+        };
+        let task = Task::Describe {
+            path,
+            ends: Some(ends),
+            state: self.state.clone(),
+            options,
+        };
+        let (config, stop) = (self.config.clone(), self.stop.clone());
+        let progress = Arc::new(Mutex::new(None));
+        let told = Arc::clone(&progress);
+        let (out, outcome) = channel();
+        let session = move || {
+            let mut tell = |progress: &Progress| {
+                *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress.clone());
+            };
+            let done = run(task, remote, &config, &stop, &mut tell);
+            // Nobody is left to be told if the whole has ended.
+            let _ = out.send(done.map(|summary| summary.tree.unwrap_or_default()));
+        };
+        let thread = std::thread::Builder::new().name("howdah-session".to_owned());
+        let thread = thread
+            .spawn(session)
+            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
+        Ok(Side::Remote(Session {
+            thread: Some(thread),
+            outcome,
+            result: None,
+            progress,
+        }))
+    }
+
+    /// Why the comparison ended. The session that is to blame may say so a moment later, after the other
+    /// one has noticed that nobody reads what it brings.
+    fn cause(&mut self) -> Error {
+        let until = Instant::now() + EXPLAINS_WITHIN;
+        let mut last = None;
+        loop {
+            let known = self.comparison.error();
+            if let Some(error) = known.filter(|error| !matches!(error, StoreError::Aborted)) {
+                return from_store(&error);
+            }
+            let mut waits = false;
+            for side in &mut self.sides {
+                let failure = side.failure(TICK);
+                waits |= !side.is_reported() && failure.is_none();
+                match failure {
+                    Some(error) if error.kind() == ErrorKind::Io => last = Some(error),
+                    Some(error) => return error,
+                    None => {}
+                }
+            }
+            if !waits || Instant::now() >= until {
+                return last.unwrap_or_else(|| from_store(&StoreError::Aborted));
+            }
+        }
+    }
+
+    fn progress(&mut self) -> Progress {
+        let tally = self.comparison.tally();
+        self.ticks.push_back(tally.bytes);
+        while self.ticks.len() > NOW_TICKS + 1 {
+            self.ticks.pop_front();
+        }
+        let first = self.ticks.front().copied().unwrap_or_default();
+        let span = Span::from_millis(TICK.as_millis() as u64 * (self.ticks.len() as u64 - 1));
+        let mut all = Progress::default();
+        for side in &self.sides {
+            match side {
+                Side::Local(describer) => all.current.push(describer.progress().current),
+                Side::Remote(session) => {
+                    if let Some(path) = session.progress() {
+                        all = Progress {
+                            current: all.current,
+                            ..path
+                        };
+                    }
+                }
+            }
+        }
+        all.bytes = tally.bytes;
+        all.resumed_bytes = 0;
+        all.total_bytes = Some(tally.wanted_bytes).filter(|bytes| *bytes > 0);
+        all.files_done = tally.files;
+        all.files_total = None;
+        all.elapsed = Span::from_millis(self.started.elapsed().as_millis() as u64);
+        all.goodput_now = if span.is_zero() {
+            Rate::ZERO
+        } else {
+            Rate::from_bytes_over(tally.bytes.saturating_sub(first), span)
+        };
+        all
+    }
+}
+
+impl Side {
+    /// Whether it has said all that it will.
+    fn is_reported(&self) -> bool {
+        match self {
+            Self::Local(_) => true,
+            Self::Remote(session) => session.result.is_some(),
+        }
+    }
+}
