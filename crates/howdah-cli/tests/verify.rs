@@ -145,7 +145,7 @@ fn each_difference_is_named_here_and_beside_a_server() {
         (Some(DIFFERENT), "", 0)
     );
     let words = verify(&site, &[&here, &url]).err;
-    let counts = "4 missing in A, 4 missing in B, 4 other differences: ";
+    let counts = "4 missing in A, 4 missing in B, 4 differing: ";
     assert!(words.contains(counts), "{words}");
 
     // Rules and lists.

@@ -89,7 +89,7 @@ pub(crate) fn verification_line(found: &Verification) -> String {
     let parts = [
         (tally.missing_in_a, "missing in A"),
         (tally.missing_in_b, "missing in B"),
-        (tally.differing, "other differences"),
+        (tally.differing, "differing"),
         (tally.unread, "unread"),
     ];
     let parts = parts.iter().filter(|(count, _)| *count > 0);
