@@ -19,8 +19,8 @@ use howdah::Location;
 ///   differs: target|mode|time|owner|attributes|hard links ...  PATH
 ///   unread in A  PATH               it could not be compared; also 'in B', 'in A and B'
 ///
-/// Two blanks stand before PATH and nowhere earlier. Directories end with a slash, control characters are
-/// escaped.
+/// Two blanks stand before PATH and nowhere earlier. Directories end with a slash; control characters
+/// are escaped.
 ///
 /// Exit codes: 0 equal, 15 different; 6 something could not be read and 13 something changed meanwhile,
 /// whatever else was found.
