@@ -13,24 +13,25 @@
 //! The streams are those of a copy. No content leaves: a pack has a BLAKE3 of each range of the files in it.
 
 use super::codec::{Answer, ManifestWriter, expect_version, put_version, read_answer, refused};
+use super::crew::{self, Crew, FirstError};
 use super::filter::Filter;
 use super::options::TreeOptions;
 use super::pipe::{Spout, Tap, pipe};
-use super::queue::{Budget, Queue, lock};
+use super::queue::{Budget, Queue};
 use super::report::{Book, TreeReport, Trouble, add};
 use super::send::{PACK_END, PACK_MISSING, PACK_RANGE, SenderEnds, plain};
 use super::walk::{Offered, Top, Walker, kind};
 use super::{TreeProgress, WAITING_FILES, ranges};
 use crate::identity::Identity;
-use crate::{Root, StoreError, Wake, worker};
+use crate::{Root, StoreError, Wake};
 use rustix::fs::{AtFlags, FileType};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex};
 
 /// Threads that read and hash.
 const READERS: usize = 4;
@@ -111,7 +112,7 @@ struct Shared {
     hashing: Budget,
     ended: AtomicBool,
     answered: AtomicBool,
-    error: Mutex<Option<StoreError>>,
+    error: FirstError,
     wake: Wake,
 }
 
@@ -164,7 +165,7 @@ impl TreeDescriber {
             hashing: Budget::new(HASHED_AHEAD),
             ended: AtomicBool::new(false),
             answered: AtomicBool::new(false),
-            error: Mutex::new(None),
+            error: FirstError::default(),
             wake,
         });
         let (manifest_tap, manifest) = pipe();
@@ -208,21 +209,13 @@ impl TreeDescriber {
         name: &str,
         work: impl FnOnce(&Shared) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), StoreError> {
-        let shared = Arc::clone(&self.shared);
-        let thread = worker::spawn(name, move || {
-            if let Err(error) = work(&shared) {
-                shared.fail(error);
-            }
-        });
         // Nobody waits for it: it writes nothing.
-        thread
-            .map(drop)
-            .map_err(|e| StoreError::from_io(Path::new(name), "start a thread", e))
+        crew::start(&self.shared, name, |shared| work(shared)).map(drop)
     }
 
     /// Something that ends the comparison.
     pub fn poll_error(&mut self) -> Option<StoreError> {
-        lock(&self.shared.error).clone()
+        self.shared.error.get()
     }
 
     /// Whether the other side has said everything that it wants.
@@ -247,6 +240,14 @@ impl Drop for TreeDescriber {
     }
 }
 
+impl Crew for Shared {
+    fn fail(&self, error: StoreError) {
+        self.error.note(error);
+        self.stop();
+        (self.wake)();
+    }
+}
+
 impl Shared {
     fn stop(&self) {
         self.ended.store(true, Ordering::Release);
@@ -254,17 +255,6 @@ impl Shared {
         self.jobs.stop();
         self.order.stop();
         self.hashing.stop();
-    }
-
-    /// The first failure counts; what follows from it does not.
-    fn fail(&self, error: StoreError) {
-        let mut first = lock(&self.error);
-        if matches!(*first, None | Some(StoreError::Aborted)) {
-            *first = Some(error);
-        }
-        drop(first);
-        self.stop();
-        (self.wake)();
     }
 
     fn take_answers(&self, mut spout: Spout) -> Result<(), StoreError> {
@@ -277,7 +267,7 @@ impl Shared {
             };
             for _ in 0..count {
                 let Some(file) = self.offered.pop() else {
-                    return Err(match &*lock(&self.error) {
+                    return Err(match self.error.get() {
                         Some(_) => StoreError::Aborted,
                         None => refused("more answers than files"),
                     });

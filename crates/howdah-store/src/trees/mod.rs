@@ -6,6 +6,7 @@
 mod codec;
 mod commit;
 mod compare;
+mod crew;
 mod delete;
 mod describe;
 mod disks;

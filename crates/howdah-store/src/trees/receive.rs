@@ -10,6 +10,7 @@
 
 use super::codec::{AnswerWriter, ManifestReader, expect_version, get_bytes, get_varint, refused};
 use super::commit::{Batch, Committer};
+use super::crew::{self, Crew, FirstError};
 use super::disks::{Disks, SyncWay};
 use super::entry::Stamp;
 use super::filter::Filter;
@@ -23,7 +24,7 @@ use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER, plain};
 use super::target::{Finished, TreeTarget, Wanted};
 use super::write::Writer;
 use super::{PACKED_MAX, TreeProgress, WAITING_FILES, WAITING_LARGE};
-use crate::{Root, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake, worker};
+use crate::{Root, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake};
 use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -86,7 +87,7 @@ pub(crate) struct Shared {
     batch: Batch,
     /// What would be done, for somebody who listens here.
     items: Queue<(u8, Vec<u8>)>,
-    error: Mutex<Option<StoreError>>,
+    error: FirstError,
     done: AtomicBool,
     wake: Wake,
 }
@@ -153,7 +154,7 @@ impl TreeReceiver {
             writes: Queue::new(1024),
             writing: Budget::new(WRITE_BEHIND),
             batch: Batch::new(),
-            error: Mutex::new(None),
+            error: FirstError::default(),
             done: AtomicBool::new(false),
             wake,
         });
@@ -202,15 +203,7 @@ impl TreeReceiver {
         name: &str,
         work: impl FnOnce(&Arc<Shared>) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), StoreError> {
-        let shared = Arc::clone(&self.shared);
-        let thread = worker::spawn(name, move || {
-            if let Err(error) = work(&shared) {
-                shared.fail(error);
-            }
-        });
-        let thread =
-            thread.map_err(|e| StoreError::from_io(Path::new(name), "start a thread", e))?;
-        self.threads.push(thread);
+        self.threads.push(crew::start(&self.shared, name, work)?);
         Ok(())
     }
 
@@ -290,7 +283,7 @@ impl TreeReceiver {
 
     /// Once everything is in place and durable, or an error that ends the transfer.
     pub fn poll_outcome(&mut self) -> Option<Result<TreeReport, StoreError>> {
-        if let Some(error) = lock(&self.shared.error).clone() {
+        if let Some(error) = self.shared.error.get() {
             return Some(Err(error));
         }
         let done = self.shared.done.load(Ordering::Acquire);
@@ -324,6 +317,14 @@ impl Drop for TreeReceiver {
     }
 }
 
+impl Crew for Shared {
+    fn fail(&self, error: StoreError) {
+        self.error.note(error);
+        self.stop();
+        (self.wake)();
+    }
+}
+
 impl Shared {
     fn stop(&self) {
         self.expected.stop();
@@ -334,18 +335,6 @@ impl Shared {
         self.batch.stop();
         self.items.stop();
         lock(&self.large).clear();
-    }
-
-    /// The first failure counts; what follows from it does not. A thread that only notices that another
-    /// one is gone does not know why.
-    fn fail(&self, error: StoreError) {
-        let mut first = lock(&self.error);
-        if matches!(*first, None | Some(StoreError::Aborted)) {
-            *first = Some(error);
-        }
-        drop(first);
-        self.stop();
-        (self.wake)();
     }
 
     /// Tells what would be done to whom it may concern.
@@ -427,7 +416,7 @@ impl Shared {
 
     fn next_expected(&self) -> Result<Wanted, StoreError> {
         self.expected.pop().ok_or_else(|| {
-            if lock(&self.error).is_some() {
+            if self.error.is_some() {
                 StoreError::Aborted
             } else {
                 refused("more files come than were asked for")

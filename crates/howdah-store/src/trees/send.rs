@@ -16,6 +16,7 @@
 use super::codec::{
     Answer, ManifestWriter, expect_version, put_varint, put_version, read_answer, refused,
 };
+use super::crew::{self, Crew, FirstError};
 use super::entry::Stamp;
 use super::filter::Filter;
 use super::options::TreeOptions;
@@ -26,7 +27,7 @@ use super::walk::{Offered, SourceDir, Top, Walker, kind};
 use super::{LARGE_OPEN, PACKED_MAX, TreeProgress, WAITING_FILES};
 use crate::identity::Identity;
 use crate::source::SourceSpec;
-use crate::{Root, Source, StoreError, Wake, worker};
+use crate::{Root, Source, StoreError, Wake};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -217,7 +218,7 @@ struct Shared {
     /// Large files that are open.
     large: Budget,
     answered: AtomicBool,
-    error: Mutex<Option<StoreError>>,
+    error: FirstError,
     notes: Mutex<Vec<(u8, Vec<u8>)>>,
     wake: Wake,
 }
@@ -269,7 +270,7 @@ impl TreeSender {
             reading: Budget::new(READ_AHEAD),
             large: Budget::new(LARGE_OPEN),
             answered: AtomicBool::new(false),
-            error: Mutex::new(None),
+            error: FirstError::default(),
             notes: Mutex::default(),
             wake,
         });
@@ -324,15 +325,8 @@ impl TreeSender {
         name: &str,
         work: impl FnOnce(&Shared) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), StoreError> {
-        let shared = Arc::clone(&self.shared);
-        let thread = worker::spawn(name, move || {
-            if let Err(error) = work(&shared) {
-                shared.fail(error);
-            }
-        });
-        let thread =
-            thread.map_err(|e| StoreError::from_io(Path::new(name), "start a thread", e))?;
-        self.threads.push(thread);
+        self.threads
+            .push(crew::start(&self.shared, name, |shared| work(shared))?);
         Ok(())
     }
 
@@ -367,7 +361,7 @@ impl TreeSender {
 
     /// Something that ends the transfer.
     pub fn poll_error(&mut self) -> Option<StoreError> {
-        lock(&self.shared.error).clone()
+        self.shared.error.get()
     }
 
     /// Words of the receiver for the one who looks on: what it is about, and a path.
@@ -397,6 +391,14 @@ impl Drop for TreeSender {
     }
 }
 
+impl Crew for Shared {
+    fn fail(&self, error: StoreError) {
+        self.error.note(error);
+        self.stop();
+        (self.wake)();
+    }
+}
+
 impl Shared {
     fn stop(&self) {
         self.offered.stop();
@@ -404,18 +406,6 @@ impl Shared {
         self.order.stop();
         self.reading.stop();
         self.large.stop();
-    }
-
-    /// The first failure counts; what follows from it does not. A thread that only notices that another
-    /// one is gone does not know why.
-    fn fail(&self, error: StoreError) {
-        let mut first = lock(&self.error);
-        if matches!(*first, None | Some(StoreError::Aborted)) {
-            *first = Some(error);
-        }
-        drop(first);
-        self.stop();
-        (self.wake)();
     }
 
     /// Reads what the receiver wants, and has it read.
@@ -432,7 +422,7 @@ impl Shared {
                     for _ in 0..count {
                         // Whoever answers more than was asked gets here when the walker is done.
                         let Some(file) = self.offered.pop() else {
-                            return Err(match &*lock(&self.error) {
+                            return Err(match self.error.get() {
                                 Some(_) => StoreError::Aborted,
                                 None => refused("more answers than files"),
                             });

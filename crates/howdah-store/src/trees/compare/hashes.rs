@@ -38,7 +38,7 @@ pub(super) fn run(
             out.send(difference).map_err(|_| StoreError::Aborted)?;
         }
     }
-    if lock(&shared.error).is_some() {
+    if shared.error.is_some() {
         return Err(StoreError::Aborted);
     }
     for spout in &mut packs {

@@ -25,15 +25,16 @@ mod tests;
 pub use difference::{Difference, EntryKind, OwnerSeen, Tally, What};
 
 use self::cursor::Cursor;
+use super::crew::{self, Crew, FirstError};
 use super::filter::Filter;
 use super::options::TreeOptions;
 use super::pipe::pipe;
 use super::queue::{Queue, lock};
 use super::receive::ReceiverEnds;
 use super::send::SenderEnds;
-use crate::{StoreError, Wake, worker};
+use crate::{StoreError, Wake};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -136,7 +137,7 @@ struct Shared {
     state: ComparisonState,
     items: Queue<Item>,
     tally: Mutex<Tally>,
-    error: Mutex<Option<StoreError>>,
+    error: FirstError,
     /// What is left of the manifests. Whoever feeds them must not take their end for a failure.
     parked: Mutex<Option<[Cursor; 2]>>,
 }
@@ -171,7 +172,7 @@ impl TreeComparison {
             state: ComparisonState::default(),
             items: Queue::new(ITEMS),
             tally: Mutex::default(),
-            error: Mutex::new(None),
+            error: FirstError::default(),
             parked: Mutex::new(None),
         });
         let mut comparison = Self {
@@ -195,14 +196,7 @@ impl TreeComparison {
         name: &str,
         work: impl FnOnce(&Shared) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), StoreError> {
-        let shared = Arc::clone(&self.shared);
-        let thread = worker::spawn(name, move || {
-            if let Err(error) = work(&shared) {
-                shared.fail(error);
-            }
-        });
-        let thread =
-            thread.map_err(|e| StoreError::from_io(Path::new(name), "start a thread", e))?;
+        let thread = crew::start(&self.shared, name, |shared| work(shared))?;
         self.threads.push(thread);
         Ok(())
     }
@@ -218,7 +212,7 @@ impl TreeComparison {
 
     /// What ended it early. That nothing did so is certain once [`ComparisonState::is_done`] says so.
     pub fn error(&self) -> Option<StoreError> {
-        lock(&self.shared.error).clone()
+        self.shared.error.get()
     }
 
     /// What has been compared so far.
@@ -244,14 +238,9 @@ impl Drop for TreeComparison {
     }
 }
 
-impl Shared {
-    /// The first failure counts; what follows from it does not.
+impl Crew for Shared {
     fn fail(&self, error: StoreError) {
-        let mut first = lock(&self.error);
-        if matches!(*first, None | Some(StoreError::Aborted)) {
-            *first = Some(error);
-        }
-        drop(first);
+        self.error.note(error);
         self.items.stop();
     }
 }
