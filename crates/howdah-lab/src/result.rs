@@ -64,6 +64,9 @@ pub struct ExperimentNote {
     pub note: String,
     /// The file that it stands in.
     pub file: String,
+    /// Its cells, whether they are finished or not; 0 in campaigns of before this was written down.
+    #[serde(default)]
+    pub cells: usize,
 }
 
 /// A scenario file as it was run.

@@ -107,7 +107,8 @@ pub(crate) struct LabReportArgs {
     #[arg(value_name = "DIR", required = true)]
     pub(crate) dirs: Vec<PathBuf>,
 
-    /// The file; report.html in the first directory without it
+    /// The file; report.html in the first directory without it. With --comparison a document whose
+    /// half is brought up to date: the simulated or the testbed's, as the campaigns are
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 

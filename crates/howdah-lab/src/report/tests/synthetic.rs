@@ -277,6 +277,7 @@ fn campaign(quick: bool) -> Campaign {
             figure: "Fig. 3".to_owned(),
             note: "The other traffic is not described.".to_owned(),
             file: "scenarios/jgn06/a.toml".to_owned(),
+            cells: 0,
         }],
         chosen: [(
             "J-A2".to_owned(),
