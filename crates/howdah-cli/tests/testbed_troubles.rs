@@ -5,10 +5,18 @@
 
 mod support;
 
+use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::testbed::{assert_nothing_is_left, at, can_run, cells, command, goodput_mbps, site};
+
+/// A program of `make peers`, as a script.
+fn peer(dir: &Path, name: &str, script: &str) {
+    let path = dir.join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{script}")).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+}
 
 #[test]
 fn a_peer_that_crashes_is_named_and_the_others_go_on() {
@@ -28,9 +36,7 @@ protocol = ["libudt", "reno"]
 duration = "1s"
 "#,
     );
-    let peer = dir.path().join("udt-measure");
-    std::fs::write(&peer, "#!/bin/sh\necho out of ideas >&2\nexit 3\n").unwrap();
-    std::fs::set_permissions(&peer, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    peer(dir.path(), "udt-measure", "echo out of ideas >&2\nexit 3\n");
     let output = command(dir.path(), "--on netns --runs 1 --peers .")
         .output()
         .unwrap();
@@ -47,6 +53,104 @@ duration = "1s"
         "{crashed}"
     );
     assert!(goodput_mbps(at(&cells, "protocol", "reno"), 0) > 1.0);
+}
+
+/// Other people's programs that hang, each in its own way: a receiver that does nothing, a sender that does not end, and
+/// one that the end of the measurement stops, which it takes no notice of. `asleep` is the command of all of them.
+fn hanging_peers(dir: &Path, asleep: &str) {
+    let howdah = env!("CARGO_BIN_EXE_howdah");
+    let hang = format!("trap '' INT\necho still thinking >&2\n{asleep} & wait\n");
+    peer(dir, "udt-measure", &hang);
+    let receives = format!("[ $1 = sink ] && exec {howdah} internal stream-recv --listen $2\n");
+    peer(dir, "quic-measure", &(receives + &hang));
+}
+
+/// Processes whose command line is this.
+fn running(command: &str) -> usize {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let wanted = format!("{}\0", command.replace(' ', "\0"));
+    lines.filter(|line| *line == wanted.as_bytes()).count()
+}
+
+/// Runs programs that hang beside one that does not; the cells, with nothing left of the run.
+#[track_caller]
+fn run_hanging(scenario: &str) -> Vec<Value> {
+    let dir = site(scenario);
+    // A second that no other has.
+    let name = dir.path().file_name().unwrap().as_encoded_bytes();
+    let number = name.iter().fold(0_u64, |sum, byte| sum * 31 % 999_983 + u64::from(*byte));
+    let asleep = format!("sleep 86399.{number}");
+    hanging_peers(dir.path(), &asleep);
+    let child = command(dir.path(), "--on netns --runs 1 --peers . --patience 1s")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&stderr);
+    assert_eq!(status.code(), Some(1), "{err}");
+    assert!(err.contains("still thinking"), "{err}");
+    assert_eq!(running(&asleep), 0);
+    assert_nothing_is_left(pid);
+    let cells = cells(dir.path());
+    assert!(goodput_mbps(at(&cells, "protocol", "reno"), 0) > 1.0);
+    cells
+}
+
+#[track_caller]
+fn assert_error(cells: &[Value], protocol: &str, wanted: &str) {
+    let cell = at(cells, "protocol", protocol);
+    let error = cell["error"].as_str().unwrap();
+    assert_eq!(error, wanted, "{cell}");
+}
+
+#[test]
+fn programs_that_hang_are_ended_and_named_and_the_others_go_on() {
+    if !can_run() {
+        return;
+    }
+    let cells = run_hanging(
+        r#"
+id = "T"
+[path.main]
+rate = "50mbit"
+rtt = "10ms"
+[flow.main]
+via = ["main"]
+protocol = ["libudt", "quic", "reno"]
+[measure]
+duration = "1s"
+"#,
+    );
+    let wanted = "udt-measure (receiver) is not ready after 1 s: still thinking";
+    assert_error(&cells, "libudt", wanted);
+    let wanted = "quic-measure (sender) goes on 1 s after the measurement: still thinking";
+    assert_error(&cells, "quic", wanted);
+}
+
+#[test]
+fn a_sender_that_sends_nothing_has_no_rate_of_zero() {
+    if !can_run() {
+        return;
+    }
+    let cells = run_hanging(
+        r#"
+id = "T"
+[path.main]
+rate = "50mbit"
+rtt = "10ms"
+[flow.main]
+via = ["main"]
+protocol = ["quic", "reno"]
+size = "1MB"
+[measure]
+duration = "3s"
+"#,
+    );
+    let wanted = "quic-measure (sender) sent nothing in 3.0 s: still thinking";
+    assert_error(&cells, "quic", wanted);
 }
 
 fn long_run(dir: &Path) -> std::process::Child {

@@ -1,6 +1,7 @@
 //! `howdah lab`.
 
 use clap::{Args, Subcommand, ValueEnum};
+use howdah_core::{Span, units};
 use howdah_lab::run::Shard;
 use std::path::PathBuf;
 
@@ -75,6 +76,11 @@ pub(crate) struct LabRunArgs {
     /// program's directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) peers: Option<PathBuf>,
+
+    /// With netns: how long a program may take to get ready, and may go on after the measurement;
+    /// then it is ended, and its cell has no result
+    #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "20s")]
+    pub(crate) patience: Span,
 
     /// Cells at a time [default: one for each core; with netns always one]
     #[arg(long, value_name = "N")]

@@ -18,12 +18,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a receiving end may take to be ready.
-const READY_PATIENCE: Duration = Duration::from_secs(20);
-/// How long a sending end may go on after the end of the measurement: losses, far ends, slow exits.
-const END_PATIENCE: Duration = Duration::from_secs(20);
 /// How long an interrupted program may take to say what it has to say.
 const GRACE: Duration = Duration::from_secs(5);
+/// A sender of which nothing is seen for so long, in seconds, does not work.
+const SILENCE_S: f64 = 2.0;
 const TICK: Duration = Duration::from_millis(2);
 /// Between two looks at the memory of the programs.
 const MEMORY_LOOK: Duration = Duration::from_millis(200);
@@ -97,8 +95,13 @@ impl Actor {
         ))
     }
 
-    fn wait_until_ready(&mut self, host: &Namespace, stop: &AtomicBool) -> Result<(), Trouble> {
-        let end = Instant::now() + READY_PATIENCE;
+    fn wait_until_ready(
+        &mut self,
+        host: &Namespace,
+        patience: Duration,
+        stop: &AtomicBool,
+    ) -> Result<(), Trouble> {
+        let end = Instant::now() + patience;
         loop {
             if stop.load(Ordering::Relaxed) {
                 return Err(Trouble::Stopped);
@@ -120,7 +123,8 @@ impl Actor {
                 return Err(self.failure("ended before it was ready"));
             }
             if Instant::now() > end {
-                return Err(self.failure("does not get ready"));
+                let what = format!("is not ready after {} s", patience.as_secs_f64());
+                return Err(self.failure(&what));
             }
             std::thread::sleep(TICK * 5);
         }
@@ -174,6 +178,9 @@ pub(super) struct Stage {
     groups: Vec<Cast>,
     streams: Vec<Cast>,
     reads: Vec<super::program::Read>,
+    /// How long a receiving end may take to be ready, and a sending end may go on after the end of the measurement:
+    /// losses, far ends, slow exits.
+    patience: Duration,
     _keep: Vec<Box<dyn Send>>,
 }
 
@@ -261,6 +268,7 @@ impl Stage {
             groups,
             streams,
             reads,
+            patience: launches.kit.patience(),
             _keep: keep,
         })
     }
@@ -303,7 +311,7 @@ impl Stage {
         }
         for cast in &mut all {
             let host = cast.ends.receiver_host(network);
-            cast.receiver.wait_until_ready(host, stop)?;
+            cast.receiver.wait_until_ready(host, self.patience, stop)?;
             if let Some(process) = &mut cast.receiver.process {
                 process.begin_count();
             }
@@ -311,6 +319,9 @@ impl Stage {
         drop(all);
         let (course, end_s) = self.watch(cell, plan, stop)?;
         self.end(stop)?;
+        for cast in &self.flows {
+            cast.object_to_silence(&course, end_s)?;
+        }
         let certificate = self.network.certificate();
         let mut environment = environment::of(&self.network);
         let mut flows = Vec::new();
@@ -419,14 +430,17 @@ impl Stage {
                 cast.sender.stop();
             }
         }
-        let end = Instant::now() + END_PATIENCE;
+        let patience = self.patience;
+        let end = Instant::now() + patience;
         for cast in self.casts() {
             while !cast.sender.ended() && cast.sender.process.is_some() {
                 if stop.load(Ordering::Relaxed) {
                     return Err(Trouble::Stopped);
                 }
                 if Instant::now() > end {
-                    return Err(cast.sender.failure("does not end"));
+                    let seconds = patience.as_secs_f64();
+                    let what = format!("goes on {seconds} s after the measurement");
+                    return Err(cast.sender.failure(&what));
                 }
                 std::thread::sleep(TICK);
             }
@@ -450,6 +464,17 @@ impl Stage {
 }
 
 impl Cast {
+    /// A sender that hangs has no rate, not a rate of 0.
+    fn object_to_silence(&self, course: &Course, end_s: f64) -> Result<(), Trouble> {
+        let [(sent, _), _] = course.at(end_s, self.ends.route);
+        let ran_s = end_s - self.start_s;
+        if sent.packets == 0 && self.sender.process.is_some() && ran_s >= SILENCE_S {
+            let what = format!("sent nothing in {ran_s:.1} s");
+            return Err(self.sender.failure(&what));
+        }
+        Ok(())
+    }
+
     /// A sized transfer that the end of the measurement interrupted: its receiver waits in vain.
     fn is_cut_off(&self) -> bool {
         self.is_sized && self.ended_s.is_none()
