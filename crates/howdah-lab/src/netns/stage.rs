@@ -5,8 +5,9 @@ use super::course::Course;
 use super::environment;
 use super::plan::{self, Ends, Plan};
 use super::program::{
-    Errand, Figures, Launch, Launches, Ready, Recipe, Said, Stream, read_group, read_stream,
+    Errand, Figures, Launch, Launches, Ready, Recipe, Said, read_group, read_stream,
 };
+use super::tcp_counts::{TcpCounters, TcpCounts};
 use crate::scenario::Cell;
 use howdah_load::short_flows::ShortReport;
 use howdah_load::stream::SinkReport;
@@ -142,9 +143,14 @@ impl Actor {
         self.recipe.ends_itself && status.is_some_and(|status| !status.success())
     }
 
-    fn stop(&mut self) {
+    /// Ended although it should go on until it is told to end.
+    fn left(&mut self) -> bool {
+        !self.recipe.ends_itself && self.ended()
+    }
+
+    fn stop(&mut self, grace: Duration) {
         if let Some(process) = &mut self.process {
-            process.stop(GRACE);
+            process.stop(grace);
         }
     }
 
@@ -167,6 +173,9 @@ struct Cast {
     is_sized: bool,
     receiver: Actor,
     sender: Actor,
+    counters: Option<TcpCounters>,
+    /// What they said, and when, in seconds from the beginning.
+    counts: Vec<(f64, TcpCounts)>,
     /// When the sender was seen to have ended, in seconds from the beginning.
     ended_s: Option<f64>,
 }
@@ -193,6 +202,8 @@ pub(super) struct Acted {
     pub(super) ended_s: Option<f64>,
     pub(super) sender: Used,
     pub(super) receiver: Used,
+    /// What the kernel counted on the sender's host, and when, in seconds from the beginning.
+    pub(super) counts: Vec<(f64, TcpCounts)>,
 }
 
 /// What became of everything.
@@ -202,7 +213,8 @@ pub(super) struct Played {
     /// End of the measurement in seconds.
     pub(super) end_s: f64,
     pub(super) flows: Vec<Acted>,
-    pub(super) groups: Vec<ShortReport>,
+    /// With the timeouts of each.
+    pub(super) groups: Vec<(ShortReport, Option<u64>)>,
     pub(super) streams: Vec<(u64, SinkReport)>,
     pub(super) certificate: Certificate,
     pub(super) environment: BTreeMap<String, String>,
@@ -234,33 +246,26 @@ impl Stage {
             keep.extend(more);
             reads.push(read);
             flows.push(Cast {
-                ends: *ends,
                 start_s: flow.start_ns as f64 / 1e9,
                 is_sized: flow.size_bytes.is_some(),
-                receiver: Actor::new(receiver, &dir, "receiver"),
-                sender: Actor::new(sender, &dir, "sender"),
-                ended_s: None,
+                ..Cast::new(*ends, [receiver, sender], &dir)
             });
         }
         let mut groups = Vec::new();
         for (index, mut group) in launches.groups.into_iter().enumerate() {
             let dir = dir("group", index)?;
-            let ([receiver, sender], more) = group.recipes(launches.kit, &dir)?;
+            let (recipes, more) = group.recipes(launches.kit, &dir)?;
             keep.extend(more);
-            groups.push(Cast {
-                ends: group.ends,
-                // Its flows know their own times.
-                start_s: 0.0,
-                is_sized: false,
-                receiver: Actor::new(receiver, &dir, "receiver"),
-                sender: Actor::new(sender, &dir, "sender"),
-                ended_s: None,
-            });
+            // Its flows know their own times.
+            groups.push(Cast::new(group.ends, recipes, &dir));
         }
         let mut streams = Vec::new();
         for (index, stream) in launches.streams.iter().enumerate() {
             let dir = dir("stream", index)?;
-            streams.push(Self::stream(stream, launches.kit, &dir));
+            streams.push(Cast {
+                start_s: stream.start_s(),
+                ..Cast::new(stream.ends(), stream.recipes(launches.kit), &dir)
+            });
         }
         Ok(Self {
             network: Network::create(&plan.config)?,
@@ -271,18 +276,6 @@ impl Stage {
             patience: launches.kit.patience(),
             _keep: keep,
         })
-    }
-
-    fn stream(stream: &Stream, kit: &super::Kit, dir: &Path) -> Cast {
-        let [receiver, sender] = stream.recipes(kit);
-        Cast {
-            ends: stream.ends(),
-            start_s: stream.start_s(),
-            is_sized: false,
-            receiver: Actor::new(receiver, dir, "receiver"),
-            sender: Actor::new(sender, dir, "sender"),
-            ended_s: None,
-        }
     }
 
     fn casts(&mut self) -> impl Iterator<Item = &mut Cast> {
@@ -315,6 +308,7 @@ impl Stage {
             if let Some(process) = &mut cast.receiver.process {
                 process.begin_count();
             }
+            cast.counters = TcpCounters::open(cast.ends.sender_host(network));
         }
         drop(all);
         let (course, end_s) = self.watch(cell, plan, stop)?;
@@ -335,12 +329,13 @@ impl Stage {
                 ended_s: cast.ended_s.filter(|_| cast.is_sized),
                 sender: cast.sender.used(),
                 receiver: cast.receiver.used(),
+                counts: std::mem::take(&mut cast.counts),
             });
         }
-        let groups = self
-            .groups
-            .iter()
-            .map(|cast| read_group(&cast.sender.said()));
+        let groups = self.groups.iter().map(|cast| {
+            let timeouts = cast.counts.last().map(|(_, counts)| counts.timeouts);
+            Ok((read_group(&cast.sender.said())?, timeouts))
+        });
         let streams = self
             .streams
             .iter()
@@ -401,13 +396,21 @@ impl Stage {
                 if cast.receiver.failed() {
                     return Err(cast.receiver.failure("failed"));
                 }
+                if now_s < duration_s && cast.receiver.left() {
+                    let what = format!("ended by itself after {now_s:.1} s");
+                    return Err(cast.receiver.failure(&what));
+                }
+            }
+            // Short flows may be over before.
+            let mut flows = self.flows.iter_mut();
+            let left = flows.find_map(|cast| cast.sender.left().then_some(cast));
+            if let Some(cast) = left.filter(|_| now_s < duration_s) {
+                let what = format!("ended by itself after {now_s:.1} s");
+                return Err(cast.sender.failure(&what));
             }
             course.look(&self.network);
             if memory_look.elapsed() >= MEMORY_LOOK {
-                self.casts().for_each(|cast| {
-                    cast.sender.look();
-                    cast.receiver.look();
-                });
+                self.casts().for_each(|cast| cast.look(now_s));
                 memory_look = Instant::now();
             }
             let mut sized = self.flows.iter().filter(|cast| cast.is_sized).peekable();
@@ -417,6 +420,7 @@ impl Stage {
             if now_s >= duration_s || complete {
                 let end_s = now_s.min(duration_s);
                 course.end(&self.network);
+                self.casts().for_each(|cast| cast.look(end_s));
                 return Ok((course, end_s));
             }
             std::thread::sleep(TICK);
@@ -425,9 +429,10 @@ impl Stage {
 
     /// Ends the senders, then the receivers.
     fn end(&mut self, stop: &AtomicBool) -> Result<(), Trouble> {
+        let grace = GRACE.min(self.patience);
         for cast in self.casts() {
             if !cast.sender.recipe.ends_itself || cast.is_sized {
-                cast.sender.stop();
+                cast.sender.stop(grace);
             }
         }
         let patience = self.patience;
@@ -449,7 +454,7 @@ impl Stage {
             }
         }
         for cast in self.casts() {
-            let end = Instant::now() + GRACE;
+            let end = Instant::now() + grace;
             while cast.receiver.recipe.ends_itself
                 && !cast.is_cut_off()
                 && !cast.receiver.ended()
@@ -457,13 +462,35 @@ impl Stage {
             {
                 std::thread::sleep(TICK);
             }
-            cast.receiver.stop();
+            cast.receiver.stop(grace);
         }
         Ok(())
     }
 }
 
 impl Cast {
+    /// From the beginning, without a size.
+    fn new(ends: Ends, [receiver, sender]: [Recipe; 2], dir: &Path) -> Self {
+        Self {
+            ends,
+            start_s: 0.0,
+            is_sized: false,
+            receiver: Actor::new(receiver, dir, "receiver"),
+            sender: Actor::new(sender, dir, "sender"),
+            counters: None,
+            counts: Vec::new(),
+            ended_s: None,
+        }
+    }
+
+    /// Takes note of what is used and counted up to now.
+    fn look(&mut self, now_s: f64) {
+        self.sender.look();
+        self.receiver.look();
+        let counts = self.counters.as_ref().and_then(TcpCounters::read);
+        self.counts.extend(counts.map(|counts| (now_s, counts)));
+    }
+
     /// A sender that hangs has no rate, not a rate of 0.
     fn object_to_silence(&self, course: &Course, end_s: f64) -> Result<(), Trouble> {
         let [(sent, _), _] = course.at(end_s, self.ends.route);
