@@ -26,6 +26,34 @@ pub(crate) fn command(dir: &Path, words: &str) -> Command {
     command
 }
 
+/// The same in a mount namespace of its own, where an empty directory lies over `hidden`. `None` with a printed reason where
+/// that cannot be made.
+pub(crate) fn command_without(hidden: &str, dir: &Path, words: &str) -> Option<Command> {
+    let within = |script: &str| {
+        let mut unshare = Command::new("unshare");
+        let mount = format!("mount -t tmpfs none \"$1\" && {script}");
+        unshare.args(["--mount", "--", "sh", "-c", &mount, "sh", hidden]);
+        unshare
+    };
+    match within("true").output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            let why = String::from_utf8_lossy(&output.stderr);
+            println!("skipped: {hidden} cannot be hidden: {why}");
+            return None;
+        }
+        Err(error) => {
+            println!("skipped: {hidden} cannot be hidden: {error}");
+            return None;
+        }
+    }
+    let inner = command(dir, words);
+    let mut outer = within("shift && exec \"$@\"");
+    outer.arg(inner.get_program()).args(inner.get_args());
+    outer.current_dir(dir);
+    Some(outer)
+}
+
 pub(crate) fn site(scenario: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("t.toml"), scenario).unwrap();
