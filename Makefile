@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo kill-test lab-quick lab-smoke peers peers-test btf bpf test bench bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
+.PHONY: help man demo kill-test lab-quick lab-smoke peers peers-test bpf test bench bench-entries bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -18,16 +18,6 @@ say = @printf '\n== %s\n' "$(1)"
 # Package of each program that must be there.
 need = for pair in $(1); do command -v "$${pair%%:*}" >/dev/null || echo "$${pair\#\#*:}"; done
 
-# Installs what `missing` names, or says what it is where there is no apt-get.
-define install
-if [ -n "$$missing" ]; then \
-	command -v apt-get >/dev/null || { echo "missing:" $$missing "(as Debian calls the packages, and there is no apt-get here): install them, then try again" >&2; exit 1; }; \
-	echo "== installing" $$missing; \
-	$(SUDO) apt-get update -q; \
-	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
-fi
-endef
-
 help: ## This list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -35,14 +25,22 @@ setup:
 	@export PATH="$$PATH:/usr/sbin"; \
 	missing="$$($(call need,gcc:gcc g++:g++ make:make ip:iproute2 strace:strace sshd:openssh-server ssh:openssh-client))"; \
 	[ -e /usr/include/udt/udt.h ] || missing="$$missing libudt-dev"; \
-	$(install)
+	if [ -n "$$missing" ]; then \
+		echo "== installing" $$missing; \
+		$(SUDO) apt-get update -q; \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
+	fi
 	@for part in fmt:rustfmt clippy:clippy; do \
 		$(CARGO) "$${part%%:*}" --version >/dev/null 2>&1 || rustup component add "$${part##*:}"; \
 	done
 
 setup-bench: setup
 	@missing="$$($(call need,iperf3:iperf3 python3:python3))"; \
-	$(install)
+	if [ -n "$$missing" ]; then \
+		echo "== installing" $$missing; \
+		$(SUDO) apt-get update -q; \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
+	fi
 
 # clang and bpftool compile the congestion controls; the rest is for libbpf, which loads them.
 setup-bpf: setup
@@ -51,7 +49,11 @@ setup-bpf: setup
 	for pair in bpf/bpf_helpers.h:libbpf-dev libelf.h:libelf-dev zlib.h:zlib1g-dev; do \
 		[ -e "/usr/include/$${pair%%:*}" ] || missing="$$missing $${pair##*:}"; \
 	done; \
-	$(install)
+	if [ -n "$$missing" ]; then \
+		echo "== installing" $$missing; \
+		$(SUDO) apt-get update -q; \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
+	fi
 
 demo: setup ## Move a real file over an emulated 10 Gbit/s, 100 ms, 1 % loss path, beside kernel TCP
 	$(call say,building howdah (release))
@@ -70,12 +72,9 @@ peers-test: setup
 	g++ -O2 -Wall -Werror -I/usr/include/udt -o "$$target/peers/udt-peer" peers/udt/peer.cpp -ludt -lpthread; \
 	g++ -O2 -Wall -Werror -I/usr/include/udt -o "$$target/peers/udt-measure" peers/udt/measure.cpp -ludt -lpthread
 
-# Before anything is installed for nothing.
-btf:
-	@[ -r $(BTF) ] || { echo "$(BTF) is missing: the running kernel does not describe its types (CONFIG_DEBUG_INFO_BTF), so no BPF congestion control can be built for it" >&2; exit 1; }
-
-bpf: btf setup-bpf ## Compile the papers' TCPs for the running kernel (bpf/ to target/bpf)
+bpf: setup-bpf ## Compile the papers' TCPs for the running kernel (bpf/ to target/bpf)
 	$(call say,compiling bpf/)
+	@[ -r $(BTF) ] || { echo "$(BTF) is missing: the running kernel does not describe its types (CONFIG_DEBUG_INFO_BTF), so no BPF congestion control can be built for it" >&2; exit 1; }
 	@out="$${CARGO_TARGET_DIR:-target}/bpf"; mkdir -p "$$out"; \
 	PATH="$$PATH:/usr/sbin" bpftool btf dump file $(BTF) format c >"$$out/vmlinux.h"; \
 	for source in bpf/*.c; do \
@@ -108,7 +107,7 @@ lab-quick: setup ## JGN06, reduced, against the snapshot of its whole table (GAT
 	"$$target/release/howdah" lab run scenarios/jgn06 --quick --out "$$out"; \
 	"$$target/release/howdah" lab gate "$$out" $(GATE)
 
-lab-smoke: peers bpf ## A sample of every campaign of scenarios/real on the real testbed (four to five minutes)
+lab-smoke: peers bpf ## A sample of every campaign of scenarios/real on the real testbed (six or seven minutes)
 	$(call say,building howdah with the papers' TCPs (release))
 	$(CARGO) build --release --locked -p howdah-cli --features bpf
 	$(call say,running scenarios/real --quick in namespaces; it needs root)
@@ -128,11 +127,21 @@ bench: setup-bench bench-sim ## Measure: the tables of docs/performance.md (BENC
 
 bench-files: setup-bench ## Measure: files and trees beside rsync, scp, rclone and tar over ssh (BENCH="--quick" and other flags)
 	@missing="$$(PATH="$$PATH:/usr/sbin"; $(call need,ssh:openssh-client sshd:openssh-server rsync:rsync rclone:rclone))"; \
-	$(install)
+	if [ -n "$$missing" ]; then \
+		echo "== installing" $$missing; \
+		$(SUDO) apt-get update -q; \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
+	fi
 	$(call say,building howdah (release))
 	$(CARGO) build --release --locked -p howdah-cli
 	$(call say,measuring; it needs root for network namespaces)
 	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" bash benches/files.sh $(BENCH)
+
+bench-entries: setup-bench ## Measure: the memory of both sides for ten million entries (ten minutes; BENCH="--entries 2000000" and other flags)
+	$(call say,building howdah (release))
+	$(CARGO) build --release --locked -p howdah-cli
+	$(call say,measuring; it needs root to mount a tmpfs)
+	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" python3 -B benches/entries.py $(BENCH)
 
 # What a package ships beside the program; packaging/files.txt says where it goes.
 man: setup ## Write man pages and completions to target/share

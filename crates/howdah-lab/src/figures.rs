@@ -60,8 +60,7 @@ pub(crate) fn figures(
         );
         put(
             format!("retransmit_share/{name}"),
-            (flow.retransmitted_bytes)
-                .and_then(|again| metrics::retransmit_share(again, flow.sent_bytes)),
+            metrics::retransmit_share(flow.retransmitted_bytes, flow.sent_bytes),
         );
     }
     for ((flow, spec), course) in flows.iter().zip(&cell.flows).zip(course) {

@@ -1,7 +1,6 @@
 //! `howdah lab`.
 
 use clap::{Args, Subcommand, ValueEnum};
-use howdah_core::{Span, units};
 use howdah_lab::run::Shard;
 use std::path::PathBuf;
 
@@ -77,11 +76,6 @@ pub(crate) struct LabRunArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) peers: Option<PathBuf>,
 
-    /// With netns: how long a program may take to get ready, and may go on after the measurement;
-    /// then it is ended, and its cell has no result
-    #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "20s")]
-    pub(crate) patience: Span,
-
     /// Cells at a time [default: one for each core; with netns always one]
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<std::num::NonZeroUsize>,
@@ -113,8 +107,7 @@ pub(crate) struct LabReportArgs {
     #[arg(value_name = "DIR", required = true)]
     pub(crate) dirs: Vec<PathBuf>,
 
-    /// The file; report.html in the first directory without it. With --comparison a document whose
-    /// half is brought up to date: the simulated or the testbed's, as the campaigns are
+    /// The file; report.html in the first directory without it
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 

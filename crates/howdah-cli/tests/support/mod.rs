@@ -10,7 +10,6 @@ pub(crate) mod process;
 pub(crate) mod relay;
 pub(crate) mod schema;
 pub(crate) mod sshd;
-pub(crate) mod testbed;
 
 use howdah_wan::Namespace;
 use process::{Done, Input, Process, Server};

@@ -515,9 +515,8 @@ fn costs() -> Vec<Measure> {
             "timeouts of the long-lived flows",
             Quantity::Count,
             |cell| {
-                let all: Option<u64> = cell.flows.iter().map(|f| f.timeouts).sum();
-                all.filter(|_| !cell.flows.is_empty())
-                    .map(|count| count as f64)
+                (!cell.flows.is_empty())
+                    .then(|| cell.flows.iter().map(|f| f.timeouts).sum::<u64>() as f64)
             },
         ),
         Measure::new(
@@ -547,8 +546,8 @@ fn cpu_per_gbit(cell: &CellResult, of: impl Fn(&FlowResult) -> Option<f64>) -> O
 /// Repetitions among the payload bytes sent.
 pub(crate) fn retransmit_share(cell: &CellResult) -> Option<f64> {
     let sent: u64 = cell.flows.iter().map(|f| f.sent_bytes).sum();
-    let again: Option<u64> = cell.flows.iter().map(|f| f.retransmitted_bytes).sum();
-    crate::metrics::retransmit_share(again?, sent)
+    let again: u64 = cell.flows.iter().map(|f| f.retransmitted_bytes).sum();
+    (sent > 0).then(|| again as f64 / sent as f64)
 }
 
 fn ramp(cell: &CellResult) -> Option<f64> {

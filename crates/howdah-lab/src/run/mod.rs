@@ -8,7 +8,6 @@ mod store;
 pub use machine::{commit, machine};
 #[cfg(target_os = "linux")]
 pub use real::{RealOptions, run as run_on_testbed};
-pub(crate) use store::replace;
 pub use store::{Store, StoreError};
 
 use crate::protocol::{self, Protocol};
@@ -317,9 +316,6 @@ fn campaign(plan: &Plan, options: &RunOptions, cells: &[&Cell]) -> Campaign {
                 figure: experiment.figure.clone(),
                 note: experiment.note.clone(),
                 file: experiment.file.display().to_string(),
-                cells: (cells.iter())
-                    .filter(|cell| cell.experiment == experiment.id)
-                    .count(),
             })
             .collect(),
         chosen: marks(|experiment| &experiment.chosen),

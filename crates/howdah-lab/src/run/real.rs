@@ -69,8 +69,10 @@ pub fn run(
         } else {
             store.read_runs(&cell.id())
         };
-        // What was skipped is tried again: its program may be there now.
-        if is_done(&runs, real.most_runs) {
+        let skipped = store
+            .read(&cell.id())
+            .is_some_and(|result| result.skipped.is_some());
+        if is_done(&runs, real.most_runs) || (skipped && !options.again) {
             outcome.kept += 1;
             continue;
         }

@@ -28,9 +28,10 @@ const HAS_OWNER: u8 = 0x10;
 const HAS_XATTRS: u8 = 0x20;
 /// A file with a link number.
 const HAS_LINK: u8 = 0x40;
-/// A file with a BLAKE3; or: everything was readable.
+/// A file with a BLAKE3; or: everything was readable; or: the last name of that file.
 const HAS_HASH: u8 = 0x80;
 const COMPLETE: u8 = 0x80;
+const LAST: u8 = 0x80;
 
 /// What the peer sent makes no sense.
 pub(crate) fn refused(what: impl Into<String>) -> StoreError {
@@ -175,8 +176,8 @@ impl ManifestWriter {
                 put_short(&mut self.out, target);
                 self.meta(meta);
             }
-            Entry::Link { name, link } => {
-                self.out.push(LINK);
+            Entry::Link { name, link, last } => {
+                self.out.push(LINK | if *last { LAST } else { 0 });
                 self.name(name);
                 put_varint(&mut self.out, *link);
             }
@@ -368,7 +369,8 @@ impl ManifestReader {
             LINK => {
                 let name = self.name(false)?;
                 let link = get_varint(&mut self.spout)?;
-                Ok(Entry::Link { name, link })
+                let last = first & LAST != 0;
+                Ok(Entry::Link { name, link, last })
             }
             KEPT => Ok(Entry::Kept {
                 name: self.name(false)?,

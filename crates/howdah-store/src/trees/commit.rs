@@ -145,9 +145,9 @@ pub(crate) struct Committer<'a> {
     pub(crate) keeper: &'a Keeper,
     pub(crate) book: &'a Book,
     pub(crate) finished: &'a Finished,
+    pub(crate) finishing: &'a Mutex<()>,
     pub(crate) unsettled: &'a Budget,
     pub(crate) shown: &'a Path,
-    pub(crate) dry_run: bool,
 }
 
 impl Committer<'_> {
@@ -245,10 +245,9 @@ impl Committer<'_> {
 
     /// Gives directories that nothing comes into any more their modes and times.
     pub(crate) fn finish_dirs(&self) -> Result<(), StoreError> {
+        // One after the other: a directory comes after those in it, which its mode may shut off.
+        let _turn = lock(self.finishing);
         let finished = std::mem::take(&mut *lock(self.finished));
-        if self.dry_run {
-            return Ok(());
-        }
         for (path, meta) in finished {
             let fd = match self.root.open_dir(&path) {
                 Ok(fd) => fd,

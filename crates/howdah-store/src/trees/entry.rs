@@ -116,8 +116,12 @@ pub(crate) enum Entry {
         target: Vec<u8>,
         meta: Meta,
     },
-    /// A further name of the file with that `link`.
-    Link { name: Vec<u8>, link: u64 },
+    /// A further name of the file with that `link`; `last`: no other one comes.
+    Link {
+        name: Vec<u8>,
+        link: u64,
+        last: bool,
+    },
     /// Exists at the source and is not copied: it is not to be deleted either.
     Kept { name: Vec<u8> },
     /// The metadata of the top directory itself.

@@ -27,6 +27,8 @@ mod walk;
 mod write;
 
 #[cfg(test)]
+mod bounds_tests;
+#[cfg(test)]
 mod sync_tests;
 #[cfg(test)]
 mod tests;

@@ -26,6 +26,11 @@ use std::sync::Arc;
 
 /// Directories on the way down that are kept open.
 const OPEN_LEVELS: usize = 32;
+/// Further names that wait for their files, at most.
+const LINKS_WAITING: usize = 16_384;
+/// Directories that wait for their times and modes, at most: without files that are written, nobody else
+/// gets to them.
+const FINISHED_WAITING: usize = 4096;
 
 /// A directory on the way down.
 struct Level {
@@ -40,6 +45,8 @@ struct LinkLater {
     dir: Arc<TargetDir>,
     name: OsString,
     link: u64,
+    /// No other name of that file comes.
+    last: bool,
 }
 
 pub(crate) struct Placer<'a> {
@@ -110,11 +117,7 @@ impl<'a> Placer<'a> {
                     hash,
                 } => self.file(name, size, meta, link, hash)?,
                 Entry::Symlink { name, target, meta } => self.symlink(name, &target, &meta)?,
-                Entry::Link { name, link } => {
-                    self.see(&name);
-                    let (dir, name) = (self.dir()?, self.top_name(name));
-                    self.links.push(LinkLater { dir, name, link });
-                }
+                Entry::Link { name, link, last } => self.link(name, link, last)?,
                 Entry::Kept { name } => self.see(&name),
                 Entry::Top { .. } => {}
                 Entry::Other { .. } | Entry::Ahead { .. } | Entry::Gap => {
@@ -138,9 +141,7 @@ impl<'a> Placer<'a> {
         if !shared.unsettled.wait_until_unused() {
             return Err(StoreError::Aborted);
         }
-        for later in std::mem::take(&mut self.links) {
-            link_later(shared, &self.linked, &later);
-        }
+        self.make_links();
         if !shared.options.dry_run {
             self.deleter().delete(&extras);
         }
@@ -254,7 +255,7 @@ impl<'a> Placer<'a> {
                 path: at.clone(),
                 state: DirState::There,
                 sync: shared.disks.note(&fd),
-                meta: top_meta,
+                meta: top_meta.filter(|_| !dry_run),
                 finished: Arc::clone(&shared.finished),
                 parent: None,
             };
@@ -283,7 +284,7 @@ impl<'a> Placer<'a> {
                 path: at.clone(),
                 state,
                 sync: parent.sync,
-                meta: Some(meta),
+                meta: (!dry_run).then_some(meta),
                 finished: Arc::clone(&shared.finished),
                 parent: Some(Arc::new(parent)),
             };
@@ -416,7 +417,7 @@ impl<'a> Placer<'a> {
             path,
             state,
             sync,
-            meta: Some(meta),
+            meta: (!dry_run).then_some(meta),
             finished: Arc::clone(&shared.finished),
             parent: Some(parent),
         };
@@ -436,7 +437,41 @@ impl<'a> Placer<'a> {
         if self.levels.is_empty() {
             return Err(refused("it leaves the top directory"));
         }
+        if super::queue::lock(&self.shared.finished).len() >= FINISHED_WAITING {
+            self.shared.finish_dirs()?;
+        }
         Ok(())
+    }
+
+    /// A further name. Only so many wait to the end.
+    fn link(&mut self, name: Vec<u8>, link: u64, last: bool) -> Result<(), StoreError> {
+        self.see(&name);
+        let (dir, name) = (self.dir()?, self.top_name(name));
+        self.links.push(LinkLater {
+            dir,
+            name,
+            link,
+            last,
+        });
+        if self.links.len() >= LINKS_WAITING {
+            // What was asked for is on its way, whatever the rest of the manifest says.
+            self.flush()?;
+            if !self.shared.unsettled.wait_until_unused() {
+                return Err(StoreError::Aborted);
+            }
+            self.make_links();
+        }
+        Ok(())
+    }
+
+    /// All files that were asked for are settled: gives them their further names.
+    fn make_links(&mut self) {
+        for later in std::mem::take(&mut self.links) {
+            link_later(self.shared, &self.linked, &later);
+            if later.last {
+                self.linked.remove(&later.link);
+            }
+        }
     }
 
     fn file(

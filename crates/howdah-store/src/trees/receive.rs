@@ -75,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) disks: Disks,
     pub(crate) book: Arc<Book>,
     pub(crate) finished: Arc<Finished>,
+    /// Held by whoever finishes directories.
+    finishing: Mutex<()>,
     /// Small files in the order in which they were asked for.
     pub(crate) expected: Queue<Wanted>,
     /// Large files that were asked for.
@@ -147,6 +149,7 @@ impl TreeReceiver {
             disks: Disks::default(),
             book: Arc::default(),
             finished: Arc::default(),
+            finishing: Mutex::default(),
             expected: Queue::new(WAITING_FILES),
             large: Mutex::default(),
             large_waiting: Budget::new(WAITING_LARGE),
@@ -352,10 +355,16 @@ impl Shared {
             keeper: &self.keeper,
             book: &self.book,
             finished: &self.finished,
+            finishing: &self.finishing,
             unsettled: &self.unsettled,
             shown,
-            dry_run: self.options.dry_run,
         }
+    }
+
+    /// Gives directories that nothing comes into any more their modes and times.
+    pub(crate) fn finish_dirs(&self) -> Result<(), StoreError> {
+        let shown = self.root.path().join(&self.at);
+        self.committer(&shown).finish_dirs()
     }
 
     /// Everything has its name: the directories' times and modes, and all names on the disk.
@@ -363,7 +372,7 @@ impl Shared {
         let shown = self.root.path().join(&self.at);
         self.batch.close();
         if !self.options.dry_run {
-            self.committer(&shown).finish_dirs()?;
+            self.finish_dirs()?;
             self.disks.sync(&shown)?;
             // Where the top itself got its name.
             let top = self.at.parent().unwrap_or_else(|| Path::new(""));

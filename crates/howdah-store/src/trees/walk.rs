@@ -1,6 +1,7 @@
 //! The sender's first thread: walks through the tree and tells the receiver what is there.
 //!
-//! It keeps the names of the directories on its way down, nothing of what it has told.
+//! It keeps the names of the directories on its way down, and of what it has told the inodes of which further
+//! names may come.
 
 use super::codec::ManifestWriter;
 use super::entry::{Entry, Meta, Other, Stamp, bounds};
@@ -15,7 +16,7 @@ use crate::{Root, StoreError};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Stat};
 use rustix::io::Errno;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, hash_map};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -70,13 +71,15 @@ pub(crate) struct Top {
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     bytes: Vec<u8>,
-    order: Vec<(u64, u16)>,
+    /// Where each begins, and in the lower 16 bits its length: there may be millions.
+    order: Vec<u64>,
 }
 
 impl Names {
     pub(crate) fn push(&mut self, name: &[u8]) {
+        let name = &name[..name.len().min(usize::from(u16::MAX))];
         self.order
-            .push((self.bytes.len() as u64, name.len() as u16));
+            .push((self.bytes.len() as u64) << 16 | name.len() as u64);
         self.bytes.extend_from_slice(name);
     }
 
@@ -92,7 +95,7 @@ impl Names {
 
     /// Where that name stands in a sorted list.
     pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
-        let by_name = |&at: &(u64, u16)| slice(&self.bytes, at).cmp(name);
+        let by_name = |&at: &u64| slice(&self.bytes, at).cmp(name);
         self.order.binary_search_by(by_name).ok()
     }
 
@@ -101,11 +104,44 @@ impl Names {
     }
 }
 
-fn slice(bytes: &[u8], (start, len): (u64, u16)) -> &[u8] {
-    let start = start as usize;
-    bytes
-        .get(start..start + usize::from(len))
-        .unwrap_or_default()
+fn slice(bytes: &[u8], at: u64) -> &[u8] {
+    let (start, len) = ((at >> 16) as usize, (at & 0xffff) as usize);
+    bytes.get(start..start + len).unwrap_or_default()
+}
+
+/// The number that an inode was told by, and how many of its names have not come yet: in eight bytes, as
+/// there may be millions.
+struct Linked(u64);
+
+/// A name of an inode that has several.
+enum OneOf {
+    First { link: u64 },
+    Further { link: u64, last: bool },
+}
+
+impl Linked {
+    const COUNT_BITS: u32 = 24;
+    /// As many or more: they are not counted.
+    const MANY: u64 = (1 << Self::COUNT_BITS) - 1;
+
+    fn new(link: u64, names: u64) -> Self {
+        Self(link << Self::COUNT_BITS | names.saturating_sub(1).min(Self::MANY))
+    }
+
+    fn link(&self) -> u64 {
+        self.0 >> Self::COUNT_BITS
+    }
+
+    /// One more name has come. Whether it was the last.
+    fn count(&mut self) -> bool {
+        match self.0 & Self::MANY {
+            Self::MANY | 0 => false,
+            left => {
+                self.0 -= 1;
+                left == 1
+            }
+        }
+    }
 }
 
 struct Frame {
@@ -123,7 +159,9 @@ pub(crate) struct Walker<'a> {
     filter: &'a Filter,
     /// Told for a comparison: everything, and what it is.
     compares: bool,
-    links: HashMap<(u64, u64), u64>,
+    /// Inodes of which further names may come.
+    links: HashMap<(u64, u64), Linked>,
+    links_told: u64,
     owners: HashSet<(bool, u32)>,
     /// Everything could be read so far.
     complete: bool,
@@ -155,6 +193,7 @@ impl<'a> Walker<'a> {
             book,
             compares: false,
             links: HashMap::new(),
+            links_told: 0,
             owners: HashSet::new(),
             complete: true,
             flushed: Instant::now(),
@@ -448,12 +487,13 @@ impl<'a> Walker<'a> {
                     return self.put(&Entry::Kept { name });
                 }
                 let link = match self.link(stat) {
-                    Some((link, false)) if !self.compares => {
+                    Some(OneOf::Further { link, last }) if !self.compares => {
                         let name = called.to_vec();
                         add(&self.book.links, 1);
-                        return self.put(&Entry::Link { name, link });
+                        return self.put(&Entry::Link { name, link, last });
                     }
-                    link => link.map(|(link, _)| link),
+                    Some(OneOf::First { link } | OneOf::Further { link, .. }) => Some(link),
+                    None => None,
                 };
                 self.add_xattrs(fd, OsStr::from_bytes(name), &shown, &mut meta);
                 self.learn_owner(&meta)?;
@@ -536,20 +576,31 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// The number of an inode with several names, and whether it is new.
+    /// Which name of an inode with several names it is. Forgets the inode with its last one.
     #[allow(
         clippy::unnecessary_cast,
         clippy::cast_lossless,
         reason = "the fields' types differ between systems"
     )]
-    fn link(&mut self, stat: &Stat) -> Option<(u64, bool)> {
+    fn link(&mut self, stat: &Stat) -> Option<OneOf> {
         if !self.options.archive || stat.st_nlink < 2 {
             return None;
         }
-        let next = self.links.len() as u64;
-        let key = (stat.st_dev as u64, stat.st_ino as u64);
-        let link = *self.links.entry(key).or_insert(next);
-        Some((link, link == next))
+        match self.links.entry((stat.st_dev as u64, stat.st_ino as u64)) {
+            hash_map::Entry::Vacant(entry) => {
+                let link = self.links_told;
+                self.links_told += 1;
+                entry.insert(Linked::new(link, stat.st_nlink as u64));
+                Some(OneOf::First { link })
+            }
+            hash_map::Entry::Occupied(mut entry) => {
+                let (link, last) = (entry.get().link(), entry.get_mut().count());
+                if last {
+                    entry.remove();
+                }
+                Some(OneOf::Further { link, last })
+            }
+        }
     }
 
     fn dir_meta(&mut self, fd: &OwnedFd, dir: &Arc<SourceDir>) -> Result<Meta, Gone> {
@@ -680,4 +731,37 @@ pub(crate) fn hash_open(file: std::fs::File, path: &Path) -> Result<[u8; 32], St
     let read = hasher.update_reader(file);
     read.map_err(|e| StoreError::from_io(path, "read", e))?;
     Ok(*hasher.finalize().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inode_is_forgotten_with_its_last_name() {
+        let mut three = Linked::new(5, 3);
+        assert_eq!(
+            (three.link(), three.count(), three.count()),
+            (5, false, true)
+        );
+        // A name that was given meanwhile.
+        assert!(!three.count());
+        assert_eq!(three.link(), 5);
+        let mut many = Linked::new(1 << 39, u64::MAX);
+        assert!(!many.count());
+        assert_eq!(many.link(), 1 << 39);
+    }
+
+    #[test]
+    fn names_are_sorted_and_found() {
+        let mut names = Names::default();
+        let longest = [b'n'; 255];
+        for name in [&b"b"[..], b"", &longest, b"a"] {
+            names.push(name);
+        }
+        names.sort();
+        let all: Vec<_> = (0..names.len()).filter_map(|i| names.get(i)).collect();
+        assert_eq!(all, [&b""[..], b"a", b"b", &longest]);
+        assert_eq!((names.find(b"b"), names.find(b"c")), (Some(2), None));
+    }
 }

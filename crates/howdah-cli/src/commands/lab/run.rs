@@ -78,7 +78,7 @@ fn on_netns(
     });
     let kit = Kit::new(program, peers.unwrap_or_default()).map_err(|error| testbed(&error))?;
     let real = RealOptions {
-        kit: kit.with_patience(args.patience.into()),
+        kit,
         most_runs: args.runs.get(),
     };
     runner::run_on_testbed(plan, options, real, stop, watch)

@@ -290,8 +290,9 @@ fn repairs(r: &Results<'_>, buffer: f64) -> Option<f64> {
         .protocol("fast")
         .at("buffer", buffer)
         .median(|cell| {
-            let flow = cell.flows.first()?;
-            Some((flow.congestion_events? + flow.timeouts?) as f64)
+            cell.flows
+                .first()
+                .map(|flow| (flow.congestion_events + flow.timeouts) as f64)
         })
 }
 

@@ -61,7 +61,11 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
                     name,
                     meta,
                 }),
-                2 => others.push(Entry::Link { name, link: size }),
+                2 => others.push(Entry::Link {
+                    name,
+                    link: size,
+                    last: size % 2 == 0,
+                }),
                 3 => others.push(Entry::Kept { name }),
                 4 => others.push(Entry::Other {
                     name,
@@ -193,7 +197,15 @@ fn a50_names_that_are_none_are_refused_by_the_decoder() {
         assert_refused(&[dir(name)], part);
         let name = name.to_vec();
         assert_refused(&[Entry::Kept { name: name.clone() }], part);
-        assert_refused(&[Entry::Link { name, link: 1 }], part);
+        let last = false;
+        assert_refused(
+            &[Entry::Link {
+                name,
+                link: 1,
+                last,
+            }],
+            part,
+        );
     }
     let long = vec![b'x'; 256];
     assert_refused(&[file(&long)], "longer than 255");

@@ -1,0 +1,68 @@
+//! The memory of both sides does not grow with the number of names in a tree.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use std::fs;
+use support::place::SmallDisk;
+use support::process::Input;
+use support::{Host, Site};
+
+/// Directories, and further names of files: as many of each.
+const FEW: usize = 10_000;
+const MANY: usize = 100_000;
+/// What a name more may cost: less than anything that is kept of each would.
+const BYTES_PER_NAME: u64 = 24;
+/// What differs from run to run.
+const SLACK: u64 = 2 << 20;
+const IN_EACH: usize = 1000;
+
+fn make(dir: &str, count: usize) {
+    fs::create_dir(dir).unwrap();
+    for group in 0..count / IN_EACH {
+        let below = format!("{dir}/{group:05}");
+        fs::create_dir(&below).unwrap();
+        let first = format!("{below}/first");
+        fs::write(&first, "content").unwrap();
+        for i in 0..IN_EACH {
+            fs::create_dir(format!("{below}/some-directory-{i:04}")).unwrap();
+            fs::hard_link(&first, format!("{below}/some-further-name-{i:04}")).unwrap();
+        }
+    }
+}
+
+/// Peak memory of sender and receiver, in bytes.
+fn peaks(site: &Site, from: &str, name: &str) -> [u64; 2] {
+    let server = site.serve();
+    let put = ["-a", &format!("{from}/."), &*server.url(name)];
+    let done = site.copy_with(Host::Here, &put, Input::None);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    server.stop();
+    let json = done.json();
+    ["sender", "receiver"].map(|side| json[side]["peak_rss_bytes"].as_u64().unwrap())
+}
+
+#[test]
+fn ten_times_as_many_names_need_no_more_memory() {
+    let site = Site::new(300);
+    // Faster than a disk, where that is allowed.
+    let _disks = [site.file(""), site.root("")].map(|at| SmallDisk::mount(&at, 512));
+    let (few, many) = (site.file("few"), site.file("many"));
+    make(&few, FEW);
+    make(&many, MANY);
+    // Copied, and then compared: nothing has changed.
+    for what in ["copied", "compared"] {
+        let less = peaks(&site, &few, "few");
+        let more = peaks(&site, &many, "many");
+        println!("{what}: {less:?} bytes for {FEW}, {more:?} for {MANY}");
+        let allowed = BYTES_PER_NAME * 2 * (MANY - FEW) as u64 + SLACK;
+        for (less, more) in less.into_iter().zip(more) {
+            let grown = more.saturating_sub(less);
+            assert!(
+                grown <= allowed,
+                "{what}: {grown} bytes more, {allowed} are allowed"
+            );
+        }
+    }
+}
