@@ -79,6 +79,44 @@ fn an_interrupted_copy_says_so_and_goes_on_or_says_why_not() {
     server.stop();
 }
 
+/// The large file of a tree: gone on with, told, or begun anew if that is asked for.
+#[test]
+fn a_tree_s_large_file_goes_on_and_is_told_or_begins_anew() {
+    let site = Site::new(120);
+    let server = site.serve();
+    fs::create_dir(site.file("tree")).unwrap();
+    fs::write(site.file("tree/large"), content("large", SIZE)).unwrap();
+    fs::write(site.file("tree/small"), content("small", 1_000)).unwrap();
+    for (options, goes_on) in [(&[][..], true), (&["--no-resume"], false)] {
+        let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+        let args = [
+            "-r",
+            "--limit",
+            "200mbit",
+            &site.file("tree/."),
+            &relay.url("there"),
+        ];
+        let client = site.start_copy(Host::Here, &args, Input::None);
+        relay.await_bytes(Way::ToServer, 45 << 20, site.limit());
+        client.signal(Signal::INT);
+        assert_eq!(client.finish().code, Some(CANCELLED));
+        let (tree, url) = (site.file("tree/."), server.url("there"));
+        let args = [options, &["-r", &*tree, &*url]].concat();
+        let done = site.copy_with(Host::Here, &args, Input::None);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        let json = done.json();
+        let resumed = json["resumed_bytes"].as_u64().unwrap();
+        assert_eq!(json["tree"]["resumed_bytes"], resumed, "{json}");
+        assert_eq!(resumed > 0, goes_on, "{json}");
+        assert!(resumed < SIZE as u64, "{json}");
+        let there = site.root("there/large");
+        assert_eq!(hash_of(&there), hash_of(&site.file("tree/large")));
+        site.assert_nothing_half_done();
+        fs::remove_dir_all(site.root("there")).unwrap();
+    }
+    server.stop();
+}
+
 /// F25: somebody replaces the target while the rest comes: theirs is not overwritten, and what came is
 /// not lost.
 #[test]

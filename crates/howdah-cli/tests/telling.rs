@@ -4,8 +4,15 @@
 
 mod support;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::time::Duration;
 use support::process::{Done, Input};
 use support::schema::violations;
@@ -89,6 +96,104 @@ fn the_events_of_a_copy_are_those_of_the_schema() {
     }
     assert!(!log.contains('\x1b'));
     server.stop();
+}
+
+/// Names and sizes of the files that were told.
+fn files(events: &[Value]) -> BTreeMap<Vec<u8>, u64> {
+    let mut all = BTreeMap::new();
+    for event in events.iter().filter(|event| event["event"] == "file") {
+        let name = match event["name_base64"].as_str() {
+            Some(exact) => STANDARD.decode(exact).unwrap(),
+            None => event["name"].as_str().unwrap().as_bytes().to_vec(),
+        };
+        assert_eq!(
+            (&event["state"], &event["verified"]),
+            (&"done".into(), &"blake3".into())
+        );
+        let twice = all.insert(name, event["bytes"].as_u64().unwrap());
+        assert_eq!(twice, None, "{event}");
+    }
+    all
+}
+
+#[test]
+fn each_file_of_a_tree_is_told_whichever_side_writes() {
+    let site = Site::new(100);
+    let server = site.serve();
+    let mut expected = BTreeMap::new();
+    let names = (0..40).map(|i| (format!("a/small{i}").into_bytes(), i * 100));
+    let others = [
+        (&b"large"[..], 5 << 20),
+        (b"a/b/empty", 0),
+        (b"odd\xff\x1b[2J\n", 9),
+    ];
+    let others = others.map(|(name, size)| (name.to_vec(), size));
+    fs::create_dir_all(site.file("src/a/b")).unwrap();
+    for (name, size) in names.chain(others) {
+        let path = Path::new(&site.file("src")).join(OsStr::from_bytes(&name));
+        fs::write(path, vec![7; size]).unwrap();
+        expected.insert(name, size as u64);
+    }
+    symlink("large", site.file("src/link")).unwrap();
+    // A directory that is not there yet is made under another name, and told by that of the source.
+    let below = |top: &str| {
+        let names = expected.iter();
+        let names = names.map(|(name, size)| ([top.as_bytes(), name].concat(), *size));
+        names.collect::<BTreeMap<_, _>>()
+    };
+    let log = site.file("log");
+    let each = "--each-file";
+    let put = [
+        "-r",
+        each,
+        "--log-file",
+        &log,
+        &site.file("src"),
+        &server.url("dst"),
+    ];
+    let put = site.copy_with(Host::Here, &put, Input::None);
+    assert_eq!(put.code, Some(0), "{}", put.err);
+    let seen = events(&put);
+    assert_eq!(files(&seen), below("src/"));
+    assert_eq!(names_of_ends(&seen), ("start", "summary"));
+    let get = ["-r", each, &server.url("dst"), &site.file("back")];
+    let get = site.copy_with(Host::Here, &get, Input::None);
+    assert_eq!(get.code, Some(0), "{}", get.err);
+    assert_eq!(files(&events(&get)), below("dst/"));
+    assert!(!get.out.contains(&0x1b) && !put.out.contains(&0x1b));
+    // What is there already was not moved.
+    fs::write(site.file("src/a/small7"), "changed").unwrap();
+    let again = ["-r", each, &site.file("src/."), &server.url("dst")];
+    let again = site.copy_with(Host::Here, &again, Input::None);
+    assert_eq!(again.code, Some(0), "{}", again.err);
+    let one = BTreeMap::from([(b"a/small7".to_vec(), 7)]);
+    assert_eq!(files(&events(&again)), one);
+    let log = fs::read_to_string(log).unwrap();
+    let done = log.lines().filter(|line| line.contains(" done: "));
+    assert_eq!(done.count(), expected.len(), "{log}");
+    // Names for people, and none unless that is asked for.
+    fs::write(site.file("src/a/small8"), "changed, too").unwrap();
+    let args = [
+        "sync",
+        "--accept-new",
+        each,
+        &site.file("src"),
+        &server.url("dst"),
+    ];
+    let plain = site
+        .start(Host::Here, "client", &args, Input::None)
+        .finish();
+    assert_eq!((plain.code, &*plain.out), (Some(0), &b"a/small8\n"[..]));
+    let silent = ["-r", &server.url("dst"), &site.file("silent")];
+    let silent = site.copy_with(Host::Here, &silent, Input::None);
+    assert_eq!(files(&events(&silent)), BTreeMap::new());
+    server.stop();
+}
+
+/// The first event and the last one.
+fn names_of_ends(events: &[Value]) -> (&str, &str) {
+    let names = names(events);
+    (names[0], names[names.len() - 1])
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use support::place::content;
-use support::process::{Done, Input};
+use support::process::{Done, Input, Server};
 use support::{Host, Site, parts};
 
 /// What a copy keeps, by path.
@@ -218,6 +218,57 @@ fn a_mirror_follows_both_ways_and_asks_before_it_deletes_much() {
     bad.assert_failed(4, &["must lie below the destination"]);
     let bad = sync(&site, &["--exclude", "a[", &from, &to]);
     bad.assert_failed(2, &["makes no sense"]);
+    server.stop();
+}
+
+/// Small and large files are read from the device before they get their names, by either side.
+#[test]
+fn a_tree_is_read_back_if_that_is_asked_for() {
+    let strace = std::process::Command::new("strace").arg("-V").output();
+    if strace.is_err() {
+        println!("skipped: no strace");
+        return;
+    }
+    let site = Site::new(100);
+    fs::create_dir_all(site.file("src/d")).unwrap();
+    for (name, size) in [
+        ("a", 10),
+        ("empty", 0),
+        ("d/b", 70_000),
+        ("d/large", 5 << 20),
+    ] {
+        fs::write(site.file(&format!("src/{name}")), content(name, size)).unwrap();
+    }
+    let log = site.file("strace");
+    let options = ["-f", "-o", &log, "-e", "trace=openat"].map(str::to_owned);
+    // Each unfinished file is opened once more, past the page cache.
+    let read_back = || {
+        let log = fs::read_to_string(&log).unwrap();
+        let lines = log.lines();
+        lines
+            .filter(|l| l.contains("howdah-part") && l.contains("O_DIRECT"))
+            .count()
+    };
+    let args = ["cp", "--json", "--accept-new", "--verify", "reread", "-r"];
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")];
+    let server = Server::new(site.start_traced(&options, "server", &serve));
+    let (from, there) = (site.file("src"), server.url("dst"));
+    let put = [&args[3..], &[&*from, &*there]].concat();
+    let put = site.copy_with(Host::Here, &put, Input::None);
+    assert_eq!(put.code, Some(0), "{}", put.err);
+    assert_eq!(put.json()["verified"], "reread");
+    assert_eq!(read_back(), 4);
+    assert_eq!(look(&from), look(&site.root("dst")));
+    drop(server);
+
+    let server = site.serve();
+    let (there, back) = (server.url("dst"), site.file("back"));
+    let get = [&args[..], &[&*there, &*back]].concat();
+    let get = site.start_traced(&options, "client", &get).finish();
+    assert_eq!(get.code, Some(0), "{}", get.err);
+    assert_eq!(get.json()["verified"], "reread");
+    assert_eq!(read_back(), 4);
+    assert_eq!(look(&from), look(&back));
     server.stop();
 }
 

@@ -66,9 +66,10 @@ pub use target::{Held, Target};
 pub use tree::GROUP;
 pub use trees::{
     ComparisonState, Difference, EntryKind, LARGE_OPEN, LargeFile, LargeTarget, NOTE_COPY,
-    NOTE_DELETE, Next, OwnerSeen, PACKED_MAX, RULES_MAX_BYTES, ReceiverEnds, Rule, SenderEnds,
-    Spout, Tally, Tap, TreeComparison, TreeDescriber, TreeOptions, TreeProgress, TreeReceiver,
-    TreeReport, TreeSender, TreeSource, TreeSubject, TreeTarget, What, comparison_ends,
+    NOTE_DELETE, Next, OwnerSeen, PACKED_MAX, PlacedFile, RULES_MAX_BYTES, ReceiverEnds, Rule,
+    SenderEnds, Spout, Tally, Tap, TreeComparison, TreeDescriber, TreeOptions, TreeProgress,
+    TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject, TreeTarget, What,
+    comparison_ends,
 };
 
 use std::path::Path;

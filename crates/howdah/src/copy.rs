@@ -4,8 +4,8 @@ use crate::client::{Client, Task};
 use crate::reach::{Line, Transport, reach};
 use crate::ssh::{FarEnd, Order, SshConfig, copy_between};
 use crate::{
-    Cancel, Error, ErrorKind, Identity, KnownHosts, Location, Log, Progress, SshTarget, Summary,
-    Throttle, Trust,
+    Cancel, Error, ErrorKind, FileLog, Identity, KnownHosts, Location, Log, Progress, SshTarget,
+    Summary, Throttle, Trust,
 };
 use howdah_core::{Rate, Span, Time};
 use howdah_net::Clock;
@@ -50,6 +50,8 @@ pub struct CopyConfig {
     pub transport: Transport,
     /// Hears what a dry run would do: "copy PATH" or "delete PATH", names as they are.
     pub listing: Log,
+    /// Hears of each file of a tree that is in place; not of copies between two other machines.
+    pub files: FileLog,
     /// How machines are reached over ssh.
     pub ssh: SshConfig,
     /// Go on with what an interrupted copy has left, if the source is still the same. Otherwise it
@@ -74,6 +76,7 @@ impl CopyConfig {
             heard: Log::default(),
             transport: Transport::Auto,
             listing: Log::default(),
+            files: FileLog::default(),
             ssh: SshConfig::default(),
             resume: true,
             reread: false,

@@ -10,6 +10,7 @@ mod cancel;
 mod client;
 mod copy;
 mod error;
+mod files;
 pub mod keys;
 mod listed;
 mod location;
@@ -25,8 +26,9 @@ mod verify;
 pub use cancel::Cancel;
 pub use copy::{CopyConfig, RatePolicy, copy};
 pub use error::{Error, ErrorKind};
+pub use files::FileLog;
 pub use howdah_store::{
-    Difference, EntryKind, OwnerSeen, Rule, Tally, TreeOptions, TreeReport, What,
+    Difference, EntryKind, OwnerSeen, PlacedFile, Rule, Tally, TreeOptions, TreeReport, What,
 };
 pub use keys::{AuthorizedKeys, Identity, KnownHosts, PublicKey, Trust};
 pub use listed::Reread;

@@ -24,6 +24,12 @@ pub fn copy_tree(
     cancel: &Cancel,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, Error> {
+    let options = &TreeOptions {
+        anew: !config.resume,
+        reread: config.reread,
+        tells_files: config.files.is_heard(),
+        ..options.clone()
+    };
     let mut asked = options.clone();
     let listed_here = matches!(sources.first(), Some(Location::File(_)));
     if listed_here {
@@ -36,6 +42,9 @@ pub fn copy_tree(
         ));
     }
     if let (Some(Location::Ssh(first)), Location::Ssh(to)) = (sources.first(), destination) {
+        if options.tells_files {
+            return usage("single files are told of in copies from or to this machine only");
+        }
         let mut options = options.clone();
         let mut paths = Vec::new();
         for location in sources {

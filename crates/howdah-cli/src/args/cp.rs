@@ -1,7 +1,7 @@
 //! `howdah cp`.
 
-use super::{ConnectArgs, SelectArgs, TellingArgs, TreeArgs};
-use clap::{Args, ValueEnum};
+use super::{ArrivalArgs, ConnectArgs, SelectArgs, TellingArgs, TreeArgs};
+use clap::Args;
 use howdah::Location;
 use howdah_core::{Span, units};
 use std::path::PathBuf;
@@ -62,13 +62,8 @@ pub(crate) struct CpArgs {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 
-    /// Begin anew, whatever an interrupted copy has left at the destination
-    #[arg(long)]
-    pub(crate) no_resume: bool,
-
-    /// How a file is verified before it appears: as it is written, or also read back from the device
-    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
-    pub(crate) verify: Verify,
+    #[command(flatten)]
+    pub(crate) arrival: ArrivalArgs,
 
     /// Stop after this long, as if the source had ended: for measuring with zero:
     #[arg(long, value_name = "TIME", value_parser = units::parse_span)]
@@ -98,14 +93,4 @@ impl CpArgs {
             || self.paths.len() > 2
             || !self.select.is_empty()
     }
-}
-
-/// What a file goes through before it appears.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
-pub(crate) enum Verify {
-    /// What was written is hashed as the system gives it back, and then synced
-    #[default]
-    Written,
-    /// When it is synced, it is read from the device and hashed once more
-    Reread,
 }

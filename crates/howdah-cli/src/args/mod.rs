@@ -5,6 +5,7 @@
     reason = "these comments are the help text on a terminal"
 )]
 
+mod arrival;
 mod bench;
 mod config;
 mod connect;
@@ -28,10 +29,11 @@ mod values;
 mod verify;
 mod wan;
 
+pub(crate) use arrival::{ArrivalArgs, Verify};
 pub(crate) use bench::BenchArgs;
 pub(crate) use config::{ConfigCommand, ConfigShowArgs};
 pub(crate) use connect::ConnectArgs;
-pub(crate) use cp::{CpArgs, Verify};
+pub(crate) use cp::CpArgs;
 pub(crate) use ctl::{CtlArgs, CtlCommand, Which};
 pub(crate) use demo::DemoArgs;
 pub(crate) use doctor::DoctorArgs;

@@ -1,6 +1,6 @@
 //! `howdah sync`.
 
-use super::{ConnectArgs, SelectArgs, TellingArgs, TreeArgs};
+use super::{ArrivalArgs, ConnectArgs, SelectArgs, TellingArgs, TreeArgs};
 use clap::Args;
 use howdah::Location;
 use std::path::PathBuf;
@@ -56,6 +56,9 @@ pub(crate) struct SyncArgs {
 
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
+
+    #[command(flatten)]
+    pub(crate) arrival: ArrivalArgs,
 
     /// Write progress to FILE ten times a second, a JSON object per line
     #[arg(long, value_name = "FILE")]

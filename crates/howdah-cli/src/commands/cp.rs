@@ -2,14 +2,17 @@
 
 use super::key_file;
 use crate::args::{
-    Cli, Command, ConnectArgs, CpArgs, PaceArgs, SelectArgs, TellingArgs, TreeArgs, Verify,
+    ArrivalArgs, Cli, Command, ConnectArgs, CpArgs, PaceArgs, SelectArgs, TellingArgs, TreeArgs,
+    Verify,
 };
 use crate::control::Control;
 use crate::settings;
 use crate::ui::{self, Reporter, Signals, Start, Wishes};
 use anyhow::Context as _;
 use howdah::keys::{self, Identity, KnownHosts, Trust};
-use howdah::{CopyConfig, Error, ErrorKind, Location, Progress, RatePolicy, Summary, TreeOptions};
+use howdah::{
+    CopyConfig, Error, ErrorKind, FileLog, Location, Progress, RatePolicy, Summary, TreeOptions,
+};
 use howdah_core::Span;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Read as _, Write as _};
@@ -63,10 +66,7 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
     let signals = Signals::install()?;
     let mut config = config(&args.connect, args.paths.iter(), &signals)?;
     config.duration_limit = args.time;
-    config.resume = !args.no_resume;
-    config.reread = args.verify == Verify::Reread;
-    config.warn = reporter.as_log();
-    config.heard = reporter.as_ear();
+    arrival(&mut config, &args.arrival, reporter);
     if args.tree.dry_run && !args.telling.json && !args.telling.quiet {
         config.listing = super::sync::listing();
     }
@@ -93,6 +93,19 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
                 howdah::copy_tree(sources, destination, &options, &config, cancel, show)
             })
         }
+    }
+}
+
+/// What files go through before they appear, and who hears of it.
+pub(super) fn arrival(config: &mut CopyConfig, args: &ArrivalArgs, reporter: &Reporter) {
+    config.resume = !args.no_resume;
+    config.reread = args.verify == Verify::Reread;
+    config.warn = reporter.as_log();
+    config.heard = reporter.as_ear();
+    if args.each_file {
+        let verified = if config.reread { "reread" } else { "blake3" };
+        let reporter = reporter.clone();
+        config.files = FileLog::new(move |files| reporter.files(files, verified));
     }
 }
 

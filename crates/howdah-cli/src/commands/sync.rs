@@ -1,6 +1,6 @@
 //! `howdah sync`.
 
-use super::cp::{Run, config, finish, reporter, tree_options};
+use super::cp::{Run, arrival, config, finish, reporter, tree_options};
 use crate::args::{Command, SyncArgs};
 use crate::ui::{self, Reporter, Signals, Start};
 use howdah::{Location, Log, Summary, TreeOptions};
@@ -15,8 +15,7 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     let signals = Signals::install()?;
     let locations = [&args.source, &args.destination];
     let mut config = config(&args.connect, locations.into_iter(), &signals)?;
-    config.warn = reporter.as_log();
-    config.heard = reporter.as_ear();
+    arrival(&mut config, &args.arrival, reporter);
     if args.tree.dry_run && !args.telling.json && !args.telling.quiet {
         config.listing = listing();
     }

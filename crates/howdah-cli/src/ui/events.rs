@@ -8,7 +8,7 @@ use crate::ui::printable;
 use crate::ui::progress::{mean, remaining};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use howdah::{Difference, Progress, RatePolicy, Summary, Verification, What};
+use howdah::{Difference, PlacedFile, Progress, RatePolicy, Summary, Verification, What};
 use serde::Serialize;
 use std::path::Path;
 
@@ -20,17 +20,21 @@ pub(crate) const SCHEMA: u32 = 2;
 struct Envelope<'a, T: Serialize> {
     schema: u32,
     event: &'a str,
-    time_utc: String,
+    time_utc: &'a str,
     #[serde(flatten)]
     body: T,
 }
 
 /// The object as a line without its end.
 fn line<T: Serialize>(event: &str, body: T) -> serde_json::Result<String> {
+    line_at(&now_utc(), event, body)
+}
+
+fn line_at<T: Serialize>(time_utc: &str, event: &str, body: T) -> serde_json::Result<String> {
     serde_json::to_string(&Envelope {
         schema: SCHEMA,
         event,
-        time_utc: now_utc(),
+        time_utc,
         body,
     })
 }
@@ -161,8 +165,29 @@ pub(crate) fn file(
     bytes: u64,
     verified: &str,
 ) -> serde_json::Result<String> {
+    file_at(&now_utc(), name, state, bytes, verified)
+}
+
+/// Files of a tree that are in place: a line each, the last one without its end.
+pub(crate) fn files(files: &[PlacedFile], verified: &str) -> serde_json::Result<String> {
+    let now = now_utc();
+    let lines = files
+        .iter()
+        .map(|file| file_at(&now, &file.path, FileState::Done, file.bytes, verified));
+    let lines = lines.collect::<Result<Vec<_>, _>>()?;
+    Ok(lines.join("\n"))
+}
+
+fn file_at(
+    time_utc: &str,
+    name: &Path,
+    state: FileState,
+    bytes: u64,
+    verified: &str,
+) -> serde_json::Result<String> {
     let (name, name_base64) = name_of(name.as_os_str().as_encoded_bytes());
-    line(
+    line_at(
+        time_utc,
         "file",
         FileBody {
             name,

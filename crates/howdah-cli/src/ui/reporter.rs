@@ -3,8 +3,8 @@
 use super::events::{self, FileState, Start};
 use super::logfile::LogFile;
 use super::progress::{ProgressView, one_line};
-use super::{Paint, difference_line, say, summary_line, verification_line};
-use howdah::{Difference, Log, Progress, Summary, Verification};
+use super::{Paint, difference_line, print, printable, say, summary_line, verification_line};
+use howdah::{Difference, Log, PlacedFile, Progress, Summary, Verification};
 use howdah_core::{Span, Time};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -138,8 +138,25 @@ impl Reporter {
     /// A file is complete and in place.
     pub(crate) fn file(&self, name: &Path, bytes: u64, verified: &str) {
         let mut inner = self.lock();
-        inner.log(|| format!("done: {} ({bytes} bytes, {verified})", name.display()));
+        inner.log(|| done_line(name, bytes, verified));
         inner.event(|| events::file(name, FileState::Done, bytes, verified));
+    }
+
+    /// Files of a tree are in place: many at a time, there may be millions.
+    pub(crate) fn files(&self, files: &[PlacedFile], verified: &str) {
+        let mut inner = self.lock();
+        for file in files {
+            inner.log(|| done_line(&file.path, file.bytes, verified));
+        }
+        inner.event(|| events::files(files, verified));
+        if !inner.json && !inner.quiet {
+            let names = files.iter().map(|file| file.path.to_string_lossy());
+            let lines: Vec<_> = names.map(|name| printable(&name).into_owned()).collect();
+            // A reader that has seen enough is no failure.
+            inner.view.suspend(|| {
+                let _ = print(&lines.join("\n"));
+            });
+        }
     }
 
     /// The end. An error is told by whoever ends the program; here it only becomes an event.
@@ -166,7 +183,7 @@ impl Reporter {
         if !inner.json && !inner.quiet && !inner.deaf {
             let line = difference_line(difference);
             // Whoever read this has seen enough; the comparison goes on, as its end has a meaning.
-            let written = inner.view.suspend(|| super::print(&line));
+            let written = inner.view.suspend(|| print(&line));
             inner.deaf = written.is_err();
         }
     }
@@ -191,6 +208,10 @@ impl Reporter {
     pub(crate) fn last(&self) -> Progress {
         self.lock().last.clone()
     }
+}
+
+fn done_line(name: &Path, bytes: u64, verified: &str) -> String {
+    format!("done: {} ({bytes} bytes, {verified})", name.display())
 }
 
 impl Inner {

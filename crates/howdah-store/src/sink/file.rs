@@ -135,7 +135,13 @@ impl FileWriter {
             .file()
             .sync_all()
             .map_err(|e| StoreError::from_io(self.part.path(), "sync", e))?;
-        if reread::hash_of_device(&self.part, size)? == hash {
+        let named = reread::Named {
+            file: self.part.file(),
+            dir: self.part.dir(),
+            name: self.part.temp(),
+            path: self.part.path(),
+        };
+        if reread::hash_of_device(&named, size)? == hash {
             return Ok(());
         }
         // Nothing of it is to be believed, whatever the journal says.

@@ -6,7 +6,7 @@ mod group_hash;
 mod ledger;
 mod ordered;
 mod queue;
-mod reread;
+pub(crate) mod reread;
 
 use crate::batch::Batch;
 use crate::durable::PartFile;

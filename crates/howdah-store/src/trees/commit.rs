@@ -2,12 +2,14 @@
 
 use super::disks::{Disks, SyncWay};
 use super::meta::Keeper;
+use super::placed::PlacedFiles;
 use super::queue::{Budget, lock, wait_for};
 use super::report::{Book, Trouble, add};
 use super::target::{Finished, TargetDir};
 use super::write::Written;
 use crate::durable::{rename_file, sync_dir};
 use crate::identity::Identity;
+use crate::sink::reread::{Named, hash_of_device};
 use crate::{Root, StoreError};
 use rustix::fd::OwnedFd;
 use rustix::fs::AtFlags;
@@ -147,6 +149,9 @@ pub(crate) struct Committer<'a> {
     pub(crate) finished: &'a Finished,
     pub(crate) finishing: &'a Mutex<()>,
     pub(crate) unsettled: &'a Budget,
+    pub(crate) placed: &'a PlacedFiles,
+    /// Files are read back from the device before they get their names.
+    pub(crate) reread: bool,
     pub(crate) shown: &'a Path,
 }
 
@@ -167,6 +172,7 @@ impl Committer<'_> {
                     self.discard(file, None);
                 }
             }
+            self.placed.tell();
             self.unsettled.release(count);
             result?;
         }
@@ -207,10 +213,14 @@ impl Committer<'_> {
         };
         for file in group {
             let wanted = &file.wanted;
+            if self.reread {
+                self.read_back(file, &fd)?;
+            }
             match give_name(&fd, &file.temp, &wanted.name, wanted.before.as_ref()) {
                 Ok(()) => {
                     add(&self.book.files, 1);
                     self.book.set_current(&wanted.path());
+                    self.placed.put(wanted, file.bytes);
                 }
                 Err(error) => {
                     self.discard(file, Some(&fd));
@@ -230,6 +240,24 @@ impl Committer<'_> {
             sync_dir(&fd).map_err(|e| StoreError::from_io(&dir.path, "sync the directory", e))?;
         }
         Ok(())
+    }
+
+    /// Compares what the device gives back. It has been synced.
+    fn read_back(&self, file: &Written, dir: &OwnedFd) -> Result<(), StoreError> {
+        let path = file.wanted.path();
+        let named = Named {
+            file: &file.file,
+            dir,
+            name: &file.temp,
+            path: &path,
+        };
+        let result = match hash_of_device(&named, file.bytes) {
+            Ok(hash) if hash == file.hash => return Ok(()),
+            Ok(_) => StoreError::HashMismatch { path },
+            Err(error) => error,
+        };
+        self.discard(file, Some(dir));
+        Err(result)
     }
 
     pub(crate) fn discard(&self, file: &Written, fd: Option<&OwnedFd>) {

@@ -34,6 +34,13 @@ pub struct TreeOptions {
     pub modified_since: Option<i64>,
     /// Files modified after that are, too.
     pub modified_until: Option<i64>,
+    /// What an interrupted copy has left of large files is removed, not gone on with.
+    pub anew: bool,
+    /// When a file is on the disk, it is read back from the device and compared once more before it gets
+    /// its name.
+    pub reread: bool,
+    /// The sender is told of each file that is in place.
+    pub tells_files: bool,
 }
 
 impl TreeOptions {

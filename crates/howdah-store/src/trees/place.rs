@@ -249,7 +249,7 @@ impl<'a> Placer<'a> {
                 && unfinished::is_marked(fd)
         };
         if let Some(fd) = exists.filter(|fd| !goes_on(fd)) {
-            super::queue::lock(&shared.top).clone_from(at);
+            shared.set_top(at);
             let ours = top_meta.is_some();
             let dir = TargetDir {
                 path: at.clone(),
@@ -288,13 +288,13 @@ impl<'a> Placer<'a> {
                 finished: Arc::clone(&shared.finished),
                 parent: Some(Arc::new(parent)),
             };
-            super::queue::lock(&shared.top).clone_from(at);
+            shared.set_top(at);
             self.push(dir, fd, true);
         } else if shared.several {
             return Err(StoreError::NoDirectory { path: at.clone() });
         } else {
             self.rename_top = Some(name);
-            super::queue::lock(&shared.top).clone_from(&parent.path);
+            shared.set_top(&parent.path);
             self.push(parent, Some(parent_fd), false);
         }
         Ok(())
@@ -350,9 +350,13 @@ impl<'a> Placer<'a> {
 
     /// The thing at the top may have been given another name.
     fn top_name(&mut self, name: Vec<u8>) -> OsString {
+        let name = OsString::from_vec(name);
         match &self.rename_top {
-            Some(new) if self.levels.len() == 1 => new.clone(),
-            _ => OsString::from_vec(name),
+            Some(new) if self.levels.len() == 1 => {
+                self.shared.placed.set_called(&name);
+                new.clone()
+            }
+            _ => name,
         }
     }
 
@@ -527,6 +531,7 @@ impl<'a> Placer<'a> {
             size,
             meta,
             before,
+            index,
         };
         if size > PACKED_MAX {
             if shared.large_waiting.is_short_of(1) {

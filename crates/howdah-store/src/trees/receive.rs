@@ -18,6 +18,7 @@ use super::meta::Keeper;
 use super::options::TreeOptions;
 use super::pipe::{Spout, Tap, pipe};
 use super::place::{Placer, sync_dir_at};
+use super::placed::{PlacedFile, PlacedFiles};
 use super::queue::{Budget, Queue, lock};
 use super::report::{Book, TreeReport, Trouble, add, quoted};
 use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER, plain};
@@ -61,6 +62,8 @@ pub struct ReceiverEnds {
 #[derive(Debug)]
 pub struct LargeTarget {
     wanted: Wanted,
+    /// Bytes that an interrupted copy had brought.
+    held_bytes: u64,
 }
 
 pub(crate) struct Shared {
@@ -87,6 +90,7 @@ pub(crate) struct Shared {
     writes: Queue<Unwritten>,
     writing: Budget,
     batch: Batch,
+    pub(crate) placed: PlacedFiles,
     /// What would be done, for somebody who listens here.
     items: Queue<(u8, Vec<u8>)>,
     error: FirstError,
@@ -158,6 +162,7 @@ impl TreeReceiver {
             writing: Budget::new(WRITE_BEHIND),
             batch: Batch::new(),
             error: FirstError::default(),
+            placed: PlacedFiles::new(options.tells_files, listens, Arc::clone(&wake)),
             done: AtomicBool::new(false),
             wake,
         });
@@ -241,16 +246,23 @@ impl TreeReceiver {
             }
         });
         let sink = shared.root.open_dir(&wanted.dir.path).and_then(|dir| {
-            let target = Target::placed(dir, &wanted.name, &path, prepare)?;
+            let mut target = Target::placed(dir, &wanted.name, &path, prepare)?;
+            if shared.options.anew {
+                target = target.anew();
+            }
             let options = SinkOptions {
                 size: Some(size),
                 source: source.filter(|source| source.size == size),
+                reread: shared.options.reread,
                 ..SinkOptions::default()
             };
             Sink::resume(target, &options, Arc::clone(&shared.wake))
         });
         match sink {
-            Ok(sink) => Ok(Some((LargeTarget { wanted }, sink))),
+            Ok(sink) => {
+                let held_bytes = sink.held().byte_count();
+                Ok(Some((LargeTarget { wanted, held_bytes }, sink)))
+            }
             Err(error @ StoreError::NoSpace { .. }) => Err(error),
             Err(error) => {
                 shared.book.note(Trouble::Failed, || error.to_string());
@@ -266,7 +278,9 @@ impl TreeReceiver {
         let (book, wanted) = (&self.shared.book, target.wanted);
         add(&book.files, 1);
         add(&book.bytes, wanted.size);
+        add(&book.resumed_bytes, target.held_bytes);
         book.set_current(&wanted.path());
+        self.shared.placed.put(&wanted, wanted.size);
         drop(wanted);
         self.shared.unsettled.release(1);
     }
@@ -301,6 +315,11 @@ impl TreeReceiver {
     /// What would be done: what about it, and a path.
     pub fn take_notes(&mut self) -> Vec<(u8, Vec<u8>)> {
         std::iter::from_fn(|| self.shared.items.try_pop()).collect()
+    }
+
+    /// Files that are in place, if that is [asked for](TreeOptions::tells_files).
+    pub fn take_placed(&mut self) -> Vec<PlacedFile> {
+        self.shared.placed.take()
     }
 
     /// How far it is.
@@ -348,6 +367,12 @@ impl Shared {
         let _ = self.items.push((kind, path.to_vec()));
     }
 
+    /// The directory that paths are told below is known.
+    pub(crate) fn set_top(&self, top: &Path) {
+        *lock(&self.top) = top.to_path_buf();
+        self.placed.set_top(top);
+    }
+
     fn committer<'a>(&'a self, shown: &'a Path) -> Committer<'a> {
         Committer {
             root: &self.root,
@@ -357,6 +382,8 @@ impl Shared {
             finished: &self.finished,
             finishing: &self.finishing,
             unsettled: &self.unsettled,
+            placed: &self.placed,
+            reread: self.options.reread,
             shown,
         }
     }
@@ -482,7 +509,7 @@ impl Shared {
             let Some(next) = next else { return };
             let path = next.wanted.path();
             let written = if *blake3::hash(&next.bytes).as_bytes() == next.hash {
-                writer.write(next.wanted, &next.bytes)
+                writer.write(next.wanted, &next.bytes, next.hash)
             } else {
                 Err(StoreError::HashMismatch { path: path.clone() })
             };

@@ -19,6 +19,8 @@ pub struct TreeReport {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Of them, those that an interrupted copy had brought before.
+    pub resumed_bytes: u64,
     /// Files that were there already.
     pub unchanged: u64,
     /// Directories.
@@ -71,6 +73,7 @@ pub(crate) enum Trouble {
 pub(crate) struct Book {
     pub(crate) files: AtomicU64,
     pub(crate) bytes: AtomicU64,
+    pub(crate) resumed_bytes: AtomicU64,
     pub(crate) unchanged: AtomicU64,
     pub(crate) directories: AtomicU64,
     pub(crate) links: AtomicU64,
@@ -155,6 +158,7 @@ impl Book {
             } else {
                 &self.bytes
             }),
+            resumed_bytes: get(&self.resumed_bytes),
             unchanged: get(&self.unchanged),
             directories: get(&self.directories),
             links: get(&self.links),

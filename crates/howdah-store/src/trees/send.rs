@@ -21,6 +21,7 @@ use super::entry::Stamp;
 use super::filter::Filter;
 use super::options::TreeOptions;
 use super::pipe::{Spout, Tap, pipe};
+use super::placed::{PlacedFile, SentFiles};
 use super::queue::{Budget, Queue, lock};
 use super::report::{Book, TreeReport, Trouble, add, get};
 use super::walk::{Offered, SourceDir, Top, Walker, kind};
@@ -179,6 +180,8 @@ pub struct LargeFile {
     pub size: u64,
     source: Option<Source>,
     shown: PathBuf,
+    /// In the copy.
+    below: PathBuf,
 }
 
 impl LargeFile {
@@ -219,6 +222,8 @@ struct Shared {
     large: Budget,
     answered: AtomicBool,
     error: FirstError,
+    /// Empty unless somebody wants to hear of each file.
+    sent: Mutex<SentFiles>,
     notes: Mutex<Vec<(u8, Vec<u8>)>>,
     wake: Wake,
 }
@@ -232,6 +237,7 @@ impl std::fmt::Debug for Shared {
 #[derive(Debug)]
 struct Job {
     file: Offered,
+    index: u64,
     charge: u64,
     done: SyncSender<Packed>,
 }
@@ -250,6 +256,8 @@ struct Content {
     /// If it is not the manifest's.
     mtime: Option<Stamp>,
     shown: PathBuf,
+    /// Its number, and its path in the copy, for whoever wants to hear of each file.
+    told: Option<(u64, PathBuf)>,
 }
 
 impl TreeSender {
@@ -271,6 +279,7 @@ impl TreeSender {
             large: Budget::new(LARGE_OPEN),
             answered: AtomicBool::new(false),
             error: FirstError::default(),
+            sent: Mutex::default(),
             notes: Mutex::default(),
             wake,
         });
@@ -335,12 +344,29 @@ impl TreeSender {
         self.large.try_recv().ok()
     }
 
-    /// A large file has arrived at the receiver.
-    pub fn large_done(&mut self, file: &LargeFile) {
-        self.shared.book.set_current(&file.shown);
-        add(&self.shared.book.files, 1);
-        add(&self.shared.book.bytes, file.size);
-        self.shared.large.release(1);
+    /// A large file has arrived at the receiver, which had `held_bytes` of it before.
+    pub fn large_done(&mut self, file: &LargeFile, held_bytes: u64) {
+        let shared = &self.shared;
+        shared.book.set_current(&file.shown);
+        add(&shared.book.files, 1);
+        add(&shared.book.bytes, file.size);
+        add(&shared.book.resumed_bytes, held_bytes);
+        if shared.options.tells_files {
+            let mut sent = lock(&shared.sent);
+            sent.put(file.index, file.below.clone(), file.size);
+            sent.are_placed(file.index, 1);
+        }
+        shared.large.release(1);
+    }
+
+    /// The receiver has put so many small files from `first` on in place.
+    pub fn are_placed(&mut self, first: u64, count: u64) {
+        lock(&self.shared.sent).are_placed(first, count);
+    }
+
+    /// Files that are in place, if that is [asked for](TreeOptions::tells_files).
+    pub fn take_placed(&mut self) -> Vec<PlacedFile> {
+        lock(&self.shared.sent).take()
     }
 
     /// A large file could not be sent, `text` says why; the others go on. `changed`: somebody wrote to it.
@@ -487,6 +513,7 @@ impl Shared {
                         size,
                         source: Some(source),
                         shown,
+                        below: file.dir.below.join(&file.name),
                     };
                     large.send(file).map_err(|_| StoreError::Aborted)?;
                     (self.wake)();
@@ -505,7 +532,12 @@ impl Shared {
             return Err(StoreError::Aborted);
         }
         let (done, waits) = sync_channel(1);
-        let job = Job { file, charge, done };
+        let job = Job {
+            file,
+            index,
+            charge,
+            done,
+        };
         self.order.push(waits).map_err(|_| StoreError::Aborted)?;
         self.jobs.push(job).map_err(|_| StoreError::Aborted)
     }
@@ -520,6 +552,7 @@ impl Shared {
             hash: [0; 32],
             mtime: None,
             shown: PathBuf::new(),
+            told: None,
         };
         let _ = done.send(Packed {
             charge: 0,
@@ -532,7 +565,12 @@ impl Shared {
         while let Some(job) = self.jobs.pop() {
             let file = &job.file;
             let content = match read_small(&file.dir, &file.name, file.size, file.mtime) {
-                Ok(content) => Some(content),
+                Ok(mut content) => {
+                    if self.options.tells_files {
+                        content.told = Some((job.index, file.dir.below.join(&file.name)));
+                    }
+                    Some(content)
+                }
                 Err(error) => {
                     self.book.unread(&file.dir.shown(&file.name), &error);
                     None
@@ -576,6 +614,9 @@ impl Shared {
                     }
                     put_varint(&mut head, content.bytes.len() as u64);
                     head.extend_from_slice(&content.hash);
+                    if let Some((index, path)) = content.told {
+                        lock(&self.sent).put(index, path, content.bytes.len() as u64);
+                    }
                     tap.put(&head)?;
                     for part in content.bytes.chunks(super::PACK_CHUNK) {
                         tap.put(part)?;
@@ -616,6 +657,7 @@ fn read_small(
                 bytes,
                 mtime: (now != mtime).then_some(now),
                 shown,
+                told: None,
             });
         }
     }

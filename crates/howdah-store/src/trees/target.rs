@@ -125,6 +125,8 @@ pub(crate) struct Wanted {
     pub(crate) meta: Meta,
     /// What has its name now.
     pub(crate) before: Option<Identity>,
+    /// Its place among all files of the manifest.
+    pub(crate) index: u64,
 }
 
 impl Wanted {

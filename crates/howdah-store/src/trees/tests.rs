@@ -93,7 +93,7 @@ pub(super) fn transfer(
                 Ok(_) => receiver.large_done(target),
                 Err(error) => receiver.large_failed(target, &error.to_string()),
             }
-            sender.large_done(&file);
+            sender.large_done(&file, 0);
         }
         // A thread that only noticed that another one is gone does not know why.
         match receiver.poll_outcome() {

@@ -21,8 +21,10 @@ pub(crate) struct Written {
     pub(crate) wanted: Wanted,
     pub(crate) temp: OsString,
     /// Holds the lock that says that somebody cares for it.
-    pub(crate) _file: File,
+    pub(crate) file: File,
     pub(crate) bytes: u64,
+    /// BLAKE3 of what it must hold.
+    pub(crate) hash: [u8; 32],
 }
 
 /// One writing thread's hands.
@@ -66,7 +68,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    pub(crate) fn write(&mut self, wanted: Wanted, bytes: &[u8]) -> Result<Written, StoreError> {
+    /// `hash`: of the bytes.
+    pub(crate) fn write(
+        &mut self,
+        wanted: Wanted,
+        bytes: &[u8],
+        hash: [u8; 32],
+    ) -> Result<Written, StoreError> {
         let path = wanted.path();
         let (keeper, book) = (self.keeper, self.book);
         let dir = self.dir(&wanted.dir)?;
@@ -92,14 +100,16 @@ impl<'a> Writer<'a> {
         Ok(Written {
             wanted,
             temp,
-            _file: file,
+            file,
             bytes: bytes.len() as u64,
+            hash,
         })
     }
 }
 
 fn create(dir: &OwnedFd, wanted: &Wanted) -> Result<(OsString, File), Errno> {
-    const FLAGS: OFlags = OFlags::WRONLY
+    // For reading, too: it may have to be read back.
+    const FLAGS: OFlags = OFlags::RDWR
         .union(OFlags::CREATE)
         .union(OFlags::EXCL)
         .union(OFlags::NOFOLLOW)

@@ -138,6 +138,11 @@ impl Client<'_> {
             let path = String::from_utf8_lossy(&path);
             self.config.listing.line(&format!("{word} {path}"));
         }
+        let placed = tree.take_placed();
+        if !placed.is_empty() {
+            self.config.files.hear(&placed);
+        }
+        self.held_bytes = tree.resumed_bytes();
         let progress = tree.progress(connection);
         self.progress.bytes = progress.bytes;
         self.progress.files_done = progress.files + progress.unchanged;
@@ -163,6 +168,7 @@ impl Client<'_> {
             };
             connection.send_control(&thanks.encode());
             self.progress.bytes = report.bytes;
+            self.held_bytes = report.resumed_bytes;
             self.tree_report = Some(TreeReport::merged(&ours, &report));
             self.end(now, Ok((local, side)));
             connection.close(now, CloseCode::Done, "");
@@ -172,12 +178,14 @@ impl Client<'_> {
             tree.finish(connection);
             let mut side = SideReport::new(self.start, &connection.stats());
             side.hashed = true;
+            side.reread = tree.is_reread();
             let done = Message::TreeDone {
                 side,
                 report: report.clone(),
             };
             connection.send_control(&done.encode());
             self.progress.bytes = report.bytes;
+            self.held_bytes = report.resumed_bytes;
             self.tree_report = Some(report);
             self.ended_at = now;
             self.step = Step::Thanking(side);

@@ -310,6 +310,7 @@ impl Service {
             | Message::TreeVerify { .. }
             | Message::TreeAccepted { .. }
             | Message::TreeComes { .. }
+            | Message::TreePlaced { .. }
             | Message::Sending { .. }
             | Message::Ready { .. }
             | Message::Thanks { .. } => {
@@ -370,6 +371,7 @@ impl Service {
                 tree.finish(connection);
                 let mut side = SideReport::new(session.start, &connection.stats());
                 side.hashed = true;
+                side.reread = tree.is_reread();
                 connection.send_control(&Message::TreeDone { side, report }.encode());
                 self.end_tree(key);
             }

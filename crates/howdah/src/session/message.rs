@@ -127,6 +127,9 @@ pub(crate) enum Message {
         path: String,
         options: TreeOptions,
     },
+    /// Receiver, if it was asked to: these small files of the manifest are in place. Pairs: how many after the
+    /// end of the pair before, and how many in a row.
+    TreePlaced { runs: Vec<(u64, u64)> },
 }
 
 /// What one side used and sent.

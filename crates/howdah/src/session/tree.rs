@@ -11,9 +11,10 @@ use howdah_core::Time;
 use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_store::{
-    ComparisonState, LargeFile, LargeTarget, Limits, ReceiverEnds, SenderEnds, Sink, SinkSpec,
-    Source, SourceIdentity, SourceSpec, Spout, StoreError, Tap, TreeDescriber, TreeOptions,
-    TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject, TreeTarget, Wake,
+    ComparisonState, LargeFile, LargeTarget, Limits, PlacedFile, ReceiverEnds, SenderEnds, Sink,
+    SinkSpec, Source, SourceIdentity, SourceSpec, Spout, StoreError, Tap, TreeDescriber,
+    TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject,
+    TreeTarget, Wake,
 };
 use std::thread::JoinHandle;
 
@@ -23,6 +24,8 @@ const TALK_WINDOW: u64 = 8 << 20;
 const PACKS_WINDOW: u64 = 128 << 20;
 /// Large files that arrive at a time, at most; the sender keeps to less.
 const LARGE_MAX: usize = 32;
+/// Files in place that one message tells of, at most: a message is bounded.
+const PLACED_MAX: usize = 2048;
 
 /// An object on its way out.
 #[derive(Debug)]
@@ -66,6 +69,12 @@ pub(crate) struct Tree {
     told: bool,
     /// Somebody listens to the notes.
     dry_run: bool,
+    /// What is stored is read back from the device.
+    reread: bool,
+    /// What is in place is for somebody here, not for the peer.
+    listens: bool,
+    /// Files that are in place, for somebody here.
+    placed: Vec<PlacedFile>,
 }
 
 fn limits(window: u64) -> Limits {
@@ -123,6 +132,9 @@ impl Tree {
             moved: (0, 0, 0),
             told: false,
             dry_run: false,
+            reread: false,
+            listens: true,
+            placed: Vec::new(),
         }
     }
 
@@ -204,6 +216,8 @@ impl Tree {
         let (receiver, ends) = started.map_err(|e| from_store(&e))?;
         let mut tree = Self::new(Side::Receiver(receiver));
         tree.dry_run = options.dry_run;
+        tree.reread = options.reread;
+        tree.listens = listens;
         let contents = tree.open_receiver(connection, ends, wake, announce)?;
         Ok((tree, contents))
     }
@@ -309,13 +323,25 @@ impl Tree {
                 connection.finish_sending(object);
                 if let (Side::Sender(sender), Some(file)) = (&mut self.side, &out.file) {
                     if stored {
-                        sender.large_done(file);
+                        sender.large_done(file, out.sending.held_bytes);
                     } else {
                         sender.large_refused(file);
                     }
                 }
                 if Some(object) == self.packs {
                     self.waits = out.sending.waits;
+                }
+                Ok(())
+            }
+            Message::TreePlaced { ref runs } => {
+                let Side::Sender(sender) = &mut self.side else {
+                    return Err(out_of_turn());
+                };
+                let mut at = 0u64;
+                for &(skipped, count) in runs {
+                    at = at.saturating_add(skipped);
+                    sender.are_placed(at, count);
+                    at = at.saturating_add(count);
                 }
                 Ok(())
             }
@@ -396,13 +422,19 @@ impl Tree {
     ) -> Result<Option<TreeReport>, Error> {
         self.poll_out(now, connection)?;
         let received = self.poll_in(connection);
+        let outcome = match &mut self.side {
+            Side::Receiver(receiver) => receiver.poll_outcome(),
+            _ => None,
+        };
+        // Looked at after the outcome: what is in place is told before the end is.
+        self.tell_placed(connection);
         // What a thread says is closer to the cause than that it does not read any more.
         match &mut self.side {
             Side::Sender(sender) => match sender.poll_error() {
                 None | Some(StoreError::Aborted) => received.map(|()| None),
                 Some(error) => Err(from_store(&error)),
             },
-            Side::Receiver(receiver) => match receiver.poll_outcome() {
+            Side::Receiver(_) => match outcome {
                 // Its last notes must arrive before the end is told: that closes their stream.
                 Some(Ok(_)) if self.dry_run && !self.out.is_empty() => received.map(|()| None),
                 Some(Ok(report)) if !self.told => {
@@ -422,6 +454,33 @@ impl Tree {
                 Ok(first.then(TreeReport::default))
             }
             Side::Comparing(_) => received.map(|()| None),
+        }
+    }
+
+    /// Tells of files that are in place, if somebody wants to hear of each.
+    fn tell_placed(&mut self, connection: &mut Connection) {
+        let mut placed = match &mut self.side {
+            Side::Sender(sender) => sender.take_placed(),
+            Side::Receiver(receiver) => receiver.take_placed(),
+            Side::Describer(_) | Side::Comparing(_) => return,
+        };
+        if self.listens {
+            self.placed.append(&mut placed);
+            return;
+        }
+        let mut indices: Vec<u64> = placed.into_iter().map(|file| file.index).collect();
+        indices.sort_unstable();
+        for part in indices.chunks(PLACED_MAX) {
+            let mut runs: Vec<(u64, u64)> = Vec::new();
+            let mut end = 0;
+            for &index in part {
+                match runs.last_mut() {
+                    Some((_, count)) if index == end => *count += 1,
+                    _ => runs.push((index - end, 1)),
+                }
+                end = index + 1;
+            }
+            connection.send_control(&Message::TreePlaced { runs }.encode());
         }
     }
 
@@ -556,6 +615,19 @@ impl Tree {
         }
     }
 
+    /// Files that are in place, if that was asked for.
+    pub(crate) fn take_placed(&mut self) -> Vec<PlacedFile> {
+        std::mem::take(&mut self.placed)
+    }
+
+    /// Bytes that interrupted copies had brought, of files that are in place or under way.
+    pub(crate) fn resumed_bytes(&self) -> u64 {
+        let out = self.out.iter().map(|out| out.sending.held_bytes);
+        let into = self.into.iter();
+        let into = into.map(|found| found.receiving.held.byte_count());
+        self.report().resumed_bytes + out.sum::<u64>() + into.sum::<u64>()
+    }
+
     /// What would be done: what about it, and a path.
     pub(crate) fn take_notes(&mut self) -> Vec<(u8, Vec<u8>)> {
         match &mut self.side {
@@ -571,6 +643,11 @@ impl Tree {
             Side::Sender(sender) => !self.dry_run || sender.is_answered(),
             Side::Receiver(_) | Side::Describer(_) | Side::Comparing(_) => true,
         }
+    }
+
+    /// Whether what is in place was read back from the device.
+    pub(crate) fn is_reread(&self) -> bool {
+        self.reread
     }
 
     /// What limited the sender.

@@ -67,6 +67,8 @@ pub(crate) fn copy_between(
             Transport::Udp => 1,
             Transport::Tcp => 2,
         },
+        resume: config.resume,
+        reread: config.reread,
     };
     let told = sender.send_on(errand)?;
     watch(&told, (&sender, &receiver), config, cancel, on_progress)
@@ -195,6 +197,7 @@ fn send(
     config.trust = Trust::Exactly(handover::key(&errand.key).map_err(|e| e.at("the other side"))?);
     config.policy = errand.pace.apply_to(&sender.throttle);
     config.throttle = sender.throttle;
+    (config.resume, config.reread) = (errand.resume, errand.reread);
     config.transport = match errand.transport {
         0 => Transport::Auto,
         1 => Transport::Udp,

@@ -94,6 +94,10 @@ pub(super) struct Errand {
     pub(super) pace: Pace,
     /// 0: auto, 1: UDP, 2: TCP.
     pub(super) transport: u8,
+    /// One file: what is there of it is gone on with.
+    pub(super) resume: bool,
+    /// One file: it is read back from the device.
+    pub(super) reread: bool,
 }
 
 /// What the sender tells of it.

@@ -41,7 +41,7 @@ impl Service {
             Message::TreeGet {
                 answers,
                 paths,
-                options,
+                mut options,
             } => {
                 let mut source = TreeSource::new();
                 for path in &paths {
@@ -51,6 +51,8 @@ impl Service {
                     added.map_err(|e| from_store(&e))?;
                 }
                 let announce = |manifest, packs| Message::TreeComes { manifest, packs };
+                // The client knows by itself what is in place.
+                options.tells_files = false;
                 let mut tree = Tree::send(connection, source, &options, &wake, announce)?;
                 tree.open_answers(connection, answers, &wake)?;
                 (tree, format!("get tree {:?}", paths.join(" ")))

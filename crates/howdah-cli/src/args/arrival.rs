@@ -1,0 +1,28 @@
+//! What a file goes through before it appears, and who hears of it.
+
+use clap::{Args, ValueEnum};
+
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ArrivalArgs {
+    /// Begin anew, whatever an interrupted copy has left at the destination
+    #[arg(long)]
+    pub(crate) no_resume: bool,
+
+    /// How a file is verified before it appears: as it is written, or also read back from the device
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    pub(crate) verify: Verify,
+
+    /// Tell of each file of a tree that is in place: its name, or with --json an event, and a line in the log
+    #[arg(long)]
+    pub(crate) each_file: bool,
+}
+
+/// What a file goes through before it appears.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Verify {
+    /// What was written is hashed as the system gives it back, and then synced
+    #[default]
+    Written,
+    /// When it is synced, it is read from the device and hashed once more
+    Reread,
+}
