@@ -12,14 +12,16 @@
 mod support;
 
 use rustix::process::Signal;
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::place::{content, hash_of};
 use support::process::{Process, Server};
 use support::{Host, Site};
 
 /// A call, how it fails, and for what size of a file: the journal has its first entries from 16 MiB on.
-const CASES: [(&str, &str, usize); 14] = [
+const CASES: [(&str, &str, usize); 18] = [
     ("pwritev", "EIO", SMALL),
     ("pwritev", "ENOSPC", SMALL),
     ("pwritev", "EDQUOT", SMALL),
@@ -34,6 +36,31 @@ const CASES: [(&str, &str, usize); 14] = [
     ("renameat2", "EIO", SMALL),
     ("unlinkat", "EIO", LARGE),
     ("pread64", "EIO", SMALL),
+    ("openat", "EMFILE", SMALL),
+    ("openat", "EIO", LARGE),
+    ("open", "EMFILE", SMALL),
+    ("open", "EIO", SMALL),
+];
+/// The same for a small tree.
+const TREE_CASES: [(&str, &str); 18] = [
+    ("openat", "EMFILE"),
+    ("openat", "EACCES"),
+    ("openat2", "EMFILE"),
+    ("open", "EMFILE"),
+    ("mkdirat", "ENOSPC"),
+    ("mkdirat", "EACCES"),
+    ("pwritev", "ENOSPC"),
+    ("syncfs", "EIO"),
+    ("fsync", "EIO"),
+    ("fchmod", "EPERM"),
+    ("utimensat", "EPERM"),
+    ("renameat2", "EIO"),
+    ("renameat2", "EACCES"),
+    ("linkat", "EMLINK"),
+    ("symlinkat", "EACCES"),
+    ("unlinkat", "EACCES"),
+    ("getdents64", "EIO"),
+    ("newfstatat", "EIO"),
 ];
 const SMALL: usize = (5 << 20) + 7;
 const LARGE: usize = (40 << 20) + 7;
@@ -114,17 +141,24 @@ fn one_call_fails(
         "-e".to_owned(),
         format!("inject={call}:error={error}:when={i}"),
     ];
-    if call == "pread64" {
-        // The loader reads, too: only those of the files count.
-        let part = part_of_target();
-        for path in [
-            site.root(&part),
-            site.file(&part),
-            site.root(&format!("source{size}")),
-            site.file(&format!("source{size}")),
-        ] {
-            options.extend(["-P".to_owned(), path]);
+    // The loader reads and opens, too: only calls for the files count.
+    let paths = match call {
+        "pread64" => {
+            let part = part_of_target();
+            vec![
+                site.root(&part),
+                site.file(&part),
+                site.root(&format!("source{size}")),
+                site.file(&format!("source{size}")),
+            ]
         }
+        "openat" => vec![bare(&site.root("")), bare(&site.file(""))],
+        // Not the server's root: a server that cannot open it does not begin.
+        "open" => vec![bare(&site.file("")), site.file(&format!("source{size}"))],
+        _ => Vec::new(),
+    };
+    for path in paths {
+        options.extend(["-P".to_owned(), path]);
     }
     let serve = ["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")];
     let server = match side {
@@ -188,6 +222,11 @@ fn one_call_fails(
     injected
 }
 
+/// A directory without the slash at its end, as `strace` wants it.
+fn bare(dir: &str) -> String {
+    dir.trim_end_matches('/').to_owned()
+}
+
 /// The unfinished file of `target`, as docs/resume.md says.
 fn part_of_target() -> String {
     let hash = blake3::hash(b"target");
@@ -208,4 +247,157 @@ fn f04_every_call_of_a_receiving_client_fails_once() {
 #[test]
 fn f27_every_read_of_a_sending_client_fails_once() {
     every_call_fails(Side::Client, Way::Put);
+}
+
+/// Directories, small files, a large one, links of both kinds.
+fn make_tree(top: &str) {
+    for sub in ["", "/a", "/a/b", "/empty"] {
+        fs::create_dir(format!("{top}{sub}")).unwrap();
+    }
+    for name in ["one", "two", "a/three", "a/b/four", "a/b/five"] {
+        fs::write(format!("{top}/{name}"), content(name, 3_000)).unwrap();
+    }
+    fs::write(format!("{top}/a/large"), content("large", SMALL)).unwrap();
+    fs::hard_link(format!("{top}/one"), format!("{top}/a/b/one again")).unwrap();
+    std::os::unix::fs::symlink("../one", format!("{top}/a/link")).unwrap();
+}
+
+/// Contents by path; a directory has none.
+fn contents(top: &str) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut all = BTreeMap::new();
+    let mut dirs = vec![PathBuf::new()];
+    while let Some(dir) = dirs.pop() {
+        let Ok(entries) = fs::read_dir(Path::new(top).join(&dir)) else {
+            continue;
+        };
+        for entry in entries {
+            let below = dir.join(entry.unwrap().file_name());
+            let path = Path::new(top).join(&below);
+            if path.is_symlink() {
+                let target = fs::read_link(&path).unwrap();
+                all.insert(below, Some(target.into_os_string().into_encoded_bytes()));
+            } else if path.is_dir() {
+                all.insert(below.clone(), None);
+                dirs.push(below);
+            } else {
+                all.insert(below, Some(fs::read(&path).unwrap()));
+            }
+        }
+    }
+    all
+}
+
+/// Whether there was an `i`-th call to fail in a tree's copy.
+fn one_call_of_a_tree_fails(site: &Site, side: Side, (call, error, i): (&str, &str, u32)) -> bool {
+    let what = format!("{side:?} of a tree: {call}:error={error}:when={i}");
+    let (log, from, there) = (site.file("strace"), site.file("tree"), site.root("there"));
+    let mut options = ["-f", "--seccomp-bpf", "-o", &log, "-e"]
+        .map(str::to_owned)
+        .to_vec();
+    options.push(format!("trace={call}"));
+    options.extend([
+        "-e".to_owned(),
+        format!("inject={call}:error={error}:when={i}"),
+    ]);
+    let by_name = call.ends_with("at") && call != "utimensat";
+    if by_name || ["open", "openat2", "renameat2", "getdents64"].contains(&call) {
+        // Only those for the trees, by the directory that is open.
+        let trees = ["", "/a", "/a/b", "/empty"]
+            .map(|sub| [&from, &there].map(|top| format!("{top}{sub}")));
+        let mut paths = trees.concat();
+        paths.push(bare(&site.file("")));
+        if call != "open" {
+            // A server that cannot open it does not begin.
+            paths.push(bare(&site.root("")));
+        }
+        for path in paths {
+            options.extend(["-P".to_owned(), path]);
+        }
+    }
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")];
+    let server = match side {
+        Side::Server => Server::new(site.start_traced(&options, "server", &serve)),
+        Side::Client => site.serve(),
+    };
+    let url = server.url("there");
+    let source = format!("{from}/.");
+    let copy = [
+        "cp",
+        "--json",
+        "--accept-new",
+        "--idle-timeout",
+        "3s",
+        "-a",
+        &source,
+        &url,
+    ];
+    let client = match side {
+        Side::Server => site.start_copy(Host::Here, &copy[3..], support::process::Input::None),
+        Side::Client => site.start_traced(&options, "client", &copy),
+    };
+    let done = client.finish();
+    assert!(!done.err.contains("panicked"), "{what}: {}", done.err);
+    let expected = contents(&from);
+    let found = contents(&there);
+    for (path, content) in &found {
+        let is_ours = path.to_string_lossy().ends_with(".howdah-part")
+            || path.to_string_lossy().ends_with(".howdah-journal");
+        let right = expected
+            .get(path)
+            .is_some_and(|expected| expected == content);
+        assert!(right || is_ours, "{what}: {} is wrong", path.display());
+    }
+    if done.code == Some(0) {
+        assert!(found == expected, "{what}: success, and not all is there");
+    }
+    let injected = fs::read_to_string(&log).is_ok_and(|log| log.contains("(INJECTED)"));
+    server.process.signal(Signal::KILL);
+    drop(server);
+    // Without the fault the same command completes.
+    let server = site.serve();
+    let again = ["-a", &source, &server.url("there")];
+    let again = site.copy_with(Host::Here, &again, support::process::Input::None);
+    assert_eq!(
+        again.code,
+        Some(0),
+        "{what}: the second time: {}",
+        again.err
+    );
+    assert!(contents(&there) == expected, "{what}: the second time");
+    site.assert_nothing_half_done();
+    server.stop();
+    fs::remove_dir_all(&there).unwrap();
+    injected
+}
+
+fn every_call_of_a_tree_fails(side: Side) {
+    if !can_inject() {
+        return;
+    }
+    let all = std::env::var("HOWDAH_FAULTS").is_ok_and(|value| value == "all");
+    let site = Site::new(if all { 1_800 } else { 240 });
+    make_tree(&site.file("tree"));
+    for (call, error) in TREE_CASES {
+        let mut tried = 0;
+        for i in 1..MAX_CALLS {
+            if !one_call_of_a_tree_fails(&site, side, (call, error, i)) {
+                break;
+            }
+            tried = i;
+            if !all && i == 2 {
+                break;
+            }
+        }
+        println!("{side:?} of a tree: {call} {error}: {tried} places");
+    }
+}
+
+#[test]
+fn f04_every_call_of_a_server_that_receives_a_tree_fails_once() {
+    every_call_of_a_tree_fails(Side::Server);
+}
+
+#[test]
+fn f27_every_call_of_a_client_that_sends_a_tree_fails_once() {
+    every_call_of_a_tree_fails(Side::Client);
 }

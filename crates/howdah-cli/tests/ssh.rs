@@ -4,15 +4,14 @@
 
 mod support;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Signal, kill_process};
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 use support::place::content;
 use support::process::Input;
-use support::sshd::Sshd;
+use support::sshd::{Sshd, await_end, far_processes};
 use support::{Host, Site, await_no_parts};
 
 // As `howdah --help` lists them.
@@ -20,39 +19,6 @@ const NOT_FOUND: i32 = 3;
 const REFUSED: i32 = 4;
 const NETWORK: i32 = 5;
 const AUTH: i32 = 7;
-
-/// Processes of the far side of `site`, by their home directory, whose arguments contain `part`.
-fn far_processes(site: &Site, part: &str) -> Vec<Pid> {
-    let home = format!("HOME={}", site.root("").trim_end_matches('/'));
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|n| n.parse().ok()) else {
-            continue;
-        };
-        // It may end while it is looked at.
-        let read = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
-        let is_there = read("environ")
-            .split(|&b| b == 0)
-            .any(|v| v == home.as_bytes());
-        let words = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
-        if is_there && words.contains(part) {
-            found.extend(Pid::from_raw(pid));
-        }
-    }
-    found
-}
-
-/// Waits until a process has ended.
-#[track_caller]
-fn await_end(pid: Pid, limit: Duration) {
-    let Ok(fd) = pidfd_open(pid, PidfdFlags::empty()) else {
-        return;
-    };
-    let limit = Timespec::try_from(limit).unwrap();
-    let ready = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&limit)).unwrap();
-    assert_eq!(ready, 1, "{pid:?} is still there");
-}
 
 #[test]
 fn files_and_pipes_go_there_and_back_as_with_scp() {
@@ -397,6 +363,19 @@ fn data_flows_between_two_others() {
         let there = fs::read(site.root("dir").clone() + "/" + name).unwrap();
         assert!(there == fs::read(site.root(name)).unwrap(), "{name}");
     }
+    // What is asked for here is kept there.
+    let limited = sshd.copy(&site, &["--limit", "40mbit", "far:from", "far2:slow"]);
+    limited.assert_copied(bytes.len() as u64, "blake3");
+    let goodput = limited.json()["goodput_bps"].as_f64().unwrap();
+    assert!(goodput < 50e6, "{goodput} bit/s with a limit of 40 Mbit/s");
+    let reread = sshd.copy(&site, &["--verify", "reread", "far:from", "far2:slow"]);
+    reread.assert_copied(bytes.len() as u64, "reread");
+    let reread = ["--verify", "reread", "-r", "far:tree", "far2:again"];
+    let reread = sshd.copy(&site, &reread);
+    assert_eq!(reread.code, Some(0), "{}", reread.err);
+    assert_eq!(reread.json()["verified"], "reread");
+    let told = sshd.copy(&site, &["--each-file", "-r", "far:tree", "far2:told"]);
+    told.assert_failed(2, &["from or to this machine only"]);
     // What fails at either end is told here as what it is.
     let missing = sshd.copy(&site, &["far:none", "far2:to"]);
     missing.assert_failed(NOT_FOUND, &["far: ", "none"]);

@@ -2,6 +2,8 @@
 
 use super::process::{Done, Input, Process};
 use super::{HOWDAH, Host, Site};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
@@ -32,6 +34,39 @@ fn key(dir: &Path, name: &str) -> String {
 fn user() -> String {
     let done = Command::new("id").arg("-un").output().unwrap();
     String::from_utf8(done.stdout).unwrap().trim().to_owned()
+}
+
+/// Processes of the far side of `site`, by their home directory, whose arguments contain `part`.
+pub(crate) fn far_processes(site: &Site, part: &str) -> Vec<Pid> {
+    let home = format!("HOME={}", site.root("").trim_end_matches('/'));
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|n| n.parse().ok()) else {
+            continue;
+        };
+        // It may end while it is looked at.
+        let read = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
+        let is_there = read("environ")
+            .split(|&b| b == 0)
+            .any(|v| v == home.as_bytes());
+        let words = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
+        if is_there && words.contains(part) {
+            found.extend(Pid::from_raw(pid));
+        }
+    }
+    found
+}
+
+/// Waits until a process has ended.
+#[track_caller]
+pub(crate) fn await_end(pid: Pid, limit: Duration) {
+    let Ok(fd) = pidfd_open(pid, PidfdFlags::empty()) else {
+        return;
+    };
+    let limit = Timespec::try_from(limit).unwrap();
+    let ready = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&limit)).unwrap();
+    assert_eq!(ready, 1, "{pid:?} is still there");
 }
 
 impl Sshd {
