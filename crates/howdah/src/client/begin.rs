@@ -12,7 +12,7 @@ use crate::{Error, ErrorKind, Location};
 use howdah_core::Time;
 use howdah_proto::Connection;
 use howdah_store::{
-    Sink, SinkOptions, SinkSpec, Source, SourceIdentity, SourceSpec, StoreError, Target,
+    Limits, Sink, SinkOptions, SinkSpec, Source, SourceIdentity, SourceSpec, StoreError, Target,
 };
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -101,8 +101,9 @@ impl Client<'_> {
             }
             Task::Get { path, destination } => {
                 let hash = !matches!(destination, Location::Null);
-                // The window of a pipe is opened once the sink exists.
-                let window_end = matches!(destination, Location::Stdio).then_some(0);
+                // The first window of a pipe is known before the pipe is: no round trip is spent on it.
+                let window_end = matches!(destination, Location::Stdio)
+                    .then_some(Limits::default().reorder_bytes);
                 let path = path.clone();
                 self.progress.current = vec![path.clone()];
                 let target = self.open_target().map_err(|e| from_store(&e))?;
