@@ -25,8 +25,11 @@
 //! MiB, keeps a journal beside the unfinished file (docs/resume.md). A [`Target`] finds both again:
 //! [`Sink::resume`] goes on if the source is still the same.
 //!
-//! Zeros are written like other bytes and the whole size is reserved at the start: a sparse
-//! source becomes a full file. That is the simple way to know early that everything fits.
+//! # Holes
+//!
+//! The whole size is reserved at the start, so that a full disk shows early, unless the source has
+//! [holes](Source::holes): then nothing is reserved, groups that are holes do not come at all, and
+//! blocks of zeros are left unwritten. They are hashed as the zeros that they are.
 //!
 //! # The page cache
 //!
@@ -48,6 +51,7 @@ mod outcome;
 mod root;
 mod sink;
 mod source;
+mod sparse;
 mod stale;
 mod target;
 mod tree;

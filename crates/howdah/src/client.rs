@@ -1,5 +1,6 @@
 //! The client's end of one copy.
 
+use crate::session::holes::Announced;
 use crate::session::message::{BOTTLENECKS, Message, SideReport};
 use crate::session::pace::Pace;
 use crate::session::receiving::{Place, Receiving};
@@ -110,6 +111,8 @@ pub(crate) struct Client<'a> {
     ending: Vec<JoinHandle<()>>,
     /// Of a file that was asked for, until it comes.
     target: Option<Target>,
+    /// Of the file that comes next.
+    holes: Announced,
     /// Bytes that were there before.
     held_bytes: u64,
     /// The same command goes on where this one ended.
@@ -159,6 +162,7 @@ impl<'a> Client<'a> {
             tree_report: None,
             ending: Vec::new(),
             target: None,
+            holes: Announced::default(),
             held_bytes: 0,
             can_go_on: false,
             start: howdah_net::usage(),
@@ -325,8 +329,9 @@ impl<'a> Client<'a> {
                 resumed,
             } if matches!(self.step, Step::Asked) => {
                 let source = source.map(SourceIdentity::from);
+                let holes = self.holes.take(object, size)?;
                 let place = self
-                    .place_for(size, hash, source)
+                    .place_for(size, hash, source, holes.clone())
                     .map_err(|e| from_store(&e))?;
                 if resumed != (self.held_bytes > 0) {
                     return Err(Error::new(
@@ -338,7 +343,9 @@ impl<'a> Client<'a> {
                     Place::Store(sink) => sink.window_end(),
                     Place::Null { .. } => None,
                 };
-                self.receiving = Some(Receiving::new(connection, object, place, size, hash)?);
+                let holes = holes.as_ref();
+                let receiving = Receiving::new(connection, object, place, size, hash, holes)?;
+                self.receiving = Some(receiving);
                 if let Some(window) = window {
                     connection.grant_window(object, window);
                 }
@@ -361,6 +368,7 @@ impl<'a> Client<'a> {
                     self.tell_resumed(changed.as_deref());
                 }
             }
+            Message::Holes { object, ranges } => self.holes.note(object, ranges),
             Message::Values {
                 object,
                 first,

@@ -1,7 +1,7 @@
 //! Writes slices to their places in a file, verifies and publishes it.
 
 use super::flusher::{Flusher, Keeper};
-use super::group_hash::{Coverage, Failed, GroupHasher};
+use super::group_hash::{Coverage, Failed, GroupHasher, HashWork};
 use super::ledger::Ledger;
 use super::queue::{Gathered, Outlet};
 use super::{Outcome, reread};
@@ -10,7 +10,8 @@ use crate::durable::{self, PartFile};
 use crate::journal::Journal;
 use crate::outcome::Reporter;
 use crate::tree::{GROUP, Node, Tree};
-use crate::{Limits, SourceIdentity, StoreError};
+use crate::{Limits, SourceIdentity, StoreError, sparse};
+use howdah_core::RangeSet;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::IoSlice;
@@ -29,8 +30,18 @@ pub(super) struct FileWriter {
     pub(super) reread: bool,
     pub(super) size_hint: Option<u64>,
     pub(super) limits: Limits,
+    /// If the source has holes.
+    pub(super) sparse: Option<Sparse>,
     /// If the next copy is to find what this one has done.
     pub(super) journalled: Option<Journalled>,
+}
+
+/// The holes of a file.
+pub(super) struct Sparse {
+    /// Groups that do not come, and that no earlier run has made.
+    pub(super) holes: RangeSet,
+    /// What has not been written yet reads as zeros.
+    pub(super) is_new: bool,
 }
 
 /// What makes a copy one that can be gone on with.
@@ -61,10 +72,14 @@ impl FileWriter {
     /// `None`: aborted.
     fn write(&mut self, mut outlet: Outlet) -> Result<Option<Outcome>, StoreError> {
         self.part.remove_stale();
-        if let Some(size) = self.size_hint {
-            durable::reserve(self.part.file(), size)
-                .map_err(|e| StoreError::from_io(self.part.path(), "reserve space for", e))?;
+        match (&self.sparse, self.size_hint) {
+            (Some(sparse), Some(size)) => self.prepare_holes(sparse, size)?,
+            (None, Some(size)) => durable::reserve(self.part.file(), size)
+                .map_err(|e| StoreError::from_io(self.part.path(), "reserve space for", e))?,
+            (_, None) => {}
         }
+        let holes = self.sparse.as_ref().map(|sparse| sparse.holes.clone());
+        let hole_bytes = holes.as_ref().map_or(0, RangeSet::byte_count);
         let mut tree = Tree::default();
         let (mut held_bytes, mut ledger, mut keeper) = (0, None, None);
         if let Some(journalled) = self.journalled.take() {
@@ -80,16 +95,25 @@ impl FileWriter {
                 broken: false,
             });
         }
+        let hasher = self.hash.then(|| {
+            let work = HashWork {
+                part: Arc::clone(&self.part),
+                tree,
+                ledger: ledger.clone(),
+                holes,
+                aborted: outlet.abort_flag(),
+            };
+            work.start()
+        });
         let mut placer = Placer {
             part: &self.part,
-            coverage: Coverage::with_groups(held_bytes / GROUP),
+            coverage: Coverage::with_groups((held_bytes + hole_bytes) / GROUP),
             held_bytes,
-            hasher: self
-                .hash
-                .then(|| GroupHasher::start(&self.part, tree, ledger.clone()))
-                .transpose()?,
+            hole_bytes,
+            hasher: hasher.transpose()?,
             ledger,
             order: Vec::new(),
+            sparse: self.sparse.take(),
         };
         let mut flusher = Flusher::new(&self.part, &self.limits, keeper);
         let mut batches = Vec::new();
@@ -129,6 +153,18 @@ impl FileWriter {
         }
     }
 
+    /// Zeros where nothing will come.
+    fn prepare_holes(&self, sparse: &Sparse, size: u64) -> Result<(), StoreError> {
+        let (file, path) = (self.part.file(), self.part.path());
+        file.set_len(size)
+            .map_err(|e| StoreError::from_io(path, "set the length of", e))?;
+        for hole in sparse.holes.iter().filter(|_| !sparse.is_new) {
+            sparse::clear(file, hole)
+                .map_err(|e| StoreError::from_io(path, "make a hole in", e))?;
+        }
+        Ok(())
+    }
+
     /// What memory gave back was right; is it so on the device?
     fn verify_device(&self, size: u64, hash: [u8; 32]) -> Result<(), StoreError> {
         self.part
@@ -158,10 +194,13 @@ struct Placer<'a> {
     coverage: Coverage,
     /// Written by an earlier run.
     held_bytes: u64,
+    /// Does not come and is zero.
+    hole_bytes: u64,
     hasher: Option<GroupHasher>,
     ledger: Option<Arc<Ledger>>,
     /// Reused: parts in the order of the object, and their batches.
     order: Vec<(Part, u32)>,
+    sparse: Option<Sparse>,
 }
 
 impl Placer<'_> {
@@ -190,8 +229,12 @@ impl Placer<'_> {
                 slices.extend(run.iter().filter_map(|(part, batch)| {
                     batches[*batch as usize].bytes(*part).map(IoSlice::new)
                 }));
-                let bytes = write_all_at(self.part.file(), &mut slices, start)
-                    .map_err(|e| StoreError::from_io(self.part.path(), "write", e))?;
+                let written = match &self.sparse {
+                    None => write_all_at(self.part.file(), &mut slices, start),
+                    Some(sparse) => write_sparse(self.part.file(), sparse, &slices, start),
+                };
+                let bytes =
+                    written.map_err(|e| StoreError::from_io(self.part.path(), "write", e))?;
                 total += bytes;
                 let hasher = self.hasher.as_ref();
                 let hash = |index| hasher.map_or(Ok(()), |hasher| hasher.hash(index));
@@ -217,11 +260,12 @@ impl Placer<'_> {
         written: u64,
     ) -> Result<Option<[u8; 32]>, StoreError> {
         let path = || self.part.path().to_path_buf();
-        if self.held_bytes + written != size || !self.coverage.is_whole(size) {
+        let there = self.held_bytes + self.hole_bytes + written;
+        if there != size || !self.coverage.is_whole(size) {
             return Err(StoreError::WrongLength {
                 path: path(),
                 expected: size,
-                written: self.held_bytes + written,
+                written: there,
             });
         }
         let Some(hasher) = self.hasher.take() else {
@@ -257,18 +301,45 @@ impl Placer<'_> {
     }
 }
 
+/// Like [`write_all_at`], and leaves out blocks of zeros.
+fn write_sparse(
+    file: &File,
+    sparse: &Sparse,
+    slices: &[IoSlice<'_>],
+    offset: u64,
+) -> std::io::Result<u64> {
+    let mut end = offset;
+    let mut pieces = Vec::with_capacity(slices.len());
+    for slice in slices {
+        pieces.push((end, &**slice));
+        end += slice.len() as u64;
+    }
+    for stretch in sparse::stretches(&pieces) {
+        if !stretch.is_zero {
+            let within = pieces
+                .iter()
+                .filter_map(|p| sparse::within(p, stretch.range));
+            let mut slices: Vec<_> = within.collect();
+            write_all_at(file, &mut slices, stretch.range.start)?;
+        } else if !sparse.is_new {
+            sparse::clear(file, stretch.range)?;
+        }
+    }
+    Ok(end - offset)
+}
+
 /// Writes all slices one after the other from `offset` on; returns the number of bytes.
-fn write_all_at(file: &File, mut slices: &mut [IoSlice<'_>], offset: u64) -> Result<u64, Errno> {
+fn write_all_at(file: &File, mut slices: &mut [IoSlice<'_>], offset: u64) -> std::io::Result<u64> {
     let mut at = offset;
     while !slices.is_empty() {
         match rustix::io::pwritev(file, slices, at) {
-            Ok(0) => return Err(Errno::IO),
+            Ok(0) => return Err(Errno::IO.into()),
             Ok(written) => {
                 at += written as u64;
                 IoSlice::advance_slices(&mut slices, written);
             }
             Err(Errno::INTR) => {}
-            Err(e) => return Err(e),
+            Err(e) => return Err(e.into()),
         }
     }
     Ok(at - offset)

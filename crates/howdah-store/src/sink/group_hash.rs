@@ -1,15 +1,18 @@
 //! Hashes what a file gives back, group by group, behind the writer.
 
 use super::ledger::Ledger;
+use super::queue::AbortFlag;
 use crate::StoreError;
 use crate::durable::PartFile;
 use crate::tree::{GROUP, GroupHash, Tree};
-use crate::worker;
+use crate::{sparse, worker};
 use blake3::hazmat::ChainingValue;
+use howdah_core::{ByteRange, RangeSet};
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 
 /// Groups that may wait to be hashed: 16 MiB, which are still in the page cache. What waits cannot
@@ -74,6 +77,20 @@ pub(super) struct GroupHasher {
     sender: SyncSender<u64>,
     thread: JoinHandle<Result<Tree, StoreError>>,
     part: Arc<PartFile>,
+    finishing: Arc<AtomicBool>,
+}
+
+/// What the thread has to do and to work with.
+pub(super) struct HashWork {
+    pub(super) part: Arc<PartFile>,
+    /// What an earlier run has verified.
+    pub(super) tree: Tree,
+    /// Gets each group's value.
+    pub(super) ledger: Option<Arc<Ledger>>,
+    /// If the file has holes: groups that nobody will write, to be hashed when nothing else is.
+    pub(super) holes: Option<RangeSet>,
+    /// Nobody waits for the result.
+    pub(super) aborted: AbortFlag,
 }
 
 /// What a whole file hashes to.
@@ -83,25 +100,84 @@ pub(super) struct Hashed {
     pub(super) tail: Option<ChainingValue>,
 }
 
-impl GroupHasher {
-    /// `tree` has what an earlier run has verified; each group's value goes to `ledger`.
-    pub(super) fn start(
-        part: &Arc<PartFile>,
-        tree: Tree,
-        ledger: Option<Arc<Ledger>>,
-    ) -> Result<Self, StoreError> {
+impl HashWork {
+    pub(super) fn start(self) -> Result<GroupHasher, StoreError> {
         let (sender, receiver) = sync_channel(MAX_WAITING);
-        let reader = Arc::clone(part);
-        let work = move || hash_groups(&reader, &receiver, tree, ledger.as_deref());
-        let thread = worker::spawn("howdah-hash", work)
+        let part = Arc::clone(&self.part);
+        let finishing = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&finishing);
+        let thread = worker::spawn("howdah-hash", move || self.run(&receiver, &theirs))
             .map_err(|e| StoreError::from_io(part.path(), "start a thread to hash", e))?;
-        Ok(Self {
+        Ok(GroupHasher {
             sender,
             thread,
-            part: Arc::clone(part),
+            part,
+            finishing,
         })
     }
 
+    fn run(mut self, receiver: &Receiver<u64>, finishing: &AtomicBool) -> Result<Tree, StoreError> {
+        let holes = self.holes.take().unwrap_or_default();
+        let starts = |range: ByteRange| (range.start / GROUP)..(range.end / GROUP);
+        let mut holes = holes.iter().flat_map(starts);
+        let mut has_holes = true;
+        loop {
+            // What was written first: it is still in memory.
+            let index = if has_holes {
+                receiver.try_recv()
+            } else {
+                receiver.recv().map_err(|_| TryRecvError::Disconnected)
+            };
+            match index {
+                Ok(index) => self.written(index)?,
+                Err(TryRecvError::Disconnected)
+                    if !has_holes || !finishing.load(Ordering::SeqCst) =>
+                {
+                    return Ok(self.tree);
+                }
+                Err(_) if self.aborted.is_set() => {
+                    return Err(StoreError::Aborted);
+                }
+                Err(_) => match holes.next() {
+                    Some(index) => self.hole(index)?,
+                    None => has_holes = false,
+                },
+            }
+        }
+    }
+
+    fn written(&mut self, index: u64) -> Result<(), StoreError> {
+        let value = read_back(&self.part, index, GROUP)?.value();
+        self.tree.insert(index, value);
+        let ledger = self.ledger.as_ref();
+        if ledger.is_some_and(|ledger| !ledger.find(index, value)) {
+            let path = self.part.path().to_path_buf();
+            return Err(StoreError::HashMismatch { path });
+        }
+        Ok(())
+    }
+
+    fn hole(&mut self, index: u64) -> Result<(), StoreError> {
+        let range = ByteRange::with_len(index * GROUP, GROUP);
+        let mut hash = GroupHash::new(index);
+        sparse::zeros(GROUP, |zeros| hash.update(zeros));
+        let value = hash.value();
+        // Where a file system has no holes it is read like everything else.
+        if !sparse::is_hole(self.part.file(), range)
+            && read_back(&self.part, index, GROUP)?.value() != value
+        {
+            let path = self.part.path().to_path_buf();
+            return Err(StoreError::HashMismatch { path });
+        }
+        self.tree.insert(index, value);
+        if let Some(ledger) = &self.ledger {
+            ledger.know(index, value);
+        }
+        Ok(())
+    }
+}
+
+impl GroupHasher {
     /// Queues a complete group; waits if the thread is far behind. The thread has failed if this
     /// fails, and [`finish`](Self::finish) tells why.
     pub(super) fn hash(&self, index: u64) -> Result<(), Failed> {
@@ -111,6 +187,7 @@ impl GroupHasher {
     /// The BLAKE3 of the file, which has `size` bytes. `None` if a group is missing.
     pub(super) fn finish(self, size: u64) -> Result<Option<Hashed>, StoreError> {
         let path = self.part.path();
+        self.finishing.store(true, Ordering::SeqCst);
         drop(self.sender);
         let joined = self.thread.join();
         let tree = joined.map_err(|_| StoreError::other(path, "hash", "its thread died"))??;
@@ -140,23 +217,6 @@ impl GroupHasher {
 /// The hashing thread has ended early.
 #[derive(Debug)]
 pub(super) struct Failed;
-
-fn hash_groups(
-    part: &PartFile,
-    receiver: &Receiver<u64>,
-    mut tree: Tree,
-    ledger: Option<&Ledger>,
-) -> Result<Tree, StoreError> {
-    for index in receiver {
-        let value = read_back(part, index, GROUP)?.value();
-        tree.insert(index, value);
-        if ledger.is_some_and(|ledger| !ledger.find(index, value)) {
-            let path = part.path().to_path_buf();
-            return Err(StoreError::HashMismatch { path });
-        }
-    }
-    Ok(tree)
-}
 
 /// Hashes the first `len` bytes of a group as the file gives them back.
 fn read_back(part: &PartFile, index: u64, len: u64) -> Result<GroupHash, StoreError> {

@@ -58,6 +58,13 @@ impl Ledger {
         !books.differs
     }
 
+    /// A group that the sender has told in another way, and that is so.
+    pub(super) fn know(&self, index: u64, value: ChainingValue) {
+        let mut books = self.books();
+        books.verified.insert(index, value);
+        books.verified_count += 1;
+    }
+
     /// What has been verified since the last call, in as few subtrees as possible.
     pub(super) fn take_verified(&self) -> Vec<Node> {
         std::mem::take(&mut self.books().verified).into_nodes()

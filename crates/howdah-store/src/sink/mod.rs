@@ -67,7 +67,7 @@ pub struct Outcome {
 }
 
 /// How a file is written. The default hashes and knows nothing of the source.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SinkOptions {
     /// Hash what was written and compare.
     pub hash: bool,
@@ -75,6 +75,9 @@ pub struct SinkOptions {
     pub size: Option<u64>,
     /// Which version of which file is copied: makes it a copy that can be gone on with.
     pub source: Option<SourceIdentity>,
+    /// If the source has holes: which of its groups do not come because they are [nothing
+    /// else](crate::Source::holes). They lie within `size`.
+    pub holes: Option<RangeSet>,
     /// When everything is on the disk, read it back from there and compare once more.
     pub reread: bool,
     /// Bounds of memory.
@@ -87,6 +90,7 @@ impl Default for SinkOptions {
             hash: true,
             size: None,
             source: None,
+            holes: None,
             reread: false,
             limits: Limits::default(),
         }
@@ -195,11 +199,13 @@ impl Sink {
         } = target.start(source.as_ref())?;
         let part = Arc::new(part);
         if let Some(size) = options.size {
-            durable::fits(part.file(), size)
+            let holes = options.holes.as_ref().map_or(0, RangeSet::byte_count);
+            let stored = size.saturating_sub(holes);
+            durable::fits(part.file(), stored)
                 .or_else(|_| {
                     // Perhaps what a killed process left is in the way.
                     part.remove_stale();
-                    durable::fits(part.file(), size)
+                    durable::fits(part.file(), stored)
                 })
                 .map_err(|e| StoreError::from_io(&path, "reserve space for", e))?;
         }
@@ -221,6 +227,17 @@ impl Sink {
             }
         });
         let ledger = journalled.as_ref().map(|j| Arc::clone(&j.ledger));
+        let sparse = options.holes.as_ref().map(|holes| {
+            let mut holes = holes.clone();
+            for range in held.iter() {
+                holes.remove(range);
+            }
+            file::Sparse {
+                holes,
+                // What was written and not claimed is still there.
+                is_new: held.is_empty(),
+            }
+        });
         let (slot, reporter) = Slot::new(&path, Arc::clone(&wake));
         let (inlet, outlet) = queue::queue(options.limits.queue_bytes, wake);
         let work = file::FileWriter {
@@ -229,6 +246,7 @@ impl Sink {
             reread: options.reread,
             size_hint: options.size,
             limits: options.limits,
+            sparse,
             journalled,
         };
         worker::spawn("howdah-write", move || work.run(outlet, reporter))

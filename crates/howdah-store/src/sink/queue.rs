@@ -250,9 +250,24 @@ impl Outlet {
         self.shared.aborted.load(Ordering::SeqCst)
     }
 
+    /// [`is_aborted`](Self::is_aborted) for another thread.
+    pub(super) fn abort_flag(&self) -> AbortFlag {
+        AbortFlag(Arc::clone(&self.shared))
+    }
+
     pub(super) fn set_window(&self, end: u64) {
         self.shared.window.fetch_max(end, Ordering::Release);
         (self.wake)();
+    }
+}
+
+/// Whether the engine has dropped its end.
+#[derive(Debug)]
+pub(super) struct AbortFlag(Arc<Shared>);
+
+impl AbortFlag {
+    pub(super) fn is_set(&self) -> bool {
+        self.0.aborted.load(Ordering::SeqCst)
     }
 }
 

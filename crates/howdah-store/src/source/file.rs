@@ -8,8 +8,8 @@ use crate::durable::forget_pages;
 use crate::identity::{Identity, SourceIdentity};
 use crate::outcome::{Reporter, Slot};
 use crate::tree::{GROUP, GroupHash, Tree};
-use crate::{Limits, StoreError, Wake, worker};
-use howdah_core::RangeSet;
+use crate::{Limits, StoreError, Wake, sparse, worker};
+use howdah_core::{ByteRange, RangeSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -39,6 +39,8 @@ struct Shared {
     cursor: Cursor,
     /// What need not be sent.
     skipped: OnceLock<RangeSet>,
+    /// Groups that are zeros without being stored.
+    holes: Option<RangeSet>,
     /// Values of groups, for the receiver.
     values: Mutex<Vec<(u64, [u8; 32])>>,
     /// Bytes behind the send cursor that stay in the page cache.
@@ -55,6 +57,7 @@ impl FileSource {
     ) -> Result<Self, StoreError> {
         let identity = Identity::of(&file, path)?;
         let shared = Arc::new(Shared {
+            holes: sparse::holes_of(&file),
             file,
             path: path.to_path_buf(),
             identity,
@@ -78,6 +81,10 @@ impl FileSource {
 
     pub(super) fn identity(&self) -> SourceIdentity {
         self.shared.identity.as_source()
+    }
+
+    pub(super) fn holes(&self) -> Option<&RangeSet> {
+        self.shared.holes.as_ref()
     }
 
     pub(super) fn hold_at(&self, end: u64) {
@@ -168,11 +175,24 @@ impl Shared {
             if !self.cursor.wait_for_room(at) {
                 return Ok(None);
             }
-            if let Some(end) = self.end_of_skipped(at) {
+            if let Some(end) = end_within(self.skipped.get(), at) {
                 at = end.min(size);
                 if let Some(hasher) = &mut hasher {
                     hasher.skip_to(at);
                 }
+                if self.cursor.advance(at) {
+                    wake();
+                }
+                continue;
+            }
+            if let Some(end) = end_within(self.holes.as_ref(), at) {
+                at = match &mut hasher {
+                    Some(hasher) => {
+                        hasher.add_hole();
+                        at + GROUP
+                    }
+                    None => end,
+                };
                 if self.cursor.advance(at) {
                     wake();
                 }
@@ -209,17 +229,6 @@ impl Shared {
         Ok(Some(Finished { size, hash }))
     }
 
-    /// Where what need not be sent ends, if `at` lies in it. It begins and ends with groups.
-    fn end_of_skipped(&self, at: u64) -> Option<u64> {
-        let skipped = self.skipped.get()?;
-        if !at.is_multiple_of(GROUP) || at >= skipped.end() {
-            return None;
-        }
-        let next = howdah_core::ByteRange::new(at, u64::MAX);
-        let end = skipped.missing(next).next()?.start;
-        (end > at).then_some(end)
-    }
-
     /// Whether the file is mostly in the page cache already: somebody else uses it, so it stays.
     fn is_cached(&self, size: u64) -> bool {
         #[cfg(target_os = "linux")]
@@ -251,6 +260,17 @@ impl Shared {
         }
         let _ = size;
     }
+}
+
+/// Where a range of the set ends, if `at` lies in one. They begin and end with groups.
+fn end_within(set: Option<&RangeSet>, at: u64) -> Option<u64> {
+    let set = set?;
+    if !at.is_multiple_of(GROUP) || at >= set.end() {
+        return None;
+    }
+    let next = ByteRange::new(at, u64::MAX);
+    let end = set.missing(next).next()?.start;
+    (end > at).then_some(end)
 }
 
 /// Hashes a file from front to back, tells the value of each group, and leaves out some.
@@ -315,6 +335,19 @@ impl<'a> GroupwiseHasher<'a> {
     fn skip_to(&mut self, at: u64) {
         self.skipped = true;
         self.begin(at / GROUP);
+    }
+
+    /// A group of zeros comes, which need not be told: the receiver knows. Called between groups.
+    fn add_hole(&mut self) {
+        // Otherwise nobody will know the whole.
+        if !self.skipped {
+            sparse::zeros(GROUP, |zeros| self.group.update(zeros));
+            if self.index == 0 {
+                self.first_root = Some(self.group.root());
+            }
+            self.tree.insert(self.index, self.group.value());
+        }
+        self.begin(self.index + 1);
     }
 
     /// The hash of the whole, if it has seen the whole.

@@ -110,6 +110,15 @@ impl Source {
         }
     }
 
+    /// If a file has holes: those of its [groups](crate::GROUP) that are nothing else. They read as zeros and
+    /// need not be sent, and their values are not told.
+    pub fn holes(&self) -> Option<&RangeSet> {
+        match &self.0 {
+            Inner::File(file) => file.holes(),
+            Inner::Zero(_) | Inner::Pipe(_) => None,
+        }
+    }
+
     /// Reads ahead (and hashes) up to `end` only, until [`go_on_without`](Self::go_on_without).
     pub fn hold_at(&self, end: u64) {
         if let Inner::File(file) = &self.0 {

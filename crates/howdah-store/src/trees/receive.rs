@@ -26,6 +26,7 @@ use super::target::{Finished, TreeTarget, Wanted};
 use super::write::Writer;
 use super::{PACKED_MAX, TreeProgress, WAITING_FILES, WAITING_LARGE};
 use crate::{Root, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake};
+use howdah_core::RangeSet;
 use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -215,7 +216,7 @@ impl TreeReceiver {
         Ok(())
     }
 
-    /// The sender sends a large file, that version of it: where it goes, and [what is there
+    /// The sender sends a large file, that version of it, without its [holes](SinkOptions::holes): where it goes, and [what is there
     /// already](Sink::held). `Ok(None)`: it cannot be taken, which has been noted
     /// and does not end the transfer. `Err`: nobody asked for it.
     pub fn open_large(
@@ -223,6 +224,7 @@ impl TreeReceiver {
         index: u64,
         size: u64,
         source: Option<SourceIdentity>,
+        holes: Option<RangeSet>,
     ) -> Result<Option<(LargeTarget, Sink)>, StoreError> {
         let shared = &self.shared;
         let Some(wanted) = lock(&shared.large).remove(&index) else {
@@ -254,6 +256,7 @@ impl TreeReceiver {
                 size: Some(size),
                 source: source.filter(|source| source.size == size),
                 reread: shared.options.reread,
+                holes,
                 ..SinkOptions::default()
             };
             Sink::resume(target, &options, Arc::clone(&shared.wake))

@@ -61,7 +61,9 @@ pub(super) fn transfer(
         receiver_notes.extend(receiver.take_notes());
         while let Some(mut file) = sender.take_large() {
             let (size, mut from) = (file.size, file.take_source().unwrap());
-            let Some((target, mut sink)) = receiver.open_large(file.index, size, None)? else {
+            let holes = from.holes().cloned();
+            let opened = receiver.open_large(file.index, size, None, holes.clone())?;
+            let Some((target, mut sink)) = opened else {
                 sender.large_refused(&file);
                 continue;
             };
@@ -72,7 +74,11 @@ pub(super) fn transfer(
                 from.note_sent_through(from.ready_end());
                 std::thread::yield_now();
             };
+            let holes = holes.unwrap_or_default();
             for offset in (0..size).step_by(1 << 20) {
+                if holes.contains(howdah_core::ByteRange::new(offset, offset + 1)) {
+                    continue;
+                }
                 let mut buf = vec![0; (size - offset).min(1 << 20) as usize];
                 from.read_at(offset, &mut buf).unwrap();
                 let parts = vec![Part {

@@ -6,13 +6,12 @@ use super::report::{Book, Trouble};
 use super::target::{TargetDir, Wanted};
 use crate::root::retry;
 use crate::stale::{self, temp_name};
-use crate::{Root, StoreError};
+use crate::{Root, StoreError, sparse};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write as _;
 use std::sync::Arc;
 
 /// A file that is written and has not got its name.
@@ -78,10 +77,10 @@ impl<'a> Writer<'a> {
         let path = wanted.path();
         let (keeper, book) = (self.keeper, self.book);
         let dir = self.dir(&wanted.dir)?;
-        let (temp, mut file) =
+        let (temp, file) =
             create(dir, &wanted).map_err(|e| StoreError::from_io(&path, "create a file for", e))?;
-        let filled = file
-            .write_all(bytes)
+        // Whether the source has holes is not told of small files: blocks of zeros are always left out.
+        let filled = sparse::write_new(&file, bytes)
             .map_err(|e| StoreError::from_io(&path, "write", e))
             .and_then(|()| {
                 for (what, e) in keeper.apply(&file, &wanted.meta, false) {

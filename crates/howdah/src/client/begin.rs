@@ -9,7 +9,7 @@ use crate::session::receiving::Place;
 use crate::session::resume::{WireHeld, WireIdentity};
 use crate::session::sending::Sending;
 use crate::{Error, ErrorKind, Location};
-use howdah_core::Time;
+use howdah_core::{RangeSet, Time};
 use howdah_proto::Connection;
 use howdah_store::{
     Limits, Sink, SinkOptions, SinkSpec, Source, SourceIdentity, SourceSpec, StoreError, Target,
@@ -81,6 +81,9 @@ impl Client<'_> {
                 self.total = size;
                 let mut sending = Sending::new(connection, object, source, hash, None);
                 sending.cuttable = cuttable;
+                if !cuttable {
+                    sending.leave_out_holes(connection);
+                }
                 let source = sending.offer();
                 self.can_go_on = source.is_some();
                 connection.send_control(
@@ -151,6 +154,7 @@ impl Client<'_> {
         size: Option<u64>,
         hash: bool,
         source: Option<SourceIdentity>,
+        holes: Option<RangeSet>,
     ) -> Result<Place, StoreError> {
         let wake = self.wake();
         if let Some(target) = self.target.take() {
@@ -159,6 +163,7 @@ impl Client<'_> {
                 hash,
                 size,
                 source,
+                holes,
                 reread: self.config.reread,
                 ..SinkOptions::default()
             };

@@ -96,7 +96,8 @@ fn an_object_without_an_end_is_given_up() {
     let (seconds, result) = wait_in(get(), |client, connection| {
         client.begin(connection).expect("asked");
         let place = Place::Null { bytes: 0 };
-        let mut receiving = Receiving::new(connection, 1, place, Some(0), false).expect("opened");
+        let mut receiving =
+            Receiving::new(connection, 1, place, Some(0), false, None).expect("opened");
         receiving.on_complete();
         client.receiving = Some(receiving);
         client.step = Step::Moving;

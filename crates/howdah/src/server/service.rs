@@ -3,6 +3,7 @@
 use super::{LOOK_EVERY, Log};
 use crate::access::{Authority, Rights};
 use crate::keys::PublicKey;
+use crate::session::holes::Announced;
 use crate::session::message::{Message, SideReport};
 use crate::session::putting::Put;
 use crate::session::receiving::Receiving;
@@ -34,6 +35,8 @@ pub(super) struct Session {
     sending: Option<Sending>,
     receiving: Option<Receiving>,
     pub(super) tree: Option<Tree>,
+    /// Of what comes next.
+    holes: Announced,
     /// What it is that comes, or will come when its place is free.
     put: Option<Put>,
     /// Another connection of the same client wants to go on with it.
@@ -156,7 +159,8 @@ impl Service {
         let Some((place, ready)) = put.open(&session.rights, now, wake(&self.waker))? else {
             return Ok(());
         };
-        let receiving = Receiving::new(connection, put.object, place, put.size, put.hash)?;
+        let holes = put.holes.as_ref();
+        let receiving = Receiving::new(connection, put.object, place, put.size, put.hash, holes)?;
         let held = receiving.held.byte_count();
         if put.source.is_some() {
             connection.send_control(&ready.encode());
@@ -219,6 +223,7 @@ impl Service {
                 reread,
             } if !busy => {
                 session.what = format!("put {path:?}");
+                let holes = session.holes.take(object, size)?;
                 session.put = Some(Put {
                     object,
                     path,
@@ -228,6 +233,7 @@ impl Service {
                     source: source.map(SourceIdentity::from),
                     resume,
                     reread,
+                    holes,
                     since: now,
                     took_over: false,
                 });
@@ -249,6 +255,11 @@ impl Service {
                     (Some(held), Some(identity)) => held.of(identity)?,
                     _ => RangeSet::new(),
                 };
+                let mut sending = Sending::new(connection, object, source, hash, window_end);
+                // A pipe wants every byte.
+                if window_end.is_none() {
+                    sending.leave_out_holes(connection);
+                }
                 connection.send_control(
                     &Message::Sending {
                         object,
@@ -259,10 +270,10 @@ impl Service {
                     }
                     .encode(),
                 );
-                let mut sending = Sending::new(connection, object, source, hash, window_end);
                 sending.go_on(connection, held, identity.is_some());
                 session.sending = Some(sending);
             }
+            Message::Holes { object, ranges } => session.holes.note(object, ranges),
             Message::Values {
                 object,
                 first,
@@ -434,6 +445,7 @@ impl Service {
                     sending: None,
                     receiving: None,
                     tree: None,
+                    holes: Announced::default(),
                     put: None,
                     superseded: false,
                     what: String::new(),

@@ -130,6 +130,8 @@ pub(crate) enum Message {
     /// Receiver, if it was asked to: these small files of the manifest are in place. Pairs: how many after the
     /// end of the pair before, and how many in a row.
     TreePlaced { runs: Vec<(u64, u64)> },
+    /// Sender, before it announces `object`: that has holes. These groups are nothing else and do not come.
+    Holes { object: u64, ranges: WireRanges },
 }
 
 /// What one side used and sent.
@@ -326,6 +328,11 @@ mod tests {
             changed: None,
         };
         assert_eq!(ready.encode(), [2, 17, 0, 1, 2, 3, 1, 0]);
+        let holes = Message::Holes {
+            object: 0,
+            ranges: (&ranges).into(),
+        };
+        assert_eq!(holes.encode(), [2, 21, 0, 1, 2, 3]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::receiving::Place;
 use super::resume::WireRanges;
 use crate::Error;
 use crate::access::Rights;
-use howdah_core::{Span, Time};
+use howdah_core::{RangeSet, Span, Time};
 use howdah_store::{RESUMABLE_MIN, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake};
 use std::path::Path;
 
@@ -25,6 +25,8 @@ pub(crate) struct Put {
     pub(crate) source: Option<SourceIdentity>,
     pub(crate) resume: bool,
     pub(crate) reread: bool,
+    /// What of it does not come.
+    pub(crate) holes: Option<RangeSet>,
     /// When it was asked for.
     pub(crate) since: Time,
     /// It has ended an earlier copy, whose file is not closed yet.
@@ -79,6 +81,7 @@ impl Put {
                 hash: self.hash,
                 size: self.size,
                 source,
+                holes: self.holes.clone(),
                 reread: self.reread,
                 ..SinkOptions::default()
             };

@@ -46,13 +46,14 @@ pub(crate) struct Receiving {
 }
 
 impl Receiving {
-    /// Opens the object in `connection`.
+    /// Opens the object in `connection`. Its `holes` do not come.
     pub(crate) fn new(
         connection: &mut Connection,
         object: u64,
         place: Place,
         size: Option<u64>,
         hash_promised: bool,
+        holes: Option<&RangeSet>,
     ) -> Result<Self, Error> {
         let window = match &place {
             Place::Null { .. } => None,
@@ -69,6 +70,9 @@ impl Receiving {
             Place::Store(sink) => sink.held(),
         };
         connection.note_present(object, &held);
+        if let Some(holes) = holes {
+            connection.note_present(object, holes);
+        }
         Ok(Self {
             object,
             held,

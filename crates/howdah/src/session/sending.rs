@@ -1,5 +1,6 @@
 //! The half of a transfer that reads and sends.
 
+use super::holes;
 use super::message::Message;
 use super::resume::{HEAD, MAX_VALUES, runs};
 use crate::{Error, ErrorKind};
@@ -117,6 +118,14 @@ impl Sending {
             machine: howdah_net::MachineLoad::default(),
             host_behind: Behind::default(),
             sink_behind: Behind::default(),
+        }
+    }
+
+    /// Leaves the file's holes out and tells which they are. Before the object is announced.
+    pub(crate) fn leave_out_holes(&self, connection: &mut Connection) {
+        if let Some(holes) = self.source.holes() {
+            connection.send_control(&holes::announce(self.object, holes).encode());
+            connection.skip_sending(self.object, holes);
         }
     }
 

@@ -2,6 +2,7 @@
 //! streams is the business of `howdah-store`; docs/trees.md specifies both.
 
 use super::from_store;
+use super::holes::Announced;
 use super::message::Message;
 use super::receiving::{Place, Receiving};
 use super::resume::{WireIdentity, WireRanges};
@@ -67,6 +68,8 @@ pub(crate) struct Tree {
     /// What had moved at the last look.
     moved: (u64, u64, u64),
     told: bool,
+    /// Of the large file that comes next.
+    holes: Announced,
     /// Somebody listens to the notes.
     dry_run: bool,
     /// What is stored is read back from the device.
@@ -113,7 +116,7 @@ fn receive_stream(
     let spec = SinkSpec::Writer(Box::new(tap));
     let sink = Sink::create_with(spec, false, None, wake.clone(), &limits(window));
     let place = Place::Store(sink.map_err(|e| from_store(&e))?);
-    let receiving = Receiving::new(connection, object, place, None, false)?;
+    let receiving = Receiving::new(connection, object, place, None, false, None)?;
     Ok(In {
         receiving,
         file: None,
@@ -131,6 +134,7 @@ impl Tree {
             waits: Shares::default(),
             moved: (0, 0, 0),
             told: false,
+            holes: Announced::default(),
             dry_run: false,
             reread: false,
             listens: true,
@@ -297,6 +301,10 @@ impl Tree {
                 let source = source.map(SourceIdentity::from);
                 self.on_file(connection, object, (index, size), source)
             }
+            Message::Holes { object, ref ranges } => {
+                self.holes.note(object, ranges.clone());
+                Ok(())
+            }
             Message::Ready {
                 object,
                 ref held,
@@ -377,11 +385,13 @@ impl Tree {
                 "the sender opens too many files at a time",
             ));
         }
-        let opened = receiver.open_large(index, size, source);
+        let holes = self.holes.take(object, Some(size))?;
+        let opened = receiver.open_large(index, size, source, holes.clone());
         if let Some((target, sink)) = opened.map_err(|e| from_store(&e))? {
             let (held, values) = (WireRanges::from(&sink.held()), sink.wants_values());
             let place = Place::Store(sink);
-            let receiving = Receiving::new(connection, object, place, Some(size), true)?;
+            let holes = holes.as_ref();
+            let receiving = Receiving::new(connection, object, place, Some(size), true, holes)?;
             if source.is_some() {
                 let ready = Message::Ready {
                     object,
@@ -493,6 +503,7 @@ impl Tree {
                 let object = connection.allocate_object();
                 let (index, size) = (file.index, file.size);
                 let mut sending = Sending::new(connection, object, source, true, None);
+                sending.leave_out_holes(connection);
                 let message = Message::TreeFile {
                     object,
                     index,

@@ -1,0 +1,74 @@
+//! What is said about the holes of an object before the object itself is announced.
+
+use super::message::Message;
+use super::resume::WireRanges;
+use crate::{Error, ErrorKind};
+use howdah_core::RangeSet;
+
+/// The holes of the object that is announced next.
+#[derive(Debug, Default)]
+pub(crate) struct Announced(Option<(u64, WireRanges)>);
+
+impl Announced {
+    /// The sender has told them; what it told before and did not use is forgotten.
+    pub(crate) fn note(&mut self, object: u64, ranges: WireRanges) {
+        self.0 = Some((object, ranges));
+    }
+
+    /// What was told of an object that comes now: its groups that are holes. `None`: it has none.
+    pub(crate) fn take(
+        &mut self,
+        object: u64,
+        size: Option<u64>,
+    ) -> Result<Option<RangeSet>, Error> {
+        let Some((_, ranges)) = self.0.take_if(|(told, _)| *told == object) else {
+            return Ok(None);
+        };
+        let Some(size) = size else {
+            let text = "has holes in an object whose size it does not know";
+            return Err(Error::new(ErrorKind::Protocol, text));
+        };
+        ranges.within(size).map(Some)
+    }
+}
+
+/// The message that tells them.
+pub(crate) fn announce(object: u64, holes: &RangeSet) -> Message {
+    let ranges = holes.into();
+    Message::Holes { object, ranges }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use howdah_core::ByteRange;
+    use howdah_store::GROUP;
+
+    #[test]
+    fn holes_are_those_of_their_object_and_lie_in_it() {
+        let mut holes = RangeSet::new();
+        holes.insert(ByteRange::new(GROUP, 3 * GROUP));
+        let mut announced = Announced::default();
+        let tell = |announced: &mut Announced, object| match announce(object, &holes) {
+            Message::Holes { object, ranges } => announced.note(object, ranges),
+            _ => unreachable!("another message"),
+        };
+        tell(&mut announced, 4);
+        assert!(announced.take(2, Some(9 * GROUP)).unwrap().is_none());
+        assert_eq!(
+            announced.take(4, Some(3 * GROUP)).unwrap(),
+            Some(holes.clone())
+        );
+        assert!(
+            announced.take(4, Some(3 * GROUP)).unwrap().is_none(),
+            "once"
+        );
+        tell(&mut announced, 4);
+        assert!(
+            announced.take(4, Some(3 * GROUP - 1)).is_err(),
+            "beyond the end"
+        );
+        tell(&mut announced, 4);
+        assert!(announced.take(4, None).is_err(), "of no size");
+    }
+}
