@@ -387,19 +387,3 @@ fn is_tmpfs(file: &File) -> bool {
     const TMPFS_MAGIC: u32 = 0x0102_1994;
     rustix::fs::fstatfs(file).is_ok_and(|fs| fs.f_type as u32 == TMPFS_MAGIC)
 }
-
-/// An early look at the free space, which costs no I/O: `NOSPC` if what a file of `size` bytes lacks
-/// cannot fit.
-pub(crate) fn fits(file: &File, size: u64) -> Result<(), Errno> {
-    use std::os::unix::fs::MetadataExt;
-    // What an interrupted copy has reserved already.
-    let allocated = file.metadata().map_or(0, |meta| meta.blocks() * 512);
-    let size = size.saturating_sub(allocated);
-    match rustix::fs::fstatvfs(file) {
-        // Some file systems (FUSE, network) report nothing: zero blocks in all.
-        Ok(vfs) if vfs.f_blocks > 0 && size / vfs.f_frsize.max(1) > vfs.f_bfree => {
-            Err(Errno::NOSPC)
-        }
-        _ => Ok(()),
-    }
-}

@@ -1,5 +1,6 @@
 //! What can go wrong with a file, with its name and what to do about it.
 
+use crate::space::{self, Lack};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,10 +49,12 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// No space or no quota is left.
-    #[error("no space or quota left for {path:?}; make room and copy again")]
+    #[error("{}", space::describe(path, lack))]
     NoSpace {
         /// The file that did not fit.
         path: PathBuf,
+        /// How much is missing.
+        lack: Lack,
     },
     /// The source was modified, truncated or grew between the first and the last read.
     #[error("{path:?} changed while it was read; copy it again when nothing writes to it")]
@@ -128,7 +131,14 @@ impl StoreError {
         match error.kind() {
             io::ErrorKind::NotFound => Self::NotFound { path },
             io::ErrorKind::PermissionDenied => Self::PermissionDenied { path },
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path },
+            kind @ (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+                let is_quota = kind == io::ErrorKind::QuotaExceeded;
+                let lack = Lack {
+                    is_quota,
+                    ..Lack::default()
+                };
+                Self::NoSpace { path, lack }
+            }
             _ => Self::Io {
                 path,
                 operation,
@@ -160,9 +170,15 @@ mod tests {
 
     #[test]
     fn quota_and_space_are_one_kind() {
-        for errno in [rustix::io::Errno::NOSPC, rustix::io::Errno::DQUOT] {
+        for (errno, quota) in [
+            (rustix::io::Errno::NOSPC, false),
+            (rustix::io::Errno::DQUOT, true),
+        ] {
             let error = StoreError::from_io(Path::new("x"), "write", errno);
-            assert!(matches!(error, StoreError::NoSpace { .. }), "{error:?}");
+            assert!(
+                matches!(error, StoreError::NoSpace { lack, .. } if lack.is_quota == quota),
+                "{error:?}"
+            );
         }
     }
 }

@@ -51,6 +51,7 @@ mod outcome;
 mod root;
 mod sink;
 mod source;
+mod space;
 mod sparse;
 mod stale;
 mod target;
@@ -66,6 +67,7 @@ pub use limits::Limits;
 pub use root::Root;
 pub use sink::{Backlog, Outcome, RESUMABLE_MIN, Sink, SinkOptions, SinkSpec};
 pub use source::{Finished, Source, SourceSpec};
+pub use space::Lack;
 pub use target::{Held, Target};
 pub use tree::GROUP;
 pub use trees::{

@@ -66,6 +66,21 @@ impl SmallDisk {
             }
         }
     }
+
+    /// Somebody makes room, or takes it.
+    pub(crate) fn resize(&self, mib: u32) {
+        self.remount(&format!("size={mib}m"));
+    }
+
+    pub(crate) fn remount(&self, options: &str) {
+        let options = format!("remount,{options}");
+        let mount = Command::new("mount")
+            .args(["-o", &options, &self.0])
+            .output()
+            .unwrap();
+        let why = String::from_utf8_lossy(&mount.stderr);
+        assert!(mount.status.success(), "{options}: {why}");
+    }
 }
 
 impl Drop for SmallDisk {

@@ -10,7 +10,7 @@ use crate::durable::{self, PartFile};
 use crate::journal::Journal;
 use crate::outcome::Reporter;
 use crate::tree::{GROUP, Node, Tree};
-use crate::{Limits, SourceIdentity, StoreError, sparse};
+use crate::{Limits, SourceIdentity, StoreError, space, sparse};
 use howdah_core::RangeSet;
 use rustix::io::Errno;
 use std::fs::File;
@@ -56,6 +56,8 @@ pub(super) struct Journalled {
 
 impl FileWriter {
     pub(super) fn run(mut self, outlet: Outlet, reporter: Reporter<Outcome>) {
+        let holes = self.sparse.as_ref().map_or(0, |s| s.holes.byte_count());
+        let stored = self.size_hint.map(|size| size.saturating_sub(holes));
         match self.write(outlet) {
             Ok(Some(outcome)) => reporter.report(Ok(outcome)),
             Ok(None) => {
@@ -63,6 +65,9 @@ impl FileWriter {
                 reporter.nobody_waits();
             }
             Err(error) => {
+                // Asked before the space comes back.
+                let file = self.part.file();
+                let error = error.with_space(file, stored.map(|size| space::lacks(file, size)));
                 self.part.discard();
                 reporter.report(Err(error));
             }

@@ -13,7 +13,7 @@ use crate::durable::PartFile;
 use crate::outcome::Slot;
 use crate::target::{Started, Target};
 use crate::tree::GROUP;
-use crate::{Limits, Root, SourceIdentity, StoreError, Wake, durable, worker};
+use crate::{Limits, Root, SourceIdentity, StoreError, Wake, space, worker};
 use howdah_core::{ByteRange, RangeSet, Rate};
 use ledger::Ledger;
 use queue::{Inlet, Message};
@@ -201,13 +201,17 @@ impl Sink {
         if let Some(size) = options.size {
             let holes = options.holes.as_ref().map_or(0, RangeSet::byte_count);
             let stored = size.saturating_sub(holes);
-            durable::fits(part.file(), stored)
+            space::fits(part.file(), stored)
                 .or_else(|_| {
                     // Perhaps what a killed process left is in the way.
                     part.remove_stale();
-                    durable::fits(part.file(), stored)
+                    space::fits(part.file(), stored)
                 })
-                .map_err(|e| StoreError::from_io(&path, "reserve space for", e))?;
+                .map_err(|e| {
+                    let lacks = space::lacks(part.file(), stored);
+                    StoreError::from_io(&path, "reserve space for", e)
+                        .with_space(part.file(), Some(lacks))
+                })?;
         }
         let mut held = RangeSet::new();
         let journalled = source.filter(|_| found_again).map(|source| {

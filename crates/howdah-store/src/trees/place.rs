@@ -390,8 +390,8 @@ impl<'a> Placer<'a> {
                 };
                 match made {
                     Ok(made) => made,
-                    Err(Errno::NOSPC | Errno::DQUOT) => {
-                        return Err(StoreError::NoSpace { path });
+                    Err(e @ (Errno::NOSPC | Errno::DQUOT)) => {
+                        return Err(StoreError::from_io(&path, "make the directory", e));
                     }
                     Err(e) => {
                         let what = match e {
@@ -643,7 +643,9 @@ impl<'a> Placer<'a> {
                 add(&shared.book.links, u64::from(made));
                 Ok(())
             }
-            Err(Errno::NOSPC | Errno::DQUOT) => Err(StoreError::NoSpace { path }),
+            Err(e @ (Errno::NOSPC | Errno::DQUOT)) => {
+                Err(StoreError::from_io(&path, "make the link", e))
+            }
             Err(Errno::ISDIR | Errno::EXIST) => {
                 let what = "something else has the name of this link and was left alone";
                 shared.book.trouble(Trouble::Failed, &path, what);

@@ -20,7 +20,7 @@ use super::pipe::{Spout, Tap, pipe};
 use super::place::{Placer, sync_dir_at};
 use super::placed::{PlacedFile, PlacedFiles};
 use super::queue::{Budget, Queue, lock};
-use super::report::{Book, TreeReport, Trouble, add, quoted};
+use super::report::{Book, TreeReport, Trouble, add, get, quoted};
 use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER, plain};
 use super::target::{Finished, TreeTarget, Wanted};
 use super::write::Writer;
@@ -344,6 +344,13 @@ impl Drop for TreeReceiver {
 
 impl Crew for Shared {
     fn fail(&self, error: StoreError) {
+        let error = match self.root.open_dir(Path::new("")) {
+            Ok(place) => {
+                let (wanted, come) = (get(&self.book.wanted_bytes), get(&self.book.bytes));
+                error.with_space(place, Some(wanted.saturating_sub(come)))
+            }
+            Err(_) => error,
+        };
         self.error.note(error);
         self.stop();
         (self.wake)();

@@ -1,0 +1,243 @@
+//! F13, F15: a disk, a quota or a table of inodes that is full. The copy says so with the file, what is missing and what
+//! to do; what came is kept; and the same command goes on when there is room.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use std::fs;
+use std::process::Command;
+use support::place::{SmallDisk, content, hash_of};
+use support::process::{Done, Input};
+use support::relay::{Fate, Relay, Way};
+use support::{Host, Site, parts};
+
+// As `howdah --help` lists it.
+const NO_SPACE: i32 = 11;
+const MIB: usize = 1 << 20;
+
+/// Everything that was said, in whatever form.
+fn said(done: &Done) -> String {
+    format!("{}{}", done.err, String::from_utf8_lossy(&done.out))
+}
+
+/// A file that is larger than the disk is refused before anything is sent.
+#[test]
+fn f13_what_cannot_fit_is_refused_at_once() {
+    let site = Site::new(60);
+    let Some(_disk) = SmallDisk::mount(&site.root(""), 8) else {
+        return;
+    };
+    let server = site.serve();
+    fs::write(site.file("big"), content("big", 32 * MIB)).unwrap();
+    let put = site.copy(Host::Here, &site.file("big"), &server.url("big"));
+    put.assert_failed(
+        NO_SPACE,
+        &[
+            "\"big\"",
+            "32.0 MiB more are needed and",
+            " are free",
+            "make room",
+        ],
+    );
+    // A tree's large file, too.
+    fs::create_dir(site.file("tree")).unwrap();
+    fs::rename(site.file("big"), site.file("tree/big")).unwrap();
+    let put = site.copy_with(
+        Host::Here,
+        &["-r", &site.file("tree/."), &server.url("")],
+        Input::None,
+    );
+    put.assert_failed(
+        NO_SPACE,
+        &["\"big\"", "32.0 MiB more are needed and", "make room"],
+    );
+    assert_eq!(parts(site.root("")).len(), 0);
+    // With holes instead of data it fits.
+    let sparse = fs::File::create(site.file("sparse")).unwrap();
+    sparse.set_len(64 << 20).unwrap();
+    site.copy(Host::Here, &site.file("sparse"), &server.url("sparse"))
+        .assert_copied(64 << 20, "blake3");
+    server.stop();
+}
+
+/// Another program fills the disk meanwhile; then somebody makes room.
+#[test]
+fn f13_a_disk_that_fills_up_keeps_what_came_and_the_same_command_goes_on() {
+    const SIZE: usize = 80 * MIB;
+    let site = Site::new(120);
+    let Some(_disk) = SmallDisk::mount(&site.root(""), 100) else {
+        return;
+    };
+    let server = site.serve();
+    fs::write(site.file("source"), content("full", SIZE)).unwrap();
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let (source, target) = (site.file("source"), relay.url("target"));
+    let client = site.start_copy(
+        Host::Here,
+        &["--limit", "200mbit", &source, &target],
+        Input::None,
+    );
+    relay.await_bytes(Way::ToServer, 50 << 20, site.limit());
+    // To the last page.
+    let mut other = fs::File::create(site.root("other")).unwrap();
+    let filled = std::io::copy(&mut std::io::repeat(1), &mut other);
+    assert_eq!(filled.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    let done = client.finish();
+    done.assert_failed(
+        NO_SPACE,
+        &[
+            "\"target\"",
+            "more are needed and",
+            "make room",
+            "the same command goes on where this one ended",
+        ],
+    );
+    assert_eq!(done.json_error(), "no_space");
+    assert!(!fs::exists(site.root("target")).unwrap());
+    assert_eq!(parts(site.root("")).len(), 1, "it is kept");
+    // Nothing changes by trying again too early.
+    let target = server.url("target");
+    let early = site.copy(Host::Here, &source, &target);
+    early.assert_failed(NO_SPACE, &["\"target\"", "more are needed and"]);
+    drop(other);
+    fs::remove_file(site.root("other")).unwrap();
+    let done = site.copy(Host::Here, &source, &target);
+    done.assert_copied(SIZE as u64, "blake3");
+    let resumed = done.json()["resumed_bytes"].as_u64().unwrap();
+    assert!(resumed >= 16 << 20, "{resumed}: {}", said(&done));
+    assert_eq!(hash_of(&site.root("target")), hash_of(&source));
+    site.assert_nothing_half_done();
+    server.stop();
+}
+
+/// Small files: complete ones have their names, and the same command copies the rest.
+#[test]
+fn f13_a_tree_on_a_full_disk_goes_on() {
+    let site = Site::new(120);
+    let Some(disk) = SmallDisk::mount(&site.root(""), 12) else {
+        return;
+    };
+    let server = site.serve();
+    fs::create_dir(site.file("tree")).unwrap();
+    for i in 0..40 {
+        let bytes = content(&format!("tree {i}"), MIB / 2);
+        fs::write(site.file(&format!("tree/{i}")), bytes).unwrap();
+    }
+    let args = ["-r", &site.file("tree/."), &server.url("there")];
+    let done = site.copy_with(Host::Here, &args, Input::None);
+    done.assert_failed(NO_SPACE, &["more are needed and", "make room"]);
+    for entry in fs::read_dir(site.root("there")).into_iter().flatten() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.bytes().all(|byte| byte.is_ascii_digit()) {
+            let (there, here) = (
+                site.root(&format!("there/{name}")),
+                site.file(&format!("tree/{name}")),
+            );
+            assert_eq!(hash_of(&there), hash_of(&here), "{name}");
+        }
+    }
+    disk.resize(64);
+    let done = site.copy_with(Host::Here, &args, Input::None);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    for i in 0..40 {
+        let (there, here) = (
+            site.root(&format!("there/{i}")),
+            site.file(&format!("tree/{i}")),
+        );
+        assert_eq!(hash_of(&there), hash_of(&here), "{i}");
+    }
+    site.assert_nothing_half_done();
+    server.stop();
+}
+
+/// There is space, but no inode.
+#[test]
+fn f15_a_disk_without_inodes_says_so_and_the_same_command_goes_on() {
+    let site = Site::new(60);
+    let Some(disk) = SmallDisk::mount(&site.root(""), 12) else {
+        return;
+    };
+    disk.remount("nr_inodes=12");
+    let server = site.serve();
+    fs::create_dir(site.file("tree")).unwrap();
+    for i in 0..40 {
+        fs::write(site.file(&format!("tree/{i}")), content("inode", 100)).unwrap();
+    }
+    let args = ["-r", &site.file("tree/."), &server.url("")];
+    let done = site.copy_with(Host::Here, &args, Input::None);
+    done.assert_failed(NO_SPACE, &["no inode is free", "remove some files"]);
+    disk.remount("nr_inodes=100");
+    let done = site.copy_with(Host::Here, &args, Input::None);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert_eq!(fs::read_dir(site.root("")).unwrap().count(), 40);
+    server.stop();
+}
+
+/// A quota that ends in the middle: this kernel may have none, so the call says so.
+#[test]
+fn f15_a_quota_is_called_a_quota_and_what_came_is_kept() {
+    const SIZE: usize = 60 * MIB;
+    let site = Site::new(120);
+    let probe = [
+        "-f",
+        "-o",
+        "/dev/null",
+        "-e",
+        "inject=fsync:error=EIO",
+        "true",
+    ];
+    match Command::new("strace").args(probe).output() {
+        Ok(output) if output.status.success() => {}
+        other => {
+            println!("skipped: strace cannot inject failures here: {other:?}");
+            return;
+        }
+    }
+    fs::write(site.file("source"), content("quota", SIZE)).unwrap();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")];
+    let traced = |call: &str, when: &str| {
+        let options = ["-f", "--seccomp-bpf", "-o", "/dev/null", "-e"];
+        let mut options: Vec<_> = options.iter().map(ToString::to_string).collect();
+        options.push(format!("trace={call}"));
+        options.push("-e".to_owned());
+        options.push(format!("inject={call}:error=EDQUOT:when={when}"));
+        support::process::Server::new(site.start_traced(&options, "server", &serve))
+    };
+    // At once, where the space is reserved.
+    let server = traced("fallocate", "1");
+    let done = site.copy(Host::Here, &site.file("source"), &server.url("target"));
+    done.assert_failed(
+        NO_SPACE,
+        &[
+            "\"target\"",
+            "the quota there is used up (60.0 MiB more are needed)",
+            "raised",
+        ],
+    );
+    assert_eq!(parts(site.root("")).len(), 0, "nothing had come");
+    server.process.signal(rustix::process::Signal::KILL);
+    drop(server);
+    // On the way, where it cannot be: the first claim (its data, the journal's head, the claim) is on the disk, the next data
+    // is too much, as network file systems say it.
+    let server = traced("fdatasync", "4+");
+    let args = [
+        "--limit",
+        "200mbit",
+        &site.file("source"),
+        &server.url("target"),
+    ];
+    let done = site.copy_with(Host::Here, &args, Input::None);
+    done.assert_failed(NO_SPACE, &["\"target\"", "the quota there is used up"]);
+    server.process.signal(rustix::process::Signal::KILL);
+    drop(server);
+    let server = site.serve();
+    let done = site.copy(Host::Here, &site.file("source"), &server.url("target"));
+    done.assert_copied(SIZE as u64, "blake3");
+    let resumed = done.json()["resumed_bytes"].as_u64().unwrap();
+    println!("{resumed} bytes were kept");
+    assert!(resumed >= 8 << 20, "{resumed}");
+    assert_eq!(hash_of(&site.root("target")), hash_of(&site.file("source")));
+    site.assert_nothing_half_done();
+    server.stop();
+}
