@@ -21,13 +21,29 @@ pub(crate) struct Place {
     path: PathBuf,
     /// What had the target's name when we began.
     before: Option<Identity>,
+    links: Links,
+}
+
+/// What becomes of a symbolic link that has the target's name. It is never followed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Links {
+    /// An error: of a single file it is not known which of both is meant to go.
+    Stay,
+    /// The file takes its place, as in every tree.
+    Give,
 }
 
 impl Place {
     /// An error if something has the name that must not be replaced.
-    pub(crate) fn new(dir: OwnedFd, name: &OsStr, path: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn new(
+        dir: OwnedFd,
+        name: &OsStr,
+        path: &Path,
+        links: Links,
+    ) -> Result<Self, StoreError> {
         Ok(Self {
-            before: target(&dir, name, path)?,
+            before: target(&dir, name, path, links)?,
+            links,
             dir,
             name: name.to_owned(),
             path: path.to_path_buf(),
@@ -242,11 +258,12 @@ impl PartFile {
             name,
             path,
             before,
+            links,
         } = &self.place;
         if !matches!(*state, State::Temporary | State::Kept(_)) {
             return Err(StoreError::other(path, "publish", "the copy was aborted"));
         }
-        let now = target(dir, name, path)?;
+        let now = target(dir, name, path, *links)?;
         if now != *before {
             return Err(StoreError::TargetChanged { path: path.clone() });
         }
@@ -288,13 +305,23 @@ impl Drop for PartFile {
 }
 
 /// What has the target's name; an error if it is something that must not be replaced.
-fn target(dir: &OwnedFd, name: &OsStr, path: &Path) -> Result<Option<Identity>, StoreError> {
+fn target(
+    dir: &OwnedFd,
+    name: &OsStr,
+    path: &Path,
+    links: Links,
+) -> Result<Option<Identity>, StoreError> {
     match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => match irregular(FileType::from_raw_mode(stat.st_mode)) {
-            None => Ok(Some(Identity::new(&stat))),
-            Some(what) => Err(StoreError::NotAFile {
+        Ok(stat) => match (FileType::from_raw_mode(stat.st_mode), links) {
+            (FileType::RegularFile, _) | (FileType::Symlink, Links::Give) => {
+                Ok(Some(Identity::new(&stat)))
+            }
+            (FileType::Symlink, Links::Stay) => Err(StoreError::TargetIsLink {
                 path: path.to_path_buf(),
-                what,
+            }),
+            (kind, _) => Err(StoreError::NotAFile {
+                path: path.to_path_buf(),
+                what: irregular(kind).unwrap_or("of an unknown kind"),
             }),
         },
         Err(Errno::NOENT) => Ok(None),

@@ -34,6 +34,16 @@ pub enum StoreError {
         /// What it is, with article: "a directory".
         what: &'static str,
     },
+    /// The target of a single file is a symbolic link. To follow it may lead anywhere, and to replace it is not
+    /// what everybody expects.
+    #[error(
+        "{path:?} is a symbolic link, and a copy of a single file neither follows nor replaces one; \
+         name what it points to, or remove the link"
+    )]
+    TargetIsLink {
+        /// The link.
+        path: PathBuf,
+    },
     /// The path is not a plain path below its root.
     #[error("{path:?} is refused: {reason}; name a file below the root, like \"dir/file\"")]
     PathEscapes {

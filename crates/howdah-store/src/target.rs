@@ -1,6 +1,6 @@
 //! A target, and what an interrupted copy has left of it.
 
-use crate::durable::{PartFile, Place, Prepare};
+use crate::durable::{Links, PartFile, Place, Prepare};
 use crate::identity::SourceIdentity;
 use crate::journal::{Contents, Journal, PartId};
 use crate::root::{self, retry};
@@ -76,18 +76,18 @@ impl Target {
     /// A path from the network, below a root. No symbolic link is followed; its directory must exist.
     pub fn open(root: &Root, path: &Path) -> Result<Self, StoreError> {
         let (dir, name) = root.open_parent(path).map_err(no_directory)?;
-        Ok(Self::find(Place::new(dir, name, path)?))
+        Ok(Self::find(Place::new(dir, name, path, Links::Stay)?))
     }
 
     /// A name in an open directory; `path` is for messages. When its content is complete, `prepare` gives it
-    /// its mode and so on.
+    /// its mode and so on. A symbolic link of that name is replaced.
     pub fn placed(
         dir: OwnedFd,
         name: &OsStr,
         path: &Path,
         prepare: Prepare,
     ) -> Result<Self, StoreError> {
-        let mut target = Self::find(Place::new(dir, name, path)?);
+        let mut target = Self::find(Place::new(dir, name, path, Links::Give)?);
         target.prepare = Some(prepare);
         Ok(target)
     }
@@ -95,7 +95,7 @@ impl Target {
     /// A path that the user of this process names.
     pub fn open_local(path: &Path) -> Result<Self, StoreError> {
         let (dir, name) = root::open_local_parent(path).map_err(no_directory)?;
-        Ok(Self::find(Place::new(dir, name, path)?))
+        Ok(Self::find(Place::new(dir, name, path, Links::Stay)?))
     }
 
     /// What an interrupted copy left and can be gone on with.

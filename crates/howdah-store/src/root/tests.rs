@@ -1,5 +1,5 @@
 use super::*;
-use crate::durable::{PartFile, Place};
+use crate::durable::{Links, PartFile, Place};
 use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -164,7 +164,7 @@ fn a_racing_link_does_not_lead_out() {
                     Err(_) => refused += 1,
                 }
                 if let Ok((fd, name)) = root.open_parent(Path::new("dir/new")) {
-                    let place = Place::new(fd, name, Path::new("dir/new")).unwrap();
+                    let place = Place::new(fd, name, Path::new("dir/new"), Links::Stay).unwrap();
                     drop(PartFile::create(place, false).unwrap());
                     inside += 1;
                 }

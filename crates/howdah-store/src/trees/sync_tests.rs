@@ -448,6 +448,31 @@ fn a52_a_link_from_the_peer_is_not_followed() {
     assert_eq!(pair.names(), ["d"]);
 }
 
+/// Small and large files take the place of a link, wherever it leads; what it leads to stays as it is.
+#[test]
+fn a52_a_link_at_the_destination_is_replaced_and_not_followed() {
+    let pair = Pair::new(&["small"], &[]);
+    fs::write(pair.from("large"), vec![7; 6 << 20]).unwrap();
+    fs::write(pair.from("dangling"), vec![8; 6 << 20]).unwrap();
+    fs::write(pair.from("dir"), vec![9; 6 << 20]).unwrap();
+    let canary = pair.dir.path().join("canary");
+    fs::write(&canary, "untouched").unwrap();
+    for name in ["small", "large"] {
+        symlink(&canary, pair.to(name)).unwrap();
+    }
+    symlink("nowhere", pair.to("dangling")).unwrap();
+    symlink(pair.dir.path(), pair.to("dir")).unwrap();
+    let moved = pair.sync(&recursive()).unwrap();
+    assert_eq!(moved.receiver.failed, 0, "{:?}", moved.receiver);
+    for name in ["small", "large", "dangling", "dir"] {
+        assert!(!pair.to(name).is_symlink(), "{name}");
+        let (from, to) = (fs::read(pair.from(name)), fs::read(pair.to(name)));
+        assert!(from.unwrap() == to.unwrap(), "{name}");
+    }
+    assert_eq!(fs::read(&canary).unwrap(), b"untouched");
+    assert!(!pair.to("nowhere").exists());
+}
+
 /// Somebody at the destination swaps a directory and a link to elsewhere, as fast as he can.
 #[test]
 fn a51_a_race_with_links_at_the_destination_leads_nowhere() {

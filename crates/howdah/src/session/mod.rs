@@ -22,6 +22,7 @@ pub(crate) fn from_store(error: &StoreError) -> Error {
         | StoreError::PathEscapes { .. }
         | StoreError::PermissionDenied { .. }
         | StoreError::NotAFile { .. }
+        | StoreError::TargetIsLink { .. }
         | StoreError::TargetChanged { .. } => ErrorKind::Refused,
         StoreError::NoSpace { .. } => ErrorKind::NoSpace,
         StoreError::SourceChanged { .. } => ErrorKind::SourceChanged,
