@@ -63,13 +63,71 @@ pub(crate) fn journal_name(part: &OsStr) -> Option<OsString> {
 
 /// What stands in front of the digits.
 fn prefix(name: &OsStr) -> Vec<u8> {
+    [b".", kept_of(name.as_bytes()), b"."].concat()
+}
+
+/// What of a target's name stands in the names of its unfinished files: all of it, or its beginning.
+pub(crate) fn kept_of(name: &[u8]) -> &[u8] {
     let room = MAX_NAME - (1 + 1 + RANDOM_DIGITS + JOURNAL_SUFFIX.len());
-    let name = name.as_bytes();
     let mut cut = name.len().min(room);
     while cut < name.len() && cut > 0 && name[cut] & 0xc0 == 0x80 {
         cut -= 1; // not inside of a UTF-8 character
     }
-    [b".", &name[..cut], b"."].concat()
+    &name[..cut]
+}
+
+/// The same, taken from the name of an unfinished file or of its journal; `None`: it is of neither.
+pub(crate) fn target_in(candidate: &[u8]) -> Option<&[u8]> {
+    if !is_unfinished(candidate) {
+        return None;
+    }
+    let suffix = if candidate.ends_with(SUFFIX.as_bytes()) {
+        SUFFIX
+    } else {
+        JOURNAL_SUFFIX
+    };
+    let end = candidate
+        .len()
+        .checked_sub(suffix.len() + RANDOM_DIGITS + 1)?;
+    candidate.get(1..end)
+}
+
+/// Whether somebody writes an unfinished file.
+#[derive(Debug)]
+pub(crate) enum InUse {
+    /// Nobody, and nobody will as long as this lives.
+    No(Option<File>),
+    /// Somebody, or it cannot be known.
+    Perhaps,
+}
+
+/// Whether somebody writes the unfinished file of that name, or the one that a journal of that name is about.
+pub(crate) fn in_use(dir: &OwnedFd, name: &OsStr) -> InUse {
+    const FLAGS: OFlags = OFlags::RDONLY
+        .union(OFlags::NONBLOCK)
+        .union(OFlags::NOFOLLOW)
+        .union(OFlags::NOCTTY)
+        .union(OFlags::CLOEXEC);
+    let stem = name.as_bytes().strip_suffix(JOURNAL_SUFFIX.as_bytes());
+    let part = match stem {
+        Some(stem) => OsString::from_vec([stem, SUFFIX.as_bytes()].concat()),
+        None => name.to_owned(),
+    };
+    match rustix::fs::statat(dir, &part, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return InUse::No(None),
+        // Not what we would have made.
+        Ok(stat) if !is_plain(&stat) => return InUse::No(None),
+        Ok(_) => {}
+        Err(_) => return InUse::Perhaps,
+    }
+    if !locks_are_seen_by_all(dir) {
+        return InUse::Perhaps;
+    }
+    match retry(|| rustix::fs::openat(dir, &part, FLAGS, Mode::empty())) {
+        Ok(fd) if lock(&fd) == Lock::Ours => InUse::No(Some(File::from(fd))),
+        Err(Errno::NOENT) => InUse::No(None),
+        _ => InUse::Perhaps,
+    }
 }
 
 /// Whether `candidate` is the name of a part file of a target whose names begin with `prefix`.
@@ -313,6 +371,9 @@ mod tests {
                 let journal = journal_name(&temp).unwrap();
                 assert!(journal.len() <= MAX_NAME);
                 assert!(!is_temp_name(journal.as_bytes(), &prefix(target)));
+                for name in [&temp, &journal] {
+                    assert_eq!(target_in(name.as_bytes()), Some(kept_of(target.as_bytes())));
+                }
             }
             assert_ne!(temp_name(target), temp_name(target));
             assert_eq!(resume_name(target), resume_name(target));

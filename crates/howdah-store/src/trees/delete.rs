@@ -9,9 +9,11 @@ use super::walk::{Names, kind, read_names};
 use crate::StoreError;
 use crate::durable::rename_file;
 use crate::root::retry;
+use crate::stale::{self, InUse};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -25,24 +27,44 @@ const DEPTH: usize = 1000;
 pub(crate) struct Inventory {
     names: Names,
     seen: Vec<bool>,
+    /// Unfinished files, by what is in their names of those of their targets.
+    unfinished: HashMap<Vec<u8>, Vec<Vec<u8>>>,
 }
 
 impl Inventory {
     pub(crate) fn of(dir: &OwnedFd) -> Result<Self, Errno> {
         let mut names = Names::default();
+        let mut unfinished: HashMap<_, Vec<_>> = HashMap::new();
         read_names(dir, |name, _| {
-            // What an interrupted copy left is tidied up by itself.
-            if !(name.ends_with(b".howdah-part") || name.ends_with(b".howdah-journal")) {
-                names.push(name);
+            if let Some(target) = stale::target_in(name) {
+                let of_target = unfinished.entry(target.to_vec()).or_default();
+                of_target.push(name.to_vec());
             }
+            names.push(name);
         })?;
         names.sort();
         let seen = vec![false; names.len()];
-        Ok(Self { names, seen })
+        Ok(Self {
+            names,
+            seen,
+            unfinished,
+        })
     }
 
     pub(crate) fn see(&mut self, name: &[u8]) {
         if let Some(index) = self.names.find(name) {
+            self.seen[index] = true;
+        }
+        if self.unfinished.is_empty() {
+            return;
+        }
+        // The next copy goes on with what an interrupted one has left of it.
+        let left = self.unfinished.remove(stale::kept_of(name));
+        for index in left
+            .iter()
+            .flatten()
+            .filter_map(|name| self.names.find(name))
+        {
             self.seen[index] = true;
         }
     }
@@ -142,6 +164,18 @@ impl Deleter<'_> {
         if !self.filter.admits(path, is_dir) || self.is_backup(path) {
             return false;
         }
+        // Nobody begins to write it while this is held.
+        let mut _lock = None;
+        if let Some(target) = stale::target_in(name.as_bytes()).filter(|_| !is_dir) {
+            match stale::in_use(dir, name) {
+                InUse::No(lock) => _lock = lock,
+                InUse::Perhaps => return false,
+            }
+            let target = path.with_file_name(OsStr::from_bytes(target));
+            if !self.filter.admits(&target, false) {
+                return false;
+            }
+        }
         let mut removal = AtFlags::empty();
         if is_dir {
             removal = AtFlags::REMOVEDIR;
@@ -176,6 +210,10 @@ impl Deleter<'_> {
         if act == Act::Count {
             each(path);
             return true;
+        }
+        if is_dir && let Ok(below) = open_below(dir, name) {
+            // Of a copy that was to make this directory.
+            super::unfinished::unmark(below);
         }
         let gone = if is_dir || self.shared.options.backup_dir.is_none() {
             retry(|| rustix::fs::unlinkat(dir, name, removal))
@@ -234,7 +272,7 @@ impl Shared {
         if keep == Keep::Move {
             return rename_file(dir, name, &to, name, true);
         }
-        let temp = crate::stale::temp_name(name);
+        let temp = stale::temp_name(name);
         match rustix::fs::linkat(dir, name, &to, &temp, AtFlags::empty()) {
             Ok(()) => rename_file(&to, &temp, &to, name, true),
             Err(e) => Err(e),

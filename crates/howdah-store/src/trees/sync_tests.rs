@@ -85,6 +85,69 @@ fn what_the_source_does_not_have_goes_and_times_stay() {
     );
 }
 
+/// Unfinished files: of a file that the source has, and those that somebody is writing, stay; others go.
+#[cfg(target_os = "linux")]
+#[test]
+fn unfinished_files_of_others_stay_as_long_as_they_are_of_use() {
+    use crate::stale::{Lock, journal_name, lock, resume_name, temp_name};
+    let pair = Pair::new(&["kept", "d/b"], &["gone/x", "busy/x"]);
+    let left = |dir: &str, part: &std::ffi::OsStr| {
+        let journal = journal_name(part).unwrap();
+        for name in [part, &journal] {
+            // Too large to be tidied up as the rest of a small file.
+            fs::write(pair.to(dir).join(name), vec![0; 5 << 20]).unwrap();
+        }
+        fs::File::open(pair.to(dir).join(part)).unwrap()
+    };
+    let long = "l".repeat(250);
+    fs::write(pair.from(&long), "long").unwrap();
+    // The next copy goes on with these.
+    left("", &resume_name("kept".as_ref()));
+    left("", &temp_name(long.as_ref()));
+    // The source has no such files.
+    left("", &resume_name("other".as_ref()));
+    left("gone", &temp_name("x".as_ref()));
+    // Nobody else's business, and not a name of ours.
+    let excluded = resume_name("mine.iso".as_ref());
+    left("", &excluded);
+    fs::write(pair.to("thesis.howdah-part"), "not ours").unwrap();
+    // A running copy's.
+    let busy = [
+        left("", &resume_name("new".as_ref())),
+        left("busy", &temp_name("y".as_ref())),
+    ];
+    assert!(busy.iter().all(|file| lock(file) == Lock::Ours));
+    unfinished::mark(fs::File::open(pair.to("gone")).unwrap());
+    let options = |dry_run| TreeOptions {
+        rules: rules(&["- *.iso"]),
+        dry_run,
+        ..deleting()
+    };
+    let told = pair.sync(&options(true)).unwrap().receiver;
+    let report = pair.sync(&options(false)).unwrap().receiver;
+    // Two of "other", two in "gone", its x and itself, busy/x, thesis.howdah-part.
+    assert_eq!((report.deleted, report.failed), (8, 0), "{report:?}");
+    assert_eq!(told.deleted, report.deleted);
+    let names = pair.names();
+    let stays = |part: &str| names.iter().filter(|name| name.contains(part)).count();
+    for part in [".kept.", ".mine.iso.", ".new.", "busy/.y.", ".lll"] {
+        assert_eq!(stays(part), 2, "{part}: {names:?}");
+    }
+    for part in ["other", "gone", "thesis", "busy/x"] {
+        assert_eq!(stays(part), 0, "{part}: {names:?}");
+    }
+    // When the other copy has ended without a word, its files go as well.
+    drop(busy);
+    pair.sync(&options(false)).unwrap();
+    let names = pair.names();
+    assert!(
+        !names
+            .iter()
+            .any(|name| name.contains("busy") || name.contains(".new.")),
+        "{names:?}"
+    );
+}
+
 #[test]
 fn more_deletions_than_allowed_are_none() {
     let pair = Pair::new(&["a"], &["b", "c/d"]);
