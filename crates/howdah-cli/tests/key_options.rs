@@ -64,6 +64,82 @@ fn a39_a_reader_cannot_write_and_a_writer_cannot_read() {
     site.assert_nothing_half_done();
 }
 
+/// The contents of everything below the server's root, links as what they point to.
+fn all_of(site: &Site) -> Vec<(String, Vec<u8>, std::time::SystemTime)> {
+    let mut all = Vec::new();
+    let mut dirs = vec![std::path::PathBuf::from(site.root(""))];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let meta = fs::symlink_metadata(&path).unwrap();
+            let bytes = if meta.is_symlink() {
+                fs::read_link(&path)
+                    .unwrap()
+                    .into_os_string()
+                    .into_encoded_bytes()
+            } else if meta.is_dir() {
+                dirs.push(path.clone());
+                continue;
+            } else {
+                fs::read(&path).unwrap()
+            };
+            let name = path.strip_prefix(site.root("")).unwrap();
+            all.push((name.display().to_string(), bytes, meta.modified().unwrap()));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a39_a_key_that_only_adds_replaces_and_deletes_nothing() {
+    const LARGE: usize = 5 << 20;
+    const PARTIAL: i32 = 6;
+    let site = site("no-delete ");
+    let server = site.serve();
+    fs::create_dir(site.root("tree")).unwrap();
+    fs::write(site.root("tree/small"), "there").unwrap();
+    fs::write(site.root("tree/large"), content("there", LARGE)).unwrap();
+    fs::write(site.root("tree/extra"), "there").unwrap();
+    std::os::unix::fs::symlink("extra", site.root("tree/link")).unwrap();
+    std::os::unix::fs::symlink("extra", site.root("tree/was-link")).unwrap();
+    let before = all_of(&site);
+    // One by one.
+    put(&site, &server, "there").assert_failed(REFUSED, &["\"there\"", "none may be replaced"]);
+    // Trees: what is there and differs is named, what is not comes.
+    fs::create_dir_all(site.file("tree/sub")).unwrap();
+    fs::write(site.file("tree/small"), "another").unwrap();
+    fs::write(site.file("tree/large"), content("another", LARGE)).unwrap();
+    fs::write(site.file("tree/was-link"), "a file").unwrap();
+    std::os::unix::fs::symlink("other", site.file("tree/link")).unwrap();
+    let from = site.file("tree/.");
+    let url = server.url("tree");
+    for refused in [
+        &["sync", "--delete", &*from, &*url][..],
+        &["sync", "--backup-dir", "old", &*from, &*url],
+    ] {
+        let args = [&refused[..1], &["--accept-new"], &refused[1..]].concat();
+        let done = site.run(Host::Here, "client", &args, Input::None);
+        done.assert_failed(REFUSED, &["none may be replaced or deleted"]);
+    }
+    let done = site.copy_with(Host::Here, &["-a", &from, &url], Input::None);
+    done.assert_failed(PARTIAL, &["4 could not be copied"]);
+    assert_eq!(all_of(&site), before);
+    // What is new comes, in whole and after an interruption, and may be read.
+    fs::write(site.file("tree/sub/new"), content("new", LARGE)).unwrap();
+    let done = site.copy_with(Host::Here, &["-a", &from, &url], Input::None);
+    done.assert_failed(PARTIAL, &["4 could not be copied"]);
+    let mut after = all_of(&site);
+    after.retain(|(name, ..)| name != "tree/sub/new");
+    assert_eq!(after, before);
+    assert!(fs::read(site.root("tree/sub/new")).unwrap() == content("new", LARGE));
+    put(&site, &server, "new").assert_copied(15, "blake3");
+    put(&site, &server, "new").assert_failed(REFUSED, &["none may be replaced"]);
+    get(&site, &server, "new").assert_copied(15, "blake3");
+    server.stop();
+    site.assert_nothing_half_done();
+}
+
 #[test]
 fn a39_a_key_with_a_root_stays_below_it() {
     let site = site("");

@@ -50,6 +50,11 @@ impl Place {
         })
     }
 
+    /// Whether something had the name.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.before.is_some()
+    }
+
     pub(crate) fn dir(&self) -> &OwnedFd {
         &self.dir
     }

@@ -44,6 +44,12 @@ pub enum StoreError {
         /// The link.
         path: PathBuf,
     },
+    /// What exists there may not be replaced, changed or deleted.
+    #[error("{path:?}: new files may be added there, and none may be replaced or deleted")]
+    MayOnlyAdd {
+        /// What exists, or the place where something was to be deleted.
+        path: PathBuf,
+    },
     /// The path is not a plain path below its root.
     #[error("{path:?} is refused: {reason}; name a file below the root, like \"dir/file\"")]
     PathEscapes {

@@ -98,6 +98,11 @@ impl Target {
         Ok(Self::find(Place::new(dir, name, path, Links::Stay)?))
     }
 
+    /// Whether something has the name already and would be replaced.
+    pub fn is_taken(&self) -> bool {
+        self.place.is_taken()
+    }
+
     /// What an interrupted copy left and can be gone on with.
     pub fn held(&self) -> Option<&Held> {
         match &self.found {

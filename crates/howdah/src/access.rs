@@ -27,6 +27,8 @@ pub(crate) struct Rights {
     reach: Reach,
     read: bool,
     write: bool,
+    /// Writes new files only.
+    add_only: bool,
     /// What this side sends and takes at most; the peer has no say in it.
     pub(crate) max_rate: Option<Rate>,
 }
@@ -50,6 +52,7 @@ impl Rights {
             reach: Reach::Below(root),
             read: true,
             write: true,
+            add_only: false,
             max_rate: None,
         }
     }
@@ -61,6 +64,7 @@ impl Rights {
             reach: Reach::User { home },
             read: true,
             write: true,
+            add_only: false,
             max_rate: None,
         }
     }
@@ -69,6 +73,17 @@ impl Rights {
     pub(crate) fn restricted(mut self, read: bool, write: bool, max_rate: Option<Rate>) -> Self {
         (self.read, self.write, self.max_rate) = (read, write, max_rate);
         self
+    }
+
+    /// Takes away the right to replace, change or delete what exists.
+    pub(crate) fn adding_only(mut self, add_only: bool) -> Self {
+        self.add_only = add_only;
+        self
+    }
+
+    /// Whether what exists must stay as it is.
+    pub(crate) fn is_adding_only(&self) -> bool {
+        self.add_only
     }
 
     /// Refuses what only readers may do.

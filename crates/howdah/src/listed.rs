@@ -132,7 +132,9 @@ impl Authority for Listed {
             Some(root) => Arc::new(Root::open(root).map_err(|e| from_store(&e))?),
         };
         let (read, write) = (!options.write_only, !options.read_only);
-        Ok(Rights::below(root).restricted(read, write, options.max_rate))
+        Ok(Rights::below(root)
+            .restricted(read, write, options.max_rate)
+            .adding_only(options.no_delete))
     }
 
     fn refresh(&self) {

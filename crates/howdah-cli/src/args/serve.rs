@@ -18,7 +18,7 @@ use std::path::PathBuf;
 ///
 ///   echo 'howdah-ed25519 AAAA... anna@laptop' >> ~/.config/howdah/authorized_keys
 ///
-/// In front of a key may stand, separated by commas, root="/data/anna", read-only, write-only,
+/// In front of a key may stand, separated by commas, root="/data/anna", read-only, write-only, no-delete,
 /// max-rate="2gbit". The file is read again when it changes, and on SIGHUP.
 ///
 /// Clients whose networks let no UDP through come over TCP, to the same port number.

@@ -255,7 +255,7 @@ impl<'a> Placer<'a> {
                 path: at.clone(),
                 state: DirState::There,
                 sync: shared.disks.note(&fd),
-                meta: top_meta.filter(|_| !dry_run),
+                meta: top_meta.filter(|_| !dry_run && !shared.add_only),
                 finished: Arc::clone(&shared.finished),
                 parent: None,
             };
@@ -421,7 +421,8 @@ impl<'a> Placer<'a> {
             path,
             state,
             sync,
-            meta: (!dry_run).then_some(meta),
+            // A directory that was there and may not be changed stays as it is.
+            meta: (!(dry_run || shared.add_only && state == DirState::There)).then_some(meta),
             finished: Arc::clone(&shared.finished),
             parent: Some(parent),
         };
@@ -600,7 +601,7 @@ impl<'a> Placer<'a> {
         match kind(&stat) {
             FileType::RegularFile => {}
             // The link goes, not what it points to.
-            FileType::Symlink => return Ok(Decision::Want(Some(Identity::new(&stat)))),
+            FileType::Symlink => return Ok(self.replace(dir, name, &stat)),
             other => {
                 let what = irregular(other).unwrap_or("of an unknown kind");
                 let what = format!("is {what} there and was left alone");
@@ -617,13 +618,24 @@ impl<'a> Placer<'a> {
             None => same_size && same_time,
         };
         if !same {
-            return Ok(Decision::Want(Some(Identity::new(&stat))));
+            return Ok(self.replace(dir, name, &stat));
         }
         add(&shared.book.unchanged, 1);
-        if !shared.options.dry_run {
+        if !shared.options.dry_run && !shared.add_only {
             refresh(shared, fd, &dir.path.join(name), name, &stat, meta);
         }
         Ok(Decision::Skip)
+    }
+
+    /// A file that is to take the place of what is there, if it may.
+    fn replace(&self, dir: &TargetDir, name: &OsStr, stat: &Stat) -> Decision {
+        if self.shared.add_only {
+            let path = dir.path.join(name);
+            let error = StoreError::MayOnlyAdd { path };
+            self.shared.book.note(Trouble::Failed, || error.to_string());
+            return Decision::Skip;
+        }
+        Decision::Want(Some(Identity::new(stat)))
     }
 
     fn symlink(&mut self, name: Vec<u8>, target: &[u8], meta: &Meta) -> Result<(), StoreError> {
@@ -638,7 +650,7 @@ impl<'a> Placer<'a> {
         let Some(fd) = self.fd()? else {
             return Ok(());
         };
-        match put_symlink(fd, &name, OsStr::from_bytes(target), meta) {
+        match put_symlink(fd, &name, OsStr::from_bytes(target), meta, shared.add_only) {
             Ok(made) => {
                 add(&shared.book.links, u64::from(made));
                 Ok(())
@@ -725,7 +737,13 @@ fn refresh(shared: &Shared, dir: &OwnedFd, path: &Path, name: &OsStr, stat: &Sta
 }
 
 /// Makes a link, in the place of a file or another link if need be. Whether it had to be made.
-fn put_symlink(dir: &OwnedFd, name: &OsStr, target: &OsStr, meta: &Meta) -> Result<bool, Errno> {
+fn put_symlink(
+    dir: &OwnedFd,
+    name: &OsStr,
+    target: &OsStr,
+    meta: &Meta,
+    add_only: bool,
+) -> Result<bool, Errno> {
     let now = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Some(stat),
         Err(Errno::NOENT) => None,
@@ -740,6 +758,9 @@ fn put_symlink(dir: &OwnedFd, name: &OsStr, target: &OsStr, meta: &Meta) -> Resu
             }
         }
         Some(_) => return Err(Errno::EXIST),
+    }
+    if add_only && now.is_some() {
+        return Err(Errno::EXIST);
     }
     let temp = temp_name(name);
     rustix::fs::symlinkat(target, dir, &temp)?;
@@ -765,7 +786,7 @@ fn link_later(
     let made = linked.get(&later.link).map(|(dir, name)| {
         let from = shared.root.open_dir(&dir.path)?;
         let to = shared.root.open_dir(&later.dir.path)?;
-        put_link(&from, name, &to, &later.name)
+        put_link(&from, name, &to, &later.name, shared.add_only)
             .map_err(|e| StoreError::from_io(&path, "make the further name", e))
     });
     match made {
@@ -778,7 +799,13 @@ fn link_later(
     }
 }
 
-fn put_link(from: &OwnedFd, old: &OsStr, to: &OwnedFd, name: &OsStr) -> Result<bool, Errno> {
+fn put_link(
+    from: &OwnedFd,
+    old: &OsStr,
+    to: &OwnedFd,
+    name: &OsStr,
+    add_only: bool,
+) -> Result<bool, Errno> {
     let source = rustix::fs::statat(from, old, AtFlags::SYMLINK_NOFOLLOW)?;
     if kind(&source) != FileType::RegularFile {
         return Err(Errno::NOENT);
@@ -788,7 +815,7 @@ fn put_link(from: &OwnedFd, old: &OsStr, to: &OwnedFd, name: &OsStr) -> Result<b
             return Ok(false);
         }
         Ok(there) => match kind(&there) {
-            FileType::RegularFile | FileType::Symlink => true,
+            FileType::RegularFile | FileType::Symlink if !add_only => true,
             _ => return Err(Errno::EXIST),
         },
         Err(Errno::NOENT) => false,

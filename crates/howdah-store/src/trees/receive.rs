@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) options: TreeOptions,
     pub(crate) root: Arc<Root>,
     pub(crate) at: PathBuf,
+    /// What exists is not touched.
+    pub(crate) add_only: bool,
     /// The directory that paths are told below, once it is known.
     pub(crate) top: Mutex<PathBuf>,
     /// There is more than one thing at the top.
@@ -143,10 +145,14 @@ impl TreeReceiver {
     ) -> Result<(Self, ReceiverEnds), StoreError> {
         let filter = Filter::new(options)?;
         check_backup(options)?;
+        if target.add_only && (options.delete || options.backup_dir.is_some()) {
+            return Err(StoreError::MayOnlyAdd { path: target.at });
+        }
         let shared = Arc::new(Shared {
             options: options.clone(),
             root: target.root,
             at: target.at,
+            add_only: target.add_only,
             top: Mutex::default(),
             several,
             items: Queue::new(super::ITEMS_WAITING),
@@ -249,6 +255,9 @@ impl TreeReceiver {
         });
         let sink = shared.root.open_dir(&wanted.dir.path).and_then(|dir| {
             let mut target = Target::placed(dir, &wanted.name, &path, prepare)?;
+            if shared.add_only && target.is_taken() {
+                return Err(StoreError::MayOnlyAdd { path: path.clone() });
+            }
             if shared.options.anew {
                 target = target.anew();
             }

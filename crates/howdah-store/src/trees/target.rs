@@ -17,9 +17,18 @@ pub struct TreeTarget {
     pub(crate) root: Arc<Root>,
     /// Below the root; empty for the root itself.
     pub(crate) at: PathBuf,
+    /// What is there stays as it is.
+    pub(crate) add_only: bool,
 }
 
 impl TreeTarget {
+    /// Nothing that exists is replaced, changed or deleted: what would be is an error of that name.
+    #[must_use]
+    pub fn add_only(mut self, add_only: bool) -> Self {
+        self.add_only = add_only;
+        self
+    }
+
     /// A path that the user of this process names; links in it are followed.
     pub fn local(path: &Path) -> Result<Self, StoreError> {
         let plain = if path == Path::new("/") {
@@ -46,6 +55,7 @@ impl TreeTarget {
         Ok(Self {
             root: Arc::new(root),
             at,
+            add_only: false,
         })
     }
 
@@ -58,6 +68,7 @@ impl TreeTarget {
         Ok(Self {
             root: Arc::clone(root),
             at,
+            add_only: false,
         })
     }
 }

@@ -13,6 +13,8 @@ pub struct KeyOptions {
     pub read_only: bool,
     /// He may write and not read.
     pub write_only: bool,
+    /// He adds files, and neither replaces nor deletes any.
+    pub no_delete: bool,
     /// The server neither sends to him nor takes from him faster than that, in each of his sessions.
     pub max_rate: Option<Rate>,
 }
@@ -75,6 +77,8 @@ impl KeyOptions {
             ("read-only", None) => self.read_only = true,
             ("write-only", None) if self.write_only => return twice,
             ("write-only", None) => self.write_only = true,
+            ("no-delete", None) if self.no_delete => return twice,
+            ("no-delete", None) => self.no_delete = true,
             ("root", Some(_)) if self.root.is_some() => return twice,
             ("root", Some(dir)) if dir.starts_with('/') => self.root = Some(dir.into()),
             ("root", _) => {
@@ -93,7 +97,7 @@ impl KeyOptions {
             _ => {
                 return Err(ParseKeyError::Option(
                     "it begins with neither 'howdah-ed25519' nor an option (root=\"DIR\", read-only, \
-                     write-only, max-rate=\"RATE\")",
+                     write-only, no-delete, max-rate=\"RATE\")",
                 ));
             }
         }
@@ -135,10 +139,12 @@ mod tests {
             root: Some(r#"/data/a "b", c\"#.into()),
             read_only: true,
             write_only: false,
+            no_delete: false,
             max_rate: Some(gbit),
         };
         assert_eq!(all, Ok(want));
-        assert!(KeyOptions::parse("write-only").is_ok_and(|o| o.write_only));
+        assert!(KeyOptions::parse("write-only").is_ok_and(|o| o.write_only && !o.no_delete));
+        assert!(KeyOptions::parse("no-delete").is_ok_and(|o| o.no_delete && !o.write_only));
         let line = "root=\"/a b\",read-only \t howdah-ed25519 AAAA anna";
         let split_line = ("root=\"/a b\",read-only", "howdah-ed25519 AAAA anna");
         assert_eq!(split(line), Ok(split_line));
@@ -155,6 +161,8 @@ mod tests {
             (",read-only", "nor an option"),
             ("read-only,write-only", "leave nothing"),
             ("read-only,read-only", "twice"),
+            ("no-delete,no-delete", "twice"),
+            ("no-delete=\"no\"", "nor an option"),
             ("root=\"data\"", "absolute path"),
             ("root", "absolute path"),
             ("root=/data", "in quotes"),

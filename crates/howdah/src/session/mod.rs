@@ -23,6 +23,7 @@ pub(crate) fn from_store(error: &StoreError) -> Error {
         | StoreError::PermissionDenied { .. }
         | StoreError::NotAFile { .. }
         | StoreError::TargetIsLink { .. }
+        | StoreError::MayOnlyAdd { .. }
         | StoreError::TargetChanged { .. } => ErrorKind::Refused,
         StoreError::NoSpace { .. } => ErrorKind::NoSpace,
         StoreError::SourceChanged { .. } => ErrorKind::SourceChanged,

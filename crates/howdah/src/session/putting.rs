@@ -60,6 +60,10 @@ impl Put {
             Place::Null { bytes: 0 }
         } else {
             let mut target = open_target(rights, &self.path, self.name.as_deref())?;
+            if rights.is_adding_only() && target.is_taken() {
+                let path = Path::new(&self.path).to_path_buf();
+                return Err(from_store(&StoreError::MayOnlyAdd { path }));
+            }
             // A source that does not fit its own size is nobody's.
             let source = self
                 .source

@@ -31,6 +31,7 @@ impl Service {
             } => {
                 let (root, at) = session.rights.target(&path)?;
                 let target = TreeTarget::below(&root, &at).map_err(|e| from_store(&e))?;
+                let target = target.add_only(session.rights.is_adding_only());
                 let announce = |answers| Message::TreeAccepted { answers };
                 let (mut tree, contents) = Tree::receive(
                     connection, target, several, &options, false, &wake, announce,
