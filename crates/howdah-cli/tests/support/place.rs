@@ -89,3 +89,80 @@ impl Drop for SmallDisk {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
+
+/// An ext4 in a file, mounted through a loop device. Dropping it unmounts it.
+pub(crate) struct LoopDisk {
+    image: String,
+    /// `/sys/block/loop7/stat`
+    stat: String,
+    _mount: SmallDisk,
+}
+
+impl LoopDisk {
+    /// Makes one of `mib` MiB in the file `image` and mounts it at `at`; `None` with a printed reason.
+    pub(crate) fn make(image: &str, mib: u64, at: &str) -> Option<Self> {
+        fs::File::create(image).unwrap().set_len(mib << 20).unwrap();
+        // Nothing is to be written by itself later.
+        let options = ["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+        match Command::new("mkfs.ext4").args(options).arg(image).output() {
+            Ok(output) if output.status.success() => Self::mount(image, at),
+            other => {
+                println!("skipped: no mkfs.ext4: {other:?}");
+                None
+            }
+        }
+    }
+
+    /// Mounts one that was made before, as after a power cut.
+    pub(crate) fn mount(image: &str, at: &str) -> Option<Self> {
+        let mount = Command::new("mount")
+            .args(["-o", "loop", image, at])
+            .output();
+        match mount {
+            Ok(output) if output.status.success() => {}
+            other => {
+                println!("skipped: no loop device can be mounted: {other:?}");
+                return None;
+            }
+        }
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let at = at.trim_end_matches('/');
+        let line = mounts
+            .lines()
+            .rfind(|line| line.split(' ').nth(1) == Some(at));
+        let device = line.and_then(|line| line.split(' ').next()).unwrap();
+        let device = device.trim_start_matches("/dev/");
+        Some(Self {
+            image: image.to_owned(),
+            stat: format!("/sys/block/{device}/stat"),
+            _mount: SmallDisk(at.to_owned()),
+        })
+    }
+
+    /// What a power cut at this moment would leave: the device as it is, without anything that is still in
+    /// the memory of the file system. The copy is repeated until nothing was written meanwhile, so it
+    /// is one moment's. What the device was told has arrived in full and in order: writes that are torn or
+    /// reordered inside of the device are not shown.
+    pub(crate) fn cut(&self, to: &str) {
+        // Writes completed, sectors written, requests in flight, flushes (Documentation/block/stat.rst).
+        let look = || {
+            let stat = fs::read_to_string(&self.stat).unwrap();
+            let fields: Vec<u64> = stat
+                .split_whitespace()
+                .map(|field| field.parse().unwrap())
+                .collect();
+            [4, 6, 8, 15].map(|at| fields.get(at).copied().unwrap_or(0))
+        };
+        for _ in 0..100 {
+            let before = look();
+            let copied = Command::new("cp")
+                .args(["--sparse=always", &self.image, to])
+                .status();
+            assert!(copied.unwrap().success(), "{} cannot be copied", self.image);
+            if look() == before && before[2] == 0 {
+                return;
+            }
+        }
+        panic!("the disk never rests");
+    }
+}
