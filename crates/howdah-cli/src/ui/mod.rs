@@ -15,7 +15,7 @@ pub(crate) use ask::ask_about;
 pub(crate) use difference::{difference_line, verification_line};
 pub(crate) use events::{Start, failure_json};
 pub(crate) use reporter::{Reporter, Wishes};
-pub(crate) use signals::Signals;
+pub(crate) use signals::{Signals, outlive_file_size_limit};
 pub(crate) use style::{Color, Paint, choose as choose_color};
 pub(crate) use summary::summary_line;
 pub(crate) use text::printable;

@@ -2,10 +2,16 @@
 //! configuration again.
 
 use howdah::Cancel;
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A file that grows beyond `ulimit -f` becomes an error of that write, not the end of the process.
+pub(crate) fn outlive_file_size_limit() {
+    // Nobody looks at the switch. Without a handler all is as it was.
+    let _ = flag::register(SIGXFSZ, Arc::default());
+}
 
 /// The handlers, from now until the process ends.
 #[derive(Clone, Debug)]

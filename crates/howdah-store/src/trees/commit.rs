@@ -24,6 +24,8 @@ const BATCH_BYTES: u64 = 64 << 20;
 const BATCH_TIME: Duration = Duration::from_secs(1);
 /// Files in one batch; each keeps a descriptor open.
 const BATCH_FILES: usize = 2048;
+/// The same where descriptors are few: two batches may wait, beside all else that is open.
+const BATCH_FILES_MIN: usize = 4;
 
 /// Files that wait for their names.
 #[derive(Debug)]
@@ -136,7 +138,7 @@ fn files_max() -> usize {
         } else {
             now
         };
-        ((got / 16) as usize).clamp(32, BATCH_FILES)
+        ((got / 16) as usize).clamp(BATCH_FILES_MIN, BATCH_FILES)
     }
 }
 

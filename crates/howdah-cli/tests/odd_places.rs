@@ -1,0 +1,339 @@
+//! Names, directories, file systems and limits that are not as usual: F05, F16, F24, F26, F36, F37, F62, F64.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use rustix::process::Signal;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use support::place::{content, hash_of};
+use support::process::{Input, Process, Server};
+use support::relay::{Fate, Relay, Way};
+use support::{Host, Site, parts};
+
+// As `howdah --help` lists them.
+const OTHER: i32 = 1;
+const PARTIAL: i32 = 6;
+const MIB: usize = 1 << 20;
+
+/// A server under a limit of the shell.
+fn limited(site: &Site, limit: &str) -> Server {
+    let mut command = Command::new("bash");
+    command
+        .args(["-c", &format!("{limit}; exec \"$@\""), "limited"])
+        .arg(env!("CARGO_BIN_EXE_howdah"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")])
+        .env("HOWDAH_CONFIG_DIR", site.config("server"))
+        .env("HOWDAH_DIE_WITH_PARENT", "1");
+    Server::new(Process::start(command, Input::None, site.limit()))
+}
+
+#[test]
+fn f05_a_second_signal_ends_at_once_and_the_copy_goes_on_all_the_same() {
+    const SIZE: usize = 60 * MIB;
+    let site = Site::new(60);
+    let server = site.serve();
+    fs::write(site.root("source"), content("twice", SIZE)).unwrap();
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let args = [
+        "--limit",
+        "200mbit",
+        &*relay.url("source"),
+        &*site.file("target"),
+    ];
+    let client = site.start_copy(Host::Here, &args, Input::None);
+    relay.await_bytes(Way::ToClient, 45 << 20, site.limit());
+    client.signal(Signal::INT);
+    client.signal(Signal::INT);
+    let done = client.finish();
+    assert!(
+        matches!(done.code, Some(12 | 130)),
+        "{:?}: {}",
+        done.code,
+        done.err
+    );
+    assert!(!fs::exists(site.file("target")).unwrap());
+    let done = site.copy(Host::Here, &server.url("source"), &site.file("target"));
+    done.assert_copied(SIZE as u64, "blake3");
+    assert!(done.json()["resumed_bytes"].as_u64().unwrap() > 0);
+    server.stop();
+}
+
+/// The limit ends that file, not the server, and the others of a tree come.
+#[test]
+fn f16_a_file_beyond_the_limit_of_sizes_is_named_and_others_come() {
+    let site = Site::new(60);
+    let server = limited(&site, "ulimit -f 8192");
+    fs::create_dir(site.file("tree")).unwrap();
+    fs::write(site.file("tree/big"), content("big", 20 * MIB)).unwrap();
+    fs::write(site.file("tree/fits"), content("fits", 5 * MIB)).unwrap();
+    fs::write(site.file("tree/small"), "small").unwrap();
+    let put = site.copy(Host::Here, &site.file("tree/big"), &server.url("big"));
+    put.assert_failed(OTHER, &["\"big\"", "File too large"]);
+    let args = ["-r", &*site.file("tree/."), &*server.url("there")];
+    let done = site.copy_with(Host::Here, &args, Input::None);
+    done.assert_failed(PARTIAL, &["there/big\"", "1 could not be copied"]);
+    for name in ["fits", "small"] {
+        let there = site.root(&format!("there/{name}"));
+        assert_eq!(
+            hash_of(&there),
+            hash_of(&site.file(&format!("tree/{name}")))
+        );
+    }
+    site.assert_nothing_half_done();
+    server.stop();
+}
+
+/// The directory is moved away and a link to elsewhere takes its name: the file goes to the directory that was meant
+/// when the copy began, or nowhere.
+#[test]
+fn f24_a_directory_that_is_replaced_by_a_link_meanwhile_leads_nowhere() {
+    const SIZE: usize = 40 * MIB;
+    let site = Site::new(60);
+    let server = site.serve();
+    fs::write(site.file("source"), content("moved", SIZE)).unwrap();
+    fs::create_dir(site.root("dir")).unwrap();
+    fs::create_dir(site.file("outside")).unwrap();
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let args = [
+        "--limit",
+        "200mbit",
+        &*site.file("source"),
+        &*relay.url("dir/file"),
+    ];
+    let client = site.start_copy(Host::Here, &args, Input::None);
+    relay.await_bytes(Way::ToServer, 20 << 20, site.limit());
+    fs::rename(site.root("dir"), site.root("moved")).unwrap();
+    symlink(site.file("outside"), site.root("dir")).unwrap();
+    client.finish().assert_copied(SIZE as u64, "blake3");
+    assert_eq!(fs::read_dir(site.file("outside")).unwrap().count(), 0);
+    assert_eq!(
+        hash_of(&site.root("moved/file")),
+        hash_of(&site.file("source"))
+    );
+    // Through the link nothing is written.
+    let put = site.copy(Host::Here, &site.file("source"), &server.url("dir/file"));
+    put.assert_failed(4, &["dir"]);
+    assert_eq!(fs::read_dir(site.file("outside")).unwrap().count(), 0);
+    server.stop();
+    site.assert_nothing_half_done();
+}
+
+/// A file system made of two: small, large and sparse files, and one that is interrupted.
+#[test]
+fn f26_on_an_overlay_everything_works() {
+    let site = Site::new(100);
+    for name in ["lower", "upper", "work"] {
+        fs::create_dir(site.file(name)).unwrap();
+    }
+    fs::write(site.file("lower/old"), "from below").unwrap();
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        site.file("lower"),
+        site.file("upper"),
+        site.file("work")
+    );
+    let mounted = Command::new("mount")
+        .args([
+            "-t",
+            "overlay",
+            "howdah-test",
+            "-o",
+            &options,
+            &site.root(""),
+        ])
+        .output()
+        .unwrap();
+    if !mounted.status.success() {
+        println!(
+            "skipped: no overlay: {}",
+            String::from_utf8_lossy(&mounted.stderr)
+        );
+        return;
+    }
+    let server = site.serve();
+    fs::create_dir_all(site.file("tree/sub")).unwrap();
+    fs::write(site.file("tree/old"), "from above").unwrap();
+    fs::write(site.file("tree/sub/large"), content("overlay", 9 * MIB + 1)).unwrap();
+    let sparse = fs::File::create(site.file("tree/sparse")).unwrap();
+    sparse.set_len(20 << 20).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&sparse, b"data", 10 << 20).unwrap();
+    let args = ["-a", &*site.file("tree/."), &*server.url("")];
+    let done = site.copy_with(Host::Here, &args, Input::None);
+    let copied = (done.code, done.err.clone());
+    let same = ["old", "sub/large", "sparse"].map(|name| {
+        let there = site.root(name);
+        fs::exists(&there).unwrap()
+            && hash_of(&there) == hash_of(&site.file(&format!("tree/{name}")))
+    });
+    server.stop();
+    let unmounted = Command::new("umount").arg("-l").arg(site.root("")).status();
+    assert!(unmounted.unwrap().success());
+    assert_eq!(copied.0, Some(0), "{}", copied.1);
+    assert_eq!(same, [true; 3]);
+    assert_eq!(fs::read(site.file("lower/old")).unwrap(), b"from below");
+}
+
+/// Every name that a file can have comes back as it was, and what is shown of it does no harm.
+#[test]
+fn f36_names_come_back_byte_for_byte() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let long = "n".repeat(255);
+    let names: [&[u8]; 16] = [
+        b"new\nline",
+        b"tab\tand\x1b[31mcolour\x07",
+        b"invalid \xff\xfe utf-8",
+        b"-rf",
+        b"--delete",
+        b"..x",
+        b"...",
+        b"trailing space ",
+        b"trailing dot.",
+        b"back\\slash",
+        b"quote\"'`$(id)",
+        "e\u{301}".as_bytes(),
+        "\u{e9}".as_bytes(),
+        b"case",
+        b"CASE",
+        long.as_bytes(),
+    ];
+    fs::create_dir(site.file("tree")).unwrap();
+    for name in names {
+        fs::write(
+            Path::new(&site.file("tree")).join(OsStr::from_bytes(name)),
+            name,
+        )
+        .unwrap();
+    }
+    let put = site.copy_with(
+        Host::Here,
+        &["-r", &site.file("tree/."), &server.url("there")],
+        Input::None,
+    );
+    assert_eq!(put.code, Some(0), "{}", put.err);
+    let get = site.copy_with(
+        Host::Here,
+        &["-r", &server.url("there/."), &site.file("back")],
+        Input::None,
+    );
+    assert_eq!(get.code, Some(0), "{}", get.err);
+    for dir in [site.root("there"), site.file("back")] {
+        for name in names {
+            let path = Path::new(&dir).join(OsStr::from_bytes(name));
+            assert_eq!(fs::read(&path).unwrap(), name, "{path:?}");
+        }
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), names.len());
+    }
+    for done in [put, get] {
+        let out = String::from_utf8_lossy(&done.out);
+        let shown = out.chars().chain(done.err.chars());
+        let bad: String = shown.filter(|c| c.is_control() && *c != '\n').collect();
+        assert_eq!(bad, "", "{}", done.err);
+    }
+    server.stop();
+}
+
+/// A file that may not be changed is named; the others come.
+#[test]
+fn f37_an_immutable_file_is_named_and_the_others_come() {
+    let site = Site::new(60);
+    let server = site.serve();
+    fs::write(site.root("fixed"), "as it was").unwrap();
+    let change = |flag: &str| {
+        Command::new("chattr")
+            .args([flag, &site.root("fixed")])
+            .output()
+    };
+    match change("+i") {
+        Ok(output) if output.status.success() => {}
+        other => {
+            println!("skipped: chattr +i does not work here: {other:?}");
+            return;
+        }
+    }
+    fs::create_dir(site.file("tree")).unwrap();
+    for (name, size) in [("fixed", 100), ("small", 100), ("large", 5 * MIB)] {
+        fs::write(site.file(&format!("tree/{name}")), content(name, size)).unwrap();
+    }
+    let args = ["-r", &*site.file("tree/."), &*server.url("")];
+    let done = site.copy_with(Host::Here, &args, Input::None);
+    let kept = fs::read(site.root("fixed")).unwrap();
+    let undone = change("-i").unwrap();
+    assert!(undone.status.success());
+    done.assert_failed(PARTIAL, &["fixed", "1 could not be copied"]);
+    assert_eq!(kept, b"as it was");
+    for name in ["small", "large"] {
+        assert_eq!(
+            hash_of(&site.root(name)),
+            hash_of(&site.file(&format!("tree/{name}")))
+        );
+    }
+    assert_eq!(parts(site.root("")).len(), 0);
+    server.stop();
+}
+
+#[test]
+fn f62_few_descriptors_are_enough_for_a_tree() {
+    let site = Site::new(100);
+    let server = limited(&site, "ulimit -n 64");
+    for i in 0..1_500 {
+        let dir = site.file(&format!("tree/{}", i % 40));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(format!("{dir}/{i}"), content("few", 3_000)).unwrap();
+    }
+    fs::write(site.file("tree/large"), content("large", 9 * MIB)).unwrap();
+    let args = ["-r", &*site.file("tree/."), &*server.url("there")];
+    let done = site.copy_with(Host::Here, &args, Input::None);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    for i in [0, 700, 1_499] {
+        let name = format!("{}/{i}", i % 40);
+        let there = site.root(&format!("there/{name}"));
+        assert_eq!(
+            hash_of(&there),
+            hash_of(&site.file(&format!("tree/{name}")))
+        );
+    }
+    assert_eq!(
+        hash_of(&site.root("there/large")),
+        hash_of(&site.file("tree/large"))
+    );
+    server.stop();
+    site.assert_nothing_half_done();
+}
+
+/// Nobody listens any more: the copy goes on to its end.
+#[test]
+fn f64_a_copy_whose_words_cannot_be_written_is_a_copy_all_the_same() {
+    let site = Site::new(60);
+    let server = site.serve();
+    fs::write(site.file("source"), content("mute", 9 * MIB)).unwrap();
+    for (i, to) in ["> /dev/full 2> /dev/full", "2>&-", ">&- 2>&-"]
+        .into_iter()
+        .enumerate()
+    {
+        let target = format!("target{i}");
+        let done = Command::new("bash")
+            .args(["-c", &format!("exec \"$@\" {to}"), "mute"])
+            .arg(env!("CARGO_BIN_EXE_howdah"))
+            .args(["cp", "--json", "--accept-new", "--log-file", "/dev/full"])
+            .args([&site.file("source"), &server.url(&target)])
+            .env("HOWDAH_CONFIG_DIR", site.config("client"))
+            .env("XDG_RUNTIME_DIR", site.path().join("run"))
+            .status()
+            .unwrap();
+        println!("{to}: {done}");
+        assert_eq!(
+            hash_of(&site.root(&target)),
+            hash_of(&site.file("source")),
+            "{to}"
+        );
+        assert!(done.code().is_some(), "{to}: {done}");
+    }
+    server.stop();
+}
