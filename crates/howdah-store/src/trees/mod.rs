@@ -12,6 +12,7 @@ mod describe;
 mod disks;
 mod entry;
 mod filter;
+mod links;
 mod meta;
 mod options;
 mod pipe;
