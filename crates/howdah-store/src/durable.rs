@@ -245,6 +245,11 @@ impl PartFile {
         self.rename()?;
         sync_dir(self.dir()).map_err(|e| StoreError::from_io(path, "sync the directory of", e))?;
         self.remove_journal();
+        let usual = stale::resume_name(&self.place.name);
+        if self.temp != usual {
+            // Somebody had it when this copy began, perhaps one that was just ending.
+            stale::remove_part(self.dir(), &usual);
+        }
         Ok(())
     }
 

@@ -201,6 +201,13 @@ pub(crate) fn remove_stale(dir: &OwnedFd, name: &OsStr) -> usize {
     removed
 }
 
+/// Removes a part file, and its journal, if nobody writes to it any more.
+pub(crate) fn remove_part(dir: &OwnedFd, part: &OsStr) {
+    if locks_are_seen_by_all(dir) && remove_if_stale(dir, part) {
+        remove_orphan(dir, part);
+    }
+}
+
 /// Removes a journal whose part file is gone: its process was killed between the one and the other.
 pub(crate) fn remove_orphan(dir: &OwnedFd, part: &OsStr) {
     let stat = |name: &OsStr| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
