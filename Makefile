@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo kill-test lab-quick lab-smoke peers peers-test bpf test bench bench-entries bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
+.PHONY: help man demo kill-test lab-quick lab-smoke peers peers-test btf bpf test bench bench-entries bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -18,6 +18,16 @@ say = @printf '\n== %s\n' "$(1)"
 # Package of each program that must be there.
 need = for pair in $(1); do command -v "$${pair%%:*}" >/dev/null || echo "$${pair\#\#*:}"; done
 
+# Installs what `missing` names, or says what it is where there is no apt-get.
+define install
+if [ -n "$$missing" ]; then \
+	command -v apt-get >/dev/null || { echo "missing:" $$missing "(as Debian calls the packages, and there is no apt-get here): install them, then try again" >&2; exit 1; }; \
+	echo "== installing" $$missing; \
+	$(SUDO) apt-get update -q; \
+	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
+fi
+endef
+
 help: ## This list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -25,22 +35,14 @@ setup:
 	@export PATH="$$PATH:/usr/sbin"; \
 	missing="$$($(call need,gcc:gcc g++:g++ make:make ip:iproute2 strace:strace sshd:openssh-server ssh:openssh-client))"; \
 	[ -e /usr/include/udt/udt.h ] || missing="$$missing libudt-dev"; \
-	if [ -n "$$missing" ]; then \
-		echo "== installing" $$missing; \
-		$(SUDO) apt-get update -q; \
-		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
-	fi
+	$(install)
 	@for part in fmt:rustfmt clippy:clippy; do \
 		$(CARGO) "$${part%%:*}" --version >/dev/null 2>&1 || rustup component add "$${part##*:}"; \
 	done
 
 setup-bench: setup
 	@missing="$$($(call need,iperf3:iperf3 python3:python3))"; \
-	if [ -n "$$missing" ]; then \
-		echo "== installing" $$missing; \
-		$(SUDO) apt-get update -q; \
-		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
-	fi
+	$(install)
 
 # clang and bpftool compile the congestion controls; the rest is for libbpf, which loads them.
 setup-bpf: setup
@@ -49,11 +51,7 @@ setup-bpf: setup
 	for pair in bpf/bpf_helpers.h:libbpf-dev libelf.h:libelf-dev zlib.h:zlib1g-dev; do \
 		[ -e "/usr/include/$${pair%%:*}" ] || missing="$$missing $${pair##*:}"; \
 	done; \
-	if [ -n "$$missing" ]; then \
-		echo "== installing" $$missing; \
-		$(SUDO) apt-get update -q; \
-		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
-	fi
+	$(install)
 
 demo: setup ## Move a real file over an emulated 10 Gbit/s, 100 ms, 1 % loss path, beside kernel TCP
 	$(call say,building howdah (release))
@@ -72,9 +70,12 @@ peers-test: setup
 	g++ -O2 -Wall -Werror -I/usr/include/udt -o "$$target/peers/udt-peer" peers/udt/peer.cpp -ludt -lpthread; \
 	g++ -O2 -Wall -Werror -I/usr/include/udt -o "$$target/peers/udt-measure" peers/udt/measure.cpp -ludt -lpthread
 
-bpf: setup-bpf ## Compile the papers' TCPs for the running kernel (bpf/ to target/bpf)
-	$(call say,compiling bpf/)
+# Before anything is installed for nothing.
+btf:
 	@[ -r $(BTF) ] || { echo "$(BTF) is missing: the running kernel does not describe its types (CONFIG_DEBUG_INFO_BTF), so no BPF congestion control can be built for it" >&2; exit 1; }
+
+bpf: btf setup-bpf ## Compile the papers' TCPs for the running kernel (bpf/ to target/bpf)
+	$(call say,compiling bpf/)
 	@out="$${CARGO_TARGET_DIR:-target}/bpf"; mkdir -p "$$out"; \
 	PATH="$$PATH:/usr/sbin" bpftool btf dump file $(BTF) format c >"$$out/vmlinux.h"; \
 	for source in bpf/*.c; do \
@@ -92,10 +93,10 @@ test: peers-test setup-bpf ## Format, lints, tests, docs and the reduced laborat
 	$(CARGO) clippy -p howdah --locked -- -D warnings
 	$(CARGO) clippy --workspace --all-targets --features howdah-bpf/bpf --locked -- -D warnings
 	@if [ -r $(BTF) ]; then $(MAKE) --no-print-directory bpf; else echo "bpf/ is not compiled: no $(BTF)"; fi
-	$(call say,tests)
-	$(CARGO) test --workspace --features howdah-bpf/bpf --locked
 	$(call say,docs)
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps --locked
+	$(call say,tests)
+	$(CARGO) test --workspace --features howdah-bpf/bpf --locked
 	$(call say,the reduced laboratory)
 	$(MAKE) lab-quick
 
@@ -107,7 +108,7 @@ lab-quick: setup ## JGN06, reduced, against the snapshot of its whole table (GAT
 	"$$target/release/howdah" lab run scenarios/jgn06 --quick --out "$$out"; \
 	"$$target/release/howdah" lab gate "$$out" $(GATE)
 
-lab-smoke: peers bpf ## A sample of every campaign of scenarios/real on the real testbed (six or seven minutes)
+lab-smoke: peers bpf ## A sample of every campaign of scenarios/real on the real testbed (four to five minutes)
 	$(call say,building howdah with the papers' TCPs (release))
 	$(CARGO) build --release --locked -p howdah-cli --features bpf
 	$(call say,running scenarios/real --quick in namespaces; it needs root)
@@ -127,11 +128,7 @@ bench: setup-bench bench-sim ## Measure: the tables of docs/performance.md (BENC
 
 bench-files: setup-bench ## Measure: files and trees beside rsync, scp, rclone and tar over ssh (BENCH="--quick" and other flags)
 	@missing="$$(PATH="$$PATH:/usr/sbin"; $(call need,ssh:openssh-client sshd:openssh-server rsync:rsync rclone:rclone))"; \
-	if [ -n "$$missing" ]; then \
-		echo "== installing" $$missing; \
-		$(SUDO) apt-get update -q; \
-		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
-	fi
+	$(install)
 	$(call say,building howdah (release))
 	$(CARGO) build --release --locked -p howdah-cli
 	$(call say,measuring; it needs root for network namespaces)

@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <sys/time.h>
 #include <udt.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -95,6 +96,11 @@ static int source(sockaddr_in address, int mss, int window, bool timed, double a
         // Until everything is acknowledged.
         linger all_of_it = {1, 3600};
         UDT::setsockopt(socket, 0, UDT_LINGER, &all_of_it, sizeof all_of_it);
+        // What is sent again meanwhile counts as well, and after closing nobody tells.
+        for (int left = 1, size = sizeof left; left > 0;) {
+            if (UDT::getsockopt(socket, 0, UDT_SNDDATA, &left, &size) == UDT::ERROR) break;
+            if (left > 0) usleep(1000);
+        }
     }
     UDT::TRACEINFO info;
     memset(&info, 0, sizeof info);

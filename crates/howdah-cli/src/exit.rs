@@ -1,6 +1,8 @@
 //! Exit codes. They are part of the interface: scripts decide by them whether to try again.
 
+use crate::args::instead_of;
 use crate::ui;
+use clap::error::{ContextKind, ContextValue};
 use howdah::ErrorKind;
 use howdah::keys::KeyError;
 use std::process::ExitCode;
@@ -104,7 +106,15 @@ pub(crate) fn of_failure(error: &anyhow::Error) -> ExitCode {
 }
 
 /// Prints help, version or what is wrong with the arguments.
-pub(crate) fn of_usage(error: &clap::Error) -> ExitCode {
+pub(crate) fn of_usage(error: &mut clap::Error) -> ExitCode {
+    if let Some((flag, instead)) = foreign(error) {
+        ui::say_error(&format!("there is no {flag} here: {instead}"));
+        return ExitCode::from(code(ErrorKind::Usage));
+    }
+    if error.kind() == clap::error::ErrorKind::UnknownArgument {
+        // Hardly anybody who mistypes an option means a file of that name.
+        error.remove(ContextKind::Suggested);
+    }
     if error.use_stderr() {
         let text = error.render().to_string();
         eprint!("howdah: {}", text.strip_prefix("error: ").unwrap_or(&text));
@@ -112,6 +122,21 @@ pub(crate) fn of_usage(error: &clap::Error) -> ExitCode {
     } else {
         let _ = error.print();
         ExitCode::SUCCESS
+    }
+}
+
+/// A flag of scp or rsync in a command that copies as they do, and what to write instead.
+fn foreign(error: &clap::Error) -> Option<(&str, &'static str)> {
+    let usage = error.get(ContextKind::Usage)?.to_string();
+    if !["howdah cp ", "howdah sync "]
+        .iter()
+        .any(|command| usage.contains(command))
+    {
+        return None;
+    }
+    match error.get(ContextKind::InvalidArg)? {
+        ContextValue::String(flag) => Some((flag, instead_of(flag)?)),
+        _ => None,
     }
 }
 

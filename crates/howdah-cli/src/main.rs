@@ -38,7 +38,7 @@ fn main() -> ExitCode {
             ui::choose_color(cli.color);
             commands::run(cli.command)
         }
-        Err(Failure::Usage(error)) => return exit::of_usage(&error),
+        Err(Failure::Usage(mut error)) => return exit::of_usage(&mut error),
         Err(Failure::Settings(error)) => Err(error.into()),
     };
     match result {

@@ -162,6 +162,14 @@ fn the_bench_measures_both_ways_and_the_disks() {
         "{path}"
     );
 
+    // What this machine is stays told if the other one cannot be reached.
+    let nobody = ["doctor", "--json", "--peer", "howdah://127.0.0.1:9/", &here];
+    let done = site.run(Host::Here, "client", &nobody, Input::None);
+    assert_eq!(done.code, Some(5), "{}", done.err);
+    let report: Value = serde_json::from_slice(&done.out).unwrap();
+    assert_eq!(report["ok"], false, "{report}");
+    assert!(check(&report, "udp-receive")["text"].is_string());
+
     let nobody = ["bench", "howdah://127.0.0.1:9/"];
     let done = site.run(Host::Here, "client", &nobody, Input::None);
     done.assert_failed(5, &["nobody listens"]);

@@ -7,6 +7,7 @@ mod support;
 
 use std::fs;
 use std::process::Command;
+use std::time::Duration;
 use support::place::{SmallDisk, content, hash_of};
 use support::process::{Done, Input};
 use support::relay::{Fate, Relay, Way};
@@ -15,10 +16,27 @@ use support::{Host, Site, parts};
 // As `howdah --help` lists it.
 const NO_SPACE: i32 = 11;
 const MIB: usize = 1 << 20;
+/// For a line that comes.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// As before anybody waited.
+const AT_ONCE: [&str; 2] = ["--wait-for-space", "0"];
+/// What a copy says when it begins to wait.
+const WAITS: &str = "waiting up to";
+const GOES_ON: &str = "there is room again";
+/// Longer than a side that says nothing would be taken for alive.
+const SILENCE: Duration = Duration::from_secs(12);
 
 /// Everything that was said, in whatever form.
 fn said(done: &Done) -> String {
     format!("{}{}", done.err, String::from_utf8_lossy(&done.out))
+}
+
+/// Another program takes all that is left, to the last page.
+fn fill(path: &str) -> fs::File {
+    let mut other = fs::File::create(path).unwrap();
+    let filled = std::io::copy(&mut std::io::repeat(1), &mut other);
+    assert_eq!(filled.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    other
 }
 
 /// A file that is larger than the disk is refused before anything is sent.
@@ -75,14 +93,11 @@ fn f13_a_disk_that_fills_up_keeps_what_came_and_the_same_command_goes_on() {
     let (source, target) = (site.file("source"), relay.url("target"));
     let client = site.start_copy(
         Host::Here,
-        &["--limit", "200mbit", &source, &target],
+        &[&AT_ONCE[..], &["--limit", "200mbit", &source, &target]].concat(),
         Input::None,
     );
     relay.await_bytes(Way::ToServer, 50 << 20, site.limit());
-    // To the last page.
-    let mut other = fs::File::create(site.root("other")).unwrap();
-    let filled = std::io::copy(&mut std::io::repeat(1), &mut other);
-    assert_eq!(filled.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    let other = fill(&site.root("other"));
     let done = client.finish();
     done.assert_failed(
         NO_SPACE,
@@ -98,7 +113,8 @@ fn f13_a_disk_that_fills_up_keeps_what_came_and_the_same_command_goes_on() {
     assert_eq!(parts(site.root("")).len(), 1, "it is kept");
     // Nothing changes by trying again too early.
     let target = server.url("target");
-    let early = site.copy(Host::Here, &source, &target);
+    let early = [AT_ONCE[0], AT_ONCE[1], &source, &target];
+    let early = site.copy_with(Host::Here, &early, Input::None);
     early.assert_failed(NO_SPACE, &["\"target\"", "more are needed and"]);
     drop(other);
     fs::remove_file(site.root("other")).unwrap();
@@ -124,7 +140,8 @@ fn f13_a_tree_on_a_full_disk_goes_on() {
         let bytes = content(&format!("tree {i}"), MIB / 2);
         fs::write(site.file(&format!("tree/{i}")), bytes).unwrap();
     }
-    let args = ["-r", &site.file("tree/."), &server.url("there")];
+    let (from, to) = (site.file("tree/."), server.url("there"));
+    let args = [AT_ONCE[0], AT_ONCE[1], "-r", &from, &to];
     let done = site.copy_with(Host::Here, &args, Input::None);
     done.assert_failed(NO_SPACE, &["more are needed and", "make room"]);
     for entry in fs::read_dir(site.root("there")).into_iter().flatten() {
@@ -164,7 +181,8 @@ fn f15_a_disk_without_inodes_says_so_and_the_same_command_goes_on() {
     for i in 0..40 {
         fs::write(site.file(&format!("tree/{i}")), content("inode", 100)).unwrap();
     }
-    let args = ["-r", &site.file("tree/."), &server.url("")];
+    let (from, to) = (site.file("tree/."), server.url(""));
+    let args = [AT_ONCE[0], AT_ONCE[1], "-r", &from, &to];
     let done = site.copy_with(Host::Here, &args, Input::None);
     done.assert_failed(NO_SPACE, &["no inode is free", "remove some files"]);
     disk.remount("nr_inodes=100");
@@ -206,7 +224,9 @@ fn f15_a_quota_is_called_a_quota_and_what_came_is_kept() {
     };
     // At once, where the space is reserved.
     let server = traced("fallocate", "1");
-    let done = site.copy(Host::Here, &site.file("source"), &server.url("target"));
+    let (source, target) = (site.file("source"), server.url("target"));
+    let args = [AT_ONCE[0], AT_ONCE[1], &source, &target];
+    let done = site.copy_with(Host::Here, &args, Input::None);
     done.assert_failed(
         NO_SPACE,
         &[
@@ -216,6 +236,14 @@ fn f15_a_quota_is_called_a_quota_and_what_came_is_kept() {
         ],
     );
     assert_eq!(parts(site.root("")).len(), 0, "nothing had come");
+    server.process.signal(rustix::process::Signal::KILL);
+    drop(server);
+    // Somebody has it raised.
+    let server = traced("fallocate", "1");
+    let raised = server.url("raised");
+    let done = site.copy(Host::Here, &source, &raised);
+    done.assert_copied(SIZE as u64, "blake3");
+    assert!(done.err.contains(WAITS), "{}", done.err);
     server.process.signal(rustix::process::Signal::KILL);
     drop(server);
     // On the way, where it cannot be: the first claim (its data, the journal's head, the claim) is on the disk, the next data
@@ -239,5 +267,157 @@ fn f15_a_quota_is_called_a_quota_and_what_came_is_kept() {
     assert!(resumed >= 8 << 20, "{resumed}");
     assert_eq!(hash_of(&site.root("target")), hash_of(&site.file("source")));
     site.assert_nothing_half_done();
+    server.stop();
+}
+
+/// The disk fills up on the way; the copy waits and is done when there is room, without a second command.
+#[test]
+fn f13_a_put_goes_on_by_itself_when_space_returns() {
+    const SIZE: usize = 80 * MIB;
+    let site = Site::new(120);
+    let Some(_disk) = SmallDisk::mount(&site.root(""), 100) else {
+        return;
+    };
+    let mut server = site.serve();
+    fs::write(site.file("source"), content("waits", SIZE)).unwrap();
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let (source, target) = (site.file("source"), relay.url("target"));
+    let mut client = site.start_copy(
+        Host::Here,
+        &["--limit", "200mbit", &source, &target],
+        Input::None,
+    );
+    relay.await_bytes(Way::ToServer, 30 << 20, site.limit());
+    let other = fill(&site.root("other"));
+    let line = client.await_line(WAITS, PATIENCE);
+    assert!(
+        line.contains("\"target\"") && line.contains("more are needed and"),
+        "{line}"
+    );
+    server.await_line("waits: no space left", PATIENCE);
+    std::thread::sleep(SILENCE);
+    assert!(!fs::exists(site.root("target")).unwrap());
+    drop(other);
+    fs::remove_file(site.root("other")).unwrap();
+    client.await_line(GOES_ON, PATIENCE);
+    let done = client.finish();
+    done.assert_copied(SIZE as u64, "blake3");
+    assert_eq!(hash_of(&site.root("target")), hash_of(&source));
+    site.assert_nothing_half_done();
+    server.stop();
+}
+
+#[test]
+fn f13_a_get_goes_on_by_itself_when_space_returns() {
+    const SIZE: usize = 80 * MIB;
+    let site = Site::new(120);
+    fs::create_dir(site.file("disk")).unwrap();
+    let Some(_disk) = SmallDisk::mount(&site.file("disk"), 100) else {
+        return;
+    };
+    let server = site.serve();
+    fs::write(site.root("source"), content("waits here", SIZE)).unwrap();
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let target = site.file("disk/target");
+    let mut client = site.start_copy(
+        Host::Here,
+        &["--limit", "200mbit", &relay.url("source"), &target],
+        Input::None,
+    );
+    relay.await_bytes(Way::ToClient, 30 << 20, site.limit());
+    let other = fill(&site.file("disk/other"));
+    client.await_line(WAITS, PATIENCE);
+    std::thread::sleep(SILENCE);
+    drop(other);
+    fs::remove_file(site.file("disk/other")).unwrap();
+    client.await_line(GOES_ON, PATIENCE);
+    client.finish().assert_copied(SIZE as u64, "blake3");
+    assert_eq!(hash_of(&target), hash_of(&site.root("source")));
+    assert_eq!(parts(site.file("disk")).len(), 0);
+    server.stop();
+}
+
+/// Nobody makes room: the wait has a bound, and then it is as if nobody had waited.
+#[test]
+fn f13_nobody_waits_for_ever() {
+    let site = Site::new(60);
+    let Some(_disk) = SmallDisk::mount(&site.root(""), 12) else {
+        return;
+    };
+    let server = site.serve();
+    // Of a stream nobody knows the size.
+    let bytes = content("stream", 20 * MIB);
+    fs::write(site.file("source"), &bytes).unwrap();
+    let args = ["--wait-for-space", "2s", "-", &server.url("target")];
+    let done = site.copy_with(Host::Here, &args, Input::Bytes(bytes));
+    done.assert_failed(NO_SPACE, &["\"target\"", WAITS, "make room"]);
+    assert_eq!(parts(site.root("")).len(), 0);
+    assert!(!fs::exists(site.root("target")).unwrap());
+    server.stop();
+}
+
+/// Small files, a large one and directories, up and down.
+#[test]
+fn f13_a_tree_goes_on_by_itself_when_space_returns() {
+    let site = Site::new(120);
+    fs::create_dir(site.file("disk")).unwrap();
+    let Some(here) = SmallDisk::mount(&site.file("disk"), 12) else {
+        return;
+    };
+    let Some(there) = SmallDisk::mount(&site.root(""), 12) else {
+        return;
+    };
+    let server = site.serve();
+    fs::create_dir(site.file("tree")).unwrap();
+    for i in 0..40 {
+        fs::create_dir(site.file(&format!("tree/{i}"))).unwrap();
+        let bytes = content(&format!("tree {i}"), MIB / 2);
+        fs::write(site.file(&format!("tree/{i}/small")), bytes).unwrap();
+    }
+    fs::write(site.file("tree/large"), content("large", 10 * MIB)).unwrap();
+    for (from, to, disk) in [
+        (site.file("tree/."), server.url("there"), &there),
+        (server.url("there/."), site.file("disk/back"), &here),
+    ] {
+        let mut client = site.start_copy(Host::Here, &["-r", &from, &to], Input::None);
+        client.await_line(WAITS, PATIENCE);
+        disk.resize(64);
+        client.await_line(GOES_ON, PATIENCE);
+        let done = client.finish();
+        assert_eq!(done.code, Some(0), "{}", done.err);
+    }
+    for i in 0..40 {
+        let path = format!("{i}/small");
+        let back = hash_of(&site.file(&format!("disk/back/{path}")));
+        assert_eq!(back, hash_of(&site.file(&format!("tree/{path}"))), "{path}");
+    }
+    let back = hash_of(&site.file("disk/back/large"));
+    assert_eq!(back, hash_of(&site.file("tree/large")));
+    site.assert_nothing_half_done();
+    server.stop();
+}
+
+#[test]
+fn f15_a_tree_goes_on_by_itself_when_there_are_inodes_again() {
+    let site = Site::new(60);
+    let Some(disk) = SmallDisk::mount(&site.root(""), 12) else {
+        return;
+    };
+    disk.remount("nr_inodes=12");
+    let server = site.serve();
+    fs::create_dir(site.file("tree")).unwrap();
+    for i in 0..40 {
+        fs::write(site.file(&format!("tree/{i}")), content("inode", 100)).unwrap();
+        fs::create_dir(site.file(&format!("tree/dir {i}"))).unwrap();
+        std::os::unix::fs::symlink("0", site.file(&format!("tree/link {i}"))).unwrap();
+    }
+    let args = ["-r", &site.file("tree/."), &server.url("")];
+    let mut client = site.start_copy(Host::Here, &args, Input::None);
+    let line = client.await_line(WAITS, PATIENCE);
+    assert!(line.contains("no inode is free"), "{line}");
+    disk.remount("nr_inodes=200");
+    let done = client.finish();
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert_eq!(fs::read_dir(site.root("")).unwrap().count(), 120);
     server.stop();
 }

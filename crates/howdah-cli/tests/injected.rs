@@ -183,6 +183,9 @@ fn one_call_fails(
         "--accept-new",
         "--idle-timeout",
         "3s",
+        // It is waited for in `full_disks.rs`.
+        "--wait-for-space",
+        "0",
         &from,
         &to,
     ];
@@ -327,6 +330,8 @@ fn one_call_of_a_tree_fails(site: &Site, side: Side, (call, error, i): (&str, &s
         "--accept-new",
         "--idle-timeout",
         "3s",
+        "--wait-for-space",
+        "0",
         "-a",
         &source,
         &url,

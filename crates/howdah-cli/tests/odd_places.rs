@@ -1,4 +1,4 @@
-//! Names, directories, file systems and limits that are not as usual: F05, F16, F24, F26, F36, F37, F62, F64.
+//! Names, directories, file systems and limits that are not as usual: F05, F16, F24, F26, F36, F37, F61, F62, F63, F64.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
@@ -239,6 +239,51 @@ fn f36_names_come_back_byte_for_byte() {
     server.stop();
 }
 
+/// The same for a file alone: its name goes with it, and it is asked for by that name.
+#[test]
+fn f36_a_single_file_keeps_its_name_byte_for_byte() {
+    let site = Site::new(60);
+    let server = site.serve();
+    for dir in [site.root("there"), site.file("back")] {
+        fs::create_dir(dir).unwrap();
+    }
+    let below = |dir: String, name: &[u8]| Path::new(&dir).join(OsStr::from_bytes(name));
+    let names: [&[u8]; 4] = [
+        b"invalid \xff\xfe utf-8",
+        b"\xe9",
+        b"new\nline\x1b[31m",
+        b"plain",
+    ];
+    for name in names {
+        let source = below(site.file(""), name);
+        fs::write(&source, name).unwrap();
+        let (back, far) = (below(site.file("back"), b""), server.url("there/"));
+        let url = [far.as_bytes(), name].concat();
+        for (from, to) in [
+            (source.as_os_str(), OsStr::new(&far)),
+            (OsStr::from_bytes(&url), back.as_os_str()),
+        ] {
+            let args = ["cp", "--json", "--accept-new"].map(OsStr::new);
+            let args = [&args[..], &[from, to]].concat();
+            let done = site
+                .start(Host::Here, "client", &args, Input::None)
+                .finish();
+            assert_eq!(done.code, Some(0), "{}", done.err);
+            let out = String::from_utf8(done.out).unwrap();
+            let shown = out.chars().chain(done.err.chars());
+            let bad: String = shown.filter(|c| c.is_control() && *c != '\n').collect();
+            assert_eq!(bad, "", "{}", done.err);
+        }
+        for dir in [site.root("there"), site.file("back")] {
+            assert_eq!(fs::read(below(dir, name)).unwrap(), name);
+        }
+    }
+    for dir in [site.root("there"), site.file("back")] {
+        assert_eq!(fs::read_dir(dir).unwrap().count(), names.len());
+    }
+    server.stop();
+}
+
 /// A file that may not be changed is named; the others come.
 #[test]
 fn f37_an_immutable_file_is_named_and_the_others_come() {
@@ -303,6 +348,115 @@ fn f62_few_descriptors_are_enough_for_a_tree() {
         hash_of(&site.root("there/large")),
         hash_of(&site.file("tree/large"))
     );
+    server.stop();
+    site.assert_nothing_half_done();
+}
+
+/// With little memory a server may die, and then the same command goes on; with 256 MiB it need not.
+#[test]
+fn f61_a_server_that_gets_no_more_memory_loses_nothing() {
+    const ENOUGH_KIB: usize = 256 << 10;
+    let site = Site::new(150);
+    fs::create_dir(site.file("tree")).unwrap();
+    fs::write(site.file("tree/large"), content("memory", 60 * MIB)).unwrap();
+    for i in 0..300 {
+        fs::write(site.file(&format!("tree/{i}")), content("small", 30_000)).unwrap();
+    }
+    for kib in [24 << 10, 32 << 10, 48 << 10, ENOUGH_KIB] {
+        let there = format!("there {kib}");
+        let copy = |server: &Server| {
+            let args = ["-r", &*site.file("tree/."), &*server.url(&there)];
+            site.copy_with(Host::Here, &args, Input::None)
+        };
+        // Data, thread stacks included (setrlimit(2), RLIMIT_DATA).
+        let server = limited(&site, &format!("ulimit -d {kib}"));
+        let done = copy(&server);
+        println!("{} MiB: {:?} {}", kib >> 10, done.code, done.err.trim());
+        assert!(kib < ENOUGH_KIB || done.code == Some(0), "{}", done.err);
+        server.process.signal(Signal::KILL);
+        drop(server);
+        let server = site.serve();
+        let done = copy(&server);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        for name in ["large", "0", "299"] {
+            let there = site.root(&format!("{there}/{name}"));
+            let here = site.file(&format!("tree/{name}"));
+            assert_eq!(hash_of(&there), hash_of(&here), "{kib} {name}");
+        }
+        server.stop();
+    }
+    site.assert_nothing_half_done();
+}
+
+/// A control group of its own for what a test starts. Dropping it removes it.
+struct Threads(String);
+
+impl Threads {
+    /// `None` with a printed reason where that is not allowed.
+    fn group() -> Option<Self> {
+        let group = format!("/sys/fs/cgroup/pids/howdah-test-{}", std::process::id());
+        match fs::create_dir(&group) {
+            Ok(()) if fs::exists(format!("{group}/pids.max")).unwrap() => Some(Self(group)),
+            other => {
+                println!("skipped: no control group that counts threads: {other:?}");
+                let _ = fs::remove_dir(&group);
+                None
+            }
+        }
+    }
+
+    fn allow(&self, count: &str) {
+        fs::write(format!("{}/pids.max", self.0), count).unwrap();
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Each thread that cannot be started is named, the server stays, and with more threads the same command completes.
+#[test]
+fn f63_few_threads_are_an_error_with_a_name() {
+    let site = Site::new(100);
+    let Some(threads) = Threads::group() else {
+        return;
+    };
+    fs::create_dir(site.file("tree")).unwrap();
+    for i in 0..40 {
+        fs::write(site.file(&format!("tree/{i}")), content("few", 3_000)).unwrap();
+    }
+    fs::write(site.file("tree/large"), content("large", 9 * MIB)).unwrap();
+    // It begins with two.
+    threads.allow("2");
+    let server = limited(&site, &format!("echo $$ > {}/cgroup.procs", threads.0));
+    for count in ["2", "3", "6", "9", "12"] {
+        threads.allow(count);
+        let file = (site.file("tree/large"), format!("file {count}"));
+        let tree = (site.file("tree/."), format!("tree {count}"));
+        for (from, to) in [file, tree] {
+            let args = ["-r", &*from, &*server.url(&to)];
+            threads.allow(count);
+            let done = site.copy_with(Host::Here, &args, Input::None);
+            println!("{count}: {to}: {:?} {}", done.code, done.err.trim());
+            if done.code != Some(0) {
+                // The whole, or one file of it.
+                assert!(matches!(done.code, Some(OTHER | PARTIAL)), "{}", done.err);
+                assert!(done.err.contains("cannot start a thread"), "{}", done.err);
+                threads.allow("max");
+                let done = site.copy_with(Host::Here, &args, Input::None);
+                assert_eq!(done.code, Some(0), "{}", done.err);
+            }
+        }
+        for (here, there) in [
+            ("tree/large", format!("file {count}")),
+            ("tree/large", format!("tree {count}/large")),
+            ("tree/39", format!("tree {count}/39")),
+        ] {
+            assert_eq!(hash_of(&site.root(&there)), hash_of(&site.file(here)));
+        }
+    }
     server.stop();
     site.assert_nothing_half_done();
 }

@@ -12,7 +12,7 @@ mod support;
 use rustix::process::Signal;
 use std::fs;
 use support::place::{LoopDisk, content, hash_of};
-use support::process::{Input, Server};
+use support::process::{Input, Process, Server};
 use support::relay::{Fate, Relay, Way};
 use support::{Host, Site, parts};
 
@@ -46,6 +46,15 @@ fn cut(server: &Server, disk: &LoopDisk, to: &str) {
     server.process.signal(Signal::CONT);
 }
 
+/// A copy to "target" that is slow enough to be cut, and patient enough for what the cut takes.
+fn slow_copy(site: &Site, server: &Server, source: &str) -> (Relay, Process) {
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let url = relay.url("target");
+    let args = ["--limit", "400mbit", "--idle-timeout", "30s", source, &*url];
+    let client = site.start_copy(Host::Here, &args, Input::None);
+    (relay, client)
+}
+
 #[test]
 fn f07_after_a_power_cut_nothing_wrong_has_a_name_and_the_copy_goes_on() {
     const SIZE: usize = 200 << 20;
@@ -57,16 +66,7 @@ fn f07_after_a_power_cut_nothing_wrong_has_a_name_and_the_copy_goes_on() {
     fs::write(&source, content("power", SIZE)).unwrap();
     let expected = hash_of(&source);
     let server = site.serve();
-    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
-    let args = [
-        "--limit",
-        "400mbit",
-        "--idle-timeout",
-        "30s",
-        &*source,
-        &*relay.url("target"),
-    ];
-    let client = site.start_copy(Host::Here, &args, Input::None);
+    let (relay, client) = slow_copy(&site, &server, &source);
     let mut cuts = Vec::new();
     for at in [1, 30, 90, 150, 195] {
         relay.await_bytes(Way::ToServer, at * MIB, site.limit());
@@ -134,16 +134,7 @@ fn f09_five_power_cuts_in_a_row_do_not_stop_a_copy() {
             return;
         };
         let server = site.serve();
-        let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
-        let args = [
-            "--limit",
-            "400mbit",
-            "--idle-timeout",
-            "30s",
-            &*source,
-            &*relay.url("target"),
-        ];
-        let client = site.start_copy(Host::Here, &args, Input::None);
+        let (relay, client) = slow_copy(&site, &server, &source);
         relay.await_bytes(Way::ToServer, 35 * MIB, site.limit());
         cut(&server, &disk, &site.file(&format!("image{}", round + 1)));
         client.signal(Signal::KILL);

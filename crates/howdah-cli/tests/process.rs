@@ -87,7 +87,7 @@ fn arguments_that_make_no_sense_are_a_usage_error() {
     let dir = tempfile::tempdir().unwrap();
     for (args, part) in [
         (&["frob"][..], "unrecognized subcommand"),
-        (&["cp", "a"], "DST"),
+        (&["cp", "a"], "only place that is named"),
         (&["cp", "a", "b"], "both local"),
         (&["cp", "howdah://h/a", "howdah://h/b"], "both remote"),
         (&["cp", "null:", "howdah://h/b"], "only be the destination"),

@@ -224,7 +224,11 @@ fn a_full_disk_at_the_server() {
     let put = site.copy(Host::Here, &site.file("big"), &server.url("big"));
     put.assert_failed(NO_SPACE, &["no space", "\"big\""]);
     let input = Input::Bytes(content("pipe", 32 << 20));
-    let put = site.copy_with(Host::Here, &["-", &server.url("pipe")], input);
+    let put = site.copy_with(
+        Host::Here,
+        &["--wait-for-space", "0", "-", &server.url("pipe")],
+        input,
+    );
     put.assert_failed(NO_SPACE, &["no space", "\"pipe\""]);
     assert_eq!(put.json_error(), "no_space");
     support::await_no_parts(&site.root(""), Duration::from_secs(10));

@@ -5,9 +5,9 @@
 mod support;
 
 use rustix::process::{Signal, kill_process};
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::{TcpListener, UdpSocket};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::Duration;
 use support::place::content;
 use support::process::Input;
@@ -452,4 +452,33 @@ fn a_connection_of_ssh_that_is_shared_serves_several_copies() {
         .output()
         .unwrap();
     assert!(end.status.success(), "it was shared");
+}
+
+#[test]
+fn what_users_of_scp_and_rsync_type_is_done_or_answered() {
+    let site = Site::new(60);
+    let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    let file = site.file("tool");
+    fs::write(&file, "tool").unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o750)).unwrap();
+    // Options may stand anywhere, and -p keeps the mode of a single file.
+    let done = sshd.copy(&site, &[&file, "-p", "far:kept"]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let mode = fs::metadata(site.root("kept")).unwrap().permissions();
+    assert_eq!(mode.mode() & 0o7777, 0o750);
+
+    fs::create_dir(site.root("dir")).unwrap();
+    for (args, code, part) in [
+        (&["-avz", &*file, "far:"][..], 2, "nothing is compressed"),
+        (&["-P", "22", &file, "far:"], 2, "ssh://USER@HOST:PORT"),
+        (&[&*file], 2, "the only place that is named"),
+        (&["far:no*", "."], 3, "wildcards are not expanded"),
+        (&["far:dir", "."], 4, "copy it with -r"),
+    ] {
+        let done = sshd.copy(&site, args);
+        done.assert_failed(code, &[part]);
+        assert!(!done.err.contains("--ssh <COMMAND>"), "{}", done.err);
+    }
 }

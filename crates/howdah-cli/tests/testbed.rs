@@ -3,37 +3,10 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
+mod support;
+
 use serde_json::Value;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-fn can_run() -> bool {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: the testbed needs root");
-        return false;
-    }
-    if !Path::new("/dev/net/tun").exists() {
-        println!("skipped: no /dev/net/tun");
-        return false;
-    }
-    true
-}
-
-fn command(dir: &Path, words: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_howdah"));
-    command
-        .args(["lab", "run", "t.toml", "--out", "out"])
-        .args(words.split_whitespace())
-        .current_dir(dir);
-    command
-}
-
-fn site(scenario: &str) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("t.toml"), scenario).unwrap();
-    dir
-}
+use support::testbed::{at, can_run, cells, command, goodput_mbps, site};
 
 #[track_caller]
 fn run(scenario: &str) -> Vec<Value> {
@@ -42,53 +15,6 @@ fn run(scenario: &str) -> Vec<Value> {
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{err}");
     cells(dir.path())
-}
-
-fn cells(dir: &Path) -> Vec<Value> {
-    let text = std::fs::read(dir.join("out/summary.json")).unwrap();
-    let summary: Value = serde_json::from_slice(&text).unwrap();
-    summary["cells"].as_array().unwrap().clone()
-}
-
-/// The cell where `axis` has that value.
-#[track_caller]
-fn at<'a>(cells: &'a [Value], axis: &str, value: &str) -> &'a Value {
-    let found = cells.iter().find(|cell| cell["at"][axis] == value);
-    found.unwrap_or_else(|| panic!("no cell with {axis} = {value}: {cells:#?}"))
-}
-
-fn goodput_mbps(cell: &Value, flow: usize) -> f64 {
-    cell["flows"][flow]["goodput_bps"].as_f64().unwrap() / 1e6
-}
-
-/// No namespace, control group or process of that run is left.
-fn assert_nothing_is_left(pid: u32) {
-    let begins = |name: &str| {
-        ["howdah-", "howdah-run-", "howdah-lab-"]
-            .iter()
-            .any(|prefix| name.starts_with(&format!("{prefix}{pid}-")))
-    };
-    let left = || -> Vec<String> {
-        [
-            "/run/netns",
-            "/sys/fs/cgroup",
-            "/sys/fs/cgroup/unified",
-            "/dev/shm",
-            "/tmp",
-        ]
-        .iter()
-        .filter_map(|dir| std::fs::read_dir(dir).ok())
-        .flat_map(Iterator::flatten)
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| begins(name))
-        .collect()
-    };
-    // The guardian of a killed run needs a moment.
-    let end = Instant::now() + Duration::from_secs(20);
-    while !left().is_empty() && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert_eq!(left(), Vec::<String>::new());
 }
 
 const PATH: &str = r#"
@@ -303,133 +229,6 @@ duration = "2s"
 }
 
 #[test]
-fn a_peer_that_crashes_is_named_and_the_others_go_on() {
-    if !can_run() {
-        return;
-    }
-    let dir = site(
-        r#"
-id = "T"
-[path.main]
-rate = "50mbit"
-rtt = "10ms"
-[flow.main]
-via = ["main"]
-protocol = ["libudt", "reno"]
-[measure]
-duration = "1s"
-"#,
-    );
-    let peer = dir.path().join("udt-measure");
-    std::fs::write(&peer, "#!/bin/sh\necho out of ideas >&2\nexit 3\n").unwrap();
-    std::fs::set_permissions(&peer, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let output = command(dir.path(), "--on netns --runs 1 --peers .")
-        .output()
-        .unwrap();
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{err}");
-    assert!(
-        err.contains("udt-measure") && err.contains("out of ideas"),
-        "{err}"
-    );
-    let cells = cells(dir.path());
-    let crashed = at(&cells, "protocol", "libudt");
-    assert!(
-        crashed["error"].as_str().unwrap().contains("out of ideas"),
-        "{crashed}"
-    );
-    assert!(goodput_mbps(at(&cells, "protocol", "reno"), 0) > 1.0);
-}
-
-fn long_run(dir: &Path) -> std::process::Child {
-    command(dir, "--on netns --runs 1")
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-const LONG: &str = r#"
-id = "T"
-[path.main]
-rate = "20mbit"
-rtt = "10ms"
-[flow.main]
-via = ["main"]
-protocol = ["howdah", "reno"]
-[measure]
-duration = "60s"
-"#;
-
-/// Waits until the run has made its hosts.
-fn wait_for_hosts(pid: u32) {
-    let end = Instant::now() + Duration::from_secs(30);
-    let name = format!("howdah-{pid}");
-    loop {
-        let names = std::fs::read_dir("/run/netns")
-            .into_iter()
-            .flatten()
-            .flatten();
-        let mut names = names.filter_map(|entry| entry.file_name().into_string().ok());
-        if names.any(|known| known.starts_with(&name) && known.ends_with("h0b")) {
-            return;
-        }
-        assert!(Instant::now() < end, "no hosts");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn signal(pid: u32, signal: rustix::process::Signal) {
-    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
-    rustix::process::kill_process(pid, signal).unwrap();
-}
-
-#[test]
-fn an_interrupt_ends_everything_in_seconds() {
-    if !can_run() {
-        return;
-    }
-    let dir = site(LONG);
-    let child = long_run(dir.path());
-    let pid = child.id();
-    wait_for_hosts(pid);
-    signal(pid, rustix::process::Signal::INT);
-    let Output { status, stderr, .. } = child.wait_with_output().unwrap();
-    let err = String::from_utf8_lossy(&stderr);
-    assert!(!status.success());
-    assert!(err.contains("the same command goes on from there"), "{err}");
-    assert_nothing_is_left(pid);
-}
-
-#[test]
-fn a_killed_run_leaves_nothing_behind() {
-    if !can_run() {
-        return;
-    }
-    let dir = site(LONG);
-    let mut child = long_run(dir.path());
-    let pid = child.id();
-    wait_for_hosts(pid);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    // Its control groups and scratch files are left; the next run removes them.
-    let next = site(
-        &LONG
-            .replace("\"60s\"", "\"1s\"")
-            .replace("[\"howdah\", \"reno\"]", "\"reno\""),
-    );
-    let output = command(next.path(), "--on netns --runs 1")
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert_nothing_is_left(pid);
-}
-
-#[test]
 fn the_simulator_skips_real_programs() {
     let dir = site(
         r#"
@@ -451,30 +250,4 @@ duration = "1s"
     );
     let why = cells(dir.path())[0]["skipped"].as_str().unwrap().to_owned();
     assert!(why.contains("--on netns"), "{why}");
-}
-
-#[test]
-fn without_root_the_reason_is_given() {
-    if !can_run() {
-        return;
-    }
-    let dir = site(LONG);
-    // World-readable, for user nobody.
-    std::fs::set_permissions(
-        dir.path(),
-        std::os::unix::fs::PermissionsExt::from_mode(0o777),
-    )
-    .unwrap();
-    let program = dir.path().join("howdah");
-    std::fs::copy(env!("CARGO_BIN_EXE_howdah"), &program).unwrap();
-    let mut command = Command::new(&program);
-    std::os::unix::process::CommandExt::uid(&mut command, 65_534);
-    let output = command
-        .args(["lab", "run", "t.toml", "--out", "out", "--on", "netns"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success());
-    assert!(err.contains("root"), "{err}");
 }

@@ -214,6 +214,20 @@ fn a_mirror_follows_both_ways_and_asks_before_it_deletes_much() {
     assert_eq!(rest.code, Some(0), "{}", rest.err);
     assert_eq!(look(&site.root("dst")), look(&back));
 
+    // A mirror is made under its name with a slash at the end, too, there and here.
+    let (slash, here) = (server.url("made/"), site.file("made-here/"));
+    let dry = sync(&site, &["-n", &from, &slash]);
+    assert_eq!(dry.code, Some(0), "{}", dry.err);
+    assert!(dry.err.contains("nothing was written"), "{}", dry.err);
+    assert!(!dry.err.contains("verified"), "{}", dry.err);
+    assert!(!fs::exists(site.root("made")).unwrap());
+    for (from, to) in [(&from, &slash), (&slash, &here)] {
+        let made = sync(&site, &[from, to]);
+        assert_eq!(made.code, Some(0), "{}", made.err);
+    }
+    assert_eq!(names(&site.root("made")), names(&from));
+    assert_eq!(names(&here), names(&from));
+
     let bad = sync(&site, &["--backup-dir", "../x", &from, &to]);
     bad.assert_failed(4, &["must lie below the destination"]);
     let bad = sync(&site, &["--exclude", "a[", &from, &to]);

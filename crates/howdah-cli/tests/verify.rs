@@ -11,7 +11,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
-use support::place::content;
+use support::place::{LoopDisk, content};
 use support::process::{Done, Input, Process, Server};
 use support::schema::violations;
 use support::sshd::Sshd;
@@ -338,6 +338,57 @@ fn what_cannot_be_read_is_named_and_neither_equal_nor_missing() {
     closed.assert_failed(REFUSED, &["permission denied", "tree/dir"]);
     server.stop();
     set_mode(&site.root("tree/dir"), 0o755);
+}
+
+/// What a disk has and what memory remembers of it are two things.
+#[test]
+fn f23_what_memory_hides_is_found_by_reading_the_devices() {
+    let site = Site::new(120);
+    let (here, there) = (site.file("tree"), site.root("tree"));
+    let image = site.file("disk");
+    make_tree(Path::new(&here));
+    let Some(_disk) = LoopDisk::make(&image, 64, &site.root("")) else {
+        return;
+    };
+    make_tree(Path::new(&there));
+    let server = site.serve();
+    let url = server.url("tree");
+    // Never synced: what is not on the disk yet is written before it is read.
+    for pair in [[&*here, &there], [&here, &url], [&url, &url]] {
+        let done = verify(&site, &["--reread", pair[0], pair[1]]);
+        assert_equal(&done);
+        assert!(done.err.contains("read from the devices"), "{}", done.err);
+    }
+    let json = verify(&site, &["--reread", "--json", &here, &url]);
+    assert_eq!(json.json()["verify"]["compared_by"], "reread");
+    // Into memory, and then the disk rots below it.
+    assert_equal(&verify(&site, &[&here, &url]));
+    rot(&image, &content("big", BIG), FLIPPED);
+    assert_equal(&verify(&site, &[&here, &there]));
+    assert_equal(&verify(&site, &[&here, &url]));
+    let expected = ["differs: contents (first difference within bytes 11534336..12582912)  big"];
+    assert_differ(&verify(&site, &["--reread", &here, &url]), &expected);
+    assert_differ(&verify(&site, &["--reread", &here, &there]), &expected);
+    let both = ["--reread", "--quick", &*here, &url];
+    verify(&site, &both).assert_failed(USAGE, &["--reread", "--quick"]);
+    server.stop();
+}
+
+/// Changes one byte of a file in a file system, where the disk has it.
+fn rot(image: &str, file: &[u8], at: usize) {
+    use std::os::unix::fs::FileExt as _;
+    // The smallest that ext4 has; small disks have it.
+    const BLOCK: usize = 1024;
+    let disk = fs::read(image).unwrap();
+    let block = &file[at / BLOCK * BLOCK..][..BLOCK];
+    let mut found = disk.chunks(BLOCK).enumerate().filter(|(_, b)| *b == block);
+    let (index, _) = found.next().unwrap();
+    assert!(found.next().is_none(), "the block is there twice");
+    let place = index * BLOCK + at % BLOCK;
+    let image = fs::File::options().write(true).open(image).unwrap();
+    image
+        .write_all_at(&[disk[place] ^ 0x80], place as u64)
+        .unwrap();
 }
 
 #[test]

@@ -60,7 +60,8 @@ pub(crate) fn figures(
         );
         put(
             format!("retransmit_share/{name}"),
-            metrics::retransmit_share(flow.retransmitted_bytes, flow.sent_bytes),
+            (flow.retransmitted_bytes)
+                .and_then(|again| metrics::retransmit_share(again, flow.sent_bytes)),
         );
     }
     for ((flow, spec), course) in flows.iter().zip(&cell.flows).zip(course) {

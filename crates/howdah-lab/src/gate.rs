@@ -127,7 +127,7 @@ mod tests {
                 algorithm: protocol.to_owned(),
                 goodput_bps,
                 sent_bytes: 1000,
-                retransmitted_bytes: 2,
+                retransmitted_bytes: Some(2),
                 ..FlowResult::default()
             }],
             links: vec![LinkResult {

@@ -64,6 +64,9 @@ pub struct ExperimentNote {
     pub note: String,
     /// The file that it stands in.
     pub file: String,
+    /// Its cells, whether they are finished or not; 0 in campaigns of before this was written down.
+    #[serde(default)]
+    pub cells: usize,
 }
 
 /// A scenario file as it was run.
@@ -191,10 +194,12 @@ pub struct FlowResult {
     pub steady_goodput_bps: f64,
     /// Time until all bytes were known to be delivered; for sized transfers.
     pub completion_s: Option<f64>,
-    /// Payload bytes sent, repetitions included.
+    /// Payload bytes sent, repetitions included. On a testbed, of a program that does not tell, what left its host, its own
+    /// headers included.
     pub sent_bytes: u64,
-    /// Repetitions among them.
-    pub retransmitted_bytes: u64,
+    /// Repetitions among them; `None` where nobody tells.
+    #[serde(default)]
+    pub retransmitted_bytes: Option<u64>,
     /// Packets sent forward, and IP + 14 bytes of them.
     pub forward_packets: u64,
     /// IP + 14 bytes sent forward.
@@ -203,10 +208,12 @@ pub struct FlowResult {
     pub feedback_packets: u64,
     /// IP + 14 bytes sent backward.
     pub feedback_wire_bytes: u64,
-    /// Reductions for loss.
-    pub congestion_events: u64,
-    /// Timeouts.
-    pub timeouts: u64,
+    /// Reductions for loss; `None` where nobody tells.
+    #[serde(default)]
+    pub congestion_events: Option<u64>,
+    /// Timeouts; `None` where nobody tells.
+    #[serde(default)]
+    pub timeouts: Option<u64>,
     /// Seconds from the flow's start until a one-second (or one-RTT) mean reached 90 % of the steady goodput.
     pub ramp_s: Option<f64>,
     /// Predicted processor time of the sender in seconds, where a host cost model was on.
@@ -262,8 +269,9 @@ pub struct GroupResult {
     /// were done; empty if none did.
     #[serde(default)]
     pub completion_cdf_s: Vec<f64>,
-    /// Retransmission timeouts among them.
-    pub timeouts: u64,
+    /// Retransmission timeouts among them; `None` where nobody tells.
+    #[serde(default)]
+    pub timeouts: Option<u64>,
 }
 
 /// A constant-rate stream.

@@ -58,12 +58,13 @@ fn flow(flow: &FlowResult) -> String {
     if let Some(seconds) = flow.completion_s {
         let _ = write!(text, " in {seconds:.2} s");
     }
-    let repeated = crate::metrics::retransmit_share(flow.retransmitted_bytes, flow.sent_bytes);
+    let repeated = (flow.retransmitted_bytes)
+        .and_then(|again| crate::metrics::retransmit_share(again, flow.sent_bytes));
     if let Some(share) = repeated.filter(|&share| share > 0.0) {
         let _ = write!(text, ", {:.3} % again", share * 100.0);
     }
-    if flow.timeouts > 0 {
-        let _ = write!(text, ", {} timeouts", flow.timeouts);
+    if let Some(timeouts) = flow.timeouts.filter(|&timeouts| timeouts > 0) {
+        let _ = write!(text, ", {timeouts} timeouts");
     }
     text
 }

@@ -32,6 +32,7 @@ interval = \"1s\"
         out: dir.path().to_owned(),
         jobs: 1,
         shard: None,
+        only: Vec::new(),
         again: false,
         quick: false,
         command: "test".to_owned(),

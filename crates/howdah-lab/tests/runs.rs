@@ -30,6 +30,7 @@ fn options(dir: &Path, jobs: usize) -> RunOptions {
         out: dir.to_owned(),
         jobs,
         shard: None,
+        only: Vec::new(),
         again: false,
         quick: false,
         command: "test".to_owned(),
@@ -68,6 +69,23 @@ fn one_and_two_threads_write_the_same_bytes() {
         contents(dirs[0].path(), &plan),
         contents(dirs[1].path(), &plan)
     );
+}
+
+#[test]
+fn cells_can_be_asked_for_by_their_values() {
+    let plan = plan(TWO_CELLS);
+    let dir = tempfile::tempdir().unwrap();
+    let never = AtomicBool::new(false);
+    let mut far = options(dir.path(), 1);
+    far.only = vec!["rtt=40ms".parse().unwrap()];
+    let first = run(&plan, &far, &never, |_| {}).unwrap();
+    assert_eq!((first.ran, first.kept), (1, 0));
+    let summary = Store::open(dir.path()).unwrap().summary().unwrap();
+    assert_eq!(summary.cells[0].at["rtt"], "40ms");
+    // All are planned, and the others follow.
+    assert_eq!((summary.cells.len(), summary.campaign.cells.len()), (1, 2));
+    let rest = run(&plan, &options(dir.path(), 1), &never, |_| {}).unwrap();
+    assert_eq!((rest.ran, rest.kept), (1, 1));
 }
 
 #[test]

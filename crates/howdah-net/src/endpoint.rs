@@ -59,6 +59,10 @@ pub trait Application {
     /// The connections that something else than packets may move on: with a source or a sink.
     fn attended(&self) -> Attended<'_>;
 
+    /// A method of this trait, or the protocol, has panicked for that connection of a server. The connection is gone
+    /// without a word, and what belongs to it should be, too.
+    fn on_panic(&mut self, _key: ConnKey, _remote: Option<SocketAddr>) {}
+
     /// Called once per round; returning false ends [`Endpoint::run`].
     fn keep_running(&mut self, now: Time) -> bool;
 
@@ -124,6 +128,8 @@ pub struct Endpoint {
     connections: BTreeMap<ConnKey, Slot>,
     /// Those whose handshake is under way.
     half_open: BTreeSet<ConnKey>,
+    /// Whose work is being done.
+    pub(crate) at_work: Option<ConnKey>,
     schedule: Schedule,
     /// Reused: the connections of one round.
     due: Vec<ConnKey>,
@@ -167,6 +173,7 @@ impl Endpoint {
             door: Door::new()?,
             connections: BTreeMap::new(),
             half_open: BTreeSet::new(),
+            at_work: None,
             schedule: Schedule::default(),
             due: Vec::new(),
             next_key: 1,
@@ -326,7 +333,13 @@ impl Endpoint {
             for (index, meta) in meta.iter().enumerate().take(count) {
                 let rx_time = Clock::from_wall(now, wall, meta.timestamp);
                 self.received_in_round += meta.len;
-                self.handle_buffer(now, rx_time, index, meta, application);
+                self.isolated(application, |endpoint, application| {
+                    endpoint.handle_buffer(now, rx_time, index, meta, application);
+                });
+                self.at_work = None;
+                if self.receive_buffers[index].is_empty() {
+                    self.receive_buffers[index] = vec![0; BUFFER_BYTES];
+                }
             }
             if count < RECEIVE_BATCH {
                 return Ok(false);
@@ -351,7 +364,9 @@ impl Endpoint {
         let mut start = 0;
         while start < meta.len {
             let end = (start + stride).min(meta.len);
+            self.at_work = None;
             if let Some(key) = self.find(now, from, meta.dst_ip, &buffer[start..end]) {
+                self.at_work = Some(key);
                 let accept_data = application.accepts_data(key);
                 let arriving = Arriving {
                     from,
@@ -388,6 +403,7 @@ impl Endpoint {
                     if owner.is_some_and(|o| o != (key, object)) {
                         // Two objects in one buffer are rare: the first one gets a copy.
                         if let Some((key, object)) = owner {
+                            self.at_work = Some(key);
                             application.place(key, object, &mut buffer.clone(), &parts);
                         }
                         parts.clear();
@@ -402,6 +418,7 @@ impl Endpoint {
             start = end;
         }
         if let Some((key, object)) = owner {
+            self.at_work = Some(key);
             application.place(key, object, &mut buffer, &parts);
         }
         while let Some(spare) = application.take_spare() {
@@ -440,7 +457,17 @@ impl Endpoint {
             .count()
     }
 
-    fn remove(&mut self, key: ConnKey) {
+    /// Whether strangers are answered.
+    pub(crate) fn accepts(&self) -> bool {
+        self.config.accept
+    }
+
+    pub(crate) fn remote(&self, key: ConnKey) -> Option<SocketAddr> {
+        let slot = self.connections.get(&key)?;
+        Some(slot.connection.remote())
+    }
+
+    pub(crate) fn remove(&mut self, key: ConnKey) {
         if let Some(slot) = self.connections.remove(&key) {
             let connection = &slot.connection;
             for id in [connection.local_id(), connection.first_destination()] {
@@ -535,8 +562,15 @@ impl Endpoint {
         self.retry_stalled(now)?;
         let mut busy = false;
         for &key in &due {
-            busy |= self.visit(now, key, application)?;
+            busy |= self
+                .isolated(application, |endpoint, application| {
+                    endpoint.at_work = Some(key);
+                    Some(endpoint.visit(now, key, application))
+                })
+                .transpose()?
+                .unwrap_or_default();
         }
+        self.at_work = None;
         self.due = due;
         Ok(busy)
     }

@@ -15,6 +15,7 @@ mod clock;
 mod demux;
 mod door;
 mod endpoint;
+mod isolation;
 pub mod plain;
 mod schedule;
 mod socket;

@@ -1,4 +1,4 @@
-//! Many connections on one socket: those that are idle are not looked at.
+//! Many connections on one socket: those that are idle are not looked at, and one that breaks is the only one that ends.
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use howdah_core::{Span, Time};
@@ -50,13 +50,40 @@ struct Taker<'a> {
     placed: u64,
     rounds: u64,
     now: Time,
+    /// Its next poll panics.
+    breaking: Option<ConnKey>,
+    /// Connections that panicked.
+    broken: Vec<(ConnKey, Option<SocketAddr>)>,
 }
+
+impl<'a> Taker<'a> {
+    fn new(stop: &'a AtomicBool) -> Self {
+        Self {
+            stop,
+            active: BTreeSet::new(),
+            placed: 0,
+            rounds: 0,
+            now: Time::ZERO,
+            breaking: None,
+            broken: Vec::new(),
+        }
+    }
+}
+
+/// What makes a [`Taker`] panic where it says.
+const BREAK_NOW: &[u8] = b"break now";
+const BREAK_LATER: &[u8] = b"break at the next poll";
 
 impl Application for Taker<'_> {
     fn on_event(&mut self, _: Time, key: ConnKey, connection: &mut Connection, event: Event) {
-        if matches!(event, Event::Control(_)) {
-            assert!(connection.receive_object(OBJECT, Some(SIZE), None));
+        if let Event::Control(bytes) = event {
+            assert_ne!(bytes, BREAK_NOW, "a fault, for the test's sake");
             self.active.insert(key);
+            if bytes == BREAK_LATER {
+                self.breaking = Some(key);
+                return;
+            }
+            assert!(connection.receive_object(OBJECT, Some(SIZE), None));
         }
     }
 
@@ -76,7 +103,14 @@ impl Application for Taker<'_> {
         None
     }
 
-    fn poll(&mut self, _: Time, _: ConnKey, _: &mut Connection) {}
+    fn poll(&mut self, _: Time, key: ConnKey, _: &mut Connection) {
+        assert_ne!(self.breaking, Some(key), "a fault, for the test's sake");
+    }
+
+    fn on_panic(&mut self, key: ConnKey, remote: Option<SocketAddr>) {
+        self.active.remove(&key);
+        self.broken.push((key, remote));
+    }
 
     fn attended(&self) -> Attended<'_> {
         Attended::Only(&self.active)
@@ -94,6 +128,7 @@ impl Application for Taker<'_> {
 }
 
 /// Opens a few connections at a time, and then sends an object on the first one.
+#[derive(Default)]
 struct Giver {
     connected: BTreeSet<ConnKey>,
     closed: Vec<String>,
@@ -152,18 +187,11 @@ impl Application for Giver {
     }
 }
 
-fn transfer(target: SocketAddr) -> (u64, u64) {
+fn transfer(target: SocketAddr, idle: usize) -> (u64, u64) {
     let mut endpoint = endpoint(false);
-    let mut giver = Giver {
-        connected: BTreeSet::new(),
-        closed: Vec::new(),
-        wanted: 0,
-        sending: false,
-        done: false,
-        attended: BTreeSet::new(),
-    };
+    let mut giver = Giver::default();
     // Each waits for the one before: this is no flood.
-    for _ in 0..=IDLE {
+    for _ in 0..=idle {
         endpoint.connect(target).expect("a connection");
         giver.wanted += 1;
         endpoint.run(&mut giver).expect("a socket");
@@ -201,17 +229,11 @@ fn idle_connections_are_not_looked_at_while_one_is_busy() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let running = scope.spawn(|| {
-            let mut taker = Taker {
-                stop: &stop,
-                active: BTreeSet::new(),
-                placed: 0,
-                rounds: 0,
-                now: Time::ZERO,
-            };
+            let mut taker = Taker::new(&stop);
             server.run(&mut taker).expect("a socket");
             (taker.placed, taker.rounds, server.visits())
         });
-        let result = std::panic::catch_unwind(|| transfer(target));
+        let result = std::panic::catch_unwind(|| transfer(target, IDLE));
         stop.store(true, Ordering::Relaxed);
         let (placed, rounds, visits) = running.join().expect("no panic");
         let (client_visits, open) = result.expect("a transfer");
@@ -226,5 +248,48 @@ fn idle_connections_are_not_looked_at_while_one_is_busy() {
             "{visits} visits in {rounds} rounds"
         );
         assert!(client_visits < 40_000, "{client_visits} visits");
+    });
+}
+
+/// F06.
+#[test]
+fn f06_a_panic_in_one_connection_ends_that_one_only() {
+    let mut server = endpoint(true);
+    let target = server.local_addr();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            let mut taker = Taker::new(&stop);
+            server.run(&mut taker).expect("a socket");
+            (taker.placed, taker.broken)
+        });
+        let result = std::panic::catch_unwind(|| {
+            let mut addresses = Vec::new();
+            for words in [BREAK_NOW, BREAK_LATER] {
+                let mut endpoint = endpoint(false);
+                let key = endpoint.connect(target).expect("a connection");
+                let mut giver = Giver {
+                    wanted: 1,
+                    ..Giver::default()
+                };
+                endpoint.run(&mut giver).expect("a socket");
+                let connection = endpoint.connection_mut(key).expect("it is open");
+                connection.send_control(words);
+                // One more that is well.
+                giver.wanted = 2;
+                endpoint.connect(target).expect("a connection");
+                endpoint.run(&mut giver).expect("a socket");
+                addresses.push(endpoint.local_addr());
+                assert_eq!(giver.closed, Vec::<String>::new());
+            }
+            let (_, open) = transfer(target, 3);
+            (addresses, open)
+        });
+        stop.store(true, Ordering::Relaxed);
+        let (placed, broken) = running.join().expect("the server lives");
+        let (addresses, open) = result.expect("a transfer");
+        assert_eq!((placed, open), (SIZE, 4));
+        let found: Vec<_> = broken.iter().filter_map(|(_, remote)| *remote).collect();
+        assert_eq!(found, addresses);
     });
 }

@@ -37,17 +37,24 @@
 //! [`Limits::cached_bytes`] behind is given up, unless it was cached before we came. Written data
 //! is synced every 64 MiB, so that a slow or failing disk shows while there is still something to
 //! do about it.
+//!
+//! # Full disks
+//!
+//! What does not fit is an error, unless somebody has [patience](RoomWait): then what writes tries again now
+//! and then, the queues fill up, and the sender is held by them.
 
 #![forbid(unsafe_code)]
 
 mod batch;
 mod cursor;
+mod device;
 mod durable;
 mod error;
 mod identity;
 mod journal;
 mod limits;
 mod outcome;
+mod room;
 mod root;
 mod sink;
 mod source;
@@ -64,6 +71,7 @@ pub use durable::Prepare;
 pub use error::StoreError;
 pub use identity::SourceIdentity;
 pub use limits::Limits;
+pub use room::RoomWait;
 pub use root::Root;
 pub use sink::{Backlog, Outcome, RESUMABLE_MIN, Sink, SinkOptions, SinkSpec};
 pub use source::{Finished, Source, SourceSpec};

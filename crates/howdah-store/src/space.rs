@@ -21,22 +21,30 @@ pub struct Lack {
 }
 
 /// What happened and what to do, for a user.
-#[expect(clippy::unnecessary_debug_formatting, reason = "Debug escapes")]
 pub(crate) fn describe(path: &Path, lack: &Lack) -> String {
+    let remedy = if lack.is_inodes {
+        "remove some files there and copy again"
+    } else if lack.is_quota {
+        "remove something or have it raised, and copy again"
+    } else {
+        "make room there and copy again"
+    };
+    format!("{}; {remedy}", happened(path, lack))
+}
+
+/// What happened.
+#[expect(clippy::unnecessary_debug_formatting, reason = "Debug escapes")]
+fn happened(path: &Path, lack: &Lack) -> String {
     let needed = lack.needed.map(format_bytes);
     if lack.is_inodes {
         return format!(
-            "no space left for {path:?}: its file system can hold no more files (no inode is free); remove \
-             some files there and copy again"
+            "no space left for {path:?}: its file system can hold no more files (no inode is free)"
         );
     }
     if lack.is_quota {
         let needed =
             needed.map_or_else(String::new, |needed| format!(" ({needed} more are needed)"));
-        return format!(
-            "no space left for {path:?}: the quota there is used up{needed}; remove something or have it \
-             raised, and copy again"
-        );
+        return format!("no space left for {path:?}: the quota there is used up{needed}");
     }
     let figures = match (needed, lack.free.map(format_bytes)) {
         (Some(needed), Some(free)) => format!(": {needed} more are needed and {free} are free"),
@@ -44,10 +52,18 @@ pub(crate) fn describe(path: &Path, lack: &Lack) -> String {
         (None, Some(free)) => format!(": {free} are free"),
         (None, None) => String::new(),
     };
-    format!("no space left for {path:?}{figures}; make room there and copy again")
+    format!("no space left for {path:?}{figures}")
 }
 
 impl StoreError {
+    /// Of a full disk: what it lacks, without what to do about it.
+    pub fn lack_of_space(&self) -> Option<String> {
+        match self {
+            Self::NoSpace { path, lack } => Some(happened(path, lack)),
+            _ => None,
+        }
+    }
+
     /// Adds to an error about space what the file system of `place` says, and how much was still to come.
     #[must_use]
     pub(crate) fn with_space(self, place: impl AsFd, needed: Option<u64>) -> Self {
@@ -90,6 +106,13 @@ pub(crate) fn fits(file: &File, size: u64) -> Result<(), Errno> {
         }
         _ => Ok(()),
     }
+}
+
+/// Whether what a file of `size` bytes lacks would fit if nothing else were there.
+pub(crate) fn could_fit(file: &File, size: u64) -> bool {
+    let size = lacks(file, size);
+    rustix::fs::fstatvfs(file)
+        .is_ok_and(|vfs| vfs.f_blocks == 0 || size / vfs.f_frsize.max(1) <= vfs.f_blocks)
 }
 
 #[cfg(test)]

@@ -230,12 +230,16 @@ fn interrupted(from: &Path, to: &Path) {
     let dir = to.parent().unwrap();
     let mut copy = Copy::begin(from, to).unwrap();
     copy.send(3 * MIB);
+    let holes = copy
+        .source
+        .holes()
+        .map_or(0, howdah_core::RangeSet::byte_count);
     copy.engine.wait(|| {
         copy.source.note_sent_through(copy.source.ready_end());
         for (index, value) in copy.source.take_values(usize::MAX) {
             copy.sink.tell_values(index, &[value]).unwrap();
         }
-        (copy.sink.kept_bytes() >= 3 * MIB).then_some(())
+        (copy.sink.kept_bytes() >= holes + MIB).then_some(())
     });
     let identity = copy.source.identity().unwrap();
     drop(copy);
@@ -246,20 +250,26 @@ fn interrupted(from: &Path, to: &Path) {
     {
         std::thread::yield_now();
     }
+    // The first claims may be of holes alone.
     let journal = left_in(dir, ".howdah-journal");
+    let mut claims = vec![0; journal.metadata().unwrap().len() as usize];
+    journal.read_exact_at(&mut claims, 0).unwrap();
     let mut end = 0;
-    for _header_and_first_claim in 0..2 {
-        let mut len = [0; 4];
-        journal.read_exact_at(&mut len, end).unwrap();
-        end += 4 + u64::from(u32::from_le_bytes(len)) + 16;
-    }
-    journal.set_len(end).unwrap();
-    let held = Target::open_local(to)
-        .unwrap()
-        .held()
-        .unwrap()
-        .ranges
-        .clone();
+    let held = loop {
+        assert!(end < claims.len(), "no data is claimed");
+        let len: [u8; 4] = claims[end..end + 4].try_into().unwrap();
+        end += 4 + u32::from_le_bytes(len) as usize + 16;
+        journal.set_len(0).unwrap();
+        journal.write_all_at(&claims[..end], 0).unwrap();
+        let target = Target::open_local(to).unwrap();
+        // Begins with data, of which no more than this was sent.
+        let data = ByteRange::new(0, 3 * MIB);
+        if let Some(held) = target.held()
+            && held.ranges.missing(data).map(ByteRange::len).sum::<u64>() < data.len()
+        {
+            break held.ranges.clone();
+        }
+    };
     let size = fs::metadata(from).unwrap().len();
     let part = left_in(dir, ".howdah-part");
     for range in held.missing(ByteRange::new(0, size)) {

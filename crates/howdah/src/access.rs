@@ -6,6 +6,7 @@ use howdah_core::Rate;
 use howdah_store::{Root, StoreError};
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -105,7 +106,7 @@ impl Rights {
     }
 
     /// Where something that exists lies. For a user, all links of `path` are followed.
-    pub(crate) fn source(&self, path: &str) -> Result<Place, Error> {
+    pub(crate) fn source(&self, path: &Path) -> Result<Place, Error> {
         self.check_read()?;
         match &self.reach {
             Reach::Below(root) => Ok((Arc::clone(root), plain(path))),
@@ -121,13 +122,14 @@ impl Rights {
     }
 
     /// Where something is to lie. For a user, a directory that exists is one whatever links lead to it.
-    pub(crate) fn target(&self, path: &str) -> Result<Place, Error> {
+    pub(crate) fn target(&self, path: &Path) -> Result<Place, Error> {
         self.check_write()?;
         match &self.reach {
             Reach::Below(root) => Ok((Arc::clone(root), plain(path))),
             Reach::User { home } => {
                 let named = expand(home, path)?;
-                let as_directory = path.ends_with('/') || path.ends_with("/.");
+                let bytes = path.as_os_str().as_bytes();
+                let as_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
                 match (named.parent(), named.file_name()) {
                     (Some(parent), Some(name)) if !as_directory && !named.is_dir() => {
                         open(parent, name)
@@ -140,8 +142,14 @@ impl Rights {
 }
 
 /// The root itself is the empty path.
-fn plain(path: &str) -> PathBuf {
-    PathBuf::from(if path == "." { "" } else { path })
+fn plain(path: &Path) -> PathBuf {
+    // Not as paths: "./" is no name.
+    let is_root = path.as_os_str() == ".";
+    if is_root {
+        PathBuf::new()
+    } else {
+        path.to_owned()
+    }
 }
 
 fn open(parent: &Path, name: &OsStr) -> Result<Place, Error> {
@@ -169,19 +177,24 @@ fn trouble(path: &Path, error: &std::io::Error) -> Error {
 }
 
 /// The path that a user means.
-pub(crate) fn expand(home: &Path, path: &str) -> Result<PathBuf, Error> {
-    if path.contains('\0') {
+pub(crate) fn expand(home: &Path, path: &Path) -> Result<PathBuf, Error> {
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.contains(&0) {
         let text = "a path cannot contain a NUL byte";
         return Err(Error::new(ErrorKind::Refused, text));
     }
-    match path.strip_prefix('~') {
-        Some("") => Ok(home.to_owned()),
-        Some(rest) if rest.starts_with('/') => Ok(home.join(rest.trim_start_matches('/'))),
+    match bytes.strip_prefix(b"~") {
+        Some(b"") => Ok(home.to_owned()),
+        Some(rest) if rest.starts_with(b"/") => {
+            let slashes = rest.iter().take_while(|&&byte| byte == b'/').count();
+            Ok(home.join(OsStr::from_bytes(&rest[slashes..])))
+        }
         Some(_) => Err(Error::new(
             ErrorKind::Refused,
             format!(
                 "{path}: only ~ itself is a home directory here; write the path in full, or ./{path} \
-                 for a name that begins with ~"
+                 for a name that begins with ~",
+                path = path.display()
             ),
         )),
         None => Ok(home.join(path)),
@@ -205,13 +218,13 @@ mod tests {
         let rights = Rights::of_user(home.clone());
         let source = |path: &str| {
             rights
-                .source(path)
+                .source(Path::new(path))
                 .map(|(root, name)| root.path().join(name))
                 .map_err(|e| (e.kind(), e.to_string()))
         };
         let target = |path: &str| {
             rights
-                .target(path)
+                .target(Path::new(path))
                 .map(|(root, name)| (root.path().to_owned(), name))
                 .map_err(|e| e.kind())
         };
@@ -247,15 +260,21 @@ mod tests {
     fn rights_that_were_taken_away_are_missed() {
         let home = std::env::temp_dir();
         let reader = Rights::of_user(home.clone()).restricted(true, false, None);
-        assert!(reader.source("").is_ok());
+        assert!(reader.source(Path::new("")).is_ok());
         assert_eq!(
-            reader.target("x").map(|_| ()).map_err(|e| e.kind()),
+            reader
+                .target(Path::new("x"))
+                .map(|_| ())
+                .map_err(|e| e.kind()),
             Err(ErrorKind::Refused)
         );
         let writer = Rights::of_user(home).restricted(false, true, None);
-        assert!(writer.target("x").is_ok());
+        assert!(writer.target(Path::new("x")).is_ok());
         assert_eq!(
-            writer.source("").map(|_| ()).map_err(|e| e.kind()),
+            writer
+                .source(Path::new(""))
+                .map(|_| ())
+                .map_err(|e| e.kind()),
             Err(ErrorKind::Refused)
         );
     }

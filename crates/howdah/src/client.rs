@@ -1,21 +1,23 @@
 //! The client's end of one copy.
 
 use crate::session::holes::Announced;
-use crate::session::message::{BOTTLENECKS, Message, SideReport};
+use crate::session::message::{BOTTLENECKS, Message, SideReport, shown};
 use crate::session::pace::Pace;
 use crate::session::receiving::{Place, Receiving};
 use crate::session::sending::Sending;
 use crate::session::tree::{Contents, Tree};
 use crate::session::waits::{Wait, WaitClock};
 use crate::session::{from_connection, from_store};
-use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, RatePolicy, Summary};
+use crate::{
+    Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, RatePolicy, Summary,
+};
 use howdah_core::{Span, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
 use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_proto::{Connection, Event};
 use howdah_store::{
-    ComparisonState, ReceiverEnds, SourceIdentity, Target, TreeOptions, TreeReport, TreeSource,
-    TreeTarget, Wake,
+    ComparisonState, ReceiverEnds, RoomWait, SourceIdentity, Target, TreeOptions, TreeReport,
+    TreeSource, TreeTarget, Wake,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,24 +39,27 @@ const NOW_TICKS: usize = 10;
 #[derive(Debug)]
 pub(crate) enum Task {
     /// Local bytes to the server.
-    Put { source: Location, path: String },
+    Put { source: Location, path: PathBytes },
     /// The server's bytes to here.
-    Get { path: String, destination: Location },
+    Get {
+        path: PathBytes,
+        destination: Location,
+    },
     /// Local trees to the server. The source is taken when it begins.
     PutTree {
         source: Option<TreeSource>,
-        path: String,
+        path: PathBytes,
         options: TreeOptions,
     },
     /// The server's trees to here.
     GetTree {
-        paths: Vec<String>,
+        paths: Vec<PathBytes>,
         target: Option<TreeTarget>,
         options: TreeOptions,
     },
     /// What the server has at a path, for a comparison under way here.
     Describe {
-        path: String,
+        path: PathBytes,
         ends: Option<ReceiverEnds>,
         state: ComparisonState,
         options: TreeOptions,
@@ -111,6 +116,10 @@ pub(crate) struct Client<'a> {
     ending: Vec<JoinHandle<()>>,
     /// Of a file that was asked for, until it comes.
     target: Option<Target>,
+    /// The patience with full disks here.
+    room: RoomWait,
+    /// The server waits for space.
+    peer_waits: bool,
     /// Of the file that comes next.
     holes: Announced,
     /// Bytes that were there before.
@@ -162,6 +171,8 @@ impl<'a> Client<'a> {
             tree_report: None,
             ending: Vec::new(),
             target: None,
+            room: RoomWait::default(),
+            peer_waits: false,
             holes: Announced::default(),
             held_bytes: 0,
             can_go_on: false,
@@ -239,6 +250,11 @@ impl<'a> Client<'a> {
         } else {
             (remote, local)
         };
+        // Who compares reads nothing.
+        let judge = match self.task {
+            Task::Describe { .. } => remote,
+            _ => receiver,
+        };
         let seconds = self.ended_at.since(self.started_at).as_secs_f64();
         let bytes = self.progress.bytes;
         let moved = bytes.saturating_sub(self.held_bytes);
@@ -255,7 +271,7 @@ impl<'a> Client<'a> {
             mtu: sender.mtu,
             sender: sender.usage(),
             receiver: receiver.usage(),
-            verified: match (receiver.hashed, receiver.reread) {
+            verified: match (judge.hashed, judge.reread) {
                 (true, true) => "reread",
                 (true, false) => "blake3",
                 (false, _) => "aead",
@@ -283,8 +299,19 @@ impl<'a> Client<'a> {
         self.can_go_on && self.receiving.as_ref().is_none_or(|r| r.kept_bytes() > 0)
     }
 
-    /// An error of a kind that passes, with what to do.
+    /// An error that passes or that another version does not have, with what to do.
     fn with_remedy(&self, error: Error) -> Error {
+        let asked = matches!(
+            (&self.task, &self.step),
+            (Task::Describe { .. }, Step::Asked)
+        );
+        if asked && error.kind() == ErrorKind::Protocol {
+            // What is too old for the question closes the connection or says that it makes no sense.
+            let text = format!(
+                "{error}; if its howdah is too old for 'howdah verify', install the same version there"
+            );
+            return Error::new(ErrorKind::Protocol, text);
+        }
         let passes = matches!(error.kind(), ErrorKind::Network | ErrorKind::NoSpace);
         if !passes || !self.can_go_on() {
             return error;
@@ -317,6 +344,12 @@ impl<'a> Client<'a> {
     ) -> Result<(), Error> {
         match message {
             Message::Fail { .. } => {}
+            Message::Room { lack } => {
+                self.peer_waits = lack.is_some();
+                let lack = lack.map(|lack| format!("{}: {}", self.peer(), shown(&lack)));
+                self.tell_room(lack.as_deref());
+                return Ok(());
+            }
             _ if self.tree.is_some() => return self.on_tree_message(now, connection, &message),
             _ => {}
         }
@@ -407,16 +440,6 @@ impl<'a> Client<'a> {
             }
             Message::Fail { kind, message } => {
                 let error = Message::failure(kind, &message, &self.peer());
-                let asked = matches!(
-                    (&self.task, &self.step),
-                    (Task::Describe { .. }, Step::Asked)
-                );
-                if asked && error.kind() == ErrorKind::Protocol {
-                    let text = format!(
-                        "{error}; if its howdah is too old for 'howdah verify', install the same version there"
-                    );
-                    return Err(Error::new(ErrorKind::Protocol, text));
-                }
                 return Err(error);
             }
             _ => {
@@ -481,6 +504,21 @@ impl<'a> Client<'a> {
         self.fail(now, connection, error);
     }
 
+    /// Tells of a full disk that is waited for, or that there is room again.
+    fn tell_room(&self, lack: Option<&str>) {
+        let text = match lack {
+            None => "there is room again; the copy goes on".to_owned(),
+            Some(lack) => {
+                let seconds = self.config.wait_for_space.as_millis().div_ceil(1000);
+                format!(
+                    "{lack}; waiting up to {seconds} s until somebody makes room there, and the copy goes on by \
+                     itself (Ctrl-C ends it)"
+                )
+            }
+        };
+        self.config.warn.line(&text);
+    }
+
     fn move_on(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
         if let Step::Judging(judgement) = &self.step {
             match judgement.try_recv() {
@@ -510,6 +548,10 @@ impl<'a> Client<'a> {
                 sending.cut(connection);
             }
             self.progress.bytes = connection.acked_bytes(object);
+        }
+        if let Some(news) = self.room.take_news() {
+            let lack = news.map(|error| error.lack_of_space().unwrap_or_default());
+            self.tell_room(lack.as_deref());
         }
         self.move_tree(now, connection)?;
         if let Some(receiving) = &mut self.receiving {
@@ -634,6 +676,10 @@ impl Application for Client<'_> {
             && !self.config.throttle.is_paused()
         {
             wait = Some(Wait::Verdict);
+        }
+        if self.peer_waits || self.room.is_waiting() {
+            // It has a bound of its own.
+            wait = None;
         }
         if let Some(wait) = self.wait.check(now, wait) {
             self.on_wait_over(now, connection, wait);

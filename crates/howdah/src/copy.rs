@@ -4,8 +4,8 @@ use crate::client::{Client, Task};
 use crate::reach::{Line, Transport, reach};
 use crate::ssh::{FarEnd, Order, SshConfig, copy_between};
 use crate::{
-    Cancel, Error, ErrorKind, FileLog, Identity, KnownHosts, Location, Log, Progress, SshTarget,
-    Summary, Throttle, Trust,
+    Cancel, Error, ErrorKind, FileLog, Identity, KnownHosts, Location, Log, PathBytes, Progress,
+    SshTarget, Summary, Throttle, Trust,
 };
 use howdah_core::{Rate, Span, Time};
 use howdah_net::Clock;
@@ -59,6 +59,9 @@ pub struct CopyConfig {
     pub resume: bool,
     /// When a file is complete, read it back from the device and compare once more.
     pub reread: bool,
+    /// Space on a full destination is waited for that long, each time; zero: it is an error at once. Not of copies
+    /// between two other machines.
+    pub wait_for_space: Span,
 }
 
 impl CopyConfig {
@@ -80,6 +83,7 @@ impl CopyConfig {
             ssh: SshConfig::default(),
             resume: true,
             reread: false,
+            wait_for_space: Span::ZERO,
         }
     }
 }
@@ -228,7 +232,7 @@ pub(crate) enum Remote {
 
 impl Remote {
     /// Which machine a location is on, and its path there; `None`: this one.
-    pub(crate) fn of(location: &Location) -> Option<(Self, String)> {
+    pub(crate) fn of(location: &Location) -> Option<(Self, PathBytes)> {
         match location {
             Location::Remote { host, port, path } => {
                 let (host, port) = (host.clone(), *port);

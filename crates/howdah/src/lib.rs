@@ -14,6 +14,7 @@ mod files;
 pub mod keys;
 mod listed;
 mod location;
+mod path_bytes;
 mod reach;
 mod server;
 mod session;
@@ -33,6 +34,7 @@ pub use howdah_store::{
 pub use keys::{AuthorizedKeys, Identity, KnownHosts, PublicKey, Trust};
 pub use listed::Reread;
 pub use location::{DEFAULT_PORT, Location, ParseLocationError, SshLocation, SshTarget};
+pub use path_bytes::PathBytes;
 pub use reach::Transport;
 pub use server::{Inherited, Log, Server, ServerConfig};
 pub use ssh::{DEFAULT_PORTS, SshConfig, serve_over_ssh};

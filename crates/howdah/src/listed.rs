@@ -190,7 +190,7 @@ mod tests {
         fs::write(&path, format!("read-only {}", key(&ben))).expect("written");
         assert_eq!(refresh(), [false, true]);
         let rights = listed.enter(ben.public_key()).expect("on the list");
-        assert!(rights.source("").is_ok() && rights.target("x").is_err());
+        assert!(rights.source(Path::new("")).is_ok() && rights.target(Path::new("x")).is_err());
         assert!(listed.enter(anna.public_key()).is_err());
         fs::remove_file(&path).expect("removed");
         assert_eq!(refresh(), [false, false]);

@@ -1,7 +1,10 @@
 //! Where bytes come from and where they go.
 
+use crate::PathBytes;
 use howdah_core::units;
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// UDP port of a howdah server unless the URL names another.
@@ -25,7 +28,7 @@ pub enum Location {
         /// UDP port.
         port: u16,
         /// Path below the server's root, without leading slash.
-        path: String,
+        path: PathBytes,
     },
     /// `[USER@]HOST:PATH` or `ssh://[USER@]HOST[:PORT]/PATH`: the other end is started over ssh.
     Ssh(SshLocation),
@@ -37,7 +40,7 @@ pub struct SshLocation {
     /// Which machine.
     pub target: SshTarget,
     /// Absolute, or relative to the home directory there. It may itself be `zero:SIZE` or `null:`.
-    pub path: String,
+    pub path: PathBytes,
 }
 
 /// Whom to ask ssh for. Made by parsing only, so that nothing in it can be an option of ssh.
@@ -121,58 +124,109 @@ impl Location {
     pub fn is_remote(&self) -> bool {
         matches!(self, Self::Remote { .. } | Self::Ssh(_))
     }
+
+    /// The same without slashes at the end of its path.
+    pub(crate) fn without_end_slashes(&self) -> Self {
+        fn trimmed(path: &[u8]) -> &[u8] {
+            let end = path.iter().rposition(|&byte| byte != b'/');
+            &path[..end.map_or(0, |last| last + 1)]
+        }
+        // The root directory is all slash.
+        fn or_root(path: &[u8]) -> &[u8] {
+            match trimmed(path) {
+                b"" if !path.is_empty() => b"/",
+                trimmed => trimmed,
+            }
+        }
+        match self {
+            Self::File(path) => {
+                let path = or_root(path.as_os_str().as_bytes());
+                Self::File(OsStr::from_bytes(path).into())
+            }
+            Self::Remote { host, port, path } => Self::Remote {
+                host: host.clone(),
+                port: *port,
+                path: trimmed(path.as_bytes()).into(),
+            },
+            Self::Ssh(location) => Self::Ssh(SshLocation {
+                path: or_root(location.path.as_bytes()).into(),
+                ..location.clone()
+            }),
+            Self::Stdio | Self::Zero(_) | Self::Null => self.clone(),
+        }
+    }
 }
 
 impl std::str::FromStr for Location {
     type Err = ParseLocationError;
 
     fn from_str(text: &str) -> Result<Self, ParseLocationError> {
+        OsStr::new(text).try_into()
+    }
+}
+
+/// What a shell hands over: the path need not be UTF-8.
+impl TryFrom<&OsStr> for Location {
+    type Error = ParseLocationError;
+
+    fn try_from(given: &OsStr) -> Result<Self, ParseLocationError> {
+        let bytes = given.as_bytes();
         let error = |reason: String| ParseLocationError {
-            text: text.to_owned(),
+            text: given.display().to_string(),
             reason,
         };
-        if text.is_empty() {
-            return Err(error("an empty path names nothing".to_owned()));
+        match bytes {
+            b"" => return Err(error("an empty path names nothing".to_owned())),
+            b"-" => return Ok(Self::Stdio),
+            b"null:" => return Ok(Self::Null),
+            b"zero:" => return Ok(Self::Zero(u64::MAX >> 2)),
+            _ => {}
         }
-        if text == "-" {
-            return Ok(Self::Stdio);
-        }
-        if text == "null:" {
-            return Ok(Self::Null);
-        }
-        if let Some(size) = text.strip_prefix("zero:") {
-            if size.is_empty() {
-                return Ok(Self::Zero(u64::MAX >> 2));
-            }
-            return units::parse_bytes(size)
+        if let Some(size) = bytes.strip_prefix(b"zero:") {
+            return units::parse_bytes(&String::from_utf8_lossy(size))
                 .map(Self::Zero)
                 .map_err(|e| error(e.to_string()));
         }
-        if let Some(rest) = text.strip_prefix("howdah://") {
+        if let Some(rest) = bytes.strip_prefix(b"howdah://") {
             return howdah_url(rest).map_err(error);
         }
-        if let Some(rest) = text.strip_prefix("ssh://") {
+        if let Some(rest) = bytes.strip_prefix(b"ssh://") {
             return ssh_url(rest).map_err(error);
         }
-        if let Some((scheme, _)) = text.split_once("://")
-            && scheme.starts_with(|c: char| c.is_ascii_lowercase())
-            && scheme.chars().all(|c| c.is_ascii_alphanumeric())
+        if let Some(end) = find(bytes, b"://")
+            && bytes[0].is_ascii_lowercase()
+            && bytes[..end].iter().all(u8::is_ascii_alphanumeric)
         {
             return Err(error(
                 "howdah knows howdah:// and ssh://, no other kind of URL; a local name is written ./NAME"
                     .to_owned(),
             ));
         }
-        match scp_form(text).map_err(error)? {
+        match scp_form(bytes).map_err(error)? {
             Some(location) => Ok(Self::Ssh(location)),
-            None => Ok(Self::File(PathBuf::from(text))),
+            None => Ok(Self::File(PathBuf::from(given))),
         }
     }
 }
 
-/// Host and port of a URL, and what follows the first slash.
-fn authority(rest: &str) -> Result<(&str, Option<u16>, &str), String> {
-    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+/// Where `part` begins in `bytes` for the first time.
+fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    bytes.windows(part.len()).position(|window| window == part)
+}
+
+/// What names a machine, which is text.
+fn machine(bytes: &[u8]) -> Result<&str, String> {
+    str::from_utf8(bytes).map_err(|_| "a host is written in UTF-8".to_owned())
+}
+
+/// The authority of a URL, and what follows the first slash if there is one.
+fn split_url(rest: &[u8]) -> Result<(&str, Option<&[u8]>), String> {
+    let slash = find(rest, b"/").unwrap_or(rest.len());
+    Ok((machine(&rest[..slash])?, rest.get(slash + 1..)))
+}
+
+/// Host and port of a URL.
+fn host_and_port(authority: &str) -> Result<(&str, Option<u16>), String> {
     let (host, port) = if let Some(v6) = authority.strip_prefix('[') {
         let (host, tail) = v6
             .split_once(']')
@@ -196,37 +250,37 @@ fn authority(rest: &str) -> Result<(&str, Option<u16>, &str), String> {
                 .ok_or_else(|| format!("'{port}' is not a port (1 to 65535)"))?,
         ),
     };
-    Ok((host, port, path))
+    Ok((host, port))
 }
 
-fn howdah_url(rest: &str) -> Result<Location, String> {
-    let (host, port, path) = authority(rest)?;
+fn howdah_url(rest: &[u8]) -> Result<Location, String> {
+    let (authority, path) = split_url(rest)?;
+    let (host, port) = host_and_port(authority)?;
     if host.is_empty() {
         return Err("missing host; write howdah://HOST:PORT/path".to_owned());
     }
     Ok(Location::Remote {
         host: host.to_owned(),
         port: port.unwrap_or(DEFAULT_PORT),
-        path: path.to_owned(),
+        path: path.unwrap_or_default().into(),
     })
 }
 
 /// As git reads them: the path is absolute, `/~/` is the home directory.
-fn ssh_url(rest: &str) -> Result<Location, String> {
-    let slash = rest.find('/').unwrap_or(rest.len());
-    let (user, rest) = match rest[..slash].rfind('@') {
-        Some(at) => (Some(&rest[..at]), &rest[at + 1..]),
-        None => (None, rest),
+fn ssh_url(rest: &[u8]) -> Result<Location, String> {
+    let (authority, path) = split_url(rest)?;
+    let (user, authority) = match authority.rsplit_once('@') {
+        Some((user, authority)) => (Some(user), authority),
+        None => (None, authority),
     };
-    let (host, port, path) = authority(rest)?;
+    let (host, port) = host_and_port(authority)?;
     if host.is_empty() {
         return Err("missing host; write ssh://USER@HOST:PORT/path".to_owned());
     }
     let path = match path {
-        "" if !rest.ends_with('/') => String::new(),
-        "~" => String::new(),
-        path if path.starts_with("~/") => path.to_owned(),
-        path => format!("/{path}"),
+        None | Some(b"~") => PathBytes::default(),
+        Some(path) if path.starts_with(b"~/") => path.into(),
+        Some(path) => [b"/", path].concat().as_slice().into(),
     };
     Ok(Location::Ssh(SshLocation {
         target: SshTarget::new(user, host, port)?,
@@ -236,43 +290,38 @@ fn ssh_url(rest: &str) -> Result<Location, String> {
 
 /// As scp reads them: the first colon that no slash precedes ends the host; an IPv6 address stands in
 /// brackets; a colon at the beginning belongs to a local name.
-fn scp_form(text: &str) -> Result<Option<SshLocation>, String> {
-    let slash = text.find('/').unwrap_or(text.len());
-    let head = &text[..slash];
+fn scp_form(given: &[u8]) -> Result<Option<SshLocation>, String> {
+    let slash = find(given, b"/").unwrap_or(given.len());
+    let head = &given[..slash];
     // The user's name ends at the last '@' before the host.
-    let bracket = if head.starts_with('[') {
+    let bracket = if head.starts_with(b"[") {
         Some(0)
     } else {
-        head.find("@[").map(|at| at + 1)
+        find(head, b"@[").map(|at| at + 1)
     };
     let colon = match bracket {
-        Some(open) => {
-            let close = head[open..].find("]:").map(|at| open + at);
-            match close {
-                Some(close) => close + 1,
-                None => return Ok(None),
-            }
-        }
-        None => match head.find(':') {
+        Some(open) => match find(&head[open..], b"]:") {
+            Some(close) => open + close + 1,
+            None => return Ok(None),
+        },
+        None => match find(head, b":") {
             None | Some(0) => return Ok(None),
             Some(colon) => colon,
         },
     };
-    let (who, path) = (&text[..colon], &text[colon + 1..]);
-    let (user, host) = match who.rfind('@') {
-        Some(at) => (Some(&who[..at]), &who[at + 1..]),
+    let local = |why| format!("{why}; a local name with a colon is written ./NAME");
+    let who = machine(&given[..colon]).map_err(local)?;
+    let (user, host) = match who.rsplit_once('@') {
+        Some((user, host)) => (Some(user), host),
         None => (None, who),
     };
     let host = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'))
         .unwrap_or(host);
-    let target = SshTarget::new(user, host, None)
-        .map_err(|why| format!("{why}; a local name with a colon is written ./NAME"))?;
-    Ok(Some(SshLocation {
-        target,
-        path: path.to_owned(),
-    }))
+    let target = SshTarget::new(user, host, None).map_err(local)?;
+    let path = given[colon + 1..].into();
+    Ok(Some(SshLocation { target, path }))
 }
 
 impl fmt::Display for SshTarget {
@@ -294,13 +343,12 @@ impl fmt::Display for SshLocation {
         let (target, path) = (&self.target, &self.path);
         match target.port {
             None => write!(f, "{target}:{path}"),
-            Some(port) if path.starts_with('/') => write!(f, "ssh://{target}:{port}{path}"),
-            Some(port) if path.is_empty() || path.starts_with("~/") => {
-                write!(
-                    f,
-                    "ssh://{target}:{port}/{}",
-                    if path.is_empty() { "~" } else { path }
-                )
+            Some(port) if path.as_bytes().starts_with(b"/") => {
+                write!(f, "ssh://{target}:{port}{path}")
+            }
+            Some(port) if path.as_bytes().is_empty() => write!(f, "ssh://{target}:{port}/~"),
+            Some(port) if path.as_bytes().starts_with(b"~/") => {
+                write!(f, "ssh://{target}:{port}/{path}")
             }
             Some(port) => write!(f, "ssh://{target}:{port}/~/{path}"),
         }
@@ -400,6 +448,53 @@ mod tests {
         for local in ["./a:b", "/a:b", "a/b:c", ":a", "a", "[x", "[a]b"] {
             let got: Location = local.parse().unwrap();
             assert_eq!(got, Location::File(local.into()), "{local}");
+        }
+    }
+
+    /// F36: what follows the host is the file's own bytes.
+    #[test]
+    fn f36_paths_need_not_be_utf_8() {
+        let odd = OsStr::from_bytes;
+        let path_of = |given: &[u8]| match Location::try_from(odd(given)) {
+            Ok(Location::Remote { path, .. }) => path.as_bytes().to_owned(),
+            Ok(Location::Ssh(there)) => there.path.as_bytes().to_owned(),
+            Ok(Location::File(path)) => path.as_os_str().as_bytes().to_owned(),
+            other => panic!("{given:?}: {other:?}"),
+        };
+        for (given, path) in [
+            (&b"\xff"[..], &b"\xff"[..]),
+            (b"a/\xff:b", b"a/\xff:b"),
+            (b"howdah://h/d/\xff\xfe", b"d/\xff\xfe"),
+            (b"h:\xff", b"\xff"),
+            (b"u@[::1]:~/\xff", b"~/\xff"),
+            (b"ssh://h/~\xff", b"/~\xff"),
+            (b"ssh://h:22/~/\xff", b"~/\xff"),
+        ] {
+            assert_eq!(path_of(given), path, "{given:?}");
+        }
+        for host in [&b"\xff:x"[..], b"howdah://\xff/x", b"ssh://\xff"] {
+            let error = Location::try_from(odd(host)).unwrap_err().to_string();
+            assert!(error.contains("a host is written in UTF-8"), "{error}");
+        }
+    }
+
+    #[test]
+    fn slashes_at_the_end_go_but_not_the_root() {
+        for (text, want) in [
+            ("a//", "a"),
+            ("/", "/"),
+            ("//", "/"),
+            ("a/b", "a/b"),
+            ("h:a/", "h:a"),
+            ("h:/", "h:/"),
+            ("h:", "h:"),
+            ("h:~/", "h:~"),
+            ("howdah://h:1/a/", "howdah://h:1/a"),
+            ("howdah://h:1/", "howdah://h:1/"),
+        ] {
+            let location: Location = text.parse().unwrap();
+            let want: Location = want.parse().unwrap();
+            assert_eq!(location.without_end_slashes(), want, "{text}");
         }
     }
 

@@ -4,7 +4,7 @@ use crate::client::Task;
 use crate::copy::{Remote, run};
 use crate::session::from_store;
 use crate::ssh::{Order, copy_between};
-use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, Summary};
+use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, Summary};
 use howdah_store::{RULES_MAX_BYTES, TreeOptions, TreeSource, TreeTarget};
 
 /// Copies files and directories. Either all `sources` are local and `destination` is remote, or the other
@@ -13,7 +13,7 @@ use howdah_store::{RULES_MAX_BYTES, TreeOptions, TreeSource, TreeTarget};
 ///
 /// As with `cp`, an existing directory as destination gets the sources below it; otherwise the one source
 /// becomes the destination. With [`TreeOptions::contents`] what is in the one source goes into the
-/// destination.
+/// destination, which is made if it is not there, with a slash at its end or without.
 ///
 /// A success may still have a [`Summary::shortfall`]: single files that could not be copied.
 pub fn copy_tree(
@@ -30,6 +30,9 @@ pub fn copy_tree(
         tells_files: config.files.is_heard(),
         ..options.clone()
     };
+    // Elsewhere a slash asks for a directory that is there. A mirror's destination is made if it is not.
+    let mirror = options.contents.then(|| destination.without_end_slashes());
+    let destination = mirror.as_ref().unwrap_or(destination);
     let mut asked = options.clone();
     let listed_here = matches!(sources.first(), Some(Location::File(_)));
     if listed_here {
@@ -124,7 +127,7 @@ fn plan(
 /// The task of sending what is here to `path` there.
 pub(crate) fn put(
     sources: &[Location],
-    path: String,
+    path: PathBytes,
     mut options: TreeOptions,
 ) -> Result<Task, Error> {
     let mut source = TreeSource::new();
@@ -152,7 +155,8 @@ fn elsewhere<T>(location: &Location, first: &Location) -> Result<T, Error> {
 }
 
 /// Whether a path means what is in a directory, as for `cp`.
-fn is_contents(path: &str) -> bool {
+fn is_contents(path: &PathBytes) -> bool {
+    let path = path.to_string();
     let plain = path.trim_end_matches('/');
     plain.is_empty() || plain == "." || plain.ends_with("/.") || plain == "~"
 }

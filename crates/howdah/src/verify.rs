@@ -6,7 +6,7 @@
 use crate::client::Task;
 use crate::copy::{Remote, run};
 use crate::session::from_store;
-use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress};
+use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress};
 use howdah_core::{Rate, Span};
 use howdah_store::{
     ComparisonState, Difference, Next, RULES_MAX_BYTES, ReceiverEnds, SenderEnds, StoreError,
@@ -31,7 +31,8 @@ const EXPLAINS_WITHIN: Duration = Duration::from_secs(15);
 pub struct Verification {
     /// Both sides were read in whole, and nothing differs.
     pub equal: bool,
-    /// How contents were compared: `"blake3"`, or `"size_and_time"`.
+    /// How contents were compared: `"blake3"`; `"reread"`, which is that of what both devices gave back; or
+    /// `"size_and_time"`.
     pub compared_by: &'static str,
     /// From the call to the end, in seconds. `--json` has it beside these fields, as for a copy.
     #[serde(skip)]
@@ -72,7 +73,9 @@ impl Verification {
 /// reaches, or on a server.
 ///
 /// With [`TreeOptions::checksum`] files of the same size are compared by content: each side hashes its own,
-/// and only hashes travel. Without, by size and time of modification. With [`TreeOptions::archive`]
+/// and only hashes travel. With [`TreeOptions::reread`] it reads them from its device, not from memory; a
+/// side that does not say that it did makes an error. Without, by size and time of modification. With
+/// [`TreeOptions::archive`]
 /// modes, times, owners, extended attributes and hard links are compared as well.
 ///
 /// `on_difference` is called for each difference, in an order that depends on the names only, and
@@ -110,19 +113,29 @@ pub fn verify(
     let mut listed_nowhere = comparison.not_found();
     drop(comparison);
     let mut sides = run.sides;
-    let reports: Vec<TreeReport> = sides.iter_mut().map(Side::end).collect();
+    let ends: Vec<Told> = sides.iter_mut().map(Side::end).collect();
     result?;
+    if options.reread {
+        let doubtful = ends.iter().zip([a, b]).find(|(told, _)| !told.reread);
+        if let Some((_, place)) = doubtful {
+            let text = format!(
+                "{place} did not say that it read from its device; if its howdah is too old for --reread, \
+                 install the same version there"
+            );
+            return Err(Error::new(ErrorKind::Protocol, text));
+        }
+    }
     let mut all = Verification {
         equal: tally.is_equal(),
-        compared_by: if options.checksum {
-            "blake3"
-        } else {
-            "size_and_time"
+        compared_by: match (options.checksum, options.reread) {
+            (true, true) => "reread",
+            (true, false) => "blake3",
+            (false, _) => "size_and_time",
         },
         tally,
         ..Verification::default()
     };
-    for (report, side) in reports.into_iter().zip(["A", "B"]) {
+    for (Told { report, .. }, side) in ends.into_iter().zip(["A", "B"]) {
         all.failed = all.failed.saturating_add(report.failed);
         all.changed = all.changed.saturating_add(report.changed);
         let notes = report.notes.iter().map(|note| format!("{side}: {note}"));
@@ -147,7 +160,7 @@ enum Plan {
 
 struct There {
     remote: Remote,
-    path: String,
+    path: PathBytes,
     ends: ReceiverEnds,
     options: TreeOptions,
 }
@@ -184,6 +197,14 @@ impl Plan {
     }
 }
 
+/// What a side says at its end.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    report: TreeReport,
+    /// It read its files from the device.
+    reread: bool,
+}
+
 /// A side under way.
 enum Side {
     Local(TreeDescriber),
@@ -192,9 +213,9 @@ enum Side {
 
 struct Session {
     thread: Option<JoinHandle<()>>,
-    outcome: Receiver<Result<TreeReport, Error>>,
+    outcome: Receiver<Result<Told, Error>>,
     /// Once it has come.
-    result: Option<Result<TreeReport, Error>>,
+    result: Option<Result<Told, Error>>,
     /// What was told last; nothing before the other machine was reached.
     progress: Arc<Mutex<Option<Progress>>>,
 }
@@ -221,17 +242,20 @@ impl Session {
 
 impl Side {
     /// Waits until it has ended; what it could not read.
-    fn end(&mut self) -> TreeReport {
+    fn end(&mut self) -> Told {
         match self {
-            Self::Local(describer) => describer.report(),
+            Self::Local(describer) => Told {
+                report: describer.report(),
+                reread: describer.is_reread(),
+            },
             Self::Remote(session) => {
                 if let Some(thread) = session.thread.take() {
                     let _ = thread.join();
                 }
                 session.poll(Duration::ZERO);
                 match session.result.take() {
-                    Some(Ok(report)) => report,
-                    _ => TreeReport::default(),
+                    Some(Ok(told)) => told,
+                    _ => Told::default(),
                 }
             }
         }
@@ -355,7 +379,10 @@ impl Run<'_> {
             };
             let done = run(task, remote, &config, &stop, &mut tell);
             // Nobody is left to be told if the whole has ended.
-            let _ = out.send(done.map(|summary| summary.tree.unwrap_or_default()));
+            let _ = out.send(done.map(|summary| Told {
+                reread: summary.verified == "reread",
+                report: summary.tree.unwrap_or_default(),
+            }));
         };
         let thread = std::thread::Builder::new().name("howdah-session".to_owned());
         let thread = thread

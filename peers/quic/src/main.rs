@@ -37,6 +37,10 @@ const BLOCK_BYTES: usize = 1 << 20;
 const SOCKET_BUFFER_BYTES: usize = 64 << 20;
 /// How long an end that is done waits for the other to say so.
 const PARTING: Duration = Duration::from_millis(500);
+/// So many packets quinn joins at most for one call of the kernel (0.11.12).
+const JOINED_PACKETS: u32 = 10;
+/// And so many bytes a datagram may have before the kernel cuts it (UDP over IPv4).
+const MOST_JOINED_BYTES: u32 = 65_507;
 /// What no MTU may be below (RFC 9000, 14).
 const LEAST_PAYLOAD_BYTES: u16 = 1200;
 
@@ -137,6 +141,11 @@ impl Settings {
             // packets shrink to 1200 bytes.
             .initial_mtu(self.payload_bytes())
             .min_mtu(self.payload_bytes())
+            // Ten packets of 9000 bytes are more than the kernel takes at once. quinn ignores its refusal
+            // (EMSGSIZE), as for probes of the MTU, so that they would be lost.
+            .enable_segmentation_offload(
+                JOINED_PACKETS * u32::from(self.payload_bytes()) <= MOST_JOINED_BYTES,
+            )
             .mtu_discovery_config(None);
         Arc::new(config)
     }

@@ -1,8 +1,9 @@
 //! What a file goes through before it appears, and who hears of it.
 
 use clap::{Args, ValueEnum};
+use howdah_core::{Span, units};
 
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct ArrivalArgs {
     /// Begin anew, whatever an interrupted copy has left at the destination
     #[arg(long)]
@@ -12,8 +13,12 @@ pub(crate) struct ArrivalArgs {
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     pub(crate) verify: Verify,
 
+    /// If the destination's disk or quota is full: wait that long for space, then end with exit code 11; 0: at once
+    #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "5min")]
+    pub(crate) wait_for_space: Span,
+
     /// Tell of each file of a tree that is in place: its name, or with --json an event, and a line in the log
-    #[arg(long)]
+    #[arg(long, short = 'v', visible_alias = "verbose")]
     pub(crate) each_file: bool,
 }
 

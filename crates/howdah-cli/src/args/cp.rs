@@ -1,6 +1,6 @@
 //! `howdah cp`.
 
-use super::{ArrivalArgs, ConnectArgs, SelectArgs, TellingArgs, TreeArgs};
+use super::{ArrivalArgs, ConnectArgs, SelectArgs, TellingArgs, TreeArgs, location};
 use clap::Args;
 use howdah::Location;
 use howdah_core::{Span, units};
@@ -40,15 +40,23 @@ use std::path::PathBuf;
 ///   tar c data | howdah cp - howdah://site/data.tar
 ///   howdah cp --time 20s --json zero: howdah://site/null:
 #[derive(Args, Debug)]
-#[command(verbatim_doc_comment)]
+#[command(
+    verbatim_doc_comment,
+    override_usage = "howdah cp [OPTIONS] <SRC>... <DST>"
+)]
 pub(crate) struct CpArgs {
     /// What to copy, and at the end where to
-    #[arg(value_names = ["SRC", "DST"], num_args = 2.., required = true)]
+    // Two names in one, as options may stand between the two.
+    #[arg(value_name = "SRC> <DST", num_args = 1.., required = true, value_parser = location())]
     pub(crate) paths: Vec<Location>,
 
     /// Copy directories with all that is in them
     #[arg(long, short = 'r', visible_short_alias = 'R')]
     pub(crate) recursive: bool,
+
+    /// Keep permissions and time of modification of a single file, too; trees always keep them
+    #[arg(long, short = 'p')]
+    pub(crate) preserve: bool,
 
     #[command(flatten)]
     pub(crate) tree: TreeArgs,
@@ -87,6 +95,7 @@ impl CpArgs {
     pub(crate) fn is_tree(&self) -> bool {
         let tree = &self.tree;
         self.recursive
+            || self.preserve
             || tree.archive
             || tree.checksum
             || tree.dry_run

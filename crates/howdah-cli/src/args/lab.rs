@@ -1,7 +1,8 @@
 //! `howdah lab`.
 
 use clap::{Args, Subcommand, ValueEnum};
-use howdah_lab::run::Shard;
+use howdah_core::{Span, units};
+use howdah_lab::run::{Only, Shard};
 use std::path::PathBuf;
 
 /// Runs the laboratory: experiments over simulated long fat networks, and what comes out
@@ -76,6 +77,11 @@ pub(crate) struct LabRunArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) peers: Option<PathBuf>,
 
+    /// With netns: how long a program may take to get ready, and may go on after the measurement;
+    /// then it is ended, and its cell has no result
+    #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "20s")]
+    pub(crate) patience: Span,
+
     /// Cells at a time [default: one for each core; with netns always one]
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<std::num::NonZeroUsize>,
@@ -83,6 +89,11 @@ pub(crate) struct LabRunArgs {
     /// Only a part of the cells: the I-th of N, to share a campaign between machines
     #[arg(long, value_name = "I/N")]
     pub(crate) shard: Option<Shard>,
+
+    /// Only cells with one of these values of an axis ('howdah lab list' shows both); may be given
+    /// for several axes
+    #[arg(long, value_name = "AXIS=VALUE[,VALUE...]")]
+    pub(crate) only: Vec<Only>,
 
     /// The reduced set that each scenario names: minutes instead of hours
     #[arg(long)]
@@ -107,7 +118,8 @@ pub(crate) struct LabReportArgs {
     #[arg(value_name = "DIR", required = true)]
     pub(crate) dirs: Vec<PathBuf>,
 
-    /// The file; report.html in the first directory without it
+    /// The file; report.html in the first directory without it. With --comparison a document whose
+    /// half is brought up to date: the simulated or the testbed's, as the campaigns are
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 

@@ -13,6 +13,7 @@ mod cp;
 mod ctl;
 mod demo;
 mod doctor;
+mod foreign;
 mod internal;
 mod key;
 mod lab;
@@ -37,6 +38,7 @@ pub(crate) use cp::CpArgs;
 pub(crate) use ctl::{CtlArgs, CtlCommand, Which};
 pub(crate) use demo::DemoArgs;
 pub(crate) use doctor::DoctorArgs;
+pub(crate) use foreign::instead_of;
 pub(crate) use internal::{
     InternalCommand, ShortSendArgs, StreamSendArgs, TcpRecvArgs, TcpSendArgs,
 };
@@ -53,7 +55,7 @@ pub(crate) use ssh::SshArgs;
 pub(crate) use sync::SyncArgs;
 pub(crate) use telling::TellingArgs;
 pub(crate) use tree::TreeArgs;
-pub(crate) use values::{GilbertElliott, Queue};
+pub(crate) use values::{GilbertElliott, Queue, location};
 pub(crate) use verify::VerifyArgs;
 pub(crate) use wan::WanArgs;
 

@@ -47,7 +47,7 @@ pub(crate) struct RivalSendArgs {
     pub(crate) wait: Span,
 
     /// What to send: a file, or zero:SIZE
-    #[arg(value_name = "SRC")]
+    #[arg(value_name = "SRC", value_parser = super::location())]
     pub(crate) source: Location,
 }
 

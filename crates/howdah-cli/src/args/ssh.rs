@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 #[command(next_help_heading = "The other side")]
 pub(crate) struct SshArgs {
     /// Program that HOST:path is reached with, and its options [default: $HOWDAH_SSH, else ssh]
-    #[arg(long, short = 'S', value_name = "COMMAND")]
+    #[arg(long, short = 'S', visible_short_alias = 'e', value_name = "COMMAND")]
     pub(crate) ssh: Option<String>,
 
     /// What to start on HOST, as the shell there reads it [default: howdah]

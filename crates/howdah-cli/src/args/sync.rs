@@ -1,6 +1,6 @@
 //! `howdah sync`.
 
-use super::{ArrivalArgs, ConnectArgs, SelectArgs, TellingArgs, TreeArgs};
+use super::{ArrivalArgs, ConnectArgs, SelectArgs, TellingArgs, TreeArgs, location};
 use clap::Args;
 use howdah::Location;
 use std::path::PathBuf;
@@ -24,11 +24,11 @@ use std::path::PathBuf;
 #[command(verbatim_doc_comment)]
 pub(crate) struct SyncArgs {
     /// The directory that is
-    #[arg(value_name = "SRC")]
+    #[arg(value_name = "SRC", value_parser = location())]
     pub(crate) source: Location,
 
     /// The directory that is to be like it
-    #[arg(value_name = "DST")]
+    #[arg(value_name = "DST", value_parser = location())]
     pub(crate) destination: Location,
 
     #[command(flatten)]

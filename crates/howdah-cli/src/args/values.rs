@@ -1,7 +1,14 @@
 //! Values that the library has no type for.
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use howdah::Location;
 use howdah_core::{Span, units};
 use std::str::FromStr;
+
+/// One side of a copy; its path may be any bytes.
+pub(crate) fn location() -> impl TypedValueParser<Value = Location> {
+    OsStringValueParser::new().try_map(|given| Location::try_from(&*given))
+}
 
 /// `--queue`: how much waits in front of the bottleneck.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,6 +1,6 @@
 //! `howdah verify`.
 
-use super::{ConnectArgs, SelectArgs, TellingArgs};
+use super::{ConnectArgs, SelectArgs, TellingArgs, location};
 use clap::Args;
 use howdah::Location;
 
@@ -30,16 +30,17 @@ use howdah::Location;
 ///   howdah verify data anna@site:data
 ///   howdah verify -a /backup/results site:results
 ///   howdah verify --exclude '*.tmp' howdah://site/run7 /scratch/run7
+///   howdah verify --reread /mnt/usb/run7 site:run7
 ///   howdah verify --quick site-a:archive site-b:archive
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct VerifyArgs {
     /// One place
-    #[arg(value_name = "A")]
+    #[arg(value_name = "A", value_parser = location())]
     pub(crate) a: Location,
 
     /// The other one
-    #[arg(value_name = "B")]
+    #[arg(value_name = "B", value_parser = location())]
     pub(crate) b: Location,
 
     /// Compare modes, times, owners, extended attributes, ACLs and hard links as well
@@ -49,6 +50,10 @@ pub(crate) struct VerifyArgs {
     /// Compare files by size and time of modification, read none
     #[arg(long)]
     pub(crate) quick: bool,
+
+    /// Read files from their devices, not from memory: the page cache is passed by on both sides
+    #[arg(long, conflicts_with = "quick")]
+    pub(crate) reread: bool,
 
     #[command(flatten)]
     pub(crate) select: SelectArgs,

@@ -1,6 +1,6 @@
 //! `howdah cp`.
 
-use super::key_file;
+use super::{hints, key_file};
 use crate::args::{
     ArrivalArgs, Cli, Command, ConnectArgs, CpArgs, PaceArgs, SelectArgs, TellingArgs, TreeArgs,
     Verify,
@@ -22,8 +22,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(super) fn run(args: &CpArgs) -> anyhow::Result<()> {
     let data_on_stdout = *args.destination() == Location::Stdio;
-    let reporter = reporter(&args.telling, data_on_stdout)?;
-    let result = copy(args, &reporter);
+    let reporter = reporter(&args.telling, data_on_stdout, args.tree.dry_run)?;
+    let result = copy(args, &reporter).map_err(|error| hints::added(error, &args.paths));
     if let (Ok(summary), Location::File(path)) = (&result, args.destination())
         && summary.tree.is_none()
     {
@@ -33,13 +33,18 @@ pub(super) fn run(args: &CpArgs) -> anyhow::Result<()> {
 }
 
 /// Who tells of a copy.
-pub(super) fn reporter(args: &TellingArgs, data_on_stdout: bool) -> anyhow::Result<Reporter> {
+pub(super) fn reporter(
+    args: &TellingArgs,
+    data_on_stdout: bool,
+    dry_run: bool,
+) -> anyhow::Result<Reporter> {
     Reporter::new(Wishes {
         json: args.json,
         quiet: args.quiet,
         progress: args.progress,
         log_file: args.log_file.as_deref(),
         data_on_stdout,
+        dry_run,
         data_on_terminal: data_on_stdout && io::stdout().is_terminal(),
     })
 }
@@ -60,6 +65,14 @@ pub(super) fn finish(reporter: &Reporter, result: anyhow::Result<Summary>) -> an
 
 /// Moves the bytes; what came of it is for the caller to tell.
 pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
+    if args.sources().is_empty() {
+        let text = format!(
+            "{} is the only place that is named; write what to copy, and behind it where to, as in \
+             'howdah cp big.tar anna@site:incoming/'",
+            args.destination()
+        );
+        return Err(Error::new(ErrorKind::Usage, text).into());
+    }
     for source in args.sources() {
         check_roles(source, args.destination())?;
     }
@@ -100,6 +113,7 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
 pub(super) fn arrival(config: &mut CopyConfig, args: &ArrivalArgs, reporter: &Reporter) {
     config.resume = !args.no_resume;
     config.reread = args.verify == Verify::Reread;
+    config.wait_for_space = args.wait_for_space;
     config.warn = reporter.as_log();
     config.heard = reporter.as_ear();
     if args.each_file {
@@ -203,9 +217,7 @@ fn listed_files(path: &Path, ends_with_nul: bool) -> anyhow::Result<Vec<Vec<u8>>
 }
 
 fn start(args: &CpArgs, policy: RatePolicy) -> Start {
-    let mut start = Start::new("cp");
-    start.sources = args.sources().iter().map(Location::to_string).collect();
-    start.destination = args.destination().to_string();
+    let mut start = Start::new("cp", args.sources(), args.destination());
     start.set_pace(policy, &args.connect.pace);
     start
 }

@@ -13,6 +13,7 @@ mod demo;
 #[cfg(target_os = "linux")]
 mod doctor;
 mod far_end;
+mod hints;
 #[cfg(target_os = "linux")]
 mod internal;
 mod key;

@@ -1,13 +1,17 @@
 //! `howdah sync`.
 
 use super::cp::{Run, arrival, config, finish, reporter, tree_options};
+use super::hints;
 use crate::args::{Command, SyncArgs};
 use crate::ui::{self, Reporter, Signals, Start};
 use howdah::{Location, Log, Summary, TreeOptions};
 
 pub(super) fn run(args: &SyncArgs) -> anyhow::Result<()> {
-    let reporter = reporter(&args.telling, false)?;
-    let result = sync(args, &reporter);
+    let reporter = reporter(&args.telling, false, args.tree.dry_run)?;
+    let result = sync(args, &reporter).map_err(|error| {
+        let locations = [args.source.clone(), args.destination.clone()];
+        hints::added(error, &locations)
+    });
     finish(&reporter, result)
 }
 
@@ -27,9 +31,7 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
         backup_dir: args.backup_dir.clone(),
         ..tree_options(&args.tree, &args.select)?
     };
-    let mut start = Start::new("sync");
-    start.sources = vec![args.source.to_string()];
-    start.destination = args.destination.to_string();
+    let mut start = Start::new("sync", [&args.source], &args.destination);
     start.set_pace(config.policy, &args.connect.pace);
     let run = Run {
         config: &config,

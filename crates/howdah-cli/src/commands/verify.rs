@@ -7,7 +7,7 @@ use crate::ui::{Reporter, Signals, Start};
 use howdah::{Error, ErrorKind, Location, TreeOptions, Verification};
 
 pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
-    let reporter = reporter(&args.telling, false)?;
+    let reporter = reporter(&args.telling, false, false)?;
     let result = verify(args, &reporter);
     if let Ok(verification) = &result {
         for note in &verification.notes {
@@ -37,11 +37,10 @@ fn verify(args: &VerifyArgs, reporter: &Reporter) -> anyhow::Result<Verification
     let options = TreeOptions {
         archive: args.archive,
         checksum: !args.quick,
+        reread: args.reread,
         ..select_options(&args.select)?
     };
-    let mut start = Start::new("verify");
-    start.sources = vec![args.a.to_string()];
-    start.destination = args.b.to_string();
+    let mut start = Start::new("verify", [&args.a], &args.b);
     start.set_pace(config.policy, &args.connect.pace);
     let run = Run {
         config: &config,

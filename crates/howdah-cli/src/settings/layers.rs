@@ -9,17 +9,19 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Options that are about one run, not habits; and those that would destroy, or not look, by habit.
-const NOT_HABITS: [&str; 16] = [
+const NOT_HABITS: [&str; 18] = [
     "help",
     "version",
     "json",
     "trace",
     "time",
     "dry-run",
+    "preserve",
     "files-from",
     "from0",
     "delete",
     "quick",
+    "reread",
     "config",
     "host",
     "hold",

@@ -52,6 +52,16 @@ pub(crate) fn commands() -> Command {
         }
     }
     cli.build();
+    for name in COMMANDS {
+        // What comes from elsewhere was not typed, so it must not stand in the usage of an error.
+        cli = cli.mut_subcommand(name, |mut command| {
+            let usage = command.render_usage().to_string();
+            match usage.strip_prefix("Usage: ") {
+                Some(usage) => command.override_usage(usage.to_owned()),
+                None => command,
+            }
+        });
+    }
     cli
 }
 

@@ -77,6 +77,10 @@ pub(crate) fn verification_line(found: &Verification) -> String {
             "{} compared by content (BLAKE3)",
             units::format_bytes(tally.bytes)
         ),
+        "reread" => format!(
+            "{} compared by content, read from the devices (BLAKE3)",
+            units::format_bytes(tally.bytes)
+        ),
         _ => "compared by size and time of modification".to_owned(),
     };
     let amount = format!(

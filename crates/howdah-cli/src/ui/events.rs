@@ -8,7 +8,7 @@ use crate::ui::printable;
 use crate::ui::progress::{mean, remaining};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use howdah::{Difference, PlacedFile, Progress, RatePolicy, Summary, Verification, What};
+use howdah::{Difference, Location, PlacedFile, Progress, RatePolicy, Summary, Verification, What};
 use serde::Serialize;
 use std::path::Path;
 
@@ -61,9 +61,15 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    pub(crate) fn new(command: &'static str) -> Self {
+    pub(crate) fn new<'a>(
+        command: &'static str,
+        sources: impl IntoIterator<Item = &'a Location>,
+        destination: &Location,
+    ) -> Self {
         Self {
             command,
+            sources: sources.into_iter().map(Location::to_string).collect(),
+            destination: destination.to_string(),
             version: env!("CARGO_PKG_VERSION"),
             pid: std::process::id(),
             policy: "fair",
@@ -423,9 +429,8 @@ mod tests {
             current: vec![evil.to_owned()],
             ..Progress::default()
         };
-        let mut start = Start::new("cp");
-        start.sources = vec![evil.to_owned()];
-        start.destination = evil.to_owned();
+        let place = Location::File(evil.into());
+        let start = Start::new("cp", [&place], &place);
         let failure = howdah::Error::new(ErrorKind::Io, evil);
         for value in [
             parse(start.to_json()),

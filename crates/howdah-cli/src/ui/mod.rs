@@ -17,7 +17,7 @@ pub(crate) use events::{Start, failure_json};
 pub(crate) use reporter::{Reporter, Wishes};
 pub(crate) use signals::{Signals, outlive_file_size_limit};
 pub(crate) use style::{Color, Paint, choose as choose_color};
-pub(crate) use summary::summary_line;
+pub(crate) use summary::{dry_run_line, summary_line};
 pub(crate) use text::printable;
 
 use std::io::{self, Write as _};

@@ -3,7 +3,9 @@
 use super::events::{self, FileState, Start};
 use super::logfile::LogFile;
 use super::progress::{ProgressView, one_line};
-use super::{Paint, difference_line, print, printable, say, summary_line, verification_line};
+use super::{
+    Paint, difference_line, dry_run_line, print, printable, say, summary_line, verification_line,
+};
 use howdah::{Difference, Log, PlacedFile, Progress, Summary, Verification};
 use howdah_core::{Span, Time};
 use std::io::{self, Write as _};
@@ -27,6 +29,8 @@ pub(crate) struct Wishes<'a> {
     pub(crate) data_on_stdout: bool,
     /// Data is written to the terminal: nothing may be drawn there.
     pub(crate) data_on_terminal: bool,
+    /// Nothing is written, so the end is told as what would be.
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug)]
@@ -34,6 +38,7 @@ struct Inner {
     json: bool,
     quiet: bool,
     data_on_stdout: bool,
+    dry_run: bool,
     view: ProgressView,
     log: Option<LogFile>,
     next_event: Time,
@@ -54,6 +59,7 @@ impl Reporter {
             json: wishes.json,
             quiet: wishes.quiet,
             data_on_stdout: wishes.data_on_stdout,
+            dry_run: wishes.dry_run,
             view: ProgressView::new(view, wishes.progress),
             log: wishes.log_file.map(LogFile::open).transpose()?,
             next_event: Time::ZERO,
@@ -165,10 +171,15 @@ impl Reporter {
         inner.view.clear();
         match result {
             Ok(summary) => {
-                inner.log(|| summary_line(summary));
+                let line = if inner.dry_run {
+                    dry_run_line(summary)
+                } else {
+                    summary_line(summary)
+                };
+                inner.log(|| line.clone());
                 inner.event(|| events::summary(summary));
                 if !inner.json && !inner.quiet {
-                    say(&summary_line(summary));
+                    say(&line);
                 }
             }
             Err(error) => inner.failed(error),

@@ -5,43 +5,83 @@ use howdah_core::{Rate, units};
 
 /// One line for people.
 pub(crate) fn summary_line(summary: &Summary) -> String {
-    let verified = match summary.verified.as_str() {
-        "blake3" => "content verified end to end (BLAKE3)".to_owned(),
-        "reread" => "content verified end to end and read back from the device (BLAKE3)".to_owned(),
-        "aead" => "every packet authenticated".to_owned(),
-        "" => "not verified".to_owned(),
-        other => format!("verified: {other}"),
-    };
-    let bottleneck = match summary.bottleneck.as_str() {
-        "" | "network" => String::new(),
-        other => format!("; limited by the {other}"),
-    };
-    let files = match &summary.tree {
-        Some(tree) if tree.unchanged > 0 => {
-            format!("{} files ({} unchanged), ", tree.files, tree.unchanged)
-        }
-        Some(tree) => format!("{} files, ", tree.files),
-        None => String::new(),
-    };
+    let files = files(summary, "deleted");
     let resumed = if summary.resumed_bytes == 0 {
         String::new()
     } else {
         let bytes = units::format_bytes(summary.resumed_bytes);
         format!(" ({bytes} of it before)")
     };
+    let bytes = units::format_bytes(summary.bytes);
+    let seconds = summary.seconds;
+    if summary.tree.is_some() && summary.bytes == 0 {
+        // Of no content there is no rate, and nothing to verify.
+        return format!("{files}{bytes} in {seconds:.2} s");
+    }
     format!(
-        "{files}{}{resumed} in {:.2} s, {}, loss {:.2} %, {} sent again, {verified}{bottleneck}",
-        units::format_bytes(summary.bytes),
-        summary.seconds,
+        "{files}{bytes}{resumed} in {seconds:.2} s, {}, loss {:.2} %, {} sent again, {}{}",
         Rate::from_bits_per_sec(summary.goodput_bps as u64),
         summary.loss_rate * 100.0,
-        units::format_bytes(summary.retransmitted_bytes)
+        units::format_bytes(summary.retransmitted_bytes),
+        verified(summary),
+        bottleneck(summary),
     )
+}
+
+/// One line of a copy that has only been rehearsed.
+pub(crate) fn dry_run_line(summary: &Summary) -> String {
+    format!(
+        "dry run: {}{} would be copied; nothing was written",
+        files(summary, "would be deleted"),
+        units::format_bytes(summary.bytes)
+    )
+}
+
+/// How many files of a tree.
+fn files(summary: &Summary, deleted: &str) -> String {
+    let Some(tree) = &summary.tree else {
+        return String::new();
+    };
+    let files = match tree.files {
+        1 => "1 file".to_owned(),
+        files => format!("{files} files"),
+    };
+    let unchanged = match tree.unchanged {
+        0 => String::new(),
+        unchanged => format!(" ({unchanged} unchanged)"),
+    };
+    let deleted = match tree.deleted {
+        0 => String::new(),
+        count => format!(", {count} {deleted}"),
+    };
+    format!("{files}{unchanged}{deleted}, ")
+}
+
+fn verified(summary: &Summary) -> String {
+    match summary.verified.as_str() {
+        "blake3" => "content verified end to end (BLAKE3)".to_owned(),
+        "reread" => "content verified end to end and read back from the device (BLAKE3)".to_owned(),
+        "aead" => "every packet authenticated".to_owned(),
+        "" => "not verified".to_owned(),
+        other => format!("verified: {other}"),
+    }
+}
+
+fn bottleneck(summary: &Summary) -> String {
+    let name = match summary.bottleneck.as_str() {
+        "" => return String::new(),
+        "cpu" => "processor",
+        "sink" => "destination",
+        "rate cap" => "limit on the rate",
+        other => other,
+    };
+    format!("; limited by the {name}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use howdah::TreeReport;
 
     #[test]
     fn the_line_for_people() {
@@ -58,7 +98,7 @@ mod tests {
         assert_eq!(
             summary_line(&summary),
             "1.00 GiB in 2.00 s, 4.29 Gbit/s, loss 1.00 %, 1.0 MiB sent again, \
-             content verified end to end (BLAKE3); limited by the sink"
+             content verified end to end (BLAKE3); limited by the destination"
         );
         let summary = Summary {
             resumed_bytes: 512 << 20,
@@ -71,5 +111,31 @@ mod tests {
             "{line}"
         );
         assert!(line.contains("read back from the device"), "{line}");
+    }
+
+    #[test]
+    fn a_tree_without_content_has_no_rate_and_a_dry_run_verifies_nothing() {
+        let tree = TreeReport {
+            unchanged: 4,
+            deleted: 2,
+            ..TreeReport::default()
+        };
+        let mut summary = Summary {
+            seconds: 0.5,
+            verified: "blake3".into(),
+            bottleneck: "source".into(),
+            tree: Some(tree),
+            ..Summary::default()
+        };
+        assert_eq!(
+            summary_line(&summary),
+            "0 files (4 unchanged), 2 deleted, 0 B in 0.50 s"
+        );
+        summary.tree.as_mut().unwrap().files = 1;
+        summary.bytes = 5;
+        assert_eq!(
+            dry_run_line(&summary),
+            "dry run: 1 file (4 unchanged), 2 would be deleted, 5 B would be copied; nothing was written"
+        );
     }
 }

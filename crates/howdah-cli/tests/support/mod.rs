@@ -10,9 +10,11 @@ pub(crate) mod process;
 pub(crate) mod relay;
 pub(crate) mod schema;
 pub(crate) mod sshd;
+pub(crate) mod testbed;
 
 use howdah_wan::Namespace;
 use process::{Done, Input, Process, Server};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -87,7 +89,13 @@ impl Site {
         self.limit
     }
 
-    pub(crate) fn start(&self, host: Host<'_>, who: &str, args: &[&str], input: Input) -> Process {
+    pub(crate) fn start(
+        &self,
+        host: Host<'_>,
+        who: &str,
+        args: &[impl AsRef<OsStr>],
+        input: Input,
+    ) -> Process {
         let mut command = match host {
             Host::Here => Command::new(HOWDAH),
             Host::In(namespace) => namespace.command(HOWDAH),

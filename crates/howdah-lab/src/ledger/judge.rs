@@ -159,7 +159,45 @@ pub(crate) fn mbit(bps: f64) -> String {
     format!("{:.0}", bps / 1e6)
 }
 
+/// What a rate gained or, with a minus, lost, in Mbit/s for the table.
+pub(crate) fn mbit_change(bps: f64) -> String {
+    signed(format!("{:+.0}", bps / 1e6))
+}
+
+/// What was gained or, with a minus, lost, in per cent for the table.
+pub(crate) fn percent_change(share: f64) -> String {
+    signed(format!("{:+.0} %", share * 100.0))
+}
+
+/// Nothing is neither.
+fn signed(text: String) -> String {
+    match text.as_bytes() {
+        [b'+' | b'-', b'0'] | [b'+' | b'-', b'0', b' ', ..] => text[1..].to_owned(),
+        _ => text,
+    }
+}
+
 /// A share in per cent for the table.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_have_one_sign_and_nothing_has_none() {
+        for (share, text) in [
+            (0.053, "+5 %"),
+            (-0.4, "-40 %"),
+            (0.004, "0 %"),
+            (-0.001, "0 %"),
+        ] {
+            assert_eq!(percent_change(share), text);
+        }
+        for (bps, text) in [(19e6, "+19"), (-2.6e6, "-3"), (-0.2e6, "0")] {
+            assert_eq!(mbit_change(bps), text);
+        }
+    }
 }

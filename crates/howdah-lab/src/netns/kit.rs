@@ -3,17 +3,22 @@
 use super::Trouble;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use tempfile::TempDir;
 
 const RAM_DISK: &str = "/dev/shm";
 /// Every scratch directory's name begins like this and goes on with the owner's process id.
 const SCRATCH: &str = "howdah-lab-";
 
-/// Where the programs are, and the keys that ours need.
+/// How long programs may take to get ready and to end, where nothing else is asked for.
+const USUAL_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where the programs are, how long they are waited for, and the keys that ours need.
 #[derive(Debug)]
 pub struct Kit {
     howdah: PathBuf,
     peers: PathBuf,
+    patience: Duration,
     keys: TempDir,
 }
 
@@ -44,6 +49,7 @@ impl Kit {
         let kit = Self {
             howdah,
             peers,
+            patience: USUAL_PATIENCE,
             keys,
         };
         let output = Command::new(&kit.howdah)
@@ -60,6 +66,17 @@ impl Kit {
         std::fs::write(kit.key("authorized_keys"), output.stdout)
             .map_err(|error| KitError::Io("write the list of keys".to_owned(), error))?;
         Ok(kit)
+    }
+
+    /// Programs that are not ready, or go on after the measurement, for so long are given up.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// How long programs are waited for.
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
     }
 
     /// Our own program.

@@ -15,6 +15,7 @@ mod plan;
 mod program;
 mod scaled;
 mod stage;
+mod tcp_counts;
 
 pub use kit::{Kit, KitError};
 pub use program::{describe, find as find_program};

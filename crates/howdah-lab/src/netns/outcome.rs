@@ -3,6 +3,7 @@
 use super::course::{Course, Route, STEP_S};
 use super::plan::Plan;
 use super::stage::{Acted, Played};
+use super::tcp_counts::{TcpCounts, segment_bytes};
 use crate::figures::{self, Course as Series};
 use crate::metrics::{self, Progress};
 use crate::result::{
@@ -77,7 +78,7 @@ pub(super) fn result(cell: &Cell, plan: &Plan, played: &Played) -> CellResult {
             environment: played.environment.clone(),
         }),
         groups: (cell.groups.iter().zip(&played.groups))
-            .map(|(spec, report)| group(&spec.name, report, offered(cell, spec)))
+            .map(|(spec, played)| group(&spec.name, played, offered(cell, spec)))
             .collect(),
         streams: (cell.streams.iter().zip(&played.streams))
             .map(|(spec, (sent, sink))| stream(&spec.name, *sent, sink))
@@ -107,7 +108,6 @@ const fn progress(bytes: &[u64]) -> Progress<'_> {
 fn scale(course: &Course, plan: &Plan, acted: &Acted, index: usize, end_s: f64) -> f64 {
     let seen = payload(&course.at(end_s, plan.flow(index).route));
     match acted.figures.delivered_bytes {
-        // What was still on the way at the last look counts as well.
         Some(bytes) if seen > 0 => (bytes as f64 / seen as f64).min(1.0),
         _ => 1.0,
     }
@@ -126,7 +126,8 @@ fn flow(cell: &Cell, plan: &Plan, played: &Played, index: usize, steps: &[u64]) 
     let [(sent, _), (fed_back, _)] = played.course.at(played.end_s, route);
     let delivered_bytes = said
         .delivered_bytes
-        .filter(|_| completion_s.is_some() || spec.size_bytes.is_none())
+        // Of an endless flow the programs also count what a queue still held at the end.
+        .filter(|_| completion_s.is_some())
         .unwrap_or_else(|| steps.last().copied().unwrap_or(0));
     let goodput_bps = metrics::goodput_bps(delivered_bytes, end_s - start_s);
     let warm_s = (cell.measure.warmup_ns as f64 / 1e9).max(start_s);
@@ -135,6 +136,9 @@ fn flow(cell: &Cell, plan: &Plan, played: &Played, index: usize, steps: &[u64]) 
     } else {
         goodput_bps
     };
+    let counted = counted(acted);
+    let segment = segment_bytes(plan.mtu(route));
+    let again = counted.map(|counts| counts.retransmitted_segments * segment);
     FlowResult {
         name: spec.name.clone(),
         protocol: spec.protocol.clone(),
@@ -145,14 +149,14 @@ fn flow(cell: &Cell, plan: &Plan, played: &Played, index: usize, steps: &[u64]) 
         goodput_bps,
         steady_goodput_bps: steady,
         completion_s,
-        sent_bytes: said.sent_bytes.unwrap_or(0),
-        retransmitted_bytes: said.retransmitted_bytes.unwrap_or(0),
+        sent_bytes: said.sent_bytes.unwrap_or(sent.payload_bytes),
+        retransmitted_bytes: said.retransmitted_bytes.or(again),
         forward_packets: sent.packets,
         forward_wire_bytes: sent.wire_bytes(),
         feedback_packets: fed_back.packets,
         feedback_wire_bytes: fed_back.wire_bytes(),
-        congestion_events: 0,
-        timeouts: 0,
+        congestion_events: counted.map(|counts| counts.recoveries),
+        timeouts: counted.map(|counts| counts.timeouts),
         ramp_s: metrics::ramp(
             progress(steps),
             start_s,
@@ -179,18 +183,22 @@ fn intervals(
         .course
         .series(played.end_s, |routes| routes[route][0].0.wire_bytes());
     let acted = &played.flows[index];
+    let segment = segment_bytes(plan.mtu(route));
     let mut before = 0;
     (1..=(played.end_s / length_s + 1e-6) as usize)
         .map(|number| {
             let (from_s, t_s) = ((number - 1) as f64 * length_s, number as f64 * length_s);
             let state = state_at(&acted.figures.samples, t_s - acted.started_s);
-            let retransmitted = state.retransmitted_segments;
+            let retransmitted = if acted.figures.samples.is_empty() {
+                retransmitted_until(acted, t_s)
+            } else {
+                state.retransmitted_segments
+            };
             let interval = Interval {
                 t_s,
                 goodput_bps: progress(steps).mean_bps(from_s, t_s),
                 wire_bps: progress(&wire).mean_bps(from_s, t_s),
-                // Segments are full but for a flow's last one.
-                retransmitted_bytes: (retransmitted - before) * u64::from(plan.mtu(route)),
+                retransmitted_bytes: (retransmitted - before) * segment,
                 cwnd_bytes: state.cwnd_bytes,
                 in_flight_bytes: state.in_flight_bytes,
                 srtt_ms: state.srtt_ms,
@@ -200,6 +208,19 @@ fn intervals(
             interval
         })
         .collect()
+}
+
+/// What the kernel counted of the flow, if its TCP carries it.
+fn counted(acted: &Acted) -> Option<TcpCounts> {
+    let (_, counts) = acted.counts.last().filter(|_| acted.figures.over_tcp)?;
+    Some(*counts)
+}
+
+/// Segments that the kernel's TCP had sent again by then; 0 of other transports, which do not tell.
+fn retransmitted_until(acted: &Acted, t_s: f64) -> u64 {
+    let mut before = acted.counts.iter().rev().filter(|(at_s, _)| *at_s <= t_s);
+    let latest = before.next().filter(|_| acted.figures.over_tcp);
+    latest.map_or(0, |(_, counts)| counts.retransmitted_segments)
 }
 
 /// The last sample before that moment.
@@ -213,7 +234,11 @@ fn offered(cell: &Cell, spec: &crate::scenario::GroupSpec) -> u64 {
     flows.iter().map(|short| short.size_bytes).sum()
 }
 
-fn group(name: &str, report: &ShortReport, offered_bytes: u64) -> GroupResult {
+fn group(
+    name: &str,
+    (report, timeouts): &(ShortReport, Option<u64>),
+    offered_bytes: u64,
+) -> GroupResult {
     let mut times: Vec<f64> = report.finished.iter().map(|(_, took)| *took).collect();
     times.sort_by(f64::total_cmp);
     let quantile = |share| stats::quantile(&times, share);
@@ -229,7 +254,7 @@ fn group(name: &str, report: &ShortReport, offered_bytes: u64) -> GroupResult {
         completion_cdf_s: (0..=100)
             .filter_map(|percent| quantile(f64::from(percent) / 100.0))
             .collect(),
-        timeouts: 0,
+        timeouts: *timeouts,
     }
 }
 

@@ -5,8 +5,9 @@ use super::course::Course;
 use super::environment;
 use super::plan::{self, Ends, Plan};
 use super::program::{
-    Errand, Figures, Launch, Launches, Ready, Recipe, Said, Stream, read_group, read_stream,
+    Errand, Figures, Launch, Launches, Ready, Recipe, Said, read_group, read_stream,
 };
+use super::tcp_counts::{TcpCounters, TcpCounts};
 use crate::scenario::Cell;
 use howdah_load::short_flows::ShortReport;
 use howdah_load::stream::SinkReport;
@@ -18,12 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a receiving end may take to be ready.
-const READY_PATIENCE: Duration = Duration::from_secs(20);
-/// How long a sending end may go on after the end of the measurement: losses, far ends, slow exits.
-const END_PATIENCE: Duration = Duration::from_secs(20);
 /// How long an interrupted program may take to say what it has to say.
 const GRACE: Duration = Duration::from_secs(5);
+/// A sender of which nothing is seen for so long, in seconds, does not work.
+const SILENCE_S: f64 = 2.0;
 const TICK: Duration = Duration::from_millis(2);
 /// Between two looks at the memory of the programs.
 const MEMORY_LOOK: Duration = Duration::from_millis(200);
@@ -97,8 +96,13 @@ impl Actor {
         ))
     }
 
-    fn wait_until_ready(&mut self, host: &Namespace, stop: &AtomicBool) -> Result<(), Trouble> {
-        let end = Instant::now() + READY_PATIENCE;
+    fn wait_until_ready(
+        &mut self,
+        host: &Namespace,
+        patience: Duration,
+        stop: &AtomicBool,
+    ) -> Result<(), Trouble> {
+        let end = Instant::now() + patience;
         loop {
             if stop.load(Ordering::Relaxed) {
                 return Err(Trouble::Stopped);
@@ -120,7 +124,8 @@ impl Actor {
                 return Err(self.failure("ended before it was ready"));
             }
             if Instant::now() > end {
-                return Err(self.failure("does not get ready"));
+                let what = format!("is not ready after {} s", patience.as_secs_f64());
+                return Err(self.failure(&what));
             }
             std::thread::sleep(TICK * 5);
         }
@@ -138,9 +143,14 @@ impl Actor {
         self.recipe.ends_itself && status.is_some_and(|status| !status.success())
     }
 
-    fn stop(&mut self) {
+    /// Ended although it should go on until it is told to end.
+    fn left(&mut self) -> bool {
+        !self.recipe.ends_itself && self.ended()
+    }
+
+    fn stop(&mut self, grace: Duration) {
         if let Some(process) = &mut self.process {
-            process.stop(GRACE);
+            process.stop(grace);
         }
     }
 
@@ -163,6 +173,9 @@ struct Cast {
     is_sized: bool,
     receiver: Actor,
     sender: Actor,
+    counters: Option<TcpCounters>,
+    /// What they said, and when, in seconds from the beginning.
+    counts: Vec<(f64, TcpCounts)>,
     /// When the sender was seen to have ended, in seconds from the beginning.
     ended_s: Option<f64>,
 }
@@ -174,6 +187,9 @@ pub(super) struct Stage {
     groups: Vec<Cast>,
     streams: Vec<Cast>,
     reads: Vec<super::program::Read>,
+    /// How long a receiving end may take to be ready, and a sending end may go on after the end of the measurement:
+    /// losses, far ends, slow exits.
+    patience: Duration,
     _keep: Vec<Box<dyn Send>>,
 }
 
@@ -186,6 +202,8 @@ pub(super) struct Acted {
     pub(super) ended_s: Option<f64>,
     pub(super) sender: Used,
     pub(super) receiver: Used,
+    /// What the kernel counted on the sender's host, and when, in seconds from the beginning.
+    pub(super) counts: Vec<(f64, TcpCounts)>,
 }
 
 /// What became of everything.
@@ -195,7 +213,8 @@ pub(super) struct Played {
     /// End of the measurement in seconds.
     pub(super) end_s: f64,
     pub(super) flows: Vec<Acted>,
-    pub(super) groups: Vec<ShortReport>,
+    /// With the timeouts of each.
+    pub(super) groups: Vec<(ShortReport, Option<u64>)>,
     pub(super) streams: Vec<(u64, SinkReport)>,
     pub(super) certificate: Certificate,
     pub(super) environment: BTreeMap<String, String>,
@@ -227,33 +246,26 @@ impl Stage {
             keep.extend(more);
             reads.push(read);
             flows.push(Cast {
-                ends: *ends,
                 start_s: flow.start_ns as f64 / 1e9,
                 is_sized: flow.size_bytes.is_some(),
-                receiver: Actor::new(receiver, &dir, "receiver"),
-                sender: Actor::new(sender, &dir, "sender"),
-                ended_s: None,
+                ..Cast::new(*ends, [receiver, sender], &dir)
             });
         }
         let mut groups = Vec::new();
         for (index, mut group) in launches.groups.into_iter().enumerate() {
             let dir = dir("group", index)?;
-            let ([receiver, sender], more) = group.recipes(launches.kit, &dir)?;
+            let (recipes, more) = group.recipes(launches.kit, &dir)?;
             keep.extend(more);
-            groups.push(Cast {
-                ends: group.ends,
-                // Its flows know their own times.
-                start_s: 0.0,
-                is_sized: false,
-                receiver: Actor::new(receiver, &dir, "receiver"),
-                sender: Actor::new(sender, &dir, "sender"),
-                ended_s: None,
-            });
+            // Its flows know their own times.
+            groups.push(Cast::new(group.ends, recipes, &dir));
         }
         let mut streams = Vec::new();
         for (index, stream) in launches.streams.iter().enumerate() {
             let dir = dir("stream", index)?;
-            streams.push(Self::stream(stream, launches.kit, &dir));
+            streams.push(Cast {
+                start_s: stream.start_s(),
+                ..Cast::new(stream.ends(), stream.recipes(launches.kit), &dir)
+            });
         }
         Ok(Self {
             network: Network::create(&plan.config)?,
@@ -261,20 +273,9 @@ impl Stage {
             groups,
             streams,
             reads,
+            patience: launches.kit.patience(),
             _keep: keep,
         })
-    }
-
-    fn stream(stream: &Stream, kit: &super::Kit, dir: &Path) -> Cast {
-        let [receiver, sender] = stream.recipes(kit);
-        Cast {
-            ends: stream.ends(),
-            start_s: stream.start_s(),
-            is_sized: false,
-            receiver: Actor::new(receiver, dir, "receiver"),
-            sender: Actor::new(sender, dir, "sender"),
-            ended_s: None,
-        }
     }
 
     fn casts(&mut self) -> impl Iterator<Item = &mut Cast> {
@@ -303,14 +304,18 @@ impl Stage {
         }
         for cast in &mut all {
             let host = cast.ends.receiver_host(network);
-            cast.receiver.wait_until_ready(host, stop)?;
+            cast.receiver.wait_until_ready(host, self.patience, stop)?;
             if let Some(process) = &mut cast.receiver.process {
                 process.begin_count();
             }
+            cast.counters = TcpCounters::open(cast.ends.sender_host(network));
         }
         drop(all);
         let (course, end_s) = self.watch(cell, plan, stop)?;
         self.end(stop)?;
+        for cast in &self.flows {
+            cast.object_to_silence(&course, end_s)?;
+        }
         let certificate = self.network.certificate();
         let mut environment = environment::of(&self.network);
         let mut flows = Vec::new();
@@ -324,12 +329,13 @@ impl Stage {
                 ended_s: cast.ended_s.filter(|_| cast.is_sized),
                 sender: cast.sender.used(),
                 receiver: cast.receiver.used(),
+                counts: std::mem::take(&mut cast.counts),
             });
         }
-        let groups = self
-            .groups
-            .iter()
-            .map(|cast| read_group(&cast.sender.said()));
+        let groups = self.groups.iter().map(|cast| {
+            let timeouts = cast.counts.last().map(|(_, counts)| counts.timeouts);
+            Ok((read_group(&cast.sender.said())?, timeouts))
+        });
         let streams = self
             .streams
             .iter()
@@ -390,13 +396,21 @@ impl Stage {
                 if cast.receiver.failed() {
                     return Err(cast.receiver.failure("failed"));
                 }
+                if now_s < duration_s && cast.receiver.left() {
+                    let what = format!("ended by itself after {now_s:.1} s");
+                    return Err(cast.receiver.failure(&what));
+                }
+            }
+            // Short flows may be over before.
+            let mut flows = self.flows.iter_mut();
+            let left = flows.find_map(|cast| cast.sender.left().then_some(cast));
+            if let Some(cast) = left.filter(|_| now_s < duration_s) {
+                let what = format!("ended by itself after {now_s:.1} s");
+                return Err(cast.sender.failure(&what));
             }
             course.look(&self.network);
             if memory_look.elapsed() >= MEMORY_LOOK {
-                self.casts().for_each(|cast| {
-                    cast.sender.look();
-                    cast.receiver.look();
-                });
+                self.casts().for_each(|cast| cast.look(now_s));
                 memory_look = Instant::now();
             }
             let mut sized = self.flows.iter().filter(|cast| cast.is_sized).peekable();
@@ -406,6 +420,7 @@ impl Stage {
             if now_s >= duration_s || complete {
                 let end_s = now_s.min(duration_s);
                 course.end(&self.network);
+                self.casts().for_each(|cast| cast.look(end_s));
                 return Ok((course, end_s));
             }
             std::thread::sleep(TICK);
@@ -414,19 +429,23 @@ impl Stage {
 
     /// Ends the senders, then the receivers.
     fn end(&mut self, stop: &AtomicBool) -> Result<(), Trouble> {
+        let grace = GRACE.min(self.patience);
         for cast in self.casts() {
             if !cast.sender.recipe.ends_itself || cast.is_sized {
-                cast.sender.stop();
+                cast.sender.stop(grace);
             }
         }
-        let end = Instant::now() + END_PATIENCE;
+        let patience = self.patience;
+        let end = Instant::now() + patience;
         for cast in self.casts() {
             while !cast.sender.ended() && cast.sender.process.is_some() {
                 if stop.load(Ordering::Relaxed) {
                     return Err(Trouble::Stopped);
                 }
                 if Instant::now() > end {
-                    return Err(cast.sender.failure("does not end"));
+                    let seconds = patience.as_secs_f64();
+                    let what = format!("goes on {seconds} s after the measurement");
+                    return Err(cast.sender.failure(&what));
                 }
                 std::thread::sleep(TICK);
             }
@@ -435,7 +454,7 @@ impl Stage {
             }
         }
         for cast in self.casts() {
-            let end = Instant::now() + GRACE;
+            let end = Instant::now() + grace;
             while cast.receiver.recipe.ends_itself
                 && !cast.is_cut_off()
                 && !cast.receiver.ended()
@@ -443,13 +462,46 @@ impl Stage {
             {
                 std::thread::sleep(TICK);
             }
-            cast.receiver.stop();
+            cast.receiver.stop(grace);
         }
         Ok(())
     }
 }
 
 impl Cast {
+    /// From the beginning, without a size.
+    fn new(ends: Ends, [receiver, sender]: [Recipe; 2], dir: &Path) -> Self {
+        Self {
+            ends,
+            start_s: 0.0,
+            is_sized: false,
+            receiver: Actor::new(receiver, dir, "receiver"),
+            sender: Actor::new(sender, dir, "sender"),
+            counters: None,
+            counts: Vec::new(),
+            ended_s: None,
+        }
+    }
+
+    /// Takes note of what is used and counted up to now.
+    fn look(&mut self, now_s: f64) {
+        self.sender.look();
+        self.receiver.look();
+        let counts = self.counters.as_ref().and_then(TcpCounters::read);
+        self.counts.extend(counts.map(|counts| (now_s, counts)));
+    }
+
+    /// A sender that hangs has no rate, not a rate of 0.
+    fn object_to_silence(&self, course: &Course, end_s: f64) -> Result<(), Trouble> {
+        let [(sent, _), _] = course.at(end_s, self.ends.route);
+        let ran_s = end_s - self.start_s;
+        if sent.packets == 0 && self.sender.process.is_some() && ran_s >= SILENCE_S {
+            let what = format!("sent nothing in {ran_s:.1} s");
+            return Err(self.sender.failure(&what));
+        }
+        Ok(())
+    }
+
     /// A sized transfer that the end of the measurement interrupted: its receiver waits in vain.
     fn is_cut_off(&self) -> bool {
         self.is_sized && self.ended_s.is_none()

@@ -515,8 +515,9 @@ fn costs() -> Vec<Measure> {
             "timeouts of the long-lived flows",
             Quantity::Count,
             |cell| {
-                (!cell.flows.is_empty())
-                    .then(|| cell.flows.iter().map(|f| f.timeouts).sum::<u64>() as f64)
+                let all: Option<u64> = cell.flows.iter().map(|f| f.timeouts).sum();
+                all.filter(|_| !cell.flows.is_empty())
+                    .map(|count| count as f64)
             },
         ),
         Measure::new(
@@ -546,8 +547,8 @@ fn cpu_per_gbit(cell: &CellResult, of: impl Fn(&FlowResult) -> Option<f64>) -> O
 /// Repetitions among the payload bytes sent.
 pub(crate) fn retransmit_share(cell: &CellResult) -> Option<f64> {
     let sent: u64 = cell.flows.iter().map(|f| f.sent_bytes).sum();
-    let again: u64 = cell.flows.iter().map(|f| f.retransmitted_bytes).sum();
-    (sent > 0).then(|| again as f64 / sent as f64)
+    let again: Option<u64> = cell.flows.iter().map(|f| f.retransmitted_bytes).sum();
+    crate::metrics::retransmit_share(again?, sent)
 }
 
 fn ramp(cell: &CellResult) -> Option<f64> {

@@ -35,6 +35,7 @@ mod svg;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use format::date;
 pub(crate) use names::{family, protocol_rank};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -546,9 +546,9 @@ fn drops(cell: &CellResult, _: &str) -> Option<f64> {
 }
 
 fn again(cell: &CellResult, subject: &str) -> Option<f64> {
-    let sum = |of: fn(&FlowResult) -> u64| mine(cell, subject).map(of).sum::<u64>() as f64;
-    let sent = sum(|f| f.sent_bytes);
-    (sent > 0.0).then(|| sum(|f| f.retransmitted_bytes) / sent)
+    let sent = mine(cell, subject).map(|f| f.sent_bytes).sum();
+    let again: Option<u64> = mine(cell, subject).map(|f| f.retransmitted_bytes).sum();
+    crate::metrics::retransmit_share(again?, sent)
 }
 
 fn shorts(cell: &CellResult, _: &str) -> Option<f64> {

@@ -217,11 +217,10 @@ pub(crate) fn overall(experiments: &[Experiment<'_>], loaded: &Loaded) -> String
         let mine = |cell: &&CellResult| cell.flows.iter().any(|f| f.protocol == *protocol);
         let runs: Vec<&CellResult> = loaded.cells.iter().filter(mine).collect();
         let again = Spread::of(runs.iter().flat_map(|cell| {
-            let flows = cell
-                .flows
-                .iter()
-                .filter(|f| f.protocol == *protocol && f.sent_bytes > 0);
-            flows.map(|f| f.retransmitted_bytes as f64 / f.sent_bytes as f64)
+            let flows = cell.flows.iter().filter(|f| f.protocol == *protocol);
+            flows.filter_map(|f| {
+                crate::metrics::retransmit_share(f.retransmitted_bytes?, f.sent_bytes)
+            })
         }));
         row.push(again.map_or(String::new(), |s| Quantity::Percent.text(s.median)));
         let named = loaded.cells.iter().filter(|cell| {

@@ -1,13 +1,16 @@
 //! Runs a plan: cells to worker threads, results to a directory, nothing twice.
 
 mod machine;
+mod only;
 #[cfg(target_os = "linux")]
 mod real;
 mod store;
 
 pub use machine::{commit, machine};
+pub use only::Only;
 #[cfg(target_os = "linux")]
 pub use real::{RealOptions, run as run_on_testbed};
+pub(crate) use store::replace;
 pub use store::{Store, StoreError};
 
 use crate::protocol::{self, Protocol};
@@ -31,12 +34,22 @@ pub struct RunOptions {
     pub jobs: usize,
     /// Only the i-th of n parts of the cells, counted from 1.
     pub shard: Option<Shard>,
+    /// Only cells that have one of the values of each of these.
+    pub only: Vec<Only>,
     /// Run finished cells again.
     pub again: bool,
     /// Reduced set.
     pub quick: bool,
     /// Command line, for the record.
     pub command: String,
+}
+
+impl RunOptions {
+    /// Whether this run is about the cell, the `index`-th of the plan.
+    fn asks_for(&self, index: usize, cell: &Cell) -> bool {
+        let is_in = |shard: Shard| index % shard.of == shard.index - 1;
+        self.shard.is_none_or(is_in) && self.only.iter().all(|only| only.has(&cell.at))
+    }
 }
 
 /// One of several parts of a campaign.
@@ -150,10 +163,7 @@ pub fn run(
     let mut outcome = Outcome::default();
     let mut todo: Vec<(&Cell, f64)> = Vec::new();
     for (index, &cell) in cells.iter().enumerate() {
-        if options
-            .shard
-            .is_some_and(|shard| index % shard.of != shard.index - 1)
-        {
+        if !options.asks_for(index, cell) {
             continue;
         }
         match store.read(&cell.id()) {
@@ -316,6 +326,9 @@ fn campaign(plan: &Plan, options: &RunOptions, cells: &[&Cell]) -> Campaign {
                 figure: experiment.figure.clone(),
                 note: experiment.note.clone(),
                 file: experiment.file.display().to_string(),
+                cells: (cells.iter())
+                    .filter(|cell| cell.experiment == experiment.id)
+                    .count(),
             })
             .collect(),
         chosen: marks(|experiment| &experiment.chosen),

@@ -58,10 +58,7 @@ pub fn run(
     let mut outcome = Outcome::default();
     let mut open: Vec<Open<'_>> = Vec::new();
     for (index, &cell) in cells.iter().enumerate() {
-        if options
-            .shard
-            .is_some_and(|shard| index % shard.of != shard.index - 1)
-        {
+        if !options.asks_for(index, cell) {
             continue;
         }
         let runs = if options.again {
@@ -69,10 +66,8 @@ pub fn run(
         } else {
             store.read_runs(&cell.id())
         };
-        let skipped = store
-            .read(&cell.id())
-            .is_some_and(|result| result.skipped.is_some());
-        if is_done(&runs, real.most_runs) || (skipped && !options.again) {
+        // What was skipped is tried again: its program may be there now.
+        if is_done(&runs, real.most_runs) {
             outcome.kept += 1;
             continue;
         }

@@ -168,18 +168,21 @@ impl Store {
         write_json(&self.dir.join("summary.json"), summary)
     }
 
-    /// Reads the table of all cells.
+    /// The table of all cells: of each what its own file says, which is newer than the written table where a run did
+    /// not come to its end.
     pub fn summary(&self) -> Result<Summary, StoreError> {
         let path = self.dir.join("summary.json");
-        if path.is_file() {
-            return read_json(&path);
-        }
-        // A run that did not come to its end: what is there.
+        let written: Option<Summary> = path.is_file().then(|| read_json(&path)).transpose()?;
         let campaign: Campaign = read_json(&self.dir.join("campaign.json"))?;
-        let cells = campaign
-            .cells
-            .iter()
-            .filter_map(|id| self.read(id))
+        if let Some(written) = written.as_ref().filter(|_| campaign.cells.is_empty()) {
+            return Ok(written.clone());
+        }
+        let of_table = |id: &String| {
+            let mut cells = written.iter().flat_map(|summary| &summary.cells);
+            cells.find(|cell| cell.id == *id).cloned()
+        };
+        let cells = (campaign.cells.iter())
+            .filter_map(|id| self.read(id).or_else(|| of_table(id)))
             .collect();
         Ok(Summary { campaign, cells })
     }
@@ -211,7 +214,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
 }
 
 /// Writes a file so that it is there whole or not at all.
-fn replace(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     let temporary = path.with_extension(format!("tmp{}", std::process::id()));
     let written = File::create(&temporary)
         .and_then(|mut file| {
@@ -229,6 +232,34 @@ fn replace(path: &Path, content: &[u8]) -> Result<(), StoreError> {
 mod tests {
     use super::*;
     use crate::result::{FlowResult, Interval};
+
+    #[test]
+    fn cells_count_that_are_newer_than_the_table() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::create(dir.path()).unwrap();
+        let cell = |id: &str, duration_s: f64| CellResult {
+            id: id.to_owned(),
+            duration_s,
+            ..CellResult::default()
+        };
+        let campaign = Campaign {
+            cells: ["a", "b", "c"].map(str::to_owned).into(),
+            ..Campaign::default()
+        };
+        store.write_campaign(&campaign).unwrap();
+        let table = Summary {
+            campaign: Campaign::default(),
+            cells: vec![cell("a", 1.0), cell("b", 1.0)],
+        };
+        store.write_summary(&table).unwrap();
+        for newer in [cell("b", 2.0), cell("c", 2.0)] {
+            store.write(&newer).unwrap();
+        }
+        let summary = store.summary().unwrap();
+        assert_eq!(summary.campaign, campaign);
+        let cells = [cell("a", 1.0), cell("b", 2.0), cell("c", 2.0)];
+        assert_eq!(summary.cells, cells);
+    }
 
     #[test]
     fn every_run_of_a_repeated_cell_keeps_its_series() {

@@ -194,6 +194,11 @@ fn mistakes_are_explained() {
             8,
             "0 bytes",
         ),
+        (
+            with("[flow.main]", "[flow.main]\nstart = \"300s\""),
+            8,
+            "it would never begin",
+        ),
         (with("id = \"T-1\"", "id = 3"), 1, "'id' is a string"),
         (with("duration", "duratoin"), 10, "did you mean 'duration'?"),
         (with("title", "titel"), 2, "did you mean 'title'?"),

@@ -45,9 +45,18 @@ impl Amount {
         {
             return Ok(Self::Time(span));
         }
-        units::parse_bytes(text).map(Self::Bytes).map_err(|_| {
-            format!("'{text}' is not an amount; write it like 127packets, 4MB, 25ms, 0.5bdp or unlimited")
-        })
+        let wrong = || {
+            format!(
+                "'{text}' is not an amount; write it like 127packets, 4MB, 25ms, 0.5bdp or unlimited"
+            )
+        };
+        // A buffer of "127" would be meant in packets by one reader and in bytes by the next.
+        if text.bytes().all(|b| b.is_ascii_digit()) && text != "0" {
+            return Err(wrong());
+        }
+        units::parse_bytes(text)
+            .map(Self::Bytes)
+            .map_err(|_| wrong())
     }
 
     /// As the limit of a queue in front of `rate` on a path of that round-trip time.
@@ -97,7 +106,7 @@ mod tests {
         ] {
             assert_eq!(Amount::parse(text), Ok(want), "{text}");
         }
-        for bad in ["", "packets", "-1packets", "127 parcels", "-1bdp"] {
+        for bad in ["", "127", "packets", "-1packets", "127 parcels", "-1bdp"] {
             assert!(Amount::parse(bad).is_err(), "{bad}");
         }
     }

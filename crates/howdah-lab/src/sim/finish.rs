@@ -106,13 +106,13 @@ fn flow(cell: &Cell, built: &Built, log: &Log, index: usize, end: Time) -> FlowR
         steady_goodput_bps: steady,
         completion_s: finished.map(|_| end_s - start_s),
         sent_bytes: sender.sent_bytes,
-        retransmitted_bytes: sender.retransmitted_bytes,
+        retransmitted_bytes: Some(sender.retransmitted_bytes),
         forward_packets: there.sent_datagrams,
         forward_wire_bytes: there.sent_bytes + per_packet * there.sent_datagrams,
         feedback_packets: back.sent_datagrams,
         feedback_wire_bytes: back.sent_bytes + per_packet * back.sent_datagrams,
-        congestion_events: sender.congestion_events,
-        timeouts: sender.timeouts,
+        congestion_events: Some(sender.congestion_events),
+        timeouts: Some(sender.timeouts),
         ramp_s: metrics::ramp(progress, start_s, end_s, window_s, steady),
         sender_cpu_s: busy(spec.ends[0], ends.a),
         receiver_cpu_s: busy(spec.ends[1], ends.b),
@@ -126,12 +126,13 @@ fn group(spec: &GroupSpec, placed: &[(Short, Placed)], built: &Built) -> GroupRe
         flows: placed.len() as u64,
         ..GroupResult::default()
     };
+    let mut timeouts = 0;
     let mut times = Vec::with_capacity(placed.len());
     let mut done = Vec::with_capacity(placed.len());
     for (short, flow) in placed {
         let sender = built.world.endpoint(flow.ends.a).snapshot();
         result.offered_bytes += short.size_bytes;
-        result.timeouts += sender.timeouts;
+        timeouts += sender.timeouts;
         if result.algorithm.is_empty() {
             result.algorithm = sender.algorithm.into_owned();
         }
@@ -145,6 +146,7 @@ fn group(spec: &GroupSpec, placed: &[(Short, Placed)], built: &Built) -> GroupRe
             done.push((short.size_bytes, took));
         }
     }
+    result.timeouts = Some(timeouts);
     result.throughput_bps = metrics::short_throughput_bps(done);
     result.completion_s = percentiles(&times);
     times.sort_by(f64::total_cmp);

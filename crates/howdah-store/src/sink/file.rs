@@ -1,16 +1,17 @@
 //! Writes slices to their places in a file, verifies and publishes it.
 
+use super::Outcome;
 use super::flusher::{Flusher, Keeper};
 use super::group_hash::{Coverage, Failed, GroupHasher, HashWork};
 use super::ledger::Ledger;
-use super::queue::{Gathered, Outlet};
-use super::{Outcome, reread};
+use super::queue::{AbortFlag, Gathered, Outlet};
 use crate::batch::{Batch, Part};
+use crate::device::hash_of_device;
 use crate::durable::{self, PartFile};
 use crate::journal::Journal;
 use crate::outcome::Reporter;
 use crate::tree::{GROUP, Node, Tree};
-use crate::{Limits, SourceIdentity, StoreError, space, sparse};
+use crate::{Limits, RoomWait, SourceIdentity, StoreError, space, sparse};
 use howdah_core::RangeSet;
 use rustix::io::Errno;
 use std::fs::File;
@@ -29,6 +30,7 @@ pub(super) struct FileWriter {
     pub(super) hash: bool,
     pub(super) reread: bool,
     pub(super) size_hint: Option<u64>,
+    pub(super) room: RoomWait,
     pub(super) limits: Limits,
     /// If the source has holes.
     pub(super) sparse: Option<Sparse>,
@@ -56,8 +58,7 @@ pub(super) struct Journalled {
 
 impl FileWriter {
     pub(super) fn run(mut self, outlet: Outlet, reporter: Reporter<Outcome>) {
-        let holes = self.sparse.as_ref().map_or(0, |s| s.holes.byte_count());
-        let stored = self.size_hint.map(|size| size.saturating_sub(holes));
+        let stored = self.stored();
         match self.write(outlet) {
             Ok(Some(outcome)) => reporter.report(Ok(outcome)),
             Ok(None) => {
@@ -66,12 +67,31 @@ impl FileWriter {
             }
             Err(error) => {
                 // Asked before the space comes back.
-                let file = self.part.file();
-                let error = error.with_space(file, stored.map(|size| space::lacks(file, size)));
+                let error = with_figures(error, &self.part, stored);
                 self.part.discard();
                 reporter.report(Err(error));
             }
         }
+    }
+
+    /// Bytes that are to lie on the disk, as far as that is known.
+    fn stored(&self) -> Option<u64> {
+        let holes = self.sparse.as_ref().map_or(0, |s| s.holes.byte_count());
+        self.size_hint.map(|size| size.saturating_sub(holes))
+    }
+
+    /// Takes the space of the whole file, where that can be.
+    fn reserve(&self, size: u64) -> Result<(), StoreError> {
+        let file = self.part.file();
+        let checked = if self.room.is_patient() {
+            space::fits(file, size)
+        } else {
+            // That was looked at already.
+            Ok(())
+        };
+        checked
+            .and_then(|()| durable::reserve(file, size))
+            .map_err(|e| StoreError::from_io(self.part.path(), "reserve space for", e))
     }
 
     /// `None`: aborted.
@@ -79,8 +99,12 @@ impl FileWriter {
         self.part.remove_stale();
         match (&self.sparse, self.size_hint) {
             (Some(sparse), Some(size)) => self.prepare_holes(sparse, size)?,
-            (None, Some(size)) => durable::reserve(self.part.file(), size)
-                .map_err(|e| StoreError::from_io(self.part.path(), "reserve space for", e))?,
+            (None, Some(size)) => {
+                let figures = |error| with_figures(error, &self.part, Some(size));
+                let reserve = || self.reserve(size);
+                self.room
+                    .until_room(|| outlet.is_aborted(), figures, reserve)?;
+            }
             (_, None) => {}
         }
         let holes = self.sparse.as_ref().map(|sparse| sparse.holes.clone());
@@ -112,6 +136,9 @@ impl FileWriter {
         });
         let mut placer = Placer {
             part: &self.part,
+            room: &self.room,
+            stored: self.stored(),
+            aborted: outlet.abort_flag(),
             coverage: Coverage::with_groups((held_bytes + hole_bytes) / GROUP),
             held_bytes,
             hole_bytes,
@@ -172,17 +199,10 @@ impl FileWriter {
 
     /// What memory gave back was right; is it so on the device?
     fn verify_device(&self, size: u64, hash: [u8; 32]) -> Result<(), StoreError> {
-        self.part
-            .file()
-            .sync_all()
-            .map_err(|e| StoreError::from_io(self.part.path(), "sync", e))?;
-        let named = reread::Named {
-            file: self.part.file(),
-            dir: self.part.dir(),
-            name: self.part.temp(),
-            path: self.part.path(),
-        };
-        if reread::hash_of_device(&named, size)? == hash {
+        let (file, path) = (self.part.file(), self.part.path());
+        file.sync_all()
+            .map_err(|e| StoreError::from_io(path, "sync", e))?;
+        if hash_of_device(file, size, path)? == hash {
             return Ok(());
         }
         // Nothing of it is to be believed, whatever the journal says.
@@ -196,6 +216,10 @@ impl FileWriter {
 /// Puts slices where they belong and keeps the books.
 struct Placer<'a> {
     part: &'a PartFile,
+    room: &'a RoomWait,
+    /// Bytes that the file takes on the disk in the end, as far as that is known.
+    stored: Option<u64>,
+    aborted: AbortFlag,
     coverage: Coverage,
     /// Written by an earlier run.
     held_bytes: u64,
@@ -227,19 +251,23 @@ impl Placer<'_> {
         order.sort_by_key(|(part, _)| part.offset);
         let mut total = 0;
         let mut slices = Vec::with_capacity(order.len().min(MAX_SLICES));
+        let figures = |error| with_figures(error, self.part, self.stored);
         for run in order.chunk_by(|(a, _), (b, _)| a.offset + u64::from(a.len) == b.offset) {
             for run in run.chunks(MAX_SLICES) {
                 let start = run[0].0.offset;
-                slices.clear();
-                slices.extend(run.iter().filter_map(|(part, batch)| {
-                    batches[*batch as usize].bytes(*part).map(IoSlice::new)
-                }));
-                let written = match &self.sparse {
-                    None => write_all_at(self.part.file(), &mut slices, start),
-                    Some(sparse) => write_sparse(self.part.file(), sparse, &slices, start),
+                let write = || {
+                    slices.clear();
+                    slices.extend(run.iter().filter_map(|(part, batch)| {
+                        batches[*batch as usize].bytes(*part).map(IoSlice::new)
+                    }));
+                    let written = match &self.sparse {
+                        None => write_all_at(self.part.file(), &mut slices, start),
+                        Some(sparse) => write_sparse(self.part.file(), sparse, &slices, start),
+                    };
+                    written.map_err(|e| StoreError::from_io(self.part.path(), "write", e))
                 };
-                let bytes =
-                    written.map_err(|e| StoreError::from_io(self.part.path(), "write", e))?;
+                let aborted = || self.aborted.is_set();
+                let bytes = self.room.until_room(aborted, figures, write)?;
                 total += bytes;
                 let hasher = self.hasher.as_ref();
                 let hash = |index| hasher.map_or(Ok(()), |hasher| hasher.hash(index));
@@ -304,6 +332,12 @@ impl Placer<'_> {
                 && (tail.is_none() || tail == told)
         })
     }
+}
+
+/// Adds to an error about space what there is and what a file with `stored` bytes on the disk lacks.
+fn with_figures(error: StoreError, part: &PartFile, stored: Option<u64>) -> StoreError {
+    let file = part.file();
+    error.with_space(file, stored.map(|size| space::lacks(file, size)))
 }
 
 /// Like [`write_all_at`], and leaves out blocks of zeros.

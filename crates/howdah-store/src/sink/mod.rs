@@ -6,14 +6,13 @@ mod group_hash;
 mod ledger;
 mod ordered;
 mod queue;
-pub(crate) mod reread;
 
 use crate::batch::Batch;
 use crate::durable::PartFile;
 use crate::outcome::Slot;
 use crate::target::{Started, Target};
 use crate::tree::GROUP;
-use crate::{Limits, Root, SourceIdentity, StoreError, Wake, space, worker};
+use crate::{Limits, RoomWait, Root, SourceIdentity, StoreError, Wake, space, worker};
 use howdah_core::{ByteRange, RangeSet, Rate};
 use ledger::Ledger;
 use queue::{Inlet, Message};
@@ -80,6 +79,8 @@ pub struct SinkOptions {
     pub holes: Option<RangeSet>,
     /// When everything is on the disk, read it back from there and compare once more.
     pub reread: bool,
+    /// How a full disk is waited for. What could not even fit on an empty one is an error at once.
+    pub room: RoomWait,
     /// Bounds of memory.
     pub limits: Limits,
 }
@@ -92,6 +93,7 @@ impl Default for SinkOptions {
             source: None,
             holes: None,
             reread: false,
+            room: RoomWait::default(),
             limits: Limits::default(),
         }
     }
@@ -207,6 +209,11 @@ impl Sink {
                     part.remove_stale();
                     space::fits(part.file(), stored)
                 })
+                // The writer waits for it.
+                .or_else(|e| {
+                    let waits = options.room.is_patient() && space::could_fit(part.file(), stored);
+                    if waits { Ok(()) } else { Err(e) }
+                })
                 .map_err(|e| {
                     let lacks = space::lacks(part.file(), stored);
                     StoreError::from_io(&path, "reserve space for", e)
@@ -249,6 +256,7 @@ impl Sink {
             hash: options.hash,
             reread: options.reread,
             size_hint: options.size,
+            room: options.room.clone(),
             limits: options.limits,
             sparse,
             journalled,

@@ -7,10 +7,10 @@ use super::queue::{Budget, lock, wait_for};
 use super::report::{Book, Trouble, add};
 use super::target::{Finished, TargetDir};
 use super::write::Written;
+use crate::device::hash_of_device;
 use crate::durable::{rename_file, sync_dir};
 use crate::identity::Identity;
-use crate::sink::reread::{Named, hash_of_device};
-use crate::{Root, StoreError};
+use crate::{RoomWait, Root, StoreError};
 use rustix::fd::OwnedFd;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -151,6 +151,7 @@ pub(crate) struct Committer<'a> {
     pub(crate) finished: &'a Finished,
     pub(crate) finishing: &'a Mutex<()>,
     pub(crate) unsettled: &'a Budget,
+    pub(crate) room: &'a RoomWait,
     pub(crate) placed: &'a PlacedFiles,
     /// Files are read back from the device before they get their names.
     pub(crate) reread: bool,
@@ -218,7 +219,7 @@ impl Committer<'_> {
             if self.reread {
                 self.read_back(file, &fd)?;
             }
-            match give_name(&fd, &file.temp, &wanted.name, wanted.before.as_ref()) {
+            match self.give_name(&fd, file) {
                 Ok(()) => {
                     add(&self.book.files, 1);
                     self.book.set_current(&wanted.path());
@@ -226,12 +227,7 @@ impl Committer<'_> {
                 }
                 Err(error) => {
                     self.discard(file, Some(&fd));
-                    let path = wanted.path();
-                    let error = match error {
-                        Errno::EXIST => StoreError::TargetChanged { path },
-                        e => StoreError::from_io(&path, "rename the finished file to", e),
-                    };
-                    if matches!(error, StoreError::NoSpace { .. }) {
+                    if matches!(error, StoreError::NoSpace { .. } | StoreError::Aborted) {
                         return Err(error);
                     }
                     self.book.note(Trouble::Failed, || error.to_string());
@@ -244,16 +240,25 @@ impl Committer<'_> {
         Ok(())
     }
 
+    fn give_name(&self, dir: &OwnedFd, file: &Written) -> Result<(), StoreError> {
+        let wanted = &file.wanted;
+        let give = || {
+            give_name(dir, &file.temp, &wanted.name, wanted.before.as_ref()).map_err(|e| {
+                let path = wanted.path();
+                match e {
+                    Errno::EXIST => StoreError::TargetChanged { path },
+                    e => StoreError::from_io(&path, "rename the finished file to", e),
+                }
+            })
+        };
+        self.room
+            .until_room(|| false, |error| error.with_space(dir, None), give)
+    }
+
     /// Compares what the device gives back. It has been synced.
     fn read_back(&self, file: &Written, dir: &OwnedFd) -> Result<(), StoreError> {
         let path = file.wanted.path();
-        let named = Named {
-            file: &file.file,
-            dir,
-            name: &file.temp,
-            path: &path,
-        };
-        let result = match hash_of_device(&named, file.bytes) {
+        let result = match hash_of_device(&file.file, file.bytes, &path) {
             Ok(hash) if hash == file.hash => return Ok(()),
             Ok(_) => StoreError::HashMismatch { path },
             Err(error) => error,

@@ -1,11 +1,12 @@
 //! Deletes what the source does not have, after everything else is in place.
 
 use super::filter::Filter;
+use super::names::Names;
 use super::queue::lock;
 use super::receive::Shared;
 use super::report::{Trouble, add, quoted};
 use super::target::TargetDir;
-use super::walk::{Names, kind, read_names};
+use super::walk::{kind, read_names};
 use crate::StoreError;
 use crate::durable::rename_file;
 use crate::root::retry;

@@ -22,12 +22,12 @@ use super::report::{Book, TreeReport, Trouble, add};
 use super::send::{PACK_END, PACK_MISSING, PACK_RANGE, SenderEnds, plain};
 use super::walk::{Offered, Top, Walker, kind};
 use super::{TreeProgress, WAITING_FILES, ranges};
+use crate::device::{Aligned, DeviceReader};
 use crate::identity::Identity;
 use crate::{Root, StoreError, Wake};
 use rustix::fs::{AtFlags, FileType};
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -112,6 +112,8 @@ struct Shared {
     hashing: Budget,
     ended: AtomicBool,
     answered: AtomicBool,
+    /// Files are read from the device, not from memory.
+    reread: bool,
     error: FirstError,
     wake: Wake,
 }
@@ -165,6 +167,7 @@ impl TreeDescriber {
             hashing: Budget::new(HASHED_AHEAD),
             ended: AtomicBool::new(false),
             answered: AtomicBool::new(false),
+            reread: options.reread,
             error: FirstError::default(),
             wake,
         });
@@ -226,6 +229,11 @@ impl TreeDescriber {
     /// What could not be read.
     pub fn report(&self) -> TreeReport {
         self.shared.book.report(false)
+    }
+
+    /// Whether files are read from the device.
+    pub fn is_reread(&self) -> bool {
+        self.shared.reread
     }
 
     /// How far it is.
@@ -298,12 +306,12 @@ impl Shared {
     }
 
     fn hash(&self) {
-        let mut buffer = vec![0; PIECE as usize];
+        let mut memory = Aligned::new(PIECE as usize);
         while let Some(job) = self.jobs.pop() {
             let file = &job.file;
             let shown = file.dir.shown(&file.name);
             self.book.set_current(&shown);
-            match self.hash_file(&job, &shown, &mut buffer) {
+            match self.hash_file(&job, &shown, &mut memory) {
                 Ok(()) => add(&self.book.files, 1),
                 Err(error) => {
                     match &error {
@@ -321,18 +329,25 @@ impl Shared {
         }
     }
 
-    fn hash_file(&self, job: &Job, shown: &Path, buffer: &mut [u8]) -> Result<(), StoreError> {
+    fn hash_file(&self, job: &Job, shown: &Path, memory: &mut Aligned) -> Result<(), StoreError> {
         let Offered {
             dir, name, size, ..
         } = &job.file;
         let changed = || StoreError::SourceChanged {
             path: shown.to_path_buf(),
         };
-        let mut file = dir.root.open_plain(&dir.path.join(name))?;
+        let file = dir.root.open_plain(&dir.path.join(name))?;
         let before = Identity::of(&file, shown)?;
         if before.size() != *size {
             return Err(changed());
         }
+        let read_error = |e: io::Error| match e.kind() {
+            io::ErrorKind::UnexpectedEof => changed(),
+            _ => StoreError::from_io(shown, "read", e),
+        };
+        let device = self.reread.then(|| DeviceReader::new(&file, *size));
+        let mut device = device.transpose().map_err(read_error)?;
+        let mut at = 0;
         let length = ranges::length(*size);
         let mut left = *size;
         while left > 0 {
@@ -340,11 +355,16 @@ impl Shared {
             let mut in_range = left.min(length);
             left -= in_range;
             while in_range > 0 {
-                let piece = &mut buffer[..in_range.min(PIECE) as usize];
-                read_piece(&mut file, piece, shown)?;
-                hasher.update(piece);
-                in_range -= piece.len() as u64;
-                add(&self.book.bytes, piece.len() as u64);
+                let len = in_range.min(PIECE) as usize;
+                let piece = match &mut device {
+                    // Ranges are made of pieces, and pieces of blocks.
+                    Some(device) => device.read(memory, at, len),
+                    None => memory.read_exact_at(&file, at, len),
+                };
+                hasher.update(piece.map_err(read_error)?);
+                in_range -= len as u64;
+                at += len as u64;
+                add(&self.book.bytes, len as u64);
                 if self.ended.load(Ordering::Acquire) {
                     return Err(StoreError::Aborted);
                 }
@@ -397,13 +417,4 @@ fn wait_for(found: &Receiver<Hashed>, tap: &mut Tap) -> io::Result<Option<Hashed
             Ok(found.recv().ok())
         }
     }
-}
-
-fn read_piece(file: &mut File, piece: &mut [u8], shown: &Path) -> Result<(), StoreError> {
-    file.read_exact(piece).map_err(|e| match e.kind() {
-        io::ErrorKind::UnexpectedEof => StoreError::SourceChanged {
-            path: shown.to_path_buf(),
-        },
-        _ => StoreError::from_io(shown, "read", e),
-    })
 }

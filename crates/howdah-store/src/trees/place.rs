@@ -4,21 +4,23 @@
 use super::codec::{AnswerWriter, ManifestReader, refused};
 use super::delete::{Deleter, Extras, Inventory, Keep};
 use super::entry::{Entry, Meta, Stamp};
+use super::existing::{make_dir, open_plain_at, refresh, until_room};
 use super::filter::Filter;
+use super::hashing::{Hashers, Pending};
 use super::links::{LinkLater, link_later, put_symlink};
 use super::receive::Shared;
 use super::report::{Trouble, add};
 use super::target::{DirState, TargetDir, Wanted};
-use super::walk::{hash_open, kind};
-use super::{PACKED_MAX, meta, unfinished};
+use super::walk::kind;
+use super::{PACKED_MAX, unfinished};
+use crate::StoreError;
 use crate::identity::Identity;
 use crate::root::{irregular, retry};
 use crate::stale;
-use crate::{StoreError, durable};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
@@ -35,7 +37,7 @@ const FINISHED_WAITING: usize = 4096;
 /// A directory on the way down.
 struct Level {
     dir: Arc<TargetDir>,
-    fd: Option<OwnedFd>,
+    fd: Option<Arc<OwnedFd>>,
     /// What is in it already, if what the source does not have is to go.
     inventory: Option<Inventory>,
 }
@@ -55,12 +57,34 @@ pub(crate) struct Placer<'a> {
     links: Vec<LinkLater>,
     filter: Filter,
     extras: Extras,
+    /// Once there is something to hash.
+    hashers: Option<Hashers>,
+    /// Files that are decided about when the hashes of those before them are there.
+    line: VecDeque<Found>,
 }
 
 /// A file is wanted, with what stands there now, or not.
 enum Decision {
     Want(Option<Identity>),
     Skip,
+    /// That depends on what is there.
+    Hash {
+        pending: Pending,
+        expected: [u8; 32],
+        stat: Box<Stat>,
+    },
+}
+
+/// A file of the manifest.
+struct Found {
+    dir: Arc<TargetDir>,
+    /// That directory, where it has been looked into.
+    fd: Option<Arc<OwnedFd>>,
+    name: OsString,
+    size: u64,
+    meta: Meta,
+    index: u64,
+    decision: Decision,
 }
 
 impl<'a> Placer<'a> {
@@ -74,6 +98,8 @@ impl<'a> Placer<'a> {
             shared,
             filter,
             extras: Vec::new(),
+            hashers: None,
+            line: VecDeque::new(),
             manifest,
             answers,
             levels: Vec::new(),
@@ -90,6 +116,8 @@ impl<'a> Placer<'a> {
         let shared = self.shared;
         let complete = loop {
             if !self.manifest.is_ready() {
+                // The source may wait for these answers.
+                self.answer_line(0)?;
                 self.flush()?;
             }
             let entry = self.manifest.next()?;
@@ -125,6 +153,7 @@ impl<'a> Placer<'a> {
         {
             self.keep_extras(level);
         }
+        self.answer_line(0)?;
         let extras = self.deletions(complete)?;
         self.answers.end().map_err(|_| StoreError::Aborted)?;
         // Everything that was asked for has come, or will not.
@@ -265,7 +294,8 @@ impl<'a> Placer<'a> {
             parent: None,
         };
         if let Some(meta) = top_meta {
-            let state = make_dir(&parent_fd, &name, dry_run)
+            let make = || make_dir(&parent_fd, &name, dry_run);
+            let state = until_room(shared, at, "make the directory", make)?
                 .map_err(|e| StoreError::from_io(at, "make the directory", e))?;
             let fd = match state {
                 DirState::Absent => None,
@@ -312,6 +342,7 @@ impl<'a> Placer<'a> {
             self.levels[old].fd = None;
         }
         let dir = Arc::new(dir);
+        let fd = fd.map(Arc::new);
         self.levels.push(Level { dir, fd, inventory });
     }
 
@@ -332,11 +363,18 @@ impl<'a> Placer<'a> {
             DirState::Absent | DirState::Broken => Ok(None),
             DirState::Fresh | DirState::There => {
                 if level.fd.is_none() {
-                    level.fd = Some(shared.root.open_dir(&level.dir.path)?);
+                    level.fd = Some(Arc::new(shared.root.open_dir(&level.dir.path)?));
                 }
-                Ok(level.fd.as_ref())
+                Ok(level.fd.as_deref())
             }
         }
+    }
+
+    /// The same, for longer than this entry.
+    fn shared_fd(&mut self) -> Result<Option<Arc<OwnedFd>>, StoreError> {
+        let is_there = self.fd()?.is_some();
+        let level = self.levels.last().filter(|_| is_there);
+        Ok(level.and_then(|level| level.fd.clone()))
     }
 
     /// The thing at the top may have been given another name.
@@ -364,7 +402,10 @@ impl<'a> Placer<'a> {
             DirState::Absent | DirState::Broken => (parent.state, None),
             DirState::Fresh | DirState::There => {
                 let made = match self.fd() {
-                    Ok(Some(fd)) => make_dir(fd, &name, dry_run).and_then(|state| {
+                    Ok(Some(fd)) => until_room(shared, &path, "make the directory", || {
+                        make_dir(fd, &name, dry_run)
+                    })?
+                    .and_then(|state| {
                         if state == DirState::Absent {
                             return Ok((state, None));
                         }
@@ -381,9 +422,6 @@ impl<'a> Placer<'a> {
                 };
                 match made {
                     Ok(made) => made,
-                    Err(e @ (Errno::NOSPC | Errno::DQUOT)) => {
-                        return Err(StoreError::from_io(&path, "make the directory", e));
-                    }
                     Err(e) => {
                         let what = match e {
                             Errno::NOTDIR | Errno::LOOP | Errno::EXIST => {
@@ -451,6 +489,7 @@ impl<'a> Placer<'a> {
         });
         if self.links.len() >= LINKS_WAITING {
             // What was asked for is on its way, whatever the rest of the manifest says.
+            self.answer_line(0)?;
             self.flush()?;
             if !self.shared.unsettled.wait_until_unused() {
                 return Err(StoreError::Aborted);
@@ -478,7 +517,6 @@ impl<'a> Placer<'a> {
         link: Option<u64>,
         hash: Option<[u8; 32]>,
     ) -> Result<(), StoreError> {
-        let shared = self.shared;
         let index = self.index;
         self.index += 1;
         self.see(&name);
@@ -493,12 +531,64 @@ impl<'a> Placer<'a> {
                 return Err(refused("two files have the same link number"));
             }
         }
-        let decision = self.decide(&dir, &name, size, &meta, hash.as_ref())?;
-        let Decision::Want(mut before) = decision else {
+        let (decision, fd) = self.decide(&dir, &name, size, &meta, hash)?;
+        self.line.push_back(Found {
+            dir,
+            fd,
+            name,
+            size,
+            meta,
+            index,
+            decision,
+        });
+        let ahead = self.hashers.as_ref().map_or(0, Hashers::ahead);
+        self.answer_line(ahead)
+    }
+
+    /// Answers about files while it is known what is there, and waits for that while more than `waiting` are in
+    /// line.
+    fn answer_line(&mut self, waiting: usize) -> Result<(), StoreError> {
+        while let Some(mut found) = self.line.pop_front() {
+            if let Decision::Hash {
+                pending,
+                expected,
+                stat,
+            } = &found.decision
+            {
+                let outcome = if self.line.len() >= waiting {
+                    pending.wait()
+                } else if let Some(outcome) = pending.poll() {
+                    outcome
+                } else {
+                    self.line.push_front(found);
+                    return Ok(());
+                };
+                // What cannot be read is replaced.
+                let same = outcome.is_ok_and(|ours| ours == *expected);
+                found.decision = self.compared(&found, same, stat);
+            }
+            self.ask(found)?;
+        }
+        Ok(())
+    }
+
+    /// Asks for a file if it is wanted.
+    fn ask(&mut self, found: Found) -> Result<(), StoreError> {
+        let shared = self.shared;
+        let Found {
+            dir,
+            fd,
+            name,
+            size,
+            meta,
+            index,
+            decision: Decision::Want(mut before),
+        } = found
+        else {
             return self.answer(false);
         };
         if before.is_some() && shared.options.backup_dir.is_some() && !shared.options.dry_run {
-            match self.back_up(&dir, &name) {
+            match self.back_up(fd.as_deref(), &dir, &name) {
                 Ok(now) => before = Some(now),
                 Err(e) => {
                     let path = dir.path.join(&name);
@@ -545,14 +635,17 @@ impl<'a> Placer<'a> {
     }
 
     /// Keeps what is to be replaced. Its identity afterwards: another name changes it.
-    fn back_up(&mut self, dir: &TargetDir, name: &OsStr) -> Result<Identity, Errno> {
+    fn back_up(
+        &self,
+        fd: Option<&OwnedFd>,
+        dir: &TargetDir,
+        name: &OsStr,
+    ) -> Result<Identity, Errno> {
         let shared = self.shared;
         let top = super::queue::lock(&shared.top).clone();
         let path = dir.path.join(name);
         let below = path.strip_prefix(&top).unwrap_or(&path).to_path_buf();
-        let Ok(Some(fd)) = self.fd() else {
-            return Err(Errno::NOENT);
-        };
+        let fd = fd.ok_or(Errno::NOENT)?;
         shared.back_up(fd, name, &below, Keep::Link)?;
         let stat = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(Identity::new(&stat))
@@ -562,60 +655,104 @@ impl<'a> Placer<'a> {
         self.answers.file(wanted).map_err(|_| StoreError::Aborted)
     }
 
+    /// What is to become of a file, and the directory where it has been looked into.
     fn decide(
         &mut self,
         dir: &TargetDir,
         name: &OsStr,
         size: u64,
         meta: &Meta,
-        hash: Option<&[u8; 32]>,
-    ) -> Result<Decision, StoreError> {
-        let shared = self.shared;
+        hash: Option<[u8; 32]>,
+    ) -> Result<(Decision, Option<Arc<OwnedFd>>), StoreError> {
         match dir.state {
-            DirState::Fresh | DirState::Absent => return Ok(Decision::Want(None)),
-            DirState::Broken => return Ok(Decision::Skip),
+            DirState::Fresh | DirState::Absent => return Ok((Decision::Want(None), None)),
+            DirState::Broken => return Ok((Decision::Skip, None)),
             DirState::There => {}
         }
-        let Some(fd) = self.fd()? else {
-            return Ok(Decision::Skip);
-        };
+        Ok(match self.shared_fd()? {
+            Some(fd) => (self.look(&fd, dir, name, size, meta, hash), Some(fd)),
+            None => (Decision::Skip, None),
+        })
+    }
+
+    fn look(
+        &mut self,
+        fd: &Arc<OwnedFd>,
+        dir: &TargetDir,
+        name: &OsStr,
+        size: u64,
+        meta: &Meta,
+        hash: Option<[u8; 32]>,
+    ) -> Decision {
+        let shared = self.shared;
         let stat = match rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
-            Err(Errno::NOENT) => return Ok(Decision::Want(None)),
+            Err(Errno::NOENT) => return Decision::Want(None),
             Err(e) => {
                 let path = dir.path.join(name);
                 let error = StoreError::from_io(&path, "examine", e);
                 shared.book.note(Trouble::Failed, || error.to_string());
-                return Ok(Decision::Skip);
+                return Decision::Skip;
             }
         };
         match kind(&stat) {
             FileType::RegularFile => {}
             // The link goes, not what it points to.
-            FileType::Symlink => return Ok(self.replace(dir, name, &stat)),
+            FileType::Symlink => return self.replace(dir, name, &stat),
             other => {
                 let what = irregular(other).unwrap_or("of an unknown kind");
                 let what = format!("is {what} there and was left alone");
                 shared
                     .book
                     .trouble(Trouble::Failed, &dir.path.join(name), what);
-                return Ok(Decision::Skip);
+                return Decision::Skip;
             }
         }
         let same_size = stat.st_size as u64 == size;
         let same_time = Stamp::modified(&stat) == meta.mtime;
-        let same = match hash {
-            Some(hash) => same_size && hash_of(fd, name).is_some_and(|ours| ours == *hash),
-            None => same_size && same_time,
-        };
-        if !same {
-            return Ok(self.replace(dir, name, &stat));
+        match hash {
+            Some(expected) if same_size => {
+                let hashers = self.hashers.get_or_insert_with(Hashers::new);
+                let (fd, name) = (Arc::clone(fd), name.to_owned());
+                let path = dir.path.join(&name);
+                let opened = path.clone();
+                let open = move || {
+                    open_plain_at(&*fd, &name).map_err(|e| StoreError::from_io(&opened, "open", e))
+                };
+                Decision::Hash {
+                    pending: hashers.hash(&path, open),
+                    expected,
+                    stat: Box::new(stat),
+                }
+            }
+            None if same_size && same_time => self.keep(fd, dir, name, &stat, meta),
+            _ => self.replace(dir, name, &stat),
         }
+    }
+
+    /// What is to become of a file whose content has been compared.
+    fn compared(&self, found: &Found, same: bool, stat: &Stat) -> Decision {
+        match &found.fd {
+            Some(fd) if same => self.keep(fd, &found.dir, &found.name, stat, &found.meta),
+            _ => self.replace(&found.dir, &found.name, stat),
+        }
+    }
+
+    /// A file that is right.
+    fn keep(
+        &self,
+        fd: &OwnedFd,
+        dir: &TargetDir,
+        name: &OsStr,
+        stat: &Stat,
+        meta: &Meta,
+    ) -> Decision {
+        let shared = self.shared;
         add(&shared.book.unchanged, 1);
         if !shared.options.dry_run && !shared.add_only {
-            refresh(shared, fd, &dir.path.join(name), name, &stat, meta);
+            refresh(shared, fd, &dir.path.join(name), name, stat, meta);
         }
-        Ok(Decision::Skip)
+        Decision::Skip
     }
 
     /// A file that is to take the place of what is there, if it may.
@@ -641,13 +778,12 @@ impl<'a> Placer<'a> {
         let Some(fd) = self.fd()? else {
             return Ok(());
         };
-        match put_symlink(fd, &name, OsStr::from_bytes(target), meta, shared.add_only) {
+        let target = OsStr::from_bytes(target);
+        let put = || put_symlink(fd, &name, target, meta, shared.add_only);
+        match until_room(shared, &path, "make the link", put)? {
             Ok(made) => {
                 add(&shared.book.links, u64::from(made));
                 Ok(())
-            }
-            Err(e @ (Errno::NOSPC | Errno::DQUOT)) => {
-                Err(StoreError::from_io(&path, "make the link", e))
             }
             Err(Errno::ISDIR | Errno::EXIST) => {
                 let what = "something else has the name of this link and was left alone";
@@ -661,74 +797,4 @@ impl<'a> Placer<'a> {
             }
         }
     }
-}
-
-/// Makes a directory unless it is there.
-fn make_dir(parent: &OwnedFd, name: &OsStr, dry_run: bool) -> Result<DirState, Errno> {
-    match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) if kind(&stat) == FileType::Directory => Ok(DirState::There),
-        Ok(_) => Err(Errno::NOTDIR),
-        Err(Errno::NOENT) if dry_run => Ok(DirState::Absent),
-        Err(Errno::NOENT) => {
-            // Nobody else looks in before it is finished.
-            let mode = Mode::RWXU;
-            match retry(|| rustix::fs::mkdirat(parent, name, mode)) {
-                Ok(()) => Ok(DirState::Fresh),
-                Err(Errno::EXIST) => Ok(DirState::There),
-                Err(e) => Err(e),
-            }
-        }
-        Err(e) => Err(e),
-    }
-}
-
-fn open_plain_at(dir: impl AsFd, name: &OsStr) -> Result<std::fs::File, Errno> {
-    let flags =
-        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let fd = retry(|| rustix::fs::openat(&dir, name, flags, Mode::empty()))?;
-    Ok(std::fs::File::from(fd))
-}
-
-fn hash_of(dir: impl AsFd, name: &OsStr) -> Option<[u8; 32]> {
-    let file = open_plain_at(dir, name).ok()?;
-    hash_open(file, Path::new(name)).ok()
-}
-
-/// The content is right; the rest may not be.
-#[allow(
-    clippy::unnecessary_cast,
-    clippy::cast_lossless,
-    reason = "the field's type differs between systems"
-)]
-fn refresh(shared: &Shared, dir: &OwnedFd, path: &Path, name: &OsStr, stat: &Stat, meta: &Meta) {
-    let same_mode = stat.st_mode as u32 & 0o7777 == shared.keeper.mode(meta, false);
-    let same_time = Stamp::modified(stat) == meta.mtime;
-    if same_mode && same_time && !shared.options.archive {
-        return;
-    }
-    if shared.options.archive && same_mode && same_time {
-        let owner = shared.keeper.is_owner(meta, stat.st_uid, stat.st_gid);
-        let xattrs = meta::xattrs(dir, name).map(|(found, _)| found);
-        if owner && xattrs.is_ok_and(|found| found == meta.xattrs) {
-            return;
-        }
-    }
-    match open_plain_at(dir, name) {
-        Ok(file) => {
-            for (what, e) in shared.keeper.apply(&file, meta, false) {
-                let what = format!("{what} not kept: {e}");
-                shared.book.trouble(Trouble::NotKept, path, what);
-            }
-        }
-        Err(e) => {
-            let what = format!("its attributes cannot be set: {e}");
-            shared.book.trouble(Trouble::NotKept, path, what);
-        }
-    }
-}
-
-/// Syncs a directory that is not synced with all others.
-pub(crate) fn sync_dir_at(shared: &Shared, path: &Path) -> Result<(), StoreError> {
-    let fd = shared.root.open_dir(path)?;
-    durable::sync_dir(&fd).map_err(|e| StoreError::from_io(path, "sync the directory", e))
 }

@@ -13,19 +13,20 @@ use super::commit::{Batch, Committer};
 use super::crew::{self, Crew, FirstError};
 use super::disks::{Disks, SyncWay};
 use super::entry::Stamp;
+use super::existing::sync_dir_at;
 use super::filter::Filter;
 use super::meta::Keeper;
 use super::options::TreeOptions;
 use super::pipe::{Spout, Tap, pipe};
-use super::place::{Placer, sync_dir_at};
+use super::place::Placer;
 use super::placed::{PlacedFile, PlacedFiles};
 use super::queue::{Budget, Queue, lock};
 use super::report::{Book, TreeReport, Trouble, add, get, quoted};
 use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER, plain};
 use super::target::{Finished, TreeTarget, Wanted};
-use super::write::Writer;
+use super::write::{Writer, Written};
 use super::{PACKED_MAX, TreeProgress, WAITING_FILES, WAITING_LARGE};
-use crate::{Root, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake};
+use crate::{RoomWait, Root, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake};
 use howdah_core::RangeSet;
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -73,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) at: PathBuf,
     /// What exists is not touched.
     pub(crate) add_only: bool,
+    pub(crate) room: RoomWait,
     /// The directory that paths are told below, once it is known.
     pub(crate) top: Mutex<PathBuf>,
     /// There is more than one thing at the top.
@@ -153,6 +155,7 @@ impl TreeReceiver {
             root: target.root,
             at: target.at,
             add_only: target.add_only,
+            room: target.room,
             top: Mutex::default(),
             several,
             items: Queue::new(super::ITEMS_WAITING),
@@ -266,6 +269,7 @@ impl TreeReceiver {
                 source: source.filter(|source| source.size == size),
                 reread: shared.options.reread,
                 holes,
+                room: shared.room.clone(),
                 ..SinkOptions::default()
             };
             Sink::resume(target, &options, Arc::clone(&shared.wake))
@@ -353,21 +357,35 @@ impl Drop for TreeReceiver {
 
 impl Crew for Shared {
     fn fail(&self, error: StoreError) {
-        let error = match self.root.open_dir(Path::new("")) {
-            Ok(place) => {
-                let (wanted, come) = (get(&self.book.wanted_bytes), get(&self.book.bytes));
-                error.with_space(place, Some(wanted.saturating_sub(come)))
-            }
-            Err(_) => error,
-        };
-        self.error.note(error);
+        self.error.note(self.with_figures(error));
         self.stop();
         (self.wake)();
     }
 }
 
 impl Shared {
+    /// Adds to an error about space what there is and how much is still to come.
+    fn with_figures(&self, error: StoreError) -> StoreError {
+        match self.root.open_dir(Path::new("")) {
+            Ok(place) => {
+                let (wanted, come) = (get(&self.book.wanted_bytes), get(&self.book.bytes));
+                error.with_space(place, Some(wanted.saturating_sub(come)))
+            }
+            Err(_) => error,
+        }
+    }
+
+    /// Tries until there is room for it, as far as patience goes.
+    pub(crate) fn until_room<T>(
+        &self,
+        attempt: impl FnMut() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let figures = |error| self.with_figures(error);
+        self.room.until_room(|| false, figures, attempt)
+    }
+
     fn stop(&self) {
+        self.room.stop();
         self.expected.stop();
         self.writes.stop();
         self.writing.stop();
@@ -400,6 +418,7 @@ impl Shared {
             book: &self.book,
             finished: &self.finished,
             finishing: &self.finishing,
+            room: &self.room,
             unsettled: &self.unsettled,
             placed: &self.placed,
             reread: self.options.reread,
@@ -528,7 +547,14 @@ impl Shared {
             let Some(next) = next else { return };
             let path = next.wanted.path();
             let written = if *blake3::hash(&next.bytes).as_bytes() == next.hash {
-                writer.write(next.wanted, &next.bytes, next.hash)
+                self.until_room(|| writer.fill(&next.wanted, &next.bytes))
+                    .map(|(temp, file)| Written {
+                        wanted: next.wanted,
+                        temp,
+                        file,
+                        bytes: next.bytes.len() as u64,
+                        hash: next.hash,
+                    })
             } else {
                 Err(StoreError::HashMismatch { path: path.clone() })
             };
@@ -543,6 +569,7 @@ impl Shared {
                 Err(error @ (StoreError::NoSpace { .. } | StoreError::HashMismatch { .. })) => {
                     return self.fail(error);
                 }
+                Err(StoreError::Aborted) => return,
                 Err(error) => {
                     self.book.note(Trouble::Failed, || error.to_string());
                     self.unsettled.release(1);

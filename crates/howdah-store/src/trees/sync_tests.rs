@@ -290,6 +290,66 @@ fn replaced_and_deleted_files_are_kept_in_the_backup_directory() {
     }
 }
 
+/// Several files are hashed at a time on both sides: each answer belongs to its file all the same, whatever stands
+/// between them.
+#[test]
+fn each_of_many_hashes_belongs_to_its_file() {
+    let names: Vec<String> = (0..300)
+        .map(|i| format!("{}/{}/{i}", i % 7, i % 3))
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let pair = Pair::new(&names, &[]);
+    for (i, name) in names.iter().enumerate() {
+        // Of very different sizes, so that they are not done in the order in which they began.
+        let content = vec![i as u8; if i % 10 == 0 { 1 << 20 } else { i }];
+        fs::write(pair.from(name), content).unwrap();
+        if i % 9 == 0 {
+            symlink(name, pair.from(&format!("{name} link"))).unwrap();
+        }
+        if i % 11 == 0 {
+            fs::hard_link(pair.from(name), pair.from(&format!("{name} again"))).unwrap();
+        }
+    }
+    let options = TreeOptions {
+        checksum: true,
+        archive: true,
+        backup_dir: Some("before".to_owned()),
+        ..deleting()
+    };
+    pair.sync(&options).unwrap();
+    assert_eq!(look(&pair.from("")), look(&pair.to("")));
+    // Other content of the same size and time; other sizes; files that are missing; files that are too many.
+    let mut replaced = 0;
+    for (i, name) in names.iter().enumerate().filter(|(i, _)| i % 11 != 0) {
+        let there = pair.to(name);
+        match i % 5 {
+            0 => {
+                let time = fs::metadata(&there).unwrap().modified().unwrap();
+                let mut content = fs::read(&there).unwrap();
+                *content.last_mut().unwrap() ^= 1;
+                fs::write(&there, content).unwrap();
+                let file = fs::File::options().write(true).open(&there).unwrap();
+                file.set_modified(time).unwrap();
+            }
+            1 => fs::write(&there, "short").unwrap(),
+            2 => fs::remove_file(&there).unwrap(),
+            3 => fs::write(pair.to(&format!("{name} more")), "more").unwrap(),
+            _ => continue,
+        }
+        replaced += u64::from(i % 5 < 3);
+    }
+    let moved = pair.sync(&options).unwrap();
+    assert_eq!(moved.receiver.files, replaced, "{:?}", moved.receiver);
+    assert_eq!(moved.receiver.unchanged, 300 - replaced);
+    fs::remove_dir_all(pair.to("before")).unwrap();
+    let time = fs::metadata(pair.from("")).unwrap().modified().unwrap();
+    fs::File::open(pair.to(""))
+        .unwrap()
+        .set_modified(time)
+        .unwrap();
+    assert_eq!(look(&pair.from("")), look(&pair.to("")));
+}
+
 #[test]
 fn a_dry_run_tells_all_and_does_nothing() {
     let pair = Pair::new(&["a", "new/b"], &["old", "c"]);
@@ -536,35 +596,85 @@ fn a52_a_link_at_the_destination_is_replaced_and_not_followed() {
     assert!(!pair.to("nowhere").exists());
 }
 
-/// Somebody at the destination swaps a directory and a link to elsewhere, as fast as he can.
-#[test]
-fn a51_a_race_with_links_at_the_destination_leads_nowhere() {
-    let names: Vec<String> = (0..400).map(|i| format!("d/f{i}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let pair = Pair::new(&names, &["d/x"]);
-    let outside = pair.dir.path().join("outside");
-    fs::create_dir(&outside).unwrap();
-    symlink(&outside, pair.dir.path().join("trap")).unwrap();
+/// Does `work` while somebody swaps the two as fast as he can.
+fn while_swapped(one: &Path, other: &Path, mut work: impl FnMut()) {
     let stop = std::sync::atomic::AtomicBool::new(false);
-    let (trap, inner) = (pair.dir.path().join("trap"), pair.to("d"));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             use rustix::fs::{CWD, RenameFlags, renameat_with};
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                let _ = renameat_with(CWD, &trap, CWD, &inner, RenameFlags::EXCHANGE);
+                let _ = renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
             }
         });
+        work();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+/// 400 names in a directory.
+fn many_in_d() -> Vec<String> {
+    (0..400).map(|i| format!("d/f{i}")).collect()
+}
+
+#[test]
+fn a51_a_race_with_links_at_the_destination_leads_nowhere() {
+    let names = many_in_d();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let pair = Pair::new(&names, &["d/x"]);
+    let outside = pair.dir.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    let trap = pair.dir.path().join("trap");
+    symlink(&outside, &trap).unwrap();
+    while_swapped(&trap, &pair.to("d"), || {
         for _ in 0..20 {
             // Any of it may fail; nothing may get out.
             let _ = pair.sync(&deleting());
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
     assert_eq!(
         fs::read_dir(&outside).unwrap().count(),
         0,
         "nothing got out"
     );
+}
+
+/// At the source, where the program that reads may be allowed more than the one that swaps.
+#[test]
+fn a56_a_race_with_links_at_the_source_reads_nothing_from_elsewhere() {
+    let names = many_in_d();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let pair = Pair::new(&names, &[]);
+    let secrets = pair.dir.path().join("secrets");
+    fs::create_dir(&secrets).unwrap();
+    for name in &names {
+        let name = name.trim_start_matches("d/");
+        fs::write(secrets.join(name), "a secret").unwrap();
+    }
+    let trap = pair.dir.path().join("trap");
+    symlink(&secrets, &trap).unwrap();
+    let (mut arrived, mut links) = (0, 0);
+    while_swapped(&trap, &pair.from("d"), || {
+        for _ in 0..40 {
+            // Any of it may fail.
+            let _ = pair.sync(&deleting());
+            let to = pair.to("d");
+            if fs::symlink_metadata(&to).is_ok_and(|d| d.is_symlink()) {
+                // The link itself is what the source has, at this moment.
+                links += 1;
+                fs::remove_file(&to).unwrap();
+            } else if to.exists() {
+                for file in fs::read_dir(&to).unwrap() {
+                    let content = fs::read(file.unwrap().path()).unwrap();
+                    assert_ne!(content, b"a secret");
+                    arrived += 1;
+                }
+                fs::remove_dir_all(&to).unwrap();
+            }
+        }
+    });
+    println!("{arrived} files and {links} links arrived");
+    // Otherwise nothing was tried.
+    assert!(arrived > 0 || links > 0);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::queue::lock;
 use super::send::plain;
 use super::unfinished;
 use crate::identity::Identity;
-use crate::{Root, StoreError};
+use crate::{RoomWait, Root, StoreError};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -19,6 +19,7 @@ pub struct TreeTarget {
     pub(crate) at: PathBuf,
     /// What is there stays as it is.
     pub(crate) add_only: bool,
+    pub(crate) room: RoomWait,
 }
 
 impl TreeTarget {
@@ -26,6 +27,13 @@ impl TreeTarget {
     #[must_use]
     pub fn add_only(mut self, add_only: bool) -> Self {
         self.add_only = add_only;
+        self
+    }
+
+    /// How a full disk is waited for.
+    #[must_use]
+    pub fn waiting(mut self, room: RoomWait) -> Self {
+        self.room = room;
         self
     }
 
@@ -56,6 +64,7 @@ impl TreeTarget {
             root: Arc::new(root),
             at,
             add_only: false,
+            room: RoomWait::default(),
         })
     }
 
@@ -69,6 +78,7 @@ impl TreeTarget {
             root: Arc::clone(root),
             at,
             add_only: false,
+            room: RoomWait::default(),
         })
     }
 }

@@ -6,7 +6,9 @@
 use super::codec::ManifestWriter;
 use super::entry::{Entry, Meta, Other, Stamp, bounds};
 use super::filter::Filter;
+use super::hashing::{Hashers, Pending};
 use super::meta;
+use super::names::Names;
 use super::options::TreeOptions;
 use super::queue::Queue;
 use super::report::{Book, Trouble, add};
@@ -16,9 +18,9 @@ use crate::{Root, StoreError};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Stat};
 use rustix::io::Errno;
-use std::collections::{HashMap, HashSet, hash_map};
+use std::collections::{HashMap, HashSet, VecDeque, hash_map};
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,48 +67,6 @@ pub(crate) struct Top {
     pub(crate) path: PathBuf,
     /// What it is called in the copy.
     pub(crate) called: OsString,
-}
-
-/// Many names in little memory, sorted.
-#[derive(Debug, Default)]
-pub(crate) struct Names {
-    bytes: Vec<u8>,
-    /// Where each begins, and in the lower 16 bits its length: there may be millions.
-    order: Vec<u64>,
-}
-
-impl Names {
-    pub(crate) fn push(&mut self, name: &[u8]) {
-        let name = &name[..name.len().min(usize::from(u16::MAX))];
-        self.order
-            .push((self.bytes.len() as u64) << 16 | name.len() as u64);
-        self.bytes.extend_from_slice(name);
-    }
-
-    pub(crate) fn sort(&mut self) {
-        let bytes = &self.bytes;
-        self.order
-            .sort_unstable_by(|&a, &b| slice(bytes, a).cmp(slice(bytes, b)));
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    /// Where that name stands in a sorted list.
-    pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
-        let by_name = |&at: &u64| slice(&self.bytes, at).cmp(name);
-        self.order.binary_search_by(by_name).ok()
-    }
-
-    pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
-        self.order.get(index).map(|&at| slice(&self.bytes, at))
-    }
-}
-
-fn slice(bytes: &[u8], at: u64) -> &[u8] {
-    let (start, len) = ((at >> 16) as usize, (at & 0xffff) as usize);
-    bytes.get(start..start + len).unwrap_or_default()
 }
 
 /// The number that an inode was told by, and how many of its names have not come yet: in eight bytes, as
@@ -166,6 +126,20 @@ pub(crate) struct Walker<'a> {
     /// Everything could be read so far.
     complete: bool,
     flushed: Instant,
+    /// Once there is something to hash.
+    hashers: Option<Hashers>,
+    /// What is told when the hashes before it are there.
+    line: VecDeque<Told>,
+}
+
+enum Told {
+    Entry(Entry),
+    /// A file whose hash is missing in `entry`.
+    File {
+        entry: Entry,
+        offered: Offered,
+        hash: Pending,
+    },
 }
 
 /// The receiver is gone; it or the connection says why.
@@ -197,6 +171,8 @@ impl<'a> Walker<'a> {
             owners: HashSet::new(),
             complete: true,
             flushed: Instant::now(),
+            hashers: None,
+            line: VecDeque::new(),
         }
     }
 
@@ -216,7 +192,7 @@ impl<'a> Walker<'a> {
             match dir.open() {
                 Ok(fd) => {
                     let meta = self.dir_meta(&fd, &dir)?;
-                    self.put(&Entry::Top { meta })?;
+                    self.put(Entry::Top { meta })?;
                     let frame = self.list(&fd, dir)?;
                     self.descend(frame)?;
                 }
@@ -231,8 +207,10 @@ impl<'a> Walker<'a> {
                 self.book.trouble(Trouble::Failed, &path, what);
             }
         }
+        // What cannot be hashed makes it incomplete.
+        self.tell(0)?;
         let complete = self.complete;
-        self.put(&Entry::End { complete })?;
+        self.put(Entry::End { complete })?;
         self.manifest.flush()?;
         Ok(())
     }
@@ -293,7 +271,7 @@ impl<'a> Walker<'a> {
                 let complete = frame.complete;
                 frames.pop();
                 if !frames.is_empty() {
-                    self.put(&Entry::Up { complete })?;
+                    self.put(Entry::Up { complete })?;
                 } else if !complete {
                     self.complete = false;
                 }
@@ -319,7 +297,7 @@ impl<'a> Walker<'a> {
         if let Opened::Frame(frame) = self.open_subdir(dir, name, called, false)? {
             let complete = frame.complete;
             self.descend(frame)?;
-            self.put(&Entry::Up { complete })?;
+            self.put(Entry::Up { complete })?;
         }
         Ok(())
     }
@@ -347,7 +325,7 @@ impl<'a> Walker<'a> {
             Ok(fd) => {
                 let meta = self.dir_meta(&fd, &dir)?;
                 let name = called.to_vec();
-                self.put(&Entry::Dir { name, meta })?;
+                self.put(Entry::Dir { name, meta })?;
                 Ok(Opened::Frame(self.list(&fd, dir)?))
             }
             Err(error @ StoreError::NotFound { .. }) => {
@@ -367,11 +345,11 @@ impl<'a> Walker<'a> {
                 let meta = meta::of_stat(&stat, self.options.archive);
                 self.learn_owner(&meta)?;
                 let name = called.to_vec();
-                self.put(&Entry::Dir { name, meta })?;
+                self.put(Entry::Dir { name, meta })?;
                 if self.compares {
-                    self.put(&Entry::Gap)?;
+                    self.put(Entry::Gap)?;
                 }
-                self.put(&Entry::Up { complete: false })?;
+                self.put(Entry::Up { complete: false })?;
                 Ok(Opened::Told)
             }
         }
@@ -405,7 +383,7 @@ impl<'a> Walker<'a> {
             self.unreadable(&shown, &StoreError::from_io(&shown, "list", e));
             frame.complete = false;
             if self.compares {
-                self.put(&Entry::Gap)?;
+                self.put(Entry::Gap)?;
             }
         }
         others.sort();
@@ -446,7 +424,7 @@ impl<'a> Walker<'a> {
             && before.is_none_or(|before| name < before)
         {
             let name = name.to_vec();
-            self.put(&Entry::Ahead { name })?;
+            self.put(Entry::Ahead { name })?;
             *next += 1;
         }
         Ok(())
@@ -456,9 +434,9 @@ impl<'a> Walker<'a> {
     fn left_out(&mut self, name: &[u8], what: Other) -> Result<(), Gone> {
         let name = name.to_vec();
         if self.compares {
-            self.put(&Entry::Other { name, what })
+            self.put(Entry::Other { name, what })
         } else {
-            self.put(&Entry::Kept { name })
+            self.put(Entry::Kept { name })
         }
     }
 
@@ -484,13 +462,13 @@ impl<'a> Walker<'a> {
                 // A comparison leaves out what neither side admits.
                 if !self.compares && !self.options.admits(stat.st_size as u64, meta.mtime.secs) {
                     let name = called.to_vec();
-                    return self.put(&Entry::Kept { name });
+                    return self.put(Entry::Kept { name });
                 }
                 let link = match self.link(stat) {
                     Some(OneOf::Further { link, last }) if !self.compares => {
                         let name = called.to_vec();
                         add(&self.book.links, 1);
-                        return self.put(&Entry::Link { name, link, last });
+                        return self.put(Entry::Link { name, link, last });
                     }
                     Some(OneOf::First { link } | OneOf::Further { link, .. }) => Some(link),
                     None => None,
@@ -498,35 +476,33 @@ impl<'a> Walker<'a> {
                 self.add_xattrs(fd, OsStr::from_bytes(name), &shown, &mut meta);
                 self.learn_owner(&meta)?;
                 let size = stat.st_size as u64;
-                let mut hash = None;
-                if self.options.checksum {
-                    match hash_at(dir, name) {
-                        Ok(found) => hash = Some(found),
-                        Err(error) => {
-                            self.unreadable(&shown(), &error);
-                            let name = called.to_vec();
-                            return self.put(&Entry::Kept { name });
-                        }
-                    }
-                }
-                let mtime = meta.mtime;
-                self.put(&Entry::File {
-                    name: called.to_vec(),
-                    size,
-                    meta,
-                    link,
-                    hash,
-                })?;
-                if self.offered.is_full() {
-                    self.flush()?;
-                }
                 let offered = Offered {
                     dir: Arc::clone(dir),
                     name: OsString::from_vec(name.to_vec()),
                     size,
-                    mtime,
+                    mtime: meta.mtime,
                 };
-                self.offered.push(offered).map_err(|_| Gone)
+                let entry = Entry::File {
+                    name: called.to_vec(),
+                    size,
+                    meta,
+                    link,
+                    hash: None,
+                };
+                if !self.options.checksum {
+                    return self.offer(&entry, offered);
+                }
+                let hashers = self.hashers.get_or_insert_with(Hashers::new);
+                let (root, path) = (Arc::clone(&dir.root), dir.path.join(&offered.name));
+                let opened = path.clone();
+                let hash = hashers.hash(&path, move || root.open_plain(&opened));
+                let ahead = hashers.ahead();
+                self.line.push_back(Told::File {
+                    entry,
+                    offered,
+                    hash,
+                });
+                self.tell(ahead)
             }
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(fd, OsStr::from_bytes(name), Vec::new());
@@ -534,7 +510,7 @@ impl<'a> Walker<'a> {
                     Ok(target) if target.as_bytes().len() <= bounds::TARGET => {
                         self.learn_owner(&meta)?;
                         add(&self.book.links, 1);
-                        self.put(&Entry::Symlink {
+                        self.put(Entry::Symlink {
                             name: called.to_vec(),
                             target: target.into_bytes(),
                             meta,
@@ -652,7 +628,7 @@ impl<'a> Walker<'a> {
                 && self.owners.insert((is_group, id))
                 && let Some(name) = meta::owner_name(is_group, id)
             {
-                self.put(&Entry::Owner {
+                self.put(Entry::Owner {
                     group: is_group,
                     id,
                     name,
@@ -672,8 +648,72 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn put(&mut self, entry: &Entry) -> Result<(), Gone> {
-        Ok(self.manifest.put(entry)?)
+    fn put(&mut self, entry: Entry) -> Result<(), Gone> {
+        if self.line.is_empty() {
+            return Ok(self.manifest.put(&entry)?);
+        }
+        self.line.push_back(Told::Entry(entry));
+        let ahead = self.hashers.as_ref().map_or(0, Hashers::ahead);
+        self.tell(ahead)
+    }
+
+    /// A file that may be asked for from now on.
+    fn offer(&mut self, entry: &Entry, offered: Offered) -> Result<(), Gone> {
+        self.manifest.put(entry)?;
+        if self.offered.is_full() {
+            self.flush()?;
+        }
+        self.offered.push(offered).map_err(|_| Gone)
+    }
+
+    /// Tells what is known, and waits for hashes while more than `waiting` entries wait in line.
+    fn tell(&mut self, waiting: usize) -> Result<(), Gone> {
+        while let Some(next) = self.line.pop_front() {
+            let (mut entry, offered, hash) = match next {
+                Told::Entry(entry) => {
+                    self.manifest.put(&entry)?;
+                    continue;
+                }
+                Told::File {
+                    entry,
+                    offered,
+                    hash,
+                } => (entry, offered, hash),
+            };
+            let outcome = if self.line.len() >= waiting {
+                // What has been told leaves meanwhile.
+                let patience = PATIENCE.saturating_sub(self.flushed.elapsed());
+                if let Some(outcome) = hash.wait_for(patience) {
+                    outcome
+                } else {
+                    self.flush()?;
+                    hash.wait()
+                }
+            } else if let Some(outcome) = hash.poll() {
+                outcome
+            } else {
+                let told = Told::File {
+                    entry,
+                    offered,
+                    hash,
+                };
+                self.line.push_front(told);
+                return Ok(());
+            };
+            match (outcome, &mut entry) {
+                (Ok(found), Entry::File { hash, .. }) => {
+                    *hash = Some(found);
+                    self.offer(&entry, offered)?;
+                }
+                (Err(error), Entry::File { name, .. }) => {
+                    let name = std::mem::take(name);
+                    self.unreadable(&offered.dir.shown(&offered.name), &error);
+                    self.manifest.put(&Entry::Kept { name })?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn flush(&mut self) -> Result<(), Gone> {
@@ -720,13 +760,7 @@ pub(crate) fn read_names(
     Ok(())
 }
 
-fn hash_at(dir: &SourceDir, name: &[u8]) -> Result<[u8; 32], StoreError> {
-    let path = dir.path.join(OsStr::from_bytes(name));
-    let file = dir.root.open_plain(&path)?;
-    hash_open(file, &path)
-}
-
-pub(crate) fn hash_open(file: std::fs::File, path: &Path) -> Result<[u8; 32], StoreError> {
+pub(crate) fn hash_open(file: impl Read, path: &Path) -> Result<[u8; 32], StoreError> {
     let mut hasher = blake3::Hasher::new();
     let read = hasher.update_reader(file);
     read.map_err(|e| StoreError::from_io(path, "read", e))?;
@@ -750,18 +784,5 @@ mod tests {
         let mut many = Linked::new(1 << 39, u64::MAX);
         assert!(!many.count());
         assert_eq!(many.link(), 1 << 39);
-    }
-
-    #[test]
-    fn names_are_sorted_and_found() {
-        let mut names = Names::default();
-        let longest = [b'n'; 255];
-        for name in [&b"b"[..], b"", &longest, b"a"] {
-            names.push(name);
-        }
-        names.sort();
-        let all: Vec<_> = (0..names.len()).filter_map(|i| names.get(i)).collect();
-        assert_eq!(all, [&b""[..], b"a", b"b", &longest]);
-        assert_eq!((names.find(b"b"), names.find(b"c")), (Some(2), None));
     }
 }

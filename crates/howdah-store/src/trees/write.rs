@@ -67,18 +67,17 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// `hash`: of the bytes.
-    pub(crate) fn write(
+    /// Writes a file under a temporary name. Of one that fails nothing is left.
+    pub(crate) fn fill(
         &mut self,
-        wanted: Wanted,
+        wanted: &Wanted,
         bytes: &[u8],
-        hash: [u8; 32],
-    ) -> Result<Written, StoreError> {
+    ) -> Result<(OsString, File), StoreError> {
         let path = wanted.path();
         let (keeper, book) = (self.keeper, self.book);
         let dir = self.dir(&wanted.dir)?;
         let (temp, file) =
-            create(dir, &wanted).map_err(|e| StoreError::from_io(&path, "create a file for", e))?;
+            create(dir, wanted).map_err(|e| StoreError::from_io(&path, "create a file for", e))?;
         // Whether the source has holes is not told of small files: blocks of zeros are always left out.
         let filled = sparse::write_new(&file, bytes)
             .map_err(|e| StoreError::from_io(&path, "write", e))
@@ -96,13 +95,7 @@ impl<'a> Writer<'a> {
             let _ = rustix::fs::unlinkat(dir, &temp, AtFlags::empty());
             return Err(error);
         }
-        Ok(Written {
-            wanted,
-            temp,
-            file,
-            bytes: bytes.len() as u64,
-            hash,
-        })
+        Ok((temp, file))
     }
 }
 

@@ -8,14 +8,15 @@ use crate::session::pace::Pace;
 use crate::session::receiving::Place;
 use crate::session::resume::{WireHeld, WireIdentity};
 use crate::session::sending::Sending;
-use crate::{Error, ErrorKind, Location};
+use crate::{Error, ErrorKind, Location, PathBytes};
 use howdah_core::{RangeSet, Time};
 use howdah_proto::Connection;
 use howdah_store::{
-    Limits, Sink, SinkOptions, SinkSpec, Source, SourceIdentity, SourceSpec, StoreError, Target,
+    Limits, RoomWait, Sink, SinkOptions, SinkSpec, Source, SourceIdentity, SourceSpec, StoreError,
+    Target,
 };
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
@@ -55,9 +56,10 @@ impl Client<'_> {
     }
 
     pub(super) fn begin(&mut self, connection: &mut Connection) -> Result<(), Error> {
+        self.room = RoomWait::new(self.config.wait_for_space.into(), self.wake());
         match &self.task {
             Task::Put { source, path } => {
-                let hash = path != "null:" && self.config.duration_limit.is_none();
+                let hash = *path != *"null:" && self.config.duration_limit.is_none();
                 let spec = match source {
                     Location::File(path) => SourceSpec::LocalFile(path),
                     Location::Stdio => SourceSpec::Reader(Box::new(stdin()?)),
@@ -70,8 +72,8 @@ impl Client<'_> {
                     Location::File(path) => path.file_name(),
                     _ => None,
                 };
-                let name = name.map(|name| name.to_string_lossy().into_owned());
-                self.progress.current = name.iter().cloned().collect();
+                let name = name.map(PathBytes::from);
+                self.progress.current = name.iter().map(PathBytes::to_string).collect();
                 let source = Source::open(spec, hash, self.wake()).map_err(|e| from_store(&e))?;
                 let object = connection.allocate_object();
                 // A copy that will be cut does not know its size yet.
@@ -86,19 +88,17 @@ impl Client<'_> {
                 }
                 let source = sending.offer();
                 self.can_go_on = source.is_some();
-                connection.send_control(
-                    &Message::Put {
-                        object,
-                        path,
-                        name,
-                        size,
-                        hash,
-                        source: source.as_ref().map(WireIdentity::from),
-                        resume: self.config.resume,
-                        reread: self.config.reread,
-                    }
-                    .encode(),
-                );
+                let put = Message::Put {
+                    object,
+                    path,
+                    name,
+                    size,
+                    hash,
+                    source: source.as_ref().map(WireIdentity::from),
+                    resume: self.config.resume,
+                    reread: self.config.reread,
+                };
+                connection.send_control(&put.encode_patient(self.config.wait_for_space));
                 self.sending = Some(sending);
                 self.step = Step::Moving;
             }
@@ -108,7 +108,7 @@ impl Client<'_> {
                 let window_end = matches!(destination, Location::Stdio)
                     .then_some(Limits::default().reorder_bytes);
                 let path = path.clone();
-                self.progress.current = vec![path.clone()];
+                self.progress.current = vec![path.to_string()];
                 let target = self.open_target().map_err(|e| from_store(&e))?;
                 let held = target.as_ref().and_then(Target::held);
                 let held = held.filter(|_| self.config.resume).map(WireHeld::from);
@@ -143,7 +143,7 @@ impl Client<'_> {
             return Ok(None);
         };
         if target.as_os_str().as_encoded_bytes().ends_with(b"/") || target.is_dir() {
-            let below = target.join(Path::new(path).file_name().unwrap_or_default());
+            let below = target.join(path.as_path().file_name().unwrap_or_default());
             return Target::open_local(&below).map(Some);
         }
         Target::open_local(target).map(Some)
@@ -165,6 +165,7 @@ impl Client<'_> {
                 source,
                 holes,
                 reread: self.config.reread,
+                room: self.room.clone(),
                 ..SinkOptions::default()
             };
             let target = if self.config.resume {

@@ -39,6 +39,8 @@ impl Client<'_> {
                         ..options.clone()
                     },
                 };
+                let patience = self.config.wait_for_space;
+                let announce = |manifest, packs| announce(manifest, packs).encode_patient(patience);
                 self.tree = Some(Tree::send(connection, source, options, &wake, announce)?);
                 self.step = Step::Moving;
             }
@@ -47,7 +49,7 @@ impl Client<'_> {
                 target,
                 options,
             } => {
-                let target = target.take().ok_or_else(again)?;
+                let target = target.take().ok_or_else(again)?.waiting(self.room.clone());
                 let several = paths.len() > 1;
                 let announce = |answers| Message::TreeGet {
                     answers,

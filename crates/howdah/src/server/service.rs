@@ -12,13 +12,14 @@ use crate::session::sending::Sending;
 use crate::session::tree::Tree;
 use crate::session::waits::{Wait, WaitClock};
 use crate::session::{from_connection, from_store};
-use crate::{Cancel, Error, ErrorKind, Location};
+use crate::{Cancel, Error, ErrorKind, Location, PathBytes};
 use howdah_core::{RangeSet, Span, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement, TcpDoor, Usage, Waker};
 use howdah_proto::error::CloseCode;
 use howdah_proto::{Connection, Event};
-use howdah_store::{Source, SourceIdentity, SourceSpec, Wake};
+use howdah_store::{RoomWait, Source, SourceIdentity, SourceSpec, Wake};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -39,6 +40,8 @@ pub(super) struct Session {
     holes: Announced,
     /// What it is that comes, or will come when its place is free.
     put: Option<Put>,
+    /// Its patience with full disks.
+    room: RoomWait,
     /// Another connection of the same client wants to go on with it.
     superseded: bool,
     what: String,
@@ -105,16 +108,16 @@ fn wake(waker: &Waker) -> Wake {
 
 fn open_source(
     rights: &Rights,
-    path: &str,
+    path: &PathBytes,
     hash: bool,
     waker: &Waker,
 ) -> Result<(Source, bool), Error> {
     let open = |spec, hash| Source::open(spec, hash, wake(waker)).map_err(|e| from_store(&e));
-    if let Ok(Location::Zero(size)) = path.parse() {
+    if let Ok(Location::Zero(size)) = Location::try_from(path.as_os_str()) {
         rights.check_read()?;
         return Ok((open(SourceSpec::Zero(size), false)?, false));
     }
-    let (root, path) = rights.source(path)?;
+    let (root, path) = rights.source(path.as_path())?;
     let source = open(SourceSpec::File(&path, &root), hash)?;
     Ok((source, hash))
 }
@@ -156,7 +159,9 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
-        let Some((place, ready)) = put.open(&session.rights, now, wake(&self.waker))? else {
+        let Some((place, ready)) =
+            put.open(&session.rights, now, &session.room, wake(&self.waker))?
+        else {
             return Ok(());
         };
         let holes = put.holes.as_ref();
@@ -324,6 +329,7 @@ impl Service {
             | Message::TreePlaced { .. }
             | Message::Sending { .. }
             | Message::Ready { .. }
+            | Message::Room { .. }
             | Message::Thanks { .. } => {
                 return Err(Error::new(
                     ErrorKind::Protocol,
@@ -334,11 +340,23 @@ impl Service {
         Ok(())
     }
 
+    /// Before a request is answered: how long its client would wait for space.
+    fn note_patience(&mut self, key: ConnKey, message: &Message, bytes: &[u8]) {
+        if let (Message::Put { .. } | Message::TreePut { .. }, Some(session)) =
+            (message, self.sessions.get_mut(&key))
+            && !session.is_busy()
+        {
+            session.room = RoomWait::new(Message::patience(bytes), wake(&self.waker));
+        }
+    }
+
     fn give_up(&mut self, key: ConnKey, connection: &mut Connection, error: &Error) {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
         session.put = None;
+        // Nobody wants to hear how its waits end.
+        session.room = RoomWait::default();
         for object in [
             session.sending.take().map(|s| s.object),
             session.receiving.take().map(|r| r.object),
@@ -376,6 +394,17 @@ impl Service {
         }
         if let Some(sending) = &mut session.sending {
             sending.poll(now, connection)?;
+        }
+        let told = session.room.take_news().map(|news| {
+            connection.send_control(&Message::room(news.as_ref()).encode());
+            let text = match &news {
+                Some(error) => format!("waits: {error}"),
+                None => "goes on, there is room again".to_owned(),
+            };
+            format!("{}: {} {text}", session.peer, session.what)
+        });
+        if let Some(line) = told {
+            self.log.line(&line);
         }
         if let Some(tree) = &mut session.tree {
             if let Some(report) = tree.poll(now, connection)? {
@@ -447,6 +476,7 @@ impl Service {
                     tree: None,
                     holes: Announced::default(),
                     put: None,
+                    room: RoomWait::default(),
                     superseded: false,
                     what: String::new(),
                     wait: WaitClock::default(),
@@ -461,7 +491,10 @@ impl Service {
                         pace.apply(now, connection, cap);
                         Ok(())
                     }
-                    message => self.on_message(now, key, connection, message),
+                    message => {
+                        self.note_patience(key, &message, &bytes);
+                        self.on_message(now, key, connection, message)
+                    }
                 });
                 if let Err(error) = result {
                     self.give_up(key, connection, &error);
@@ -596,6 +629,25 @@ impl Application for Service {
     fn poll(&mut self, now: Time, key: ConnKey, connection: &mut Connection) {
         self.poll_session(now, key, connection);
         self.note_active(key);
+    }
+
+    fn on_panic(&mut self, key: ConnKey, remote: Option<SocketAddr>) {
+        if let (Some(door), Some(remote)) = (&self.door, remote) {
+            door.close(remote);
+        }
+        self.active.remove(&key);
+        let who = remote.map_or_else(|| "a client".to_owned(), |remote| remote.to_string());
+        let what = match self.sessions.remove(&key) {
+            None => who,
+            Some(mut session) => {
+                let tree = session.tree.take();
+                self.ending.extend(tree.into_iter().flat_map(Tree::stop));
+                format!("{}: {}", session.peer, session.what)
+            }
+        };
+        self.log(&format!(
+            "{what}: ended by a fault of this program (the message above says where; please report it); the others go on"
+        ));
     }
 
     fn attended(&self) -> Attended<'_> {

@@ -2,10 +2,12 @@
 
 use super::pace::Pace;
 use super::resume::{WireHeld, WireIdentity, WireRanges};
-use crate::{Error, ErrorKind, SideUsage};
+use crate::{Error, ErrorKind, PathBytes, SideUsage};
+use howdah_core::Span;
 use howdah_proto::Stats;
-use howdah_store::{TreeOptions, TreeReport};
+use howdah_store::{StoreError, TreeOptions, TreeReport};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Version of this dialogue; the first byte of each message.
 pub(crate) const VERSION: u8 = 2;
@@ -19,9 +21,9 @@ pub(crate) enum Message {
     /// Client: I send `object`, put it under `path`.
     Put {
         object: u64,
-        path: String,
+        path: PathBytes,
         /// If `path` is a directory, the name below it.
-        name: Option<String>,
+        name: Option<PathBytes>,
         size: Option<u64>,
         /// The sender will tell a BLAKE3, check it.
         hash: bool,
@@ -34,7 +36,7 @@ pub(crate) enum Message {
     },
     /// Client: send me `path`. Bytes up to `window_end` may come at once.
     Get {
-        path: String,
+        path: PathBytes,
         window_end: Option<u64>,
         hash: bool,
         /// What is here of it already.
@@ -69,7 +71,7 @@ pub(crate) enum Message {
     TreePut {
         manifest: u64,
         packs: u64,
-        path: String,
+        path: PathBytes,
         several: bool,
         options: TreeOptions,
     },
@@ -78,7 +80,7 @@ pub(crate) enum Message {
     /// Client: send me the trees at these paths; the answers come as that object.
     TreeGet {
         answers: u64,
-        paths: Vec<String>,
+        paths: Vec<PathBytes>,
         options: TreeOptions,
     },
     /// Server: they come as these objects.
@@ -124,7 +126,7 @@ pub(crate) enum Message {
     /// Client: describe what is at that path, to be compared; the answers come as that object.
     TreeVerify {
         answers: u64,
-        path: String,
+        path: PathBytes,
         options: TreeOptions,
     },
     /// Receiver, if it was asked to: these small files of the manifest are in place. Pairs: how many after the
@@ -132,6 +134,9 @@ pub(crate) enum Message {
     TreePlaced { runs: Vec<(u64, u64)> },
     /// Sender, before it announces `object`: that has holes. These groups are nothing else and do not come.
     Holes { object: u64, ranges: WireRanges },
+    /// Receiver, to a client that has [told its patience](Message::encode_patient): it waits for space, which is
+    /// why; none: it goes on.
+    Room { lack: Option<String> },
 }
 
 /// What one side used and sent.
@@ -212,6 +217,9 @@ pub(crate) const KINDS: [ErrorKind; 12] = [
 /// Those that a peer may tell: the last three are about the way to it, or about this side's sum of all.
 const TOLD_BY_PEERS: usize = 9;
 
+/// A receiver waits for space that long at most, whatever it is asked for.
+const PATIENCE_MAX: Duration = Duration::from_hours(24);
+
 /// Longest text of a failure that is sent, in bytes.
 const MAX_TEXT: usize = 4_096;
 
@@ -221,13 +229,15 @@ impl Message {
             .iter()
             .position(|k| *k == error.kind())
             .unwrap_or(0) as u8;
-        let mut message = error.to_string();
-        let mut end = message.len().min(MAX_TEXT);
-        while !message.is_char_boundary(end) {
-            end -= 1;
-        }
-        message.truncate(end);
+        let message = bounded(error.to_string());
         Self::Fail { kind, message }
+    }
+
+    /// What it waits for, if it waits.
+    pub(crate) fn room(lack: Option<&StoreError>) -> Self {
+        let lack = lack.map(|error| error.lack_of_space().unwrap_or_else(|| error.to_string()));
+        let lack = lack.map(bounded);
+        Self::Room { lack }
     }
 
     /// A failure that the other side told.
@@ -236,12 +246,26 @@ impl Message {
             .get(usize::from(kind))
             .copied()
             .unwrap_or(ErrorKind::Io);
-        let text: String = message.chars().filter(|c| !c.is_control()).collect();
-        Error::new(kind, format!("{peer}: {text}"))
+        Error::new(kind, format!("{peer}: {}", shown(message)))
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         postcard::to_extend(self, vec![VERSION]).expect("a message is made of plain data")
+    }
+
+    /// With the seconds behind it that the receiver may wait for space. Who does not know them does not see them.
+    pub(crate) fn encode_patient(&self, patience: Span) -> Vec<u8> {
+        let seconds = patience.as_millis().div_ceil(1000);
+        postcard::to_extend(&seconds, self.encode()).expect("a number is plain data")
+    }
+
+    /// The patience behind a message; none if it has none.
+    pub(crate) fn patience(bytes: &[u8]) -> Duration {
+        let seconds = bytes.split_first().and_then(|(_, message)| {
+            let (_, rest) = postcard::take_from_bytes::<Self>(message).ok()?;
+            postcard::from_bytes::<u64>(rest).ok()
+        });
+        Duration::from_secs(seconds.unwrap_or(0)).min(PATIENCE_MAX)
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Error> {
@@ -255,6 +279,20 @@ impl Message {
             )),
         }
     }
+}
+
+fn bounded(mut text: String) -> String {
+    let mut end = text.len().min(MAX_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    text
+}
+
+/// A peer's text as a terminal may have it.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).collect()
 }
 
 #[cfg(test)]
@@ -277,7 +315,7 @@ mod tests {
                 reread: false,
             },
             Message::Get {
-                path: String::new(),
+                path: PathBytes::default(),
                 window_end: Some(9),
                 hash: false,
                 held: Some(WireHeld::from(&held())),
@@ -298,6 +336,9 @@ mod tests {
                 side: SideReport::default(),
             },
             Message::Pace(Pace::default()),
+            Message::Room {
+                lack: Some("full".into()),
+            },
             Message::fail(&Error::new(ErrorKind::NoSpace, "full")),
         ] {
             assert_eq!(Message::decode(&message.encode()).unwrap(), message);
@@ -333,6 +374,20 @@ mod tests {
             ranges: (&ranges).into(),
         };
         assert_eq!(holes.encode(), [2, 21, 0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn f13_patience_stands_behind_a_message_where_older_programs_do_not_look() {
+        let put = Message::Room { lack: None };
+        assert_eq!(Message::patience(&put.encode()), Duration::ZERO);
+        let bytes = put.encode_patient(Span::from_millis(299_001));
+        assert_eq!(bytes, [2, 22, 0, 0xac, 0x02]);
+        assert_eq!(Message::patience(&bytes), Duration::from_mins(5));
+        assert_eq!(Message::decode(&bytes).unwrap(), put);
+        let bytes = put.encode_patient(Span::from_secs(1 << 40));
+        assert_eq!(Message::patience(&bytes), PATIENCE_MAX);
+        assert_eq!(Message::patience(b""), Duration::ZERO);
+        assert_eq!(Message::patience(b"\x02\xff"), Duration::ZERO);
     }
 
     #[test]

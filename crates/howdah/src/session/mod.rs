@@ -32,7 +32,14 @@ pub(crate) fn from_store(error: &StoreError) -> Error {
         StoreError::HashMismatch { .. } | StoreError::WrongLength { .. } => ErrorKind::Integrity,
         _ => ErrorKind::Io,
     };
-    Error::new(kind, error.to_string())
+    let text = match error {
+        StoreError::NotAFile {
+            what: "a directory",
+            ..
+        } => format!("{error}: copy it with -r, or name a file in it"),
+        other => other.to_string(),
+    };
+    Error::new(kind, text)
 }
 
 /// The end of a connection as the library's error; `peer` names the other side.

@@ -4,10 +4,12 @@ use super::from_store;
 use super::message::Message;
 use super::receiving::Place;
 use super::resume::WireRanges;
-use crate::Error;
 use crate::access::Rights;
+use crate::{Error, PathBytes};
 use howdah_core::{RangeSet, Span, Time};
-use howdah_store::{RESUMABLE_MIN, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake};
+use howdah_store::{
+    RESUMABLE_MIN, RoomWait, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake,
+};
 use std::path::Path;
 
 /// A copy of the same source to the same place that is still under way is waited for that long:
@@ -18,8 +20,8 @@ const BUSY_LIMIT: Span = Span::from_secs(12);
 #[derive(Clone, Debug)]
 pub(crate) struct Put {
     pub(crate) object: u64,
-    pub(crate) path: String,
-    pub(crate) name: Option<String>,
+    pub(crate) path: PathBytes,
+    pub(crate) name: Option<PathBytes>,
     pub(crate) size: Option<u64>,
     pub(crate) hash: bool,
     pub(crate) source: Option<SourceIdentity>,
@@ -51,17 +53,18 @@ impl Put {
         &self,
         rights: &Rights,
         now: Time,
+        room: &RoomWait,
         wake: Wake,
     ) -> Result<Option<(Place, Message)>, Error> {
         let mut held = WireRanges::default();
         let (mut values, mut changed) = (false, None);
-        let place = if self.path == "null:" {
+        let place = if self.path == *"null:" {
             rights.check_write()?;
             Place::Null { bytes: 0 }
         } else {
-            let mut target = open_target(rights, &self.path, self.name.as_deref())?;
+            let mut target = open_target(rights, self.path.as_path(), self.name.as_ref())?;
             if rights.is_adding_only() && target.is_taken() {
-                let path = Path::new(&self.path).to_path_buf();
+                let path = self.path.as_path().to_owned();
                 return Err(from_store(&StoreError::MayOnlyAdd { path }));
             }
             // A source that does not fit its own size is nobody's.
@@ -87,6 +90,7 @@ impl Put {
                 source,
                 holes: self.holes.clone(),
                 reread: self.reread,
+                room: room.clone(),
                 ..SinkOptions::default()
             };
             let sink = Sink::resume(target, &options, wake).map_err(|e| from_store(&e))?;
@@ -105,14 +109,14 @@ impl Put {
 }
 
 /// The place for `path`; if that is a directory, for `name` below it.
-fn open_target(rights: &Rights, path: &str, name: Option<&str>) -> Result<Target, Error> {
+fn open_target(rights: &Rights, path: &Path, name: Option<&PathBytes>) -> Result<Target, Error> {
     let (root, path) = rights.target(path)?;
     let open = |path: &Path| Target::open(&root, path);
     let is_directory = |path| StoreError::NotAFile {
         path,
         what: "a directory",
     };
-    let below = name.map(|name| path.join(name));
+    let below = name.map(|name| path.join(name.as_path()));
     let target = match below {
         None if path.as_os_str().is_empty() => Err(is_directory(root.path().to_owned())),
         None => open(&path),

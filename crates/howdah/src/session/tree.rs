@@ -72,7 +72,7 @@ pub(crate) struct Tree {
     holes: Announced,
     /// Somebody listens to the notes.
     dry_run: bool,
-    /// What is stored is read back from the device.
+    /// What is stored, or compared, is read from the device.
     reread: bool,
     /// What is in place is for somebody here, not for the peer.
     listens: bool,
@@ -142,14 +142,14 @@ impl Tree {
         }
     }
 
-    /// Starts to send. `announce` gets the objects of manifest and packs and says so to the peer, before
+    /// Starts to send. `announce` gets the objects of manifest and packs and is what the peer is told, encoded, before
     /// their first bytes leave.
     pub(crate) fn send(
         connection: &mut Connection,
         source: TreeSource,
         options: &TreeOptions,
         wake: &Wake,
-        announce: impl FnOnce(u64, u64) -> Message,
+        announce: impl FnOnce(u64, u64) -> Vec<u8>,
     ) -> Result<Self, Error> {
         let started = TreeSender::start(source, options, wake.clone());
         let (sender, ends) = started.map_err(|e| from_store(&e))?;
@@ -169,8 +169,12 @@ impl Tree {
     ) -> Result<Self, Error> {
         let started = TreeDescriber::start(subject, options, wake.clone());
         let (describer, ends) = started.map_err(|e| from_store(&e))?;
+        let reread = describer.is_reread();
         let mut tree = Self::new(Side::Describer(describer));
-        tree.open_sender(connection, ends, wake, announce)?;
+        tree.reread = reread;
+        tree.open_sender(connection, ends, wake, |manifest, packs| {
+            announce(manifest, packs).encode()
+        })?;
         Ok(tree)
     }
 
@@ -179,10 +183,10 @@ impl Tree {
         connection: &mut Connection,
         ends: SenderEnds,
         wake: &Wake,
-        announce: impl FnOnce(u64, u64) -> Message,
+        announce: impl FnOnce(u64, u64) -> Vec<u8>,
     ) -> Result<(), Error> {
         let (manifest, packs) = (connection.allocate_object(), connection.allocate_object());
-        connection.send_control(&announce(manifest, packs).encode());
+        connection.send_control(&announce(manifest, packs));
         self.out = vec![
             send_stream(connection, manifest, ends.manifest, TALK_WINDOW, wake)?,
             send_stream(connection, packs, ends.packs, PACKS_WINDOW, wake)?,

@@ -10,7 +10,7 @@ use crate::reach::{Line, Transport};
 use crate::session::pace::Pace;
 use crate::trees::put;
 use crate::{
-    Cancel, CopyConfig, Error, ErrorKind, Identity, KnownHosts, Location, Log, Progress,
+    Cancel, CopyConfig, Error, ErrorKind, Identity, KnownHosts, Location, Log, PathBytes, Progress,
     SshLocation, SshTarget, Summary, Throttle, Trust,
 };
 use howdah_core::{Rate, Span};
@@ -31,7 +31,7 @@ const SILENCE_MAX: Duration = Duration::from_mins(15);
 /// What is to go where.
 pub(crate) struct Order<'a> {
     pub(crate) from: &'a SshTarget,
-    pub(crate) sources: Vec<String>,
+    pub(crate) sources: Vec<PathBytes>,
     pub(crate) to: &'a SshLocation,
     /// If they are trees, and not one file.
     pub(crate) tree: Option<TreeOptions>,
@@ -179,9 +179,9 @@ fn send(
     let clock = Clock::new();
     let mut sources = Vec::new();
     for source in &errand.sources {
-        sources.push(match source.parse() {
+        sources.push(match Location::try_from(source.as_os_str()) {
             Ok(zero @ Location::Zero(_)) => zero,
-            _ => Location::File(expand(sender.home, source)?),
+            _ => Location::File(expand(sender.home, source.as_path())?),
         });
     }
     let path = errand.destination;

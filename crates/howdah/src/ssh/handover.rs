@@ -6,7 +6,7 @@
 use crate::session::message;
 use crate::session::message::KINDS;
 use crate::session::pace::Pace;
-use crate::{Error, ErrorKind, PublicKey, Summary};
+use crate::{Error, ErrorKind, PathBytes, PublicKey, Summary};
 use howdah_proto::codec::VERSION as WIRE;
 use howdah_store::TreeOptions;
 use serde::de::DeserializeOwned;
@@ -82,8 +82,8 @@ pub(super) enum Ask {
 /// What the sender of a copy between two far ends is told.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct Errand {
-    pub(super) sources: Vec<String>,
-    pub(super) destination: String,
+    pub(super) sources: Vec<PathBytes>,
+    pub(super) destination: PathBytes,
     /// If they are trees, and not one file.
     pub(super) tree: Option<TreeOptions>,
     /// Of the receiver: how the user calls it, where it may be reached, the key that it shows.

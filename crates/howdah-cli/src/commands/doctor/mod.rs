@@ -74,14 +74,20 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     let mut findings = network::check();
     findings.extend(machine::check());
     findings.extend(files::check(&args.dir));
-    if let Some(peer) = &args.peer {
-        findings.push(network::path_to(peer)?);
-    }
+    // A peer that cannot be reached says nothing against what this machine was found to be.
+    let unreached = match args.peer.as_deref().map(network::path_to) {
+        Some(Ok(finding)) => {
+            findings.push(finding);
+            None
+        }
+        Some(Err(error)) => Some(error),
+        None => None,
+    };
     let bad = findings.iter().filter(|f| f.state == State::Change).count();
     if args.json {
         let report = Report {
             schema: SCHEMA,
-            ok: bad == 0,
+            ok: bad == 0 && unreached.is_none(),
             checks: &findings,
         };
         ui::print(&serde_json::to_string(&report)?)?;
@@ -90,12 +96,15 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
             ui::print(show(finding, Paint::stdout()).trim_end())?;
         }
         ui::print(&match bad {
+            0 if unreached.is_some() => "This machine needs no change.".to_owned(),
             0 => "All is well.".to_owned(),
             1 => "One thing should be changed.".to_owned(),
             n => format!("{n} things should be changed."),
         })?;
     }
-    if bad == 0 {
+    if let Some(error) = unreached {
+        Err(error)
+    } else if bad == 0 {
         Ok(())
     } else {
         Err(exit::Passed(exit::DOCTOR).into())

@@ -37,8 +37,9 @@ fn protocols(as_json: bool) -> anyhow::Result<()> {
             .collect();
         ui::print(&serde_json::to_string(&list)?)?;
     } else {
+        let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, about) in all {
-            ui::print(&format!("{name:<14} {about}"))?;
+            ui::print(&format!("{name:<width$}  {about}"))?;
         }
     }
     Ok(())

@@ -3,24 +3,29 @@
 use crate::args::LabReportArgs;
 use crate::ui;
 use howdah::{Error, ErrorKind};
-use howdah_lab::comparison;
+use howdah_lab::comparison::{self, ComparisonError};
 use howdah_lab::fidelity;
 use howdah_lab::report::{self, Options};
+use howdah_lab::result::Summary;
 use serde_json::json;
+use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
     if args.comparison {
-        let read = |dir: &std::path::PathBuf| Ok((dir.display().to_string(), super::summary(dir)?));
+        let read = |dir: &PathBuf| Ok((dir.display().to_string(), super::summary(dir)?));
         let campaigns = args
             .dirs
             .iter()
             .map(read)
             .collect::<anyhow::Result<Vec<_>>>()?;
-        ui::print(comparison::markdown(&campaigns).trim_end())?;
+        match &args.out {
+            Some(path) => update(path, &campaigns)?,
+            None => ui::print(comparison::markdown(&campaigns).trim_end())?,
+        }
         return Ok(());
     }
     if args.fidelity {
-        let read = |dir: &std::path::PathBuf| super::summary(dir);
+        let read = |dir: &PathBuf| super::summary(dir);
         let campaigns = args
             .dirs
             .iter()
@@ -50,4 +55,12 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
         ui::print(&path.display().to_string())?;
     }
     Ok(())
+}
+
+/// A file that is another document is bad usage.
+fn update(path: &Path, campaigns: &[(String, Summary)]) -> anyhow::Result<()> {
+    comparison::update(path, campaigns).map_err(|error| match error {
+        ComparisonError::Other(_) => Error::new(ErrorKind::Usage, error.to_string()).into(),
+        other => anyhow::Error::from(other),
+    })
 }

@@ -17,6 +17,10 @@ use std::sync::atomic::AtomicBool;
 
 pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     let plan = scenario::load(&args.paths, args.quick).map_err(|e| super::bad_scenario(&e))?;
+    for only in &args.only {
+        only.check(&plan)
+            .map_err(|error| Error::new(ErrorKind::Usage, format!("--only: {error}")))?;
+    }
     let jobs = args
         .jobs
         .or_else(|| std::thread::available_parallelism().ok());
@@ -24,6 +28,7 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
         out: args.out.clone().unwrap_or_else(|| usual_place(args)),
         jobs: jobs.map_or(1, usize::from),
         shard: args.shard,
+        only: args.only.clone(),
         again: args.again,
         quick: args.quick,
         command: command_line(args),
@@ -78,7 +83,7 @@ fn on_netns(
     });
     let kit = Kit::new(program, peers.unwrap_or_default()).map_err(|error| testbed(&error))?;
     let real = RealOptions {
-        kit,
+        kit: kit.with_patience(args.patience.into()),
         most_runs: args.runs.get(),
     };
     runner::run_on_testbed(plan, options, real, stop, watch)

@@ -290,9 +290,8 @@ fn repairs(r: &Results<'_>, buffer: f64) -> Option<f64> {
         .protocol("fast")
         .at("buffer", buffer)
         .median(|cell| {
-            cell.flows
-                .first()
-                .map(|flow| (flow.congestion_events + flow.timeouts) as f64)
+            let flow = cell.flows.first()?;
+            Some((flow.congestion_events? + flow.timeouts?) as f64)
         })
 }
 

@@ -1,6 +1,6 @@
 //! J-G: two constant-rate UDP streams of 200-byte packets and one flow.
 
-use super::super::judge::{HIGH_SPEED, Mark, STANDARD, UDT, each, mbit, one, percent};
+use super::super::judge::{HIGH_SPEED, Mark, STANDARD, UDT, each, mbit, one, percent_change};
 use super::super::results::{Cells, first_goodput, jitter_ms, stream_loss_share, stream_losses};
 use super::super::series::Curve;
 use super::super::words::{ABOVE, CEILING_BPS, FEW_LOSSES, REDUCED, SAME, VISIBLE_FALL};
@@ -271,7 +271,11 @@ fn udt_least(r: &Results<'_>, case: &str) -> Finding {
         for p in HIGH_SPEED {
             least = least.min(lost_share(r, case, p, HIGH, 127.0)?.0);
         }
-        let figures = format!("-{}, TCPs at least -{}", percent(udt), percent(least));
+        let figures = format!(
+            "{}, TCPs at least {}",
+            percent_change(-udt),
+            percent_change(-least)
+        );
         Some((figures, Mark::when(udt < least)))
     };
     one(case, UDT, found())
@@ -285,7 +289,10 @@ fn softened(r: &Results<'_>, case: &str, protocol: &str) -> Option<(String, Mark
     } else {
         Mark::when(large <= small).and(Mark::Partly)
     };
-    Some((format!("-{} -> -{}", percent(small), percent(large)), mark))
+    Some((
+        format!("{} -> {}", percent_change(-small), percent_change(-large)),
+        mark,
+    ))
 }
 
 /// "In most cases": over protocols and rates, more than half.

@@ -1,6 +1,8 @@
 //! J-D and J-E: two long-lived flows share the bottleneck.
 
-use super::super::judge::{HIGH_SPEED, Mark, STANDARD, TODAY, UDT, each, mbit, one, percent};
+use super::super::judge::{
+    HIGH_SPEED, Mark, STANDARD, TODAY, UDT, each, mbit, mbit_change, one, percent,
+};
 use super::super::results::{Cells, first_goodput, goodput_of, sum_goodput};
 use super::super::words::{
     CEILING_BPS, HARDLY_AFFECTED, INEFFICIENT, INSENSITIVE, LITTLE_AFFECTED, LITTLE_GAIN,
@@ -91,7 +93,12 @@ pub(super) const STATEMENTS: &[Statement] = &[
                     (false, true) => Mark::Partly,
                     _ => Mark::No,
                 };
-                let figures = format!("+{} -{}, sum {}", mbit(gain), mbit(loss), percent(sums));
+                let figures = format!(
+                    "{} {}, sum {}",
+                    mbit_change(gain),
+                    mbit_change(-loss),
+                    percent(sums)
+                );
                 Some((figures, mark))
             })
         },

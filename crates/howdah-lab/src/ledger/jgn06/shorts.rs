@@ -1,6 +1,6 @@
 //! J-F: one high-speed flow and 3000 short flows of standard TCP.
 
-use super::super::judge::{HIGH_SPEED, Mark, UDT, each, mbit, one, percent};
+use super::super::judge::{HIGH_SPEED, Mark, UDT, each, mbit, one, percent, percent_change};
 use super::super::results::{Cells, first_goodput, flow_of, short_throughput};
 use super::super::series::Curve;
 use super::super::words::{CLEARLY, DIP, HURT, SAME, SOMEWHAT_HURT};
@@ -23,7 +23,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
             each("J-F1", HIGH_SPEED, |p| {
                 let lost = lost_share(r, p, 500.0)?;
                 Some((
-                    format!("-{}", percent(lost)),
+                    percent_change(-lost),
                     Mark::at_least(lost, HURT, SOMEWHAT_HURT),
                 ))
             })
@@ -62,7 +62,11 @@ pub(super) const STATEMENTS: &[Statement] = &[
                 for p in HIGH_SPEED {
                     least = least.min(lost_share(r, p, 500.0)?);
                 }
-                let figures = format!("-{}, TCPs at least -{}", percent(udt), percent(least));
+                let figures = format!(
+                    "{}, TCPs at least {}",
+                    percent_change(-udt),
+                    percent_change(-least)
+                );
                 Some((figures, Mark::when(udt < least)))
             };
             one("J-F1", UDT, case())
@@ -273,7 +277,7 @@ fn both_suffer(r: &Results<'_>) -> Finding {
             (Mark::No, Mark::No) => Mark::No,
             _ => Mark::Partly,
         };
-        let figures = format!("flow -{}, shorts {}", percent(lost), percent(shorts));
+        let figures = format!("flow {}, shorts {}", percent_change(-lost), percent(shorts));
         Some((figures, mark))
     })
 }

@@ -79,7 +79,7 @@ fn read(size: Option<u64>, sender: &Said) -> Result<Figures, String> {
         sent_bytes: Some(report.bytes + report.retransmitted_bytes),
         retransmitted_bytes: Some(report.retransmitted_bytes),
         environment: vec![("howdah_mtu".to_owned(), report.mtu.to_string())],
-        samples: Vec::new(),
+        ..Figures::default()
     })
 }
 

@@ -97,7 +97,7 @@ fn read(sender: &Said, receiver: &Said) -> Result<Figures, String> {
         algorithm: format!("kernel {}", sent.congestion),
         delivered_bytes: Some(received.bytes),
         seconds: Some(sent.seconds),
-        sent_bytes: Some(sent.bytes),
+        over_tcp: true,
         retransmitted_bytes: Some(sent.retransmitted_segments * u64::from(sent.mss_bytes)),
         environment: vec![
             ("tcp_congestion".to_owned(), sent.congestion),
@@ -106,5 +106,6 @@ fn read(sender: &Said, receiver: &Said) -> Result<Figures, String> {
             ("tcp_mss".to_owned(), sent.mss_bytes.to_string()),
         ],
         samples: sent.samples,
+        ..Figures::default()
     })
 }

@@ -106,9 +106,11 @@ pub(super) struct Figures {
     pub(super) delivered_bytes: Option<u64>,
     /// Seconds of a sized transfer, as the program measures it; else from its start to its end.
     pub(super) seconds: Option<f64>,
-    /// Payload bytes sent, repetitions included.
+    /// The kernel's TCP carries it: what the kernel counts on the sender's host is the flow's.
+    pub(super) over_tcp: bool,
+    /// Payload bytes sent, repetitions included; else what the emulator saw leave the host.
     pub(super) sent_bytes: Option<u64>,
-    /// Repetitions among them.
+    /// Repetitions among them, where the program tells.
     pub(super) retransmitted_bytes: Option<u64>,
     /// States of the sender, where it tells.
     pub(super) samples: Vec<TcpSample>,
@@ -194,7 +196,8 @@ pub(super) struct Launches<'a> {
 }
 
 use loads::Group;
-pub(super) use loads::{Stream, read_group, read_stream};
+use loads::Stream;
+pub(super) use loads::{read_group, read_stream};
 
 /// Looks which program each flow needs; those that are missing are found here, before anything runs.
 pub(super) fn launches<'a>(

@@ -256,6 +256,7 @@ fn read(
     Ok(Figures {
         algorithm: format!("{name}, kernel {DEFAULT_TCP}, {cipher}"),
         delivered_bytes,
+        over_tcp: true,
         environment,
         ..Figures::default()
     })

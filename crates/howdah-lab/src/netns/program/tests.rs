@@ -23,6 +23,11 @@ fn peers() -> PathBuf {
 
 /// Runs the program once, `size` being a line of the flow; says why if it cannot.
 fn run(name: &str, size: &str, duration: &str) -> Option<CellResult> {
+    run_over(name, size, duration, "")
+}
+
+/// `path` is a further line of the path.
+fn run_over(name: &str, size: &str, duration: &str, path: &str) -> Option<CellResult> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     // Our own program is not needed for those of others: `true` makes its keys.
     let kit = Kit::new("true".into(), peers()).unwrap();
@@ -34,7 +39,7 @@ fn run(name: &str, size: &str, duration: &str) -> Option<CellResult> {
         }
     };
     let text = format!(
-        "id = \"T\"\n[path.main]\nrate = \"200mbit\"\nrtt = \"10ms\"\nbuffer = \"20ms\"\n\
+        "id = \"T\"\n[path.main]\nrate = \"200mbit\"\nrtt = \"10ms\"\nbuffer = \"20ms\"\n{path}\n\
          [flow.main]\nprotocol = \"{name}\"\n{size}\n\
          [measure]\nduration = \"{duration}\"\nuntil_complete = true\n"
     );
@@ -131,6 +136,55 @@ fn a_size_that_takes_too_long_is_cut_off() {
         assert_eq!(flow.completion_s, None, "{name}");
         assert!((1..1_000_000_000).contains(&flow.delivered_bytes), "{name}");
     }
+}
+
+/// What a lossy path makes them send again is known of each, or said to be unknown.
+#[test]
+fn what_is_sent_again_is_counted_or_unknown() {
+    let sized = sized();
+    for (name, size, is_known) in [
+        ("iperf3-cubic", "", true),
+        ("nuttcp", "", true),
+        ("nuttcp", &*sized, true),
+        ("libudt", &sized, true),
+        ("srt", &sized, false),
+        ("srt", "", true),
+        ("quic", &sized, true),
+        ("scp", &sized, true),
+        ("rsync", &sized, true),
+        ("rclone", &sized, true),
+        ("qcp", &sized, false),
+    ] {
+        let duration = if size.is_empty() { "3s" } else { "60s" };
+        let Some(result) = run_over(name, size, duration, "loss = \"1%\"") else {
+            continue;
+        };
+        let flow = &result.flows[0];
+        let again = flow.retransmitted_bytes;
+        let lost = result.links[0].random_losses + result.links[0].queue_drops;
+        assert!(lost > 0, "{name}");
+        assert_eq!(
+            again.is_some_and(|bytes| bytes > 0),
+            is_known,
+            "{name}: {again:?}"
+        );
+        assert_eq!(again.is_some(), is_known, "{name}");
+        assert!(flow.sent_bytes >= flow.delivered_bytes, "{name}: {flow:?}");
+        let share = result.metrics.contains_key("retransmit_share/main");
+        assert_eq!(share, is_known, "{name}");
+    }
+}
+
+/// SRT 1.5.1 takes no larger packets than Ethernet's; on a path that has them it sends those.
+#[test]
+fn srt_runs_where_packets_are_large() {
+    let Some(result) = run_over("srt", "", "3s", "mtu = 9000") else {
+        return;
+    };
+    let flow = &result.flows[0];
+    assert!(flow.delivered_bytes > 1_000_000, "{flow:?}");
+    let packet_bytes = flow.forward_wire_bytes / flow.forward_packets.max(1);
+    assert!((1000..=1514).contains(&packet_bytes), "{packet_bytes}");
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn read_iperf3(congestion: &str, sender: &Said, receiver: &Said) -> Result<Figur
         algorithm: format!("iperf3, kernel {congestion}"),
         delivered_bytes: number(&received, "/end/sum_received/bytes").map(|bytes| bytes as u64),
         seconds: number(&sent, "/end/sum_sent/seconds"),
-        sent_bytes: number(&sent, "/end/sum_sent/bytes").map(|bytes| bytes as u64),
+        over_tcp: true,
         environment: vec![("tcp_congestion".to_owned(), congestion.to_owned())],
         ..Figures::default()
     })
@@ -130,6 +130,7 @@ fn read_nuttcp(size: Option<u64>, sender: &Said) -> Result<Figures, String> {
         // nuttcp counts what drains after its time as well: the emulator knows when what came.
         return Ok(Figures {
             algorithm,
+            over_tcp: true,
             environment,
             ..Figures::default()
         });
@@ -160,7 +161,7 @@ fn read_nuttcp(size: Option<u64>, sender: &Said) -> Result<Figures, String> {
         delivered_bytes: bytes("nuttcp-r:"),
         // The transmitter's end with its last write.
         seconds: number("nuttcp-r:", "real_seconds"),
-        sent_bytes: bytes("nuttcp-t:"),
+        over_tcp: true,
         environment,
         ..Figures::default()
     })
@@ -222,8 +223,8 @@ nuttcp-r: megabytes=190.7349 cpu_seconds=0.81 KB_per_cpu_second=6088103.73
         let received = r#"{"end":{"sum_received":{"bytes":90}}}"#;
         let figures = read_iperf3("bbr", &said(sent, ""), &said(received, "")).unwrap();
         assert_eq!(
-            (figures.sent_bytes, figures.delivered_bytes),
-            (Some(100), Some(90))
+            (figures.delivered_bytes, figures.over_tcp),
+            (Some(90), true)
         );
         let error = read_iperf3("cubic", &said(sent, ""), &said(received, "")).unwrap_err();
         assert!(error.contains("bbr"), "{error}");

@@ -277,6 +277,7 @@ fn campaign(quick: bool) -> Campaign {
             figure: "Fig. 3".to_owned(),
             note: "The other traffic is not described.".to_owned(),
             file: "scenarios/jgn06/a.toml".to_owned(),
+            cells: 0,
         }],
         chosen: [(
             "J-A2".to_owned(),
@@ -397,7 +398,9 @@ fn flow(protocol: &str, n: usize, words: &[&str], seed: u64, seconds: usize) -> 
         goodput_bps: 9e8 * share,
         steady_goodput_bps: 9.4e8 * share,
         sent_bytes: delivered_bytes + delivered_bytes / 200,
-        retransmitted_bytes: delivered_bytes / 200,
+        retransmitted_bytes: Some(delivered_bytes / 200),
+        congestion_events: Some(0),
+        timeouts: Some(0),
         forward_packets: delivered_bytes / 1448,
         forward_wire_bytes: delivered_bytes + delivered_bytes / 30,
         feedback_packets: 900,
@@ -419,7 +422,7 @@ fn group(scale: f64) -> GroupResult {
         throughput_bps: 1.1e6 / scale,
         completion_s: [0.4 * scale, 1.9 * scale, 5.0 * scale],
         completion_cdf_s: [0.05, 0.2, 0.4, 1.2, 9.0].map(|t| t * scale).to_vec(),
-        timeouts: 12,
+        timeouts: Some(12),
     }
 }
 

@@ -43,6 +43,8 @@ pub(super) struct Decoder<'a> {
     pub(super) sources: &'a Sources,
     pub(super) paths: &'a [PathSpec],
     pub(super) hosts: &'a [HostSpec],
+    /// How long is measured.
+    pub(super) duration: Span,
 }
 
 impl Decoder<'_> {
@@ -65,6 +67,19 @@ impl Decoder<'_> {
             all.extend(read(self, entry, &what)?);
         }
         Ok(all)
+    }
+
+    /// When it begins.
+    fn start(&self, table: &Table<'_>) -> Result<Span, ScenarioError> {
+        let start = table.span("start")?.unwrap_or(Span::ZERO);
+        if start >= self.duration {
+            let message = format!(
+                "the measurement ends after {}: it would never begin",
+                self.duration
+            );
+            return Err(table.error_at("start", message));
+        }
+        Ok(start)
     }
 
     pub(super) fn flow(
@@ -94,7 +109,7 @@ impl Decoder<'_> {
             name: entry.key.clone(),
             options: self.options(&table, &via, &protocol)?,
             protocol,
-            start_ns: table.span("start")?.unwrap_or(Span::ZERO).as_nanos(),
+            start_ns: self.start(&table)?.as_nanos(),
             size_bytes: size_bytes.flatten(),
             via,
             reverse: table.truth("reverse")?.unwrap_or(false),
@@ -144,7 +159,7 @@ impl Decoder<'_> {
             count: count as u32,
             mean_bytes: mean as f64,
             shape,
-            start_ns: table.span("start")?.unwrap_or(Span::ZERO).as_nanos(),
+            start_ns: self.start(&table)?.as_nanos(),
             window_ns: table
                 .span("window")?
                 .ok_or_else(|| table.error("'window', the time in which flows start, is missing"))?
@@ -198,7 +213,7 @@ impl Decoder<'_> {
             name: entry.key.clone(),
             rate_bps: rate.bits_per_sec(),
             packet_bytes: packet.unwrap_or(1470),
-            start_ns: table.span("start")?.unwrap_or(Span::ZERO).as_nanos(),
+            start_ns: self.start(&table)?.as_nanos(),
             stop_ns: table.span("stop")?.map(Span::as_nanos),
             on_off_ns: on_off,
             exponential: table.truth("exponential")?.unwrap_or(false),

@@ -53,10 +53,12 @@ pub(crate) fn decode(
     let paths = path::paths(&top)?;
     let hosts = host::hosts(&top)?;
     let (paths, timeline) = timeline(&top, paths)?;
+    let measure = measure(&top)?;
     let decoder = Decoder {
         sources,
         paths: &paths,
         hosts: &hosts,
+        duration: Span::from_nanos(measure.duration_ns),
     };
     let cell = Cell {
         experiment: experiment.to_owned(),
@@ -66,7 +68,7 @@ pub(crate) fn decode(
         groups: decoder.all(&top, "group", Decoder::group)?,
         streams: decoder.all(&top, "stream", Decoder::stream)?,
         timeline,
-        measure: measure(&top)?,
+        measure,
         paths,
         hosts,
     };

@@ -2,8 +2,8 @@
 //!
 //! Linux hands the network card as much at once as it sends in about a millisecond, and lets new data wait until
 //! the window has room for that (`tcp_tso_should_defer` and `tcp_tso_autosize` in `net/ipv4/tcp_output.c`). So on
-//! average half a burst less is in flight than the window allows: nothing to a window of hundreds of segments, 5 to
-//! 10 % to one of ten or forty. Algorithms that pace are left alone; there the pacer decides.
+//! average half a burst less is in flight than the window allows: nothing to a window of hundreds of segments, 4 to
+//! 8 % to one of ten or forty. Algorithms that pace are left alone; there the pacer decides.
 
 use super::Sender;
 use super::transmit::Hold;

@@ -1,14 +1,13 @@
 //! The server's part in a copy of a tree.
 
 use super::{Service, wake};
-use crate::Error;
 use crate::session::from_store;
 use crate::session::message::{Message, SideReport};
 use crate::session::tree::Tree;
+use crate::{Error, PathBytes};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
 use howdah_store::{TreeSource, TreeSubject, TreeTarget};
-use std::path::Path;
 
 impl Service {
     pub(super) fn begin_tree(
@@ -29,9 +28,10 @@ impl Service {
                 several,
                 options,
             } => {
-                let (root, at) = session.rights.target(&path)?;
+                let (root, at) = session.rights.target(path.as_path())?;
                 let target = TreeTarget::below(&root, &at).map_err(|e| from_store(&e))?;
                 let target = target.add_only(session.rights.is_adding_only());
+                let target = target.waiting(session.room.clone());
                 let announce = |answers| Message::TreeAccepted { answers };
                 let (mut tree, contents) = Tree::receive(
                     connection, target, several, &options, false, &wake, announce,
@@ -46,16 +46,17 @@ impl Service {
             } => {
                 let mut source = TreeSource::new();
                 for path in &paths {
-                    let (root, at) = session.rights.source(path)?;
-                    let name = Path::new(path).file_name();
+                    let (root, at) = session.rights.source(path.as_path())?;
+                    let name = path.as_path().file_name();
                     let added = source.add_below(&root, &at, name, options.contents);
                     added.map_err(|e| from_store(&e))?;
                 }
-                let announce = |manifest, packs| Message::TreeComes { manifest, packs };
+                let announce = |manifest, packs| Message::TreeComes { manifest, packs }.encode();
                 // The client knows by itself what is in place.
                 options.tells_files = false;
                 let mut tree = Tree::send(connection, source, &options, &wake, announce)?;
                 tree.open_answers(connection, answers, &wake)?;
+                let paths: Vec<String> = paths.iter().map(PathBytes::to_string).collect();
                 (tree, format!("get tree {:?}", paths.join(" ")))
             }
             Message::TreeVerify {
@@ -64,7 +65,7 @@ impl Service {
                 options,
             } => {
                 // Who compares learns what is in a file, so this takes the right to read.
-                let (root, at) = session.rights.source(&path)?;
+                let (root, at) = session.rights.source(path.as_path())?;
                 let subject = TreeSubject::below(&root, &at).map_err(|e| from_store(&e))?;
                 let announce = |manifest, packs| Message::TreeComes { manifest, packs };
                 let mut tree = Tree::describe(connection, subject, &options, &wake, announce)?;
@@ -96,6 +97,7 @@ impl Service {
                 tree.finish(connection);
                 let mut side = SideReport::new(session.start, &connection.stats());
                 side.hashed = true;
+                side.reread = tree.is_reread();
                 side.bottleneck = tree.waits().verdict(false);
                 let report = tree.report();
                 connection.send_control(&Message::TreeThanks { side, report }.encode());

@@ -1,12 +1,22 @@
-//! "All systems, all matrices": campaigns' results as Markdown. First the best system of each matrix and ours, then
-//! for each paper a table of rates, of durations, of processor times, of feedback and memory. docs/comparison.md is
-//! what it writes.
+//! "All systems, all matrices": campaigns' results as Markdown, docs/comparison.md. The first half is simulated: the best
+//! system of each matrix and ours, then for each paper a table of rates, of durations, of processor times, of feedback
+//! and memory. The second half (`testbed`) is what real programs did.
+
+mod costs;
+mod grid;
+mod testbed;
+#[cfg(test)]
+mod tests;
+mod words;
 
 use crate::metrics;
 use crate::report::family;
 use crate::result::{CellResult, FlowResult, Summary};
+use crate::run::{StoreError, replace};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// More than this is a success, in bit/s (K14proto).
 const SUCCESS_BPS: f64 = 100e6;
@@ -56,25 +66,116 @@ const TOGETHER: &[(&str, &str, &str)] = &[(
 /// Name of our own protocol in matrices.
 const OURS: &str = "howdah";
 
-/// Markdown of all experiments of `campaigns`, each given with the command that repeats it.
+/// First line of the document.
+const TITLE: &str = "# All systems, all matrices";
+
+/// A document that could not be brought up to date.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ComparisonError {
+    /// The file is another one.
+    #[error("{}: no comparison: its first line is not '{TITLE}'; name another file", .0.display())]
+    Other(PathBuf),
+    /// It could not be read or written.
+    #[error(transparent)]
+    File(#[from] StoreError),
+}
+
+/// Brings up to date what `campaigns` tell of (see [`markdown`]): the whole simulated half, of the other their own sections. The file appears whole or not
+/// at all.
+///
+/// # Errors
+///
+/// [`ComparisonError::Other`] if there is a file and it is no such document.
+pub fn update(path: &Path, campaigns: &[(String, Summary)]) -> Result<(), ComparisonError> {
+    let before = match std::fs::read_to_string(path) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            return Err(ComparisonError::Other(path.to_owned()));
+        }
+        Err(error) => {
+            return Err(StoreError::Io {
+                path: path.to_owned(),
+                error,
+            }
+            .into());
+        }
+    };
+    let halves = match &before {
+        Some(text) => halves(text).ok_or_else(|| ComparisonError::Other(path.to_owned()))?,
+        None => Halves::default(),
+    };
+    replace(path, with(halves, campaigns).as_bytes())?;
+    Ok(())
+}
+
+/// Markdown of all experiments of `campaigns`, each given with its directory: those in virtual time in the first half of
+/// the document, those of the testbed in the second.
 pub fn markdown(campaigns: &[(String, Summary)]) -> String {
+    with(Halves::default(), campaigns)
+}
+
+/// What is simulated and what is real in a document.
+#[derive(Default)]
+struct Halves {
+    simulated: String,
+    real: String,
+}
+
+/// A half without a campaign stays as it is; so do campaigns of the testbed that are not among these.
+fn with(mut halves: Halves, campaigns: &[(String, Summary)]) -> String {
+    // A directory may hold both.
+    let only = |wanted: fn(&Summary) -> bool| -> Vec<(String, &Summary)> {
+        let found = campaigns.iter().filter(|(_, summary)| wanted(summary));
+        found.map(|(dir, summary)| (dir.clone(), summary)).collect()
+    };
+    let (real, simulated) = (only(testbed::has_real), only(testbed::has_simulated));
+    if !simulated.is_empty() {
+        halves.simulated = self::simulated(&simulated);
+    }
+    if !real.is_empty() {
+        halves.real = testbed::markdown(&halves.real, &real);
+    }
+    if halves.simulated.is_empty() {
+        TITLE.clone_into(&mut halves.simulated);
+    }
+    let halves = [halves.simulated.trim_end(), halves.real.trim_end()];
+    halves.join("\n\n").trim_end().to_owned() + "\n"
+}
+
+/// `None` of another document.
+fn halves(text: &str) -> Option<Halves> {
+    if text.lines().next()?.trim_end() != TITLE {
+        return None;
+    }
+    let mut at = 0;
+    let cut = text.split_inclusive('\n').find_map(|line| {
+        let here = at;
+        at += line.len();
+        (line.trim_end() == testbed::HEADING).then_some(here)
+    });
+    let (simulated, real) = text.split_at(cut.unwrap_or(text.len()));
+    Some(Halves {
+        simulated: simulated.to_owned(),
+        real: real.to_owned(),
+    })
+}
+
+fn simulated(campaigns: &[(String, &Summary)]) -> String {
     let mut families: BTreeMap<(usize, &'static str), Vec<Matrix>> = BTreeMap::new();
     for (_, summary) in campaigns {
         for cell in &summary.cells {
-            if cell.error.is_some() || cell.flows.is_empty() {
+            if cell.error.is_some() || cell.flows.is_empty() || testbed::is_real(cell) {
                 continue;
             }
             let matrices = families.entry(family(&cell.experiment)).or_default();
-            let id = match cell.testbed.as_str() {
-                "netns" => format!("{} (testbed)", cell.experiment),
-                _ => cell.experiment.clone(),
-            };
-            let known = matrices.iter().position(|matrix| matrix.id == id);
+            let known = (matrices.iter()).position(|matrix| matrix.id == cell.experiment);
             let at = known.unwrap_or_else(|| {
                 let mut notes = summary.campaign.experiments.iter();
                 let note = notes.find(|note| note.id == cell.experiment);
                 matrices.push(Matrix {
-                    id,
+                    id: cell.experiment.clone(),
                     title: note.map_or_else(String::new, |note| note.title.clone()),
                     ..Matrix::default()
                 });
@@ -83,7 +184,7 @@ pub fn markdown(campaigns: &[(String, Summary)]) -> String {
             matrices[at].add(cell);
         }
     }
-    let mut out = String::from("# All systems, all matrices\n\n");
+    let mut out = format!("{TITLE}\n\n");
     head(&mut out, campaigns);
     leaders(&mut out, &families, campaigns);
     for ((_, title), matrices) in &families {
@@ -92,7 +193,7 @@ pub fn markdown(campaigns: &[(String, Summary)]) -> String {
     out
 }
 
-fn head(out: &mut String, campaigns: &[(String, Summary)]) {
+fn head(out: &mut String, campaigns: &[(String, &Summary)]) {
     out.push_str(
         "Generated from results by `howdah lab report --comparison`; do not edit. Names that end in `-like` are\n\
          behavioural models of proprietary systems, partly fitted to the papers (docs/rivals). Processor times come\n\
@@ -123,7 +224,7 @@ fn head(out: &mut String, campaigns: &[(String, Summary)]) {
 fn leaders(
     out: &mut String,
     families: &BTreeMap<(usize, &'static str), Vec<Matrix>>,
-    campaigns: &[(String, Summary)],
+    campaigns: &[(String, &Summary)],
 ) {
     out.push_str(
         "## The best of each matrix, and ours\n\n\
@@ -189,7 +290,7 @@ fn leaders(
 
 /// Two experiments as one, in the cells that both have.
 fn both(
-    campaigns: &[(String, Summary)],
+    campaigns: &[(String, &Summary)],
     (one, other, title): &(&str, &str, &str),
 ) -> Option<Matrix> {
     let place = |cell: &CellResult| -> Vec<(String, String)> {
@@ -200,7 +301,7 @@ fn both(
     let cells = |id: &str| -> Vec<&CellResult> {
         let all = campaigns.iter().flat_map(|(_, summary)| &summary.cells);
         let usable = |cell: &&CellResult| cell.error.is_none() && !cell.flows.is_empty();
-        all.filter(|cell| cell.experiment == id && cell.testbed != "netns")
+        all.filter(|cell| cell.experiment == id && !testbed::is_real(cell))
             .filter(usable)
             .collect()
     };
@@ -389,77 +490,4 @@ fn least(values: &[f64]) -> Option<f64> {
 
 fn most(values: &[f64]) -> Option<f64> {
     values.iter().copied().max_by(f64::total_cmp)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn cell(protocol: &str, mbit: f64, shortened: bool) -> CellResult {
-        CellResult {
-            experiment: "P1".to_owned(),
-            shortened,
-            flows: vec![FlowResult {
-                name: "main".to_owned(),
-                protocol: protocol.to_owned(),
-                goodput_bps: mbit * 1e6,
-                steady_goodput_bps: 2.0 * mbit * 1e6,
-                end_s: 10.0,
-                sender_cpu_s: Some(1.0),
-                ..FlowResult::default()
-            }],
-            metrics: [("feedback_bytes_per_gib/main".to_owned(), 2048.0)].into(),
-            ..CellResult::default()
-        }
-    }
-
-    #[test]
-    fn a_table_has_every_system_and_counts_what_fails() {
-        let summary = Summary {
-            cells: vec![
-                cell("rbudp", 1000.0, false),
-                cell("rbudp", 50.0, false),
-                cell("howdah", 1000.0, true),
-            ],
-            ..Summary::default()
-        };
-        let text = markdown(&[("results/p".to_owned(), summary)]);
-        for line in [
-            "| rbudp | 525 (50\u{2013}1000), 1/2 |",
-            "| howdah | 2000 |",
-            "| rbudp | 10.0 / - |",
-            "| rbudp | 2.0; - |",
-            "; 1 of 3 ended early",
-            "| P1 | 2 | rbudp 525 | 2000 | 3.81 | rbudp 50 | 2000 | rbudp 2.0 | 2.0 |  |  |",
-        ] {
-            assert!(text.contains(line), "{line}: {text}");
-        }
-        assert!(text.contains("howdah lab report --comparison results/p"));
-    }
-
-    /// Two experiments of the same work are compared in the cells that both have.
-    #[test]
-    fn the_same_work_in_two_experiments_is_put_together() {
-        let at = |mut cell: CellResult, experiment: &str, rtt: &str| {
-            cell.experiment = experiment.to_owned();
-            cell.at = [("rtt".to_owned(), rtt.to_owned())].into();
-            cell
-        };
-        let summary = Summary {
-            cells: vec![
-                at(cell("xdt-like", 4000.0, false), "A1", "0ms"),
-                at(cell("xdt-like", 1000.0, false), "A1", "50ms"),
-                at(cell("howdah", 6000.0, false), "A1-today", "0ms"),
-            ],
-            ..Summary::default()
-        };
-        let text = markdown(&[("results/a".to_owned(), summary)]);
-        assert!(
-            text.contains("| A1 + A1-today | 2 | xdt-like 4000 | 6000 | 1.50 |"),
-            "{text}"
-        );
-        // Ours is not in the first alone, nor has the second another.
-        assert!(!text.contains("| A1 | 1 |"), "{text}");
-        assert!(text.contains("| A1-today | 1 |  | 6000 |  |"), "{text}");
-    }
 }

@@ -1,0 +1,124 @@
+//! What hands that are used to scp and rsync type, and how it is written here.
+
+/// Flags of scp and rsync that mean nothing to `howdah cp` and `howdah sync`, each with what to do instead.
+const FLAGS: [(&[&str], &str); 16] = [
+    (
+        &["-z", "-C", "--compress"],
+        "nothing is compressed on the way; compress it before, as in 'tar cz data | howdah cp - site:data.tgz'",
+    ),
+    (
+        &["-P"],
+        "the port of sshd (scp's -P) is written ssh://USER@HOST:PORT/path; progress is shown and an interrupted copy goes on \
+         (rsync's -P) without being asked to",
+    ),
+    (
+        &[
+            "--partial",
+            "--partial-dir",
+            "--append",
+            "--append-verify",
+            "--inplace",
+        ],
+        "an interrupted copy goes on with the same command; a file appears when it is complete",
+    ),
+    (
+        &["-i"],
+        "ssh's options go with ssh: -S 'ssh -i KEY'; what a copy would do is shown by --dry-run",
+    ),
+    (&["-J"], "ssh's options go with ssh: -S 'ssh -J GATE'"),
+    (&["-F"], "ssh's options go with ssh: -S 'ssh -F FILE'"),
+    (
+        &["-o"],
+        "ssh's options go with ssh: -S 'ssh -o OPTION'; owners are kept by -a",
+    ),
+    (
+        &["-4", "-6", "--ipv4", "--ipv6"],
+        "ssh's options go with ssh: -S 'ssh -4'; data takes the address that ssh reached",
+    ),
+    (
+        &["-l"],
+        "the rate (scp's -l) is --limit 500mbit, with its unit; symbolic links (rsync's -l) are kept anyway",
+    ),
+    (&["--bwlimit"], "the rate is --limit 500mbit, with its unit"),
+    (
+        &["-t", "--times", "--perms", "-p", "--links"],
+        "permissions, times of modification and symbolic links of trees are always kept, with 'howdah cp -p' those of single files as well",
+    ),
+    (
+        &[
+            "-H",
+            "-A",
+            "-X",
+            "-g",
+            "-D",
+            "--owner",
+            "--group",
+            "--acls",
+            "--xattrs",
+            "--hard-links",
+        ],
+        "owners, groups, hard links, ACLs and attributes are kept by -a",
+    ),
+    (
+        &[
+            "-u",
+            "--update",
+            "--size-only",
+            "--ignore-existing",
+            "-W",
+            "--whole-file",
+        ],
+        "files of the same size and time of modification are left alone, all others are sent whole; --checksum compares content",
+    ),
+    (
+        &["--delete", "--del"],
+        "deleting is for 'howdah sync --delete'",
+    ),
+    (
+        &["--stats", "--info"],
+        "the last line has totals, --progress shows how it goes, and --json has every figure",
+    ),
+    (
+        &["-3"],
+        "data between two other machines goes from one to the other, never by way of this one",
+    ),
+];
+
+/// What to do instead of `flag`, as it was typed: `-z`, `--bwlimit`.
+pub(crate) fn instead_of(flag: &str) -> Option<&'static str> {
+    let flag = flag.split('=').next()?;
+    FLAGS
+        .iter()
+        .find_map(|(flags, text)| flags.contains(&flag).then_some(*text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn what_the_command_knows_is_not_foreign() {
+        let mut cli = Cli::command();
+        cli.build();
+        let cp = cli.find_subcommand("cp").unwrap();
+        let known: Vec<String> = cp
+            .get_arguments()
+            .flat_map(|arg| {
+                let shorts = arg.get_short_and_visible_aliases().unwrap_or_default();
+                let longs = arg.get_long_and_visible_aliases().unwrap_or_default();
+                let shorts = shorts.into_iter().map(|c| format!("-{c}"));
+                shorts
+                    .chain(longs.into_iter().map(|l| format!("--{l}")))
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        assert!(known.iter().any(|flag| flag == "-a"));
+        // -p is for cp only, and told of for sync.
+        for flag in known.iter().filter(|flag| *flag != "-p") {
+            assert_eq!(instead_of(flag), None, "{flag}");
+        }
+        assert!(instead_of("--bwlimit=1000").unwrap().contains("--limit"));
+    }
+}

@@ -1,0 +1,87 @@
+//! What a failed copy could have meant, where the names that were typed suggest it.
+
+use howdah::{Error, ErrorKind, Location};
+use std::path::Path;
+
+/// The error with what to write instead, if there is a guess.
+pub(super) fn added(error: anyhow::Error, locations: &[Location]) -> anyhow::Error {
+    let Some(known) = error.downcast_ref::<Error>() else {
+        return error;
+    };
+    let kind = known.kind();
+    let Some(hint) = locations.iter().find_map(|location| hint(kind, location)) else {
+        return error;
+    };
+    Error::new(kind, format!("{error:#}; {hint}")).into()
+}
+
+fn hint(kind: ErrorKind, location: &Location) -> Option<String> {
+    if matches!(
+        kind,
+        ErrorKind::NotFound | ErrorKind::Network | ErrorKind::Auth
+    ) && let Some(meant) = with_brackets(&location.to_string())
+    {
+        return Some(format!("if an IPv6 address was meant, write {meant}"));
+    }
+    let Location::Ssh(ssh) = location else {
+        return None;
+    };
+    match kind {
+        ErrorKind::NotFound if ssh.path.as_bytes().iter().any(|byte| b"*?[".contains(byte)) => {
+            Some(format!(
+                "wildcards are not expanded on the other side; name the directory and what to take from it: \
+             howdah cp -r --include '*.tar' --exclude '*' {}:DIR/. .",
+                ssh.target
+            ))
+        }
+        ErrorKind::Network | ErrorKind::Auth if Path::new(&location.to_string()).exists() => Some(
+            format!("a file here whose name has a colon is written ./{location}"),
+        ),
+        _ => None,
+    }
+}
+
+/// `anna@[fe80::1]:x` for `anna@fe80::1:x`, whose colons name a host `fe80` or none.
+fn with_brackets(text: &str) -> Option<String> {
+    let (user, rest) = match text.split_once('@') {
+        Some((user, rest)) => (format!("{user}@"), rest),
+        None => (String::new(), text),
+    };
+    let (host, path) = rest.rsplit_once(':')?;
+    let address = host.split('%').next()?;
+    address.parse::<std::net::Ipv6Addr>().ok()?;
+    Some(format!("{user}[{host}]:{path}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards_and_nothing_else_that_is_missing_have_a_hint() {
+        let hint = |kind, text: &str| hint(kind, &text.parse().unwrap());
+        let found = hint(ErrorKind::NotFound, "anna@site:run*/x").unwrap();
+        assert!(found.contains("'*' anna@site:DIR/."), "{found}");
+        assert_eq!(hint(ErrorKind::NotFound, "site:run1/x"), None);
+        assert_eq!(hint(ErrorKind::NotFound, "run*"), None);
+        assert_eq!(hint(ErrorKind::Refused, "site:run*"), None);
+        assert_eq!(hint(ErrorKind::Network, "site:nowhere-here"), None);
+    }
+
+    #[test]
+    fn addresses_without_brackets_are_shown_with_them() {
+        for (text, meant) in [
+            ("::1:x", "[::1]:x"),
+            ("fe80::1%eth0:/x", "[fe80::1%eth0]:/x"),
+            ("anna@2001:db8::7:data/x", "anna@[2001:db8::7]:data/x"),
+        ] {
+            for kind in [ErrorKind::NotFound, ErrorKind::Network] {
+                let found = hint(kind, &text.parse().unwrap()).unwrap();
+                assert!(found.ends_with(&format!("write {meant}")), "{found}");
+            }
+        }
+        for fine in ["site:x", "[::1]:x", "a:b:c", "./::1:x", "127.0.0.1:x"] {
+            assert_eq!(with_brackets(fine), None);
+        }
+    }
+}

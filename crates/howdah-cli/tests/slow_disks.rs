@@ -1,0 +1,76 @@
+//! F21: a disk that stands still for a while. Neither side takes that for a silent peer, memory keeps its bounds, and the
+//! copy goes on.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+use support::place::{LoopDisk, content, hash_of};
+use support::process::Input;
+use support::relay::{Fate, Relay, Way};
+use support::{Host, Site};
+
+const MIB: usize = 1 << 20;
+/// Longer than a peer may be silent.
+const STANDSTILL: Duration = Duration::from_secs(15);
+
+/// A file system that takes nothing. Dropping it lets it go on.
+struct Frozen(String);
+
+impl Frozen {
+    fn freeze(at: &str) -> Self {
+        let done = Command::new("fsfreeze").args(["-f", at]).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        Self(at.to_owned())
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = Command::new("fsfreeze").args(["-u", &self.0]).status();
+    }
+}
+
+#[test]
+fn f21_a_disk_that_stands_still_is_waited_for() {
+    const SIZE: usize = 192 * MIB;
+    /// The queue of what is to be written, the buffers that come back, and the program.
+    const PEAK: u64 = 160 << 20;
+    if Command::new("fsfreeze").arg("-V").output().is_err() {
+        println!("skipped: no fsfreeze");
+        return;
+    }
+    let site = Site::new(150);
+    let image = site.path().join("disk.img");
+    let Some(_disk) = LoopDisk::make(image.to_str().unwrap(), 400, &site.root("")) else {
+        return;
+    };
+    let server = site.serve();
+    fs::write(site.file("source"), content("slow", SIZE)).unwrap();
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let (source, target) = (site.file("source"), relay.url("target"));
+    let client = site.start_copy(
+        Host::Here,
+        &["--limit", "400mbit", &source, &target],
+        Input::None,
+    );
+    relay.await_bytes(Way::ToServer, 20 << 20, site.limit());
+    let frozen = Frozen::freeze(&site.root(""));
+    std::thread::sleep(STANDSTILL);
+    drop(frozen);
+    let done = client.finish();
+    done.assert_copied(SIZE as u64, "blake3");
+    assert!(!done.err.contains("silent"), "{}", done.err);
+    let json = done.json();
+    for side in ["sender", "receiver"] {
+        let peak = json[side]["peak_rss_bytes"].as_u64().unwrap();
+        println!("{side}: {} MiB at the most", peak >> 20);
+        assert!(peak < PEAK, "{side}: {peak} bytes");
+    }
+    assert_eq!(hash_of(&site.root("target")), hash_of(&source));
+    site.assert_nothing_half_done();
+    server.stop();
+}

@@ -1,0 +1,100 @@
+//! Directories and files at the receiver's place: made, found, kept, synced.
+
+use super::entry::{Meta, Stamp};
+use super::meta;
+use super::receive::Shared;
+use super::report::Trouble;
+use super::target::DirState;
+use super::walk::kind;
+use crate::root::retry;
+use crate::{StoreError, durable};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// Makes a directory unless it is there.
+pub(crate) fn make_dir(parent: &OwnedFd, name: &OsStr, dry_run: bool) -> Result<DirState, Errno> {
+    match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) if kind(&stat) == FileType::Directory => Ok(DirState::There),
+        Ok(_) => Err(Errno::NOTDIR),
+        Err(Errno::NOENT) if dry_run => Ok(DirState::Absent),
+        Err(Errno::NOENT) => {
+            // Nobody else looks in before it is finished.
+            let mode = Mode::RWXU;
+            match retry(|| rustix::fs::mkdirat(parent, name, mode)) {
+                Ok(()) => Ok(DirState::Fresh),
+                Err(Errno::EXIST) => Ok(DirState::There),
+                Err(e) => Err(e),
+            }
+        }
+        Err(e) => Err(e),
+    }
+}
+
+pub(crate) fn open_plain_at(dir: impl AsFd, name: &OsStr) -> Result<std::fs::File, Errno> {
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let fd = retry(|| rustix::fs::openat(&dir, name, flags, Mode::empty()))?;
+    Ok(std::fs::File::from(fd))
+}
+
+/// The content is right; the rest may not be.
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_lossless,
+    reason = "the field's type differs between systems"
+)]
+pub(crate) fn refresh(
+    shared: &Shared,
+    dir: &OwnedFd,
+    path: &Path,
+    name: &OsStr,
+    stat: &Stat,
+    meta: &Meta,
+) {
+    let same_mode = stat.st_mode as u32 & 0o7777 == shared.keeper.mode(meta, false);
+    let same_time = Stamp::modified(stat) == meta.mtime;
+    if same_mode && same_time && !shared.options.archive {
+        return;
+    }
+    if shared.options.archive && same_mode && same_time {
+        let owner = shared.keeper.is_owner(meta, stat.st_uid, stat.st_gid);
+        let xattrs = meta::xattrs(dir, name).map(|(found, _)| found);
+        if owner && xattrs.is_ok_and(|found| found == meta.xattrs) {
+            return;
+        }
+    }
+    match open_plain_at(dir, name) {
+        Ok(file) => {
+            for (what, e) in shared.keeper.apply(&file, meta, false) {
+                let what = format!("{what} not kept: {e}");
+                shared.book.trouble(Trouble::NotKept, path, what);
+            }
+        }
+        Err(e) => {
+            let what = format!("its attributes cannot be set: {e}");
+            shared.book.trouble(Trouble::NotKept, path, what);
+        }
+    }
+}
+
+/// Syncs a directory that is not synced with all others.
+pub(crate) fn sync_dir_at(shared: &Shared, path: &Path) -> Result<(), StoreError> {
+    let fd = shared.root.open_dir(path)?;
+    durable::sync_dir(&fd).map_err(|e| StoreError::from_io(path, "sync the directory", e))
+}
+
+/// Waits while there is no room for it, as far as patience goes.
+pub(crate) fn until_room<T>(
+    shared: &Shared,
+    path: &Path,
+    operation: &'static str,
+    mut attempt: impl FnMut() -> Result<T, Errno>,
+) -> Result<Result<T, Errno>, StoreError> {
+    shared.until_room(|| match attempt() {
+        Err(e @ (Errno::NOSPC | Errno::DQUOT)) => Err(StoreError::from_io(path, operation, e)),
+        result => Ok(result),
+    })
+}

@@ -1,0 +1,61 @@
+//! Lists of names.
+
+/// Many names in little memory, sorted.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    bytes: Vec<u8>,
+    /// Where each begins, and in the lower 16 bits its length: there may be millions.
+    order: Vec<u64>,
+}
+
+impl Names {
+    pub(crate) fn push(&mut self, name: &[u8]) {
+        let name = &name[..name.len().min(usize::from(u16::MAX))];
+        self.order
+            .push((self.bytes.len() as u64) << 16 | name.len() as u64);
+        self.bytes.extend_from_slice(name);
+    }
+
+    pub(crate) fn sort(&mut self) {
+        let bytes = &self.bytes;
+        self.order
+            .sort_unstable_by(|&a, &b| slice(bytes, a).cmp(slice(bytes, b)));
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Where that name stands in a sorted list.
+    pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
+        let by_name = |&at: &u64| slice(&self.bytes, at).cmp(name);
+        self.order.binary_search_by(by_name).ok()
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
+        self.order.get(index).map(|&at| slice(&self.bytes, at))
+    }
+}
+
+fn slice(bytes: &[u8], at: u64) -> &[u8] {
+    let (start, len) = ((at >> 16) as usize, (at & 0xffff) as usize);
+    bytes.get(start..start + len).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted_and_found() {
+        let mut names = Names::default();
+        let longest = [b'n'; 255];
+        for name in [&b"b"[..], b"", &longest, b"a"] {
+            names.push(name);
+        }
+        names.sort();
+        let all: Vec<_> = (0..names.len()).filter_map(|i| names.get(i)).collect();
+        assert_eq!(all, [&b""[..], b"a", b"b", &longest]);
+        assert_eq!((names.find(b"b"), names.find(b"c")), (Some(2), None));
+    }
+}
