@@ -254,13 +254,17 @@ fn a_tree_is_read_back_if_that_is_asked_for() {
         fs::write(site.file(&format!("src/{name}")), content(name, size)).unwrap();
     }
     let log = site.file("strace");
-    let options = ["-f", "-o", &log, "-e", "trace=openat"].map(str::to_owned);
-    // Each unfinished file is opened once more, past the page cache.
+    let options = ["-f", "-y", "-o", &log, "-e", "trace=fcntl"].map(str::to_owned);
+    // Each unfinished file is read past the page cache, by the descriptor that wrote it.
     let read_back = || {
         let log = fs::read_to_string(&log).unwrap();
         let lines = log.lines();
         lines
-            .filter(|l| l.contains("howdah-part") && l.contains("O_DIRECT"))
+            .filter(|l| {
+                ["howdah-part", "F_SETFL", "O_DIRECT"]
+                    .iter()
+                    .all(|w| l.contains(w))
+            })
             .count()
     };
     let args = ["cp", "--json", "--accept-new", "--verify", "reread", "-r"];
