@@ -3,7 +3,7 @@
 //! The receiver writes to an ext4 on a loop device, whose file is copied at one moment. That is what a cut leaves of a
 //! device that loses nothing it has confirmed: everything that the file system had not written yet is gone, the
 //! rest is there in full. Mounted again, the file system replays its journal as after a real cut. Writes
-//! that are torn or reordered within the device (F08) need a device mapper and are not tried here.
+//! that are torn or reordered within the device (F08) are drawn from a trace in `howdah-store`.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 

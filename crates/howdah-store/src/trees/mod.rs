@@ -37,6 +37,8 @@ mod bounds_tests;
 mod sync_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod torn_tests;
 
 pub use compare::{
     ComparisonState, Difference, EntryKind, Next, OwnerSeen, Tally, TreeComparison, What,
