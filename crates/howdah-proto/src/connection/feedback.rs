@@ -3,9 +3,9 @@
 use super::{Connection, ReportWish};
 use crate::codec::{Report, limits};
 use crate::error::PeerMisbehaved;
-use crate::rate::{Feedback, Point, TrainPoint};
+use crate::rate::{Feedback, Point, TrainPoint, sink};
 use crate::sent::{Content, Fate, SentPacket};
-use howdah_core::{ByteRange, Rate, Span, Time};
+use howdah_core::{ByteRange, Span, Time};
 use smallvec::SmallVec;
 
 /// Reports are sent every eighth of an RTT, but not further apart than this ...
@@ -177,22 +177,18 @@ impl Connection {
         rtt: Option<Span>,
         train: SmallVec<[TrainPoint; 8]>,
     ) {
+        let under_way_bytes = self.stats.bytes_sent.saturating_sub(newest.sent_before);
         let sink_limit = report.sink.and_then(|sink| {
-            // A drain of zero was not measured.
-            let busy = sink.drain_kb_per_s > 0 && sink.queued_bytes > sink.capacity_bytes / 2;
-            let fill = sink.queued_bytes as f64 / sink.capacity_bytes.max(1) as f64;
-            // At half full as fast as the sink takes it, at full half as fast.
-            busy.then(|| {
-                Rate::from_bits_per_sec(sink.drain_kb_per_s.saturating_mul(8_000))
-                    .mul_f64((1.5 - fill).clamp(0.25, 1.0))
-                    .max(Rate::from_mbit_per_sec(1))
-            })
+            let arriving = self.rate.delivery_rate();
+            sink::limit(&sink, under_way_bytes, self.rtt.smoothed(), arriving)
         });
-        self.sink_limited = sink_limit.is_some();
         let known = self.stats.peer_socket_drops;
         let socket_drops = report.socket_drops.saturating_sub(known);
         self.stats.peer_socket_drops = known.max(report.socket_drops);
         let refused = report.sink_drops > self.stats.peer_sink_drops;
+        let lost_on_path = self
+            .blame
+            .lost_on_path(self.lost_packets, report.sink_drops);
         self.stats.peer_sink_drops = self.stats.peer_sink_drops.max(report.sink_drops);
         self.rate.on_feedback(&Feedback {
             now,
@@ -202,8 +198,7 @@ impl Connection {
                 sent_bytes: newest.sent_before,
                 delivered_bytes: report.bytes,
                 acked_packets: self.acked_packets,
-                // Packets that the sink had no room for were not lost on the way.
-                lost_packets: self.lost_packets.saturating_sub(report.sink_drops),
+                lost_packets: lost_on_path,
                 app_limited: newest.sent_before < self.app_limited_below,
             },
             rtt,
@@ -213,9 +208,11 @@ impl Connection {
             sink_limit,
             cap: self.payload_cap(),
             host_drops: socket_drops > 0 || refused,
+            refusing: refused || self.blame.is_waiting(),
             lost_sent_at: &self.lost_sent_at,
             train,
         });
+        self.sink_limited = sink_limit.is_some_and(|limit| limit <= self.rate.pacing_rate());
         self.apply_rate(now);
     }
 

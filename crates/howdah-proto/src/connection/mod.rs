@@ -26,6 +26,7 @@ use crate::objects::{Incoming, Outgoing};
 use crate::pacer::Pacer;
 use crate::pmtud::PathMtu;
 use crate::rate::RateControl;
+use crate::rate::sink::Blame;
 use crate::received::Received;
 use crate::rtt::Rtt;
 use crate::sent::SentPackets;
@@ -167,6 +168,7 @@ pub struct Connection {
     report_ack_due: bool,
     largest_reported: Option<u64>,
     sink_limited: bool,
+    blame: Blame,
     acked_packets: u64,
     lost_packets: u64,
     /// When the packets were sent that the latest report calls lost.
@@ -302,6 +304,7 @@ impl Connection {
             report_ack_due: false,
             largest_reported: None,
             sink_limited: false,
+            blame: Blame::default(),
             acked_packets: 0,
             lost_packets: 0,
             lost_sent_at: Vec::new(),
@@ -486,8 +489,14 @@ impl Connection {
         self.incoming.received_bytes(id)
     }
 
-    /// State of the sink, told to the sender with each report.
+    /// State of the sink, told to the sender with each report; soon, if its queue fills.
     pub fn set_sink_state(&mut self, sink: SinkState) {
+        let eighths =
+            |sink: SinkState| sink.queued_bytes.saturating_mul(8) / sink.capacity_bytes.max(1);
+        let (before, now) = (self.sink.map_or(0, eighths), eighths(sink));
+        if now > before && now >= 4 {
+            self.report_wish = ReportWish::Now;
+        }
         self.sink = Some(sink);
     }
 

@@ -172,6 +172,8 @@ pub(super) struct Fair {
     full_reports: u32,
     /// The sink allows less than the path.
     sink_bound: bool,
+    /// When packets that the sink refused were last being called lost.
+    refused_at: Option<Time>,
     /// What was sent before the receiving host fell behind: the path carried it.
     before_drops: Option<Rate>,
 }
@@ -215,6 +217,7 @@ impl Fair {
             delivered_before: 0,
             full_reports: 0,
             sink_bound: false,
+            refused_at: None,
             before_drops: None,
         }
     }
@@ -310,6 +313,9 @@ impl Fair {
             return;
         };
         self.last = Some(sample);
+        if feedback.refusing {
+            self.refused_at = Some(feedback.now);
+        }
         self.measure_loss_floor(feedback, &sample);
         match self.phase {
             Phase::Startup => self.startup(feedback, &sample),
@@ -492,7 +498,9 @@ impl Fair {
             || lossy.is_some_and(|l| {
                 let fresh =
                     l.span <= (window * 2).max(STALE) || l.span < now.since(self.congested_at);
-                l.packets >= LOSS_PACKETS && l.loss > random_loss && fresh
+                // Which of the packets were lost and which refused is known only in all.
+                let known = self.refused_at.is_none_or(|at| l.span < now.since(at));
+                l.packets >= LOSS_PACKETS && l.loss > random_loss && fresh && known
             });
         let loss = lossy.map_or(0.0, |l| l.loss).max(sample.loss);
         let arrived = sample

@@ -8,6 +8,7 @@ mod background;
 mod fair;
 mod history;
 mod overflow;
+pub(crate) mod sink;
 mod trains;
 mod yielding;
 
@@ -48,12 +49,14 @@ pub(crate) struct Feedback<'a> {
     pub(crate) smoothed_rtt: Span,
     /// Datagrams that the receiving socket dropped since the last report.
     pub(crate) socket_drops: u64,
-    /// How fast the sink takes bytes, if it is what limits.
+    /// What the [sink] allows, if it is known.
     pub(crate) sink_limit: Option<Rate>,
     /// How fast the user allows it to be.
     pub(crate) cap: Option<Rate>,
     /// Packets that came as far as the receiving host were dropped there since the last report.
     pub(crate) host_drops: bool,
+    /// Packets that the sink refused are being called lost.
+    pub(crate) refusing: bool,
     /// When the packets were sent that this report calls lost on the way.
     pub(crate) lost_sent_at: &'a [Time],
     /// Arrivals inside trains, oldest first.

@@ -3,7 +3,7 @@
 use howdah_core::{Arrival, Datagram, RangeSet, Time, Transport, WakeReason};
 use howdah_proto::codec::{Header, Level, expand_packet_number, limits};
 use howdah_proto::error::ConnectionError;
-use howdah_proto::sim::SimEndpoint;
+use howdah_proto::sim::{SimEndpoint, SlowSink};
 use howdah_proto::{Connection, Event};
 use std::collections::VecDeque;
 use std::fmt;
@@ -71,6 +71,10 @@ impl Node {
             validated: !is_server,
             tap: None,
         }
+    }
+
+    pub fn set_slow_sink(&mut self, sink: SlowSink) {
+        self.sim.set_slow_sink(sink);
     }
 
     pub fn client(sim: SimEndpoint) -> Self {

@@ -16,8 +16,10 @@ const MAX_SPARES: usize = 512;
 /// After a batch the writer sleeps this long before it looks again, if little had come: so that
 /// the engine needs no system call to hand in the next ones.
 const NAP: Duration = Duration::from_micros(400);
-/// Length of the spell over which the drain rate is measured.
-const SPELL: Duration = Duration::from_millis(100);
+/// Writing time over which the drain rate is measured.
+const SPELL: Duration = Duration::from_millis(50);
+/// The same of the first time: a fast sender fills the queue within some milliseconds.
+const FIRST_SPELL: Duration = Duration::from_millis(5);
 
 /// What the engine says to a writer.
 #[derive(Debug)]
@@ -235,7 +237,8 @@ impl Outlet {
         self.shared.written.fetch_add(bytes, Ordering::Relaxed);
         self.spell.bytes += bytes;
         self.spell.busy += since.elapsed();
-        if self.spell.busy >= SPELL {
+        let known = self.shared.drain_rate.load(Ordering::Relaxed) > 0;
+        if self.spell.busy >= if known { SPELL } else { FIRST_SPELL } {
             let Spell { busy, bytes } = std::mem::take(&mut self.spell);
             let rate = Rate::from_bytes_over(bytes, Span::from(busy)).bits_per_sec();
             self.shared.drain_rate.store(rate.max(1), Ordering::Relaxed);

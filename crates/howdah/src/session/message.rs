@@ -172,7 +172,8 @@ impl SideReport {
             wire_bytes: stats.bytes_sent + IP_UDP_BYTES * stats.datagrams_sent,
             repeated_bytes: stats.data_bytes_repeated,
             packets_acked: stats.packets_acked,
-            packets_lost: stats.packets_lost,
+            // What the other side's disk had no room for was not lost on the way.
+            packets_lost: stats.packets_lost.saturating_sub(stats.peer_sink_drops),
             rtt_min_us: stats.rtt_min.as_micros(),
             mtu: stats.datagram_size + IP_UDP_BYTES as u16,
             bottleneck: 0,
