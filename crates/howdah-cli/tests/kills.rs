@@ -2,7 +2,7 @@
 //! again.
 //!
 //! A round kills once and then lets the copy end. The moments come from a seed that is printed;
-//! `HOWDAH_KILL_SEED` brings them back, `HOWDAH_KILLS` sets how many rounds there are (`make kill-test`: 200).
+//! `HOWDAH_KILL_SEED` brings them back, `HOWDAH_KILLS` sets how many rounds there are (`make kill-test`: 200), `HOWDAH_KILL_FIRST` the first.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
@@ -42,7 +42,8 @@ fn number(name: &str, default: u64) -> u64 {
 #[test]
 fn f01_f02_f03_kills_at_any_moment_lose_nothing() {
     let (rounds, seed) = (number("HOWDAH_KILLS", 6), number("HOWDAH_KILL_SEED", 1));
-    println!("HOWDAH_KILLS={rounds} HOWDAH_KILL_SEED={seed}");
+    let first = number("HOWDAH_KILL_FIRST", 0);
+    println!("HOWDAH_KILLS={rounds} HOWDAH_KILL_SEED={seed} HOWDAH_KILL_FIRST={first}");
     let site = Site::new(60 + 20 * rounds);
     let source = content("kills", SIZE);
     for path in [site.file("source"), site.root("source")] {
@@ -50,7 +51,7 @@ fn f01_f02_f03_kills_at_any_moment_lose_nothing() {
     }
     let hash = blake3::hash(&source);
     let mut worst = 0;
-    for round in 0..rounds {
+    for round in first..first + rounds {
         let random = content(&format!("{seed} {round}"), 16);
         let number = |at: usize| u64::from_le_bytes(random[at..at + 8].try_into().unwrap());
         let direction = [Direction::Put, Direction::Get][round as usize % 2];

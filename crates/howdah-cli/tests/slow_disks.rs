@@ -5,6 +5,7 @@
 
 mod support;
 
+use rustix::process::Signal;
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
@@ -70,6 +71,43 @@ fn f21_a_disk_that_stands_still_is_waited_for() {
         println!("{side}: {} MiB at the most", peak >> 20);
         assert!(peak < PEAK, "{side}: {peak} bytes");
     }
+    assert_eq!(hash_of(&site.root("target")), hash_of(&source));
+    site.assert_nothing_half_done();
+    server.stop();
+}
+
+/// A copy that was killed cannot end while its disk stands still; the next one waits for it and goes on with what it had.
+#[test]
+fn f21_a_copy_waits_for_the_one_before_that_its_disk_holds_up() {
+    const SIZE: usize = 192 * MIB;
+    if Command::new("fsfreeze").arg("-V").output().is_err() {
+        println!("skipped: no fsfreeze");
+        return;
+    }
+    let site = Site::new(150);
+    let image = site.path().join("disk.img");
+    let Some(_disk) = LoopDisk::make(image.to_str().unwrap(), 600, &site.root("")) else {
+        return;
+    };
+    let server = site.serve();
+    fs::write(site.file("source"), content("waits", SIZE)).unwrap();
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let (source, target) = (site.file("source"), relay.url("target"));
+    let first = ["--limit", "400mbit", &source, &target];
+    let first = site.start_copy(Host::Here, &first, Input::None);
+    relay.await_bytes(Way::ToServer, 120 << 20, site.limit());
+    let frozen = Frozen::freeze(&site.root(""));
+    first.signal(Signal::KILL);
+    first.finish();
+    let second = [&*source, &*server.url("target")];
+    let second = site.start_copy(Host::Here, &second, Input::None);
+    std::thread::sleep(STANDSTILL);
+    drop(frozen);
+    let done = second.finish();
+    done.assert_copied(SIZE as u64, "blake3");
+    let resumed = done.json()["resumed_bytes"].as_u64().unwrap();
+    println!("{} MiB were there", resumed >> 20);
+    assert!(resumed > 0, "{}", done.err);
     assert_eq!(hash_of(&site.root("target")), hash_of(&source));
     site.assert_nothing_half_done();
     server.stop();

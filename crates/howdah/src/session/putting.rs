@@ -13,8 +13,8 @@ use howdah_store::{
 use std::path::Path;
 
 /// A copy of the same source to the same place that is still under way is waited for that long:
-/// longer than a lost client goes unnoticed. Then this one begins anew beside it.
-const BUSY_LIMIT: Span = Span::from_secs(12);
+/// longer than a lost client goes unnoticed, and than most disks stand still. Then this one begins anew beside it.
+const BUSY_LIMIT: Span = Span::from_secs(30);
 
 /// What a client asked for with [`Message::Put`].
 #[derive(Clone, Debug)]
