@@ -1,0 +1,116 @@
+//! F69: a server is restarted under many copies. F19: the disk complains when a file is closed.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use rustix::process::Signal;
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+use support::place::{content, hash_of};
+use support::process::{Input, Server};
+use support::{Host, Site};
+
+/// Each copy ends with a code that says "try again", and the same command goes on where it was.
+#[test]
+fn f69_a_server_that_is_restarted_under_a_hundred_copies_loses_nothing() {
+    const COPIES: usize = 100;
+    const SIZE: usize = 10 << 20;
+    // As `howdah --help` lists it.
+    const NETWORK: i32 = 5;
+    let site = Site::new(240);
+    let server = site.serve();
+    let address = server.address.to_string();
+    let names: Vec<_> = (0..COPIES).map(|i| format!("f{i}")).collect();
+    for name in &names {
+        fs::write(site.file(name), content(name, SIZE)).unwrap();
+    }
+    let start = |server: &Server, options: &[&str]| {
+        let copies = names.iter().map(|name| {
+            let (source, target) = (site.file(name), server.url(name));
+            let args = [options, &[&*source, &*target]].concat();
+            site.start_copy(Host::Here, &args, Input::None)
+        });
+        copies.collect::<Vec<_>>()
+    };
+    let clients = start(&server, &["--limit", "8mbit", "--idle-timeout", "2s"]);
+    // Each takes ten seconds. A journal is there when something can be gone on with.
+    let journals = || {
+        let names = fs::read_dir(site.root("")).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names
+            .filter(|name| name.ends_with(".howdah-journal"))
+            .count()
+    };
+    while journals() < COPIES * 3 / 4 {
+        assert!(Instant::now() < site.limit());
+        thread::sleep(Duration::from_millis(20));
+    }
+    server.process.signal(Signal::TERM);
+    server.process.finish();
+    for client in clients {
+        let done = client.finish();
+        assert_eq!(done.code, Some(NETWORK), "{}", done.err);
+    }
+    assert!(
+        names
+            .iter()
+            .all(|name| !fs::exists(site.root(name)).unwrap())
+    );
+
+    let server = site.serve_at(Host::Here, &address, &site.root(""));
+    let mut resumed = 0;
+    for (client, name) in start(&server, &[]).into_iter().zip(&names) {
+        let done = client.finish();
+        done.assert_copied(SIZE as u64, "blake3");
+        resumed += u64::from(done.json()["resumed_bytes"].as_u64().unwrap() > 0);
+        assert_eq!(hash_of(&site.root(name)), hash_of(&site.file(name)));
+    }
+    println!("{resumed} of {COPIES} went on where they were");
+    assert!(resumed as usize > COPIES / 4);
+    site.assert_nothing_half_done();
+    server.stop();
+}
+
+/// What was synced on the same descriptor is safe, whatever closing it says; nothing is lost and nobody stumbles.
+#[test]
+fn f19_an_error_of_close_after_the_sync_changes_nothing() {
+    let strace = std::process::Command::new("strace").arg("-V").output();
+    if strace.is_err() {
+        println!("skipped: no strace");
+        return;
+    }
+    const SIZE: usize = 8 << 20;
+    let site = Site::new(100);
+    fs::write(site.file("source"), content("close", SIZE)).unwrap();
+    let (log, target) = (site.file("strace"), site.root("target"));
+    let path = |name: &str| ["-P".to_owned(), site.root(name)];
+    let words = [
+        "-f",
+        "-o",
+        &log,
+        "-e",
+        "trace=close",
+        "-e",
+        "inject=close:error=EIO",
+    ];
+    let mut options = words.map(str::to_owned).to_vec();
+    options.extend(path("target"));
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")];
+    let server = Server::new(site.start_traced(&options, "server", &serve));
+    let url = server.url("target");
+    for _ in 0..3 {
+        let done = site.copy(Host::Here, &site.file("source"), &url);
+        done.assert_copied(SIZE as u64, "blake3");
+        assert_eq!(hash_of(&target), hash_of(&site.file("source")));
+    }
+    drop(server);
+    let injected = fs::read_to_string(&log)
+        .unwrap()
+        .matches("INJECTED")
+        .count();
+    println!("{injected} times closing failed");
+    assert!(injected > 0);
+    site.assert_nothing_half_done();
+}
