@@ -76,12 +76,12 @@ fn f69_a_server_that_is_restarted_under_a_hundred_copies_loses_nothing() {
 /// What was synced on the same descriptor is safe, whatever closing it says; nothing is lost and nobody stumbles.
 #[test]
 fn f19_an_error_of_close_after_the_sync_changes_nothing() {
+    const SIZE: usize = 8 << 20;
     let strace = std::process::Command::new("strace").arg("-V").output();
     if strace.is_err() {
         println!("skipped: no strace");
         return;
     }
-    const SIZE: usize = 8 << 20;
     let site = Site::new(100);
     fs::write(site.file("source"), content("close", SIZE)).unwrap();
     let (log, target) = (site.file("strace"), site.root("target"));
