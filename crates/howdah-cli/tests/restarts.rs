@@ -34,8 +34,8 @@ fn f69_a_server_that_is_restarted_under_a_hundred_copies_loses_nothing() {
         });
         copies.collect::<Vec<_>>()
     };
-    let clients = start(&server, &["--limit", "8mbit", "--idle-timeout", "2s"]);
-    // Each takes ten seconds. A journal is there when something can be gone on with.
+    let clients = start(&server, &["--limit", "4mbit"]);
+    // Each would take twenty seconds. A journal is there when something can be gone on with.
     let journals = || {
         let names = fs::read_dir(site.root("")).unwrap();
         let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
