@@ -130,8 +130,11 @@ fn killed_once(
     fs::remove_file(&to).unwrap();
     site.assert_nothing_half_done();
     server.stop();
-    // A receiver that has everything finishes without its sender, after we looked: nothing was left to go on with.
-    let finished = resumed == 0 && at == SIZE as u64 && victim == Victim::Sender;
+    // A server that has everything finishes without its sender, after we looked: nothing was left to go on with.
+    let finished = resumed == 0
+        && at == SIZE as u64
+        && direction == Direction::Put
+        && victim == Victim::Sender;
     if complete || finished {
         return 0;
     }

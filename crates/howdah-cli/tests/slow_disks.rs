@@ -10,7 +10,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 use support::place::{LoopDisk, content, hash_of};
-use support::process::Input;
+use support::process::{Input, Process, Server};
 use support::relay::{Fate, Relay, Way};
 use support::{Host, Site};
 
@@ -35,35 +35,61 @@ impl Drop for Frozen {
     }
 }
 
+/// A copy whose disk stands still since some of it came.
+struct Standing {
+    client: Process,
+    source: String,
+    _relay: Relay,
+    server: Server,
+    frozen: Frozen,
+    /// After the file system goes on.
+    _disk: LoopDisk,
+    site: Site,
+}
+
+impl Standing {
+    const SIZE: usize = 192 * MIB;
+
+    /// With a disk of so many MiB that freezes when about so many bytes came; `None` where that cannot be done.
+    fn start(disk_mib: u64, bytes: u64) -> Option<Self> {
+        if Command::new("fsfreeze").arg("-V").output().is_err() {
+            println!("skipped: no fsfreeze");
+            return None;
+        }
+        let site = Site::new(150);
+        let image = site.path().join("disk.img");
+        let disk = LoopDisk::make(image.to_str().unwrap(), disk_mib, &site.root(""))?;
+        let server = site.serve();
+        fs::write(site.file("source"), content("slow", Self::SIZE)).unwrap();
+        let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+        let (source, target) = (site.file("source"), relay.url("target"));
+        let args = ["--limit", "400mbit", &source, &target];
+        let client = site.start_copy(Host::Here, &args, Input::None);
+        relay.await_bytes(Way::ToServer, bytes, site.limit());
+        let frozen = Frozen::freeze(&site.root(""));
+        Some(Self {
+            client,
+            source,
+            _relay: relay,
+            server,
+            frozen,
+            _disk: disk,
+            site,
+        })
+    }
+}
+
 #[test]
 fn f21_a_disk_that_stands_still_is_waited_for() {
-    const SIZE: usize = 192 * MIB;
     /// The queue of what is to be written, the buffers that come back, and the program.
     const PEAK: u64 = 160 << 20;
-    if Command::new("fsfreeze").arg("-V").output().is_err() {
-        println!("skipped: no fsfreeze");
-        return;
-    }
-    let site = Site::new(150);
-    let image = site.path().join("disk.img");
-    let Some(_disk) = LoopDisk::make(image.to_str().unwrap(), 400, &site.root("")) else {
+    let Some(copy) = Standing::start(400, 20 << 20) else {
         return;
     };
-    let server = site.serve();
-    fs::write(site.file("source"), content("slow", SIZE)).unwrap();
-    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
-    let (source, target) = (site.file("source"), relay.url("target"));
-    let client = site.start_copy(
-        Host::Here,
-        &["--limit", "400mbit", &source, &target],
-        Input::None,
-    );
-    relay.await_bytes(Way::ToServer, 20 << 20, site.limit());
-    let frozen = Frozen::freeze(&site.root(""));
     std::thread::sleep(STANDSTILL);
-    drop(frozen);
-    let done = client.finish();
-    done.assert_copied(SIZE as u64, "blake3");
+    drop(copy.frozen);
+    let done = copy.client.finish();
+    done.assert_copied(Standing::SIZE as u64, "blake3");
     assert!(!done.err.contains("silent"), "{}", done.err);
     let json = done.json();
     for side in ["sender", "receiver"] {
@@ -71,44 +97,29 @@ fn f21_a_disk_that_stands_still_is_waited_for() {
         println!("{side}: {} MiB at the most", peak >> 20);
         assert!(peak < PEAK, "{side}: {peak} bytes");
     }
-    assert_eq!(hash_of(&site.root("target")), hash_of(&source));
-    site.assert_nothing_half_done();
-    server.stop();
+    assert_eq!(hash_of(&copy.site.root("target")), hash_of(&copy.source));
+    copy.site.assert_nothing_half_done();
+    copy.server.stop();
 }
 
 /// A copy that was killed cannot end while its disk stands still; the next one waits for it and goes on with what it had.
 #[test]
 fn f21_a_copy_waits_for_the_one_before_that_its_disk_holds_up() {
-    const SIZE: usize = 192 * MIB;
-    if Command::new("fsfreeze").arg("-V").output().is_err() {
-        println!("skipped: no fsfreeze");
-        return;
-    }
-    let site = Site::new(150);
-    let image = site.path().join("disk.img");
-    let Some(_disk) = LoopDisk::make(image.to_str().unwrap(), 600, &site.root("")) else {
+    let Some(copy) = Standing::start(600, 120 << 20) else {
         return;
     };
-    let server = site.serve();
-    fs::write(site.file("source"), content("waits", SIZE)).unwrap();
-    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
-    let (source, target) = (site.file("source"), relay.url("target"));
-    let first = ["--limit", "400mbit", &source, &target];
-    let first = site.start_copy(Host::Here, &first, Input::None);
-    relay.await_bytes(Way::ToServer, 120 << 20, site.limit());
-    let frozen = Frozen::freeze(&site.root(""));
-    first.signal(Signal::KILL);
-    first.finish();
-    let second = [&*source, &*server.url("target")];
-    let second = site.start_copy(Host::Here, &second, Input::None);
+    copy.client.signal(Signal::KILL);
+    copy.client.finish();
+    let second = [&*copy.source, &*copy.server.url("target")];
+    let second = copy.site.start_copy(Host::Here, &second, Input::None);
     std::thread::sleep(STANDSTILL);
-    drop(frozen);
+    drop(copy.frozen);
     let done = second.finish();
-    done.assert_copied(SIZE as u64, "blake3");
+    done.assert_copied(Standing::SIZE as u64, "blake3");
     let resumed = done.json()["resumed_bytes"].as_u64().unwrap();
     println!("{} MiB were there", resumed >> 20);
     assert!(resumed > 0, "{}", done.err);
-    assert_eq!(hash_of(&site.root("target")), hash_of(&source));
-    site.assert_nothing_half_done();
-    server.stop();
+    assert_eq!(hash_of(&copy.site.root("target")), hash_of(&copy.source));
+    copy.site.assert_nothing_half_done();
+    copy.server.stop();
 }

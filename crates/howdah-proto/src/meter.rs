@@ -12,29 +12,33 @@ const QUEUE: Span = Span::from_millis(250);
 /// Some packets must fit, however low the cap is.
 const QUEUE_MIN_BYTES: u64 = 64 * 1024;
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Meter {
-    cap: Rate,
+    drain: Rate,
+    capacity_bytes: u64,
     queued_bytes: u64,
     /// Up to when the queue was emptied.
     emptied_at: Time,
 }
 
 impl Meter {
+    /// A cap, with the queue that fits it.
     pub(crate) fn new(now: Time, cap: Rate) -> Self {
+        Self::with_capacity(now, cap, cap.bytes_in(QUEUE).max(QUEUE_MIN_BYTES))
+    }
+
+    /// A queue of so many bytes.
+    pub(crate) fn with_capacity(now: Time, drain: Rate, capacity_bytes: u64) -> Self {
         Self {
-            cap,
+            drain,
+            capacity_bytes,
             queued_bytes: 0,
             emptied_at: now,
         }
     }
 
-    fn capacity_bytes(&self) -> u64 {
-        self.cap.bytes_in(QUEUE).max(QUEUE_MIN_BYTES)
-    }
-
     fn empty(&mut self, now: Time) {
-        let gone = self.cap.bytes_in(now.since(self.emptied_at));
+        let gone = self.drain.bytes_in(now.since(self.emptied_at));
         // Parts of a byte are not lost: they wait for the next time.
         if gone > 0 {
             self.queued_bytes = self.queued_bytes.saturating_sub(gone);
@@ -42,27 +46,41 @@ impl Meter {
         }
     }
 
-    /// Whether that many bytes are accepted.
-    pub(crate) fn admit(&mut self, now: Time, bytes: u64) -> bool {
+    /// Whether that many bytes would be accepted.
+    pub(crate) fn has_room(&mut self, now: Time, bytes: u64) -> bool {
         self.empty(now);
-        let fits = self.queued_bytes + bytes <= self.capacity_bytes();
+        self.queued_bytes + bytes <= self.capacity_bytes
+    }
+
+    /// So many were accepted.
+    pub(crate) fn take(&mut self, bytes: u64) {
+        self.queued_bytes += bytes;
+    }
+
+    /// Whether that many bytes are accepted; then they are.
+    pub(crate) fn admit(&mut self, now: Time, bytes: u64) -> bool {
+        let fits = self.has_room(now, bytes);
         if fits {
-            self.queued_bytes += bytes;
+            self.take(bytes);
         }
         fits
     }
 
+    /// The queue as a sender is told of it.
+    pub(crate) fn state(&mut self, now: Time) -> SinkState {
+        self.empty(now);
+        SinkState {
+            queued_bytes: self.queued_bytes,
+            capacity_bytes: self.capacity_bytes,
+            drain_kb_per_s: (self.drain.bits_per_sec() / 8_000).max(1),
+        }
+    }
+
     /// What the sender is told: of two queues the fuller one.
     pub(crate) fn combine(&mut self, now: Time, sink: Option<SinkState>) -> SinkState {
-        self.empty(now);
-        let own = SinkState {
-            queued_bytes: self.queued_bytes,
-            capacity_bytes: self.capacity_bytes(),
-            drain_kb_per_s: (self.cap.bits_per_sec() / 8_000).max(1),
-        };
-        let fill = |s: &SinkState| s.queued_bytes as f64 / s.capacity_bytes.max(1) as f64;
+        let own = self.state(now);
         match sink {
-            Some(sink) if fill(&sink) > fill(&own) => sink,
+            Some(sink) if sink.fill() > own.fill() => sink,
             _ => own,
         }
     }
@@ -86,12 +104,12 @@ mod tests {
                 }
             }
             // 80 Mbit/s are 10 MB/s.
-            let most = 30_000_000 + meter.capacity_bytes();
+            let most = 30_000_000 + meter.capacity_bytes;
             assert!(taken <= most, "{taken} of {most}");
             let offered = steps * bytes;
             let least = offered.min(29_000_000);
             assert!(
-                taken >= least || bytes > meter.capacity_bytes() / 2,
+                taken >= least || bytes > meter.capacity_bytes / 2,
                 "{taken}"
             );
         }

@@ -1,14 +1,17 @@
 //! The connection as a [`Transport`], for the simulator: the same machine, header bytes really
 //! encoded, payload absent.
 
-use crate::codec::{ConnectionId, SinkState};
+mod slow_sink;
+
+pub use slow_sink::SlowSink;
+
+use crate::codec::ConnectionId;
 use crate::connection::{Arriving, Connection, Event, Handled, PacketOut, PacketSink, Role};
 use crate::error::ConnectionError;
 use crate::keys::TAG_LEN;
 use crate::{Config, Policy, Security};
 use howdah_core::{
-    Arrival, Datagram, HeaderBytes, Observe, RangeSet, Rate, Snapshot, Span, Time, Transport,
-    WakeReason,
+    Arrival, Datagram, HeaderBytes, Observe, RangeSet, Snapshot, Span, Time, Transport, WakeReason,
 };
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -23,69 +26,6 @@ pub struct SimEndpoint {
     placed: Option<BTreeMap<u64, RangeSet>>,
     transfer: Option<Transfer>,
     slow_sink: Option<SlowSink>,
-}
-
-/// What takes received bytes out of a queue of so many, at a rate, but for times at which it stands still.
-#[derive(Clone, Copy, Debug)]
-pub struct SlowSink {
-    drain: Rate,
-    capacity_bytes: u64,
-    queued_bytes: u64,
-    /// How often it stands still, and how long.
-    stalls: Option<(Span, Span)>,
-    emptied_at: Time,
-}
-
-impl SlowSink {
-    /// One that takes `drain` out of `capacity_bytes`.
-    pub fn new(drain: Rate, capacity_bytes: u64) -> Self {
-        Self {
-            drain,
-            capacity_bytes,
-            queued_bytes: 0,
-            stalls: None,
-            emptied_at: Time::ZERO,
-        }
-    }
-
-    /// At the end of every `period` it takes nothing for `pause`, and the sender is not told of that.
-    #[must_use]
-    pub fn stalling(mut self, period: Span, pause: Span) -> Self {
-        self.stalls = Some((period, pause));
-        self
-    }
-
-    /// Time until `now` in which it took something.
-    fn busy(&self, now: Time) -> Span {
-        let now = now.since(Time::ZERO);
-        let Some((period, pause)) = self.stalls else {
-            return now;
-        };
-        let (period, busy) = (period.as_nanos(), period.saturating_sub(pause).as_nanos());
-        Span::from_nanos(now.as_nanos() / period * busy + (now.as_nanos() % period).min(busy))
-    }
-
-    fn empty(&mut self, now: Time) {
-        let busy = self.busy(now).saturating_sub(self.busy(self.emptied_at));
-        let gone = self.drain.bytes_in(busy);
-        // Parts of a byte are not lost: they wait for the next time.
-        if gone > 0 {
-            self.queued_bytes = self.queued_bytes.saturating_sub(gone);
-            self.emptied_at = now;
-        }
-    }
-
-    fn has_room(&self, bytes: u32) -> bool {
-        self.queued_bytes + u64::from(bytes) <= self.capacity_bytes
-    }
-
-    fn state(&self) -> SinkState {
-        SinkState {
-            queued_bytes: self.queued_bytes,
-            capacity_bytes: self.capacity_bytes,
-            drain_kb_per_s: self.drain.bits_per_sec() / 8_000,
-        }
-    }
 }
 
 /// The one object of an endpoint that [sends](SimEndpoint::sender) or
@@ -287,10 +227,10 @@ impl Transport for SimEndpoint {
             self.buffer.resize(self.buffer.len() + absent as usize, 0);
             absent = 0;
         }
-        let accept_data = self.slow_sink.as_mut().is_none_or(|sink| {
-            sink.empty(now);
-            sink.has_room(absent)
-        });
+        let accept_data = self
+            .slow_sink
+            .as_mut()
+            .is_none_or(|sink| sink.has_room(now, absent));
         let arriving = Arriving {
             from: ADDRESS,
             rx_time: now,
@@ -303,9 +243,9 @@ impl Transport for SimEndpoint {
         debug_assert!(handled != Handled::Refused || !accept_data);
         if let Some(sink) = &mut self.slow_sink {
             if let Handled::Data { parts, .. } = &handled {
-                sink.queued_bytes += parts.iter().map(|part| part.range.len()).sum::<u64>();
+                sink.take(parts.iter().map(|part| part.range.len()).sum());
             }
-            self.connection.set_sink_state(sink.state());
+            self.connection.set_sink_state(sink.state(now));
         }
         if let (Some(placed), Handled::Data { object, parts }) = (&mut self.placed, handled) {
             let ranges = placed.entry(object).or_default();
@@ -330,8 +270,7 @@ impl Transport for SimEndpoint {
     fn poll_transmit(&mut self, now: Time, max: usize, out: &mut Vec<Datagram>) -> usize {
         let before = out.len();
         if let Some(sink) = &mut self.slow_sink {
-            sink.empty(now);
-            self.connection.set_sink_state(sink.state());
+            self.connection.set_sink_state(sink.state(now));
         }
         let sent = self
             .connection

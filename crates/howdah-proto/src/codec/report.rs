@@ -52,6 +52,13 @@ pub struct SinkState {
     pub drain_kb_per_s: u64,
 }
 
+impl SinkState {
+    /// Share of the queue that is filled.
+    pub fn fill(&self) -> f64 {
+        self.queued_bytes as f64 / self.capacity_bytes.max(1) as f64
+    }
+}
+
 /// A feedback report.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Report {

@@ -185,11 +185,10 @@ impl Connection {
         let known = self.stats.peer_socket_drops;
         let socket_drops = report.socket_drops.saturating_sub(known);
         self.stats.peer_socket_drops = known.max(report.socket_drops);
-        let refused = report.sink_drops > self.stats.peer_sink_drops;
-        let lost_on_path = self
-            .blame
-            .lost_on_path(self.lost_packets, report.sink_drops);
-        self.stats.peer_sink_drops = self.stats.peer_sink_drops.max(report.sink_drops);
+        let known = self.stats.peer_sink_drops;
+        let refused = report.sink_drops.saturating_sub(known);
+        self.stats.peer_sink_drops = known.max(report.sink_drops);
+        let lost_on_path = self.blame.lost_on_path(self.lost_packets, refused);
         self.rate.on_feedback(&Feedback {
             now,
             point: Point {
@@ -207,8 +206,8 @@ impl Connection {
             socket_drops,
             sink_limit,
             cap: self.payload_cap(),
-            host_drops: socket_drops > 0 || refused,
-            refusing: refused || self.blame.is_waiting(),
+            host_drops: socket_drops > 0 || refused > 0,
+            refusing: refused > 0 || self.blame.is_waiting(),
             lost_sent_at: &self.lost_sent_at,
             train,
         });

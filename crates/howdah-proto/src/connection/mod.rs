@@ -205,6 +205,9 @@ pub struct Connection {
 /// A closed connection answers the peer's packets for three round trips, but not for longer.
 const CLOSE_LINGER_MAX: Span = Span::from_secs(1);
 const CLOSE_COPIES_MAX: u8 = 10;
+/// A queue at the sink that fills is told of at once at each of so many steps of it, from that share on.
+const SINK_STEPS: f64 = 8.0;
+const SINK_TOLD_FROM: f64 = 0.5;
 /// Answers of "nobody listens" that end the attempt: the datagrams of two flights.
 const MAX_UNREACHABLE: u8 = 3;
 
@@ -491,10 +494,9 @@ impl Connection {
 
     /// State of the sink, told to the sender with each report; soon, if its queue fills.
     pub fn set_sink_state(&mut self, sink: SinkState) {
-        let eighths =
-            |sink: SinkState| sink.queued_bytes.saturating_mul(8) / sink.capacity_bytes.max(1);
-        let (before, now) = (self.sink.map_or(0, eighths), eighths(sink));
-        if now > before && now >= 4 {
+        let steps = |sink: SinkState| (sink.fill() * SINK_STEPS) as u64;
+        let (before, now) = (self.sink.map_or(0, steps), steps(sink));
+        if now > before && sink.fill() >= SINK_TOLD_FROM {
             self.report_wish = ReportWish::Now;
         }
         self.sink = Some(sink);

@@ -29,7 +29,7 @@ pub(crate) fn limit(
 ) -> Option<Rate> {
     let capacity = sink.capacity_bytes.max(1) as f64;
     let queued = sink.queued_bytes as f64;
-    let fill = queued / capacity;
+    let fill = sink.fill();
     let arriving = arriving.as_f64() / 8.0;
     let drain = match sink.drain_kb_per_s {
         // It was not measured; what arrived fits in a part of the queue, or is what the sink took.
@@ -53,19 +53,17 @@ pub(crate) fn limit(
 /// are told of.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Blame {
-    /// Refusals that were told of.
-    told: u64,
-    /// Of these, those whose packets have not been called lost yet.
+    /// Refused packets that have not been called lost yet.
     awaited: u64,
     lost: u64,
     on_path: u64,
 }
 
 impl Blame {
-    /// Packets lost on the path so far; `lost` and `refused` are counted from the beginning. Late arrivals lower `lost`.
-    pub(crate) fn lost_on_path(&mut self, lost: u64, refused: u64) -> u64 {
-        self.awaited += refused.saturating_sub(self.told);
-        self.told = self.told.max(refused);
+    /// Packets lost on the path so far. `lost` is counted from the beginning, and late arrivals lower it;
+    /// `newly_refused` are those that were not told of before.
+    pub(crate) fn lost_on_path(&mut self, lost: u64, newly_refused: u64) -> u64 {
+        self.awaited += newly_refused;
         let more = lost.saturating_sub(self.lost);
         let explained = more.min(self.awaited);
         self.awaited -= explained;
@@ -90,11 +88,11 @@ mod tests {
         let mut blame = Blame::default();
         assert_eq!(blame.lost_on_path(500, 0), 500);
         // Told of at once, called lost bit by bit.
-        for lost in [500, 700, 1_500] {
-            assert_eq!(blame.lost_on_path(lost, 1_000), 500);
+        for (lost, newly_refused) in [(500, 1_000), (700, 0), (1_500, 0)] {
+            assert_eq!(blame.lost_on_path(lost, newly_refused), 500);
         }
-        assert_eq!(blame.lost_on_path(1_530, 1_000), 530);
-        assert_eq!(blame.lost_on_path(1_520, 1_000), 520, "ten were late");
+        assert_eq!(blame.lost_on_path(1_530, 0), 530);
+        assert_eq!(blame.lost_on_path(1_520, 0), 520, "ten were late");
     }
 
     #[test]

@@ -548,11 +548,7 @@ impl Tree {
             .into
             .iter()
             .filter_map(|i| i.receiving.sink_state())
-            .max_by_key(|state| {
-                (state.queued_bytes << 10)
-                    .checked_div(state.capacity_bytes)
-                    .unwrap_or(0)
-            });
+            .max_by(|a, b| a.fill().total_cmp(&b.fill()));
         if let Some(state) = fullest {
             connection.set_sink_state(state);
         }
