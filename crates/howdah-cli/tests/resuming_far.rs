@@ -10,7 +10,7 @@ use std::fs;
 use std::time::Duration;
 use support::place::{content, hash_of};
 use support::process::Input;
-use support::sshd::{Sshd, await_end, far_processes};
+use support::sshd::{Sshd, await_end, await_no_far_processes, far_processes};
 use support::{Host, Site, parts};
 
 /// Of the file; not a multiple of anything.
@@ -116,7 +116,7 @@ fn killed_once(site: &Site, sshd: &Sshd, case: &Case<'_>) {
     assert!(resumed > 0, "{what}");
     fs::remove_file(case.lies).unwrap();
     site.assert_nothing_half_done();
-    assert_eq!(far_processes(site, "internal"), [], "{what}");
+    await_no_far_processes(site, "internal");
 }
 
 fn site_with_source() -> Site {

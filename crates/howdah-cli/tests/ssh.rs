@@ -11,7 +11,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::Duration;
 use support::place::content;
 use support::process::Input;
-use support::sshd::{Sshd, await_end, far_processes};
+use support::sshd::{Sshd, await_end, await_no_far_processes, far_processes};
 use support::{Host, Site, await_no_parts};
 
 // As `howdah --help` lists them.
@@ -381,7 +381,7 @@ fn data_flows_between_two_others() {
     missing.assert_failed(NOT_FOUND, &["far: ", "none"]);
     let refused = sshd.copy(&site, &["far:from", "far2:none/to"]);
     refused.assert_failed(REFUSED, &["far: far2:", "mkdir"]);
-    assert_eq!(far_processes(&site, "internal"), []);
+    await_no_far_processes(&site, "internal");
     site.assert_nothing_half_done();
 }
 
@@ -445,7 +445,7 @@ fn a_connection_of_ssh_that_is_shared_serves_several_copies() {
             .start(Host::Here, "nobody", &args, Input::None)
             .finish();
         done.assert_copied(1, "blake3");
-        assert_eq!(far_processes(&site, "internal far-end"), []);
+        await_no_far_processes(&site, "internal far-end");
     }
     let end = std::process::Command::new("ssh")
         .args(["-F", shared.to_str().unwrap(), "-O", "exit", "far"])

@@ -160,7 +160,13 @@ pub(crate) fn run(
                 addresses: far_end.addresses(),
                 far_end: Some(&far_end),
             };
-            run(task, target.host(), &line, &config).map_err(|error| far_end.explain(error))
+            match run(task, target.host(), &line, &config) {
+                Ok(summary) => {
+                    far_end.leave();
+                    Ok(summary)
+                }
+                Err(error) => Err(far_end.explain(error)),
+            }
         }
     };
     // The terminal's signal ends ssh as well, which must not look like a failure of the network.

@@ -37,7 +37,7 @@ pub use location::{DEFAULT_PORT, Location, ParseLocationError, SshLocation, SshT
 pub use path_bytes::PathBytes;
 pub use reach::Transport;
 pub use server::{Inherited, Log, Server, ServerConfig};
-pub use ssh::{DEFAULT_PORTS, SshConfig, serve_over_ssh};
+pub use ssh::{DEFAULT_PORTS, SshConfig, SshSharing, serve_over_ssh};
 pub use summary::{Progress, SideUsage, Summary};
 pub use throttle::Throttle;
 pub use trees::copy_tree;

@@ -1,7 +1,9 @@
 //! How other machines are reached.
 
+use crate::control;
 use clap::{Args, ValueEnum};
-use howdah::{DEFAULT_PORTS, Error, SshConfig, Transport};
+use howdah::{DEFAULT_PORTS, Error, SshConfig, SshSharing, Transport};
+use howdah_core::{Span, units};
 use std::ops::RangeInclusive;
 
 #[derive(Args, Debug)]
@@ -18,6 +20,10 @@ pub(crate) struct SshArgs {
     /// UDP and TCP port that HOST uses, or a range of which the first free one is taken [default: 4433-4532]
     #[arg(long, value_name = "PORT[-PORT]", value_parser = ports)]
     pub(crate) port: Option<RangeInclusive<u16>>,
+
+    /// Keep ssh's connection for the next command that long, unless ssh's own settings share it already; 0: not at all
+    #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "1min")]
+    pub(crate) ssh_keep: Span,
 
     /// What carries the data: auto falls back to TCP where UDP does not get through within 3 s, and says so
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
@@ -52,6 +58,13 @@ impl SshArgs {
         }
         config.remote_howdah.clone_from(&self.remote_howdah);
         config.ports = self.port.clone().unwrap_or(DEFAULT_PORTS);
+        // Where there is no directory that is the user's alone, a connection is made each time.
+        let directory = control::directory();
+        let usable = self.ssh_keep > Span::ZERO && control::prepare(&directory).is_ok();
+        config.sharing = usable.then_some(SshSharing {
+            directory,
+            keep: self.ssh_keep,
+        });
         Ok(config)
     }
 }

@@ -7,7 +7,7 @@ mod dir;
 mod door;
 mod message;
 
-pub(crate) use dir::Sockets;
+pub(crate) use dir::{Sockets, directory, prepare};
 pub(crate) use message::{Answer, Request, Status, ask};
 
 use crate::args::PaceArgs;

@@ -105,6 +105,8 @@ impl Site {
             .env("HOWDAH_CONFIG_DIR", self.config(who))
             // Where `howdah ctl` finds them, and only them.
             .env("XDG_RUNTIME_DIR", self.path().join("run"))
+            // An ssh that stays would outlive the test; those that are about it say so.
+            .env("HOWDAH_SSH_KEEP", "0")
             // The test may be killed before it can clean up.
             .env("HOWDAH_DIE_WITH_PARENT", "1");
         Process::start(command, input, self.limit)

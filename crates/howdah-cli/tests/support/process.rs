@@ -166,9 +166,18 @@ impl Process {
         }
     }
 
+    /// How many lines with `part` it has said so far.
+    pub(crate) fn lines_so_far(&mut self, part: &str) -> usize {
+        self.said.extend(self.err.try_iter());
+        self.said.iter().filter(|line| line.contains(part)).count()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap()
     }
 
     /// Waits until it ends.

@@ -3,7 +3,7 @@
 use super::process::{Done, Input, Process};
 use super::{HOWDAH, Host, Site};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
@@ -56,6 +56,14 @@ pub(crate) fn far_processes(site: &Site, part: &str) -> Vec<Pid> {
         }
     }
     found
+}
+
+/// Waits until the far side of `site` has none of them any more: those that have done their work end by themselves.
+#[track_caller]
+pub(crate) fn await_no_far_processes(site: &Site, part: &str) {
+    for pid in far_processes(site, part) {
+        await_end(pid, Duration::from_secs(10));
+    }
 }
 
 /// Waits until a process has ended.
@@ -162,6 +170,22 @@ impl Sshd {
     pub(crate) fn copy(&self, site: &Site, args: &[&str]) -> Done {
         self.start_copy(site, Host::Here, args, Input::None)
             .finish()
+    }
+
+    /// How many lines of its log have `part` so far.
+    pub(crate) fn lines_so_far(&mut self, part: &str) -> usize {
+        self.process.lines_so_far(part)
+    }
+
+    /// Signals the processes of its connections; how many there are.
+    pub(crate) fn signal_sessions(&self, signal: Signal) -> usize {
+        let pid = self.process.pid().as_raw_nonzero();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        let children = children.split_whitespace();
+        let pids = children.filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
+        // One may just have ended.
+        pids.filter(|&pid| kill_process(pid, signal).is_ok())
+            .count()
     }
 
     /// Waits for a line of its log.

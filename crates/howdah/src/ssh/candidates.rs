@@ -17,18 +17,25 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The same if there is an address already.
 const SHORT_PATIENCE: Duration = Duration::from_secs(1);
 
+/// The same for what ssh makes of a name, which takes no network.
+const SETTINGS_PATIENCE: Duration = Duration::from_secs(1);
+
 /// A question about a host that is being looked into.
 #[derive(Debug)]
-pub(super) struct Resolving(Receiver<Vec<IpAddr>>);
+pub(super) struct Resolving {
+    settings: Receiver<String>,
+    addresses: Receiver<Vec<IpAddr>>,
+}
 
 impl Resolving {
     /// Asks ssh for the host's real name, and the system for the addresses of that.
     pub(super) fn start(config: &SshConfig, target: &SshTarget) -> Self {
+        let (tell_settings, settings) = channel();
         let (tell, addresses) = channel();
         let mut ask = command::ask(config, target);
         let typed = target.host().to_owned();
         let look = move || {
-            let settings = ask
+            let text = ask
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::null())
@@ -42,23 +49,33 @@ impl Resolving {
                     String::from_utf8_lossy(&text).into_owned()
                 })
                 .unwrap_or_default();
-            let name = host_name(&settings).unwrap_or(&typed);
-            let found = (name, 0).to_socket_addrs();
-            let found = found.map(|all| all.map(|a| a.ip()).collect());
+            let name = host_name(&text).unwrap_or(&typed).to_owned();
             // Whoever asked may have gone.
+            let _ = tell_settings.send(text);
+            let found = (&*name, 0).to_socket_addrs();
+            let found = found.map(|all| all.map(|a| a.ip()).collect());
             let _ = tell.send(found.unwrap_or_default());
         };
         // Without the thread nothing is told, which means no address.
         let _ = std::thread::Builder::new()
             .name("howdah-resolve".into())
             .spawn(look);
-        Self(addresses)
+        Self {
+            settings,
+            addresses,
+        }
+    }
+
+    /// What `ssh -G` prints, once; nothing if it cannot tell.
+    pub(super) fn settings(&self) -> String {
+        let settings = self.settings.recv_timeout(SETTINGS_PATIENCE);
+        settings.unwrap_or_default()
     }
 
     /// `have_one`: the addresses found here would only come beside another one.
     pub(super) fn finish(self, have_one: bool) -> Vec<IpAddr> {
         let patience = if have_one { SHORT_PATIENCE } else { PATIENCE };
-        self.0.recv_timeout(patience).unwrap_or_default()
+        self.addresses.recv_timeout(patience).unwrap_or_default()
     }
 }
 

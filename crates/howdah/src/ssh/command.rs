@@ -2,6 +2,7 @@
 
 use super::SshConfig;
 use crate::SshTarget;
+use std::ffi::OsString;
 use std::process::Command;
 
 /// Found where a login shell would find it, and where people install things for themselves: the search
@@ -20,10 +21,14 @@ const OPTIONS: [&str; 7] = [
     "-oServerAliveInterval=15",
 ];
 
-/// Starts the far end.
-pub(super) fn start(config: &SshConfig, target: &SshTarget) -> Command {
+/// Starts the far end, with these options more.
+pub(super) fn start(config: &SshConfig, target: &SshTarget, options: &[OsString]) -> Command {
     let mut command = program(config);
-    command.args(OPTIONS);
+    command.args(OPTIONS).args(options);
+    if !options.is_empty() && config.program().len() == 1 {
+        // A connection that stays must not keep a file system busy. (Options may name files relative to here.)
+        command.current_dir("/");
+    }
     destination(&mut command, target);
     match &config.remote_howdah {
         None => command.arg(FIND),
@@ -36,6 +41,19 @@ pub(super) fn start(config: &SshConfig, target: &SshTarget) -> Command {
 pub(super) fn ask(config: &SshConfig, target: &SshTarget) -> Command {
     let mut command = program(config);
     command.arg("-G");
+    destination(&mut command, target);
+    command
+}
+
+/// Asks or tells something the ssh that holds a shared connection; `path_option`: where.
+pub(super) fn control(
+    config: &SshConfig,
+    target: &SshTarget,
+    what: &str,
+    path_option: &str,
+) -> Command {
+    let mut command = program(config);
+    command.args(["-O", what, path_option]);
     destination(&mut command, target);
     command
 }
@@ -87,7 +105,7 @@ mod tests {
         let mut config = SshConfig::default();
         config.set_program("my-ssh -F 'a file'").expect("words");
         config.remote_howdah = Some("/opt/howdah".to_owned());
-        let command = start(&config, &target("ssh://anna@[::1]:2222/x"));
+        let command = start(&config, &target("ssh://anna@[::1]:2222/x"), &[]);
         let words = words(&command);
         assert_eq!(words[..3], ["my-ssh", "-F", "a file"]);
         let tail = [

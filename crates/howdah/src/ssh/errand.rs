@@ -71,7 +71,10 @@ pub(crate) fn copy_between(
         reread: config.reread,
     };
     let told = sender.send_on(errand)?;
-    watch(&told, (&sender, &receiver), config, cancel, on_progress)
+    let summary = watch(&told, (&sender, &receiver), config, cancel, on_progress)?;
+    sender.leave();
+    receiver.leave();
+    Ok(summary)
 }
 
 fn watch(

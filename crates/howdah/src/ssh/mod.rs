@@ -10,9 +10,13 @@ mod command;
 mod errand;
 mod far_end;
 mod handover;
+mod launched;
+mod process;
+mod sharing;
 mod watched;
 
 pub use far_end::serve_over_ssh;
+pub use sharing::SshSharing;
 
 pub(crate) use channel::FarEnd;
 pub(crate) use errand::{Order, copy_between};
@@ -33,6 +37,9 @@ pub struct SshConfig {
     pub remote_howdah: Option<String>,
     /// The far end takes the first of these that is free.
     pub ports: RangeInclusive<u16>,
+    /// Connections of ssh stay for the next session to the same machine, where the user's own settings of ssh do not
+    /// say anything about that.
+    pub sharing: Option<SshSharing>,
 }
 
 impl Default for SshConfig {
@@ -41,6 +48,7 @@ impl Default for SshConfig {
             program: vec!["ssh".to_owned()],
             remote_howdah: None,
             ports: DEFAULT_PORTS,
+            sharing: None,
         }
     }
 }
