@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs" / "performance.md"
 RTT_MS = 100
 PATHS = (("1gbit", 0.0), ("1gbit", 0.1), ("10gbit", 0.0), ("10gbit", 0.1))
-CASES = ("file", "small", "source", "again", "resume")
+CASES = ("file", "small", "source", "again", "soon", "resume")
 FULL = {"file_bytes": 4 << 30, "small_files": 100_000, "limit_s": 120.0}
 QUICK = {"file_bytes": 128 << 20, "small_files": 3_000, "limit_s": 30.0}
 SMALL_BYTES = 4096
@@ -72,7 +72,7 @@ def make_inputs(base, sizes):
     library = Path(sysconfig.get_path("stdlib"))
     skip = shutil.ignore_patterns("site-packages", "__pycache__", "*.pyc", "config-*")
     shutil.copytree(library, base / "source", symlinks=True, ignore=skip)
-    return {"file": one, "small": small, "source": base / "source", "again": base / "source", "resume": one}
+    return {"file": one, "small": small, "source": base / "source", "again": base / "source", "soon": base / "source", "resume": one}
 
 
 def tree_size(path):
@@ -163,7 +163,7 @@ def case(mover, kit, world, site, inputs, name, scratch, raw, sizes):
     # `ip netns exec` and the shell become sshd: the process that was started is the one that stays.
     listener = site.process.pid
     limit_s = sizes["limit_s"]
-    if name == "again":
+    if name in ("again", "soon"):
         if not mover.syncs:
             return {"skipped": "copies everything again"}
         shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
@@ -175,6 +175,9 @@ def case(mover, kit, world, site, inputs, name, scratch, raw, sizes):
         settle(world, listener)
         if first["ended"] or first["forward_bytes"] < half:
             return {"skipped": f"did not come to half in {limit_s:.0f} s"}
+    if name == "soon":
+        # What this leaves running on the far host stays.
+        run(mover, kit, world, site, source, target, raw, "before", limit_s=limit_s)
     result = run(mover, kit, world, site, source, target, raw, "run", limit_s=limit_s)
     settle(world, listener)
     result["same"] = same(source, target, raw) if result["ended"] else None

@@ -8,6 +8,7 @@ TITLES = {
     "small": "many small files",
     "source": "a source tree",
     "again": "the source tree again, nothing changed",
+    "soon": "the source tree once more right after that, nothing changed",
     "resume": "the file, killed at half: the second run",
 }
 

@@ -46,7 +46,9 @@ def measure(howdah, scratch, rtt_ms, runs):
         world.near_group, world.far_group = near, far
         with world, Site(world, keys, raw) as site:
             ssh = ["ssh", "-F", site.config, "far"]
-            over = ["--quiet", "--ssh", site.ssh, "--remote-howdah", howdah]
+            over = ["--quiet", "--ssh", site.ssh, "--remote-howdah", howdah, "--ssh-keep", "0"]
+            # The run that is not counted makes the connection.
+            kept = [*over[:-1], "1min"]
             cases = (
                 ("`ssh far true`", [*ssh, "true"]),
                 ("`ssh far cat file`", [*ssh, "cat", scratch / "file"]),
@@ -54,6 +56,8 @@ def measure(howdah, scratch, rtt_ms, runs):
                 ("`howdah cp far:file -`", [howdah, "cp", *over, f"far:{scratch}/file", "-"]),
                 ("`howdah cp far:file ...`", [howdah, "cp", *over, f"far:{scratch}/file", scratch / "got"]),
                 ("`howdah cp file far:...`", [howdah, "cp", *over, scratch / "file", f"far:{scratch}/put"]),
+                ("`howdah cp far:file -`, connection there", [howdah, "cp", *kept, f"far:{scratch}/file", "-"]),
+                ("`howdah cp file far:...`, connection there", [howdah, "cp", *kept, scratch / "file", f"far:{scratch}/put"]),
             )
             for name, argv in cases:
                 # The first run fills caches and is not counted.
