@@ -10,7 +10,6 @@
 //!   follows (RFC 9438 and BBR grow blindly; here every step is checked).
 
 use super::Feedback;
-use super::drains::{BASE_WRONG, Drains, Seen};
 use super::history::{History, Sample};
 use super::overflow::{LossByDelay, Overflow};
 use super::trains::Trains;
@@ -43,10 +42,11 @@ const STARTUP_MIN_PACKETS: u64 = 16;
 /// Loss at which start-up ends whatever else is seen.
 const STARTUP_MAX_LOSS: f64 = 0.12;
 
-/// Half of the queue target at `TARGET_AT_RATE`, without a cap; the other half falls with the rate.
-const TARGET: Span = Span::from_micros(1_250);
-const TARGET_AT_RATE: f64 = 10e9;
-const TARGET_MAX: Span = Span::from_millis(20);
+/// Queue target at `TARGET_AT_RATE`; the target falls with the square root of the rate.
+const TARGET: Span = Span::from_millis(5);
+const TARGET_AT_RATE: f64 = 2.5e9;
+const TARGET_MIN: Span = Span::from_micros(2_500);
+const TARGET_MAX: Span = Span::from_millis(15);
 /// A queue that overflows below the target lowers the target to this share of where it did.
 const TARGET_SHARE_OF_LIMIT: f64 = 0.6;
 /// A queue that overflows below this is too short to steer by its length; it is shared by yielding.
@@ -78,12 +78,6 @@ const K: f64 = 0.4;
 const HORIZON_MIN: Span = Span::from_millis(25);
 const STEER_MIN: f64 = 0.7;
 const STEER_MAX: f64 = 1.05;
-/// The same for a flow that came to others' queue, for so long after it has learnt that. It has a small part of the path,
-/// so it matters little to the stability of the whole.
-const K_YOUNG: f64 = 1.2;
-const STEER_MAX_YOUNG: f64 = 1.15;
-/// It knows, too, if it got no more than this share of what bursts showed of the path.
-const YOUNG_SHARE: f64 = 0.5;
 /// Growth per RTT while no queue is seen, doubled each RTT that the delivery follows.
 const PROBE_FIRST: f64 = 0.05;
 const PROBE_MAX: f64 = 1.0;
@@ -106,12 +100,12 @@ const LOSS_PACKETS: u64 = 200;
 const STALE: Span = Span::from_millis(500);
 /// Packets over which a loss floor is measured.
 const LOSS_BLOCK_PACKETS: u64 = 4_000;
-/// The queue of now is the shortest of so long.
-pub(super) const RECENT: Span = Span::from_millis(30);
 /// The delay base looks back that far; a drain episode within each window keeps it honest.
 const BASE_WINDOW: Span = Span::from_secs(12);
+const DRAIN_EVERY: Span = Span::from_secs(5);
+const DRAIN_RATE: f64 = 0.75;
 /// The delay base is doubted after so long, if the rate has fallen to this share meanwhile.
-const DOUBT_AFTER: Span = Span::from_millis(800);
+const DOUBT_AFTER: Span = Span::from_millis(300);
 const DOUBT_SHARE: f64 = 0.25;
 /// Slack of the window for reports that come late and hosts that schedule late.
 const WINDOW_SLACK: Span = Span::from_millis(40);
@@ -166,9 +160,8 @@ pub(super) struct Fair {
     probe: f64,
     probe_base: Rate,
     next_probe_step: Time,
-    drains: Drains,
-    /// Until then what start-up did is seen.
-    echo_until: Time,
+    last_drain: Time,
+    drain_until: Time,
     /// Largest capacity seen lately, as its complement.
     arrived: WindowedMin,
     congested_at: Time,
@@ -195,7 +188,7 @@ impl Fair {
             rate: INITIAL_RATE,
             base_rtt: Span::from_millis(100),
             base_owd: WindowedMin::new(BASE_WINDOW),
-            recent_owd: WindowedMin::new(RECENT),
+            recent_owd: WindowedMin::new(Span::from_millis(30)),
             queue: Span::ZERO,
             delayed_since: None,
             target_cap: TARGET_MAX,
@@ -214,8 +207,8 @@ impl Fair {
             probe: PROBE_FIRST,
             probe_base: Rate::ZERO,
             next_probe_step: Time::ZERO,
-            drains: Drains::new(),
-            echo_until: Time::ZERO,
+            last_drain: Time::ZERO,
+            drain_until: Time::ZERO,
             arrived: WindowedMin::new(ARRIVED_WINDOW),
             congested_at: Time::ZERO,
             congested_until: Time::ZERO,
@@ -279,13 +272,12 @@ impl Fair {
             / 4
     }
 
-    /// Falls with the rate everywhere, also where the cap binds: what makes flows equal is that the faster one
-    /// wants the shorter queue.
     fn target(&self) -> Span {
         let rate = self.capacity.as_f64().max(1.0);
-        let wanted = TARGET.as_secs_f64() * (1.0 + TARGET_AT_RATE / rate);
-        let cap = self.target_cap.as_secs_f64();
-        self.target_cap.mul_f64(wanted / (wanted + cap))
+        TARGET
+            .mul_f64((TARGET_AT_RATE / rate).sqrt())
+            .clamp(TARGET_MIN, TARGET_MAX)
+            .min(self.target_cap)
     }
 
     /// The queue is too short to steer by its length.
@@ -346,23 +338,17 @@ impl Fair {
             .saturating_add(CLOCK_ORIGIN)
             .max(0)
             .cast_unsigned();
-        let base_before = self.base_owd.min().unwrap_or(owd);
         self.base_owd.push(feedback.now, owd);
         self.recent_owd.push(feedback.now, owd);
         let base = self.base_owd.min().unwrap_or(owd);
         let recent = self.recent_owd.min().unwrap_or(owd);
         self.queue = Span::from_nanos(recent - base);
-        // The queue that overflowed was longer than it seemed, too.
-        let longer = Span::from_nanos(base_before.saturating_sub(base));
-        self.target_cap = (self.target_cap + longer.mul_f64(TARGET_SHARE_OF_LIMIT)).min(TARGET_MAX);
-        self.drains.on_delay(feedback.now, recent, self.target());
         let memory = feedback.smoothed_rtt * 2 + Span::from_millis(100);
         let queue = Span::from_nanos(owd - base.min(owd));
         let settled = point.acked_packets + point.lost_packets;
         self.queue_peak.push_back((feedback.now, queue));
-        // A host that stalls delays and drops; which of the losses were its own nobody tells. Start-up loses packets in
-        // bursts of its own. And delays above a wrong base were others.
-        if feedback.host_drops || feedback.now < self.echo_until || longer > BASE_WRONG {
+        if feedback.host_drops {
+            // A host that stalls delays and drops; which of the losses were its own nobody tells.
             self.loss_by_delay.clear();
         }
         self.loss_by_delay.on_report(
@@ -460,11 +446,7 @@ impl Fair {
             }
             self.rate = self.capacity;
             self.phase = Phase::Cruise;
-            let share = |c: Rate| delivered.as_f64() / c.as_f64().max(1.0);
-            let is_late = shown.is_some_and(|c| share(c) < YOUNG_SHARE);
-            self.drains
-                .begin(feedback.now, self.base_owd.min(), is_late);
-            self.echo_until = feedback.now + feedback.smoothed_rtt * 2 + Span::from_millis(100);
+            self.last_drain = feedback.now;
             self.congested_until = feedback.now + feedback.smoothed_rtt;
             return;
         }
@@ -518,9 +500,7 @@ impl Fair {
                     l.span <= (window * 2).max(STALE) || l.span < now.since(self.congested_at);
                 // Which of the packets were lost and which refused is known only in all.
                 let known = self.refused_at.is_none_or(|at| l.span < now.since(at));
-                // What start-up lost is no measure: the flows that were there before hardly see it.
-                let cruising = l.span < now.since(self.echo_until);
-                l.packets >= LOSS_PACKETS && l.loss > random_loss && fresh && known && cruising
+                l.packets >= LOSS_PACKETS && l.loss > random_loss && fresh && known
             });
         let loss = lossy.map_or(0.0, |l| l.loss).max(sample.loss);
         let arrived = sample
@@ -543,18 +523,12 @@ impl Fair {
         if congested || feedback.socket_drops > 0 {
             self.capacity = arrived;
             self.arrived.clear();
-        } else if full || (arrived > self.capacity && !self.drains.is_dip()) {
-            // (While others drain, more of what arrives is this flow's than the path has for it.)
+        } else if full || arrived > self.capacity {
             self.capacity = lately;
         }
         let horizon = self.base_rtt.max(HORIZON_MIN);
         let error = self.target().as_secs_f64() - self.queue.as_secs_f64();
-        let (gain, most) = if error > 0.0 && self.drains.is_young(now) {
-            (K_YOUNG, STEER_MAX_YOUNG)
-        } else {
-            (K, STEER_MAX)
-        };
-        let mut steer = (1.0 + gain * error / horizon.as_secs_f64()).clamp(STEER_MIN, most);
+        let mut steer = (1.0 + K * error / horizon.as_secs_f64()).clamp(STEER_MIN, STEER_MAX);
         if now >= self.next_cap_step {
             self.next_cap_step = now + TARGET_CAP_STEP.max(feedback.smoothed_rtt);
             let bound = self.is_short() && self.yielding.rate(now).is_some();
@@ -593,11 +567,9 @@ impl Fair {
             } else {
                 limit.mul_f64(TARGET_SHARE_OF_LIMIT).max(TARGET_CAP_MIN)
             };
-            if now >= self.echo_until {
-                self.target_cap = self.target_cap.min(cap);
-                self.next_cap_step = now + TARGET_CAP_STEP;
-            }
-        } else if queue_seen || now < self.congested_until || self.drains.is_echo(now) || idle {
+            self.target_cap = self.target_cap.min(cap);
+            self.next_cap_step = now + TARGET_CAP_STEP;
+        } else if queue_seen || now < self.congested_until || idle {
             self.probe = (self.probe / 4.0).max(PROBE_FIRST);
             self.next_probe_step = now + feedback.smoothed_rtt;
             self.probe_base = sample.delivery_rate;
@@ -685,24 +657,27 @@ impl Fair {
         self.next_probe_step = feedback.now + step;
     }
 
+    /// Lets the queue run empty now and then, so that the delay base is seen.
     fn drain(&mut self, feedback: &Feedback<'_>) {
-        let sent = self.rate.as_f64() / self.capacity.as_f64().max(1.0);
-        let seen = Seen {
-            base: self.base_owd.min().unwrap_or(0),
-            queue: self.queue,
-            target: self.target(),
-            delayed_since: self.delayed_since.map(|(at, _)| at),
-        };
-        let left = self
-            .drains
-            .step(feedback.now, feedback.smoothed_rtt, sent, &seen);
-        self.phase = match left {
-            Some(share) => {
-                self.rate = self.rate.min(self.capacity.mul_f64(share));
-                Phase::Drain
+        let now = feedback.now;
+        match self.phase {
+            Phase::Drain if now >= self.drain_until => {
+                self.phase = Phase::Cruise;
+                self.last_drain = now;
             }
-            None => Phase::Cruise,
-        };
+            Phase::Cruise if now.since(self.last_drain) >= DRAIN_EVERY => {
+                self.phase = Phase::Drain;
+                let excess = self.queue + Span::from_millis(2);
+                self.drain_until = now
+                    + excess
+                        .mul_f64(1.0 / (1.0 - DRAIN_RATE))
+                        .min(Span::from_millis(200));
+            }
+            _ => {}
+        }
+        if self.phase == Phase::Drain {
+            self.rate = self.rate.min(self.capacity.mul_f64(DRAIN_RATE));
+        }
     }
 
     pub(super) fn describe(&self) -> String {

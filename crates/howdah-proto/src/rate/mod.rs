@@ -5,7 +5,6 @@
 //! Docs: docs/rate-control.md.
 
 mod background;
-mod drains;
 mod fair;
 mod history;
 mod overflow;
