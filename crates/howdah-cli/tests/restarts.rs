@@ -34,9 +34,8 @@ fn f69_a_server_that_is_restarted_under_a_hundred_copies_loses_nothing() {
         });
         copies.collect::<Vec<_>>()
     };
-    let clients = start(&server, &["--limit", "2mbit"]);
-    // Each takes forty seconds, so that the first is far from its end when the last has begun. A journal is there when
-    // something can be gone on with, which a slow disk keeps from all of them for long.
+    let clients = start(&server, &["--limit", "4mbit"]);
+    // Each would take twenty seconds. A journal is there when something can be gone on with.
     let journals = || {
         let names = fs::read_dir(site.root("")).unwrap();
         let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -44,11 +43,10 @@ fn f69_a_server_that_is_restarted_under_a_hundred_copies_loses_nothing() {
             .filter(|name| name.ends_with(".howdah-journal"))
             .count()
     };
-    let patience = Instant::now() + Duration::from_secs(15);
-    while journals() < COPIES * 3 / 4 && Instant::now() < patience {
+    while journals() < COPIES * 3 / 4 {
+        assert!(Instant::now() < site.limit());
         thread::sleep(Duration::from_millis(20));
     }
-    let journals = journals();
     server.process.signal(Signal::TERM);
     server.process.finish();
     for client in clients {
@@ -69,9 +67,8 @@ fn f69_a_server_that_is_restarted_under_a_hundred_copies_loses_nothing() {
         resumed += u64::from(done.json()["resumed_bytes"].as_u64().unwrap() > 0);
         assert_eq!(hash_of(&site.root(name)), hash_of(&site.file(name)));
     }
-    println!("{resumed} of {COPIES} went on where they were; {journals} had a journal");
-    // The rest had just begun theirs.
-    assert!(resumed as usize >= journals / 2);
+    println!("{resumed} of {COPIES} went on where they were");
+    assert!(resumed as usize > COPIES / 4);
     site.assert_nothing_half_done();
     server.stop();
 }

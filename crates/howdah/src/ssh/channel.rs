@@ -12,7 +12,6 @@ use howdah_net::{Near, Tunnel};
 use std::io::BufReader;
 use std::net::{IpAddr, SocketAddr};
 use std::process::{ChildStdin, ChildStdout};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,7 +29,7 @@ pub(crate) struct FarEnd {
     ready: Ready,
     named: Vec<IpAddr>,
     /// Its work is done.
-    left: AtomicBool,
+    left: bool,
 }
 
 type Channel = (Option<ChildStdin>, Option<BufReader<ChildStdout>>);
@@ -145,13 +144,13 @@ impl FarEnd {
             channel: Mutex::new((Some(stdin), Some(stdout))),
             named: resolving.finish(ready.address.is_some()),
             ready,
-            left: AtomicBool::new(false),
+            left: false,
         })
     }
 
     /// Lets go of a far end that has done its work: it ends by itself, and ssh with it.
-    pub(crate) fn leave(self) {
-        self.left.store(true, Ordering::Relaxed);
+    pub(crate) fn leave(mut self) {
+        self.left = true;
     }
 
     /// The key that it will show.
@@ -246,7 +245,7 @@ impl FarEnd {
 impl Drop for FarEnd {
     fn drop(&mut self) {
         self.lock_channel().0 = None;
-        if self.left.load(Ordering::Relaxed) {
+        if self.left {
             return;
         }
         self.process.wait_until(FAREWELL, |state| state.ended);
