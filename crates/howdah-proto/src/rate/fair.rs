@@ -3,13 +3,13 @@
 //! * Capacity is what arrives, corrected for random loss: `delivery_rate / (1 - loss)`.
 //! * The queue is seen as one-way delay above its recent minimum. The rate is steered so that the
 //!   queue stays at a target: `rate = capacity * (1 + K * (target - queue) / horizon)`.
-//! * The target falls with the square root of the rate, so that of two flows that see one queue
-//!   the faster one yields.
+//! * The target falls with the rate, so that of two flows that see one queue the faster one yields.
 //! * Loss is congestion only if it exceeds what is lost when the queue is short.
 //! * While no queue can be seen the rate grows, slowly at first, faster as long as the delivery
 //!   follows (RFC 9438 and BBR grow blindly; here every step is checked).
 
 use super::Feedback;
+use super::drains::{BASE_WRONG, Drains, Seen};
 use super::history::{History, Sample};
 use super::overflow::{LossByDelay, Overflow};
 use super::trains::Trains;
@@ -24,6 +24,8 @@ const INITIAL_RATE: Rate = Rate::from_mbit_per_sec(12);
 const RATE_MIN: Rate = Rate::from_bits_per_sec(64_000);
 /// Packets that open the connection, as one burst (RFC 6928 allows 10, large deployments use 32).
 const OPENING_PACKETS: u64 = 32;
+/// No more bytes are sent before the first report.
+const UNHEARD_BYTES: u64 = 256_000;
 /// Until the start-up ends, bytes leave in bursts of that much time's worth.
 const BURST: Span = Span::from_millis(4);
 /// Rate after the opening burst if it arrived as fast as it was sent, that is above 1 Gbit/s.
@@ -41,12 +43,17 @@ const STARTUP_MAX_GAP: f64 = 0.26;
 const STARTUP_MIN_PACKETS: u64 = 16;
 /// Loss at which start-up ends whatever else is seen.
 const STARTUP_MAX_LOSS: f64 = 0.12;
+/// Where so much is missing of what was sent first, once it was that much, start-up ends although little is known: who
+/// gets no more than a few reports through would never know more.
+const STARTUP_MOST_LOST: f64 = 0.5;
+/// More than that, and a fast burst is no promise.
+const STARTUP_CLEAN_LOSS: f64 = 0.25;
+const STARTUP_CROWDED_BYTES: u64 = 48_000;
 
-/// Queue target at `TARGET_AT_RATE`; the target falls with the square root of the rate.
-const TARGET: Span = Span::from_millis(5);
-const TARGET_AT_RATE: f64 = 2.5e9;
-const TARGET_MIN: Span = Span::from_micros(2_500);
-const TARGET_MAX: Span = Span::from_millis(15);
+/// Half of the queue target at `TARGET_AT_RATE`, without a cap; the other half falls with the rate.
+const TARGET: Span = Span::from_micros(1_250);
+const TARGET_AT_RATE: f64 = 10e9;
+const TARGET_MAX: Span = Span::from_millis(20);
 /// A queue that overflows below the target lowers the target to this share of where it did.
 const TARGET_SHARE_OF_LIMIT: f64 = 0.6;
 /// A queue that overflows below this is too short to steer by its length; it is shared by yielding.
@@ -78,6 +85,12 @@ const K: f64 = 0.4;
 const HORIZON_MIN: Span = Span::from_millis(25);
 const STEER_MIN: f64 = 0.7;
 const STEER_MAX: f64 = 1.05;
+/// The same for a flow that came to others' queue, for so long after it has learnt that. It has a small part of the path,
+/// so it matters little to the stability of the whole.
+const K_YOUNG: f64 = 1.2;
+const STEER_MAX_YOUNG: f64 = 1.15;
+/// It knows, too, if it got no more than this share of what bursts showed of the path.
+const YOUNG_SHARE: f64 = 0.5;
 /// Growth per RTT while no queue is seen, doubled each RTT that the delivery follows.
 const PROBE_FIRST: f64 = 0.05;
 const PROBE_MAX: f64 = 1.0;
@@ -100,12 +113,12 @@ const LOSS_PACKETS: u64 = 200;
 const STALE: Span = Span::from_millis(500);
 /// Packets over which a loss floor is measured.
 const LOSS_BLOCK_PACKETS: u64 = 4_000;
+/// The queue of now is the shortest of so long.
+pub(super) const RECENT: Span = Span::from_millis(30);
 /// The delay base looks back that far; a drain episode within each window keeps it honest.
 const BASE_WINDOW: Span = Span::from_secs(12);
-const DRAIN_EVERY: Span = Span::from_secs(5);
-const DRAIN_RATE: f64 = 0.75;
 /// The delay base is doubted after so long, if the rate has fallen to this share meanwhile.
-const DOUBT_AFTER: Span = Span::from_millis(300);
+const DOUBT_AFTER: Span = Span::from_millis(800);
 const DOUBT_SHARE: f64 = 0.25;
 /// Slack of the window for reports that come late and hosts that schedule late.
 const WINDOW_SLACK: Span = Span::from_millis(40);
@@ -160,14 +173,17 @@ pub(super) struct Fair {
     probe: f64,
     probe_base: Rate,
     next_probe_step: Time,
-    last_drain: Time,
-    drain_until: Time,
+    drains: Drains,
+    /// Until then what start-up did is seen.
+    echo_until: Time,
     /// Largest capacity seen lately, as its complement.
     arrived: WindowedMin,
     congested_at: Time,
     congested_until: Time,
     established: bool,
     startup_best: Rate,
+    /// What start-up sends at least.
+    opening_rate: Rate,
     delivered_before: u64,
     full_reports: u32,
     /// The sink allows less than the path.
@@ -188,7 +204,7 @@ impl Fair {
             rate: INITIAL_RATE,
             base_rtt: Span::from_millis(100),
             base_owd: WindowedMin::new(BASE_WINDOW),
-            recent_owd: WindowedMin::new(Span::from_millis(30)),
+            recent_owd: WindowedMin::new(RECENT),
             queue: Span::ZERO,
             delayed_since: None,
             target_cap: TARGET_MAX,
@@ -207,13 +223,14 @@ impl Fair {
             probe: PROBE_FIRST,
             probe_base: Rate::ZERO,
             next_probe_step: Time::ZERO,
-            last_drain: Time::ZERO,
-            drain_until: Time::ZERO,
+            drains: Drains::new(),
+            echo_until: Time::ZERO,
             arrived: WindowedMin::new(ARRIVED_WINDOW),
             congested_at: Time::ZERO,
             congested_until: Time::ZERO,
             established: false,
             startup_best: Rate::ZERO,
+            opening_rate: INITIAL_RATE,
             delivered_before: 0,
             full_reports: 0,
             sink_bound: false,
@@ -259,11 +276,12 @@ impl Fair {
     pub(super) fn window_bytes(&self) -> u64 {
         let initial = OPENING_PACKETS * 1_500 * 2;
         if self.phase == Phase::Startup {
-            // What is unreported may grow with the rate, but not past two round trips of it.
-            return self
-                .rate
-                .bytes_in(self.base_rtt * 2 + WINDOW_SLACK)
-                .max(initial);
+            // What is unreported may grow with the rate, but not past two round trips of it; and the first report must
+            // come before there is much. A round trip that is long because of a crowd is no reason to send more into it.
+            let window = self.rate.bytes_in(self.base_rtt * 2 + WINDOW_SLACK);
+            let unheard = self.history.len() == 0 && self.startup_best == Rate::ZERO;
+            let most = if unheard { UNHEARD_BYTES } else { u64::MAX };
+            return window.min(most).max(initial);
         }
         let rate = self.capacity.max(self.rate);
         rate.bytes_in(self.base_rtt + self.target() * 2 + WINDOW_SLACK)
@@ -272,12 +290,13 @@ impl Fair {
             / 4
     }
 
+    /// Falls with the rate everywhere, also where the cap binds: what makes flows equal is that the faster one
+    /// wants the shorter queue.
     fn target(&self) -> Span {
         let rate = self.capacity.as_f64().max(1.0);
-        TARGET
-            .mul_f64((TARGET_AT_RATE / rate).sqrt())
-            .clamp(TARGET_MIN, TARGET_MAX)
-            .min(self.target_cap)
+        let wanted = TARGET.as_secs_f64() * (1.0 + TARGET_AT_RATE / rate);
+        let cap = self.target_cap.as_secs_f64();
+        self.target_cap.mul_f64(wanted / (wanted + cap))
     }
 
     /// The queue is too short to steer by its length.
@@ -291,6 +310,7 @@ impl Fair {
     }
 
     pub(super) fn on_blackout(&mut self) {
+        self.opening_rate = self.opening_rate.mul_f64(0.5).max(RATE_MIN);
         self.history.clear();
         self.capacity = self.capacity.mul_f64(0.5);
         self.rate = self.rate.mul_f64(0.5).max(RATE_MIN);
@@ -338,17 +358,23 @@ impl Fair {
             .saturating_add(CLOCK_ORIGIN)
             .max(0)
             .cast_unsigned();
+        let base_before = self.base_owd.min().unwrap_or(owd);
         self.base_owd.push(feedback.now, owd);
         self.recent_owd.push(feedback.now, owd);
         let base = self.base_owd.min().unwrap_or(owd);
         let recent = self.recent_owd.min().unwrap_or(owd);
         self.queue = Span::from_nanos(recent - base);
+        // The queue that overflowed was longer than it seemed, too.
+        let longer = Span::from_nanos(base_before.saturating_sub(base));
+        self.target_cap = (self.target_cap + longer.mul_f64(TARGET_SHARE_OF_LIMIT)).min(TARGET_MAX);
+        self.drains.on_delay(feedback.now, recent, self.target());
         let memory = feedback.smoothed_rtt * 2 + Span::from_millis(100);
         let queue = Span::from_nanos(owd - base.min(owd));
         let settled = point.acked_packets + point.lost_packets;
         self.queue_peak.push_back((feedback.now, queue));
-        if feedback.host_drops {
-            // A host that stalls delays and drops; which of the losses were its own nobody tells.
+        // A host that stalls delays and drops; which of the losses were its own nobody tells. Start-up loses packets in
+        // bursts of its own. And delays above a wrong base were others.
+        if feedback.host_drops || feedback.now < self.echo_until || longer > BASE_WRONG {
             self.loss_by_delay.clear();
         }
         self.loss_by_delay.on_report(
@@ -431,6 +457,10 @@ impl Fair {
                 || (gap > STARTUP_MAX_GAP && sample.loss < gap && self.rate > SECOND_RATE)
                 || sample.loss > STARTUP_MAX_LOSS
                 || feedback.socket_drops > 0);
+        let arrived = point.delivered_bytes as f64 / point.sent_bytes.max(1) as f64;
+        let crowded =
+            arrived < 1.0 - STARTUP_MOST_LOST && point.sent_bytes >= STARTUP_CROWDED_BYTES;
+        let full = full || crowded;
         self.full_reports = if full { self.full_reports + 1 } else { 0 };
         // What the bursts promised arrives.
         // ... or all that the user allows.
@@ -446,12 +476,20 @@ impl Fair {
             }
             self.rate = self.capacity;
             self.phase = Phase::Cruise;
-            self.last_drain = feedback.now;
+            let share = |c: Rate| delivered.as_f64() / c.as_f64().max(1.0);
+            // (What a host drops are not others that are before it in the queue.)
+            let is_late =
+                !feedback.host_drops && !crowded && shown.is_some_and(|c| share(c) < YOUNG_SHARE);
+            self.drains
+                .begin(feedback.now, self.base_owd.min(), is_late);
+            self.echo_until = feedback.now + feedback.smoothed_rtt * 2 + Span::from_millis(100);
             self.congested_until = feedback.now + feedback.smoothed_rtt;
             return;
         }
-        let mut wanted = INITIAL_RATE;
-        if self.trains.is_fast() {
+        let mut wanted = self.opening_rate;
+        // (A burst that came fast to a host that drops says nothing of what the host takes.)
+        let clean = arrived > 1.0 - STARTUP_CLEAN_LOSS && feedback.socket_drops == 0;
+        if self.trains.is_fast() && clean {
             wanted = wanted.max(SECOND_RATE);
         }
         if sample.whole {
@@ -468,7 +506,7 @@ impl Fair {
             let capacity = capacity.max(self.startup_best);
             wanted = wanted.min(capacity.mul_f64(TRAIN_SHARE));
             // Bursts that are spread more than others take a promise back.
-            self.rate = self.rate.min(capacity.max(INITIAL_RATE));
+            self.rate = self.rate.min(capacity.max(self.opening_rate));
         }
         self.rate = self.rate.max(wanted);
         self.capacity = self.capacity.max(self.startup_best);
@@ -500,7 +538,9 @@ impl Fair {
                     l.span <= (window * 2).max(STALE) || l.span < now.since(self.congested_at);
                 // Which of the packets were lost and which refused is known only in all.
                 let known = self.refused_at.is_none_or(|at| l.span < now.since(at));
-                l.packets >= LOSS_PACKETS && l.loss > random_loss && fresh && known
+                // What start-up lost is no measure: the flows that were there before hardly see it.
+                let cruising = l.span < now.since(self.echo_until);
+                l.packets >= LOSS_PACKETS && l.loss > random_loss && fresh && known && cruising
             });
         let loss = lossy.map_or(0.0, |l| l.loss).max(sample.loss);
         let arrived = sample
@@ -523,12 +563,21 @@ impl Fair {
         if congested || feedback.socket_drops > 0 {
             self.capacity = arrived;
             self.arrived.clear();
-        } else if full || arrived > self.capacity {
+        } else if full || (arrived > self.capacity && !self.drains.is_dip()) {
+            // (While others drain, more of what arrives is this flow's than the path has for it.)
             self.capacity = lately;
         }
         let horizon = self.base_rtt.max(HORIZON_MIN);
         let error = self.target().as_secs_f64() - self.queue.as_secs_f64();
-        let mut steer = (1.0 + K * error / horizon.as_secs_f64()).clamp(STEER_MIN, STEER_MAX);
+        if feedback.host_drops {
+            self.drains.grow_up();
+        }
+        let (gain, most) = if error > 0.0 && self.drains.is_young(now) {
+            (K_YOUNG, STEER_MAX_YOUNG)
+        } else {
+            (K, STEER_MAX)
+        };
+        let mut steer = (1.0 + gain * error / horizon.as_secs_f64()).clamp(STEER_MIN, most);
         if now >= self.next_cap_step {
             self.next_cap_step = now + TARGET_CAP_STEP.max(feedback.smoothed_rtt);
             let bound = self.is_short() && self.yielding.rate(now).is_some();
@@ -567,9 +616,11 @@ impl Fair {
             } else {
                 limit.mul_f64(TARGET_SHARE_OF_LIMIT).max(TARGET_CAP_MIN)
             };
-            self.target_cap = self.target_cap.min(cap);
-            self.next_cap_step = now + TARGET_CAP_STEP;
-        } else if queue_seen || now < self.congested_until || idle {
+            if now >= self.echo_until || feedback.host_drops {
+                self.target_cap = self.target_cap.min(cap);
+                self.next_cap_step = now + TARGET_CAP_STEP;
+            }
+        } else if queue_seen || now < self.congested_until || self.drains.is_echo(now) || idle {
             self.probe = (self.probe / 4.0).max(PROBE_FIRST);
             self.next_probe_step = now + feedback.smoothed_rtt;
             self.probe_base = sample.delivery_rate;
@@ -657,27 +708,24 @@ impl Fair {
         self.next_probe_step = feedback.now + step;
     }
 
-    /// Lets the queue run empty now and then, so that the delay base is seen.
     fn drain(&mut self, feedback: &Feedback<'_>) {
-        let now = feedback.now;
-        match self.phase {
-            Phase::Drain if now >= self.drain_until => {
-                self.phase = Phase::Cruise;
-                self.last_drain = now;
+        let sent = self.rate.as_f64() / self.capacity.as_f64().max(1.0);
+        let seen = Seen {
+            base: self.base_owd.min().unwrap_or(0),
+            queue: self.queue,
+            target: self.target(),
+            delayed_since: self.delayed_since.map(|(at, _)| at),
+        };
+        let left = self
+            .drains
+            .step(feedback.now, feedback.smoothed_rtt, sent, &seen);
+        self.phase = match left {
+            Some(share) => {
+                self.rate = self.rate.min(self.capacity.mul_f64(share));
+                Phase::Drain
             }
-            Phase::Cruise if now.since(self.last_drain) >= DRAIN_EVERY => {
-                self.phase = Phase::Drain;
-                let excess = self.queue + Span::from_millis(2);
-                self.drain_until = now
-                    + excess
-                        .mul_f64(1.0 / (1.0 - DRAIN_RATE))
-                        .min(Span::from_millis(200));
-            }
-            _ => {}
-        }
-        if self.phase == Phase::Drain {
-            self.rate = self.rate.min(self.capacity.mul_f64(DRAIN_RATE));
-        }
+            None => Phase::Cruise,
+        };
     }
 
     pub(super) fn describe(&self) -> String {

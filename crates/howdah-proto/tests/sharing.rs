@@ -1,0 +1,144 @@
+//! Flows that come to a queue one after the other: soon their shares are equal, and together they keep it as short as one
+//! of them wants it.
+
+use howdah_core::{Rate, Span, Time};
+use howdah_path::{PathConfig, QueueLimit};
+use howdah_proto::sim::{SimEndpoint, sim_config};
+use howdah_sim::{Flow, FlowEnds, World};
+
+const STAGGER_S: u64 = 3;
+const SECONDS: u64 = 45;
+/// Shares and queues are judged over the last so many seconds.
+const JUDGED: u64 = 20;
+
+struct Case {
+    rate: Rate,
+    rtt_ms: u64,
+    queue_ms: u64,
+    mtu: u32,
+    flows: u64,
+}
+
+struct Shares {
+    delivered_bytes: Vec<u64>,
+    /// In the middle of all looks at the queue.
+    queue_ms: f64,
+    dropped: f64,
+    /// Seconds after the last one began until Jain's index of each second stays above 0.95.
+    equal_after: u64,
+}
+
+fn jain(shares: &[u64]) -> f64 {
+    let sum: f64 = shares.iter().map(|&s| s as f64).sum();
+    let squares: f64 = shares.iter().map(|&s| (s as f64).powi(2)).sum();
+    sum * sum / squares.max(1.0) / shares.len() as f64
+}
+
+fn run(case: &Case) -> Shares {
+    let config = PathConfig {
+        rate: Some(case.rate),
+        delay: Span::from_micros(case.rtt_ms * 500),
+        queue: QueueLimit::Time(Span::from_millis(case.queue_ms)),
+        mtu: case.mtu,
+        ..PathConfig::default()
+    };
+    let mut world = World::new(11);
+    let (near, far) = (world.add_host("near"), world.add_host("far"));
+    let link = world.add_link(&config, &config);
+    let start = |n| {
+        let start = Time::ZERO + Span::from_secs(STAGGER_S * n);
+        let seed = n * 7 + 1;
+        let sender = SimEndpoint::sender(start, sim_config(), seed, None);
+        let receiver = SimEndpoint::receiver(start, sim_config(), seed, seed + 1_000, None);
+        let flow = Flow::between((near, sender), (far, receiver)).over(link);
+        world.add_flow(flow.start_at(start))
+    };
+    let flows: Vec<FlowEnds> = (0..case.flows).map(start).collect();
+    let last_start = STAGGER_S * (case.flows - 1);
+    let mut before = vec![0; flows.len()];
+    let mut judged_from = before.clone();
+    let mut equal_after = 0;
+    let mut queues = Vec::new();
+    for second in 1..=SECONDS {
+        for step in 1..=50 {
+            let at = Span::from_millis((second - 1) * 1_000 + step * 20);
+            world.run_until(Time::ZERO + at);
+            queues.push(world.path(link.forward).queue_delay(world.now()));
+        }
+        let now: Vec<u64> = flows
+            .iter()
+            .map(|flow| world.endpoint(flow.b).delivered_bytes())
+            .collect();
+        let shares: Vec<u64> = now.iter().zip(&before).map(|(now, b)| now - b).collect();
+        if second > last_start && jain(&shares) < 0.95 {
+            equal_after = second - last_start;
+        }
+        if second == SECONDS - JUDGED {
+            judged_from.clone_from(&now);
+            queues.clear();
+        }
+        before = now;
+    }
+    queues.sort();
+    let counters = world.path(link.forward).counters();
+    Shares {
+        delivered_bytes: before
+            .iter()
+            .zip(&judged_from)
+            .map(|(b, f)| b - f)
+            .collect(),
+        queue_ms: queues[queues.len() / 2].as_secs_f64() * 1e3,
+        dropped: counters.dropped_queue as f64 / counters.offered.max(1) as f64,
+        equal_after,
+    }
+}
+
+#[test]
+fn flows_that_come_later_get_their_share_and_the_queue_stays_short() {
+    let mut cases = Vec::new();
+    for rtt_ms in [1, 20, 80] {
+        for queue_ms in [20, 100] {
+            for flows in [2, 4] {
+                cases.push((Rate::from_gbit_per_sec(1), rtt_ms, queue_ms, 9_000, flows));
+            }
+        }
+    }
+    // WTRL10's R-FAIR4, and slower and faster paths.
+    cases.push((Rate::from_gbit_per_sec(1), 80, 20, 1_500, 4));
+    cases.push((Rate::from_mbit_per_sec(100), 40, 60, 1_500, 3));
+    cases.push((Rate::from_gbit_per_sec(10), 80, 20, 9_000, 2));
+    // A home's and CI's.
+    cases.push((Rate::from_mbit_per_sec(200), 20, 20, 1_500, 2));
+    for (rate, rtt_ms, queue_ms, mtu, flows) in cases {
+        let case = Case {
+            rate,
+            rtt_ms,
+            queue_ms,
+            mtu,
+            flows,
+        };
+        let got = run(&case);
+        let delivered: u64 = got.delivered_bytes.iter().sum();
+        let shares: Vec<String> = got
+            .delivered_bytes
+            .iter()
+            .map(|&share| format!("{:.2}", share as f64 / delivered as f64))
+            .collect();
+        let fairness = jain(&got.delivered_bytes);
+        let line = format!(
+            "{flows} at {rate}, {rtt_ms} ms, queue of {queue_ms} ms: {} (Jain {fairness:.3}), equal after {} s, queue {:.1} ms, \
+             {:.2} % dropped",
+            shares.join(" "),
+            got.equal_after,
+            got.queue_ms,
+            got.dropped * 100.0
+        );
+        println!("{line}");
+        assert!(fairness > 0.97, "{line}");
+        // docs/rate-control.md section 5: 20 ms at the most, less at higher rates.
+        assert!(got.queue_ms < 20.0, "{line}");
+        assert!(got.dropped < 0.008, "{line}");
+        let goodput = Rate::from_bytes_over(delivered, Span::from_secs(JUDGED));
+        assert!(goodput > rate.mul_f64(0.91), "{goodput}: {line}");
+    }
+}
