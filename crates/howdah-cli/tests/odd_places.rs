@@ -478,7 +478,7 @@ fn f64_a_copy_whose_words_cannot_be_written_is_a_copy_all_the_same() {
             .args(["cp", "--json", "--accept-new", "--log-file", "/dev/full"])
             .args([&site.file("source"), &server.url(&target)])
             .env("HOWDAH_CONFIG_DIR", site.config("client"))
-            .env("XDG_RUNTIME_DIR", site.path().join("run"))
+            .env("XDG_RUNTIME_DIR", site.run_dir())
             .status()
             .unwrap();
         println!("{to}: {done}");

@@ -288,7 +288,7 @@ fn humble(site: &Site, who: &str, args: &[&str]) -> Process {
         .arg(env!("CARGO_BIN_EXE_howdah"))
         .args(args)
         .env("HOWDAH_CONFIG_DIR", site.config(who))
-        .env("XDG_RUNTIME_DIR", site.path().join("run"))
+        .env("XDG_RUNTIME_DIR", site.run_dir())
         .env("HOWDAH_DIE_WITH_PARENT", "1");
     Process::start(command, Input::None, site.limit())
 }

@@ -35,6 +35,8 @@ pub(crate) enum Host<'a> {
 /// A server's and a client's machine: keys, the server's root, the client's files.
 pub(crate) struct Site {
     dir: tempfile::TempDir,
+    /// The user's directory for sockets. Their paths have 107 bytes at the most, and the build may be anywhere.
+    run: tempfile::TempDir,
     limit: Instant,
 }
 
@@ -44,9 +46,10 @@ impl Site {
         let site = Self {
             // A real disk, as far as the build has one.
             dir: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
+            run: tempfile::tempdir().unwrap(),
             limit: Instant::now() + Duration::from_secs(seconds),
         };
-        for name in ["root", "files", "run"] {
+        for name in ["root", "files"] {
             fs::create_dir(site.dir.path().join(name)).unwrap();
         }
         site.make_key("server");
@@ -64,6 +67,11 @@ impl Site {
 
     pub(crate) fn path(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// `$XDG_RUNTIME_DIR` of everybody here.
+    pub(crate) fn run_dir(&self) -> &Path {
+        self.run.path()
     }
 
     /// What the server serves.
@@ -104,7 +112,7 @@ impl Site {
             .args(args)
             .env("HOWDAH_CONFIG_DIR", self.config(who))
             // Where `howdah ctl` finds them, and only them.
-            .env("XDG_RUNTIME_DIR", self.path().join("run"))
+            .env("XDG_RUNTIME_DIR", self.run_dir())
             // An ssh that stays would outlive the test; those that are about it say so.
             .env("HOWDAH_SSH_KEEP", "0")
             // The test may be killed before it can clean up.

@@ -217,7 +217,14 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if thread::panicking() {
-            self.said.extend(self.err.iter());
+            // What it started may hold its standard error open for ever.
+            let end = Instant::now() + Duration::from_secs(2);
+            while let Ok(line) = {
+                let left = end.saturating_duration_since(Instant::now());
+                self.err.recv_timeout(left)
+            } {
+                self.said.push(line);
+            }
             println!("---- {}\n{}\n----", self.name, self.text());
         }
     }

@@ -77,6 +77,13 @@ pub(crate) fn await_end(pid: Pid, limit: Duration) {
     assert_eq!(ready, 1, "{pid:?} is still there");
 }
 
+impl Drop for Sshd {
+    /// One that a test stopped would stay for ever.
+    fn drop(&mut self) {
+        self.signal_sessions(Signal::CONT);
+    }
+}
+
 impl Sshd {
     /// Starts one on `ip`; `None` with a printed reason where there is none to start.
     pub(crate) fn start(site: &Site, host: Host<'_>, ip: &str) -> Option<Self> {
@@ -180,7 +187,8 @@ impl Sshd {
     /// Signals the processes of its connections; how many there are.
     pub(crate) fn signal_sessions(&self, signal: Signal) -> usize {
         let pid = self.process.pid().as_raw_nonzero();
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.unwrap_or_default();
         let children = children.split_whitespace();
         let pids = children.filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
         // One may just have ended.
