@@ -12,44 +12,18 @@ use super::Feedback;
 use super::drains::{BASE_WRONG, Drains, Seen};
 use super::history::{History, Sample};
 use super::overflow::{LossByDelay, Overflow};
-use super::trains::Trains;
+use super::startup::{BURST, INITIAL_RATE, MIN_PACKETS, Startup, Step, View};
 use super::yielding::Yielding;
 use crate::rtt::WindowedMin;
 use howdah_core::{Rate, Span, Time};
 use std::collections::VecDeque;
 
-/// Rate before anything is known: IW10 of RFC 6928 over 10 ms.
-const INITIAL_RATE: Rate = Rate::from_mbit_per_sec(12);
 /// Below that rate nothing is steered any more.
-const RATE_MIN: Rate = Rate::from_bits_per_sec(64_000);
+pub(super) const RATE_MIN: Rate = Rate::from_bits_per_sec(64_000);
 /// Packets that open the connection, as one burst (RFC 6928 allows 10, large deployments use 32).
 const OPENING_PACKETS: u64 = 32;
 /// No more bytes are sent before the first report.
 const UNHEARD_BYTES: u64 = 256_000;
-/// Until the start-up ends, bytes leave in bursts of that much time's worth.
-const BURST: Span = Span::from_millis(4);
-/// Rate after the opening burst if it arrived as fast as it was sent, that is above 1 Gbit/s.
-const SECOND_RATE: Rate = Rate::from_mbit_per_sec(250);
-/// Growth per RTT while bursts arrive as fast as they are sent.
-const GROWTH_FAST: f64 = 8.0;
-const GROWTH_FAST_BELOW: Rate = Rate::from_gbit_per_sec(1);
-const GROWTH: f64 = 4.0;
-/// Share of the capacity that bursts show which is used at once.
-const TRAIN_SHARE: f64 = 0.95;
-/// A share of sent bytes that arrives later than it was sent means that the path is full
-/// (SEARCH, draft-chung-ccwg-search: 0.26).
-const STARTUP_MAX_GAP: f64 = 0.26;
-/// Fewer packets say nothing about a rate.
-const STARTUP_MIN_PACKETS: u64 = 16;
-/// Loss at which start-up ends whatever else is seen.
-const STARTUP_MAX_LOSS: f64 = 0.12;
-/// Where so much is missing of what was sent first, once it was that much, start-up ends although little is known: who
-/// gets no more than a few reports through would never know more.
-const STARTUP_MOST_LOST: f64 = 0.5;
-/// More than that, and a fast burst is no promise.
-const STARTUP_CLEAN_LOSS: f64 = 0.25;
-const STARTUP_CROWDED_BYTES: u64 = 48_000;
-
 /// Half of the queue target at `TARGET_AT_RATE`, without a cap; the other half falls with the rate.
 const TARGET: Span = Span::from_micros(1_250);
 const TARGET_AT_RATE: f64 = 10e9;
@@ -89,8 +63,6 @@ const STEER_MAX: f64 = 1.05;
 /// so it matters little to the stability of the whole.
 const K_YOUNG: f64 = 1.2;
 const STEER_MAX_YOUNG: f64 = 1.15;
-/// It knows, too, if it got no more than this share of what bursts showed of the path.
-const YOUNG_SHARE: f64 = 0.5;
 /// Growth per RTT while no queue is seen, doubled each RTT that the delivery follows.
 const PROBE_FIRST: f64 = 0.05;
 const PROBE_MAX: f64 = 1.0;
@@ -141,7 +113,7 @@ pub enum Phase {
 pub(super) struct Fair {
     phase: Phase,
     history: History,
-    trains: Trains,
+    startup: Startup,
     capacity: Rate,
     rate: Rate,
     base_rtt: Span,
@@ -181,11 +153,6 @@ pub(super) struct Fair {
     congested_at: Time,
     congested_until: Time,
     established: bool,
-    startup_best: Rate,
-    /// What start-up sends at least.
-    opening_rate: Rate,
-    delivered_before: u64,
-    full_reports: u32,
     /// The sink allows less than the path.
     sink_bound: bool,
     /// When packets that the sink refused were last being called lost.
@@ -199,7 +166,7 @@ impl Fair {
         Self {
             phase: Phase::Startup,
             history: History::default(),
-            trains: Trains::default(),
+            startup: Startup::new(),
             capacity: Rate::ZERO,
             rate: INITIAL_RATE,
             base_rtt: Span::from_millis(100),
@@ -229,10 +196,6 @@ impl Fair {
             congested_at: Time::ZERO,
             congested_until: Time::ZERO,
             established: false,
-            startup_best: Rate::ZERO,
-            opening_rate: INITIAL_RATE,
-            delivered_before: 0,
-            full_reports: 0,
             sink_bound: false,
             refused_at: None,
             before_drops: None,
@@ -279,7 +242,7 @@ impl Fair {
             // What is unreported may grow with the rate, but not past two round trips of it; and the first report must
             // come before there is much. A round trip that is long because of a crowd is no reason to send more into it.
             let window = self.rate.bytes_in(self.base_rtt * 2 + WINDOW_SLACK);
-            let unheard = self.history.len() == 0 && self.startup_best == Rate::ZERO;
+            let unheard = self.history.len() == 0 && self.startup.best() == Rate::ZERO;
             let most = if unheard { UNHEARD_BYTES } else { u64::MAX };
             return window.min(most).max(initial);
         }
@@ -310,7 +273,7 @@ impl Fair {
     }
 
     pub(super) fn on_blackout(&mut self) {
-        self.opening_rate = self.opening_rate.mul_f64(0.5).max(RATE_MIN);
+        self.startup.on_blackout();
         self.history.clear();
         self.capacity = self.capacity.mul_f64(0.5);
         self.rate = self.rate.mul_f64(0.5).max(RATE_MIN);
@@ -329,7 +292,7 @@ impl Fair {
                 .max(Span::from_millis(40))
                 .min(Span::from_millis(200)),
         };
-        let Some(sample) = self.history.sample(window, STARTUP_MIN_PACKETS) else {
+        let Some(sample) = self.history.sample(window, MIN_PACKETS) else {
             return;
         };
         self.last = Some(sample);
@@ -338,7 +301,7 @@ impl Fair {
         }
         self.measure_loss_floor(feedback, &sample);
         match self.phase {
-            Phase::Startup => self.startup(feedback, &sample),
+            Phase::Startup => self.start_up(feedback, &sample),
             Phase::Cruise | Phase::Drain => self.cruise(feedback, &sample),
         }
         let limit = feedback.limit().unwrap_or(Rate::MAX);
@@ -441,79 +404,30 @@ impl Fair {
         self.queue < target / 4 || (!self.is_short() && self.queue > target.mul_f64(0.8))
     }
 
-    fn startup(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
-        let point = &feedback.point;
-        let news = point.delivered_bytes.saturating_sub(self.delivered_before);
-        self.delivered_before = point.delivered_bytes;
-        self.trains.on_points(&feedback.train, news, point.rx_time);
-        let shown = self.trains.capacity();
-        let delivered = sample.delivery_rate;
-        let gap = 1.0 - delivered.as_f64() / sample.send_rate.as_f64().max(1.0);
-        // A few packets say nothing about rates or shares; bursts make a short queue by themselves.
-        let trusted =
-            sample.whole && sample.packets >= 48 && self.history.len() >= 4 && !sample.app_limited;
-        let full = trusted
-            && (self.queue > self.startup_queue_limit()
-                || (gap > STARTUP_MAX_GAP && sample.loss < gap && self.rate > SECOND_RATE)
-                || sample.loss > STARTUP_MAX_LOSS
-                || feedback.socket_drops > 0);
-        let arrived = point.delivered_bytes as f64 / point.sent_bytes.max(1) as f64;
-        let crowded =
-            arrived < 1.0 - STARTUP_MOST_LOST && point.sent_bytes >= STARTUP_CROWDED_BYTES;
-        let full = full || crowded;
-        self.full_reports = if full { self.full_reports + 1 } else { 0 };
-        // What the bursts promised arrives.
-        // ... or all that the user allows.
-        let mut promises = [shown, feedback.cap].into_iter().flatten();
-        let reached = trusted && promises.any(|c| delivered.as_f64() >= 0.85 * c.as_f64());
-        if self.full_reports >= 2 || reached {
-            self.capacity = delivered.mul_f64(1.0 / (1.0 - sample.loss.min(0.02)));
-            if reached && self.full_reports == 0 {
-                self.capacity = self.capacity.max(self.rate);
-            }
-            if feedback.socket_drops > 0 {
-                self.before_drops = Some(self.startup_best);
-            }
-            self.rate = self.capacity;
-            self.phase = Phase::Cruise;
-            let share = |c: Rate| delivered.as_f64() / c.as_f64().max(1.0);
-            // (What a host drops are not others that are before it in the queue.)
-            let is_late =
-                !feedback.host_drops && !crowded && shown.is_some_and(|c| share(c) < YOUNG_SHARE);
-            self.drains
-                .begin(feedback.now, self.base_owd.min(), is_late);
-            self.echo_until = feedback.now + feedback.smoothed_rtt * 2 + Span::from_millis(100);
-            self.congested_until = feedback.now + feedback.smoothed_rtt;
-            return;
-        }
-        let mut wanted = self.opening_rate;
-        // (A burst that came fast to a host that drops says nothing of what the host takes.)
-        let clean = arrived > 1.0 - STARTUP_CLEAN_LOSS && feedback.socket_drops == 0;
-        if self.trains.is_fast() && clean {
-            wanted = wanted.max(SECOND_RATE);
-        }
-        if sample.whole {
-            self.startup_best = self.startup_best.max(delivered);
-        }
-        let growth = if self.startup_best < GROWTH_FAST_BELOW {
-            GROWTH_FAST
-        } else {
-            GROWTH
+    fn start_up(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
+        let view = View {
+            sample,
+            reports: self.history.len(),
+            queue: self.queue,
+            base_rtt: self.base_rtt,
+            rate: self.rate,
         };
-        wanted = wanted.max(self.startup_best.mul_f64(growth));
-        if let Some(capacity) = shown {
-            // What arrived once was carried, whatever jitter makes of a later burst.
-            let capacity = capacity.max(self.startup_best);
-            wanted = wanted.min(capacity.mul_f64(TRAIN_SHARE));
-            // Bursts that are spread more than others take a promise back.
-            self.rate = self.rate.min(capacity.max(self.opening_rate));
+        match self.startup.step(feedback, &view) {
+            Step::Grow(rate) => {
+                self.rate = rate;
+                self.capacity = self.capacity.max(self.startup.best());
+            }
+            Step::End { capacity, late } => {
+                if feedback.socket_drops > 0 {
+                    self.before_drops = Some(self.startup.best());
+                }
+                (self.capacity, self.rate) = (capacity, capacity);
+                self.phase = Phase::Cruise;
+                self.drains.begin(feedback.now, self.base_owd.min(), late);
+                self.echo_until = feedback.now + feedback.smoothed_rtt * 2 + Span::from_millis(100);
+                self.congested_until = feedback.now + feedback.smoothed_rtt;
+            }
         }
-        self.rate = self.rate.max(wanted);
-        self.capacity = self.capacity.max(self.startup_best);
-    }
-
-    fn startup_queue_limit(&self) -> Span {
-        (self.base_rtt / 16).clamp(Span::from_millis(4), Span::from_millis(15))
     }
 
     fn cruise(&mut self, feedback: &Feedback<'_>, sample: &Sample) {

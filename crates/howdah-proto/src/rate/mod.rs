@@ -10,6 +10,7 @@ mod fair;
 mod history;
 mod overflow;
 pub(crate) mod sink;
+mod startup;
 mod trains;
 mod yielding;
 

@@ -1,0 +1,175 @@
+//! How the `fair` policy looks for the capacity for the first time: bursts show what the path could carry, and what
+//! arrives is multiplied each round trip until it does not follow any more.
+
+use super::Feedback;
+use super::fair::RATE_MIN;
+use super::history::Sample;
+use super::trains::Trains;
+use howdah_core::{Rate, Span};
+
+/// Rate before anything is known: IW10 of RFC 6928 over 10 ms.
+pub(super) const INITIAL_RATE: Rate = Rate::from_mbit_per_sec(12);
+/// Until the start-up ends, bytes leave in bursts of that much time's worth.
+pub(super) const BURST: Span = Span::from_millis(4);
+/// Fewer packets say nothing about a rate.
+pub(super) const MIN_PACKETS: u64 = 16;
+/// Fewer packets and reports do not end it, unless there is a crowd.
+const TRUSTED_PACKETS: u64 = 48;
+const TRUSTED_REPORTS: usize = 4;
+/// Rate after the opening burst if it arrived as fast as it was sent, that is above 1 Gbit/s.
+const SECOND_RATE: Rate = Rate::from_mbit_per_sec(250);
+/// Growth per RTT while bursts arrive as fast as they are sent.
+const GROWTH_FAST: f64 = 8.0;
+const GROWTH_FAST_BELOW: Rate = Rate::from_gbit_per_sec(1);
+const GROWTH: f64 = 4.0;
+/// Share of the capacity that bursts show which is used at once, and which has to arrive.
+const TRAIN_SHARE: f64 = 0.95;
+const REACHED_SHARE: f64 = 0.85;
+/// With no more than this share of it, others are before this flow in the queue.
+const LATE_SHARE: f64 = 0.5;
+/// A share of sent bytes that arrives later than it was sent means that the path is full
+/// (SEARCH, draft-chung-ccwg-search: 0.26).
+const MAX_GAP: f64 = 0.26;
+/// Loss at which it ends whatever else is seen.
+const MAX_LOSS: f64 = 0.12;
+/// Loss that is taken for random when it ends.
+const RANDOM_LOSS: f64 = 0.02;
+/// Where so much is missing of what was sent first, once it was that much, it ends although little is known: who
+/// gets no more than a few reports through would never know more.
+const MOST_LOST: f64 = 0.5;
+const CROWDED_BYTES: u64 = 48_000;
+/// More than that, and a fast burst is no promise.
+const CLEAN_LOSS: f64 = 0.25;
+/// Reports in a row that show that the path is full.
+const FULL_REPORTS: u32 = 2;
+
+/// What the controller knows besides.
+#[derive(Debug)]
+pub(super) struct View<'a> {
+    pub(super) sample: &'a Sample,
+    /// That the sample may be of.
+    pub(super) reports: usize,
+    pub(super) queue: Span,
+    pub(super) base_rtt: Span,
+    pub(super) rate: Rate,
+}
+
+/// What follows from a report.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Step {
+    /// Go on with this rate.
+    Grow(Rate),
+    /// The path is full, or carries what was promised.
+    End {
+        capacity: Rate,
+        /// Others were there before.
+        late: bool,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Startup {
+    trains: Trains,
+    /// The most that arrived.
+    best: Rate,
+    /// What is sent at least.
+    opening_rate: Rate,
+    delivered_before: u64,
+    full_reports: u32,
+}
+
+impl Startup {
+    pub(super) fn new() -> Self {
+        Self {
+            trains: Trains::default(),
+            best: Rate::ZERO,
+            opening_rate: INITIAL_RATE,
+            delivered_before: 0,
+            full_reports: 0,
+        }
+    }
+
+    /// The most that arrived so far.
+    pub(super) fn best(&self) -> Rate {
+        self.best
+    }
+
+    pub(super) fn on_blackout(&mut self) {
+        self.opening_rate = self.opening_rate.mul_f64(0.5).max(RATE_MIN);
+    }
+
+    pub(super) fn step(&mut self, feedback: &Feedback<'_>, view: &View<'_>) -> Step {
+        let (point, sample) = (&feedback.point, view.sample);
+        let news = point.delivered_bytes.saturating_sub(self.delivered_before);
+        self.delivered_before = point.delivered_bytes;
+        self.trains.on_points(&feedback.train, news, point.rx_time);
+        let shown = self.trains.capacity();
+        let delivered = sample.delivery_rate;
+        // A few packets say nothing about rates or shares; bursts make a short queue by themselves.
+        let trusted = sample.whole
+            && sample.packets >= TRUSTED_PACKETS
+            && view.reports >= TRUSTED_REPORTS
+            && !sample.app_limited;
+        let arrived = point.delivered_bytes as f64 / point.sent_bytes.max(1) as f64;
+        let crowded = arrived < 1.0 - MOST_LOST && point.sent_bytes >= CROWDED_BYTES;
+        let full = crowded || (trusted && is_full(feedback, view));
+        self.full_reports = if full { self.full_reports + 1 } else { 0 };
+        // What the bursts promised arrives, or all that the user allows.
+        let mut promises = [shown, feedback.cap].into_iter().flatten();
+        let reached = trusted && promises.any(|c| delivered.as_f64() >= REACHED_SHARE * c.as_f64());
+        if self.full_reports >= FULL_REPORTS || reached {
+            let capacity = delivered.mul_f64(1.0 / (1.0 - sample.loss.min(RANDOM_LOSS)));
+            let follows = reached && self.full_reports == 0;
+            let share = |c: Rate| delivered.as_f64() / c.as_f64().max(1.0);
+            // (What a host drops are not others that are before it in the queue.)
+            let late =
+                !feedback.host_drops && !crowded && shown.is_some_and(|c| share(c) < LATE_SHARE);
+            return Step::End {
+                capacity: if follows {
+                    capacity.max(view.rate)
+                } else {
+                    capacity
+                },
+                late,
+            };
+        }
+        if sample.whole {
+            self.best = self.best.max(delivered);
+        }
+        // (A burst that came fast to a host that drops says nothing of what the host takes.)
+        let clean = arrived > 1.0 - CLEAN_LOSS && feedback.socket_drops == 0;
+        Step::Grow(self.grown(view.rate, shown, clean))
+    }
+
+    fn grown(&self, mut rate: Rate, shown: Option<Rate>, clean: bool) -> Rate {
+        let mut wanted = self.opening_rate;
+        if self.trains.is_fast() && clean {
+            wanted = wanted.max(SECOND_RATE);
+        }
+        let growth = if self.best < GROWTH_FAST_BELOW {
+            GROWTH_FAST
+        } else {
+            GROWTH
+        };
+        wanted = wanted.max(self.best.mul_f64(growth));
+        if let Some(capacity) = shown {
+            // What arrived once was carried, whatever jitter makes of a later burst.
+            let capacity = capacity.max(self.best);
+            wanted = wanted.min(capacity.mul_f64(TRAIN_SHARE));
+            // Bursts that are spread more than others take a promise back.
+            rate = rate.min(capacity.max(self.opening_rate));
+        }
+        rate.max(wanted)
+    }
+}
+
+/// Whether a trusted sample shows that the path is full.
+fn is_full(feedback: &Feedback<'_>, view: &View<'_>) -> bool {
+    let sample = view.sample;
+    let gap = 1.0 - sample.delivery_rate.as_f64() / sample.send_rate.as_f64().max(1.0);
+    let queue_limit = (view.base_rtt / 16).clamp(Span::from_millis(4), Span::from_millis(15));
+    view.queue > queue_limit
+        || (gap > MAX_GAP && sample.loss < gap && view.rate > SECOND_RATE)
+        || sample.loss > MAX_LOSS
+        || feedback.socket_drops > 0
+}
