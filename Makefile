@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo kill-test lab-quick lab-smoke peers peers-test btf bpf test bench bench-entries bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
+.PHONY: help man demo kill-test soak lab-quick lab-smoke peers peers-test btf bpf test bench bench-entries bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -156,6 +156,10 @@ kill-test: setup ## kill -9 at 200 moments with resume after each; every i-th ca
 	HOWDAH_KILLS=$${HOWDAH_KILLS:-200} $(CARGO) test --locked -p howdah-cli --test kills -- --nocapture
 	$(call say,every call fails once)
 	HOWDAH_FAULTS=all $(CARGO) test --locked -p howdah-cli --test injected -- --nocapture
+
+soak: setup ## A hundred copies and faults at once, SOAK_ROUNDS (60) times; the server must not grow
+	$(call say,a swarm again and again)
+	HOWDAH_SWARM_ROUNDS=$${SOAK_ROUNDS:-60} $(CARGO) test --locked -p howdah-cli --test swarm -- --nocapture
 
 fuzz: setup ## Run every fuzz target for FUZZ_SECONDS (60) in all
 	@rustup toolchain list | grep -q nightly || rustup toolchain install nightly --profile minimal

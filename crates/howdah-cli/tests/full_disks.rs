@@ -11,6 +11,7 @@ use std::time::Duration;
 use support::place::{SmallDisk, content, hash_of};
 use support::process::{Done, Input};
 use support::relay::{Fate, Relay, Way};
+use support::sshd::Sshd;
 use support::{Host, Site, parts};
 
 // As `howdah --help` lists it.
@@ -420,4 +421,42 @@ fn f15_a_tree_goes_on_by_itself_when_there_are_inodes_again() {
     assert_eq!(done.code, Some(0), "{}", done.err);
     assert_eq!(fs::read_dir(site.root("")).unwrap().count(), 120);
     server.stop();
+}
+
+/// Between two other machines, one file and a tree: who started it hears of the wait.
+#[test]
+fn f13_a_copy_between_two_others_goes_on_by_itself_when_space_returns() {
+    let site = Site::new(120);
+    let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    fs::create_dir_all(site.root("tree")).unwrap();
+    fs::create_dir(site.root("disk")).unwrap();
+    let Some(_disk) = SmallDisk::mount(&site.root("disk"), 20) else {
+        return;
+    };
+    fs::write(site.root("tree/file"), content("others", 9 * MIB)).unwrap();
+    let cases: [(&[&str], _); 2] = [
+        (&["far:tree/file", "far2:disk/one"], "disk/one"),
+        (&["-r", "far:tree", "far2:disk"], "disk/tree/file"),
+    ];
+    for (args, lies) in cases {
+        let other = fill(&site.root("disk/other"));
+        let mut client = sshd.start_copy(&site, Host::Here, args, Input::None);
+        let line = client.await_line(WAITS, PATIENCE);
+        assert!(line.contains("far: far2: "), "{line}");
+        drop(other);
+        fs::remove_file(site.root("disk/other")).unwrap();
+        client.await_line(GOES_ON, PATIENCE);
+        client.finish().assert_copied(9 << 20, "blake3");
+        assert_eq!(hash_of(&site.root(lies)), hash_of(&site.root("tree/file")));
+        // Who does not want to wait does not.
+        fs::remove_file(site.root(lies)).unwrap();
+        let other = fill(&site.root("disk/other"));
+        let done = sshd.copy(&site, &[&AT_ONCE[..], args].concat());
+        done.assert_failed(NO_SPACE, &["far: far2: ", "make room"]);
+        drop(other);
+        fs::remove_file(site.root("disk/other")).unwrap();
+    }
+    site.assert_nothing_half_done();
 }

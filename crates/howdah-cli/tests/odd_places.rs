@@ -479,6 +479,7 @@ fn f64_a_copy_whose_words_cannot_be_written_is_a_copy_all_the_same() {
             .args([&site.file("source"), &server.url(&target)])
             .env("HOWDAH_CONFIG_DIR", site.config("client"))
             .env("XDG_RUNTIME_DIR", site.run_dir())
+            .env("HOWDAH_RECONNECT", "0")
             .status()
             .unwrap();
         println!("{to}: {done}");

@@ -12,7 +12,8 @@ use support::place::{content, hash_of};
 use support::process::{Input, Server};
 use support::{Host, Site};
 
-/// Each copy ends with a code that says "try again", and the same command goes on where it was.
+/// One half goes on by itself. The other was told not to: these copies end with a code that says "try again", and the same
+/// command goes on where it was.
 #[test]
 fn f69_a_server_that_is_restarted_under_a_hundred_copies_loses_nothing() {
     const COPIES: usize = 100;
@@ -26,15 +27,19 @@ fn f69_a_server_that_is_restarted_under_a_hundred_copies_loses_nothing() {
     for name in &names {
         fs::write(site.file(name), content(name, SIZE)).unwrap();
     }
-    let start = |server: &Server, options: &[&str]| {
-        let copies = names.iter().map(|name| {
-            let (source, target) = (site.file(name), server.url(name));
-            let args = [options, &[&*source, &*target]].concat();
-            site.start_copy(Host::Here, &args, Input::None)
-        });
-        copies.collect::<Vec<_>>()
+    let start = |server: &Server, name: &String, options: &[&str]| {
+        let (source, target) = (site.file(name), server.url(name));
+        let args = [options, &[&*source, &*target]].concat();
+        site.start_copy(Host::Here, &args, Input::None)
     };
-    let clients = start(&server, &["--limit", "4mbit"]);
+    let limited = |lasts: &'static str, names: &[String]| {
+        let options = ["--limit", "4mbit", "--reconnect", lasts];
+        let clients = names.iter().map(|name| start(&server, name, &options));
+        clients.collect::<Vec<_>>()
+    };
+    let (alone, again) = names.split_at(COPIES / 2);
+    let lasting = limited("2min", alone);
+    let ending = limited("0", again);
     // Each would take twenty seconds. A journal is there when something can be gone on with.
     let journals = || {
         let names = fs::read_dir(site.root("")).unwrap();
@@ -49,7 +54,7 @@ fn f69_a_server_that_is_restarted_under_a_hundred_copies_loses_nothing() {
     }
     server.process.signal(Signal::TERM);
     server.process.finish();
-    for client in clients {
+    for client in ending {
         let done = client.finish();
         assert_eq!(done.code, Some(NETWORK), "{}", done.err);
     }
@@ -60,15 +65,19 @@ fn f69_a_server_that_is_restarted_under_a_hundred_copies_loses_nothing() {
     );
 
     let server = site.serve_at(Host::Here, &address, &site.root(""));
+    let second = again.iter().map(|name| start(&server, name, &[]));
+    let second = second.collect::<Vec<_>>();
     let mut resumed = 0;
-    for (client, name) in start(&server, &[]).into_iter().zip(&names) {
+    for (client, name) in lasting.into_iter().chain(second).zip(&names) {
         let done = client.finish();
         done.assert_copied(SIZE as u64, "blake3");
-        resumed += u64::from(done.json()["resumed_bytes"].as_u64().unwrap() > 0);
+        resumed += usize::from(done.err.contains("going on with a copy"));
+        let reconnects = done.json()["reconnects"].as_u64().unwrap();
+        assert_eq!(reconnects, u64::from(alone.contains(name)), "{name}");
         assert_eq!(hash_of(&site.root(name)), hash_of(&site.file(name)));
     }
     println!("{resumed} of {COPIES} went on where they were");
-    assert!(resumed as usize > COPIES / 4);
+    assert!(resumed > COPIES / 4);
     site.assert_nothing_half_done();
     server.stop();
 }

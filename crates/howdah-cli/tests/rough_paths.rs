@@ -7,6 +7,7 @@ mod support;
 use std::fs;
 use support::place::content;
 use support::process::Input;
+use support::random::SplitMix;
 use support::relay::{Fate, Relay, Way};
 use support::{Host, Site};
 
@@ -67,22 +68,6 @@ fn a_nat_that_changes_its_port_again_and_again() {
     let put = log.find("put \"there\" done").unwrap();
     let moved = |part: &str| part.matches("a client moved to").count();
     assert!(moved(&log[..put]) >= 2 && moved(&log[put..]) >= 2, "{log}");
-}
-
-/// A reproducible stream of numbers (Steele, Lea, Flood 2014).
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.next().is_multiple_of(n)
-    }
 }
 
 #[test]

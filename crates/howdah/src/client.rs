@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 mod begin;
 mod progress;
@@ -34,6 +35,11 @@ use progress::Tick;
 const TICK: Span = Span::from_millis(100);
 /// Ticks over which the goodput of now is measured.
 const NOW_TICKS: usize = 10;
+
+/// A disk that takes longer to write what it was given is not waited for.
+const LET_GO_MAX: Duration = Duration::from_secs(30);
+/// After an error that passes.
+pub(crate) const REMEDY: &str = "; the same command goes on where this one ended";
 
 /// What the copy is to do.
 #[derive(Debug)]
@@ -112,6 +118,8 @@ pub(crate) struct Client<'a> {
     tree_done: Option<(SideReport, TreeReport)>,
     /// The result of a tree.
     tree_report: Option<TreeReport>,
+    /// All threads of this copy have a clone.
+    threads: Arc<()>,
     /// Threads that give what came its names.
     ending: Vec<JoinHandle<()>>,
     /// Of a file that was asked for, until it comes.
@@ -169,6 +177,7 @@ impl<'a> Client<'a> {
             contents: None,
             tree_done: None,
             tree_report: None,
+            threads: Arc::new(()),
             ending: Vec::new(),
             target: None,
             room: RoomWait::default(),
@@ -193,8 +202,9 @@ impl<'a> Client<'a> {
     }
 
     /// Begins anew with another address of the host, on the endpoint of `waker`.
-    pub(crate) fn begin_attempt(&mut self, waker: Waker) {
+    pub(crate) fn begin_attempt(&mut self, waker: Waker, tunnelled: bool) {
         self.waker = Some(waker);
+        self.progress.tunnelled = tunnelled;
         self.unanswered = None;
         self.step = Step::Connecting;
     }
@@ -221,8 +231,9 @@ impl<'a> Client<'a> {
     }
 
     fn wake(&self) -> Wake {
-        let waker = self.waker.clone();
+        let (waker, thread) = (self.waker.clone(), Arc::clone(&self.threads));
         Arc::new(move || {
+            let _ = &thread;
             if let Some(waker) = &waker {
                 waker.wake();
             }
@@ -237,7 +248,22 @@ impl<'a> Client<'a> {
         }
         let peer = self.peer();
         let (local, remote) = match self.step {
-            Step::Ended(result) => *result?,
+            Step::Ended(Err(error)) => {
+                let goes_on = !self.config.reconnect.is_zero() && self.progress.answered;
+                if goes_on && error.is_lost_connection() {
+                    // It may have been too short for a tick.
+                    (self.on_progress)(&self.progress);
+                    (self.contents, self.target) = (None, None);
+                    self.room = RoomWait::default();
+                    if !let_go(&self.threads, self.cancel) {
+                        self.config
+                            .warn
+                            .line("the disk here still writes what came");
+                    }
+                }
+                return Err(error);
+            }
+            Step::Ended(Ok(sides)) => *sides,
             _ => {
                 return Err(Error::new(
                     ErrorKind::Network,
@@ -282,6 +308,7 @@ impl<'a> Client<'a> {
                 .copied()
                 .unwrap_or("network")
                 .to_owned(),
+            reconnects: 0,
             goodput_per_second_bps: self.per_second,
             tree: self.tree_report,
         })
@@ -316,8 +343,8 @@ impl<'a> Client<'a> {
         if !passes || !self.can_go_on() {
             return error;
         }
-        let text = format!("{error}; the same command goes on where this one ended");
-        Error::new(error.kind(), text)
+        let text = format!("{error}{REMEDY}");
+        error.in_words(text)
     }
 
     /// Ends with an error and lets the server know.
@@ -501,7 +528,7 @@ impl<'a> Client<'a> {
             ),
         };
         let error = Error::new(kind, format!("{what} within {seconds} s; try again later"));
-        self.fail(now, connection, error);
+        self.fail(now, connection, error.stuck());
     }
 
     /// Tells of a full disk that is waited for, or that there is room again.
@@ -570,6 +597,18 @@ impl<'a> Client<'a> {
         }
         Ok(())
     }
+}
+
+/// Waits until the threads have let go of the files, so that the next connection can go on with them.
+fn let_go(threads: &Arc<()>, cancel: &Cancel) -> bool {
+    let end = Instant::now() + LET_GO_MAX;
+    while Arc::strong_count(threads) > 1 {
+        if Instant::now() >= end || cancel.is_cancelled() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
 }
 
 impl Application for Client<'_> {

@@ -2,6 +2,7 @@
 
 use crate::client::{Client, Task};
 use crate::reach::{Line, Transport, reach};
+use crate::reconnect::{What, lasting};
 use crate::ssh::{FarEnd, Order, SshConfig, copy_between};
 use crate::{
     Cancel, Error, ErrorKind, FileLog, Identity, KnownHosts, Location, Log, PathBytes, Progress,
@@ -59,9 +60,11 @@ pub struct CopyConfig {
     pub resume: bool,
     /// When a file is complete, read it back from the device and compare once more.
     pub reread: bool,
-    /// Space on a full destination is waited for that long, each time; zero: it is an error at once. Not of copies
-    /// between two other machines.
+    /// Space on a full destination is waited for that long, each time; zero: it is an error at once.
     pub wait_for_space: Span,
+    /// A connection that is lost is made again until nothing has come for that long, and the copy goes on where it was; zero: it
+    /// is an error at once. Not of pipes and of `zero:` and `null:`.
+    pub reconnect: Span,
 }
 
 impl CopyConfig {
@@ -84,6 +87,7 @@ impl CopyConfig {
             resume: true,
             reread: false,
             wait_for_space: Span::ZERO,
+            reconnect: Span::ZERO,
         }
     }
 }
@@ -101,6 +105,35 @@ pub fn copy(
     destination: &Location,
     config: &CopyConfig,
     cancel: &Cancel,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Summary, Error> {
+    let between_others = matches!((source, destination), (Location::Ssh(_), Location::Ssh(_)));
+    if between_others || !can_go_on(source) || !can_go_on(destination) {
+        return copy_once(source, destination, (config, cancel), on_progress);
+    }
+    let mut attempt = |config: &CopyConfig, on_progress: &mut dyn FnMut(&Progress)| {
+        copy_once(source, destination, (config, cancel), on_progress)
+    };
+    lasting(What::File, (config, cancel), on_progress, &mut attempt)
+}
+
+/// Whether a second connection could go on where the first one ended.
+fn can_go_on(place: &Location) -> bool {
+    let path = match place {
+        Location::File(_) => return true,
+        Location::Stdio | Location::Zero(_) | Location::Null => return false,
+        Location::Remote { path, .. } => path,
+        Location::Ssh(place) => &place.path,
+    };
+    let made_up = Location::try_from(path.as_path().as_os_str());
+    !matches!(made_up, Ok(Location::Zero(_) | Location::Null))
+}
+
+/// With one connection.
+fn copy_once(
+    source: &Location,
+    destination: &Location,
+    (config, cancel): (&CopyConfig, &Cancel),
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, Error> {
     if let (Location::Ssh(from), Location::Ssh(to)) = (source, destination) {

@@ -40,6 +40,8 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    /// The other side is there, and hangs.
+    stuck: bool,
 }
 
 impl Error {
@@ -48,7 +50,26 @@ impl Error {
         Self {
             kind,
             message: message.into(),
+            stuck: false,
         }
+    }
+
+    /// The other side is there and does not get on: a new connection to it would not either.
+    pub(crate) fn stuck(self) -> Self {
+        Self {
+            stuck: true,
+            ..self
+        }
+    }
+
+    /// The connection was lost, and another one may do better.
+    pub(crate) fn is_lost_connection(&self) -> bool {
+        self.kind == ErrorKind::Network && !self.stuck
+    }
+
+    /// The same in other words.
+    pub(crate) fn in_words(self, message: String) -> Self {
+        Self { message, ..self }
     }
 
     /// Its kind.

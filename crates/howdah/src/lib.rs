@@ -16,6 +16,7 @@ mod listed;
 mod location;
 mod path_bytes;
 mod reach;
+mod reconnect;
 mod server;
 mod session;
 mod ssh;

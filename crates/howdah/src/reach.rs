@@ -98,7 +98,7 @@ pub(crate) fn reach(
         if let (Some(advice), None) = (endpoint.socket_report().advice(), &tunnel) {
             client.advise(&advice);
         }
-        client.begin_attempt(endpoint.waker());
+        client.begin_attempt(endpoint.waker(), tunnel.is_some());
         let run = match line.far_end {
             None => endpoint.run(client),
             Some(far_end) => endpoint.run(&mut Watched::new(client, far_end)),

@@ -38,6 +38,10 @@ pub struct Progress {
     pub limit: Option<Rate>,
     /// Sending rests.
     pub paused: bool,
+    /// The data goes through a tunnel over TCP or ssh.
+    pub tunnelled: bool,
+    /// The other end is who it should be, and has been asked for the copy.
+    pub answered: bool,
 }
 
 /// What one process used for a copy.
@@ -82,6 +86,10 @@ pub struct Summary {
     pub verified: String,
     /// What kept it from being faster: "network", "source", "sink", "cpu" or "rate cap".
     pub bottleneck: String,
+    /// How often a connection was lost and made again. Of a tree everything else is the last connection's; of a file
+    /// what counts packets and bytes on the wire, resources and single seconds is.
+    #[serde(default)]
+    pub reconnects: u32,
     /// Goodput of each second of the run, in bit/s.
     pub goodput_per_second_bps: Vec<f64>,
     /// What became of the files of a tree.

@@ -2,6 +2,7 @@
 
 use crate::client::Task;
 use crate::copy::{Remote, run};
+use crate::reconnect::{What, lasting};
 use crate::session::from_store;
 use crate::ssh::{Order, copy_between};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, Summary};
@@ -22,6 +23,32 @@ pub fn copy_tree(
     options: &TreeOptions,
     config: &CopyConfig,
     cancel: &Cancel,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Summary, Error> {
+    let mut attempt = |config: &CopyConfig, on_progress: &mut dyn FnMut(&Progress)| {
+        copy_tree_once(
+            (sources, destination),
+            options,
+            (config, cancel),
+            on_progress,
+        )
+    };
+    let between_others = matches!(
+        (sources.first(), destination),
+        (Some(Location::Ssh(_)), Location::Ssh(_))
+    );
+    // Without resuming, files that the first connection has not reached would be gone on with, too.
+    if between_others || options.dry_run || !config.resume {
+        return attempt(config, on_progress);
+    }
+    lasting(What::Tree, (config, cancel), on_progress, &mut attempt)
+}
+
+/// With one connection.
+fn copy_tree_once(
+    (sources, destination): (&[Location], &Location),
+    options: &TreeOptions,
+    (config, cancel): (&CopyConfig, &Cancel),
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, Error> {
     let options = &TreeOptions {

@@ -17,6 +17,10 @@ pub(crate) struct ArrivalArgs {
     #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "5min")]
     pub(crate) wait_for_space: Span,
 
+    /// If the connection is lost: connect again and go on, until nothing has come for that long; 0: end with exit code 5 at once
+    #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "5min")]
+    pub(crate) reconnect: Span,
+
     /// Tell of each file of a tree that is in place: its name, or with --json an event, and a line in the log
     #[arg(long, short = 'v', visible_alias = "verbose")]
     pub(crate) each_file: bool,

@@ -113,7 +113,7 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
 pub(super) fn arrival(config: &mut CopyConfig, args: &ArrivalArgs, reporter: &Reporter) {
     config.resume = !args.no_resume;
     config.reread = args.verify == Verify::Reread;
-    config.wait_for_space = args.wait_for_space;
+    (config.wait_for_space, config.reconnect) = (args.wait_for_space, args.reconnect);
     config.warn = reporter.as_log();
     config.heard = reporter.as_ear();
     if args.each_file {

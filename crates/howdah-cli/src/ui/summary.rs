@@ -19,13 +19,28 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
         return format!("{files}{bytes} in {seconds:.2} s");
     }
     format!(
-        "{files}{bytes}{resumed} in {seconds:.2} s, {}, loss {:.2} %, {} sent again, {}{}",
+        "{files}{bytes}{resumed} in {seconds:.2} s, {}, loss {:.2} %, {} sent again, {}{}{}",
         Rate::from_bits_per_sec(summary.goodput_bps as u64),
         summary.loss_rate * 100.0,
         units::format_bytes(summary.retransmitted_bytes),
         verified(summary),
         bottleneck(summary),
+        reconnects(summary),
     )
+}
+
+/// Whose figures these are if there was more than one connection.
+fn reconnects(summary: &Summary) -> String {
+    let times = match summary.reconnects {
+        0 => return String::new(),
+        1 => "once".to_owned(),
+        n => format!("{n} times"),
+    };
+    let since = match summary.tree {
+        Some(_) => ", and all figures are from then on",
+        None => "",
+    };
+    format!("; connected again {times}{since}")
 }
 
 /// One line of a copy that has only been rehearsed.
@@ -111,6 +126,12 @@ mod tests {
             "{line}"
         );
         assert!(line.contains("read back from the device"), "{line}");
+        let summary = Summary {
+            reconnects: 2,
+            ..summary
+        };
+        let line = summary_line(&summary);
+        assert!(line.ends_with("; connected again 2 times"), "{line}");
     }
 
     #[test]

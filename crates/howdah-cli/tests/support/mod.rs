@@ -7,6 +7,7 @@
 
 pub(crate) mod place;
 pub(crate) mod process;
+pub(crate) mod random;
 pub(crate) mod relay;
 pub(crate) mod schema;
 pub(crate) mod sshd;
@@ -115,6 +116,8 @@ impl Site {
             .env("XDG_RUNTIME_DIR", self.run_dir())
             // An ssh that stays would outlive the test; those that are about it say so.
             .env("HOWDAH_SSH_KEEP", "0")
+            // Most tests want to hear of a lost connection at once.
+            .env("HOWDAH_RECONNECT", "0")
             // The test may be killed before it can clean up.
             .env("HOWDAH_DIE_WITH_PARENT", "1");
         Process::start(command, input, self.limit)
@@ -146,6 +149,7 @@ impl Site {
             .arg(HOWDAH)
             .args(args)
             .env("HOWDAH_CONFIG_DIR", self.config(who))
+            .env("HOWDAH_RECONNECT", "0")
             .env("HOWDAH_DIE_WITH_PARENT", "1");
         Process::start(command, Input::None, self.limit)
     }

@@ -1,6 +1,7 @@
 //! A UDP relay between client and server: a NAT, a bad network, and a place to count bytes.
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pipe::PipeFlags;
 use std::fmt;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -57,7 +58,8 @@ impl Relay {
     ) -> Self {
         let front = socket();
         let address = front.local_addr().unwrap();
-        let (stopped, stop) = rustix::pipe::pipe().unwrap();
+        // A server started meanwhile must not hold the other end open.
+        let (stopped, stop) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
         let shared = Arc::new(Shared::default());
         let inside = Arc::clone(&shared);
         let thread = thread::spawn(move || run(server, &front, &stopped, &inside, decide));

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Directories on the way down that are kept open.
@@ -111,8 +111,9 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Goes through the whole manifest; then all files have been asked for.
-    pub(crate) fn run(mut self) -> Result<(), StoreError> {
+    /// Goes through the whole manifest; then all files have been asked for. Returns the directory that carries the
+    /// sign that it is not finished.
+    pub(crate) fn run(mut self) -> Result<Option<PathBuf>, StoreError> {
         let shared = self.shared;
         let complete = loop {
             if !self.manifest.is_ready() {
@@ -166,15 +167,10 @@ impl<'a> Placer<'a> {
             self.deleter().delete(&extras);
         }
         drop(extras);
-        // Its times are set when nobody holds it any more, which must be after this.
-        if let Some(dir) = self.unfinished.take()
-            && let Ok(fd) = shared.root.open_dir(&dir.path)
-        {
-            unfinished::unmark(fd);
-        }
+        let unfinished = self.unfinished.take().map(|dir| dir.path.clone());
         self.linked.clear();
         self.levels.clear();
-        Ok(())
+        Ok(unfinished)
     }
 
     /// The source has that name here.

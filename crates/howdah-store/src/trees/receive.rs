@@ -24,6 +24,7 @@ use super::queue::{Budget, Queue, lock};
 use super::report::{Book, TreeReport, Trouble, add, get, quoted};
 use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER, plain};
 use super::target::{Finished, TreeTarget, Wanted};
+use super::unfinished;
 use super::write::{Writer, Written};
 use super::{PACKED_MAX, TreeProgress, WAITING_FILES, WAITING_LARGE};
 use crate::{RoomWait, Root, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake};
@@ -189,8 +190,8 @@ impl TreeReceiver {
         receiver.spawn("howdah-place", move |shared| {
             let answers = AnswerWriter::new(answers_tap).map_err(|_| StoreError::Aborted)?;
             let manifest = ManifestReader::new(manifest_spout);
-            Placer::new(shared, manifest, answers, filter).run()?;
-            shared.finish()
+            let unfinished = Placer::new(shared, manifest, answers, filter).run()?;
+            shared.finish(unfinished)
         })?;
         receiver.spawn("howdah-unpack", move |shared| {
             let result = shared.unpack(packs_spout);
@@ -433,7 +434,7 @@ impl Shared {
     }
 
     /// Everything has its name: the directories' times and modes, and all names on the disk.
-    fn finish(&self) -> Result<(), StoreError> {
+    fn finish(&self, unfinished: Option<PathBuf>) -> Result<(), StoreError> {
         let shown = self.root.path().join(&self.at);
         self.batch.close();
         if !self.options.dry_run {
@@ -448,6 +449,13 @@ impl Shared {
                 if self.disks.note(&fd) == SyncWay::Each {
                     sync_dir_at(self, &path)?;
                 }
+            }
+            // Who is told to stop while the disk syncs will be told to do the same again.
+            if let Some(path) = unfinished
+                && self.unsettled.wait_until_unused()
+                && let Ok(fd) = self.root.open_dir(&path)
+            {
+                unfinished::finish(fd);
             }
         }
         self.done.store(true, Ordering::Release);

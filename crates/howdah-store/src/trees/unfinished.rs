@@ -5,7 +5,7 @@
 
 use crate::root::retry;
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps};
 use std::path::Path;
 
 /// The sign: an empty file. Trees are copied without it.
@@ -35,6 +35,34 @@ pub(crate) fn is_begun(path: &Path) -> bool {
 pub(crate) fn unmark(dir: impl AsFd) {
     if is_marked(&dir) {
         let _ = rustix::fs::unlinkat(&dir, NAME, AtFlags::empty());
+    }
+}
+
+/// Takes the sign away from a directory that has its modes and times already, and is on the disk.
+pub(crate) fn finish(dir: impl AsFd) {
+    let Ok(stat) = rustix::fs::fstat(&dir) else {
+        return;
+    };
+    let mode = Mode::from_raw_mode(stat.st_mode);
+    unmark(&dir);
+    if is_marked(&dir) {
+        // Not even its owner may write to it.
+        let _ = rustix::fs::fchmod(&dir, mode | Mode::RWXU);
+        unmark(&dir);
+        let _ = rustix::fs::fchmod(&dir, mode);
+    }
+    let _ = rustix::fs::futimens(&dir, &times(&stat));
+    let _ = rustix::fs::fsync(&dir);
+}
+
+fn times(stat: &Stat) -> Timestamps {
+    let at = |tv_sec, nanos: u64| Timespec {
+        tv_sec,
+        tv_nsec: i64::try_from(nanos).unwrap_or(0),
+    };
+    Timestamps {
+        last_access: at(stat.st_atime, stat.st_atime_nsec),
+        last_modification: at(stat.st_mtime, stat.st_mtime_nsec),
     }
 }
 

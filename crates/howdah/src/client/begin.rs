@@ -56,6 +56,7 @@ impl Client<'_> {
     }
 
     pub(super) fn begin(&mut self, connection: &mut Connection) -> Result<(), Error> {
+        self.progress.answered = true;
         self.room = RoomWait::new(self.config.wait_for_space.into(), self.wake());
         match &self.task {
             Task::Put { source, path } => {

@@ -28,6 +28,9 @@ const TELL_EVERY: Span = Span::from_millis(500);
 /// A sender that has not told anything for that long hangs.
 const SILENCE_MAX: Duration = Duration::from_mins(15);
 
+/// Any time that is longer is as good as this; a receiver waits for a day at most.
+const WAIT_MAX_S: u64 = 30 * 86_400;
+
 /// What is to go where.
 pub(crate) struct Order<'a> {
     pub(crate) from: &'a SshTarget,
@@ -69,6 +72,7 @@ pub(crate) fn copy_between(
         },
         resume: config.resume,
         reread: config.reread,
+        wait_for_space_s: config.wait_for_space.as_millis().div_ceil(1000),
     };
     let told = sender.send_on(errand)?;
     let summary = watch(&told, (&sender, &receiver), config, cancel, on_progress)?;
@@ -201,6 +205,7 @@ fn send(
     config.policy = errand.pace.apply_to(&sender.throttle);
     config.throttle = sender.throttle;
     (config.resume, config.reread) = (errand.resume, errand.reread);
+    config.wait_for_space = Span::from_secs(errand.wait_for_space_s.min(WAIT_MAX_S));
     config.transport = match errand.transport {
         0 => Transport::Auto,
         1 => Transport::Udp,

@@ -98,6 +98,9 @@ pub(super) struct Errand {
     pub(super) resume: bool,
     /// One file: it is read back from the device.
     pub(super) reread: bool,
+    /// Seconds; who does not tell it does not wait.
+    #[serde(default)]
+    pub(super) wait_for_space_s: u64,
 }
 
 /// What the sender tells of it.
