@@ -8,7 +8,7 @@ use rustix::process::{Signal, kill_process};
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::place::{content, hash_of};
 use support::process::{Done, Input, Process};
 use support::relay::{Fate, Relay, Way};
@@ -21,7 +21,7 @@ const INTERRUPTED: i32 = 12;
 const SIZE: usize = 60 << 20;
 /// When the path goes dark, and how fast it is until then.
 const DARK_AT: u64 = 20 << 20;
-const PACE: [&str; 2] = ["--limit", "200mbit"];
+const PACE: [&str; 2] = ["--limit", "100mbit"];
 /// A loss is noticed soon, and not believed at once.
 const LASTING: [&str; 4] = ["--idle-timeout", "2s", "--reconnect", "1min"];
 const LOST: &str = "connecting again for up to";
@@ -40,6 +40,18 @@ fn relay(server: &support::process::Server) -> (Relay, Arc<AtomicBool>) {
         }
     };
     (Relay::start(server.address, decide), dark)
+}
+
+/// Waits until an unfinished file in `place` has so much on record that a copy can go on with it.
+fn await_kept(site: &Site, place: &str) {
+    let is_kept = |part: &std::path::PathBuf| {
+        let journal = part.to_string_lossy().replace("-part", "-journal");
+        fs::metadata(journal).is_ok_and(|journal| journal.len() > 400)
+    };
+    while !support::parts(place).iter().any(is_kept) {
+        assert!(Instant::now() < site.limit(), "nothing is kept");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// The path is dark until the copy has noticed, and some attempts longer.
@@ -77,6 +89,7 @@ fn f44_a_file_goes_on_by_itself_when_the_network_is_back() {
         let args = [&LASTING[..], &PACE, &ends.map(String::as_str)].concat();
         let mut client = site.start_copy(Host::Here, &args, Input::None);
         relay.await_bytes(way, DARK_AT, site.limit());
+        await_kept(&site, &if up { site.root("") } else { site.file("") });
         dark_for_a_while(&mut client, &dark);
         let done = client.finish();
         assert_once(&done);
@@ -150,18 +163,24 @@ fn f44_a_server_that_dies_while_the_disk_syncs_does_not_make_a_directory_in_the_
     let traced = site.start_traced(&options.map(str::to_owned), "server", &serve);
     let server = support::process::Server::new(traced);
     let url = server.url("new");
-    let address = server.address.to_string();
-    let options = ["-r", "--idle-timeout", "2s", "--reconnect", "1min"];
+    let address = server.address;
+    let options = ["-r", "--idle-timeout", "3s", "--reconnect", "1min"];
     let args = [&options[..], &[&from, &url]].concat();
     let mut client = site.start_copy(Host::Here, &args, Input::None);
     while (0..20).any(|i| !fs::exists(site.root(&format!("new/{i}"))).unwrap()) {
+        assert!(Instant::now() < site.limit(), "nothing has a name");
         std::thread::sleep(Duration::from_millis(20));
     }
     // The sign stays until the disk has it all.
     std::thread::sleep(Duration::from_millis(500));
     assert!(fs::exists(site.root("new/.howdah-unfinished")).unwrap());
     drop(server);
-    let server = site.serve_at(Host::Here, &address, &site.root(""));
+    // It dies with strace, a little later.
+    while std::net::UdpSocket::bind(address).is_err() {
+        assert!(Instant::now() < site.limit(), "{address} is not free");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let server = site.serve_at(Host::Here, &address.to_string(), &site.root(""));
     client.await_line(BACK, PATIENCE);
     let done = client.finish();
     assert_once(&done);
@@ -197,12 +216,7 @@ fn a_far_end_that_dies_is_started_again() {
         let args = [&LASTING[..], &PACE, &[from, to]].concat();
         let mut client = sshd.start_copy(&site, Host::Here, &args, Input::None);
         // As soon as something of it is kept.
-        while !support::parts(&place).iter().any(|part| {
-            let journal = part.to_string_lossy().replace("-part", "-journal");
-            fs::metadata(journal).is_ok_and(|journal| journal.len() > 400)
-        }) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        await_kept(&site, &place);
         for pid in far_processes(&site, "internal") {
             // One may have seen the other die.
             let _ = kill_process(pid, Signal::KILL);
@@ -223,6 +237,23 @@ fn a_far_end_that_dies_is_started_again() {
         assert_eq!(hash_of(&lies), hash_of(&here));
     }
     site.assert_nothing_half_done();
+}
+
+/// Pipes cannot be gone on with, and are not waited for either.
+#[test]
+fn a_pipe_ends_with_its_connection() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let url = server.url("piped");
+    let args = [&LASTING[..], &["-", &url]].concat();
+    let bytes = content("pipe", 9 << 20);
+    let client = site.start_copy(Host::Here, &args, Input::Held(bytes));
+    client.await_fed();
+    drop(server);
+    let done = client.finish();
+    done.assert_failed(NETWORK, &["try again"]);
+    assert!(!done.err.contains(LOST), "{}", done.err);
+    assert!(!done.err.contains("still writes"), "{}", done.err);
 }
 
 #[test]
@@ -247,6 +278,7 @@ fn who_never_answered_is_not_waited_for_and_who_does_not_come_back_not_for_ever(
         let args = [&options[..], &PACE, &[&source, &url]].concat();
         let mut client = site.start_copy(Host::Here, &args, Input::None);
         while support::parts(site.root("")).len() < 1 + usize::from(interrupted) {
+            assert!(Instant::now() < site.limit(), "nothing comes");
             std::thread::sleep(Duration::from_millis(20));
         }
         drop(server);

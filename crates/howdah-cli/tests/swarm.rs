@@ -28,8 +28,9 @@ const ATTEMPTS_MAX: u32 = 40;
 /// The first attempts may be killed.
 const DEADLY_ATTEMPTS: u32 = 2;
 const SERVER_KILLS: usize = 2;
-/// When nothing ends for that long there is more room on the disk, by so much of the whole.
+/// When the disk is full and nothing ends for that long there is more room on it, by so much of the whole.
 const STALLED: Duration = Duration::from_secs(2);
+const FULL_MIB: u64 = 4;
 const ROOM_PARTS: u64 = 5;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -111,7 +112,14 @@ fn persist(site: &Site, job: &Job, server: std::net::SocketAddr, tally: &'static
     let [from, to] = job.ends(site);
     let url = relay.url(&job.name);
     let args = if job.up { [&from, &url] } else { [&url, &to] };
-    let args = [&["--idle-timeout", "5s"], &args.map(String::as_str)[..]].concat();
+    // Some go on by themselves, the others by the same command.
+    let lasts = if job.seed.is_multiple_of(3) {
+        "30s"
+    } else {
+        "0"
+    };
+    let options = ["--idle-timeout", "5s", "--reconnect", lasts];
+    let args = [&options, &args.map(String::as_str)[..]].concat();
     let mut random = SplitMix(job.seed ^ 0xf01);
     for attempt in 0..ATTEMPTS_MAX {
         let client = site.start_copy(Host::Here, &args, Input::None);
@@ -234,7 +242,9 @@ fn swarm(site: &Site, disk: &SmallDisk, server: Server, jobs: &[Job], kills: usi
             if done > std::mem::replace(&mut done_before, done) {
                 moved_at = Instant::now();
             }
-            if moved_at.elapsed() > STALLED && room_mib < 2 * total / MIB {
+            let stat = rustix::fs::statvfs(site.root("")).unwrap();
+            let full = stat.f_bavail * stat.f_frsize < FULL_MIB * MIB;
+            if full && moved_at.elapsed() > STALLED && room_mib < 2 * total / MIB {
                 room_mib += total / MIB / ROOM_PARTS;
                 disk.resize(u32::try_from(room_mib).unwrap());
                 moved_at = Instant::now();

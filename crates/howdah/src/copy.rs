@@ -90,6 +90,14 @@ impl CopyConfig {
             reconnect: Span::ZERO,
         }
     }
+
+    /// With one connection only.
+    pub(crate) fn once(&self) -> Self {
+        Self {
+            reconnect: Span::ZERO,
+            ..self.clone()
+        }
+    }
 }
 
 /// Addresses of a host that are tried.
@@ -109,7 +117,7 @@ pub fn copy(
 ) -> Result<Summary, Error> {
     let between_others = matches!((source, destination), (Location::Ssh(_), Location::Ssh(_)));
     if between_others || !can_go_on(source) || !can_go_on(destination) {
-        return copy_once(source, destination, (config, cancel), on_progress);
+        return copy_once(source, destination, (&config.once(), cancel), on_progress);
     }
     let mut attempt = |config: &CopyConfig, on_progress: &mut dyn FnMut(&Progress)| {
         copy_once(source, destination, (config, cancel), on_progress)

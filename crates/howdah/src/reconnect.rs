@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Pause before the first attempt; each one after it that nothing came of is twice as long.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Large files of a tree that the other side has not let go of are begun anew.
+const PAUSE_OF_TREES: Duration = Duration::from_secs(2);
 const PAUSE_MAX: Duration = Duration::from_secs(15);
 /// How often a pause looks whether the user has had enough, and tells that nothing moves.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -43,14 +45,14 @@ pub(crate) fn lasting(
     attempt: &mut Attempt<'_>,
 ) -> Result<Summary, Error> {
     if config.reconnect.is_zero() || config.duration_limit.is_some() {
-        return attempt(config, on_progress);
+        return attempt(&config.once(), on_progress);
     }
     let mut whole = Whole::new(what, (config, cancel), on_progress);
     let mut now = config.clone();
     loop {
         match attempt(&now, &mut |progress| whole.on_progress(progress)) {
             Ok(summary) => return Ok(whole.finish(summary)),
-            Err(error) if !error.is_lost_connection() => return Err(error),
+            Err(error) if !error.is_lost_connection() => return Err(whole.explain(error)),
             Err(error) => whole.pause_after(error)?,
         }
         now = whole.again()?;
@@ -120,16 +122,26 @@ impl<'a> Whole<'a> {
 
     fn on_progress(&mut self, progress: &Progress) {
         let mut progress = progress.clone();
-        progress.elapsed += span(self.attempted - self.started);
-        if !progress.answered {
-            if self.lost.is_some() {
-                // What there is stays in sight.
-                self.last.elapsed = progress.elapsed;
-                progress = self.last.clone();
-            }
-            (self.on_progress)(&progress);
+        if self.what == What::File {
+            progress.elapsed += span(self.attempted - self.started);
+        }
+        if progress.answered {
+            self.on_answered(&mut progress);
+        }
+        let nothing_yet = !progress.answered || progress.bytes == 0;
+        if self.lost.is_some() && nothing_yet {
+            // What there is stays in sight.
+            self.last.elapsed = self.last.elapsed.max(progress.elapsed);
+            (self.on_progress)(&self.last);
             return;
         }
+        (self.on_progress)(&progress);
+        if progress.answered {
+            self.last = progress;
+        }
+    }
+
+    fn on_answered(&mut self, progress: &mut Progress) {
         self.moved |= self.lost.is_none();
         if let Some(loss) = self.lost.as_mut().filter(|loss| loss.silent) {
             loss.silent = false;
@@ -140,7 +152,7 @@ impl<'a> Whole<'a> {
             What::File => {
                 // What a connection begins anew is no progress.
                 self.moved |= progress.bytes > self.most_bytes;
-                if self.lost.is_none() {
+                if self.lost.is_none() || self.most_bytes == 0 {
                     self.resumed_bytes = progress.resumed_bytes;
                 }
                 progress.resumed_bytes = self.resumed_bytes.min(progress.resumed_bytes);
@@ -155,8 +167,18 @@ impl<'a> Whole<'a> {
         }
         self.most_bytes = self.most_bytes.max(progress.bytes);
         self.most_files = self.most_files.max(progress.files_done);
-        (self.on_progress)(&progress);
-        self.last = progress;
+    }
+
+    /// What cannot be repeated may be complete.
+    fn explain(&self, error: Error) -> Error {
+        let all_came = self.last.total_bytes == Some(self.most_bytes);
+        if self.lost.is_none() || error.kind() != ErrorKind::Refused || !all_came {
+            return error;
+        }
+        let text = format!(
+            "{error}; the connection was lost when all bytes had arrived, so the copy may be complete there"
+        );
+        Error::new(ErrorKind::Network, text)
     }
 
     /// Whether the last connection was worth another one.
@@ -183,7 +205,10 @@ impl<'a> Whole<'a> {
             ));
             self.lost = Some(Loss {
                 until: now + patience,
-                pause: PAUSE,
+                pause: match self.what {
+                    What::File => PAUSE,
+                    What::Tree => PAUSE_OF_TREES,
+                },
                 silent: true,
             });
         }
@@ -204,7 +229,7 @@ impl<'a> Whole<'a> {
                 return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
             }
             std::thread::sleep(LOOK_EVERY);
-            self.last.elapsed = span(self.started.elapsed());
+            self.last.elapsed += span(LOOK_EVERY);
             (self.on_progress)(&self.last);
         }
         self.attempted = Instant::now();

@@ -39,7 +39,7 @@ pub fn copy_tree(
     );
     // Without resuming, files that the first connection has not reached would be gone on with, too.
     if between_others || options.dry_run || !config.resume {
-        return attempt(config, on_progress);
+        return attempt(&config.once(), on_progress);
     }
     lasting(What::Tree, (config, cancel), on_progress, &mut attempt)
 }

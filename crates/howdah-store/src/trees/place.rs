@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Directories on the way down that are kept open.
@@ -113,7 +113,7 @@ impl<'a> Placer<'a> {
 
     /// Goes through the whole manifest; then all files have been asked for. Returns the directory that carries the
     /// sign that it is not finished.
-    pub(crate) fn run(mut self) -> Result<Option<PathBuf>, StoreError> {
+    pub(crate) fn run(mut self) -> Result<Option<OwnedFd>, StoreError> {
         let shared = self.shared;
         let complete = loop {
             if !self.manifest.is_ready() {
@@ -167,7 +167,9 @@ impl<'a> Placer<'a> {
             self.deleter().delete(&extras);
         }
         drop(extras);
-        let unfinished = self.unfinished.take().map(|dir| dir.path.clone());
+        // Opened while it can be; its modes come later.
+        let unfinished = self.unfinished.take();
+        let unfinished = unfinished.and_then(|dir| shared.root.open_dir(&dir.path).ok());
         self.linked.clear();
         self.levels.clear();
         Ok(unfinished)

@@ -29,6 +29,7 @@ use super::write::{Writer, Written};
 use super::{PACKED_MAX, TreeProgress, WAITING_FILES, WAITING_LARGE};
 use crate::{RoomWait, Root, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake};
 use howdah_core::RangeSet;
+use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -434,7 +435,7 @@ impl Shared {
     }
 
     /// Everything has its name: the directories' times and modes, and all names on the disk.
-    fn finish(&self, unfinished: Option<PathBuf>) -> Result<(), StoreError> {
+    fn finish(&self, unfinished: Option<OwnedFd>) -> Result<(), StoreError> {
         let shown = self.root.path().join(&self.at);
         self.batch.close();
         if !self.options.dry_run {
@@ -451,11 +452,10 @@ impl Shared {
                 }
             }
             // Who is told to stop while the disk syncs will be told to do the same again.
-            if let Some(path) = unfinished
+            if let Some(dir) = unfinished
                 && self.unsettled.wait_until_unused()
-                && let Ok(fd) = self.root.open_dir(&path)
             {
-                unfinished::finish(fd);
+                unfinished::finish(dir);
             }
         }
         self.done.store(true, Ordering::Release);

@@ -44,11 +44,13 @@ pub(crate) fn finish(dir: impl AsFd) {
         return;
     };
     let mode = Mode::from_raw_mode(stat.st_mode);
-    unmark(&dir);
-    if is_marked(&dir) {
-        // Not even its owner may write to it.
+    // Perhaps not even its owner may write to it.
+    let is_open = mode.contains(Mode::RWXU);
+    if !is_open {
         let _ = rustix::fs::fchmod(&dir, mode | Mode::RWXU);
-        unmark(&dir);
+    }
+    unmark(&dir);
+    if !is_open {
         let _ = rustix::fs::fchmod(&dir, mode);
     }
     let _ = rustix::fs::futimens(&dir, &times(&stat));

@@ -231,14 +231,11 @@ impl FarEnd {
         if error.kind() != ErrorKind::Network || !self.has_ended() {
             return error;
         }
-        Error::new(
-            ErrorKind::Network,
-            format!(
-                "ssh to {} ended during the copy ({}); try again",
-                self.name,
-                self.process.ending()
-            ),
-        )
+        error.in_words(format!(
+            "ssh to {} ended during the copy ({}); try again",
+            self.name,
+            self.process.ending()
+        ))
     }
 }
 
