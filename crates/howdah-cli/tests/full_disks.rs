@@ -444,7 +444,7 @@ fn f13_a_copy_between_two_others_goes_on_by_itself_when_space_returns() {
         let other = fill(&site.root("disk/other"));
         let mut client = sshd.start_copy(&site, Host::Here, args, Input::None);
         let line = client.await_line(WAITS, PATIENCE);
-        assert!(line.contains("far: far2: "), "{line}");
+        assert!(line.contains("far: far2:"), "{line}");
         drop(other);
         fs::remove_file(site.root("disk/other")).unwrap();
         client.await_line(GOES_ON, PATIENCE);
@@ -454,7 +454,7 @@ fn f13_a_copy_between_two_others_goes_on_by_itself_when_space_returns() {
         fs::remove_file(site.root(lies)).unwrap();
         let other = fill(&site.root("disk/other"));
         let done = sshd.copy(&site, &[&AT_ONCE[..], args].concat());
-        done.assert_failed(NO_SPACE, &["far: far2: ", "make room"]);
+        done.assert_failed(NO_SPACE, &["far: far2:", "make room"]);
         drop(other);
         fs::remove_file(site.root("disk/other")).unwrap();
     }

@@ -162,6 +162,38 @@ fn a39_a_key_with_a_root_stays_below_it() {
     server.stop();
 }
 
+/// What would let a sender in next time is out of its reach, or cannot be replaced.
+#[test]
+fn a58_files_that_open_doors_stay_as_they_are() {
+    let doors = [".ssh/authorized_keys", ".bashrc"];
+    let site = site("");
+    fs::create_dir_all(site.root("drop")).unwrap();
+    fs::create_dir_all(site.root(".ssh")).unwrap();
+    fs::create_dir_all(site.file("tree/.ssh")).unwrap();
+    for name in doors {
+        fs::write(site.root(name), "the owner's").unwrap();
+        fs::write(site.file(&format!("tree/{name}")), "the sender's").unwrap();
+    }
+    let from = site.file("tree/.");
+    let before = doors.map(|name| fs::metadata(site.root(name)).unwrap().modified().unwrap());
+    let drop_root = format!("root=\"{}\" ", site.root("drop"));
+    for (options, up) in [(&*drop_root, "../"), ("no-delete ", "")] {
+        grant(&site, options);
+        let server = site.serve();
+        for name in doors {
+            put(&site, &server, &format!("{up}{name}")).assert_failed(REFUSED, &[]);
+        }
+        let done = site.copy_with(Host::Here, &["-r", &from, &server.url(up)], Input::None);
+        assert_ne!(done.code, Some(0), "{}", done.err);
+        for (name, before) in doors.iter().zip(before) {
+            let meta = fs::metadata(site.root(name)).unwrap();
+            assert_eq!(meta.modified().unwrap(), before, "{options}{name}");
+            assert_eq!(fs::read(site.root(name)).unwrap(), b"the owner's");
+        }
+        server.stop();
+    }
+}
+
 #[test]
 fn a_list_that_changes_is_read_again() {
     let site = site("");

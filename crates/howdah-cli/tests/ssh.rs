@@ -282,7 +282,7 @@ fn a33_no_secret_stands_in_arguments_or_environment() {
 }
 
 #[test]
-fn a30_only_the_key_that_was_told_gets_in() {
+fn a30_a35_only_the_key_that_was_told_gets_in() {
     let site = Site::new(60);
     let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
         return;
@@ -302,6 +302,15 @@ fn a30_only_the_key_that_was_told_gets_in() {
     let url = format!("howdah://127.0.0.1:{port}/there");
     let done = site.copy(Host::Here, &url, &site.file("stolen"));
     done.assert_failed(AUTH, &["does not accept this key"]);
+    // Guessing is no use: the next key is as wrong as the one before, and the copy does not care.
+    for i in 0..8 {
+        let who = format!("stranger {i}");
+        let new = site.run(Host::Here, &who, &["key", "new"], Input::None);
+        assert_eq!(new.code, Some(0), "{}", new.err);
+        let args = ["cp", "--json", "--accept-new", &url, &site.file("stolen")];
+        let done = site.run(Host::Here, &who, &args, Input::None);
+        done.assert_failed(AUTH, &["does not accept this key"]);
+    }
     assert!(!fs::exists(site.file("stolen")).unwrap());
     // A second session finds no port in that range.
     let done = sshd.copy(
