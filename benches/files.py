@@ -258,6 +258,7 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="try the harness: small inputs")
     parser.add_argument("--scratch", type=Path, help="where the files are [/dev/shm]; a disk measures the disk as well")
     parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/performance.md as well")
+    parser.add_argument("--block", default="files", help="where in that page: after the marker of that name [%(default)s]")
     parser.add_argument("--from", dest="earlier", type=Path, metavar="RESULTS.JSON", help="print an earlier run's tables")
     return parser.parse_args()
 
@@ -291,7 +292,7 @@ def main():
         text = files_report.markdown(results)
         print(text, end="")
         if args.write_docs:
-            files_report.write_docs(DOCS, text)
+            files_report.write_docs(DOCS, args.block, text)
             say(f"wrote {DOCS}")
         return 1 if any("error" in cell or cell.get("same") is False for cell in results["cells"]) else 0
     except Interrupted as signal:

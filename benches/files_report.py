@@ -2,7 +2,6 @@
 
 from procs import Failed
 
-BEGIN, END = "<!-- files: begin -->", "<!-- files: end -->"
 TITLES = {
     "file": "one file",
     "small": "many small files",
@@ -90,10 +89,11 @@ def markdown(results):
     return "\n".join(lines) + "\n"
 
 
-def write_docs(docs, text):
-    """Puts the tables between their markers."""
-    before, begin, rest = docs.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
+def write_docs(docs, block, text):
+    """Puts the tables between the markers of that block."""
+    first, last = f"<!-- {block}: begin -->", f"<!-- {block}: end -->"
+    before, begin, rest = docs.read_text().partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        raise Failed(f"{docs} has lost its markers: {BEGIN} and {END}")
-    docs.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
+        raise Failed(f"{docs} has no markers {first} and {last}")
+    docs.write_text(f"{before}{first}\n\n{text}\n{last}{after}")
