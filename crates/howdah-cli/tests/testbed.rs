@@ -195,7 +195,9 @@ until_complete = true
         assert_eq!(flow["delivered_bytes"], 4 << 20, "{flow}");
         let took = flow["completion_s"].as_f64().unwrap();
         assert!(took > 0.3 && took < 25.0, "{flow}");
-        assert_eq!(cell["runs_bps"].as_array().unwrap().len(), 2);
+        // Two, unless the machine was so busy that the certificate speaks against more runs than are made up for.
+        let counted = cell["runs_bps"].as_array().unwrap().len();
+        assert!((1..=4).contains(&counted), "{cell}");
         assert!(cell["metrics"]["duration_s/main"].as_f64().unwrap() > 0.3);
     }
     // What is there is not run again.

@@ -115,8 +115,9 @@ pub struct CellResult {
     /// How well the testbed emulated the network; `None` in virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<CertificateNote>,
-    /// Goodput of all flows together in each run of the cell on a testbed, in bit/s, in the order of
-    /// the runs; the other figures are those of the run in the middle. Empty in virtual time.
+    /// Goodput of all flows together in each run of the cell on a testbed that counts, in bit/s, in the
+    /// order of the runs (all runs, where the certificate speaks against each of them); the other figures
+    /// are those of the run in the middle. Empty in virtual time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs_bps: Vec<f64>,
     /// Long-lived flows, in the order of the scenario.
