@@ -4,6 +4,7 @@ use crate::buffers::{BUFFER_BYTES, Spares};
 use crate::clock::{Clock, wall_now};
 use crate::demux::{Demux, Route};
 use crate::door::{Door, Knock, Verdict, same_host};
+use crate::gather::Gather;
 use crate::schedule::Schedule;
 use crate::socket::{MAX_TRAIN_BYTES, SocketReport, UdpPort};
 use crate::sys;
@@ -102,11 +103,6 @@ const RECEIVE_CALLS: usize = 4;
 const TRAINS_PER_ROUND: usize = 16;
 /// How often the socket is asked for its drops.
 const DROPS_EVERY: Span = Span::from_millis(5);
-/// While much arrives the loop sleeps that long between looks, so that each wake-up finds more
-/// than one packet; it is short against every timer of the protocol.
-const COALESCE: Span = Span::from_micros(150);
-/// Bytes in one round of the loop that count as much.
-const COALESCE_BYTES: usize = 16 * 1024;
 
 struct Slot {
     connection: Connection,
@@ -141,7 +137,7 @@ pub struct Endpoint {
     spares: Spares,
     drops: u64,
     drops_at: Time,
-    received_in_round: usize,
+    gather: Gather,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -183,7 +179,7 @@ impl Endpoint {
             spares: Spares::default(),
             drops: 0,
             drops_at: Time::ZERO,
-            received_in_round: 0,
+            gather: Gather::default(),
         })
     }
 
@@ -296,7 +292,7 @@ impl Endpoint {
 
     /// Reads what has arrived, within bounds. Returns whether there may be more.
     fn receive<A: Application>(&mut self, application: &mut A) -> io::Result<bool> {
-        self.received_in_round = 0;
+        self.gather.begin_round();
         for _ in 0..RECEIVE_CALLS {
             let mut meta = [RecvMeta::default(); RECEIVE_BATCH];
             let received = {
@@ -332,7 +328,7 @@ impl Endpoint {
             let now = self.clock.now();
             for (index, meta) in meta.iter().enumerate().take(count) {
                 let rx_time = Clock::from_wall(now, wall, meta.timestamp);
-                self.received_in_round += meta.len;
+                self.gather.on_received(meta.len);
                 self.isolated(application, |endpoint, application| {
                     endpoint.handle_buffer(now, rx_time, index, meta, application);
                 });
@@ -727,9 +723,10 @@ impl Endpoint {
         if due && self.stalled.is_none() {
             return Ok(());
         }
-        if self.received_in_round >= COALESCE_BYTES && self.stalled.is_none() {
-            // Much is arriving: let some more arrive before looking.
-            let pause = next.map_or(COALESCE, |at| at.since(now).min(COALESCE));
+        if self.stalled.is_none()
+            && let Some(pause) = self.gather.pause(now)
+        {
+            let pause = next.map_or(pause, |at| at.since(now).min(pause));
             std::thread::sleep(pause.into());
             return Ok(());
         }

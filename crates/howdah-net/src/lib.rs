@@ -15,6 +15,7 @@ mod clock;
 mod demux;
 mod door;
 mod endpoint;
+mod gather;
 mod isolation;
 pub mod plain;
 mod schedule;

@@ -6,6 +6,10 @@ use howdah_core::{Rate, Span, Time};
 const MAX_CREDIT: Span = Span::from_millis(4);
 /// Longest train of packets without a gap, as time at the pacing rate.
 const MAX_TRAIN: Span = Span::from_micros(500);
+/// What is worth a wake-up of the host: as much as one call takes that hands packets to be segmented, within a train; ...
+const WORTH_BYTES: u64 = 64_000;
+/// ... at high rates, and where trains are to be short, as much as is sent in this time.
+const WORTH_SPAN: Span = Span::from_micros(125);
 
 /// See the module.
 #[derive(Debug)]
@@ -16,6 +20,8 @@ pub(crate) struct Pacer {
     filled_at: Time,
     /// Save up that much time's worth and send it at once.
     burst: Option<Span>,
+    /// Trains are short, whatever the wake-ups cost.
+    fine: bool,
     /// In the middle of such a burst.
     bursting: bool,
     /// What was granted has not been touched.
@@ -29,6 +35,7 @@ impl Pacer {
             tokens: burst_bytes as i64,
             filled_at: Time::ZERO,
             burst: None,
+            fine: false,
             bursting: false,
             granted: false,
         }
@@ -43,6 +50,11 @@ impl Pacer {
     /// how they are spread on arrival how fast the path is.
     pub(crate) fn set_burst(&mut self, burst: Option<Span>) {
         self.burst = burst;
+    }
+
+    /// Spreads packets more evenly at low rates, where a train is a good part of the queue that it meets.
+    pub(crate) fn set_fine(&mut self, fine: bool) {
+        self.fine = fine;
     }
 
     /// Lets `bytes` leave at once.
@@ -98,6 +110,15 @@ impl Pacer {
             .max(packet_bytes)
     }
 
+    /// Bytes that are worth a wake-up.
+    fn worth(&self) -> u64 {
+        let least = self.rate.bytes_in(WORTH_SPAN);
+        if self.fine {
+            return least;
+        }
+        WORTH_BYTES.max(least).min(self.rate.bytes_in(MAX_TRAIN))
+    }
+
     /// Nothing could be sent although time earned it: what is saved up must not leave as a burst.
     pub(crate) fn rest(&mut self, now: Time, packet_bytes: u64) {
         if self.granted {
@@ -115,11 +136,8 @@ impl Pacer {
 
     /// When a train may leave that is worth a wake-up.
     pub(crate) fn next_train(&self, packet_bytes: u64) -> Time {
-        // Waiting for a quarter of a train keeps wake-ups rare; a packet's worth is the least.
-        let even = self
-            .rate
-            .bytes_in(MAX_TRAIN / 4)
-            .max(packet_bytes.min(3_000)) as i64;
+        // A packet's worth is the least.
+        let even = self.worth().max(packet_bytes.min(3_000)) as i64;
         let want = match self.burst_bytes() {
             Some(_) if self.bursting && self.tokens > 0 => 0,
             Some(burst) => burst.max(1),
@@ -152,6 +170,42 @@ mod tests {
         }
         let want = rate.bytes_in(Span::from_millis(100));
         assert!(sent.abs_diff(want) <= 200_000, "{sent} of {want}");
+    }
+
+    #[test]
+    fn wake_ups_are_few_and_trains_short_at_every_rate() {
+        for (mbit, trains_per_s, most_bytes) in [
+            (10, 833, 1_500),
+            (100, 2_000, 6_250),
+            (1_000, 2_000, 62_500),
+            (2_500, 4_883, 156_250),
+            (10_000, 8_000, 625_000),
+        ] {
+            let mut pacer = Pacer::new(Rate::from_mbit_per_sec(mbit), 0);
+            let mut now = Time::ZERO;
+            let mut trains = 0;
+            while now < Time::ZERO + Span::from_secs(1) {
+                now = pacer.next_train(1500).max(now + Span::from_nanos(1));
+                let train = pacer.train(now, 1500);
+                assert!(train <= most_bytes + 1, "{mbit} Mbit/s: {train}");
+                pacer.on_sent(train);
+                trains += u64::from(train > 0);
+            }
+            assert!(
+                trains.abs_diff(trains_per_s) <= 2,
+                "{mbit} Mbit/s: {trains}"
+            );
+        }
+    }
+
+    #[test]
+    fn fine_trains_are_an_eighth_of_a_millisecond() {
+        let rate = Rate::from_gbit_per_sec(1);
+        let mut pacer = Pacer::new(rate, 0);
+        pacer.set_fine(true);
+        let now = pacer.next_train(1500);
+        assert_eq!(now, Time::ZERO + WORTH_SPAN);
+        assert_eq!(pacer.train(now, 1500), 15_625);
     }
 
     #[test]

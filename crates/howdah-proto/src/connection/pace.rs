@@ -54,5 +54,6 @@ impl Connection {
         let cap = self.payload_cap().unwrap_or(Rate::MAX);
         self.pacer.set_rate(now, rate.min(cap));
         self.pacer.set_burst(self.rate.burst());
+        self.pacer.set_fine(self.rate.wants_fine_pacing());
     }
 }

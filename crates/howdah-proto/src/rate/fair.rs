@@ -12,6 +12,7 @@ use super::Feedback;
 use super::drains::{BASE_WRONG, Drains, Seen};
 use super::history::{History, Sample};
 use super::overflow::{LossByDelay, Overflow};
+use super::room::Room;
 use super::startup::{BURST, INITIAL_RATE, MIN_PACKETS, Startup, Step, View};
 use super::yielding::Yielding;
 use crate::rtt::WindowedMin;
@@ -136,6 +137,7 @@ pub(super) struct Fair {
     /// Queues seen lately.
     queue_peak: VecDeque<(Time, Span)>,
     loss_by_delay: LossByDelay,
+    room: Room,
     yielding: Yielding,
     /// Until then, what is seen of the queue is the echo of what was answered.
     yield_next: Time,
@@ -182,6 +184,7 @@ impl Fair {
             next_cap_step: Time::ZERO,
             queue_peak: VecDeque::new(),
             loss_by_delay: LossByDelay::default(),
+            room: Room::default(),
             yielding: Yielding::default(),
             yield_next: Time::ZERO,
             loss_floor: WindowedMin::new(LOSS_FLOOR_WINDOW),
@@ -267,6 +270,10 @@ impl Fair {
         self.overflowed && self.target_cap < SHORT.mul_f64(TARGET_SHARE_OF_SHORT)
     }
 
+    pub(super) fn wants_fine_pacing(&self) -> bool {
+        self.is_short() || self.room.is_doubtful()
+    }
+
     fn loss_threshold(&self) -> f64 {
         let floor = self.loss_floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9);
         floor * 1.5 + LOSS_SLACK
@@ -285,6 +292,8 @@ impl Fair {
         self.base_rtt = feedback.min_rtt;
         self.history.push(feedback.point);
         self.measure_queue(feedback);
+        self.room
+            .on_report(self.queue, !feedback.lost_sent_at.is_empty());
         let window = match self.phase {
             Phase::Startup => (self.base_rtt / 4).max(BURST * 2),
             _ => self
@@ -523,6 +532,9 @@ impl Fair {
             let longest = self.longest_queue();
             let limit = overflow.map_or(longest, |o| o.limit.min(longest));
             self.overflowed = limit < SHORT && (dropping || self.is_short());
+            if self.overflowed {
+                self.room.on_short();
+            }
             let cap = if self.overflowed {
                 limit
                     .mul_f64(TARGET_SHARE_OF_SHORT)

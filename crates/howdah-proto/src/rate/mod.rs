@@ -9,6 +9,7 @@ mod drains;
 mod fair;
 mod history;
 mod overflow;
+mod room;
 pub(crate) mod sink;
 mod startup;
 mod trains;
@@ -174,6 +175,14 @@ impl RateControl {
             // Bursts are a queue for others.
             Policy::Background => None,
             _ => self.fair.burst(),
+        }
+    }
+
+    /// Trains are to be short: the queue is, or is meant to be.
+    pub(crate) fn wants_fine_pacing(&self) -> bool {
+        match self.policy {
+            Policy::Fixed(_) if !self.tripped => false,
+            _ => self.background.is_some() || self.fair.wants_fine_pacing(),
         }
     }
 
