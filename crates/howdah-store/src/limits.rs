@@ -5,11 +5,15 @@
 pub struct Limits {
     /// How far ahead of the send cursor a file is read, in bytes.
     pub prefetch_bytes: u64,
-    /// How much of a pipe is kept until the receiver has confirmed it, in bytes.
+    /// How much of a pipe is kept at most until the receiver has confirmed it, in bytes.
     pub pipe_bytes: usize,
+    /// How far ahead of what was sent a pipe is read, in bytes.
+    pub pipe_ahead_bytes: u64,
     /// Received buffers waiting for the writer, in bytes of their capacity.
     pub queue_bytes: usize,
-    /// How far beyond what has been written out an ordered sink accepts data, in bytes.
+    /// How far beyond what has been written out an ordered sink accepts data at first, in bytes, ...
+    pub reorder_start_bytes: u64,
+    /// ... and at most, when much is written out in a round trip.
     pub reorder_bytes: u64,
     /// Written bytes that a file may owe to the disk before the writer waits for it.
     pub dirty_bytes: u64,
@@ -19,13 +23,23 @@ pub struct Limits {
     pub cached_bytes: u64,
 }
 
+impl Limits {
+    /// The first window of an ordered sink.
+    pub fn first_window(&self) -> u64 {
+        self.reorder_start_bytes.min(self.reorder_bytes)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
             prefetch_bytes: 64 << 20,
-            pipe_bytes: 64 << 20,
+            // What 10 Gbit/s carry in 200 ms; no more is taken than is under way.
+            pipe_bytes: 256 << 20,
+            pipe_ahead_bytes: 16 << 20,
             queue_bytes: 32 << 20,
-            reorder_bytes: 64 << 20,
+            reorder_start_bytes: 16 << 20,
+            reorder_bytes: 256 << 20,
             dirty_bytes: 512 << 20,
             cached_bytes: 256 << 20,
         }

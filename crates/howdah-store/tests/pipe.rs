@@ -129,6 +129,65 @@ fn a_pipe_is_kept_until_it_is_released() {
 }
 
 #[test]
+fn a_pipe_is_read_no_further_ahead_than_allowed() {
+    let engine = Engine::new();
+    let data = random_bytes(400_000);
+    let limits = Limits {
+        pipe_ahead_bytes: 100_000,
+        ..tiny(1 << 20, 0)
+    };
+    let spec = SourceSpec::Reader(Box::new(std::io::Cursor::new(data.clone())));
+    let mut source = Source::open_with(spec, true, engine.wake(), &limits).unwrap();
+    // What is read last may be as long as a segment.
+    let most = 100_000 + (64 << 10);
+    let (mut at, mut buf) = (0, vec![0; 1000]);
+    while at < 400_000 {
+        let end = engine.wait(|| (source.ready_end() >= at + 1000).then(|| source.ready_end()));
+        assert!(end <= at + most, "{end} at {at}");
+        source.read_at(at, &mut buf).unwrap();
+        assert!(buf == data[at as usize..][..1000]);
+        at += 1000;
+    }
+    assert_eq!(engine.finished(&mut source).unwrap().size, 400_000);
+}
+
+#[test]
+fn a_longer_window_keeps_what_came_early() {
+    let engine = Engine::new();
+    let consumer = Consumer::default();
+    let spec = SinkSpec::Writer(Box::new(consumer.clone()));
+    let limits = Limits {
+        reorder_start_bytes: 1000,
+        ..tiny(4096, 1 << 20)
+    };
+    let mut sink = Sink::create_with(spec, true, None, engine.wake(), &limits).unwrap();
+    let data = random_bytes(30_000);
+    let mut at = 0;
+    for (window, hole) in [(1000, 10), (1700, 300), (1700, 1), (9000, 20), (9100, 450)] {
+        // All but the first bytes of the window has come early, twice around the ring in the end.
+        let end = sink.window_end().unwrap() as usize;
+        assert!(end - at >= 1000 && end <= data.len());
+        engine.submit(&mut sink, batch(&data, &[(at + hole, end - at - hole)]));
+        sink.lengthen_window(window);
+        engine.submit(&mut sink, batch(&data, &[(at, hole)]));
+        at = end;
+        engine.wait(|| (sink.window_end().unwrap() >= at as u64 + window).then_some(()));
+    }
+    // Lengthened while much is held.
+    let end = sink.window_end().unwrap() as usize;
+    engine.submit(&mut sink, batch(&data, &[(at + 5000, end - at - 5000)]));
+    sink.lengthen_window(12_345);
+    engine.submit(&mut sink, batch(&data, &[(at, 100)]));
+    engine.wait(|| (sink.window_end().unwrap() >= at as u64 + 100 + 12_345).then_some(()));
+    engine.submit(&mut sink, batch(&data, &[(end, 2_000)]));
+    engine.submit(&mut sink, batch(&data, &[(at + 100, 4_900)]));
+    let size = end as u64 + 2_000;
+    sink.finish(size, Some(hash(&data[..size as usize])));
+    engine.outcome(&mut sink).unwrap();
+    assert!(*consumer.0.lock().unwrap() == data[..size as usize]);
+}
+
+#[test]
 fn a_failing_producer_and_a_gone_consumer_are_errors() {
     struct Broken;
     impl Read for Broken {

@@ -14,7 +14,9 @@ use std::path::Path;
 const TINY: Limits = Limits {
     prefetch_bytes: 2 << 20,
     pipe_bytes: 4096,
+    pipe_ahead_bytes: 4096,
     queue_bytes: 8192,
+    reorder_start_bytes: 4096,
     reorder_bytes: 4096,
     dirty_bytes: 1 << 20,
     cached_bytes: 1 << 20,

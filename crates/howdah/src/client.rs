@@ -583,7 +583,7 @@ impl<'a> Client<'a> {
         self.move_tree(now, connection)?;
         if let Some(receiving) = &mut self.receiving {
             self.progress.bytes = connection.received_bytes(receiving.object);
-            if let Some(arrived) = receiving.poll(connection)? {
+            if let Some(arrived) = receiving.poll(now, connection)? {
                 let object = receiving.object;
                 self.receiving = None;
                 connection.finish_receiving(object);

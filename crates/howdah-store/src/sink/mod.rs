@@ -1,5 +1,6 @@
 //! Where an object's bytes go.
 
+mod early;
 mod file;
 mod flusher;
 mod group_hash;
@@ -281,12 +282,10 @@ impl Sink {
     ) -> Result<Self, StoreError> {
         let name = Path::new("-");
         let (slot, reporter) = Slot::new(name, Arc::clone(&wake));
-        // Everything that the window allows fits into the queue while the pipe does not move:
-        // buffers are at least half full (see `Inlet::submit`).
-        let window = usize::try_from(limits.reorder_bytes).unwrap_or(usize::MAX);
-        let bound = limits.queue_bytes.max(window.saturating_mul(2));
+        let window = limits.first_window();
+        let bound = limits.queue_bytes.max(queue_for(window));
         let (inlet, outlet) = queue::queue(bound, wake);
-        let work = ordered::OrderedWriter::new(writer, hash, limits.reorder_bytes);
+        let work = ordered::OrderedWriter::new(writer, hash, window);
         worker::spawn("howdah-pipe", move || work.run(outlet, reporter))
             .map_err(|e| StoreError::from_io(name, "start a thread to write", e))?;
         let threaded = Threaded {
@@ -297,7 +296,7 @@ impl Sink {
             held: RangeSet::new(),
             ledger: None,
         };
-        threaded.inlet.set_window(limits.reorder_bytes);
+        threaded.inlet.set_window(window);
         Ok(Self(Inner::Thread(threaded)))
     }
 
@@ -347,6 +346,16 @@ impl Sink {
         match &self.0 {
             Inner::Thread(threaded) if threaded.ordered => Some(threaded.inlet.window()),
             _ => None,
+        }
+    }
+
+    /// For a sink that writes in order: accepts data up to `bytes` beyond what was written out, from some moment on.
+    /// A window never gets shorter.
+    pub fn lengthen_window(&self, bytes: u64) {
+        if let Inner::Thread(threaded) = &self.0
+            && threaded.ordered
+        {
+            threaded.inlet.want_window(bytes, queue_for(bytes));
         }
     }
 
@@ -435,6 +444,12 @@ impl Sink {
             Inner::Thread(threaded) => threaded.slot.poll(),
         }
     }
+}
+
+/// Everything that a window allows fits into the queue while the pipe does not move: buffers are at least half full
+/// (see `Inlet::submit`).
+fn queue_for(window: u64) -> usize {
+    usize::try_from(window.saturating_mul(2)).unwrap_or(usize::MAX)
 }
 
 impl Drop for Threaded {

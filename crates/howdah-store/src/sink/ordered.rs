@@ -1,11 +1,12 @@
 //! Writes to a pipe: in order, whatever order the slices come in.
 
 use super::Outcome;
+use super::early::Early;
 use super::queue::{Gathered, Outlet};
 use crate::StoreError;
 use crate::batch::{Batch, Part};
 use crate::outcome::Reporter;
-use howdah_core::{ByteRange, RangeSet};
+use howdah_core::ByteRange;
 use std::io::{IoSlice, Write};
 use std::path::Path;
 use std::time::Instant;
@@ -20,9 +21,7 @@ pub(super) struct OrderedWriter {
     window: u64,
     /// Everything below has been written.
     at: u64,
-    /// What came early, at `offset % window`. Allocated when the first slice comes early.
-    ring: Vec<u8>,
-    held: RangeSet,
+    early: Early,
     /// Window's end that the engine was last told.
     announced: u64,
 }
@@ -34,8 +33,7 @@ impl OrderedWriter {
             hasher: hash.then(StagedHasher::default),
             window: window.max(1),
             at: 0,
-            ring: Vec::new(),
-            held: RangeSet::new(),
+            early: Early::default(),
             announced: window,
         }
     }
@@ -103,13 +101,13 @@ impl OrderedWriter {
                 )?;
                 rest = &rest[1..];
             }
-            self.put_held()?;
             self.announce(outlet);
+            self.put_early(outlet)?;
         }
         Ok(())
     }
 
-    /// Copies a slice that came early into the ring.
+    /// Copies a slice that came early.
     fn keep(&mut self, part: Part, bytes: &[u8]) -> Result<(), StoreError> {
         let range = ByteRange::with_len(part.offset, bytes.len() as u64);
         if range.start < self.at || range.end > self.at.saturating_add(self.window) {
@@ -118,37 +116,23 @@ impl OrderedWriter {
                 std::io::Error::other("a slice outside of the window"),
             ));
         }
-        if self.ring.is_empty() {
-            self.ring = vec![0; self.window as usize];
-        }
-        let start = (range.start % self.window) as usize;
-        let head = bytes.len().min(self.ring.len() - start);
-        self.ring[start..start + head].copy_from_slice(&bytes[..head]);
-        self.ring[..bytes.len() - head].copy_from_slice(&bytes[head..]);
-        self.held.insert(range);
+        self.early.keep(range.start, bytes);
         Ok(())
     }
 
-    /// Writes what has become contiguous in the ring.
-    fn put_held(&mut self) -> Result<(), StoreError> {
-        let Some(range) = self
-            .held
-            .iter()
-            .next()
-            .filter(|range| range.start == self.at)
-        else {
-            return Ok(());
-        };
-        self.held.remove(range);
-        let ring = std::mem::take(&mut self.ring);
-        let start = (range.start % self.window) as usize;
-        let head = (range.len() as usize).min(ring.len() - start);
-        let tail = range.len() as usize - head;
-        let result = self.put(&mut [
-            IoSlice::new(&ring[start..start + head]),
-            IoSlice::new(&ring[..tail]),
-        ]);
-        self.ring = ring;
+    /// Writes what has become contiguous, in pieces, so that no reader gets all of it at once.
+    fn put_early(&mut self, outlet: &Outlet) -> Result<(), StoreError> {
+        let mut early = std::mem::take(&mut self.early);
+        let mut result = Ok(());
+        while let Some(piece) = early.piece(self.at) {
+            result = self.put(&mut [IoSlice::new(piece)]);
+            if result.is_err() {
+                break;
+            }
+            early.forget_below(self.at);
+            self.announce(outlet);
+        }
+        self.early = early;
         result
     }
 
@@ -179,6 +163,7 @@ impl OrderedWriter {
 
     /// Tells the engine about a moved window, not for every small step.
     fn announce(&mut self, outlet: &Outlet) {
+        self.window = self.window.max(outlet.wanted_window());
         let end = self.at.saturating_add(self.window);
         if end - self.announced >= (self.window / 64).max(1) {
             self.announced = end;
@@ -188,7 +173,7 @@ impl OrderedWriter {
 
     fn finish(&mut self, size: u64, expected: Option<[u8; 32]>) -> Result<Outcome, StoreError> {
         let path = Path::new("-").to_path_buf();
-        if self.at != size || !self.held.is_empty() {
+        if self.at != size || !self.early.is_empty() {
             return Err(StoreError::WrongLength {
                 path,
                 expected: size,

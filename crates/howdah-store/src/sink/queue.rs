@@ -30,11 +30,13 @@ pub(super) enum Message {
 
 #[derive(Debug)]
 struct Shared {
-    bound: usize,
+    bound: AtomicUsize,
     queued: AtomicUsize,
     written: AtomicU64,
     drain_rate: AtomicU64,
     window: AtomicU64,
+    /// How long the window is to be.
+    wanted_window: AtomicU64,
     /// A batch was refused: wake the engine when there is room.
     refused: AtomicBool,
     aborted: AtomicBool,
@@ -72,11 +74,12 @@ pub(super) fn queue(bound: usize, wake: Wake) -> (Inlet, Outlet) {
     let (sender, receiver) = channel();
     let (spare_sender, spare_receiver) = sync_channel(MAX_SPARES);
     let shared = Arc::new(Shared {
-        bound,
+        bound: AtomicUsize::new(bound),
         queued: AtomicUsize::new(0),
         written: AtomicU64::new(0),
         drain_rate: AtomicU64::new(0),
         window: AtomicU64::new(0),
+        wanted_window: AtomicU64::new(0),
         refused: AtomicBool::new(false),
         aborted: AtomicBool::new(false),
     });
@@ -138,7 +141,7 @@ impl Inlet {
     /// One batch is always accepted, however large.
     fn is_full(&self, charge: usize) -> bool {
         let queued = self.shared.queued.load(Ordering::SeqCst);
-        queued > 0 && queued + charge > self.shared.bound
+        queued > 0 && queued + charge > self.shared.bound.load(Ordering::SeqCst)
     }
 
     /// Sends even if the queue is full; a writer that has failed has already said so.
@@ -156,7 +159,7 @@ impl Inlet {
         let rate = self.shared.drain_rate.load(Ordering::Relaxed);
         Backlog {
             queued_bytes: self.shared.queued.load(Ordering::Relaxed) as u64,
-            capacity_bytes: self.shared.bound as u64,
+            capacity_bytes: self.shared.bound.load(Ordering::Relaxed) as u64,
             written_bytes: self.shared.written.load(Ordering::Relaxed),
             drain_rate: (rate > 0).then(|| Rate::from_bits_per_sec(rate)),
         }
@@ -168,6 +171,14 @@ impl Inlet {
 
     pub(super) fn set_window(&self, end: u64) {
         self.shared.window.fetch_max(end, Ordering::Release);
+    }
+
+    /// Lets the writer lengthen its window to that many bytes, for which the queue has `bound`.
+    pub(super) fn want_window(&self, bytes: u64, bound: usize) {
+        self.shared.bound.fetch_max(bound, Ordering::SeqCst);
+        self.shared
+            .wanted_window
+            .fetch_max(bytes, Ordering::Release);
     }
 
     pub(super) fn abort(&self) {
@@ -227,7 +238,9 @@ impl Outlet {
             let _ = self.spares.try_send(batch.buf);
         }
         let queued = self.shared.queued.fetch_sub(freed, Ordering::SeqCst) - freed;
-        if queued <= self.shared.bound / 2 && self.shared.refused.swap(false, Ordering::SeqCst) {
+        if queued <= self.shared.bound.load(Ordering::Relaxed) / 2
+            && self.shared.refused.swap(false, Ordering::SeqCst)
+        {
             (self.wake)();
         }
     }
@@ -251,6 +264,11 @@ impl Outlet {
 
     pub(super) fn is_aborted(&self) -> bool {
         self.shared.aborted.load(Ordering::SeqCst)
+    }
+
+    /// How long the window is to be, at least.
+    pub(super) fn wanted_window(&self) -> u64 {
+        self.shared.wanted_window.load(Ordering::Acquire)
     }
 
     /// [`is_aborted`](Self::is_aborted) for another thread.

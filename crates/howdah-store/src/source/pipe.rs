@@ -41,8 +41,12 @@ struct Ring {
     segments: VecDeque<Segment>,
     spare: Vec<Vec<u8>>,
     max_segments: usize,
+    /// How far beyond what was sent it is read.
+    ahead: u64,
     released: u64,
     stopped: bool,
+    /// The reader of the pipe waits for room.
+    waiting: bool,
 }
 
 #[derive(Debug)]
@@ -72,8 +76,10 @@ impl PipeSource {
                 segments: VecDeque::new(),
                 spare: Vec::new(),
                 max_segments: (limits.pipe_bytes / segment).max(2),
+                ahead: limits.pipe_ahead_bytes.max(1),
                 released: 0,
                 stopped: false,
+                waiting: false,
             }),
             room: Condvar::new(),
             end: AtomicU64::new(0),
@@ -105,6 +111,9 @@ impl PipeSource {
             .used
             .fetch_max(offset.saturating_add(buf.len() as u64), Ordering::Relaxed);
         let ring = self.shared.lock();
+        if ring.waiting && self.shared.ahead() < ring.ahead {
+            self.shared.room.notify_one();
+        }
         let outside = || StoreError::other(Path::new("-"), "read", "not in the pipe's buffer");
         let mut index = ring
             .segments
@@ -186,15 +195,25 @@ impl Shared {
                 return None;
             }
             ring.recycle(); // releases that came before the data
-            if let Some(buf) = ring.spare.pop() {
-                return Some(buf);
+            if self.ahead() < ring.ahead {
+                if let Some(buf) = ring.spare.pop() {
+                    return Some(buf);
+                }
+                if ring.segments.len() < ring.max_segments {
+                    drop(ring);
+                    return Some(vec![0; segment]);
+                }
             }
-            if ring.segments.len() < ring.max_segments {
-                drop(ring);
-                return Some(vec![0; segment]);
-            }
+            ring.waiting = true;
             ring = self.room.wait(ring).unwrap_or_else(PoisonError::into_inner);
+            ring.waiting = false;
         }
+    }
+
+    /// Bytes that were read and not sent yet.
+    fn ahead(&self) -> u64 {
+        let end = self.end.load(Ordering::Acquire);
+        end.saturating_sub(self.used.load(Ordering::Relaxed))
     }
 
     fn fill(

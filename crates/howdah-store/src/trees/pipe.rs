@@ -55,11 +55,11 @@ impl Write for Tap {
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let chunk: Vec<u8> = slices
-            .iter()
-            .flat_map(|slice| slice.iter().copied())
-            .collect();
-        let len = chunk.len();
+        let len = slices.iter().map(|slice| slice.len()).sum();
+        let mut chunk = Vec::with_capacity(len);
+        for slice in slices {
+            chunk.extend_from_slice(slice);
+        }
         if len > 0 {
             self.sender.send(chunk).map_err(|_| broken())?;
         }

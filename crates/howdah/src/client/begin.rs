@@ -107,7 +107,7 @@ impl Client<'_> {
                 let hash = !matches!(destination, Location::Null);
                 // The first window of a pipe is known before the pipe is: no round trip is spent on it.
                 let window_end = matches!(destination, Location::Stdio)
-                    .then_some(Limits::default().reorder_bytes);
+                    .then_some(Limits::default().first_window());
                 let path = path.clone();
                 self.progress.current = vec![path.to_string()];
                 let target = self.open_target().map_err(|e| from_store(&e))?;

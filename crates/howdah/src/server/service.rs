@@ -420,7 +420,7 @@ impl Service {
         let Some(receiving) = &mut session.receiving else {
             return Ok(());
         };
-        let Some(arrived) = receiving.poll(connection)? else {
+        let Some(arrived) = receiving.poll(now, connection)? else {
             return Ok(());
         };
         let object = receiving.object;

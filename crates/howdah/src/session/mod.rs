@@ -9,6 +9,7 @@ pub(crate) mod resume;
 pub(crate) mod sending;
 pub(crate) mod tree;
 pub(crate) mod waits;
+mod window;
 
 use crate::{Error, ErrorKind};
 use howdah_proto::error::{CloseCode, ConnectionError};

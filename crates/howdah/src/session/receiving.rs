@@ -1,11 +1,12 @@
 //! The half of a transfer that receives and writes.
 
+use super::window::Window;
 use crate::{Error, ErrorKind};
-use howdah_core::RangeSet;
+use howdah_core::{RangeSet, Time};
 use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_proto::codec::SinkState;
-use howdah_store::{Batch, Part, Sink};
+use howdah_store::{Batch, Limits, Part, Sink};
 
 /// Room that must be left for accepting data: one receive buffer and its copy.
 const ROOM_BYTES: u64 = 2 * 65_536;
@@ -42,6 +43,8 @@ pub(crate) struct Receiving {
     complete: bool,
     finishing: bool,
     granted: u64,
+    /// Of a sink that writes in order.
+    window: Option<Window>,
     failed: Option<Error>,
 }
 
@@ -82,6 +85,8 @@ impl Receiving {
             complete: false,
             finishing: false,
             granted: window.unwrap_or(0),
+            // At the beginning its end is its length.
+            window: window.map(|bytes| Window::new(bytes, Limits::default().reorder_bytes)),
             failed: None,
         })
     }
@@ -182,11 +187,15 @@ impl Receiving {
     }
 
     /// Moves connection and sink along. `Some`: verified as it says, durable, in place.
-    pub(crate) fn poll(&mut self, connection: &mut Connection) -> Result<Option<Arrived>, Error> {
+    pub(crate) fn poll(
+        &mut self,
+        now: Time,
+        connection: &mut Connection,
+    ) -> Result<Option<Arrived>, Error> {
         if let Some(state) = self.sink_state() {
             connection.set_sink_state(state);
         }
-        self.advance(connection)
+        self.advance(now, connection)
     }
 
     /// How far its sink is behind, for the sender.
@@ -207,6 +216,7 @@ impl Receiving {
     /// [`poll`](Self::poll) for one of several objects: the sender is not told of its sink.
     pub(crate) fn advance(
         &mut self,
+        now: Time,
         connection: &mut Connection,
     ) -> Result<Option<Arrived>, Error> {
         let Place::Store(sink) = &mut self.place else {
@@ -224,6 +234,12 @@ impl Receiving {
             }
             Some(Err(error)) => return Err(super::from_store(&error)),
             None => {}
+        }
+        if let Some(window) = &mut self.window
+            && let Some(longer) =
+                window.on_written(now, connection.rtt(), sink.backlog().written_bytes)
+        {
+            sink.lengthen_window(longer);
         }
         if let Some(window) = sink.window_end()
             && window >= self.granted + WINDOW_STEP

@@ -21,8 +21,8 @@ use std::thread::JoinHandle;
 
 /// How far a manifest and its answers may run ahead of their readers, in bytes. Both sides know it.
 const TALK_WINDOW: u64 = 8 << 20;
-/// The same of packs: what 10 Gbit/s carry in 100 ms.
-const PACKS_WINDOW: u64 = 128 << 20;
+/// The same of packs at first; the receiver lengthens it as far as it writes as much in a round trip.
+const PACKS_WINDOW: u64 = 16 << 20;
 /// Large files that arrive at a time, at most; the sender keeps to less.
 const LARGE_MAX: usize = 32;
 /// Files in place that one message tells of, at most: a message is bounded.
@@ -82,8 +82,8 @@ pub(crate) struct Tree {
 
 fn limits(window: u64) -> Limits {
     Limits {
-        pipe_bytes: window as usize,
-        reorder_bytes: window,
+        pipe_ahead_bytes: window,
+        reorder_start_bytes: window,
         queue_bytes: 4 << 20,
         ..Limits::default()
     }
@@ -435,7 +435,7 @@ impl Tree {
         connection: &mut Connection,
     ) -> Result<Option<TreeReport>, Error> {
         self.poll_out(now, connection)?;
-        let received = self.poll_in(connection);
+        let received = self.poll_in(now, connection);
         let outcome = match &mut self.side {
             Side::Receiver(receiver) => receiver.poll_outcome(),
             _ => None,
@@ -542,7 +542,7 @@ impl Tree {
         Ok(())
     }
 
-    fn poll_in(&mut self, connection: &mut Connection) -> Result<(), Error> {
+    fn poll_in(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
         // The sender is told about the one that is the most behind.
         let fullest = self
             .into
@@ -554,7 +554,7 @@ impl Tree {
         }
         let mut at = 0;
         while let Some(found) = self.into.get_mut(at) {
-            let result = match found.receiving.advance(connection) {
+            let result = match found.receiving.advance(now, connection) {
                 Ok(None) => {
                     at += 1;
                     continue;

@@ -1,0 +1,94 @@
+//! How long the window of an ordered sink is: twice what is written out in a round trip.
+//!
+//! Dynamic right-sizing (Fisk, Feng 2001), as receivers of TCP do it: a window that is used up in each round trip doubles in
+//! each, and one that the sink cannot use stays short, so that memory is taken for what is under way only.
+
+use howdah_core::{Span, Time};
+
+/// What is written out is measured over at least that long.
+const SHORTEST: Span = Span::from_millis(10);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Window {
+    bytes: u64,
+    most: u64,
+    since: Time,
+    written: u64,
+}
+
+impl Window {
+    pub(super) fn new(bytes: u64, most: u64) -> Self {
+        Self {
+            bytes,
+            most,
+            since: Time::ZERO,
+            written: 0,
+        }
+    }
+
+    /// `written` bytes in all have been written out by `now`. `Some`: the window should be that long.
+    pub(super) fn on_written(&mut self, now: Time, rtt: Span, written: u64) -> Option<u64> {
+        if now.since(self.since) < rtt.max(SHORTEST) {
+            return None;
+        }
+        let lately = written - self.written.min(written);
+        let is_first = self.since == Time::ZERO;
+        self.since = now;
+        self.written = written;
+        let wanted = lately.saturating_mul(2).min(self.most);
+        if is_first || wanted <= self.bytes {
+            return None;
+        }
+        self.bytes = wanted;
+        Some(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const RTT: Span = Span::from_millis(100);
+
+    /// The window that a sink of that many MiB in a round trip comes to, and after how many.
+    fn settled(sink_mib: u64) -> (u64, u64) {
+        let mut window = Window::new(16 * MIB, 256 * MIB);
+        let (mut bytes, mut written, mut after) = (16 * MIB, 0, 0);
+        for round in 0..20 {
+            let now = Time::ZERO + RTT * (round + 1);
+            if let Some(longer) = window.on_written(now, RTT, written) {
+                assert!(longer > bytes);
+                (bytes, after) = (longer, round);
+            }
+            written += bytes.min(sink_mib * MIB);
+        }
+        (bytes / MIB, after)
+    }
+
+    #[test]
+    fn it_is_as_long_as_the_sink_can_use() {
+        assert_eq!(settled(5), (16, 0), "a slow disk");
+        assert_eq!(settled(20), (40, 2));
+        assert_eq!(settled(119), (238, 4), "10 Gbit/s");
+        assert_eq!(settled(1000), (256, 4), "no more than the bound");
+    }
+
+    #[test]
+    fn it_is_measured_over_round_trips() {
+        let mut window = Window::new(16 * MIB, 256 * MIB);
+        let at = |ms| Time::ZERO + Span::from_millis(ms);
+        assert_eq!(
+            window.on_written(at(1_000), RTT, 500 * MIB),
+            None,
+            "since when is not known"
+        );
+        assert_eq!(window.on_written(at(1_099), RTT, 600 * MIB), None);
+        assert_eq!(window.on_written(at(1_100), RTT, 530 * MIB), Some(60 * MIB));
+        assert_eq!(
+            window.on_written(at(1_105), Span::from_millis(1), 560 * MIB),
+            None
+        );
+    }
+}
