@@ -136,3 +136,27 @@ fn f25_a_target_that_appears_meanwhile_is_left_alone() {
     assert!(resumed > SIZE as u64 / 2, "{resumed}");
     server.stop();
 }
+
+/// F25, F71: what appears is the very file that was to come, as when an earlier copy had everything and ended late.
+#[test]
+fn f25_the_same_file_that_appears_meanwhile_is_what_was_asked_for() {
+    let site = Site::new(120);
+    let server = site.serve();
+    for size in [SIZE, 2 << 20] {
+        let bytes = content("the same", size);
+        fs::write(site.file("source"), &bytes).unwrap();
+        let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+        let (source, target) = (site.file("source"), relay.url("target"));
+        let args = ["--limit", "80mbit", &*source, &*target];
+        let client = site.start_copy(Host::Here, &args, Input::None);
+        relay.await_bytes(Way::ToServer, 1 << 20, site.limit());
+        fs::write(site.root("target"), &bytes).unwrap();
+        let done = client.finish();
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        done.assert_copied(size as u64, "blake3");
+        assert_eq!(hash_of(&site.root("target")), hash_of(&source));
+        site.assert_nothing_half_done();
+        fs::remove_file(site.root("target")).unwrap();
+    }
+    server.stop();
+}

@@ -3,6 +3,7 @@
 use crate::StoreError;
 use crate::identity::Identity;
 use crate::root::{irregular, retry};
+use crate::same;
 use crate::stale::{self, Lock, temp_name};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -242,7 +243,10 @@ impl PartFile {
         }
         // A second fsync may succeed although the first one lost pages: never repeated.
         sync_file(&self.file).map_err(|e| StoreError::from_io(path, "sync", e))?;
-        self.rename()?;
+        match self.rename() {
+            Err(error @ StoreError::TargetChanged { .. }) => self.yield_to_same(size, error)?,
+            result => result?,
+        }
         sync_dir(self.dir()).map_err(|e| StoreError::from_io(path, "sync the directory of", e))?;
         self.remove_journal();
         let usual = stale::resume_name(&self.place.name);
@@ -285,17 +289,34 @@ impl PartFile {
         Ok(())
     }
 
+    /// Somebody else made a file of that name meanwhile. If it is the very same it stays, and ours goes; otherwise it is
+    /// `error`.
+    fn yield_to_same(&self, size: u64, error: StoreError) -> Result<(), StoreError> {
+        let mut state = self.lock_state();
+        let Some(theirs) = same::same_file(self.dir(), &self.place.name, &self.file, size) else {
+            return Err(error);
+        };
+        sync_file(&theirs).map_err(|e| StoreError::from_io(self.path(), "sync", e))?;
+        *state = State::Removed;
+        self.unlink();
+        Ok(())
+    }
+
     /// Removes the unfinished file unless it has been published or is kept. Frees the name at once;
     /// the space follows when the last descriptor is closed.
     pub(crate) fn remove(&self) {
         let mut state = self.lock_state();
         if *state == State::Temporary {
             *state = State::Removed;
-            // The journal first: it would speak of a file that is gone. Nobody is left to tell of
-            // a failure; the names say what they are.
-            self.remove_journal();
-            let _ = rustix::fs::unlinkat(self.dir(), &self.temp, AtFlags::empty());
+            self.unlink();
         }
+    }
+
+    fn unlink(&self) {
+        // The journal first: it would speak of a file that is gone. Nobody is left to tell of
+        // a failure; the names say what they are.
+        self.remove_journal();
+        let _ = rustix::fs::unlinkat(self.dir(), &self.temp, AtFlags::empty());
     }
 
     /// [`remove`](Self::remove) that also gives the space back at once, although others still

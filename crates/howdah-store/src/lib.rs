@@ -56,6 +56,7 @@ mod limits;
 mod outcome;
 mod room;
 mod root;
+mod same;
 mod sink;
 mod source;
 mod space;
