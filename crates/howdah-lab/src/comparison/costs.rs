@@ -104,6 +104,19 @@ impl Row {
     }
 }
 
+/// Processor time of the first flow's ends per Gbit/s, in campaigns whose paths differ in rate: what it costs depends on that
+/// more than on the system.
+pub(super) fn cpu_at_rate(cell: &CellResult) -> Option<String> {
+    cell.at.get("rate")?;
+    let flow = cell.flows.first()?;
+    let cost = |used: Option<f64>| {
+        let cost = metrics::cpu_per_gbps(used?, flow.end_s - flow.start_s, flow.goodput_bps)?;
+        Some(format!("{cost:.1}"))
+    };
+    let (sender, receiver) = (cost(flow.sender_cpu_s)?, cost(flow.receiver_cpu_s)?);
+    Some(format!("{sender} / {receiver}"))
+}
+
 /// The median, with least and greatest where there are several; "-" of nothing.
 fn spread(values: &[f64], digits: usize) -> String {
     let at = |share| stats::quantile(values, share);

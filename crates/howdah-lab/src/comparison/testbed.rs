@@ -203,6 +203,11 @@ fn experiment(out: &mut String, note: &ExperimentNote, cells: &[&CellResult]) {
     let _ = writeln!(out, "\n**{id}**{title} ({measured}).\n");
     let grid = Grid::of(cells);
     grid.table(out, "Rate, Mbit/s", &rate);
+    grid.table(
+        out,
+        "CPU, % of a core per Gbit/s, sender / receiver",
+        &costs::cpu_at_rate,
+    );
     grid.table(out, "Duration, s", &|cell| duration(cell, cells));
     grid.table(out, "Jain's index; least of any second", &|cell| {
         let least = cell.metrics.get("jain_min");

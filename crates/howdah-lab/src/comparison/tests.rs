@@ -182,6 +182,19 @@ fn real() -> Summary {
     }
 }
 
+#[test]
+fn where_paths_differ_in_rate_each_cell_tells_its_processor_time() {
+    let mut summary = real();
+    let cell = &mut summary.cells[0];
+    assert_eq!(costs::cpu_at_rate(cell), None);
+    cell.at.insert("rate".to_owned(), "1gbit".to_owned());
+    cell.flows[0].goodput_bps = 1e9;
+    cell.flows[0].end_s = 10.0;
+    cell.flows[0].sender_cpu_s = Some(0.75);
+    cell.flows[0].receiver_cpu_s = Some(1.5);
+    assert_eq!(costs::cpu_at_rate(cell).unwrap(), "7.5 / 15.0");
+}
+
 /// `HOWDAH_BLESS=1 cargo test -p howdah-lab` writes the golden file anew.
 #[test]
 fn a_partial_campaign_of_the_testbed_is_shown_as_what_it_is() {
