@@ -197,7 +197,10 @@ until_complete = true
         assert!(took > 0.3 && took < 25.0, "{flow}");
         // Two, unless the machine was so busy that the certificate speaks against more runs than are made up for.
         let counted = cell["runs_bps"].as_array().unwrap().len();
-        assert!((1..=4).contains(&counted), "{cell}");
+        let marks = cell["marks"].as_array();
+        let is_invalid = marks.is_some_and(|marks| marks.contains(&"invalid".into()));
+        let expected = if is_invalid { 1..=4 } else { 1..=2 };
+        assert!(expected.contains(&counted), "{cell}");
         assert!(cell["metrics"]["duration_s/main"].as_f64().unwrap() > 0.3);
     }
     // What is there is not run again.

@@ -29,10 +29,13 @@ impl Window {
 
     /// `written` bytes in all have been written out by `now`. `Some`: the window should be that long.
     pub(super) fn on_written(&mut self, now: Time, rtt: Span, written: u64) -> Option<u64> {
-        if now.since(self.since) < rtt.max(SHORTEST) {
+        let (passed, round) = (now.since(self.since), rtt.max(SHORTEST));
+        if passed < round {
             return None;
         }
-        let lately = written - self.written.min(written);
+        // Looks may be further apart than a round trip.
+        let share = round.as_secs_f64() / passed.as_secs_f64();
+        let lately = (written.saturating_sub(self.written) as f64 * share) as u64;
         let is_first = self.since == Time::ZERO;
         self.since = now;
         self.written = written;
@@ -86,8 +89,10 @@ mod tests {
         );
         assert_eq!(window.on_written(at(1_099), RTT, 600 * MIB), None);
         assert_eq!(window.on_written(at(1_100), RTT, 530 * MIB), Some(60 * MIB));
+        // After a silence: as much in a round trip as before.
+        assert_eq!(window.on_written(at(2_100), RTT, 830 * MIB), None);
         assert_eq!(
-            window.on_written(at(1_105), Span::from_millis(1), 560 * MIB),
+            window.on_written(at(2_105), Span::from_millis(1), 860 * MIB),
             None
         );
     }
