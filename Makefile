@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo kill-test soak lab-quick lab-smoke peers peers-test btf bpf test bench bench-entries bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench
+.PHONY: help man demo kill-test soak lab-quick lab-smoke peers peers-test btf bpf test bench bench-entries bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench setup-test
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -42,6 +42,12 @@ setup:
 
 setup-bench: setup
 	@missing="$$($(call need,iperf3:iperf3 python3:python3))"; \
+	$(install)
+
+# Disks of other systems, which one test writes to.
+setup-test: setup
+	@export PATH="$$PATH:/usr/sbin"; \
+	missing="$$($(call need,mount.exfat-fuse:exfat-fuse mkfs.exfat:exfatprogs ntfs-3g:ntfs-3g losetup:mount mkfs.ext4:e2fsprogs))"; \
 	$(install)
 
 # clang and bpftool compile the congestion controls; the rest is for libbpf, which loads them.
@@ -84,7 +90,7 @@ bpf: btf setup-bpf ## Compile the papers' TCPs for the running kernel (bpf/ to t
 		echo "$$object"; \
 	done
 
-test: peers-test setup-bpf ## Format, lints, tests, docs and the reduced laboratory: what CI runs
+test: peers-test setup-bpf setup-test ## Format, lints, tests, docs and the reduced laboratory: what CI runs
 	$(call say,format)
 	$(CARGO) fmt --all --check
 	$(call say,lints)

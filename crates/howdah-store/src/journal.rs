@@ -283,7 +283,7 @@ impl Journal {
     /// Reads the journal of that name; `None` if there is none, or none that is ours and whole.
     pub(crate) fn open(dir: &OwnedFd, name: &OsStr) -> Option<(Self, Contents)> {
         let fd = retry(|| rustix::fs::openat(dir, name, FLAGS, Mode::empty())).ok()?;
-        if !crate::stale::is_ours(&rustix::fs::fstat(&fd).ok()?) {
+        if !crate::stale::is_ours(dir, &rustix::fs::fstat(&fd).ok()?) {
             return None;
         }
         let file = File::from(fd);

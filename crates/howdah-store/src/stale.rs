@@ -213,7 +213,7 @@ pub(crate) fn remove_orphan(dir: &OwnedFd, part: &OsStr) {
     let stat = |name: &OsStr| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
     if let Some(journal) = journal_name(part)
         && matches!(stat(part), Err(Errno::NOENT))
-        && stat(&journal).is_ok_and(|stat| is_ours(&stat))
+        && stat(&journal).is_ok_and(|stat| is_ours(dir, &stat))
     {
         let _ = rustix::fs::unlinkat(dir, &journal, AtFlags::empty());
     }
@@ -224,12 +224,37 @@ pub(crate) fn is_plain(stat: &Stat) -> bool {
     irregular(FileType::from_raw_mode(stat.st_mode)).is_none() && stat.st_nlink == 1
 }
 
-/// Whether it is what we would have made: anybody may have made something of that name.
-pub(crate) fn is_ours(stat: &Stat) -> bool {
+/// Whether it is what we would have made in `dir`: anybody may have made something of that name.
+pub(crate) fn is_ours(dir: impl AsFd, stat: &Stat) -> bool {
     is_plain(stat)
-        && Mode::from_raw_mode(stat.st_mode) == Mode::RUSR | Mode::WUSR
         && stat.st_uid == rustix::process::geteuid().as_raw()
+        && (Mode::from_raw_mode(stat.st_mode) == Mode::RUSR | Mode::WUSR || !keeps_modes(dir))
 }
+
+/// Whether files have modes of their own there, as far as the kind of file system tells.
+#[cfg(target_os = "linux")]
+fn keeps_modes(dir: impl AsFd) -> bool {
+    const WITHOUT: [u32; 8] = [
+        FUSE,        // exFAT and NTFS among others
+        0x0000_4d44, // FAT
+        0x2011_bab0, // exFAT
+        0x5346_544e, // NTFS
+        0x7366_746e, // NTFS 3
+        0x0000_517b, // SMB
+        0xff53_4d42, // CIFS
+        0xfe53_4d42, // SMB 2
+    ];
+    rustix::fs::fstatfs(dir).is_ok_and(|fs| !WITHOUT.contains(&(fs.f_type as u32)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn keeps_modes(_: impl AsFd) -> bool {
+    true
+}
+
+/// `FUSE_SUPER_MAGIC` of linux/magic.h.
+#[cfg(target_os = "linux")]
+const FUSE: u32 = 0x6573_5546;
 
 /// Removes the temporary files of all targets in `dir` that nobody writes to any more, that no copy can go
 /// on with (they have no journal), and that hold at most `max_bytes`.
@@ -253,7 +278,7 @@ pub(crate) fn remove_abandoned(dir: &OwnedFd, max_bytes: u64) -> usize {
     };
     let names = found.iter().map(|name| OsStr::from_bytes(name.to_bytes()));
     names
-        .filter(|name| small(name) && remove_if(dir, name, is_left_over))
+        .filter(|name| small(name) && remove_if_stale(dir, name))
         .count()
 }
 
@@ -278,17 +303,15 @@ fn is_any(candidate: &[u8], suffix: &str) -> bool {
         })
 }
 
-/// A small file of a tree may have got its mode and owner, but not its name.
-fn is_left_over(stat: &Stat) -> bool {
+/// What was complete may have got its mode and owner, but not its name. Nobody goes on with one that has no journal.
+fn is_left_over(dir: &OwnedFd, name: &OsStr, stat: &Stat) -> bool {
     let user = rustix::process::geteuid();
-    is_plain(stat) && (stat.st_uid == user.as_raw() || user.is_root())
+    let has_journal = journal_name(name)
+        .is_none_or(|journal| rustix::fs::statat(dir, &journal, AtFlags::SYMLINK_NOFOLLOW).is_ok());
+    is_plain(stat) && (stat.st_uid == user.as_raw() || user.is_root()) && !has_journal
 }
 
 fn remove_if_stale(dir: &OwnedFd, name: &OsStr) -> bool {
-    remove_if(dir, name, is_ours)
-}
-
-fn remove_if(dir: &OwnedFd, name: &OsStr, is_right: fn(&Stat) -> bool) -> bool {
     const FLAGS: OFlags = OFlags::RDONLY
         .union(OFlags::NONBLOCK)
         .union(OFlags::NOFOLLOW)
@@ -303,7 +326,10 @@ fn remove_if(dir: &OwnedFd, name: &OsStr, is_right: fn(&Stat) -> bool) -> bool {
         return false;
     };
     let file = File::from(file);
-    if !is_right(&stat) && !crate::target::is_claimed(dir, name, &file) {
+    let is_known = is_ours(dir, &stat)
+        || is_left_over(dir, name, &stat)
+        || crate::target::is_claimed(dir, name, &file);
+    if !is_known {
         return false;
     }
     let gone = lock(&file) == Lock::Ours
@@ -324,7 +350,7 @@ pub(crate) fn locks_are_seen_by_all(dir: &OwnedFd) -> bool {
         0x0000_517b, // SMB
         0xff53_4d42, // CIFS
         0xfe53_4d42, // SMB 2
-        0x6573_5546, // FUSE: sshfs and others
+        FUSE,        // sshfs and others
         0x0102_1997, // 9P
         0x00c3_6400, // Ceph
         0x0bd0_0bd0, // Lustre
@@ -332,7 +358,12 @@ pub(crate) fn locks_are_seen_by_all(dir: &OwnedFd) -> bool {
         0x1983_0326, // BeeGFS
         0x5346_414f, // AFS
     ];
-    rustix::fs::fstatfs(dir).is_ok_and(|fs| !SHARED.contains(&(fs.f_type as u32)))
+    // A FUSE file system on a disk of this host (`fuseblk`) has that disk's number.
+    let is_disk = || rustix::fs::fstat(dir).is_ok_and(|stat| rustix::fs::major(stat.st_dev) != 0);
+    rustix::fs::fstatfs(dir).is_ok_and(|fs| match fs.f_type as u32 {
+        FUSE => is_disk(),
+        kind => !SHARED.contains(&kind),
+    })
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -411,25 +442,35 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, fd) = (dir.path(), open(dir.path()));
         let temp = |digit: &str| format!(".target.{}.howdah-part", digit.repeat(16));
+        let journal = |digit: &str| format!(".target.{}.howdah-journal", digit.repeat(16));
         make(path, &temp("0"), 0o600);
         let held = make(path, &temp("1"), 0o600);
         assert_eq!(lock(&held), Lock::Ours);
-        // Somebody else's work that happens to be called so.
+        // Complete but for its name, when its process was killed.
         make(path, &temp("2"), 0o644);
+        // The same, and somebody else's: only root may make, or take, one.
+        make(path, &temp("8"), 0o644);
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(path.join(temp("8")), Some(12_345), None).unwrap();
+        }
+        // A journal that says nothing: perhaps of a later version of ours.
+        make(path, &temp("9"), 0o644);
+        make(path, &journal("9"), 0o600);
         symlink("elsewhere", path.join(temp("3"))).unwrap();
         fs::create_dir(path.join(temp("4"))).unwrap();
         make(path, &temp("5"), 0o600);
         fs::hard_link(path.join(temp("5")), path.join("kept")).unwrap();
         make(path, ".other.0000000000000000.howdah-part", 0o600);
         make(path, "target", 0o600);
-        let journal = |digit: &str| format!(".target.{}.howdah-journal", digit.repeat(16));
         make(path, &journal("0"), 0o600);
         make(path, &journal("1"), 0o600);
         make(path, &journal("6"), 0o600);
         make(path, &journal("7"), 0o644);
         let mut expected = names(path);
-        expected.retain(|name| ![temp("0"), journal("0"), journal("6")].contains(name));
-        assert_eq!(remove_stale(&fd, OsStr::new("target")), 1);
+        let parts = [temp("0"), temp("2"), temp("8")];
+        let journals = [journal("0"), journal("6")];
+        expected.retain(|name| !parts.contains(name) && !journals.contains(name));
+        assert_eq!(remove_stale(&fd, OsStr::new("target")), parts.len());
         assert_eq!(names(path), expected);
         drop(held);
         assert_eq!(
@@ -439,6 +480,7 @@ mod tests {
         );
         fs::write(path.join(".other.0000000000000000.howdah-part"), "large").unwrap();
         // Of another mode, as a file of a tree may have it.
+        make(path, &temp("2"), 0o644);
         assert_eq!(remove_abandoned(&fd, 4), 1);
         assert_eq!(remove_abandoned(&fd, 5), 1, "of any target");
         assert!(!names(path).contains(&temp("1")));

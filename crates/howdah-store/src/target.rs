@@ -214,7 +214,7 @@ fn look(place: &Place, temp: OsString) -> Option<Found> {
     let file = File::from(fd);
     let past = Journal::open(dir, &journal).filter(|(_, past)| speaks_of(past, &file));
     // A complete file gets its mode and owner before its name; its journal still tells whose it is.
-    if past.is_none() && !stale::is_ours(&stat) {
+    if past.is_none() && !stale::is_ours(dir, &stat) {
         return None;
     }
     if !stale::locks_are_seen_by_all(dir)

@@ -189,7 +189,9 @@ pub(crate) fn await_no_parts(dir: &str, limit: Duration) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::fs::inotify;
     let end = Instant::now() + limit;
-    let changes = inotify::init(inotify::CreateFlags::CLOEXEC).unwrap();
+    // A read that finds nothing, because the time is over, must come back.
+    let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+    let changes = inotify::init(flags).unwrap();
     inotify::add_watch(&changes, dir, inotify::WatchFlags::DELETE).unwrap();
     // Looked at after the watch began: what goes away in between is not missed.
     while !parts(dir).is_empty() {

@@ -251,8 +251,10 @@ impl Committer<'_> {
                 }
             })
         };
+        let figures = |error: StoreError| error.with_space(dir, None);
         self.room
-            .until_room(|| false, |error| error.with_space(dir, None), give)
+            .until_room(|| false, figures, give)
+            .map_err(figures)
     }
 
     /// Compares what the device gives back. It has been synced.

@@ -46,6 +46,15 @@ impl Stamp {
         }
     }
 
+    /// Whether both may be times of one moment, of which one file system keeps less: NTFS 100 ns, UDF 1 us,
+    /// exFAT 10 ms, others whole seconds, each cut off.
+    pub(crate) fn is_same_moment(self, other: Self) -> bool {
+        const KEPT_NS: [u32; 5] = [1, 100, 1_000, 10_000_000, 1_000_000_000];
+        let (less, more) = (self.min(other), self.max(other));
+        let cut = |unit| more.nanos - more.nanos % unit;
+        self.secs == other.secs && KEPT_NS.iter().any(|&unit| cut(unit) == less.nanos)
+    }
+
     pub(crate) fn to_timespec(self) -> Timespec {
         Timespec {
             tv_sec: self.secs,
@@ -137,4 +146,32 @@ pub(crate) enum Entry {
     Gap,
     /// That was all. `complete`: nothing was unreadable.
     End { complete: bool },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_is_cut_off_is_of_the_same_moment() {
+        let stamp = |secs, nanos| Stamp { secs, nanos };
+        let exact = stamp(-5, 987_654_321);
+        for kept in [987_654_321, 987_654_300, 987_654_000, 980_000_000, 0] {
+            assert!(exact.is_same_moment(stamp(-5, kept)), "{kept}");
+            assert!(stamp(-5, kept).is_same_moment(exact), "{kept}");
+        }
+        // Rounded up, cut off at what no file system keeps, and others.
+        for other in [
+            987_654_400,
+            987_655_000,
+            990_000_000,
+            987_600_000,
+            900_000_000,
+            1,
+        ] {
+            assert!(!exact.is_same_moment(stamp(-5, other)), "{other}");
+        }
+        assert!(!exact.is_same_moment(stamp(-6, 987_654_321)));
+        assert!(!stamp(1, 0).is_same_moment(stamp(0, 999_999_999)));
+    }
 }

@@ -55,7 +55,7 @@ pub(crate) fn refresh(
     meta: &Meta,
 ) {
     let same_mode = stat.st_mode as u32 & 0o7777 == shared.keeper.mode(meta, false);
-    let same_time = Stamp::modified(stat) == meta.mtime;
+    let same_time = Stamp::modified(stat).is_same_moment(meta.mtime);
     if same_mode && same_time && !shared.options.archive {
         return;
     }

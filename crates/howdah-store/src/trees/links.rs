@@ -1,6 +1,7 @@
 //! Symbolic links and further names at the place where a tree is put.
 
-use super::entry::Meta;
+use super::entry::{Meta, Stamp};
+use super::existing::open_plain_at;
 use super::meta;
 use super::receive::Shared;
 use super::report::{Trouble, add};
@@ -10,10 +11,11 @@ use crate::StoreError;
 use crate::durable::rename_file;
 use crate::stale::temp_name;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
@@ -57,11 +59,8 @@ pub(super) fn put_symlink(
     // Not every file system has times of links.
     let times = meta::times(meta.mtime);
     let _ = rustix::fs::utimensat(dir, &temp, &times, AtFlags::SYMLINK_NOFOLLOW);
-    let renamed = rename_file(dir, &temp, dir, name, now.is_some());
-    if renamed.is_err() {
-        let _ = rustix::fs::unlinkat(dir, &temp, AtFlags::empty());
-    }
-    renamed.map(|()| true)
+    rename_or_remove(dir, &temp, name, now.is_some())?;
+    Ok(true)
 }
 
 /// Gives a file that is there a further name.
@@ -81,7 +80,12 @@ pub(super) fn link_later(
             .map_err(|e| StoreError::from_io(&path, "make the further name", e))
     });
     match made {
-        Some(Ok(made)) => add(&shared.book.links, u64::from(made)),
+        Some(Ok(Put::There)) => {}
+        Some(Ok(Put::Linked)) => add(&shared.book.links, 1),
+        Some(Ok(Put::Copied(e))) => {
+            let what = format!("further name not kept, it is a copy: {e}");
+            shared.book.trouble(Trouble::NotKept, &path, what);
+        }
         Some(Err(error)) => shared.book.note(Trouble::Failed, || error.to_string()),
         None => {
             let what = "is a further name of a file that was not announced";
@@ -90,38 +94,90 @@ pub(super) fn link_later(
     }
 }
 
-/// The same, where both directories are open. Whether it had to be made.
+/// How a further name came to be.
+enum Put {
+    There,
+    Linked,
+    /// The file system has none, as it said.
+    Copied(Errno),
+}
+
+/// The same, where both directories are open.
 fn put_link(
     from: &OwnedFd,
     old: &OsStr,
     to: &OwnedFd,
     name: &OsStr,
     add_only: bool,
-) -> Result<bool, Errno> {
+) -> Result<Put, Errno> {
     let source = rustix::fs::statat(from, old, AtFlags::SYMLINK_NOFOLLOW)?;
     if kind(&source) != FileType::RegularFile {
         return Err(Errno::NOENT);
     }
     let replace = match rustix::fs::statat(to, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(there) if (there.st_dev, there.st_ino) == (source.st_dev, source.st_ino) => {
-            return Ok(false);
+            return Ok(Put::There);
         }
         Ok(there) => match kind(&there) {
-            FileType::RegularFile | FileType::Symlink if !add_only => true,
+            FileType::RegularFile | FileType::Symlink if !add_only => Some(there),
             _ => return Err(Errno::EXIST),
         },
-        Err(Errno::NOENT) => false,
+        Err(Errno::NOENT) => None,
         Err(e) => return Err(e),
     };
-    if !replace {
-        rustix::fs::linkat(from, old, to, name, AtFlags::empty())?;
-        return Ok(true);
-    }
     let temp = temp_name(name);
-    rustix::fs::linkat(from, old, to, &temp, AtFlags::empty())?;
-    let renamed = rename_file(to, &temp, to, name, true);
-    if renamed.is_err() {
-        let _ = rustix::fs::unlinkat(to, &temp, AtFlags::empty());
+    let first = if replace.is_some() { &temp } else { name };
+    let (put, at) = match rustix::fs::linkat(from, old, to, first, AtFlags::empty()) {
+        Ok(()) => (Put::Linked, first),
+        Err(e @ (Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK)) => {
+            // An earlier run may have made the copy.
+            if !replace.is_some_and(|there| is_copy(&there, &source)) {
+                copy_within(from, old, to, &temp, &source)?;
+                rename_or_remove(to, &temp, name, replace.is_some())?;
+            }
+            return Ok(Put::Copied(e));
+        }
+        Err(e) => return Err(e),
+    };
+    if at != name {
+        rename_or_remove(to, at, name, true)?;
     }
-    renamed.map(|()| true)
+    Ok(put)
+}
+
+fn rename_or_remove(dir: &OwnedFd, temp: &OsStr, name: &OsStr, replace: bool) -> Result<(), Errno> {
+    rename_file(dir, temp, dir, name, replace).inspect_err(|_| {
+        let _ = rustix::fs::unlinkat(dir, temp, AtFlags::empty());
+    })
+}
+
+/// As files are compared by size and time.
+fn is_copy(there: &Stat, source: &Stat) -> bool {
+    kind(there) == FileType::RegularFile
+        && there.st_size == source.st_size
+        && Stamp::modified(there).is_same_moment(Stamp::modified(source))
+}
+
+/// Copies a file that is there, durably, to a name that nobody has.
+fn copy_within(
+    from: &OwnedFd,
+    old: &OsStr,
+    to: &OwnedFd,
+    temp: &OsStr,
+    source: &Stat,
+) -> Result<(), Errno> {
+    let mut read = open_plain_at(from, old)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let write = rustix::fs::openat(to, temp, flags, Mode::RUSR | Mode::WUSR)?;
+    let mut write = File::from(write);
+    let copied = std::io::copy(&mut read, &mut write).and_then(|_| {
+        // What a file system without links does not keep either is no loss.
+        let _ = rustix::fs::fchmod(&write, Mode::from_raw_mode(source.st_mode));
+        let _ = meta::set_time(&write, Stamp::modified(source));
+        write.sync_all()
+    });
+    copied.map_err(|e| {
+        let _ = rustix::fs::unlinkat(to, temp, AtFlags::empty());
+        Errno::from_io_error(&e).unwrap_or(Errno::IO)
+    })
 }

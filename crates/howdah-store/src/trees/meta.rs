@@ -151,7 +151,7 @@ impl Keeper {
             return false;
         };
         stat.st_mode as u32 & 0o7777 == self.mode(meta, true)
-            && Stamp::modified(&stat) == meta.mtime
+            && Stamp::modified(&stat).is_same_moment(meta.mtime)
             && (!self.archive
                 || self.is_owner(meta, stat.st_uid, stat.st_gid)
                     && xattrs(&dir, OsStr::new(".")).is_ok_and(|(found, _)| found == meta.xattrs))
@@ -207,7 +207,7 @@ impl Keeper {
     }
 }
 
-/// Sets the time of modification and leaves that of access.
+/// Sets the time of modification; that of access is now.
 pub(crate) fn set_time(fd: impl AsFd, mtime: Stamp) -> Result<(), Errno> {
     let times = times(mtime);
     retry(|| rustix::fs::futimens(fd.as_fd(), &times))
@@ -217,7 +217,8 @@ pub(crate) fn times(mtime: Stamp) -> Timestamps {
     Timestamps {
         last_access: rustix::fs::Timespec {
             tv_sec: 0,
-            tv_nsec: rustix::fs::UTIME_OMIT as _,
+            // Left out, FUSE file systems of libfuse 2 would leave both alone and say nothing.
+            tv_nsec: rustix::fs::UTIME_NOW as _,
         },
         last_modification: mtime.to_timespec(),
     }

@@ -707,7 +707,7 @@ impl<'a> Placer<'a> {
             }
         }
         let same_size = stat.st_size as u64 == size;
-        let same_time = Stamp::modified(&stat) == meta.mtime;
+        let same_time = Stamp::modified(&stat).is_same_moment(meta.mtime);
         match hash {
             Some(expected) if same_size => {
                 let hashers = self.hashers.get_or_insert_with(Hashers::new);

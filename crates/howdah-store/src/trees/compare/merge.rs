@@ -405,7 +405,7 @@ impl Merge<'_> {
     }
 
     fn time(&mut self, path: &Path, is_dir: bool, a: &Meta, b: &Meta) -> Result<(), StoreError> {
-        if a.mtime == b.mtime {
+        if a.mtime.is_same_moment(b.mtime) {
             return Ok(());
         }
         let pair = |stamp: Stamp| (stamp.secs, stamp.nanos);

@@ -300,11 +300,14 @@ fn quick_reads_no_file() {
     pair.write("b/same", "xyz");
     pair.write("b/size", "abcd");
     for name in ["same", "size", "time"] {
-        set_time(&pair.at(&format!("a/{name}")), 0);
-        set_time(&pair.at(&format!("b/{name}")), u32::from(name == "time"));
+        set_time(&pair.at(&format!("a/{name}")), 1);
+        set_time(
+            &pair.at(&format!("b/{name}")),
+            1 + u32::from(name == "time"),
+        );
     }
     let found = pair.compare(&TreeOptions::default());
-    let (a, b) = ((1_000_000, 0), (1_000_000, 1));
+    let (a, b) = ((1_000_000, 1), (1_000_000, 2));
     let expected = [
         ("size".to_owned(), &What::Size { a: 3, b: 4 }),
         ("time".to_owned(), &What::Time { a, b }),

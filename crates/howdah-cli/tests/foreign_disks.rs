@@ -1,0 +1,243 @@
+//! F26: disks as other systems format them, exFAT and NTFS, through FUSE: no owners, no modes, coarser times, no links.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::process::Command;
+use support::place::{content, hash_of};
+use support::process::{Done, Input};
+use support::relay::{Fate, Relay, Way};
+use support::{Host, Site, parts};
+
+const MIB: usize = 1 << 20;
+
+/// A kind of disk: how it is made and mounted.
+struct Kind {
+    make: &'static [&'static str],
+    mount: &'static str,
+    /// Two names may be one file.
+    has_links: bool,
+}
+
+const KINDS: [Kind; 2] = [
+    Kind {
+        make: &["mkfs.exfat"],
+        mount: "mount.exfat-fuse",
+        has_links: false,
+    },
+    Kind {
+        make: &["mkfs.ntfs", "--quick", "--quiet"],
+        mount: "ntfs-3g",
+        has_links: true,
+    },
+];
+
+/// One that is mounted. Dropping it unmounts it.
+struct Disk {
+    device: String,
+    at: String,
+}
+
+/// What the command printed, or the reason why it cannot be.
+fn run(program: &str, args: &[&str]) -> Result<String, String> {
+    let output = Command::new(program).args(args).output();
+    let output = output.map_err(|e| format!("{program}: {e}"))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    } else {
+        let why = String::from_utf8_lossy(&output.stderr);
+        Err(format!("{program} {args:?}: {why}"))
+    }
+}
+
+impl Disk {
+    /// Mounts one of 256 MiB over the server's root; `None` with a printed reason.
+    fn mount(site: &Site, kind: &Kind) -> Option<Self> {
+        let image = site.file("disk");
+        fs::File::create(&image)
+            .unwrap()
+            .set_len(256 << 20)
+            .unwrap();
+        let device = match run("losetup", &["--find", "--show", &image]) {
+            Ok(device) => device,
+            Err(why) => {
+                println!("skipped: no loop device: {why}");
+                return None;
+            }
+        };
+        // From here on the device is given back whatever happens.
+        let disk = Self {
+            device,
+            at: site.root(""),
+        };
+        let [program, options @ ..] = kind.make else {
+            unreachable!("each kind is made by a program")
+        };
+        let made = run(program, &[options, &[&*disk.device]].concat())
+            .and_then(|_| run(kind.mount, &[&disk.device, &disk.at]));
+        if let Err(why) = made {
+            println!("skipped: {why}");
+            return None;
+        }
+        Some(disk)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Lazily: a server may still have it open.
+        let _ = run("umount", &["--lazy", &self.at]);
+        let _ = run("losetup", &["--detach", &self.device]);
+    }
+}
+
+/// Runs `check` on each kind of disk that can be had here.
+fn on_each(check: impl Fn(&Site, &Kind)) {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can mount a disk");
+        return;
+    }
+    for kind in &KINDS {
+        println!("{}", kind.mount);
+        let site = Site::new(120);
+        if let Some(_disk) = Disk::mount(&site, kind) {
+            check(&site, kind);
+        }
+    }
+}
+
+/// Gives a file a time of modification that no other system keeps whole.
+fn set_time(path: &str, secs: u64) {
+    let time = std::time::UNIX_EPOCH + std::time::Duration::new(secs, 987_654_321);
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(time).unwrap();
+}
+
+/// A tree of a few files.
+fn tree(site: &Site) -> String {
+    fs::create_dir_all(site.file("tree/below")).unwrap();
+    for (i, name) in ["one", "two", "below/three"].iter().enumerate() {
+        let path = site.file(&format!("tree/{name}"));
+        fs::write(&path, content(name, 10_000 * (i + 1))).unwrap();
+        set_time(&path, 1_700_000_001);
+    }
+    site.file("tree/.")
+}
+
+fn command(site: &Site, args: &[&str]) -> Done {
+    site.run(Host::Here, "client", args, Input::None)
+}
+
+#[test]
+fn f26_what_is_there_already_is_known_again_on_a_disk_with_other_times() {
+    on_each(|site, _| {
+        let source = tree(site);
+        let server = site.serve();
+        let to = server.url("tree");
+        let sync = ["sync", "--json", "--accept-new", &*source, &*to];
+        let done = command(site, &sync);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        assert_eq!(done.json()["tree"]["files"], 3, "{}", done.json());
+        let there = fs::metadata(site.root("tree/one")).unwrap();
+        assert_eq!(there.mtime(), 1_700_000_001, "its time has come");
+        assert_ne!(
+            there.mtime_nsec(),
+            987_654_321,
+            "this disk keeps less of it"
+        );
+
+        let done = command(site, &sync);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        let json = done.json();
+        assert_eq!(
+            (&json["tree"]["files"], &json["tree"]["unchanged"]),
+            (&0.into(), &3.into()),
+            "{json}"
+        );
+        let verify = ["verify", "--accept-new", "--quick", &*source, &*to];
+        let done = command(site, &verify);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+
+        // Another time is another file all the same.
+        set_time(&site.file("tree/one"), 1_700_000_002);
+        let done = command(site, &sync);
+        let json = done.json();
+        assert_eq!(
+            (&json["tree"]["files"], &json["tree"]["unchanged"]),
+            (&1.into(), &2.into()),
+            "{json}"
+        );
+        server.stop();
+        site.assert_nothing_half_done();
+    });
+}
+
+#[test]
+fn f26_a_further_name_is_a_copy_where_there_are_no_links() {
+    on_each(|site, kind| {
+        let source = tree(site);
+        fs::hard_link(site.file("tree/one"), site.file("tree/again")).unwrap();
+        let server = site.serve();
+        let to = server.url("tree");
+        let copy = ["cp", "-a", "--accept-new", &*source, &*to];
+        for attempt in 0..2 {
+            let done = command(site, &copy);
+            let told = done.err.contains("further name not kept, it is a copy");
+            assert_eq!(told, !kind.has_links, "{}", done.err);
+            assert_eq!(done.code, Some(0), "{}", done.err);
+            for name in ["one", "again"] {
+                let there = site.root(&format!("tree/{name}"));
+                assert_eq!(
+                    hash_of(&there),
+                    hash_of(&site.file("tree/one")),
+                    "{attempt}"
+                );
+            }
+        }
+        let inode = |name: &str| {
+            fs::metadata(site.root(&format!("tree/{name}")))
+                .unwrap()
+                .ino()
+        };
+        assert_eq!(inode("one") == inode("again"), kind.has_links);
+        server.stop();
+        site.assert_nothing_half_done();
+    });
+}
+
+#[test]
+fn f26_a_copy_goes_on_after_a_kill_and_leaves_nothing_on_a_disk_without_modes() {
+    const SIZE: usize = 40 * MIB;
+    on_each(|site, _| {
+        let source = site.file("source");
+        fs::write(&source, content("goes on", SIZE)).unwrap();
+        fs::write(site.file("small"), content("small", 2 * MIB)).unwrap();
+        // Two that cannot be gone on with: killed at any moment, and complete but for its name.
+        for digit in ["1", "2"] {
+            let part = format!(".small.{}.howdah-part", digit.repeat(16));
+            fs::write(site.root(&part), "left behind").unwrap();
+        }
+        let server = site.serve();
+        let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+        let args = ["--limit", "100mbit", &*source, &*relay.url("target")];
+        let client = site.start_copy(Host::Here, &args, Input::None);
+        relay.await_bytes(Way::ToServer, 30 << 20, site.limit());
+        // Dropping them kills them.
+        drop(server);
+        drop(client);
+        assert!(!parts(site.root("")).is_empty());
+
+        let server = site.serve();
+        let done = site.copy(Host::Here, &source, &server.url("target"));
+        done.assert_copied(SIZE as u64, "blake3");
+        let resumed = done.json()["resumed_bytes"].as_u64().unwrap();
+        assert!(resumed > 0, "{}", done.json());
+        let done = site.copy(Host::Here, &site.file("small"), &server.url("small"));
+        done.assert_copied(2 * MIB as u64, "blake3");
+        server.stop();
+        site.assert_nothing_half_done();
+    });
+}
