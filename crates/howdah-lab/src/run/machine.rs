@@ -34,9 +34,13 @@ fn field(text: &str, name: &str) -> Option<String> {
         .map(|(_, value)| value.trim().to_owned())
 }
 
-/// Commit of the sources that this program was built from and whether they differ from it now;
-/// "unknown" where there is no repository any more.
+/// Commit of the sources that this program was built from and whether they differed from it; of a debug build what
+/// they are now. "unknown" where there is no repository.
 pub fn commit() -> (String, bool) {
+    if let Some(commit) = option_env!("HOWDAH_COMMIT") {
+        let changed = option_env!("HOWDAH_CHANGED") == Some("true");
+        return (commit.to_owned(), changed);
+    }
     let sources = Path::new(env!("CARGO_MANIFEST_DIR"));
     let git = |arguments: &[&str]| {
         let output = Command::new("git")
