@@ -21,7 +21,13 @@ fn main() {
             println!("cargo::rustc-env=HOWDAH_COMMIT={commit}");
         }
         // Changes to a scenario or a text make no other program.
-        let changes = git(&["status", "--porcelain", "--", "../../crates", "../../Cargo.lock"]);
+        let changes = git(&[
+            "status",
+            "--porcelain",
+            "--",
+            "../../crates",
+            "../../Cargo.lock",
+        ]);
         let changed = changes.is_none_or(|changes| !changes.is_empty());
         println!("cargo::rustc-env=HOWDAH_CHANGED={changed}");
     } else {

@@ -12,6 +12,8 @@ use support::process::{Done, Input};
 use support::relay::{Fate, Relay, Way};
 use support::{Host, Site, parts};
 
+// As `howdah --help` lists them.
+const PARTIAL: i32 = 6;
 const MIB: usize = 1 << 20;
 
 /// A kind of disk: how it is made and mounted.
@@ -203,6 +205,45 @@ fn f26_a_further_name_is_a_copy_where_there_are_no_links() {
                 .ino()
         };
         assert_eq!(inode("one") == inode("again"), kind.has_links);
+        server.stop();
+        site.assert_nothing_half_done();
+    });
+}
+
+#[test]
+fn f26_a_symbolic_link_is_named_where_there_are_none_and_the_rest_comes() {
+    on_each(|site, kind| {
+        let source = tree(site);
+        std::os::unix::fs::symlink("one", site.file("tree/link")).unwrap();
+        let server = site.serve();
+        let to = server.url("tree");
+        let done = command(site, &["cp", "-r", "--accept-new", &*source, &*to]);
+        if kind.has_links {
+            assert_eq!(done.code, Some(0), "{}", done.err);
+            let there = fs::read_link(site.root("tree/link")).unwrap();
+            assert_eq!(there.to_str(), Some("one"));
+        } else {
+            let parts = ["tree/link\": is a symbolic link", "exclude it"];
+            done.assert_failed(PARTIAL, &parts);
+        }
+        for name in ["one", "two", "below/three"] {
+            let name = format!("tree/{name}");
+            assert_eq!(hash_of(&site.root(&name)), hash_of(&site.file(&name)));
+        }
+        // What was named is all that is missing.
+        let done = command(
+            site,
+            &[
+                "cp",
+                "-r",
+                "--accept-new",
+                "--exclude",
+                "link",
+                &*source,
+                &*to,
+            ],
+        );
+        assert_eq!(done.code, Some(0), "{}", done.err);
         server.stop();
         site.assert_nothing_half_done();
     });

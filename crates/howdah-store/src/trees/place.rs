@@ -788,6 +788,13 @@ impl<'a> Placer<'a> {
                 shared.book.trouble(Trouble::Failed, &path, what);
                 Ok(())
             }
+            // symlink(2): how Linux says that there are none.
+            Err(Errno::PERM | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                let what = "is a symbolic link, which the file system there does not have; exclude it, or copy to a \
+                            disk that has them";
+                shared.book.trouble(Trouble::Failed, &path, what);
+                Ok(())
+            }
             Err(e) => {
                 let error = StoreError::from_io(&path, "make the link", e);
                 shared.book.note(Trouble::Failed, || error.to_string());
