@@ -4,7 +4,7 @@ use super::entry::{Meta, Stamp};
 use super::existing::open_plain_at;
 use super::meta;
 use super::receive::Shared;
-use super::report::{Trouble, add};
+use super::report::{Book, Trouble, add};
 use super::target::{DirState, TargetDir};
 use super::walk::kind;
 use crate::StoreError;
@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A further name that a file is to get when it is there.
@@ -61,6 +62,24 @@ pub(super) fn put_symlink(
     let _ = rustix::fs::utimensat(dir, &temp, &times, AtFlags::SYMLINK_NOFOLLOW);
     rename_or_remove(dir, &temp, name, now.is_some())?;
     Ok(true)
+}
+
+/// Notes why a link could not be made.
+pub(super) fn note_no_symlink(book: &Book, path: &Path, error: Errno) {
+    let what = match error {
+        Errno::ISDIR | Errno::EXIST => {
+            "something else has the name of this link and was left alone"
+        }
+        // symlink(2): how Linux says that there are none.
+        Errno::PERM | Errno::NOSYS | Errno::OPNOTSUPP => {
+            "is a symbolic link, which the file system there does not have; exclude it, or copy to a disk that has them"
+        }
+        e => {
+            let error = StoreError::from_io(path, "make the link", e);
+            return book.note(Trouble::Failed, || error.to_string());
+        }
+    };
+    book.trouble(Trouble::Failed, path, what);
 }
 
 /// Gives a file that is there a further name.

@@ -7,7 +7,7 @@ use super::entry::{Entry, Meta, Stamp};
 use super::existing::{make_dir, open_plain_at, refresh, until_room};
 use super::filter::Filter;
 use super::hashing::{Hashers, Pending};
-use super::links::{LinkLater, link_later, put_symlink};
+use super::links::{LinkLater, link_later, note_no_symlink, put_symlink};
 use super::receive::Shared;
 use super::report::{Trouble, add};
 use super::target::{DirState, TargetDir, Wanted};
@@ -783,21 +783,8 @@ impl<'a> Placer<'a> {
                 add(&shared.book.links, u64::from(made));
                 Ok(())
             }
-            Err(Errno::ISDIR | Errno::EXIST) => {
-                let what = "something else has the name of this link and was left alone";
-                shared.book.trouble(Trouble::Failed, &path, what);
-                Ok(())
-            }
-            // symlink(2): how Linux says that there are none.
-            Err(Errno::PERM | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                let what = "is a symbolic link, which the file system there does not have; exclude it, or copy to a \
-                            disk that has them";
-                shared.book.trouble(Trouble::Failed, &path, what);
-                Ok(())
-            }
             Err(e) => {
-                let error = StoreError::from_io(&path, "make the link", e);
-                shared.book.note(Trouble::Failed, || error.to_string());
+                note_no_symlink(&shared.book, &path, e);
                 Ok(())
             }
         }
