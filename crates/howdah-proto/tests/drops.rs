@@ -144,6 +144,28 @@ fn a_close_is_heard_if_one_of_its_copies_arrives_and_times_out_if_none_does() {
     }
 }
 
+/// The host gets no time to send before the close would be forgotten.
+#[test]
+fn a_host_that_is_busy_tells_the_end_all_the_same() {
+    for late in [ms(0), RTT * 3, secs(4)] {
+        let mut net = small_transfer(&[], &[]);
+        net.run_to_end(secs(10), "before the close");
+        let now = at(secs(1));
+        net.world.run_until(now);
+        let server = net.world.endpoint_mut(net.ends.b).connection_mut();
+        server.close(now, CloseCode::Unauthorized, "not you");
+        server.handle_timeout(now + late);
+        net.world.run_until(now + secs(1));
+        let (when, error) = net.client().closed.clone().expect("closed");
+        let told = ConnectionError::ClosedByPeer {
+            code: CloseCode::Unauthorized,
+            reason: "not you".into(),
+        };
+        assert_eq!(error, told, "{late} late");
+        assert!(when <= now + RTT, "{when}");
+    }
+}
+
 /// Both copies are lost, but the peer is sending and so is told again.
 #[test]
 fn a_peer_that_sends_on_is_told_again_that_it_is_over() {

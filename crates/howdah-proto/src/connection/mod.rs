@@ -205,6 +205,8 @@ pub struct Connection {
 /// A closed connection answers the peer's packets for three round trips, but not for longer.
 const CLOSE_LINGER_MAX: Span = Span::from_secs(1);
 const CLOSE_COPIES_MAX: u8 = 10;
+/// How much longer it waits for a chance to tell the end once.
+const CLOSE_TOLD_WITHIN: Span = Span::from_secs(5);
 /// A queue at the sink that fills is told of at once at each of so many steps of it, from that share on.
 const SINK_STEPS: f64 = 8.0;
 const SINK_TOLD_FROM: f64 = 0.5;
