@@ -271,10 +271,10 @@ pub(crate) fn remove_abandoned(dir: &OwnedFd, max_bytes: u64) -> usize {
     if found.is_empty() || !locks_are_seen_by_all(dir) {
         return 0;
     }
-    let stat = |name: &OsStr| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
     let small = |name: &OsStr| {
-        stat(name).is_ok_and(|stat| stat.st_size as u64 <= max_bytes)
-            && journal_name(name).is_none_or(|journal| stat(&journal).is_err())
+        rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| stat.st_size as u64 <= max_bytes)
+            && !has_journal(dir, name)
     };
     let names = found.iter().map(|name| OsStr::from_bytes(name.to_bytes()));
     names
@@ -306,9 +306,12 @@ fn is_any(candidate: &[u8], suffix: &str) -> bool {
 /// What was complete may have got its mode and owner, but not its name. Nobody goes on with one that has no journal.
 fn is_left_over(dir: &OwnedFd, name: &OsStr, stat: &Stat) -> bool {
     let user = rustix::process::geteuid();
-    let has_journal = journal_name(name)
-        .is_none_or(|journal| rustix::fs::statat(dir, &journal, AtFlags::SYMLINK_NOFOLLOW).is_ok());
-    is_plain(stat) && (stat.st_uid == user.as_raw() || user.is_root()) && !has_journal
+    is_plain(stat) && (stat.st_uid == user.as_raw() || user.is_root()) && !has_journal(dir, name)
+}
+
+fn has_journal(dir: &OwnedFd, part: &OsStr) -> bool {
+    journal_name(part)
+        .is_none_or(|journal| rustix::fs::statat(dir, &journal, AtFlags::SYMLINK_NOFOLLOW).is_ok())
 }
 
 fn remove_if_stale(dir: &OwnedFd, name: &OsStr) -> bool {

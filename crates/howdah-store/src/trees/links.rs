@@ -146,22 +146,23 @@ fn put_link(
     };
     let temp = temp_name(name);
     let first = if replace.is_some() { &temp } else { name };
-    let (put, at) = match rustix::fs::linkat(from, old, to, first, AtFlags::empty()) {
-        Ok(()) => (Put::Linked, first),
+    match rustix::fs::linkat(from, old, to, first, AtFlags::empty()) {
+        Ok(()) => {
+            if replace.is_some() {
+                rename_or_remove(to, &temp, name, true)?;
+            }
+            Ok(Put::Linked)
+        }
         Err(e @ (Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK)) => {
             // An earlier run may have made the copy.
             if !replace.is_some_and(|there| is_copy(&there, &source)) {
                 copy_within(from, old, to, &temp, &source)?;
                 rename_or_remove(to, &temp, name, replace.is_some())?;
             }
-            return Ok(Put::Copied(e));
+            Ok(Put::Copied(e))
         }
-        Err(e) => return Err(e),
-    };
-    if at != name {
-        rename_or_remove(to, at, name, true)?;
+        Err(e) => Err(e),
     }
-    Ok(put)
 }
 
 fn rename_or_remove(dir: &OwnedFd, temp: &OsStr, name: &OsStr, replace: bool) -> Result<(), Errno> {
