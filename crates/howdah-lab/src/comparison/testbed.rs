@@ -56,7 +56,8 @@ pub(super) fn markdown(before: &str, campaigns: &[(String, &Summary)]) -> String
     let mut out = format!("{HEADING}\n\n");
     out.push_str(
         "Campaigns of `howdah lab run --on netns` (docs/lab.md): other people's programs and the kernel's TCP as they are, in network\n\
-         namespaces over the real-time emulator, each cell alone on the machine. Of a cell's runs the one in the middle is shown.\n\n\
+         namespaces over the real-time emulator, a command one cell at a time (where commands ran side by side: docs/lab.md). Of a cell's\n\
+         runs the one in the middle is shown.\n\n\
          - **rate**: Mbit/s of user data behind the warm-up, of each flow in the scenario's order. In brackets what does not count as the\n\
          \x20 network's: `h` the machine's processors were the limit; `s` the slower twin of such a cell (at most 1 Gbit/s, packets of 1500\n\
          \x20 bytes, as many of them under way); `i` the emulator's certificate speaks against the run. `u`: too few runs for a median\n\
