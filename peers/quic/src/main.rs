@@ -13,8 +13,8 @@ use bytes::Bytes;
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
-    ClientConfig, Connection, Endpoint, EndpointConfig, ReadError, ServerConfig, TokioRuntime,
-    TransportConfig, VarInt,
+    ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, ReadError, ServerConfig,
+    TokioRuntime, TransportConfig, VarInt,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -35,8 +35,10 @@ const HEADER_BYTES: u16 = 28;
 const BLOCK_BYTES: usize = 1 << 20;
 /// Asked for; the kernel gives what its limits allow.
 const SOCKET_BUFFER_BYTES: usize = 64 << 20;
-/// How long an end that is done waits for the other to say so.
+/// How long a sink that is done waits for the source to say so.
 const PARTING: Duration = Duration::from_millis(500);
+/// And a source for the sink: its reset waits for room in the congestion window and may be lost.
+const RESET_ARRIVES: Duration = Duration::from_secs(4);
 /// So many packets quinn joins at most for one call of the kernel (0.11.12).
 const JOINED_PACKETS: u32 = 10;
 /// And so many bytes a datagram may have before the kernel cuts it (UDP over IPv4).
@@ -85,10 +87,21 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("quic-measure: {error}");
+            eprintln!("quic-measure: {}", with_causes(error.as_ref()));
             ExitCode::FAILURE
         }
     }
+}
+
+/// quinn's "connection lost" says why only in its source.
+fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        said = format!("{said}: {inner}");
+        cause = inner.source();
+    }
+    said
 }
 
 fn parse(arguments: &[String]) -> Option<(Role, Settings)> {
@@ -198,8 +211,13 @@ async fn sink(settings: &Settings) -> Result<(), Failure> {
     loop {
         match stream.read_chunk(BLOCK_BYTES, true).await {
             Ok(Some(chunk)) => bytes += chunk.bytes.len() as u64,
-            // The source resets the stream when its time is over.
-            Ok(None) | Err(ReadError::Reset(_)) => break,
+            // The source resets the stream when its time is over. A queue that has just overflowed may hold the
+            // reset back until after its close.
+            Ok(None)
+            | Err(
+                ReadError::Reset(_)
+                | ReadError::ConnectionLost(ConnectionError::ApplicationClosed(_)),
+            ) => break,
             Err(error) => return Err(error.into()),
         }
     }
@@ -261,7 +279,7 @@ async fn source(settings: &Settings, amount: Amount) -> Result<(), Failure> {
     print(bytes, start.elapsed(), settings, buffers, &connection);
     if is_timed {
         // A close is sent once and may be lost, a reset is repeated until it arrives; so the sink closes.
-        let _ = tokio::time::timeout(PARTING * 2, connection.closed()).await;
+        let _ = tokio::time::timeout(RESET_ARRIVES, connection.closed()).await;
     }
     connection.close(VarInt::from_u32(0), b"done");
     endpoint.wait_idle().await;
