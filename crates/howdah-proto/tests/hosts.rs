@@ -1,11 +1,22 @@
-//! The protocol on hosts that are the bottleneck.
+//! The protocol on hosts that are the bottleneck, or stand still now and then.
 
 use howdah_core::{Rate, Span, Time};
-use howdah_path::{PathConfig, QueueLimit};
+use howdah_path::{LossModel, PathConfig, QueueLimit};
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_sim::{Costs, Flow, FlowEnds, PacketCost, SocketBuffer, World};
 
 const MTU: u32 = 9_000;
+
+/// A client that sends an endless object, `readable` bytes of it for now, and a server that takes it.
+fn upload(seed: u64, readable: u64) -> (SimEndpoint, SimEndpoint, u64) {
+    let mut client = SimEndpoint::client(sim_config(), seed);
+    let id = client.connection_mut().allocate_object();
+    client.connection_mut().send_object(id, None, u64::MAX);
+    client.connection_mut().set_readable(id, readable);
+    let mut server = SimEndpoint::server(sim_config(), seed, seed + 1);
+    server.connection_mut().receive_object(id, None, None);
+    (client, server, id)
+}
 
 /// One endless object over 10 Gbit/s and 20 ms; what arrived in the second half of four seconds.
 fn run(sender: Costs, receiver: Costs) -> (Rate, World<SimEndpoint>, FlowEnds) {
@@ -19,12 +30,7 @@ fn run(sender: Costs, receiver: Costs) -> (Rate, World<SimEndpoint>, FlowEnds) {
     let mut world = World::new(7);
     let (near, far) = (world.add_host("near"), world.add_host("far"));
     let link = world.add_link(&path, &path);
-    let mut client = SimEndpoint::client(sim_config(), 1);
-    let id = client.connection_mut().allocate_object();
-    client.connection_mut().send_object(id, None, u64::MAX);
-    client.connection_mut().set_readable(id, 1 << 60);
-    let mut server = SimEndpoint::server(sim_config(), 1, 2);
-    server.connection_mut().receive_object(id, None, None);
+    let (client, server, id) = upload(1, 1 << 60);
     let ends = world.add_flow(Flow::between((near, client), (far, server)).over(link));
     let cores = [near, far].map(|host| world.add_core(host));
     world.run_on(ends.a, cores[0], cores[0], sender);
@@ -86,4 +92,89 @@ fn a_slow_receiver_is_not_overrun_for_good() {
     let lost = counters.socket_drops as f64;
     let got = counters.received_datagrams as f64;
     assert!(lost < 0.05 * got, "{lost} of {got} dropped by the socket");
+}
+
+/// What a host gets of 10 Gbit/s with 0.1 % loss if something else has its core for `stall`, `every` so often, and its
+/// socket overflows meanwhile. It tells of a fifth of the drops, as Linux does of joined datagrams.
+fn with_a_busy_neighbour(seed: u64, rtt: Span, stall: Span, every: Span) -> (Rate, f64) {
+    const JOINED: u64 = 5;
+    // One datagram of the neighbour's.
+    const STALLING_BYTES: u64 = 8_000;
+    let path = PathConfig {
+        rate: Some(Rate::from_gbit_per_sec(10)),
+        delay: rtt / 2,
+        queue: QueueLimit::Time(Span::from_millis(25)),
+        mtu: MTU,
+        ..PathConfig::default()
+    };
+    let lossy = PathConfig {
+        loss: LossModel::Bernoulli(0.001),
+        ..path.clone()
+    };
+    let mut world = World::new(seed);
+    let (near, far) = (world.add_host("near"), world.add_host("far"));
+    let link = world.add_link(&lossy, &path);
+    let quiet = world.add_link(&path, &path);
+    let (client, server, id) = upload(seed, 1 << 60);
+    let ends = world.add_flow(Flow::between((near, client), (far, server)).over(link));
+    let (client, server, small) = upload(seed + 10, STALLING_BYTES);
+    let other = world.add_flow(Flow::between((near, client), (far, server)).over(quiet));
+    let core = world.add_core(far);
+    let costs = Costs {
+        sent: per_packet(2),
+        received: per_packet(3),
+        socket: Some(SocketBuffer {
+            bytes: 4 << 20,
+            charge_percent: 160,
+        }),
+        ..Costs::default()
+    };
+    world.run_on(ends.b, core, core, costs);
+    let stalls = Costs {
+        received: per_packet(stall.as_micros()),
+        ..Costs::default()
+    };
+    world.run_on(other.b, core, core, stalls);
+    let mut readable = STALLING_BYTES;
+    world.sample_every(every, move |_, world| {
+        readable += STALLING_BYTES;
+        let neighbour = world.endpoint_mut(other.a).connection_mut();
+        neighbour.set_readable(small, readable);
+    });
+    world.sample_every(Span::from_millis(1), move |_, world| {
+        let drops = world.counters(ends.b).socket_drops;
+        let connection = world.endpoint_mut(ends.b).connection_mut();
+        connection.set_socket_drops(drops.div_ceil(JOINED));
+    });
+    let bytes = |world: &World<SimEndpoint>| world.endpoint(ends.b).connection().received_bytes(id);
+    world.run_until(Time::ZERO + Span::from_secs(2));
+    let before = bytes(&world);
+    world.run_until(Time::ZERO + Span::from_secs(10));
+    let rate = Rate::from_bytes_over(bytes(&world) - before, Span::from_secs(8));
+    let counters = world.counters(ends.b);
+    let dropped = counters.socket_drops as f64 / counters.received_datagrams as f64;
+    (rate, dropped)
+}
+
+/// Its drops are called lost milliseconds after they were told of: that is no loss of the path, and no sign of a short queue.
+#[test]
+fn a_host_that_stands_still_now_and_then_keeps_its_rate() {
+    let cases = [
+        (10, 3, 70),
+        (10, 3, 200),
+        (10, 5, 200),
+        (20, 5, 400),
+        (50, 5, 400),
+        (200, 5, 1_500),
+    ];
+    for (rtt, stall, every) in cases {
+        let [rtt, stall, every] = [rtt, stall, every].map(Span::from_millis);
+        let (rate, dropped) = with_a_busy_neighbour(1, rtt, stall, every);
+        let most = 10e9 * f64::from(MTU - 70) / f64::from(MTU) * (0.999 - dropped);
+        let share = rate.as_f64() / most;
+        let case = format!("{rtt}, {stall} each {every}: {rate}, {dropped:.4} dropped, {share:.3}");
+        println!("{case}");
+        assert!(dropped > 0.001, "nothing was dropped: {case}");
+        assert!(share > 0.985, "{case}");
+    }
 }

@@ -137,6 +137,11 @@ impl Connection {
                 })
             })
             .collect();
+        let socket_drops = newest.map_or(0, |newest| {
+            let arrived = now - self.rtt.min_recent();
+            self.peer_socket
+                .on_report(report.socket_drops, newest.time, arrived)
+        });
         let mut merge = Merge::default();
         self.lost_sent_at.clear();
         for coverage in &report.coverage {
@@ -164,7 +169,7 @@ impl Connection {
         self.sent
             .trim(now - (self.rtt.smoothed() * 2).max(LATE_MEMORY_MIN));
         if let Some(newest) = newest {
-            self.feed_rate_control(now, report, &newest, rtt, train);
+            self.feed_rate_control(now, report, &newest, socket_drops, rtt, train);
         }
         Ok(())
     }
@@ -174,6 +179,7 @@ impl Connection {
         now: Time,
         report: &Report,
         newest: &SentPacket,
+        socket_drops: u64,
         rtt: Option<Span>,
         train: SmallVec<[TrainPoint; 8]>,
     ) {
@@ -182,13 +188,12 @@ impl Connection {
             let arriving = self.rate.delivery_rate();
             sink::limit(&sink, under_way_bytes, self.rtt.smoothed(), arriving)
         });
-        let known = self.stats.peer_socket_drops;
-        let socket_drops = report.socket_drops.saturating_sub(known);
-        self.stats.peer_socket_drops = known.max(report.socket_drops);
+        self.stats.peer_socket_drops += socket_drops;
         let known = self.stats.peer_sink_drops;
         let refused = report.sink_drops.saturating_sub(known);
         self.stats.peer_sink_drops = known.max(report.sink_drops);
-        let lost_on_path = self.blame.lost_on_path(self.lost_packets, refused);
+        let lost = self.lost_packets.saturating_sub(self.peer_socket.lost());
+        let lost_on_path = self.blame.lost_on_path(lost, refused);
         self.rate.on_feedback(&Feedback {
             now,
             point: Point {
@@ -252,6 +257,7 @@ impl Connection {
         if was_lost && packet.content != Content::MtuProbe {
             self.stats.packets_late += 1;
             self.lost_packets -= 1;
+            self.peer_socket.on_late(packet.time);
         }
         self.acked_packets += 1;
         if packet.size > limits::MIN_DATAGRAM as u16 {
@@ -296,7 +302,9 @@ impl Connection {
             Content::Probe => {}
         }
         self.lost_packets += 1;
-        self.lost_sent_at.push(packet.time);
+        if self.peer_socket.on_lost(packet.time) {
+            self.lost_sent_at.push(packet.time);
+        }
         if packet.size > limits::MIN_DATAGRAM as u16 {
             self.mtu.on_full_size(packet.size, 0, 1);
         }

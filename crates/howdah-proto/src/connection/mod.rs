@@ -27,6 +27,7 @@ use crate::pacer::Pacer;
 use crate::pmtud::PathMtu;
 use crate::rate::RateControl;
 use crate::rate::sink::Blame;
+use crate::rate::socket::SocketDrops;
 use crate::received::Received;
 use crate::rtt::Rtt;
 use crate::sent::SentPackets;
@@ -169,9 +170,10 @@ pub struct Connection {
     largest_reported: Option<u64>,
     sink_limited: bool,
     blame: Blame,
+    peer_socket: SocketDrops,
     acked_packets: u64,
     lost_packets: u64,
-    /// When the packets were sent that the latest report calls lost.
+    /// When the packets were sent that the latest report calls lost, without what the socket dropped.
     lost_sent_at: Vec<Time>,
 
     // Pace.
@@ -310,6 +312,7 @@ impl Connection {
             largest_reported: None,
             sink_limited: false,
             blame: Blame::default(),
+            peer_socket: SocketDrops::default(),
             acked_packets: 0,
             lost_packets: 0,
             lost_sent_at: Vec::new(),

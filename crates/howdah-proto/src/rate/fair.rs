@@ -161,6 +161,8 @@ pub(super) struct Fair {
     refused_at: Option<Time>,
     /// What was sent before the receiving host fell behind: the path carried it.
     before_drops: Option<Rate>,
+    /// Until then what the host dropped may be missing from what arrived.
+    drops_felt_until: Time,
 }
 
 impl Fair {
@@ -202,6 +204,7 @@ impl Fair {
             sink_bound: false,
             refused_at: None,
             before_drops: None,
+            drops_felt_until: Time::ZERO,
         }
     }
 
@@ -478,6 +481,7 @@ impl Fair {
             let left = if relapse { BACK_SHARE } else { 1.0 };
             let before = self.before_drops.unwrap_or(Rate::ZERO).mul_f64(left);
             self.before_drops = Some(before.max(self.capacity));
+            self.drops_felt_until = now + feedback.smoothed_rtt * 2 + Span::from_millis(100);
         }
         // The largest of the last moments: a host that pauses for some milliseconds delays and
         // gathers, which looks like a queue and a low rate and then like a high one.
@@ -610,7 +614,9 @@ impl Fair {
     fn way_back(&mut self, now: Time) -> Option<Rate> {
         let goal = self.before_drops?.mul_f64(BACK_SHARE);
         if self.capacity >= goal {
-            self.before_drops = None;
+            if now >= self.drops_felt_until {
+                self.before_drops = None;
+            }
             return None;
         }
         let clear = self.queue <= self.target() / 2 && now >= self.congested_until;

@@ -11,6 +11,7 @@ mod history;
 mod overflow;
 mod room;
 pub(crate) mod sink;
+pub(crate) mod socket;
 mod startup;
 mod trains;
 mod yielding;
