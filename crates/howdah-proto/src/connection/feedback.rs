@@ -188,7 +188,6 @@ impl Connection {
             let arriving = self.rate.delivery_rate();
             sink::limit(&sink, under_way_bytes, self.rtt.smoothed(), arriving)
         });
-        self.stats.peer_socket_drops += socket_drops;
         let known = self.stats.peer_sink_drops;
         let refused = report.sink_drops.saturating_sub(known);
         self.stats.peer_sink_drops = known.max(report.sink_drops);

@@ -634,6 +634,7 @@ impl Connection {
         stats.recent_loss = self.rate.loss();
         stats.packets_acked = self.acked_packets;
         stats.packets_lost = self.lost_packets;
+        stats.peer_socket_drops = self.peer_socket.told();
         stats.packets_received = self.received.packets();
         stats.bytes_received = self.received.bytes();
         stats.packets_numbered_by_peer = self.received.largest().map_or(0, |n| n + 1);

@@ -343,7 +343,7 @@ impl Fair {
         let longer = Span::from_nanos(base_before.saturating_sub(base));
         self.target_cap = (self.target_cap + longer.mul_f64(TARGET_SHARE_OF_LIMIT)).min(TARGET_MAX);
         self.drains.on_delay(feedback.now, recent, self.target());
-        let memory = feedback.smoothed_rtt * 2 + Span::from_millis(100);
+        let memory = feedback.echo();
         let queue = Span::from_nanos(owd - base.min(owd));
         let settled = point.acked_packets + point.lost_packets;
         self.queue_peak.push_back((feedback.now, queue));
@@ -436,7 +436,7 @@ impl Fair {
                 (self.capacity, self.rate) = (capacity, capacity);
                 self.phase = Phase::Cruise;
                 self.drains.begin(feedback.now, self.base_owd.min(), late);
-                self.echo_until = feedback.now + feedback.smoothed_rtt * 2 + Span::from_millis(100);
+                self.echo_until = feedback.now + feedback.echo();
                 self.congested_until = feedback.now + feedback.smoothed_rtt;
             }
         }
@@ -481,7 +481,7 @@ impl Fair {
             let left = if relapse { BACK_SHARE } else { 1.0 };
             let before = self.before_drops.unwrap_or(Rate::ZERO).mul_f64(left);
             self.before_drops = Some(before.max(self.capacity));
-            self.drops_felt_until = now + feedback.smoothed_rtt * 2 + Span::from_millis(100);
+            self.drops_felt_until = now + feedback.echo();
         }
         // The largest of the last moments: a host that pauses for some milliseconds delays and
         // gathers, which looks like a queue and a low rate and then like a high one.

@@ -68,6 +68,11 @@ pub(crate) struct Feedback<'a> {
 }
 
 impl Feedback<'_> {
+    /// So long what happened now is still seen in reports.
+    fn echo(&self) -> Span {
+        self.smoothed_rtt * 2 + Span::from_millis(100)
+    }
+
     /// What limits apart from the path.
     fn limit(&self) -> Option<Rate> {
         match (self.sink_limit, self.cap) {

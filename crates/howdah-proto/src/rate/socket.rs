@@ -65,6 +65,11 @@ impl SocketDrops {
         self.lost = self.lost.saturating_sub(u64::from(self.explain(sent)));
     }
 
+    /// Drops that were told of so far.
+    pub(crate) fn told(&self) -> u64 {
+        self.told
+    }
+
     /// Packets lost at the socket so far.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
