@@ -1,0 +1,217 @@
+//! Directories: where the top goes, made, entered, left.
+
+use super::super::codec::refused;
+use super::super::delete::Inventory;
+use super::super::entry::{Entry, Meta};
+use super::super::existing::{make_dir, until_room};
+use super::super::report::{Trouble, add};
+use super::super::target::{DirState, TargetDir};
+use super::super::{PACKED_MAX, queue, unfinished};
+use super::{Level, Placer};
+use crate::StoreError;
+use crate::root::retry;
+use crate::stale;
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Directories on the way down that are kept open.
+const OPEN_LEVELS: usize = 32;
+/// Directories that wait for their times and modes, at most: without files that are written, nobody else
+/// gets to them.
+const FINISHED_WAITING: usize = 4096;
+
+impl Placer<'_> {
+    /// Finds out where the top goes; the first entry says whether it is a directory.
+    pub(super) fn start(&mut self, first: &Entry) -> Result<(), StoreError> {
+        let shared = self.shared;
+        let at = &shared.at;
+        let dry_run = shared.options.dry_run;
+        let exists = match shared.root.open_dir(at) {
+            Ok(fd) => Some(fd),
+            Err(StoreError::NotFound { .. }) => None,
+            // A file, or a link: an error for a directory, not for a file.
+            Err(error) if at.as_os_str().is_empty() => return Err(error),
+            Err(_) if !shared.options.contents => None,
+            Err(error) => return Err(error),
+        };
+        let top_meta = match first {
+            Entry::Top { meta } => Some(meta.clone()),
+            _ => None,
+        };
+        // A copy that made this directory goes on in it.
+        let goes_on = |fd: &OwnedFd| {
+            top_meta.is_none()
+                && !shared.several
+                && matches!(first, Entry::Dir { .. })
+                && at.file_name().is_some()
+                && unfinished::is_marked(fd)
+        };
+        if let Some(fd) = exists.filter(|fd| !goes_on(fd)) {
+            shared.set_top(at);
+            let ours = top_meta.is_some();
+            let dir = TargetDir {
+                path: at.clone(),
+                state: DirState::There,
+                sync: shared.disks.note(&fd),
+                meta: top_meta.filter(|_| !dry_run && !shared.add_only),
+                finished: Arc::clone(&shared.finished),
+                parent: None,
+            };
+            self.push(dir, Some(fd), ours);
+            return Ok(());
+        }
+        let parent_path = at.parent().unwrap_or_else(|| Path::new(""));
+        let name = at.file_name().unwrap_or_default().to_owned();
+        let parent_fd = shared.root.open_dir(parent_path)?;
+        let parent = TargetDir {
+            path: parent_path.to_path_buf(),
+            state: DirState::There,
+            sync: shared.disks.note(&parent_fd),
+            meta: None,
+            finished: Arc::clone(&shared.finished),
+            parent: None,
+        };
+        if let Some(meta) = top_meta {
+            let make = || make_dir(&parent_fd, &name, dry_run);
+            let state = until_room(shared, at, "make the directory", make)?
+                .map_err(|e| StoreError::from_io(at, "make the directory", e))?;
+            let fd = match state {
+                DirState::Absent => None,
+                _ => Some(shared.root.open_dir(at)?),
+            };
+            let dir = TargetDir {
+                path: at.clone(),
+                state,
+                sync: parent.sync,
+                meta: (!dry_run).then_some(meta),
+                finished: Arc::clone(&shared.finished),
+                parent: Some(Arc::new(parent)),
+            };
+            shared.set_top(at);
+            self.push(dir, fd, true);
+        } else if shared.several {
+            return Err(StoreError::NoDirectory { path: at.clone() });
+        } else {
+            self.rename_top = Some(name);
+            shared.set_top(&parent.path);
+            self.push(parent, Some(parent_fd), false);
+        }
+        Ok(())
+    }
+
+    /// Goes into a directory. `ours`: what the source does not have in it may go.
+    pub(super) fn push(&mut self, dir: TargetDir, fd: Option<OwnedFd>, ours: bool) {
+        if let (DirState::There, Some(fd), false) = (dir.state, &fd, self.shared.options.dry_run) {
+            stale::remove_abandoned(fd, PACKED_MAX);
+        }
+        let mut inventory = None;
+        if let (true, DirState::There, Some(fd)) =
+            (ours && self.shared.options.delete, dir.state, &fd)
+        {
+            match Inventory::of(fd) {
+                Ok(found) => inventory = Some(found),
+                Err(e) => {
+                    let error = StoreError::from_io(&dir.path, "list", e);
+                    self.shared.book.note(Trouble::Failed, || error.to_string());
+                }
+            }
+        }
+        if let Some(old) = self.levels.len().checked_sub(OPEN_LEVELS) {
+            self.levels[old].fd = None;
+        }
+        let dir = Arc::new(dir);
+        let fd = fd.map(Arc::new);
+        self.levels.push(Level { dir, fd, inventory });
+    }
+
+    pub(super) fn enter(&mut self, name: Vec<u8>, meta: Meta) -> Result<(), StoreError> {
+        self.see(&name);
+        let shared = self.shared;
+        let is_renamed_top = self.rename_top.is_some() && self.levels.len() == 1;
+        let name = self.top_name(name);
+        let parent = self.dir()?;
+        let path = parent.path.join(&name);
+        add(&shared.book.directories, 1);
+        let (mut sync, dry_run) = (parent.sync, shared.options.dry_run);
+        let (state, fd) = match parent.state {
+            DirState::Absent | DirState::Broken => (parent.state, None),
+            DirState::Fresh | DirState::There => {
+                let made = match self.fd() {
+                    Ok(Some(fd)) => until_room(shared, &path, "make the directory", || {
+                        make_dir(fd, &name, dry_run)
+                    })?
+                    .and_then(|state| {
+                        if state == DirState::Absent {
+                            return Ok((state, None));
+                        }
+                        let flags =
+                            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                        let opened = retry(|| rustix::fs::openat(fd, &name, flags, Mode::empty()))?;
+                        Ok((state, Some(opened)))
+                    }),
+                    Ok(None) => Ok((DirState::Broken, None)),
+                    Err(error) => {
+                        shared.book.note(Trouble::Failed, || error.to_string());
+                        Ok((DirState::Broken, None))
+                    }
+                };
+                match made {
+                    Ok(made) => made,
+                    Err(e) => {
+                        let what = match e {
+                            Errno::NOTDIR | Errno::LOOP | Errno::EXIST => {
+                                "something that is no directory has its name; \
+                                 all that would lie in it was left out"
+                                    .to_owned()
+                            }
+                            e => format!(
+                                "the directory cannot be made or entered ({e}); \
+                                 all that would lie in it was left out"
+                            ),
+                        };
+                        shared.book.trouble(Trouble::Failed, &path, what);
+                        (DirState::Broken, None)
+                    }
+                }
+            }
+        };
+        if let (DirState::There, Some(fd)) = (state, &fd) {
+            sync = shared.disks.note(fd);
+        }
+        if let (true, DirState::Fresh, Some(fd)) = (is_renamed_top, state, &fd) {
+            unfinished::mark(fd);
+        }
+        let dir = TargetDir {
+            path,
+            state,
+            sync,
+            // A directory that was there and may not be changed stays as it is.
+            meta: (!(dry_run || shared.add_only && state == DirState::There)).then_some(meta),
+            finished: Arc::clone(&shared.finished),
+            parent: Some(parent),
+        };
+        self.push(dir, fd, true);
+        if is_renamed_top {
+            self.unfinished = self.levels.last().map(|level| Arc::clone(&level.dir));
+        }
+        Ok(())
+    }
+
+    pub(super) fn leave(&mut self, complete: bool) -> Result<(), StoreError> {
+        if let Some(level) = self.levels.pop()
+            && complete
+        {
+            self.keep_extras(level);
+        }
+        if self.levels.is_empty() {
+            return Err(refused("it leaves the top directory"));
+        }
+        if queue::lock(&self.shared.finished).len() >= FINISHED_WAITING {
+            self.shared.finish_dirs()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,305 @@
+//! Files: what is there, whether they are wanted, and the answer.
+
+use super::super::codec::refused;
+use super::super::delete::Keep;
+use super::super::entry::{Meta, Stamp};
+use super::super::existing::{open_plain_at, refresh};
+use super::super::hashing::{Hashers, Pending};
+use super::super::queue::lock;
+use super::super::report::{Trouble, add};
+use super::super::target::{DirState, TargetDir, Wanted};
+use super::super::walk::kind;
+use super::super::{NOTE_COPY, PACKED_MAX};
+use super::Placer;
+use crate::StoreError;
+use crate::identity::Identity;
+use crate::root::irregular;
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+
+/// A file is wanted, with what stands there now, or not.
+enum Decision {
+    Want(Option<Identity>),
+    Skip,
+    /// That depends on what is there.
+    Hash {
+        pending: Pending,
+        expected: [u8; 32],
+        stat: Box<Stat>,
+    },
+}
+
+/// A file of the manifest.
+pub(super) struct Found {
+    dir: Arc<TargetDir>,
+    /// That directory, where it has been looked into.
+    fd: Option<Arc<OwnedFd>>,
+    name: OsString,
+    size: u64,
+    meta: Meta,
+    index: u64,
+    decision: Decision,
+}
+
+impl Placer<'_> {
+    pub(super) fn file(
+        &mut self,
+        name: Vec<u8>,
+        size: u64,
+        meta: Meta,
+        link: Option<u64>,
+        hash: Option<[u8; 32]>,
+    ) -> Result<(), StoreError> {
+        let index = self.index;
+        self.index += 1;
+        self.see(&name);
+        let name = self.top_name(name);
+        let dir = self.dir()?;
+        if let Some(link) = link {
+            let twin = self
+                .linked
+                .insert(link, (Arc::clone(&dir), name.clone()))
+                .is_some();
+            if twin {
+                return Err(refused("two files have the same link number"));
+            }
+        }
+        let (decision, fd) = self.decide(&dir, &name, size, &meta, hash)?;
+        self.line.push_back(Found {
+            dir,
+            fd,
+            name,
+            size,
+            meta,
+            index,
+            decision,
+        });
+        let ahead = self.hashers.as_ref().map_or(0, Hashers::ahead);
+        self.answer_line(ahead)
+    }
+
+    /// Answers about files while it is known what is there, and waits for that while more than `waiting` are in
+    /// line.
+    pub(super) fn answer_line(&mut self, waiting: usize) -> Result<(), StoreError> {
+        while let Some(mut found) = self.line.pop_front() {
+            if let Decision::Hash {
+                pending,
+                expected,
+                stat,
+            } = &found.decision
+            {
+                let outcome = if self.line.len() >= waiting {
+                    pending.wait()
+                } else if let Some(outcome) = pending.poll() {
+                    outcome
+                } else {
+                    self.line.push_front(found);
+                    return Ok(());
+                };
+                // What cannot be read is replaced.
+                let same = outcome.is_ok_and(|ours| ours == *expected);
+                found.decision = self.compared(&found, same, stat);
+            }
+            self.ask(found)?;
+        }
+        Ok(())
+    }
+
+    /// Asks for a file if it is wanted.
+    fn ask(&mut self, found: Found) -> Result<(), StoreError> {
+        let shared = self.shared;
+        let Found {
+            dir,
+            fd,
+            name,
+            size,
+            meta,
+            index,
+            decision: Decision::Want(mut before),
+        } = found
+        else {
+            return self.answer(false);
+        };
+        if before.is_some() && shared.options.backup_dir.is_some() && !shared.options.dry_run {
+            match self.back_up(fd.as_deref(), &dir, &name) {
+                Ok(now) => before = Some(now),
+                Err(e) => {
+                    let path = dir.path.join(&name);
+                    let error = StoreError::from_io(&path, "back up", e);
+                    shared.book.note(Trouble::Failed, || error.to_string());
+                    return self.answer(false);
+                }
+            }
+        }
+        add(&shared.book.wanted_files, 1);
+        add(&shared.book.wanted_bytes, size);
+        if shared.options.dry_run {
+            let top = lock(&shared.top).clone();
+            let path = dir.path.join(&name);
+            let path = path.strip_prefix(&top).unwrap_or(&path);
+            shared.tell(NOTE_COPY, path.as_os_str().as_bytes());
+            return self.answer(true);
+        }
+        let wanted = Wanted {
+            dir,
+            name,
+            size,
+            meta,
+            before,
+            index,
+        };
+        if size > PACKED_MAX {
+            if shared.large_waiting.is_short_of(1) {
+                self.flush()?;
+            }
+            if !shared.large_waiting.acquire(1) || !shared.unsettled.acquire(1) {
+                return Err(StoreError::Aborted);
+            }
+            lock(&shared.large).insert(index, wanted);
+        } else {
+            if shared.expected.is_full() {
+                self.flush()?;
+            }
+            if !shared.unsettled.acquire(1) || shared.expected.push(wanted).is_err() {
+                return Err(StoreError::Aborted);
+            }
+        }
+        self.answer(true)
+    }
+
+    /// Keeps what is to be replaced. Its identity afterwards: another name changes it.
+    fn back_up(
+        &self,
+        fd: Option<&OwnedFd>,
+        dir: &TargetDir,
+        name: &OsStr,
+    ) -> Result<Identity, Errno> {
+        let shared = self.shared;
+        let top = lock(&shared.top).clone();
+        let path = dir.path.join(name);
+        let below = path.strip_prefix(&top).unwrap_or(&path).to_path_buf();
+        let fd = fd.ok_or(Errno::NOENT)?;
+        shared.back_up(fd, name, &below, Keep::Link)?;
+        let stat = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(Identity::new(&stat))
+    }
+
+    fn answer(&mut self, wanted: bool) -> Result<(), StoreError> {
+        self.answers.file(wanted).map_err(|_| StoreError::Aborted)
+    }
+
+    /// What is to become of a file, and the directory where it has been looked into.
+    fn decide(
+        &mut self,
+        dir: &TargetDir,
+        name: &OsStr,
+        size: u64,
+        meta: &Meta,
+        hash: Option<[u8; 32]>,
+    ) -> Result<(Decision, Option<Arc<OwnedFd>>), StoreError> {
+        match dir.state {
+            DirState::Fresh | DirState::Absent => return Ok((Decision::Want(None), None)),
+            DirState::Broken => return Ok((Decision::Skip, None)),
+            DirState::There => {}
+        }
+        Ok(match self.shared_fd()? {
+            Some(fd) => (self.look(&fd, dir, name, size, meta, hash), Some(fd)),
+            None => (Decision::Skip, None),
+        })
+    }
+
+    fn look(
+        &mut self,
+        fd: &Arc<OwnedFd>,
+        dir: &TargetDir,
+        name: &OsStr,
+        size: u64,
+        meta: &Meta,
+        hash: Option<[u8; 32]>,
+    ) -> Decision {
+        let shared = self.shared;
+        let stat = match rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Decision::Want(None),
+            Err(e) => {
+                let path = dir.path.join(name);
+                let error = StoreError::from_io(&path, "examine", e);
+                shared.book.note(Trouble::Failed, || error.to_string());
+                return Decision::Skip;
+            }
+        };
+        match kind(&stat) {
+            FileType::RegularFile => {}
+            // The link goes, not what it points to.
+            FileType::Symlink => return self.replace(dir, name, &stat),
+            other => {
+                let what = irregular(other).unwrap_or("of an unknown kind");
+                let what = format!("is {what} there and was left alone");
+                shared
+                    .book
+                    .trouble(Trouble::Failed, &dir.path.join(name), what);
+                return Decision::Skip;
+            }
+        }
+        let same_size = stat.st_size as u64 == size;
+        let same_time = Stamp::modified(&stat).is_same_moment(meta.mtime);
+        match hash {
+            Some(expected) if same_size => {
+                let hashers = self.hashers.get_or_insert_with(Hashers::new);
+                let (fd, name) = (Arc::clone(fd), name.to_owned());
+                let path = dir.path.join(&name);
+                let opened = path.clone();
+                let open = move || {
+                    open_plain_at(&*fd, &name).map_err(|e| StoreError::from_io(&opened, "open", e))
+                };
+                Decision::Hash {
+                    pending: hashers.hash(&path, open),
+                    expected,
+                    stat: Box::new(stat),
+                }
+            }
+            None if same_size && same_time => self.keep(fd, dir, name, &stat, meta),
+            _ => self.replace(dir, name, &stat),
+        }
+    }
+
+    /// What is to become of a file whose content has been compared.
+    fn compared(&self, found: &Found, same: bool, stat: &Stat) -> Decision {
+        match &found.fd {
+            Some(fd) if same => self.keep(fd, &found.dir, &found.name, stat, &found.meta),
+            _ => self.replace(&found.dir, &found.name, stat),
+        }
+    }
+
+    /// A file that is right.
+    fn keep(
+        &self,
+        fd: &OwnedFd,
+        dir: &TargetDir,
+        name: &OsStr,
+        stat: &Stat,
+        meta: &Meta,
+    ) -> Decision {
+        let shared = self.shared;
+        add(&shared.book.unchanged, 1);
+        if !shared.options.dry_run && !shared.add_only {
+            refresh(shared, fd, &dir.path.join(name), name, stat, meta);
+        }
+        Decision::Skip
+    }
+
+    /// A file that is to take the place of what is there, if it may.
+    fn replace(&self, dir: &TargetDir, name: &OsStr, stat: &Stat) -> Decision {
+        if self.shared.add_only {
+            let path = dir.path.join(name);
+            let error = StoreError::MayOnlyAdd { path };
+            self.shared.book.note(Trouble::Failed, || error.to_string());
+            return Decision::Skip;
+        }
+        Decision::Want(Some(Identity::new(stat)))
+    }
+}

@@ -1,0 +1,311 @@
+//! The receiver's first thread: goes through the manifest, makes directories and links, and decides which
+//! files it wants.
+
+mod dirs;
+mod files;
+
+use super::codec::{AnswerWriter, ManifestReader, refused};
+use super::delete::{Deleter, Extras, Inventory};
+use super::entry::{Entry, Meta};
+use super::existing::until_room;
+use super::filter::Filter;
+use super::hashing::Hashers;
+use super::links::{LinkLater, link_later, note_no_symlink, put_symlink};
+use super::receive::Shared;
+use super::report::add;
+use super::target::{DirState, TargetDir};
+use crate::StoreError;
+use files::Found;
+use rustix::fd::OwnedFd;
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::sync::Arc;
+
+/// Further names that wait for their files, at most.
+const LINKS_WAITING: usize = 16_384;
+
+/// A directory on the way down.
+struct Level {
+    dir: Arc<TargetDir>,
+    fd: Option<Arc<OwnedFd>>,
+    /// What is in it already, if what the source does not have is to go.
+    inventory: Option<Inventory>,
+}
+
+pub(crate) struct Placer<'a> {
+    shared: &'a Arc<Shared>,
+    manifest: ManifestReader,
+    answers: AnswerWriter,
+    levels: Vec<Level>,
+    /// The one thing at the top gets this name.
+    rename_top: Option<OsString>,
+    /// A directory that says that it is not finished.
+    unfinished: Option<Arc<TargetDir>>,
+    /// Files so far.
+    index: u64,
+    linked: HashMap<u64, (Arc<TargetDir>, OsString)>,
+    links: Vec<LinkLater>,
+    filter: Filter,
+    extras: Extras,
+    /// Once there is something to hash.
+    hashers: Option<Hashers>,
+    /// Files that are decided about when the hashes of those before them are there.
+    line: VecDeque<Found>,
+}
+
+impl<'a> Placer<'a> {
+    pub(crate) fn new(
+        shared: &'a Arc<Shared>,
+        manifest: ManifestReader,
+        answers: AnswerWriter,
+        filter: Filter,
+    ) -> Self {
+        Self {
+            shared,
+            filter,
+            extras: Vec::new(),
+            hashers: None,
+            line: VecDeque::new(),
+            manifest,
+            answers,
+            levels: Vec::new(),
+            rename_top: None,
+            unfinished: None,
+            index: 0,
+            linked: HashMap::new(),
+            links: Vec::new(),
+        }
+    }
+
+    /// Goes through the whole manifest; then all files have been asked for. Returns the directory that carries the
+    /// sign that it is not finished.
+    pub(crate) fn run(mut self) -> Result<Option<OwnedFd>, StoreError> {
+        let shared = self.shared;
+        let complete = loop {
+            if !self.manifest.is_ready() {
+                // The source may wait for these answers.
+                self.answer_line(0)?;
+                self.flush()?;
+            }
+            let entry = self.manifest.next()?;
+            if self.levels.is_empty() && !matches!(entry, Entry::Owner { .. }) {
+                self.start(&entry)?;
+            }
+            match entry {
+                Entry::Owner { group, id, name } => self.shared.keeper.learn(group, id, &name),
+                Entry::Dir { name, meta } => self.enter(name, meta)?,
+                Entry::Up { complete } => self.leave(complete)?,
+                Entry::File {
+                    name,
+                    size,
+                    meta,
+                    link,
+                    hash,
+                } => self.file(name, size, meta, link, hash)?,
+                Entry::Symlink { name, target, meta } => self.symlink(name, &target, &meta)?,
+                Entry::Link { name, link, last } => self.link(name, link, last)?,
+                Entry::Kept { name } => self.see(&name),
+                Entry::Top { .. } => {}
+                Entry::Other { .. } | Entry::Ahead { .. } | Entry::Gap => {
+                    return Err(refused("it has a record that only comparisons have"));
+                }
+                Entry::End { complete } => break complete,
+            }
+        };
+        if self.levels.len() != 1 {
+            return Err(refused("it ends inside of a directory"));
+        }
+        if shared.options.contents
+            && let Some(level) = self.levels.pop()
+        {
+            self.keep_extras(level);
+        }
+        self.answer_line(0)?;
+        let extras = self.deletions(complete)?;
+        self.answers.end().map_err(|_| StoreError::Aborted)?;
+        // Everything that was asked for has come, or will not.
+        shared.expected.close();
+        if !shared.unsettled.wait_until_unused() {
+            return Err(StoreError::Aborted);
+        }
+        self.make_links();
+        if !shared.options.dry_run {
+            self.deleter().delete(&extras);
+        }
+        drop(extras);
+        // Opened while it can be; its modes come later.
+        let unfinished = self.unfinished.take();
+        let unfinished = unfinished.and_then(|dir| shared.root.open_dir(&dir.path).ok());
+        self.linked.clear();
+        self.levels.clear();
+        Ok(unfinished)
+    }
+
+    /// The source has that name here.
+    fn see(&mut self, name: &[u8]) {
+        let inventory = self
+            .levels
+            .last_mut()
+            .and_then(|level| level.inventory.as_mut());
+        if let Some(inventory) = inventory {
+            inventory.see(name);
+        }
+    }
+
+    fn keep_extras(&mut self, level: Level) {
+        if let Some(names) = level.inventory.and_then(Inventory::into_extra) {
+            self.extras.push((level.dir, names));
+        }
+    }
+
+    fn deleter(&self) -> Deleter<'_> {
+        Deleter {
+            shared: self.shared,
+            filter: &self.filter,
+            top: super::queue::lock(&self.shared.top).clone(),
+        }
+    }
+
+    /// What is to go: nothing if the source could not be read in whole, or if it is too much.
+    fn deletions(&mut self, complete: bool) -> Result<Extras, StoreError> {
+        let shared = self.shared;
+        let extras = std::mem::take(&mut self.extras);
+        if extras.is_empty() {
+            return Ok(extras);
+        }
+        if !complete {
+            shared.refuse_to_delete("the source could not be read in whole");
+            return Ok(Vec::new());
+        }
+        let mut told = Vec::new();
+        let listens = shared.options.dry_run;
+        let count = self.deleter().list(&extras, &mut |path| {
+            if listens && told.len() < super::NOTES_WAITING {
+                told.push(path.to_path_buf());
+            }
+        });
+        if let Some(max) = shared.options.max_delete.filter(|max| count > *max) {
+            add(&shared.book.refused_deletes, count);
+            shared.refuse_to_delete(&format!(
+                "{count} names would go, more than the {max} that may"
+            ));
+            return Ok(Vec::new());
+        }
+        if shared.options.dry_run {
+            add(&shared.book.deleted, count);
+            for path in told {
+                let path = path.as_os_str().as_bytes();
+                let told = self.answers.note(super::NOTE_DELETE, path);
+                told.map_err(|_| StoreError::Aborted)?;
+                shared.tell(super::NOTE_DELETE, path);
+            }
+        }
+        Ok(extras)
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        self.answers.flush().map_err(|_| StoreError::Aborted)
+    }
+
+    fn dir(&self) -> Result<Arc<TargetDir>, StoreError> {
+        let level = self.levels.last();
+        level
+            .map(|level| Arc::clone(&level.dir))
+            .ok_or_else(|| refused("it has no top"))
+    }
+
+    /// The directory that it is in, if it can be looked into.
+    fn fd(&mut self) -> Result<Option<&OwnedFd>, StoreError> {
+        let shared = self.shared;
+        let Some(level) = self.levels.last_mut() else {
+            return Err(refused("it has no top"));
+        };
+        match level.dir.state {
+            DirState::Absent | DirState::Broken => Ok(None),
+            DirState::Fresh | DirState::There => {
+                if level.fd.is_none() {
+                    level.fd = Some(Arc::new(shared.root.open_dir(&level.dir.path)?));
+                }
+                Ok(level.fd.as_deref())
+            }
+        }
+    }
+
+    /// The same, for longer than this entry.
+    fn shared_fd(&mut self) -> Result<Option<Arc<OwnedFd>>, StoreError> {
+        let is_there = self.fd()?.is_some();
+        let level = self.levels.last().filter(|_| is_there);
+        Ok(level.and_then(|level| level.fd.clone()))
+    }
+
+    /// The thing at the top may have been given another name.
+    fn top_name(&mut self, name: Vec<u8>) -> OsString {
+        let name = OsString::from_vec(name);
+        match &self.rename_top {
+            Some(new) if self.levels.len() == 1 => {
+                self.shared.placed.set_called(&name);
+                new.clone()
+            }
+            _ => name,
+        }
+    }
+
+    /// A further name. Only so many wait to the end.
+    fn link(&mut self, name: Vec<u8>, link: u64, last: bool) -> Result<(), StoreError> {
+        self.see(&name);
+        let (dir, name) = (self.dir()?, self.top_name(name));
+        self.links.push(LinkLater {
+            dir,
+            name,
+            link,
+            last,
+        });
+        if self.links.len() >= LINKS_WAITING {
+            // What was asked for is on its way, whatever the rest of the manifest says.
+            self.answer_line(0)?;
+            self.flush()?;
+            if !self.shared.unsettled.wait_until_unused() {
+                return Err(StoreError::Aborted);
+            }
+            self.make_links();
+        }
+        Ok(())
+    }
+
+    /// All files that were asked for are settled: gives them their further names.
+    fn make_links(&mut self) {
+        for later in std::mem::take(&mut self.links) {
+            link_later(self.shared, &self.linked, &later);
+            if later.last {
+                self.linked.remove(&later.link);
+            }
+        }
+    }
+
+    fn symlink(&mut self, name: Vec<u8>, target: &[u8], meta: &Meta) -> Result<(), StoreError> {
+        let shared = self.shared;
+        self.see(&name);
+        let name = self.top_name(name);
+        let dir = self.dir()?;
+        let path = dir.path.join(&name);
+        if shared.options.dry_run || dir.state == DirState::Broken {
+            return Ok(());
+        }
+        let Some(fd) = self.fd()? else {
+            return Ok(());
+        };
+        let target = OsStr::from_bytes(target);
+        let put = || put_symlink(fd, &name, target, meta, shared.add_only);
+        match until_room(shared, &path, "make the link", put)? {
+            Ok(made) => {
+                add(&shared.book.links, u64::from(made));
+                Ok(())
+            }
+            Err(e) => {
+                note_no_symlink(&shared.book, &path, e);
+                Ok(())
+            }
+        }
+    }
+}
