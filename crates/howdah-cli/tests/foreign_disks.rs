@@ -282,3 +282,60 @@ fn f26_a_copy_goes_on_after_a_kill_and_leaves_nothing_on_a_disk_without_modes() 
         site.assert_nothing_half_done();
     });
 }
+
+#[test]
+fn t16_a_mirror_keeps_what_the_disk_takes_for_the_same_name() {
+    on_each(|site, kind| {
+        // NTFS through FUSE tells capital letters from small ones.
+        if kind.has_links {
+            return;
+        }
+        let source = site.file("s");
+        let make = |names: &[&str]| {
+            let _ = fs::remove_dir_all(&source);
+            for name in names {
+                let path = format!("{source}/{name}");
+                fs::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();
+                fs::write(&path, content("t16", 3000)).unwrap();
+                set_time(&path, 1_700_000_000);
+            }
+        };
+        let server = site.serve();
+        let to = server.url("d");
+        let sync = |more: &[&str]| {
+            let args = ["sync", "--json", "--accept-new", "--delete"];
+            command(site, &[&args, more, &[&*source, &*to]].concat())
+        };
+        make(&["Report", "Sub/Inner", "stays", "Gr\u{fc}n"]);
+        let done = sync(&[]);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        fs::write(site.root("d/extra"), "goes").unwrap();
+        fs::write(site.root("d/Sub/extra"), "goes, too").unwrap();
+
+        // Only the spelling changes, of files and of a directory; then the content, too.
+        for changed in [false, true] {
+            make(&["REPORT", "SUB/INNER", "stays", "GR\u{dc}N"]);
+            if changed {
+                fs::write(format!("{source}/REPORT"), "another one").unwrap();
+            }
+            let done = sync(&["--dry-run"]);
+            assert_eq!(done.code, Some(0), "{}", done.err);
+            let done = sync(&[]);
+            assert_eq!(done.code, Some(0), "{}", done.err);
+            let deleted = if changed { 0 } else { 2 };
+            assert_eq!(done.json()["tree"]["deleted"], deleted, "{}", done.json());
+            for name in ["REPORT", "SUB/INNER", "stays", "GR\u{dc}N"] {
+                let there = fs::read(site.root(&format!("d/{name}"))).unwrap();
+                assert_eq!(
+                    there,
+                    fs::read(format!("{source}/{name}")).unwrap(),
+                    "{name}"
+                );
+            }
+            assert!(!fs::exists(site.root("d/extra")).unwrap());
+            assert!(!fs::exists(site.root("d/Sub/extra")).unwrap());
+        }
+        server.stop();
+        site.assert_nothing_half_done();
+    });
+}

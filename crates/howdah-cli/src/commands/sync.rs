@@ -26,6 +26,7 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     let options = TreeOptions {
         contents: true,
         recursive: true,
+        mirror: true,
         delete: args.delete,
         max_delete: args.max_delete,
         backup_dir: args.backup_dir.clone(),

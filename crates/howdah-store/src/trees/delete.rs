@@ -1,10 +1,12 @@
 //! Deletes what the source does not have, after everything else is in place.
 
+use super::existing::open_writable;
 use super::filter::Filter;
 use super::names::Names;
 use super::queue::lock;
 use super::receive::Shared;
 use super::report::{Trouble, add, quoted};
+use super::spellings::Spellings;
 use super::target::TargetDir;
 use super::walk::{kind, read_names};
 use crate::StoreError;
@@ -30,6 +32,8 @@ pub(crate) struct Inventory {
     seen: Vec<bool>,
     /// Unfinished files, by what is in their names of those of their targets.
     unfinished: HashMap<Vec<u8>, Vec<Vec<u8>>>,
+    /// What the source has named and the list did not: new, or another spelling of a name that is in it.
+    unlisted: Names,
 }
 
 impl Inventory {
@@ -49,12 +53,14 @@ impl Inventory {
             names,
             seen,
             unfinished,
+            unlisted: Names::default(),
         })
     }
 
     pub(crate) fn see(&mut self, name: &[u8]) {
-        if let Some(index) = self.names.find(name) {
-            self.seen[index] = true;
+        match self.names.find(name) {
+            Some(index) => self.seen[index] = true,
+            None => self.unlisted.push(name),
         }
         if self.unfinished.is_empty() {
             return;
@@ -70,20 +76,40 @@ impl Inventory {
         }
     }
 
-    /// The names that nobody has named; `None` if there are none.
-    pub(crate) fn into_extra(self) -> Option<Names> {
+    /// The names that nobody has named, and those that the source has named besides the list; `None` if
+    /// nothing is to go.
+    pub(crate) fn into_extra(self) -> Option<(Names, Names)> {
         let mut extra = Names::default();
         for (index, seen) in self.seen.iter().enumerate() {
             if let (false, Some(name)) = (seen, self.names.get(index)) {
                 extra.push(name);
             }
         }
-        (extra.len() > 0).then_some(extra)
+        (extra.len() > 0).then_some((extra, self.unlisted))
     }
 }
 
 /// Names that are to go, by directory.
-pub(crate) type Extras = Vec<(Arc<TargetDir>, Names)>;
+pub(crate) type Extras = Vec<Extra>;
+
+/// What of one directory is to go.
+#[derive(Debug)]
+pub(crate) struct Extra {
+    pub(crate) dir: Arc<TargetDir>,
+    names: Names,
+    /// What the source has, and the directory did not list.
+    unlisted: Names,
+}
+
+impl Extra {
+    pub(crate) fn of(dir: Arc<TargetDir>, (names, unlisted): (Names, Names)) -> Self {
+        Self {
+            dir,
+            names,
+            unlisted,
+        }
+    }
+}
 
 pub(crate) struct Deleter<'a> {
     pub(crate) shared: &'a Shared,
@@ -94,7 +120,7 @@ pub(crate) struct Deleter<'a> {
 
 /// What is to be done with names that are to go.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Act {
+pub(super) enum Act {
     Count,
     Delete,
 }
@@ -118,7 +144,12 @@ impl Deleter<'_> {
     }
 
     fn all(&self, extras: &Extras, act: Act, each: &mut dyn FnMut(&Path)) {
-        for (dir, names) in extras {
+        for Extra {
+            dir,
+            names,
+            unlisted,
+        } in extras
+        {
             let fd = match self.shared.root.open_dir(&dir.path) {
                 Ok(fd) => fd,
                 Err(error) => {
@@ -126,8 +157,19 @@ impl Deleter<'_> {
                     continue;
                 }
             };
+            let spellings = match Spellings::of(&fd, unlisted) {
+                Ok(spellings) => spellings,
+                Err(e) => {
+                    let error = StoreError::from_io(&dir.path, "list", e);
+                    self.shared.book.note(Trouble::Failed, || error.to_string());
+                    continue;
+                }
+            };
             for index in 0..names.len() {
                 let Some(name) = names.get(index) else { break };
+                if spellings.keep(&fd, name) {
+                    continue;
+                }
                 let path = self.below(&dir.path).join(OsStr::from_bytes(name));
                 self.one(&fd, OsStr::from_bytes(name), &path, act, 0, each);
             }
@@ -140,7 +182,7 @@ impl Deleter<'_> {
     }
 
     /// A name with all below it. Whether nothing of it stays (or would).
-    fn one(
+    pub(super) fn one(
         &self,
         dir: &OwnedFd,
         name: &OsStr,
@@ -183,7 +225,11 @@ impl Deleter<'_> {
             if depth >= DEPTH {
                 return failed(Errno::NAMETOOLONG);
             }
-            let below = match open_below(dir, name) {
+            let opened = match act {
+                Act::Count => open_below(dir, name),
+                Act::Delete => open_writable(dir, name, &stat),
+            };
+            let below = match opened {
                 Ok(below) => below,
                 Err(e) => return failed(e),
             };
@@ -236,9 +282,28 @@ impl Deleter<'_> {
     }
 }
 
-fn open_below(dir: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+pub(super) fn open_below(dir: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     retry(|| rustix::fs::openat(&dir, name, flags, Mode::empty()))
+}
+
+/// Gives what has that name the next free one of `NAME.~1~`, `NAME.~2~` and so on, if it is a directory or not as told.
+fn keep_aside(dir: &OwnedFd, name: &OsStr, is_dir: bool) -> Result<(), Errno> {
+    const NUMBERS: u32 = 10_000;
+    match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) if (kind(&stat) == FileType::Directory) == is_dir => {}
+        Ok(_) | Err(Errno::NOENT) => return Ok(()),
+        Err(e) => return Err(e),
+    }
+    for number in 1..NUMBERS {
+        let mut aside = name.to_owned();
+        aside.push(format!(".~{number}~"));
+        match rename_file(dir, name, dir, &aside, false) {
+            Err(Errno::EXIST | Errno::NOTEMPTY) => {}
+            result => return result,
+        }
+    }
+    Err(Errno::EXIST)
 }
 
 /// Whether a file stays where it is until something replaces it.
@@ -249,6 +314,13 @@ pub(crate) enum Keep {
 }
 
 impl Shared {
+    /// A path below the root as one below the top of the copy.
+    pub(crate) fn below_top(&self, path: &Path) -> PathBuf {
+        path.strip_prefix(&*lock(&self.top))
+            .unwrap_or(path)
+            .to_path_buf()
+    }
+
     /// Puts what has that name into the backup directory, under the same path.
     pub(crate) fn back_up(
         &self,
@@ -265,17 +337,28 @@ impl Shared {
         let above = path.parent().unwrap_or_else(|| Path::new(""));
         for part in &super::send::plain(Path::new(backup)).join(above) {
             match rustix::fs::mkdirat(&to, part, Mode::RWXU) {
+                Ok(()) => {}
+                // What an earlier run kept under that name, if it is no directory, makes room and stays.
+                Err(Errno::EXIST) => keep_aside(&to, part, false)?,
+                Err(e) => return Err(e),
+            }
+            match rustix::fs::mkdirat(&to, part, Mode::RWXU) {
                 Ok(()) | Err(Errno::EXIST) => to = open_below(&to, part)?,
                 Err(e) => return Err(e),
             }
         }
         self.disks.note(&to);
+        keep_aside(&to, name, true)?;
         if keep == Keep::Move {
             return rename_file(dir, name, &to, name, true);
         }
         let temp = stale::temp_name(name);
         match rustix::fs::linkat(dir, name, &to, &temp, AtFlags::empty()) {
             Ok(()) => rename_file(&to, &temp, &to, name, true),
+            // This file system has no further names, or not of this.
+            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
+                rename_file(dir, name, &to, name, true)
+            }
             Err(e) => Err(e),
         }
     }

@@ -8,7 +8,7 @@ use super::target::DirState;
 use super::walk::kind;
 use crate::root::retry;
 use crate::{StoreError, durable};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -31,6 +31,38 @@ pub(crate) fn make_dir(parent: &OwnedFd, name: &OsStr, dry_run: bool) -> Result<
         }
         Err(e) => Err(e),
     }
+}
+
+/// Opens a directory in which names come and go, also where its mode does not let its owner do that: then it is
+/// given one that does. Root needs none.
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_lossless,
+    reason = "the field's type differs between systems"
+)]
+pub(crate) fn open_writable(parent: &OwnedFd, name: &OsStr, stat: &Stat) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = || retry(|| rustix::fs::openat(parent, name, flags, Mode::empty()));
+    let user = rustix::process::geteuid();
+    let mode = Mode::from_raw_mode(stat.st_mode);
+    let needs = Mode::RWXU;
+    if user.is_root() || mode.contains(needs) || stat.st_uid != user.as_raw() {
+        return open();
+    }
+    if !mode.contains(Mode::RUSR) {
+        // It cannot be opened yet, but pointed at: no link is followed.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let at = retry(|| rustix::fs::openat(parent, name, flags, Mode::empty()))?;
+        let way = format!("/proc/self/fd/{}", at.as_raw_fd());
+        let _ = rustix::fs::chmod(way, mode | needs);
+        return open();
+    }
+    let fd = open()?;
+    let now = rustix::fs::fstat(&fd)?;
+    if (now.st_dev, now.st_ino) == (stat.st_dev, stat.st_ino) {
+        let _ = retry(|| rustix::fs::fchmod(&fd, mode | needs));
+    }
+    Ok(fd)
 }
 
 pub(crate) fn open_plain_at(dir: impl AsFd, name: &OsStr) -> Result<std::fs::File, Errno> {

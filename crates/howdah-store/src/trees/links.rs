@@ -1,5 +1,6 @@
 //! Symbolic links and further names at the place where a tree is put.
 
+use super::delete::Keep;
 use super::entry::{Meta, Stamp};
 use super::existing::open_plain_at;
 use super::meta;
@@ -29,13 +30,15 @@ pub(super) struct LinkLater {
     pub(super) last: bool,
 }
 
-/// Makes a link, in the place of a file or another link if need be. Whether it had to be made.
+/// Makes a link, in the place of a file or another link if need be, which `back_up` keeps. Whether it had to be
+/// made.
 pub(super) fn put_symlink(
     dir: &OwnedFd,
     name: &OsStr,
     target: &OsStr,
     meta: &Meta,
     add_only: bool,
+    back_up: impl FnOnce() -> Result<(), Errno>,
 ) -> Result<bool, Errno> {
     let now = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Some(stat),
@@ -54,6 +57,9 @@ pub(super) fn put_symlink(
     }
     if add_only && now.is_some() {
         return Err(Errno::EXIST);
+    }
+    if now.is_some() {
+        back_up()?;
     }
     let temp = temp_name(name);
     rustix::fs::symlinkat(target, dir, &temp)?;
@@ -95,7 +101,8 @@ pub(super) fn link_later(
     let made = linked.get(&later.link).map(|(dir, name)| {
         let from = shared.root.open_dir(&dir.path)?;
         let to = shared.root.open_dir(&later.dir.path)?;
-        put_link(&from, name, &to, &later.name, shared.add_only)
+        let back_up = || shared.back_up(&to, &later.name, &shared.below_top(&path), Keep::Link);
+        put_link(&from, name, &to, &later.name, shared.add_only, back_up)
             .map_err(|e| StoreError::from_io(&path, "make the further name", e))
     });
     match made {
@@ -128,6 +135,7 @@ fn put_link(
     to: &OwnedFd,
     name: &OsStr,
     add_only: bool,
+    back_up: impl FnOnce() -> Result<(), Errno>,
 ) -> Result<Put, Errno> {
     let source = rustix::fs::statat(from, old, AtFlags::SYMLINK_NOFOLLOW)?;
     if kind(&source) != FileType::RegularFile {
@@ -144,6 +152,9 @@ fn put_link(
         Err(Errno::NOENT) => None,
         Err(e) => return Err(e),
     };
+    if replace.is_some() && !replace.is_some_and(|there| is_copy(&there, &source)) {
+        back_up()?;
+    }
     let temp = temp_name(name);
     let first = if replace.is_some() { &temp } else { name };
     match rustix::fs::linkat(from, old, to, first, AtFlags::empty()) {

@@ -26,6 +26,7 @@ mod ranges;
 mod receive;
 mod report;
 mod send;
+mod spellings;
 mod target;
 mod unfinished;
 mod walk;
@@ -33,6 +34,8 @@ mod write;
 
 #[cfg(test)]
 mod bounds_tests;
+#[cfg(test)]
+mod kinds_tests;
 #[cfg(test)]
 mod sync_tests;
 #[cfg(test)]

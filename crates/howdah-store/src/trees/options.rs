@@ -41,6 +41,8 @@ pub struct TreeOptions {
     pub reread: bool,
     /// The sender is told of each file that is in place.
     pub tells_files: bool,
+    /// The destination becomes like the source: what is of another kind there gives way, and modes are made equal.
+    pub mirror: bool,
 }
 
 impl TreeOptions {

@@ -1,19 +1,20 @@
 //! Directories: where the top goes, made, entered, left.
 
 use super::super::codec::refused;
-use super::super::delete::Inventory;
+use super::super::delete::{Inventory, open_below};
 use super::super::entry::{Entry, Meta};
-use super::super::existing::{make_dir, until_room};
+use super::super::existing::{make_dir, open_writable, until_room};
 use super::super::report::{Trouble, add};
 use super::super::target::{DirState, TargetDir};
+use super::super::walk::kind;
 use super::super::{PACKED_MAX, queue, unfinished};
 use super::{Level, Placer};
 use crate::StoreError;
-use crate::root::retry;
 use crate::stale;
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -139,43 +140,19 @@ impl Placer<'_> {
         let (state, fd) = match parent.state {
             DirState::Absent | DirState::Broken => (parent.state, None),
             DirState::Fresh | DirState::There => {
-                let made = match self.fd() {
-                    Ok(Some(fd)) => until_room(shared, &path, "make the directory", || {
-                        make_dir(fd, &name, dry_run)
-                    })?
-                    .and_then(|state| {
-                        if state == DirState::Absent {
-                            return Ok((state, None));
-                        }
-                        let flags =
-                            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                        let opened = retry(|| rustix::fs::openat(fd, &name, flags, Mode::empty()))?;
-                        Ok((state, Some(opened)))
-                    }),
+                let made = match self.shared_fd() {
+                    Ok(Some(fd)) => self.make(&fd, &parent, &name)?,
                     Ok(None) => Ok((DirState::Broken, None)),
                     Err(error) => {
                         shared.book.note(Trouble::Failed, || error.to_string());
                         Ok((DirState::Broken, None))
                     }
                 };
-                match made {
-                    Ok(made) => made,
-                    Err(e) => {
-                        let what = match e {
-                            Errno::NOTDIR | Errno::LOOP | Errno::EXIST => {
-                                "something that is no directory has its name; \
-                                 all that would lie in it was left out"
-                                    .to_owned()
-                            }
-                            e => format!(
-                                "the directory cannot be made or entered ({e}); \
-                                 all that would lie in it was left out"
-                            ),
-                        };
-                        shared.book.trouble(Trouble::Failed, &path, what);
-                        (DirState::Broken, None)
-                    }
-                }
+                made.unwrap_or_else(|what| {
+                    let what = format!("{what}; all that would lie in it was left out");
+                    shared.book.trouble(Trouble::Failed, &path, what);
+                    (DirState::Broken, None)
+                })
             }
         };
         if let (DirState::There, Some(fd)) = (state, &fd) {
@@ -198,6 +175,44 @@ impl Placer<'_> {
             self.unfinished = self.levels.last().map(|level| Arc::clone(&level.dir));
         }
         Ok(())
+    }
+
+    /// Makes a directory in that one unless it is there, and opens it. Why it cannot be had, if it cannot.
+    fn make(
+        &self,
+        fd: &OwnedFd,
+        parent: &TargetDir,
+        name: &OsStr,
+    ) -> Result<Result<(DirState, Option<OwnedFd>), String>, StoreError> {
+        let shared = self.shared;
+        let dry_run = shared.options.dry_run;
+        let there = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+        if let Some(stat) = there.filter(|stat| kind(stat) != FileType::Directory) {
+            if let Err(why) = self.clear(fd, parent, name, &stat) {
+                return Ok(Err(why));
+            }
+            if dry_run {
+                return Ok(Ok((DirState::Absent, None)));
+            }
+        }
+        let path = parent.path.join(name);
+        let made = until_room(shared, &path, "make the directory", || {
+            make_dir(fd, name, dry_run)
+        })?;
+        let opened = made.and_then(|state| match state {
+            DirState::Absent => Ok((state, None)),
+            _ if dry_run => Ok((state, Some(open_below(fd, name)?))),
+            _ => {
+                let stat = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                Ok((state, Some(open_writable(fd, name, &stat)?)))
+            }
+        });
+        Ok(opened.map_err(|e| match e {
+            Errno::NOTDIR | Errno::LOOP | Errno::EXIST => {
+                "something that is no directory has its name".to_owned()
+            }
+            e => format!("the directory cannot be made or entered ({e})"),
+        }))
     }
 
     pub(super) fn leave(&mut self, complete: bool) -> Result<(), StoreError> {

@@ -13,7 +13,6 @@ use super::super::{NOTE_COPY, PACKED_MAX};
 use super::Placer;
 use crate::StoreError;
 use crate::identity::Identity;
-use crate::root::irregular;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -126,7 +125,7 @@ impl Placer<'_> {
         };
         if before.is_some() && shared.options.backup_dir.is_some() && !shared.options.dry_run {
             match self.back_up(fd.as_deref(), &dir, &name) {
-                Ok(now) => before = Some(now),
+                Ok(now) => before = now,
                 Err(e) => {
                     let path = dir.path.join(&name);
                     let error = StoreError::from_io(&path, "back up", e);
@@ -138,9 +137,7 @@ impl Placer<'_> {
         add(&shared.book.wanted_files, 1);
         add(&shared.book.wanted_bytes, size);
         if shared.options.dry_run {
-            let top = lock(&shared.top).clone();
-            let path = dir.path.join(&name);
-            let path = path.strip_prefix(&top).unwrap_or(&path);
+            let path = self.below_top(&dir, &name);
             shared.tell(NOTE_COPY, path.as_os_str().as_bytes());
             return self.answer(true);
         }
@@ -171,21 +168,22 @@ impl Placer<'_> {
         self.answer(true)
     }
 
-    /// Keeps what is to be replaced. Its identity afterwards: another name changes it.
+    /// Keeps what is to be replaced. Its identity afterwards, for another name changes it; none where it had to be
+    /// moved.
     fn back_up(
         &self,
         fd: Option<&OwnedFd>,
         dir: &TargetDir,
         name: &OsStr,
-    ) -> Result<Identity, Errno> {
-        let shared = self.shared;
-        let top = lock(&shared.top).clone();
-        let path = dir.path.join(name);
-        let below = path.strip_prefix(&top).unwrap_or(&path).to_path_buf();
+    ) -> Result<Option<Identity>, Errno> {
         let fd = fd.ok_or(Errno::NOENT)?;
-        shared.back_up(fd, name, &below, Keep::Link)?;
-        let stat = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(Identity::new(&stat))
+        let below = self.below_top(dir, name);
+        self.shared.back_up(fd, name, &below, Keep::Link)?;
+        match rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(Identity::new(&stat))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(e) => Err(e),
+        }
     }
 
     fn answer(&mut self, wanted: bool) -> Result<(), StoreError> {
@@ -236,13 +234,15 @@ impl Placer<'_> {
             FileType::RegularFile => {}
             // The link goes, not what it points to.
             FileType::Symlink => return self.replace(dir, name, &stat),
-            other => {
-                let what = irregular(other).unwrap_or("of an unknown kind");
-                let what = format!("is {what} there and was left alone");
-                shared
-                    .book
-                    .trouble(Trouble::Failed, &dir.path.join(name), what);
-                return Decision::Skip;
+            _ => {
+                return match self.clear(fd, dir, name, &stat) {
+                    Ok(()) => Decision::Want(None),
+                    Err(why) => {
+                        let path = dir.path.join(name);
+                        shared.book.trouble(Trouble::Failed, &path, why);
+                        Decision::Skip
+                    }
+                };
             }
         }
         let same_size = stat.st_size as u64 == size;

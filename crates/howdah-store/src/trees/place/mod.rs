@@ -3,16 +3,17 @@
 
 mod dirs;
 mod files;
+mod way;
 
 use super::codec::{AnswerWriter, ManifestReader, refused};
-use super::delete::{Deleter, Extras, Inventory};
+use super::delete::{Deleter, Extra, Extras, Inventory, Keep};
 use super::entry::{Entry, Meta};
 use super::existing::until_room;
 use super::filter::Filter;
 use super::hashing::Hashers;
 use super::links::{LinkLater, link_later, note_no_symlink, put_symlink};
 use super::receive::Shared;
-use super::report::add;
+use super::report::{Trouble, add};
 use super::target::{DirState, TargetDir};
 use crate::StoreError;
 use files::Found;
@@ -155,7 +156,7 @@ impl<'a> Placer<'a> {
 
     fn keep_extras(&mut self, level: Level) {
         if let Some(names) = level.inventory.and_then(Inventory::into_extra) {
-            self.extras.push((level.dir, names));
+            self.extras.push(Extra::of(level.dir, names));
         }
     }
 
@@ -276,6 +277,7 @@ impl<'a> Placer<'a> {
     /// All files that were asked for are settled: gives them their further names.
     fn make_links(&mut self) {
         for later in std::mem::take(&mut self.links) {
+            self.make_way_for(&later);
             link_later(self.shared, &self.linked, &later);
             if later.last {
                 self.linked.remove(&later.link);
@@ -289,14 +291,24 @@ impl<'a> Placer<'a> {
         let name = self.top_name(name);
         let dir = self.dir()?;
         let path = dir.path.join(&name);
-        if shared.options.dry_run || dir.state == DirState::Broken {
+        if dir.state == DirState::Broken {
             return Ok(());
         }
-        let Some(fd) = self.fd()? else {
+        let Some(fd) = self.shared_fd()? else {
             return Ok(());
         };
+        if let Err(why) = self.make_way(&fd, &dir, &name) {
+            shared.book.trouble(Trouble::Failed, &path, why);
+            return Ok(());
+        }
+        if shared.options.dry_run {
+            return Ok(());
+        }
         let target = OsStr::from_bytes(target);
-        let put = || put_symlink(fd, &name, target, meta, shared.add_only);
+        let put = || {
+            let back_up = || shared.back_up(&fd, &name, &self.below_top(&dir, &name), Keep::Link);
+            put_symlink(&fd, &name, target, meta, shared.add_only, back_up)
+        };
         match until_room(shared, &path, "make the link", put)? {
             Ok(made) => {
                 add(&shared.book.links, u64::from(made));
