@@ -7,8 +7,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::Command;
-use support::Site;
 use support::process::{Done, Input};
+use support::{Host, Site};
 
 /// Debian's `nobody`.
 const NOBODY: u32 = 65534;
@@ -113,4 +113,156 @@ fn t10_directories_that_their_owner_may_not_write_to_are_copied_into_again_and_a
     assert_eq!(done.json()["tree"]["files"], 0, "{}", done.json());
     server.stop();
     site.assert_nothing_half_done();
+}
+
+/// A copy to or from the server: the name of the source and that of the destination below each.
+type Way<'a> = (
+    &'a str,
+    &'a dyn Fn(&str) -> String,
+    &'a dyn Fn(&str) -> String,
+);
+
+/// Runs `check` for what is put and for what is fetched: with how a source's and a destination's path are written, and
+/// where they lie.
+fn both_ways(
+    site: &Site,
+    server: &support::process::Server,
+    check: impl Fn(
+        &dyn Fn(&[&str], &str, &str) -> Done,
+        &dyn Fn(&str) -> String,
+        &dyn Fn(&str) -> String,
+    ),
+) {
+    let here = |name: &str| site.file(name);
+    let there = |name: &str| site.root(name);
+    let url = |name: &str| server.url(name);
+    let ways: [(Way<'_>, Way<'_>); 2] = [
+        (("put", &here, &here), ("put", &url, &there)),
+        (("get", &url, &there), ("get", &here, &here)),
+    ];
+    for ((way, from, from_lies), (_, to, to_lies)) in ways {
+        println!("{way}");
+        let run = |options: &[&str], source: &str, target: &str| {
+            let (source, target) = (from(source), to(target));
+            let args = [options, &["--accept-new", &*source, &*target]].concat();
+            site.run(Host::Here, "client", &args, Input::None)
+        };
+        check(&run, from_lies, to_lies);
+    }
+}
+
+fn umask() -> u32 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    u32::from_str_radix(line.unwrap().trim(), 8).unwrap()
+}
+
+#[test]
+fn n2_t09_a_single_file_has_the_rights_that_cp_and_scp_give_it() {
+    let site = Site::new(120);
+    let server = site.serve();
+    let umask = umask();
+    both_ways(&site, &server, |run, from, to| {
+        for asked in [0o600, 0o640, 0o755, 0o777, 0o4755, 0o400] {
+            let _ = fs::remove_file(from("s"));
+            fs::write(from("s"), "secret").unwrap();
+            set_mode(&from("s"), asked);
+            for options in [&["cp"][..], &["cp", "-r"], &["cp", "--no-resume"]] {
+                let _ = fs::remove_file(to("t"));
+                let done = run(options, "s", "t");
+                assert_eq!(done.code, Some(0), "{}", done.err);
+                assert_eq!(
+                    mode(&to("t")),
+                    asked & 0o777 & !umask,
+                    "{options:?} {asked:o}"
+                );
+            }
+            // What is replaced keeps its own, and its owner.
+            for options in [&["cp"][..], &["cp", "-r"]] {
+                for kept in [0o600, 0o660, 0o755] {
+                    let _ = fs::remove_file(to("t"));
+                    fs::write(to("t"), "old").unwrap();
+                    set_mode(&to("t"), kept);
+                    let is_root = rustix::process::geteuid().is_root();
+                    if is_root {
+                        chown(to("t"), Some(NOBODY), Some(7)).unwrap();
+                    }
+                    let done = run(options, "s", "t");
+                    assert_eq!(done.code, Some(0), "{}", done.err);
+                    assert_eq!(fs::read(to("t")).unwrap(), b"secret");
+                    assert_eq!(mode(&to("t")), kept, "{options:?} {asked:o}");
+                    let stat = fs::metadata(to("t")).unwrap();
+                    if is_root {
+                        assert_eq!((stat.uid(), stat.gid()), (NOBODY, 7), "{options:?}");
+                    }
+                }
+            }
+            let done = run(&["cp", "-p"], "s", "t");
+            assert_eq!(done.code, Some(0), "{}", done.err);
+            assert_eq!(mode(&to("t")), asked & 0o777, "-p {asked:o}");
+        }
+        let _ = (fs::remove_file(from("s")), fs::remove_file(to("t")));
+    });
+    // A pipe has no rights of its own.
+    let to = server.url("pipe");
+    for mode_of in [None, Some(0o600)] {
+        if let Some(mode) = mode_of {
+            set_mode(&site.root("pipe"), mode);
+        }
+        let input = Input::Bytes(b"bytes".to_vec());
+        let done = site.copy_with(Host::Here, &["-", &to], input);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        assert_eq!(mode(&site.root("pipe")), mode_of.unwrap_or(0o666 & !umask));
+    }
+    server.stop();
+    site.assert_nothing_half_done();
+}
+
+#[test]
+fn t03_t04_directories_that_were_there_keep_their_modes_and_new_ones_inherit() {
+    let site = Site::new(120);
+    let server = site.serve();
+    let umask = umask();
+    both_ways(&site, &server, |run, from, to| {
+        let clean = || {
+            for path in [from("s"), to("t")] {
+                let _ = fs::remove_dir_all(path);
+            }
+        };
+        for there in [0o755, 0o700, 0o2775, 0o1777] {
+            clean();
+            fs::create_dir_all(from("s/sub/new")).unwrap();
+            for dir in ["s", "s/sub", "s/sub/new"] {
+                set_mode(&from(dir), 0o777);
+            }
+            fs::create_dir_all(to("t/sub")).unwrap();
+            for dir in ["t", "t/sub"] {
+                set_mode(&to(dir), there);
+            }
+            let done = run(&["cp", "-r"], "s/.", "t");
+            assert_eq!(done.code, Some(0), "{}", done.err);
+            for dir in ["t", "t/sub"] {
+                assert_eq!(mode(&to(dir)), there, "{dir}");
+            }
+            let inherited = there & 0o2000;
+            assert_eq!(
+                mode(&to("t/sub/new")),
+                0o777 & !umask | inherited,
+                "{there:o}"
+            );
+
+            // A mirror makes permissions equal, and takes no special bit away.
+            let done = run(&["sync"], "s", "t");
+            assert_eq!(done.code, Some(0), "{}", done.err);
+            for dir in ["t", "t/sub"] {
+                assert_eq!(mode(&to(dir)), 0o777 | there & 0o7000, "{dir}");
+            }
+            assert_eq!(mode(&to("t/sub/new")), 0o777 | inherited);
+            let done = run(&["sync", "-a"], "s", "t");
+            assert_eq!(done.code, Some(0), "{}", done.err);
+            assert_eq!(mode(&to("t/sub")), 0o777, "equal");
+        }
+        clean();
+    });
+    server.stop();
 }

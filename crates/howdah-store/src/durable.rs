@@ -2,6 +2,7 @@
 
 use crate::StoreError;
 use crate::identity::Identity;
+use crate::rights;
 use crate::root::{irregular, retry};
 use crate::same;
 use crate::stale::{self, Lock, temp_name};
@@ -87,10 +88,12 @@ pub(crate) struct PartFile {
     place: Place,
     state: Mutex<State>,
     prepare: Mutex<Preparation>,
+    /// Permission bits of its source.
+    mode: Option<u32>,
 }
 
-/// Gives a complete file its mode, times and so on.
-pub type Prepare = Box<dyn FnOnce(&File) + Send>;
+/// Gives a complete file its mode, times and so on, before it takes a name in a directory.
+pub type Prepare = Box<dyn FnOnce(&File, &OwnedFd, &OsStr) + Send>;
 
 struct Preparation(Option<Prepare>);
 
@@ -152,6 +155,12 @@ impl PartFile {
         self
     }
 
+    /// What is done otherwise: the rights of a source with these permission bits.
+    pub(crate) fn with_mode(mut self, mode: Option<u32>) -> Self {
+        self.mode = mode;
+        self
+    }
+
     /// Takes over an open and locked file, of which so many bytes are worth keeping.
     pub(crate) fn adopt(place: Place, file: File, temp: OsString, kept_bytes: u64) -> Self {
         let state = match kept_bytes {
@@ -164,6 +173,7 @@ impl PartFile {
             place,
             state: Mutex::new(state),
             prepare: Mutex::new(Preparation(None)),
+            mode: None,
         }
     }
 
@@ -236,10 +246,10 @@ impl PartFile {
             .0
             .take();
         if let Some(prepare) = preparation {
-            prepare(&self.file);
+            prepare(&self.file, &self.place.dir, &self.place.name);
         } else {
-            let mode = Mode::from_raw_mode(0o666).difference(umask());
-            retry(|| rustix::fs::fchmod(&self.file, mode)).map_err(failed("set the mode of"))?;
+            rights::settle(&self.file, &self.place.dir, &self.place.name, self.mode)
+                .map_err(failed("set the rights of"))?;
         }
         // A second fsync may succeed although the first one lost pages: never repeated.
         sync_file(&self.file).map_err(|e| StoreError::from_io(path, "sync", e))?;
@@ -361,7 +371,7 @@ fn target(
 }
 
 /// The process's file mode creation mask.
-fn umask() -> Mode {
+pub(crate) fn umask() -> Mode {
     let from_proc = || {
         let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
         let line = status

@@ -54,6 +54,7 @@ mod identity;
 mod journal;
 mod limits;
 mod outcome;
+mod rights;
 mod room;
 mod root;
 mod same;

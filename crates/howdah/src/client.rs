@@ -387,11 +387,12 @@ impl<'a> Client<'a> {
                 hash,
                 source,
                 resumed,
+                mode,
             } if matches!(self.step, Step::Asked) => {
                 let source = source.map(SourceIdentity::from);
                 let holes = self.holes.take(object, size)?;
                 let place = self
-                    .place_for(size, hash, source, holes.clone())
+                    .place_for(size, hash, source, holes.clone(), mode)
                     .map_err(|e| from_store(&e))?;
                 if resumed != (self.held_bytes > 0) {
                     return Err(Error::new(

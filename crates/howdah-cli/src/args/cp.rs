@@ -54,7 +54,10 @@ pub(crate) struct CpArgs {
     #[arg(long, short = 'r', visible_short_alias = 'R')]
     pub(crate) recursive: bool,
 
-    /// Keep permissions and time of modification of a single file, too; trees always keep them
+    /// Make permissions equal, and keep the time of modification of a single file; trees always keep times
+    ///
+    /// Without it (and without -a) a new file gets the source's permissions through the umask, as with cp and scp,
+    /// and what is there keeps its own.
     #[arg(long, short = 'p')]
     pub(crate) preserve: bool,
 

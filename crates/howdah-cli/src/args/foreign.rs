@@ -42,7 +42,7 @@ const FLAGS: [(&[&str], &str); 16] = [
     (&["--bwlimit"], "the rate is --limit 500mbit, with its unit"),
     (
         &["-t", "--times", "--perms", "-p", "--links"],
-        "permissions, times of modification and symbolic links of trees are always kept, with 'howdah cp -p' those of single files as well",
+        "times of modification and symbolic links of trees are always kept, permissions with 'howdah cp -p' and 'howdah sync'",
     ),
     (
         &[

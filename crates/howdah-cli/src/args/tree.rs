@@ -7,10 +7,14 @@ use clap::Args;
 pub(crate) struct TreeArgs {
     /// Keep owners, hard links, extended attributes, ACLs and special mode bits as well
     ///
-    /// Contents, permissions, times of modification and symbolic links are always kept. What cannot be kept
-    /// is counted and said; it is no failure.
+    /// Contents, times of modification and symbolic links are always kept, permissions with 'sync' and -p. What
+    /// cannot be kept is counted and said; it is no failure. What the source has no more of these goes.
     #[arg(long, short = 'a')]
     pub(crate) archive: bool,
+
+    /// Keep owners and entries of ACLs by number, not by what these are called on each side
+    #[arg(long, requires = "archive")]
+    pub(crate) numeric_ids: bool,
 
     /// Compare files by content (BLAKE3), not by size and time of modification
     #[arg(long, short = 'c')]

@@ -100,6 +100,7 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
         sources => {
             let options = TreeOptions {
                 recursive: args.recursive || args.tree.archive,
+                permissions: args.preserve,
                 ..tree_options(&args.tree, &args.select)?
             };
             run.copy(&start, |show| {
@@ -165,6 +166,7 @@ impl Run<'_> {
 pub(super) fn tree_options(args: &TreeArgs, select: &SelectArgs) -> anyhow::Result<TreeOptions> {
     Ok(TreeOptions {
         archive: args.archive,
+        numeric_ids: args.numeric_ids,
         checksum: args.checksum,
         dry_run: args.dry_run,
         ..select_options(select)?

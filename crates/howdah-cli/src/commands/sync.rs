@@ -27,6 +27,7 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
         contents: true,
         recursive: true,
         mirror: true,
+        permissions: true,
         delete: args.delete,
         max_delete: args.max_delete,
         backup_dir: args.backup_dir.clone(),

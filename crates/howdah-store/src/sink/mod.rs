@@ -78,6 +78,8 @@ pub struct SinkOptions {
     /// If the source has holes: which of its groups do not come because they are [nothing
     /// else](crate::Source::holes). They lie within `size`.
     pub holes: Option<RangeSet>,
+    /// Permission bits of the source, if it has some: docs/trees.md, section 1.1.
+    pub mode: Option<u32>,
     /// When everything is on the disk, read it back from there and compare once more.
     pub reread: bool,
     /// How a full disk is waited for. What could not even fit on an empty one is an error at once.
@@ -93,6 +95,7 @@ impl Default for SinkOptions {
             size: None,
             source: None,
             holes: None,
+            mode: None,
             reread: false,
             room: RoomWait::default(),
             limits: Limits::default(),
@@ -200,7 +203,7 @@ impl Sink {
             past,
             found_again,
         } = target.start(source.as_ref())?;
-        let part = Arc::new(part);
+        let part = Arc::new(part.with_mode(options.mode));
         if let Some(size) = options.size {
             let holes = options.holes.as_ref().map_or(0, RangeSet::byte_count);
             let stored = size.saturating_sub(holes);

@@ -83,6 +83,16 @@ impl FileSource {
         self.shared.identity.as_source()
     }
 
+    #[allow(
+        clippy::unnecessary_cast,
+        clippy::cast_lossless,
+        reason = "the field's type differs between systems"
+    )]
+    pub(super) fn mode(&self) -> Option<u32> {
+        let stat = rustix::fs::fstat(&self.shared.file).ok()?;
+        Some(stat.st_mode as u32 & 0o777)
+    }
+
     pub(super) fn holes(&self) -> Option<&RangeSet> {
         self.shared.holes.as_ref()
     }

@@ -110,6 +110,14 @@ impl Source {
         }
     }
 
+    /// Permission bits of a file; `None` for what has none.
+    pub fn mode(&self) -> Option<u32> {
+        match &self.0 {
+            Inner::File(file) => file.mode(),
+            Inner::Zero(_) | Inner::Pipe(_) => None,
+        }
+    }
+
     /// If a file has holes: those of its [groups](crate::GROUP) that are nothing else. They read as zeros and
     /// need not be sent, and their values are not told.
     pub fn holes(&self) -> Option<&RangeSet> {

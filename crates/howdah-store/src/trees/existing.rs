@@ -35,34 +35,33 @@ pub(crate) fn make_dir(parent: &OwnedFd, name: &OsStr, dry_run: bool) -> Result<
 
 /// Opens a directory in which names come and go, also where its mode does not let its owner do that: then it is
 /// given one that does. Root needs none.
-#[allow(
-    clippy::unnecessary_cast,
-    clippy::cast_lossless,
-    reason = "the field's type differs between systems"
-)]
 pub(crate) fn open_writable(parent: &OwnedFd, name: &OsStr, stat: &Stat) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = || retry(|| rustix::fs::openat(parent, name, flags, Mode::empty()));
     let user = rustix::process::geteuid();
     let mode = Mode::from_raw_mode(stat.st_mode);
-    let needs = Mode::RWXU;
-    if user.is_root() || mode.contains(needs) || stat.st_uid != user.as_raw() {
-        return open();
-    }
-    if !mode.contains(Mode::RUSR) {
+    if !user.is_root() && stat.st_uid == user.as_raw() && !mode.contains(Mode::RUSR) {
         // It cannot be opened yet, but pointed at: no link is followed.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let at = retry(|| rustix::fs::openat(parent, name, flags, Mode::empty()))?;
         let way = format!("/proc/self/fd/{}", at.as_raw_fd());
-        let _ = rustix::fs::chmod(way, mode | needs);
+        let _ = rustix::fs::chmod(way, mode | Mode::RWXU);
         return open();
     }
     let fd = open()?;
     let now = rustix::fs::fstat(&fd)?;
-    if (now.st_dev, now.st_ino) == (stat.st_dev, stat.st_ino) {
-        let _ = retry(|| rustix::fs::fchmod(&fd, mode | needs));
-    }
+    open_up(&fd, &now);
     Ok(fd)
+}
+
+/// Lets the owner of an open directory write to it; its mode comes back when it is finished.
+pub(crate) fn open_up(dir: &OwnedFd, stat: &Stat) {
+    let user = rustix::process::geteuid();
+    let mode = Mode::from_raw_mode(stat.st_mode);
+    if !user.is_root() && stat.st_uid == user.as_raw() && !mode.contains(Mode::RWXU) {
+        // What cannot be written to then is told of by name.
+        let _ = retry(|| rustix::fs::fchmod(dir, mode | Mode::RWXU));
+    }
 }
 
 pub(crate) fn open_plain_at(dir: impl AsFd, name: &OsStr) -> Result<std::fs::File, Errno> {
@@ -86,7 +85,8 @@ pub(crate) fn refresh(
     stat: &Stat,
     meta: &Meta,
 ) {
-    let same_mode = stat.st_mode as u32 & 0o7777 == shared.keeper.mode(meta, false);
+    let mode = shared.keeper.file_mode(meta);
+    let same_mode = mode.is_none_or(|mode| stat.st_mode as u32 & 0o7777 == mode);
     let same_time = Stamp::modified(stat).is_same_moment(meta.mtime);
     if same_mode && same_time && !shared.options.archive {
         return;
@@ -94,7 +94,7 @@ pub(crate) fn refresh(
     if shared.options.archive && same_mode && same_time {
         let owner = shared.keeper.is_owner(meta, stat.st_uid, stat.st_gid);
         let xattrs = meta::xattrs(dir, name).map(|(found, _)| found);
-        if owner && xattrs.is_ok_and(|found| found == meta.xattrs) {
+        if owner && xattrs.is_ok_and(|found| found == shared.keeper.attributes(meta)) {
             return;
         }
     }

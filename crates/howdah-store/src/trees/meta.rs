@@ -2,12 +2,15 @@
 //! through descriptors.
 
 use super::entry::{Meta, Stamp, Xattrs, bounds};
+use super::options::TreeOptions;
+use crate::rights::{self, Tag};
 use crate::root::retry;
-use rustix::fd::{AsFd, AsRawFd as _};
+use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{Gid, Mode, Stat, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Mutex;
 
@@ -43,15 +46,70 @@ fn is_portable(name: &[u8]) -> bool {
 /// out. A link is not followed.
 #[cfg(target_os = "linux")]
 pub(crate) fn xattrs(dir: impl AsFd, name: &OsStr) -> Result<(Xattrs, bool), Errno> {
-    use rustix::fs::{lgetxattr, llistxattr};
+    let dir = dir.as_fd();
+    if name == "." {
+        return xattrs_of(&Open(dir));
+    }
     // The descriptor's own directory, then one name that is not followed: nothing to race with.
-    let mut path = format!("/proc/self/fd/{}/", dir.as_fd().as_raw_fd()).into_bytes();
+    let mut path = format!("/proc/self/fd/{}/", dir.as_raw_fd()).into_bytes();
     path.extend_from_slice(name.as_bytes());
+    match xattrs_of(&Named(path)) {
+        // It may have vanished, or there is no /proc here: then it must be opened.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => {
+            let file = super::existing::open_plain_at(dir, name)?;
+            xattrs_of(&Open(file.as_fd()))
+        }
+        result => result,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn xattrs(_: impl AsFd, _: &OsStr) -> Result<(Xattrs, bool), Errno> {
+    Ok((Vec::new(), false))
+}
+
+/// Where attributes are read.
+#[cfg(target_os = "linux")]
+trait Attributes {
+    fn list(&self, buffer: &mut [u8]) -> Result<usize, Errno>;
+    fn get(&self, name: &[u8], buffer: &mut [u8]) -> Result<usize, Errno>;
+}
+
+#[cfg(target_os = "linux")]
+struct Named(Vec<u8>);
+
+#[cfg(target_os = "linux")]
+impl Attributes for Named {
+    fn list(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        rustix::fs::llistxattr(&*self.0, buffer)
+    }
+
+    fn get(&self, name: &[u8], buffer: &mut [u8]) -> Result<usize, Errno> {
+        rustix::fs::lgetxattr(&*self.0, name, buffer)
+    }
+}
+
+#[cfg(target_os = "linux")]
+struct Open<'a>(BorrowedFd<'a>);
+
+#[cfg(target_os = "linux")]
+impl Attributes for Open<'_> {
+    fn list(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        rustix::fs::flistxattr(self.0, buffer)
+    }
+
+    fn get(&self, name: &[u8], buffer: &mut [u8]) -> Result<usize, Errno> {
+        rustix::fs::fgetxattr(self.0, name, buffer)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn xattrs_of(place: &impl Attributes) -> Result<(Xattrs, bool), Errno> {
     let mut list = vec![0u8; 1024];
     let len = loop {
-        match llistxattr(&*path, &mut *list) {
+        match place.list(&mut list) {
             Err(Errno::RANGE) if list.len() < 64 << 10 => list.resize(list.len() * 8, 0),
-            Err(Errno::NOTSUP | Errno::NOENT) => return Ok((Vec::new(), false)),
+            Err(Errno::NOTSUP) => return Ok((Vec::new(), false)),
             result => break result?,
         }
     };
@@ -64,7 +122,7 @@ pub(crate) fn xattrs(dir: impl AsFd, name: &OsStr) -> Result<(Xattrs, bool), Err
             continue;
         }
         let mut value = vec![0u8; bounds::XATTR_VALUE];
-        match lgetxattr(&*path, attribute, &mut *value) {
+        match place.get(attribute, &mut value) {
             Ok(len) => {
                 value.truncate(len);
                 value.shrink_to_fit();
@@ -78,35 +136,56 @@ pub(crate) fn xattrs(dir: impl AsFd, name: &OsStr) -> Result<(Xattrs, bool), Err
     Ok((found, left_out))
 }
 
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn xattrs(_: impl AsFd, _: &OsStr) -> Result<(Xattrs, bool), Errno> {
-    Ok((Vec::new(), false))
+/// Users and groups that the entries of ACLs are about: whether it is a group, and the number.
+pub(crate) fn named_in_acls(xattrs: &Xattrs) -> impl Iterator<Item = (bool, u32)> + '_ {
+    let acls = xattrs.iter().filter(|(name, _)| is_acl(name));
+    let entries = acls.filter_map(|(_, value)| rights::entries(value));
+    entries.flatten().filter_map(|entry| match entry.tag {
+        Tag::User => Some((false, entry.id)),
+        Tag::Group => Some((true, entry.id)),
+        _ => None,
+    })
+}
+
+pub(crate) fn is_acl(name: &[u8]) -> bool {
+    name == rights::ACCESS || name == rights::DEFAULT
+}
+
+/// Who a number of the source is here.
+#[derive(Clone, Copy, Debug)]
+enum Here {
+    Known(u32),
+    /// Nobody here is called so.
+    Unknown,
 }
 
 /// What the receiver keeps, and who is who there.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     archive: bool,
+    /// Permissions are made equal.
+    exact: bool,
+    numeric: bool,
     root: bool,
-    users: Mutex<HashMap<u32, u32>>,
-    groups: Mutex<HashMap<u32, u32>>,
+    users: Mutex<HashMap<u32, Here>>,
+    groups: Mutex<HashMap<u32, Here>>,
 }
 
 impl Keeper {
-    pub(crate) fn new(archive: bool) -> Self {
+    pub(crate) fn new(options: &TreeOptions) -> Self {
         Self {
-            archive,
+            archive: options.archive,
+            exact: options.archive || options.permissions,
+            numeric: options.numeric_ids,
             root: rustix::process::geteuid().is_root(),
             users: Mutex::default(),
             groups: Mutex::default(),
         }
     }
 
-    /// The source calls that number so.
-    pub(crate) fn learn(&self, group: bool, id: u32, name: &[u8]) {
-        let Ok(name) = std::str::from_utf8(name) else {
-            return;
-        };
+    /// The source calls that number so. What nobody here is called is told, once.
+    pub(crate) fn learn(&self, group: bool, id: u32, name: &[u8]) -> Option<String> {
+        let name = std::str::from_utf8(name).ok().filter(|_| !self.numeric)?;
         let (map, here) = if group {
             let group = nix::unistd::Group::from_name(name).ok().flatten();
             (&self.groups, group.map(|group| group.gid.as_raw()))
@@ -114,22 +193,75 @@ impl Keeper {
             let user = nix::unistd::User::from_name(name).ok().flatten();
             (&self.users, user.map(|user| user.uid.as_raw()))
         };
-        if let Some(here) = here {
-            let mut map = super::queue::lock(map);
-            if map.len() < bounds::OWNERS {
-                map.insert(id, here);
-            }
+        let mut map = super::queue::lock(map);
+        if map.len() >= bounds::OWNERS {
+            return None;
         }
+        let is = match here {
+            Some(here) => Here::Known(here),
+            None => Here::Unknown,
+        };
+        let is_new = map.insert(id, is).is_none();
+        (here.is_none() && is_new).then(|| {
+            let kind = if group { "group" } else { "user" };
+            format!(
+                "there is no {kind} {name:?} here: what belongs to it gets the number {id}, and entries of ACLs about \
+                 it are left out"
+            )
+        })
     }
 
+    /// Who an owner's number is here; one that nobody here is called stays a number.
     fn owner(&self, (user, group): (u32, u32)) -> (Uid, Gid) {
-        let here = |map: &Mutex<HashMap<u32, u32>>, id| {
-            super::queue::lock(map).get(&id).copied().unwrap_or(id)
+        let here = |map: &Mutex<HashMap<u32, Here>>, id| match super::queue::lock(map).get(&id) {
+            Some(Here::Known(here)) => *here,
+            Some(Here::Unknown) | None => id,
         };
         (
             Uid::from_raw(here(&self.users, user)),
             Gid::from_raw(here(&self.groups, group)),
         )
+    }
+
+    /// An ACL of the source as one of here. An entry about somebody whom nobody here is called like goes: the
+    /// number may be somebody else's.
+    fn acl(&self, acl: &[u8]) -> Option<Vec<u8>> {
+        if self.numeric {
+            return Some(acl.to_vec());
+        }
+        let mut entries = rights::entries(acl)?;
+        let (users, groups) = (
+            super::queue::lock(&self.users),
+            super::queue::lock(&self.groups),
+        );
+        entries.retain_mut(|entry| {
+            let map = match entry.tag {
+                Tag::User => &users,
+                Tag::Group => &groups,
+                _ => return true,
+            };
+            match map.get(&entry.id) {
+                Some(Here::Known(here)) => entry.id = *here,
+                Some(Here::Unknown) => return false,
+                // The source has no name for it either.
+                None => {}
+            }
+            true
+        });
+        Some(rights::acl_of_entries(&mut entries))
+    }
+
+    /// The attributes that a file with this metadata is to have here, sorted.
+    pub(crate) fn attributes(&self, meta: &Meta) -> Xattrs {
+        let portable = meta.xattrs.iter().filter(|(name, _)| is_portable(name));
+        let here = portable.filter_map(|(name, value)| {
+            if is_acl(name) {
+                Some((name.clone(), self.acl(value)?))
+            } else {
+                Some((name.clone(), value.clone()))
+            }
+        });
+        here.collect()
     }
 
     /// Whether those are the owner and the group that it is to have.
@@ -150,21 +282,58 @@ impl Keeper {
         let Ok(stat) = rustix::fs::fstat(&dir) else {
             return false;
         };
-        stat.st_mode as u32 & 0o7777 == self.mode(meta, true)
+        stat.st_mode as u32 & 0o7777 == meta.mode
             && Stamp::modified(&stat).is_same_moment(meta.mtime)
             && (!self.archive
                 || self.is_owner(meta, stat.st_uid, stat.st_gid)
-                    && xattrs(&dir, OsStr::new(".")).is_ok_and(|(found, _)| found == meta.xattrs))
+                    && xattrs(&dir, OsStr::new("."))
+                        .is_ok_and(|(found, _)| found == self.attributes(meta)))
     }
 
-    /// Mode bits that are set: the special ones only if the owner is kept as well.
-    pub(crate) fn mode(&self, meta: &Meta, is_dir: bool) -> u32 {
-        let special = self.archive && (self.root || is_dir);
-        meta.mode & if special { 0o7777 } else { 0o777 }
+    /// The mode that a file which is there is to have, if its mode matters.
+    pub(crate) fn file_mode(&self, meta: &Meta) -> Option<u32> {
+        let special = self.archive && self.root;
+        self.exact
+            .then_some(meta.mode & if special { 0o7777 } else { 0o777 })
+    }
+
+    /// The mode that a directory gets in the end: `fresh` if it was made just now in `parent`, and then `is` is what it
+    /// inherited, else what it had.
+    pub(crate) fn dir_mode(&self, parent: impl AsFd, fresh: bool, is: u32, asked: u32) -> u32 {
+        const SET_GROUP: u32 = 0o2000;
+        match (self.archive, self.exact, fresh) {
+            (true, ..) => asked & 0o7777,
+            (_, true, true) => asked & 0o777 | is & SET_GROUP,
+            (_, true, false) => asked & 0o777 | is & 0o7000,
+            (_, false, true) => rights::new_mode(parent, asked) | is & SET_GROUP,
+            (_, false, false) => is & 0o7777,
+        }
+    }
+
+    /// Gives a file that is to take `name` in `dir` its owner, attributes, mode and times.
+    pub(crate) fn apply_to_file(
+        &self,
+        file: &File,
+        dir: &OwnedFd,
+        name: &OsStr,
+        meta: &Meta,
+    ) -> Vec<NotKept> {
+        if self.exact {
+            return self.apply(file, meta, false);
+        }
+        let mut not_kept = Vec::new();
+        if let Err(e) = rights::settle(file, dir, name, Some(meta.mode)) {
+            not_kept.push(("mode", e));
+        }
+        if let Err(e) = set_time(file, meta.mtime) {
+            not_kept.push(("time", e));
+        }
+        not_kept
     }
 
     /// Gives an open file or directory its owner, attributes, mode and times, in this order: a change
-    /// of the owner takes the special bits away, and everything before changes the times.
+    /// of the owner takes the special bits away, and everything before changes the times. A directory's mode is the
+    /// [final](Self::dir_mode) one.
     pub(crate) fn apply(&self, fd: impl AsFd, meta: &Meta, is_dir: bool) -> Vec<NotKept> {
         let fd = fd.as_fd();
         let mut not_kept = Vec::new();
@@ -173,7 +342,11 @@ impl Keeper {
                 not_kept.push((what, e));
             }
         };
-        let mut mode = self.mode(meta, is_dir);
+        let mut mode = if is_dir {
+            Some(meta.mode)
+        } else {
+            self.file_mode(meta)
+        };
         if self.archive {
             if let Some(owner) = meta.owner {
                 let (user, group) = self.owner(owner);
@@ -189,19 +362,28 @@ impl Keeper {
                 });
                 if changed.is_err() && !is_dir {
                     // Its bits were meant for another owner.
-                    mode &= 0o777;
+                    mode = mode.map(|mode| mode & 0o777);
                 }
                 note("owner", changed);
             }
-            for (name, value) in &meta.xattrs {
-                if is_portable(name) {
-                    let set = rustix::fs::fsetxattr(fd, &**name, value, XattrFlags::empty());
-                    note("extended attribute", set);
+            let wanted = self.attributes(meta);
+            for (name, value) in &wanted {
+                let set = rustix::fs::fsetxattr(fd, &**name, value, XattrFlags::empty());
+                note("extended attribute", set);
+            }
+            // What the source has not, or has no more.
+            let there = xattrs(fd, OsStr::new("."));
+            for (name, _) in there.map_or_else(|_| Vec::new(), |(found, _)| found) {
+                if !wanted.iter().any(|(kept, _)| *kept == name) {
+                    let gone = rustix::fs::fremovexattr(fd, &*name);
+                    note("absence of an extended attribute", gone);
                 }
             }
         }
-        let mode = Mode::from_raw_mode(mode);
-        note("mode", retry(|| rustix::fs::fchmod(fd, mode)));
+        if let Some(mode) = mode {
+            let mode = Mode::from_raw_mode(mode as _);
+            note("mode", retry(|| rustix::fs::fchmod(fd, mode)));
+        }
         note("time", set_time(fd, meta.mtime));
         not_kept
     }
@@ -232,4 +414,74 @@ pub(crate) fn owner_name(group: bool, id: u32) -> Option<Vec<u8>> {
         nix::unistd::User::from_uid(id.into()).ok()??.name
     };
     (name.len() <= bounds::OWNER).then(|| name.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rights::AclEntry;
+
+    fn keeper(numeric_ids: bool) -> Keeper {
+        Keeper::new(&TreeOptions {
+            archive: true,
+            numeric_ids,
+            ..TreeOptions::default()
+        })
+    }
+
+    #[test]
+    fn t07_entries_of_acls_go_by_name_and_never_to_somebody_else() {
+        let entry = |tag, id| AclEntry { tag, perm: 6, id };
+        let mut list = [
+            entry(Tag::UserObj, u32::MAX),
+            entry(Tag::User, 4001),
+            entry(Tag::User, 4002),
+            entry(Tag::User, 4003),
+            entry(Tag::GroupObj, u32::MAX),
+            entry(Tag::Group, 4001),
+            entry(Tag::Mask, u32::MAX),
+            entry(Tag::Other, u32::MAX),
+        ];
+        let there = rights::acl_of_entries(&mut list);
+        let xattrs: Xattrs = [rights::ACCESS, rights::DEFAULT]
+            .map(|name| (name.to_vec(), there.clone()))
+            .to_vec();
+        let meta = Meta {
+            owner: Some((4001, 4001)),
+            xattrs,
+            ..Meta::default()
+        };
+        let named: Vec<_> = named_in_acls(&meta.xattrs).take(4).collect();
+        assert_eq!(
+            named,
+            [(false, 4001), (false, 4002), (false, 4003), (true, 4001)]
+        );
+
+        let keeper = keeper(false);
+        assert_eq!(keeper.learn(false, 4001, b"root"), None);
+        assert_eq!(keeper.learn(true, 4001, b"root"), None);
+        let told = keeper.learn(false, 4002, b"nobody-is-called-so");
+        assert!(told.unwrap().contains("\"nobody-is-called-so\""));
+        assert!(
+            keeper.learn(false, 4002, b"nobody-is-called-so").is_none(),
+            "once"
+        );
+        for (_, value) in keeper.attributes(&meta) {
+            let ids: Vec<_> = rights::entries(&value)
+                .unwrap()
+                .into_iter()
+                .filter(|entry| matches!(entry.tag, Tag::User | Tag::Group))
+                .map(|entry| (entry.tag, entry.id))
+                .collect();
+            // The one without a name at the source keeps its number; the unknown one goes.
+            assert_eq!(ids, [(Tag::User, 0), (Tag::User, 4003), (Tag::Group, 0)]);
+        }
+        assert!(keeper.is_owner(&meta, 0, 0));
+
+        let keeper = self::keeper(true);
+        assert_eq!(keeper.learn(false, 4001, b"root"), None);
+        assert_eq!(keeper.learn(false, 4002, b"nobody-is-called-so"), None);
+        assert_eq!(keeper.attributes(&meta), meta.xattrs);
+        assert!(keeper.is_owner(&meta, 4001, 4001));
+    }
 }

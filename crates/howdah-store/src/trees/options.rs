@@ -41,8 +41,13 @@ pub struct TreeOptions {
     pub reread: bool,
     /// The sender is told of each file that is in place.
     pub tells_files: bool,
-    /// The destination becomes like the source: what is of another kind there gives way, and modes are made equal.
+    /// The destination becomes like the source: what is of another kind there gives way.
     pub mirror: bool,
+    /// Permissions are made equal. Otherwise, and without [`archive`](Self::archive), the umask and what was there
+    /// decide, as with `cp -r`.
+    pub permissions: bool,
+    /// Owners and entries of ACLs go by number, whatever these are called.
+    pub numeric_ids: bool,
 }
 
 impl TreeOptions {

@@ -31,6 +31,7 @@ use crate::{RoomWait, Root, Sink, SinkOptions, SourceIdentity, StoreError, Targe
 use howdah_core::RangeSet;
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,7 +128,7 @@ fn check_backup(options: &TreeOptions) -> Result<(), StoreError> {
         return Ok(());
     };
     let path = plain(Path::new(backup));
-    let bad = |part: &std::ffi::OsStr| super::codec::bad_name(part.as_encoded_bytes()).is_some();
+    let bad = |part: &OsStr| super::codec::bad_name(part.as_encoded_bytes()).is_some();
     if path.as_os_str().is_empty() || path.is_absolute() || path.iter().any(bad) {
         return Err(StoreError::PathEscapes {
             path: backup.into(),
@@ -161,7 +162,7 @@ impl TreeReceiver {
             top: Mutex::default(),
             several,
             items: Queue::new(super::ITEMS_WAITING),
-            keeper: Arc::new(Keeper::new(options.archive)),
+            keeper: Arc::new(Keeper::new(options)),
             disks: Disks::default(),
             book: Arc::default(),
             finished: Arc::default(),
@@ -253,8 +254,8 @@ impl TreeReceiver {
         let path = wanted.path();
         let (keeper, book) = (Arc::clone(&shared.keeper), Arc::clone(&shared.book));
         let (meta, shown) = (wanted.meta.clone(), path.clone());
-        let prepare = Box::new(move |file: &std::fs::File| {
-            for (what, e) in keeper.apply(file, &meta, false) {
+        let prepare = Box::new(move |file: &std::fs::File, dir: &OwnedFd, name: &OsStr| {
+            for (what, e) in keeper.apply_to_file(file, dir, name, &meta) {
                 book.trouble(Trouble::NotKept, &shown, format!("{what} not kept: {e}"));
             }
         });

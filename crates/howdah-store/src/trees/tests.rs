@@ -141,6 +141,7 @@ pub(super) fn transfer(
 pub(super) fn recursive() -> TreeOptions {
     TreeOptions {
         recursive: true,
+        permissions: true,
         ..TreeOptions::default()
     }
 }

@@ -620,10 +620,9 @@ impl<'a> Walker<'a> {
 
     /// Says once what a user or group is called.
     fn learn_owner(&mut self, meta: &Meta) -> Result<(), Gone> {
-        let Some((user, group)) = meta.owner else {
-            return Ok(());
-        };
-        for (is_group, id) in [(false, user), (true, group)] {
+        let owner = meta.owner.iter();
+        let owner = owner.flat_map(|&(user, group)| [(false, user), (true, group)]);
+        for (is_group, id) in owner.chain(meta::named_in_acls(&meta.xattrs)) {
             if self.owners.len() < bounds::OWNERS
                 && self.owners.insert((is_group, id))
                 && let Some(name) = meta::owner_name(is_group, id)

@@ -82,7 +82,7 @@ impl<'a> Writer<'a> {
         let filled = sparse::write_new(&file, bytes)
             .map_err(|e| StoreError::from_io(&path, "write", e))
             .and_then(|()| {
-                for (what, e) in keeper.apply(&file, &wanted.meta, false) {
+                for (what, e) in keeper.apply_to_file(&file, dir, &wanted.name, &wanted.meta) {
                     book.trouble(Trouble::NotKept, &path, format!("{what} not kept: {e}"));
                 }
                 if wanted.dir.sync == SyncWay::Each {

@@ -82,6 +82,7 @@ impl Client<'_> {
                 let size = source.size().filter(|_| !cuttable);
                 let path = path.clone();
                 self.total = size;
+                let mode = source.mode();
                 let mut sending = Sending::new(connection, object, source, hash, None);
                 sending.cuttable = cuttable;
                 if !cuttable {
@@ -98,6 +99,7 @@ impl Client<'_> {
                     source: source.as_ref().map(WireIdentity::from),
                     resume: self.config.resume,
                     reread: self.config.reread,
+                    mode,
                 };
                 connection.send_control(&put.encode_patient(self.config.wait_for_space));
                 self.sending = Some(sending);
@@ -156,6 +158,7 @@ impl Client<'_> {
         hash: bool,
         source: Option<SourceIdentity>,
         holes: Option<RangeSet>,
+        mode: Option<u32>,
     ) -> Result<Place, StoreError> {
         let wake = self.wake();
         if let Some(target) = self.target.take() {
@@ -166,6 +169,7 @@ impl Client<'_> {
                 source,
                 holes,
                 reread: self.config.reread,
+                mode,
                 room: self.room.clone(),
                 ..SinkOptions::default()
             };

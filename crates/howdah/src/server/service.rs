@@ -226,6 +226,7 @@ impl Service {
                 source,
                 resume,
                 reread,
+                mode,
             } if !busy => {
                 session.what = format!("put {path:?}");
                 let holes = session.holes.take(object, size)?;
@@ -238,6 +239,7 @@ impl Service {
                     source: source.map(SourceIdentity::from),
                     resume,
                     reread,
+                    mode,
                     holes,
                     since: now,
                     took_over: false,
@@ -260,6 +262,7 @@ impl Service {
                     (Some(held), Some(identity)) => held.of(identity)?,
                     _ => RangeSet::new(),
                 };
+                let mode = source.mode();
                 let mut sending = Sending::new(connection, object, source, hash, window_end);
                 // A pipe wants every byte.
                 if window_end.is_none() {
@@ -272,6 +275,7 @@ impl Service {
                         hash,
                         source: identity.as_ref().map(WireIdentity::from),
                         resumed: !held.is_empty(),
+                        mode,
                     }
                     .encode(),
                 );

@@ -33,6 +33,8 @@ pub(crate) enum Message {
         resume: bool,
         /// Read it back from the device at the end.
         reread: bool,
+        /// Permission bits of the source.
+        mode: Option<u32>,
     },
     /// Client: send me `path`. Bytes up to `window_end` may come at once.
     Get {
@@ -52,6 +54,8 @@ pub(crate) enum Message {
         source: Option<WireIdentity>,
         /// What was held is not sent again.
         resumed: bool,
+        /// Permission bits of the file.
+        mode: Option<u32>,
     },
     /// Sender: the object ends there and hashes to that.
     End {
@@ -314,6 +318,7 @@ mod tests {
                 source: Some(WireIdentity::from(&identity())),
                 resume: true,
                 reread: false,
+                mode: Some(0o640),
             },
             Message::Get {
                 path: PathBytes::default(),
@@ -358,8 +363,9 @@ mod tests {
             source: None,
             resume: true,
             reread: false,
+            mode: Some(0o640),
         };
-        let start = b"\x02\x00\x00\x03in/\x01\x05a.dat\x01\xac\x02\x01\x00\x01\x00";
+        let start = b"\x02\x00\x00\x03in/\x01\x05a.dat\x01\xac\x02\x01\x00\x01\x00\x01\xa0\x03";
         assert_eq!(put.encode(), start);
         let mut ranges = howdah_core::RangeSet::new();
         ranges.insert(howdah_core::ByteRange::new(2 << 20, 5 << 20));

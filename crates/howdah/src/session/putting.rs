@@ -27,6 +27,7 @@ pub(crate) struct Put {
     pub(crate) source: Option<SourceIdentity>,
     pub(crate) resume: bool,
     pub(crate) reread: bool,
+    pub(crate) mode: Option<u32>,
     /// What of it does not come.
     pub(crate) holes: Option<RangeSet>,
     /// When it was asked for.
@@ -90,6 +91,7 @@ impl Put {
                 source,
                 holes: self.holes.clone(),
                 reread: self.reread,
+                mode: self.mode,
                 room: room.clone(),
                 ..SinkOptions::default()
             };

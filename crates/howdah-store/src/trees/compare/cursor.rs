@@ -3,8 +3,10 @@
 use super::ComparisonState;
 use super::difference::OwnerSeen;
 use crate::StoreError;
+use crate::rights::{self, AclEntry, Tag};
 use crate::trees::codec::{AnswerWriter, ManifestReader, refused};
-use crate::trees::entry::{Entry, bounds};
+use crate::trees::entry::{Entry, Meta, Xattrs, bounds};
+use crate::trees::meta;
 use crate::trees::pipe::{Spout, Tap};
 use std::collections::HashMap;
 
@@ -87,6 +89,32 @@ impl Cursor {
             user: (user, self.users.get(&user).cloned()),
             group: (group, self.groups.get(&group).cloned()),
         }
+    }
+
+    /// Extended attributes, with the people in ACLs by what they are called on this side, if they are.
+    pub(super) fn attributes(&self, meta: &Meta) -> Xattrs {
+        let called = |(name, value): &(Vec<u8>, Vec<u8>)| {
+            let known = meta::is_acl(name).then(|| rights::entries(value)).flatten();
+            let Some(entries) = known else {
+                return (name.clone(), value.clone());
+            };
+            let mut people: Vec<String> = entries
+                .into_iter()
+                .map(|AclEntry { tag, perm, id }| {
+                    let called = match tag {
+                        Tag::User => self.users.get(&id),
+                        Tag::Group => self.groups.get(&id),
+                        _ => return format!("{tag:?} {perm}"),
+                    };
+                    let called = called
+                        .map_or_else(|| id.to_string(), |name| name.escape_ascii().to_string());
+                    format!("{tag:?} {called} {perm}")
+                })
+                .collect();
+            people.sort();
+            (name.clone(), people.join(", ").into_bytes())
+        };
+        meta.xattrs.iter().map(called).collect()
     }
 
     /// Which file that one, number `index` of those on both sides, is a further name of; itself if of none.

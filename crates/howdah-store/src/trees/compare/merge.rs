@@ -6,7 +6,7 @@ use super::difference::{Difference, EntryKind, What};
 use super::{Item, Shared};
 use crate::StoreError;
 use crate::trees::codec::refused;
-use crate::trees::entry::{Entry, Meta, Stamp};
+use crate::trees::entry::{Entry, Meta, Stamp, Xattrs};
 use crate::trees::pipe::{Spout, Tap};
 use crate::trees::queue::lock;
 use std::cmp::Ordering;
@@ -391,12 +391,13 @@ impl Merge<'_> {
         {
             self.tell(path.to_path_buf(), is_dir, What::Owner { a, b })?;
         }
-        if a.xattrs != b.xattrs {
-            let differ = |x: &Meta, y: &Meta| {
-                let only = x.xattrs.iter().filter(|pair| !y.xattrs.contains(pair));
+        let (a, b) = (self.sides[0].attributes(a), self.sides[1].attributes(b));
+        if a != b {
+            let differ = |x: &Xattrs, y: &Xattrs| {
+                let only = x.iter().filter(|pair| !y.contains(pair));
                 only.map(|(name, _)| name.clone()).collect::<Vec<_>>()
             };
-            let mut names = [differ(a, b), differ(b, a)].concat();
+            let mut names = [differ(&a, &b), differ(&b, &a)].concat();
             names.sort();
             names.dedup();
             self.tell(path.to_path_buf(), is_dir, What::Attributes(names))?;

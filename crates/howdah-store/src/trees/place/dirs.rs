@@ -3,7 +3,7 @@
 use super::super::codec::refused;
 use super::super::delete::{Inventory, open_below};
 use super::super::entry::{Entry, Meta};
-use super::super::existing::{make_dir, open_writable, until_room};
+use super::super::existing::{make_dir, open_up, open_writable, until_room};
 use super::super::report::{Trouble, add};
 use super::super::target::{DirState, TargetDir};
 use super::super::walk::kind;
@@ -12,7 +12,7 @@ use super::{Level, Placer};
 use crate::StoreError;
 use crate::stale;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -23,6 +23,25 @@ const OPEN_LEVELS: usize = 32;
 /// Directories that wait for their times and modes, at most: without files that are written, nobody else
 /// gets to them.
 const FINISHED_WAITING: usize = 4096;
+
+/// A directory on the way down, made or found.
+struct Made {
+    state: DirState,
+    fd: Option<OwnedFd>,
+    /// That it gets in the end.
+    mode: u32,
+}
+
+impl Made {
+    /// Nothing is there, or can be.
+    fn without(state: DirState) -> Self {
+        Self {
+            state,
+            fd: None,
+            mode: 0,
+        }
+    }
+}
 
 impl Placer<'_> {
     /// Finds out where the top goes; the first entry says whether it is a directory.
@@ -53,6 +72,15 @@ impl Placer<'_> {
         if let Some(fd) = exists.filter(|fd| !goes_on(fd)) {
             shared.set_top(at);
             let ours = top_meta.is_some();
+            let stat = rustix::fs::fstat(&fd);
+            let stat = stat.map_err(|e| StoreError::from_io(at, "examine", e))?;
+            let top_meta = top_meta.map(|meta| Meta {
+                mode: self.dir_mode(&fd, DirState::There, &stat, meta.mode),
+                ..meta
+            });
+            if !dry_run && ours && !shared.add_only {
+                open_up(&fd, &stat);
+            }
             let dir = TargetDir {
                 path: at.clone(),
                 state: DirState::There,
@@ -83,6 +111,9 @@ impl Placer<'_> {
                 DirState::Absent => None,
                 _ => Some(shared.root.open_dir(at)?),
             };
+            let stat = fd.as_ref().and_then(|fd| rustix::fs::fstat(fd).ok());
+            let mode = stat.map_or(0, |stat| self.dir_mode(&parent_fd, state, &stat, meta.mode));
+            let meta = Meta { mode, ..meta };
             let dir = TargetDir {
                 path: at.clone(),
                 state,
@@ -137,21 +168,22 @@ impl Placer<'_> {
         let path = parent.path.join(&name);
         add(&shared.book.directories, 1);
         let (mut sync, dry_run) = (parent.sync, shared.options.dry_run);
-        let (state, fd) = match parent.state {
-            DirState::Absent | DirState::Broken => (parent.state, None),
+        let asked = meta.mode;
+        let Made { state, fd, mode } = match parent.state {
+            DirState::Absent | DirState::Broken => Made::without(parent.state),
             DirState::Fresh | DirState::There => {
                 let made = match self.shared_fd() {
-                    Ok(Some(fd)) => self.make(&fd, &parent, &name)?,
-                    Ok(None) => Ok((DirState::Broken, None)),
+                    Ok(Some(fd)) => self.make(&fd, &parent, &name, asked)?,
+                    Ok(None) => Ok(Made::without(DirState::Broken)),
                     Err(error) => {
                         shared.book.note(Trouble::Failed, || error.to_string());
-                        Ok((DirState::Broken, None))
+                        Ok(Made::without(DirState::Broken))
                     }
                 };
                 made.unwrap_or_else(|what| {
                     let what = format!("{what}; all that would lie in it was left out");
                     shared.book.trouble(Trouble::Failed, &path, what);
-                    (DirState::Broken, None)
+                    Made::without(DirState::Broken)
                 })
             }
         };
@@ -166,7 +198,8 @@ impl Placer<'_> {
             state,
             sync,
             // A directory that was there and may not be changed stays as it is.
-            meta: (!(dry_run || shared.add_only && state == DirState::There)).then_some(meta),
+            meta: (!(dry_run || shared.add_only && state == DirState::There))
+                .then_some(Meta { mode, ..meta }),
             finished: Arc::clone(&shared.finished),
             parent: Some(parent),
         };
@@ -177,13 +210,25 @@ impl Placer<'_> {
         Ok(())
     }
 
+    /// The mode that a directory in `parent` gets in the end.
+    #[allow(
+        clippy::unnecessary_cast,
+        clippy::cast_lossless,
+        reason = "the field's type differs between systems"
+    )]
+    fn dir_mode(&self, parent: &OwnedFd, state: DirState, stat: &Stat, asked: u32) -> u32 {
+        let (fresh, is) = (state == DirState::Fresh, stat.st_mode as u32);
+        self.shared.keeper.dir_mode(parent, fresh, is, asked)
+    }
+
     /// Makes a directory in that one unless it is there, and opens it. Why it cannot be had, if it cannot.
     fn make(
         &self,
         fd: &OwnedFd,
         parent: &TargetDir,
         name: &OsStr,
-    ) -> Result<Result<(DirState, Option<OwnedFd>), String>, StoreError> {
+        asked: u32,
+    ) -> Result<Result<Made, String>, StoreError> {
         let shared = self.shared;
         let dry_run = shared.options.dry_run;
         let there = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW).ok();
@@ -192,20 +237,28 @@ impl Placer<'_> {
                 return Ok(Err(why));
             }
             if dry_run {
-                return Ok(Ok((DirState::Absent, None)));
+                return Ok(Ok(Made::without(DirState::Absent)));
             }
         }
         let path = parent.path.join(name);
         let made = until_room(shared, &path, "make the directory", || {
             make_dir(fd, name, dry_run)
         })?;
-        let opened = made.and_then(|state| match state {
-            DirState::Absent => Ok((state, None)),
-            _ if dry_run => Ok((state, Some(open_below(fd, name)?))),
-            _ => {
-                let stat = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
-                Ok((state, Some(open_writable(fd, name, &stat)?)))
+        let opened = made.and_then(|state| {
+            if state == DirState::Absent {
+                return Ok(Made::without(state));
             }
+            let stat = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            let opened = if dry_run {
+                open_below(fd, name)?
+            } else {
+                open_writable(fd, name, &stat)?
+            };
+            Ok(Made {
+                state,
+                fd: Some(opened),
+                mode: self.dir_mode(fd, state, &stat, asked),
+            })
         });
         Ok(opened.map_err(|e| match e {
             Errno::NOTDIR | Errno::LOOP | Errno::EXIST => {

@@ -94,7 +94,11 @@ impl<'a> Placer<'a> {
                 self.start(&entry)?;
             }
             match entry {
-                Entry::Owner { group, id, name } => self.shared.keeper.learn(group, id, &name),
+                Entry::Owner { group, id, name } => {
+                    if let Some(unknown) = self.shared.keeper.learn(group, id, &name) {
+                        self.shared.book.note(Trouble::NotKept, || unknown);
+                    }
+                }
                 Entry::Dir { name, meta } => self.enter(name, meta)?,
                 Entry::Up { complete } => self.leave(complete)?,
                 Entry::File {

@@ -1,0 +1,272 @@
+//! Who may do what with a file that takes its name: docs/trees.md has the rule.
+//!
+//! A new file gets the bits that its sender names, through the umask or the default ACL of its directory, as open(2)
+//! does it. One that replaces another keeps that one's owner, group, bits and ACL. What cannot be kept makes
+//! it narrower, never wider.
+
+use crate::durable::umask;
+use crate::root::retry;
+use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
+
+pub(crate) const ACCESS: &[u8] = b"system.posix_acl_access";
+pub(crate) const DEFAULT: &[u8] = b"system.posix_acl_default";
+/// Larger ones are nobody's.
+const ACL_MAX: usize = 64 << 10;
+
+/// Bits of a file of which nothing else is known: as open(2) is asked by programs.
+const USUAL: u32 = 0o666;
+
+/// Gives a complete file its rights before it takes `name` in `dir`. `asked`: the permission bits of its source, if it
+/// has any.
+pub(crate) fn settle(
+    file: &File,
+    dir: &OwnedFd,
+    name: &OsStr,
+    asked: Option<u32>,
+) -> Result<(), Errno> {
+    let there = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    let there = there.ok().filter(is_file);
+    let mode = match &there {
+        Some(before) => carry(file, dir, name, before)?,
+        None => new_mode(dir, asked.unwrap_or(USUAL)),
+    };
+    retry(|| rustix::fs::fchmod(file, Mode::from_raw_mode(mode as _)))
+}
+
+fn is_file(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+}
+
+/// Gives `file` owner, group and ACL of what it replaces, as far as may be; the bits that it should get then.
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_lossless,
+    reason = "the fields' types differ between systems"
+)]
+fn carry(file: &File, dir: &OwnedFd, name: &OsStr, before: &Stat) -> Result<u32, Errno> {
+    let mut mode = before.st_mode as u32 & 0o777;
+    let now = rustix::fs::fstat(file)?;
+    let (user, group) = (Uid::from_raw(before.st_uid), Gid::from_raw(before.st_gid));
+    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid) {
+        let both = retry(|| rustix::fs::fchown(file, Some(user), Some(group)));
+        if both.is_err() && retry(|| rustix::fs::fchown(file, None, Some(group))).is_err() {
+            // Another group would get what was that one's.
+            mode &= !0o070 | (mode & 0o007) << 3;
+        }
+    }
+    match acl_of(dir, name, before) {
+        Ok(Some(acl)) => {
+            let set = rustix::fs::fsetxattr(file, ACCESS, &acl, XattrFlags::empty());
+            if set.is_err() {
+                // The bits of the group are those of the mask, and the group may have had less.
+                mode &= !0o070 | (group_bits(&acl) << 3);
+            }
+        }
+        Ok(None) => drop_acl(file)?,
+        Err(_) => {
+            drop_acl(file)?;
+            // Not known: the mask's bits may be more than the group had.
+            mode &= !0o070;
+        }
+    }
+    Ok(mode)
+}
+
+/// What `file` inherited from its directory goes.
+fn drop_acl(file: &File) -> Result<(), Errno> {
+    match rustix::fs::fremovexattr(file, ACCESS) {
+        Err(Errno::NODATA | Errno::NOTSUP | Errno::NOSYS) => Ok(()),
+        result => result,
+    }
+}
+
+/// The ACL of a file, if it has one beyond its bits.
+fn acl_of(dir: &OwnedFd, name: &OsStr, stat: &Stat) -> Result<Option<Vec<u8>>, Errno> {
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let read = match retry(|| rustix::fs::openat(dir, name, flags, Mode::empty())) {
+        Ok(fd) => {
+            let now = rustix::fs::fstat(&fd)?;
+            if (now.st_dev, now.st_ino) != (stat.st_dev, stat.st_ino) {
+                return Err(Errno::STALE);
+            }
+            attribute(&fd, ACCESS)
+        }
+        // It cannot be read, but its attributes may be, by name.
+        Err(_) => {
+            let mut path = format!("/proc/self/fd/{}/", dir.as_raw_fd()).into_bytes();
+            path.extend_from_slice(name.as_bytes());
+            let mut value = vec![0; ACL_MAX];
+            rustix::fs::lgetxattr(&*path, ACCESS, &mut *value).map(|len| {
+                value.truncate(len);
+                value
+            })
+        }
+    };
+    match read {
+        Ok(acl) => Ok(Some(acl)),
+        Err(Errno::NODATA | Errno::NOTSUP | Errno::NOSYS) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+fn attribute(fd: impl AsFd, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    let mut value = vec![0; ACL_MAX];
+    let len = rustix::fs::fgetxattr(fd.as_fd(), name, &mut *value)?;
+    value.truncate(len);
+    Ok(value)
+}
+
+/// Bits that open(2) gives a new file in `dir` when it is asked for `asked`: the umask takes some away, or a default
+/// ACL (acl(5), "Object creation and default ACLs").
+pub(crate) fn new_mode(dir: impl AsFd, asked: u32) -> u32 {
+    let asked = asked & 0o777;
+    let default = attribute(dir, DEFAULT).ok();
+    match default.as_deref().and_then(Bits::of) {
+        Some(bits) => asked & (bits.user << 6 | bits.mask.unwrap_or(bits.group) << 3 | bits.other),
+        None => Mode::from_raw_mode(asked as _).difference(umask()).bits() as u32,
+    }
+}
+
+fn group_bits(acl: &[u8]) -> u32 {
+    Bits::of(acl).map_or(0, |bits| bits.group & bits.mask.unwrap_or(0o7))
+}
+
+/// The entries of an ACL that bits of a mode stand for, three bits each.
+#[derive(Debug, Default)]
+struct Bits {
+    user: u32,
+    group: u32,
+    mask: Option<u32>,
+    other: u32,
+}
+
+impl Bits {
+    fn of(acl: &[u8]) -> Option<Self> {
+        let mut bits = Self::default();
+        for entry in entries(acl)? {
+            let perm = u32::from(entry.perm & 7);
+            match entry.tag {
+                Tag::UserObj => bits.user = perm,
+                Tag::GroupObj => bits.group = perm,
+                Tag::Mask => bits.mask = Some(perm),
+                Tag::Other => bits.other = perm,
+                Tag::User | Tag::Group => {}
+            }
+        }
+        Some(bits)
+    }
+}
+
+/// Whom an entry of an ACL is about (linux/posix_acl.h).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Tag {
+    UserObj,
+    User,
+    GroupObj,
+    Group,
+    Mask,
+    Other,
+}
+
+/// An entry of an ACL.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct AclEntry {
+    pub(crate) tag: Tag,
+    pub(crate) perm: u16,
+    /// Of a user or group.
+    pub(crate) id: u32,
+}
+
+const VERSION: [u8; 4] = 2u32.to_le_bytes();
+const TAGS: [(u16, Tag); 6] = [
+    (0x01, Tag::UserObj),
+    (0x02, Tag::User),
+    (0x04, Tag::GroupObj),
+    (0x08, Tag::Group),
+    (0x10, Tag::Mask),
+    (0x20, Tag::Other),
+];
+
+/// The entries of an ACL as Linux writes it into an attribute (linux/posix_acl_xattr.h); `None` if it is none.
+pub(crate) fn entries(acl: &[u8]) -> Option<Vec<AclEntry>> {
+    let rest = acl.strip_prefix(&VERSION)?;
+    let (chunks, []) = rest.as_chunks::<8>() else {
+        return None;
+    };
+    chunks
+        .iter()
+        .map(|&[t0, t1, p0, p1, id @ ..]| {
+            let number = u16::from_le_bytes([t0, t1]);
+            let (_, tag) = TAGS.into_iter().find(|(n, _)| *n == number)?;
+            Some(AclEntry {
+                tag,
+                perm: u16::from_le_bytes([p0, p1]),
+                id: u32::from_le_bytes(id),
+            })
+        })
+        .collect()
+}
+
+/// The same back to bytes. Linux wants the entries sorted.
+pub(crate) fn acl_of_entries(entries: &mut [AclEntry]) -> Vec<u8> {
+    let number = |tag| {
+        TAGS.into_iter()
+            .find(|(_, t)| *t == tag)
+            .map_or(0, |(n, _)| n)
+    };
+    entries.sort_by_key(|entry| (number(entry.tag), entry.id));
+    let mut acl = VERSION.to_vec();
+    for entry in entries {
+        acl.extend_from_slice(&number(entry.tag).to_le_bytes());
+        acl.extend_from_slice(&entry.perm.to_le_bytes());
+        acl.extend_from_slice(&entry.id.to_le_bytes());
+    }
+    acl
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn acl(list: &[(Tag, u16, u32)]) -> Vec<u8> {
+        let entry = |&(tag, perm, id)| AclEntry { tag, perm, id };
+        acl_of_entries(&mut list.iter().map(entry).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn an_acl_is_read_as_it_is_written() {
+        let none = u32::MAX;
+        let written = acl(&[
+            (Tag::Other, 0, none),
+            (Tag::UserObj, 7, none),
+            (Tag::Group, 5, 100),
+            (Tag::GroupObj, 5, none),
+            (Tag::Mask, 6, none),
+            (Tag::User, 4, 1001),
+        ]);
+        assert_eq!(written.len(), 4 + 6 * 8);
+        let read = entries(&written).unwrap();
+        assert_eq!(read[1].tag, Tag::User);
+        assert_eq!((read[1].perm, read[1].id), (4, 1001));
+        let bits = Bits::of(&written).unwrap();
+        assert_eq!(
+            (bits.user, bits.group, bits.mask, bits.other),
+            (7, 5, Some(6), 0)
+        );
+        assert_eq!(group_bits(&written), 4);
+        for bad in [
+            &b""[..],
+            &written[..9],
+            b"\x01\0\0\0",
+            b"\x02\0\0\0\x03\0\0\0\0\0\0\0",
+        ] {
+            assert!(entries(bad).is_none(), "{bad:?}");
+        }
+    }
+}
