@@ -85,7 +85,7 @@ pub use trees::{
     NOTE_DELETE, Next, OwnerSeen, PACKED_MAX, PlacedFile, RULES_MAX_BYTES, ReceiverEnds, Rule,
     SenderEnds, Spout, Tally, Tap, TreeComparison, TreeDescriber, TreeOptions, TreeProgress,
     TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject, TreeTarget, What,
-    comparison_ends,
+    comparison_ends, is_begun, origin_of,
 };
 
 use std::path::Path;

@@ -2,12 +2,12 @@
 
 use crate::StoreError;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Longest path that is accepted, in bytes (`PATH_MAX` without the closing NUL).
 const MAX_PATH: usize = 4095;
@@ -132,6 +132,61 @@ impl Root {
         Ok((fd, name))
     }
 
+    /// A path below the root whose last name is no link, or one that points to nothing below: where links lead
+    /// that stand at its end. Those in its middle are not followed, and none leads out.
+    pub(crate) fn resolve_last(&self, path: &Path) -> Result<PathBuf, StoreError> {
+        /// As many as Linux follows.
+        const LINKS: usize = 40;
+        let mut at = path.to_path_buf();
+        for _ in 0..LINKS {
+            // Refuses what leads out before anything is said about it.
+            let found = self.open_parent(&at).and_then(|(parent, name)| {
+                let stat = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW);
+                let stat = stat.map_err(|e| StoreError::from_io(&at, "examine", e))?;
+                if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+                    return Ok(None);
+                }
+                let target = rustix::fs::readlinkat(&parent, name, Vec::new());
+                target
+                    .map(Some)
+                    .map_err(|e| StoreError::from_io(&at, "read the link", e))
+            });
+            let target = match found {
+                Ok(None) => return Ok(at),
+                Ok(Some(target)) => PathBuf::from(OsStr::from_bytes(target.as_bytes())),
+                // The link that was named points to nothing: it is itself.
+                Err(StoreError::NotFound { .. }) if at != path => return Ok(path.to_path_buf()),
+                Err(error) => return Err(error),
+            };
+            let mut next = at.parent().map(Path::to_path_buf).unwrap_or_default();
+            for part in target.components() {
+                let leads_out = match part {
+                    Component::Normal(name) => {
+                        next.push(name);
+                        false
+                    }
+                    Component::CurDir => false,
+                    Component::ParentDir => !next.pop(),
+                    Component::RootDir | Component::Prefix(_) => true,
+                };
+                if leads_out {
+                    return Err(StoreError::PathEscapes {
+                        path: path.to_path_buf(),
+                        reason: "it is a link that leads out of the directory that is served",
+                    });
+                }
+            }
+            if next.as_os_str().is_empty() {
+                return Err(StoreError::PathEscapes {
+                    path: path.to_path_buf(),
+                    reason: "it is a link to the directory that is served itself",
+                });
+            }
+            at = next;
+        }
+        Err(StoreError::from_io(path, "examine", Errno::LOOP))
+    }
+
     /// `openat` name by name without following links, for systems without `openat2`.
     fn walk(&self, names: &[&OsStr], last: OFlags) -> Result<OwnedFd, Errno> {
         let mut at: Option<OwnedFd> = None;
@@ -184,8 +239,7 @@ pub(crate) fn open_local_parent(path: &Path) -> Result<(OwnedFd, &OsStr), StoreE
 }
 
 /// What a file is, if it is not a regular one.
-pub(crate) fn irregular(kind: rustix::fs::FileType) -> Option<&'static str> {
-    use rustix::fs::FileType;
+pub(crate) fn irregular(kind: FileType) -> Option<&'static str> {
     match kind {
         FileType::RegularFile => None,
         FileType::Directory => Some("a directory"),
@@ -200,7 +254,7 @@ pub(crate) fn irregular(kind: rustix::fs::FileType) -> Option<&'static str> {
 
 fn regular(fd: OwnedFd, path: &Path) -> Result<File, StoreError> {
     let stat = rustix::fs::fstat(&fd).map_err(|e| StoreError::from_io(path, "examine", e))?;
-    match irregular(rustix::fs::FileType::from_raw_mode(stat.st_mode)) {
+    match irregular(FileType::from_raw_mode(stat.st_mode)) {
         None => Ok(File::from(fd)),
         Some(what) => Err(StoreError::NotAFile {
             path: path.to_path_buf(),

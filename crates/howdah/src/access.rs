@@ -3,7 +3,7 @@
 use crate::session::from_store;
 use crate::{Error, ErrorKind, PublicKey};
 use howdah_core::Rate;
-use howdah_store::{Root, StoreError};
+use howdah_store::{Root, StoreError, is_begun};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -40,6 +40,8 @@ enum Reach {
     Below(Arc<Root>),
     /// Whatever the user of this process can reach; relative to that home directory.
     User { home: PathBuf },
+    /// Nothing, and why.
+    Nowhere(Error),
 }
 
 /// A path on this machine: below an open directory, which nothing there can lead out of. An empty path
@@ -47,10 +49,9 @@ enum Reach {
 pub(crate) type Place = (Arc<Root>, PathBuf);
 
 impl Rights {
-    /// Everything below `root`.
-    pub(crate) fn below(root: Arc<Root>) -> Self {
+    fn all(reach: Reach) -> Self {
         Self {
-            reach: Reach::Below(root),
+            reach,
             read: true,
             write: true,
             add_only: false,
@@ -58,16 +59,20 @@ impl Rights {
         }
     }
 
+    /// Everything below `root`.
+    pub(crate) fn below(root: Arc<Root>) -> Self {
+        Self::all(Reach::Below(root))
+    }
+
+    /// Nothing: whatever is asked for is that error.
+    pub(crate) fn nowhere(error: Error) -> Self {
+        Self::all(Reach::Nowhere(error))
+    }
+
     /// Everything that the user of this process may do, as with scp: absolute paths, `~`, and links in
     /// the path that was named are followed.
     pub(crate) fn of_user(home: PathBuf) -> Self {
-        Self {
-            reach: Reach::User { home },
-            read: true,
-            write: true,
-            add_only: false,
-            max_rate: None,
-        }
+        Self::all(Reach::User { home })
     }
 
     /// Takes rights away.
@@ -110,6 +115,7 @@ impl Rights {
         self.check_read()?;
         match &self.reach {
             Reach::Below(root) => Ok((Arc::clone(root), plain(path))),
+            Reach::Nowhere(error) => Err(error.clone()),
             Reach::User { home } => {
                 let named = expand(home, path)?;
                 let real = fs::canonicalize(&named).map_err(|e| trouble(&named, &e))?;
@@ -126,14 +132,15 @@ impl Rights {
         self.check_write()?;
         match &self.reach {
             Reach::Below(root) => Ok((Arc::clone(root), plain(path))),
+            Reach::Nowhere(error) => Err(error.clone()),
             Reach::User { home } => {
                 let named = expand(home, path)?;
                 let bytes = path.as_os_str().as_bytes();
                 let as_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
+                // What an interrupted copy has begun is not there yet: the same copy goes on in it.
+                let is_new = !as_directory && !named.is_dir() || is_begun(&named);
                 match (named.parent(), named.file_name()) {
-                    (Some(parent), Some(name)) if !as_directory && !named.is_dir() => {
-                        open(parent, name)
-                    }
+                    (Some(parent), Some(name)) if is_new => open(parent, name),
                     _ => open(&named, OsStr::new("")),
                 }
             }

@@ -693,7 +693,13 @@ impl Application for Client<'_> {
             return;
         }
         if self.cancel.is_cancelled() {
-            let text = if self.can_go_on() {
+            let begun = match &self.task {
+                Task::PutTree { options, .. } | Task::GetTree { options, .. } => {
+                    self.tree.is_some() && !options.dry_run
+                }
+                _ => self.can_go_on(),
+            };
+            let text = if begun {
                 "interrupted; the same command goes on where this one ended"
             } else {
                 "interrupted; nothing was left behind"

@@ -26,7 +26,8 @@ pub struct Reread {
 
 /// Lets in who is on the list.
 pub(crate) struct Listed {
-    root: Arc<Root>,
+    /// Opened when a session begins: it is what its name means then.
+    root: PathBuf,
     file: Option<Reread>,
     state: Mutex<State>,
     log: Log,
@@ -64,12 +65,7 @@ impl Look {
 
 impl Listed {
     /// `keys` is what `file` held a moment ago.
-    pub(crate) fn new(
-        root: Arc<Root>,
-        keys: AuthorizedKeys,
-        file: Option<Reread>,
-        log: Log,
-    ) -> Self {
+    pub(crate) fn new(root: PathBuf, keys: AuthorizedKeys, file: Option<Reread>, log: Log) -> Self {
         let seen = file.as_ref().and_then(|file| Look::at(&file.path));
         let state = State {
             keys,
@@ -127,12 +123,21 @@ impl Authority for Listed {
             Some(entry) => entry.options.clone(),
             None => return Err(Error::new(ErrorKind::Auth, "this key is not on the list")),
         };
-        let root = match &options.root {
-            None => Arc::clone(&self.root),
-            Some(root) => Arc::new(Root::open(root).map_err(|e| from_store(&e))?),
-        };
+        let root = options.root.as_ref().unwrap_or(&self.root);
         let (read, write) = (!options.write_only, !options.read_only);
-        Ok(Rights::below(root)
+        let rights = match Root::open(root) {
+            Ok(root) => Rights::below(Arc::new(root)),
+            Err(e) => {
+                let text = format!(
+                    "the server's root {} cannot be used now ({}); ask whoever runs the server",
+                    root.display(),
+                    from_store(&e)
+                );
+                self.log.line(&text);
+                Rights::nowhere(Error::new(ErrorKind::Refused, text))
+            }
+        };
+        Ok(rights
             .restricted(read, write, options.max_rate)
             .adding_only(options.no_delete))
     }
@@ -174,9 +179,8 @@ mod tests {
             path: path.clone(),
             now: Arc::clone(&now),
         };
-        let root = Arc::new(Root::open(dir.path()).expect("a directory"));
         let keys = AuthorizedKeys::load(&path).expect("a list");
-        let listed = Listed::new(root, keys, Some(file), Log::default());
+        let listed = Listed::new(dir.path().to_path_buf(), keys, Some(file), Log::default());
         let refresh = || {
             now.store(true, Ordering::Relaxed);
             listed.refresh();
@@ -208,10 +212,9 @@ mod tests {
             path: path.clone(),
             now,
         };
-        let root = Arc::new(Root::open(dir.path()).expect("a directory"));
         let keys = AuthorizedKeys::load(&path).expect("a list");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("changed");
-        let listed = Listed::new(root, keys, Some(file), Log::default());
+        let listed = Listed::new(dir.path().to_path_buf(), keys, Some(file), Log::default());
         assert!(listed.admits(anna.public_key()));
         listed.refresh();
         assert!(!listed.admits(anna.public_key()));

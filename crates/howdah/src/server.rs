@@ -11,7 +11,7 @@ use howdah_net::{Clock, Endpoint, EndpointConfig, TcpDoor};
 use howdah_proto::{Config, Security, TlsIdentity};
 use howdah_store::Root;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -96,7 +96,10 @@ const LOOK_EVERY: Span = Span::from_millis(100);
 impl Server {
     /// Opens the root and the socket.
     pub fn bind(config: ServerConfig) -> Result<Self, Error> {
-        let root = Arc::new(Root::open(&config.root).map_err(|e| from_store(&e))?);
+        // Whatever becomes of the directory this process stands in.
+        let root = std::path::absolute(&config.root)
+            .map_err(|e| Error::new(ErrorKind::Usage, format!("the root: {e}")))?;
+        Root::open(&root).map_err(|e| from_store(&e))?;
         let log = config.log.clone();
         let authority = Arc::new(Listed::new(root, config.authorized, config.reread, log));
         let (socket, listener) = match config.inherited {
@@ -190,18 +193,37 @@ impl Server {
     }
 }
 
+/// Whether that is how a kernel without IPv6, or one in which it is turned off, refuses a socket.
+fn has_no_ipv6(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind as Io;
+    // EAFNOSUPPORT has no kind of its own.
+    error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
+        || error.kind() == Io::AddrNotAvailable
+}
+
 /// A UDP socket and, if it can be had, a TCP socket of the same number.
 fn bind(address: SocketAddr, log: &Log) -> Result<(UdpSocket, Option<TcpListener>), Error> {
     /// Any port will do, but one that is free for both.
     const TRIES: usize = 16;
-    let trouble = |e: std::io::Error| {
+    let trouble = |address: &SocketAddr, e: &std::io::Error| {
         let text = format!("cannot listen on {address}: {e}; choose another with --listen");
         Error::new(ErrorKind::Io, text)
     };
     let mut tries = if address.port() == 0 { TRIES } else { 1 };
+    let mut address = address;
     loop {
-        let socket = howdah_net::bind(address).map_err(trouble)?;
-        let bound = socket.local_addr().map_err(trouble)?;
+        let socket = match howdah_net::bind(address) {
+            Err(e) if address.ip() == Ipv6Addr::UNSPECIFIED && has_no_ipv6(&e) => {
+                let instead = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+                log.line(&format!(
+                    "this machine has no IPv6 ({e}): listening on {instead} only"
+                ));
+                address = instead;
+                howdah_net::bind(address).map_err(|e| trouble(&address, &e))?
+            }
+            result => result.map_err(|e| trouble(&address, &e))?,
+        };
+        let bound = socket.local_addr().map_err(|e| trouble(&address, &e))?;
         tries -= 1;
         match howdah_net::listen(bound) {
             Ok(listener) => return Ok((socket, Some(listener))),

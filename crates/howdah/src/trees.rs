@@ -6,7 +6,8 @@ use crate::reconnect::{What, lasting};
 use crate::session::from_store;
 use crate::ssh::{Order, copy_between};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, Summary};
-use howdah_store::{RULES_MAX_BYTES, TreeOptions, TreeSource, TreeTarget};
+use howdah_store::{RULES_MAX_BYTES, StoreError, TreeOptions, TreeSource, TreeTarget, origin_of};
+use std::os::unix::ffi::OsStrExt as _;
 
 /// Copies files and directories. Either all `sources` are local and `destination` is remote, or the other
 /// way round; then all sources are on one host. Both may be on machines that ssh reaches: then the data
@@ -137,6 +138,7 @@ fn plan(
             }
             alone(&options, paths.len())?;
             let target = TreeTarget::local(target).map_err(|e| from_store(&e))?;
+            options.origin = origin(&format!("{remote:?}"), &paths);
             let task = Task::GetTree {
                 paths,
                 target: Some(target),
@@ -160,14 +162,21 @@ pub(crate) fn put(
     let mut source = TreeSource::new();
     for location in sources {
         match location {
-            Location::File(path) => source
-                .add_local(path, options.contents)
-                .map_err(|e| from_store(&e))?,
+            Location::File(path) => match source.add_local(path, options.contents) {
+                // The rest comes all the same.
+                Err(error @ StoreError::NotFound { .. }) => source.note_missing(error),
+                result => result.map_err(|e| from_store(&e))?,
+            },
             other => return usage(format!("{other} is not a file or directory")),
         }
     }
+    source.check().map_err(|e| from_store(&e))?;
     options.contents |= source.is_contents();
     alone(&options, source.len())?;
+    let real = source
+        .places()
+        .map(|place| PathBytes::from(place.as_os_str()));
+    options.origin = origin(&this_machine(), &real.collect::<Vec<_>>());
     Ok(Task::PutTree {
         source: Some(source),
         path,
@@ -179,6 +188,29 @@ fn elsewhere<T>(location: &Location, first: &Location) -> Result<T, Error> {
     usage(format!(
         "{location} is not on the same machine as {first}; copy from one machine at a time"
     ))
+}
+
+/// Which source it is, for the sign of an unfinished tree: where, and what there. Slashes at the end mean nothing.
+fn origin(machine: &str, paths: &[PathBytes]) -> Option<u64> {
+    let paths = paths.iter().map(|path| {
+        let mut bytes = path.as_path().as_os_str().as_bytes();
+        while let Some(rest) = bytes
+            .strip_suffix(b"/")
+            .or_else(|| bytes.strip_suffix(b"/."))
+        {
+            bytes = rest;
+        }
+        bytes
+    });
+    Some(origin_of(std::iter::once(machine.as_bytes()).chain(paths)))
+}
+
+/// What tells this machine from others.
+fn this_machine() -> String {
+    let id = std::fs::read_to_string("/etc/machine-id");
+    let id = id.unwrap_or_default().trim().to_owned();
+    let name = rustix::system::uname();
+    format!("{id} {}", name.nodename().to_string_lossy())
 }
 
 /// Whether a path means what is in a directory, as for `cp`.

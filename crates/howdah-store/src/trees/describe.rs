@@ -179,7 +179,7 @@ impl TreeDescriber {
             let manifest = ManifestWriter::new(manifest_tap).map_err(|_| StoreError::Aborted)?;
             let (offered, book) = (&shared.offered, &shared.book);
             let walker = Walker::new(&options, manifest, offered, book, &filter);
-            let result = walker.for_comparison().run(&[subject.top]);
+            let result = walker.for_comparison().run(&[subject.top], &[]);
             shared.offered.close();
             result.map_err(|_| StoreError::Aborted)
         })?;

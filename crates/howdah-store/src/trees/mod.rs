@@ -56,6 +56,7 @@ pub use receive::{LargeTarget, ReceiverEnds, TreeReceiver};
 pub use report::TreeReport;
 pub use send::{LargeFile, SenderEnds, TreeSender, TreeSource};
 pub use target::TreeTarget;
+pub use unfinished::{is_begun, origin_of};
 
 /// Files up to this size travel in packs, larger ones as objects of their own, in bytes. A pack is one
 /// object after the other's bytes: no round trip and no half-filled packet per file. A large file can be

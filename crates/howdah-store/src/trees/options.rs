@@ -48,6 +48,8 @@ pub struct TreeOptions {
     pub permissions: bool,
     /// Owners and entries of ACLs go by number, whatever these are called.
     pub numeric_ids: bool,
+    /// Tells this source from others: an interrupted copy goes on where one of the same source began.
+    pub origin: Option<u64>,
 }
 
 impl TreeOptions {

@@ -59,7 +59,11 @@ pub(crate) const PACK_RANGE: u8 = 4;
 
 /// What is to be copied: files and directories below open roots.
 #[derive(Debug, Default)]
-pub struct TreeSource(Vec<Top>);
+pub struct TreeSource {
+    tops: Vec<Top>,
+    /// What was named and is not there, while something else is.
+    missing: Vec<StoreError>,
+}
 
 impl TreeSource {
     /// Nothing yet.
@@ -80,13 +84,20 @@ impl TreeSource {
             let root = Root::open(path)?;
             return self.add(Arc::new(root), PathBuf::new(), None);
         }
-        std::fs::metadata(path).map_err(|e| StoreError::from_io(path, "examine", e))?;
+        // A slash at the end, as the Tab key puts it there, changes nothing.
+        let without_slash = plain(path);
+        let is_link = without_slash.is_symlink();
+        match std::fs::metadata(path) {
+            Ok(_) => {}
+            // It points to nothing: it is copied as a link.
+            Err(e) if e.kind() == io::ErrorKind::NotFound && is_link => {}
+            Err(e) => return Err(StoreError::from_io(path, "examine", e)),
+        }
+        let path = &*without_slash;
         // A link that is named stands for what it points to, under its own name.
-        let real = if path.is_symlink() {
-            let real = std::fs::canonicalize(path);
-            real.map_err(|e| StoreError::from_io(path, "examine", e))?
-        } else {
-            path.to_path_buf()
+        let real = match std::fs::canonicalize(path) {
+            Ok(real) if is_link => real,
+            _ => path.to_path_buf(),
         };
         let parent = match real.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -111,11 +122,29 @@ impl TreeSource {
             root.open_dir(&path)?;
             return self.add(Arc::clone(root), path, None);
         }
-        // Refuses what leads out before anything is said about it.
-        let (parent, name) = root.open_parent(&path)?;
-        let stat = rustix::fs::statat(&parent, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
-        stat.map_err(|e| StoreError::from_io(&path, "examine", e))?;
-        self.add(Arc::clone(root), path, called)
+        let real = root.resolve_last(&path)?;
+        self.add(Arc::clone(root), real, called.or_else(|| path.file_name()))
+    }
+
+    /// What was named is not there. As long as something else is, that is an error of this name only.
+    pub fn note_missing(&mut self, error: StoreError) {
+        self.missing.push(error);
+    }
+
+    /// The error if nothing of what was named is there.
+    pub fn check(&self) -> Result<(), StoreError> {
+        match (self.tops.is_empty(), self.missing.first()) {
+            (true, Some(error)) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where each of them lies.
+    pub fn places(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        self.tops.iter().map(|top| {
+            let place = top.root.path().join(&top.path);
+            std::fs::canonicalize(&place).unwrap_or(place)
+        })
     }
 
     fn add(
@@ -128,28 +157,28 @@ impl TreeSource {
             .or_else(|| path.file_name())
             .unwrap_or_default()
             .to_owned();
-        if self.0.iter().any(|top| top.called == called) {
+        if self.tops.iter().any(|top| top.called == called) {
             return Err(StoreError::SameName {
                 name: called.into(),
             });
         }
-        self.0.push(Top { root, path, called });
+        self.tops.push(Top { root, path, called });
         Ok(())
     }
 
     /// Whether the one source is a directory's content, not the directory.
     pub fn is_contents(&self) -> bool {
-        self.0.iter().any(|top| top.path.as_os_str().is_empty())
+        self.tops.iter().any(|top| top.path.as_os_str().is_empty())
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.tops.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.tops.is_empty()
     }
 }
 
@@ -301,7 +330,7 @@ impl TreeSender {
                 &shared.book,
                 &filter,
             );
-            let result = walker.run(&source.0);
+            let result = walker.run(&source.tops, &source.missing);
             shared.offered.close();
             result.map_err(|_| StoreError::Aborted)
         })?;

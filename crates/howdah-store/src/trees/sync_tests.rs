@@ -117,7 +117,7 @@ fn unfinished_files_of_others_stay_as_long_as_they_are_of_use() {
         left("busy", &temp_name("y".as_ref())),
     ];
     assert!(busy.iter().all(|file| lock(file) == Lock::Ours));
-    unfinished::mark(fs::File::open(pair.to("gone")).unwrap());
+    unfinished::mark(fs::File::open(pair.to("gone")).unwrap(), Some(7));
     let options = |dry_run| TreeOptions {
         rules: rules(&["- *.iso"]),
         dry_run,

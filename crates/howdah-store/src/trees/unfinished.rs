@@ -1,32 +1,80 @@
 //! A directory that a copy has made and not finished says so, and the same command goes on in it.
 //!
 //! `cp -r dir new` makes `new` if it is not there and copies to `new/dir` if it is. Without a sign the same command, given
-//! again after an interruption, would begin anew one directory further down.
+//! again after an interruption, would begin anew one directory further down. The sign tells whose it is: another source goes below
+//! that directory, as always.
 
 use crate::root::retry;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps};
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-/// The sign: an empty file. Trees are copied without it.
+/// The sign: a file that holds the digits of the [source](super::TreeOptions::origin), or nothing. Trees are copied without it.
 pub(crate) const NAME: &str = ".howdah-unfinished";
 
-/// Puts the sign there. A directory that takes no file is copied to without.
-pub(crate) fn mark(dir: impl AsFd) {
+/// Digits of a source in a sign.
+const DIGITS: usize = 16;
+
+/// A number for what is copied, from words that say where it is: the same for the same ones, on every machine.
+pub fn origin_of<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    for word in words {
+        hasher.update(&(word.len() as u64).to_le_bytes());
+        hasher.update(word);
+    }
+    let mut first = [0; 8];
+    first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    u64::from_le_bytes(first)
+}
+
+/// Puts the sign of that source there. A directory that takes no file is copied to without.
+pub(crate) fn mark(dir: impl AsFd, origin: Option<u64>) {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
-    let _ = retry(|| rustix::fs::openat(&dir, NAME, flags, mode));
+    let made = retry(|| rustix::fs::openat(&dir, NAME, flags, mode));
+    if let (Ok(fd), Some(origin)) = (made, origin) {
+        let _ = std::fs::File::from(fd).write_all(digits(origin).as_bytes());
+    }
 }
 
-/// Whether a copy to that directory was begun and not finished.
+fn digits(origin: u64) -> String {
+    format!("{origin:0DIGITS$x}")
+}
+
+/// Whether a copy to that directory was begun and not finished, of whatever source.
 pub(crate) fn is_marked(dir: impl AsFd) -> bool {
-    rustix::fs::statat(&dir, NAME, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
-        FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_size == 0
-    })
+    read(dir).is_some()
 }
 
-/// The same of a local path.
-pub(crate) fn is_begun(path: &Path) -> bool {
+/// Whether a copy of that source to that directory was begun and not finished.
+pub(crate) fn is_marked_by(dir: impl AsFd, origin: Option<u64>) -> bool {
+    // An empty one was put there by somebody who did not say, or by a disk that was full.
+    read(dir).is_some_and(|sign| sign.is_empty() || Some(sign) == origin.map(digits))
+}
+
+/// What a sign says, if there is one.
+fn read(dir: impl AsFd) -> Option<String> {
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let fd = retry(|| rustix::fs::openat(&dir, NAME, flags, Mode::empty())).ok()?;
+    let stat = rustix::fs::fstat(&fd).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    let mut sign = String::new();
+    let file = std::fs::File::from(fd);
+    file.take(DIGITS as u64 + 1)
+        .read_to_string(&mut sign)
+        .ok()?;
+    let is_ours = sign.is_empty()
+        || sign.len() == DIGITS && sign.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_ours.then_some(sign)
+}
+
+/// Whether a copy to the directory of that name was begun and not finished, of whatever source. A path of this
+/// process's user.
+pub fn is_begun(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
         && std::fs::File::open(path).is_ok_and(is_marked)
 }
@@ -72,7 +120,7 @@ fn times(stat: &Stat) -> Timestamps {
 mod tests {
     use super::*;
     use crate::trees::tests::{look, recursive, transfer};
-    use crate::trees::{TreeSource, TreeTarget};
+    use crate::trees::{TreeOptions, TreeSource, TreeTarget};
     use std::fs;
 
     fn copy(from: &Path, to: &Path) {
@@ -91,9 +139,9 @@ mod tests {
         // What an interrupted copy leaves.
         fs::create_dir(&to).unwrap();
         fs::write(to.join("a"), "one").unwrap();
-        mark(fs::File::open(&to).unwrap());
+        mark(fs::File::open(&to).unwrap(), None);
         // The sign of the source is not copied.
-        mark(fs::File::open(from.join("sub")).unwrap());
+        mark(fs::File::open(from.join("sub")).unwrap(), Some(1));
 
         copy(&from, &to);
         assert!(!to.join("data").exists());
@@ -117,5 +165,61 @@ mod tests {
         assert!(fs::read_dir(&to).unwrap().next().is_none());
         fs::write(to.join(NAME), "not ours").unwrap();
         assert!(!is_marked(fs::File::open(&to).unwrap()), "ours is empty");
+    }
+
+    #[test]
+    fn n5_a_sign_is_of_one_source_and_goes_when_the_directory_is_finished_by_whatever_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, other, to) = (
+            dir.path().join("data"),
+            dir.path().join("other"),
+            dir.path().join("new"),
+        );
+        for (source, file) in [(&from, "a"), (&other, "b")] {
+            fs::create_dir(source).unwrap();
+            fs::write(source.join(file), "text").unwrap();
+        }
+        let of = |origin| TreeOptions {
+            origin: Some(origin),
+            ..recursive()
+        };
+        let copy = |from: &Path, origin| {
+            let mut source = TreeSource::new();
+            source.add_local(from, false).unwrap();
+            transfer(source, TreeTarget::local(&to).unwrap(), &of(origin)).unwrap();
+        };
+        let begin = |origin| {
+            let _ = fs::remove_dir_all(&to);
+            fs::create_dir(&to).unwrap();
+            mark(fs::File::open(&to).unwrap(), Some(origin));
+        };
+        begin(1);
+        copy(&from, 1);
+        assert!(to.join("a").exists() && !to.join("data").exists());
+
+        // Another source goes where it always goes, and the first goes on in its place.
+        begin(1);
+        copy(&other, 2);
+        assert!(to.join("other/b").exists() && !to.join("b").exists());
+        assert!(to.join(NAME).exists(), "still not finished");
+        copy(&from, 1);
+        assert!(to.join("a").exists() && !to.join("data").exists());
+        assert!(!to.join(NAME).exists());
+
+        // A mirror into it finishes it, too.
+        begin(1);
+        let mut source = TreeSource::new();
+        source.add_local(&from, true).unwrap();
+        let options = TreeOptions {
+            contents: true,
+            ..of(3)
+        };
+        transfer(source, TreeTarget::local(&to).unwrap(), &options).unwrap();
+        assert!(to.join("a").exists() && !to.join(NAME).exists());
+        copy(&from, 1);
+        assert!(
+            to.join("data/a").exists(),
+            "cp's rule for a directory that is there"
+        );
     }
 }

@@ -182,7 +182,12 @@ impl<'a> Walker<'a> {
         self
     }
 
-    pub(crate) fn run(mut self, tops: &[Top]) -> Result<(), Gone> {
+    /// `missing`: what was named besides and is not there.
+    pub(crate) fn run(mut self, tops: &[Top], missing: &[StoreError]) -> Result<(), Gone> {
+        for error in missing {
+            self.complete = false;
+            self.book.note(Trouble::Failed, || error.to_string());
+        }
         if let (true, [top]) = (self.options.contents, tops) {
             let dir = Arc::new(SourceDir {
                 root: Arc::clone(&top.root),

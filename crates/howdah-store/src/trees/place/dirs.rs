@@ -67,7 +67,7 @@ impl Placer<'_> {
                 && !shared.several
                 && matches!(first, Entry::Dir { .. })
                 && at.file_name().is_some()
-                && unfinished::is_marked(fd)
+                && unfinished::is_marked_by(fd, shared.options.origin)
         };
         if let Some(fd) = exists.filter(|fd| !goes_on(fd)) {
             shared.set_top(at);
@@ -89,7 +89,12 @@ impl Placer<'_> {
                 finished: Arc::clone(&shared.finished),
                 parent: None,
             };
+            let is_begun = ours && !dry_run && !shared.add_only && unfinished::is_marked(&fd);
             self.push(dir, Some(fd), ours);
+            if is_begun {
+                // What goes into it finishes it.
+                self.unfinished = self.levels.last().map(|level| Arc::clone(&level.dir));
+            }
             return Ok(());
         }
         let parent_path = at.parent().unwrap_or_else(|| Path::new(""));
@@ -191,7 +196,7 @@ impl Placer<'_> {
             sync = shared.disks.note(fd);
         }
         if let (true, DirState::Fresh, Some(fd)) = (is_renamed_top, state, &fd) {
-            unfinished::mark(fd);
+            unfinished::mark(fd, shared.options.origin);
         }
         let dir = TargetDir {
             path,

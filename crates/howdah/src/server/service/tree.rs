@@ -4,10 +4,10 @@ use super::{Service, wake};
 use crate::session::from_store;
 use crate::session::message::{Message, SideReport};
 use crate::session::tree::Tree;
-use crate::{Error, PathBytes};
+use crate::{Error, ErrorKind, PathBytes};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
-use howdah_store::{TreeSource, TreeSubject, TreeTarget};
+use howdah_store::{StoreError, TreeSource, TreeSubject, TreeTarget};
 
 impl Service {
     pub(super) fn begin_tree(
@@ -46,11 +46,22 @@ impl Service {
             } => {
                 let mut source = TreeSource::new();
                 for path in &paths {
-                    let (root, at) = session.rights.source(path.as_path())?;
                     let name = path.as_path().file_name();
-                    let added = source.add_below(&root, &at, name, options.contents);
-                    added.map_err(|e| from_store(&e))?;
+                    let place = session.rights.source(path.as_path());
+                    let added = place.and_then(|(root, at)| {
+                        let added = source.add_below(&root, &at, name, options.contents);
+                        added.map_err(|e| from_store(&e))
+                    });
+                    match added {
+                        // The rest comes all the same.
+                        Err(error) if error.kind() == ErrorKind::NotFound => {
+                            let path = path.as_path().to_owned();
+                            source.note_missing(StoreError::NotFound { path });
+                        }
+                        result => result?,
+                    }
                 }
+                source.check().map_err(|e| from_store(&e))?;
                 let announce = |manifest, packs| Message::TreeComes { manifest, packs }.encode();
                 // The client knows by itself what is in place.
                 options.tells_files = false;
