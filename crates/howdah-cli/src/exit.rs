@@ -108,7 +108,9 @@ pub(crate) fn of_failure(error: &anyhow::Error) -> ExitCode {
 /// Prints help, version or what is wrong with the arguments.
 pub(crate) fn of_usage(error: &mut clap::Error) -> ExitCode {
     if let Some((flag, instead)) = foreign(error) {
-        ui::say_error(&format!("there is no {flag} here: {instead}"));
+        let text = format!("there is no {flag} here: {instead}");
+        ui::say_error(&text);
+        tell_as_json(&howdah::Error::new(ErrorKind::Usage, text).into());
         return ExitCode::from(code(ErrorKind::Usage));
     }
     if error.kind() == clap::error::ErrorKind::UnknownArgument {
@@ -117,11 +119,40 @@ pub(crate) fn of_usage(error: &mut clap::Error) -> ExitCode {
     }
     if error.use_stderr() {
         let text = error.render().to_string();
-        eprint!("howdah: {}", text.strip_prefix("error: ").unwrap_or(&text));
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
+        eprint!("howdah: {text}");
+        let first = text.lines().next().unwrap_or_default();
+        tell_as_json(&howdah::Error::new(ErrorKind::Usage, first).into());
         ExitCode::from(code(ErrorKind::Usage))
     } else {
-        let _ = error.print();
-        ExitCode::SUCCESS
+        let written = ui::check_output().and_then(|()| error.print());
+        match written.map_err(anyhow::Error::from) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => of_failure(&error.context("cannot write to standard output")),
+        }
+    }
+}
+
+/// The last line of `--json` for an error before anything was begun: whoever reads lines gets one, always.
+pub(crate) fn tell_as_json(error: &anyhow::Error) {
+    let args: Vec<_> = std::env::args_os().skip(1).take_while(|arg| arg != "--").collect();
+    if !args.iter().any(|arg| arg == "--json") {
+        return;
+    }
+    // Those that tell what happens as a stream of events end it with one.
+    let has_events = ["cp", "sync", "verify"];
+    let line = if args.iter().any(|arg| has_events.iter().any(|name| arg == name)) {
+        ui::error_event(error)
+    } else {
+        ui::failure_json(error)
+    };
+    if let Ok(line) = line {
+        if args.last().is_some_and(|last| last == "-") {
+            // Standard output is for data.
+            eprintln!("{line}");
+        } else {
+            let _ = ui::print(&line);
+        }
     }
 }
 

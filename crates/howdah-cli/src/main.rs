@@ -39,10 +39,14 @@ fn main() -> ExitCode {
             commands::run(cli.command)
         }
         Err(Failure::Usage(mut error)) => return exit::of_usage(&mut error),
-        Err(Failure::Settings(error)) => Err(error.into()),
+        Err(Failure::Settings(error)) => {
+            let error = error.into();
+            exit::tell_as_json(&error);
+            Err(error)
+        }
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => ui::trouble().map_or(ExitCode::SUCCESS, |error| exit::of_failure(&error)),
         Err(error) => exit::of_failure(&error),
     }
 }

@@ -1,5 +1,6 @@
 //! `howdah completions`.
 
+use crate::ui;
 use crate::args::Cli;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
@@ -8,6 +9,8 @@ use std::io::Write as _;
 pub(super) fn run(shell: Shell) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "howdah", &mut script);
+    ui::check_output()?;
     std::io::stdout().write_all(&script)?;
+    std::io::stdout().flush()?;
     Ok(())
 }

@@ -75,6 +75,12 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
     }
     for source in args.sources() {
         check_roles(source, args.destination())?;
+        if matches!(source, Location::Stdio) {
+            ui::check_input()?;
+        }
+    }
+    if matches!(args.destination(), Location::Stdio) {
+        ui::check_output()?;
     }
     let signals = Signals::install()?;
     let mut config = config(&args.connect, args.paths.iter(), &signals)?;
@@ -196,6 +202,7 @@ pub(super) fn select_options(select: &SelectArgs) -> anyhow::Result<TreeOptions>
 /// The paths in a list.
 fn listed_files(path: &Path, ends_with_nul: bool) -> anyhow::Result<Vec<Vec<u8>>> {
     let list = if path == Path::new("-") {
+        ui::check_input()?;
         let mut list = Vec::new();
         io::stdin().read_to_end(&mut list).map(|_| list)
     } else {

@@ -4,6 +4,7 @@ mod ask;
 mod difference;
 mod events;
 mod logfile;
+mod out;
 mod progress;
 mod reporter;
 mod signals;
@@ -13,7 +14,8 @@ mod text;
 
 pub(crate) use ask::ask_about;
 pub(crate) use difference::{difference_line, verification_line};
-pub(crate) use events::{Start, failure_json};
+pub(crate) use events::{Start, error as error_event, failure_json};
+pub(crate) use out::{check_input, check_output, print, trouble};
 pub(crate) use reporter::{Reporter, Wishes};
 pub(crate) use signals::{Signals, outlive_file_size_limit};
 pub(crate) use style::{Color, Paint, choose as choose_color};
@@ -37,9 +39,4 @@ pub(crate) fn say_error(message: &str) {
 /// The same with a word of our own before the message, which may be coloured.
 pub(crate) fn say_marked(word: &str, message: &str) {
     let _ = writeln!(io::stderr(), "howdah: {word} {}", printable(message));
-}
-
-/// A line on standard output.
-pub(crate) fn print(line: &str) -> io::Result<()> {
-    writeln!(io::stdout(), "{line}")
 }

@@ -245,7 +245,7 @@ impl Inner {
         let written = if self.data_on_stdout {
             writeln!(io::stderr(), "{line}")
         } else {
-            writeln!(io::stdout(), "{line}")
+            print(&line)
         };
         // Whoever read this has seen enough; the copy goes on.
         self.deaf = written.is_err();

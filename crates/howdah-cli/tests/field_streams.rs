@@ -1,0 +1,106 @@
+//! Standard streams that are closed or full, and what `--json` says when nothing was begun.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use std::fs;
+use std::process::Command;
+use support::process::{Done, Input, Process};
+use support::schema::violations;
+use support::Site;
+
+/// Runs a line of the shell in which `$H` is howdah, with the keys of `client`.
+fn shell(site: &Site, line: &str) -> Done {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", line])
+        .env("H", env!("CARGO_BIN_EXE_howdah"))
+        .env("HOWDAH_CONFIG_DIR", site.config("client"))
+        .env("XDG_RUNTIME_DIR", site.run_dir())
+        .env("HOWDAH_RECONNECT", "0")
+        .env("HOWDAH_ACCEPT_NEW", "true")
+        .env("HOWDAH_DIE_WITH_PARENT", "1");
+    Process::start(command, Input::None, site.limit()).finish()
+}
+
+#[test]
+fn n8_closed_and_full_standard_streams_are_errors_and_dev_null_is_none() {
+    let site = Site::new(120);
+    let server = site.serve();
+    fs::write(site.root("f"), "content").unwrap();
+    fs::create_dir(site.file("s")).unwrap();
+    fs::write(site.file("s/new"), "new").unwrap();
+    let (f, d, s) = (server.url("f"), server.url("d"), site.file("s"));
+    let lines = [
+        format!("cp {f} -"),
+        format!("sync -n {s} {d}"),
+        format!("sync -n --json {s} {d}"),
+        format!("cp --json {f} {s}/got"),
+        format!("verify {s} {d}"),
+        "key show".to_owned(),
+        "--version".to_owned(),
+        "cp --help".to_owned(),
+        "completions bash".to_owned(),
+        "config show".to_owned(),
+    ];
+    fs::create_dir(site.root("d")).unwrap();
+    for line in &lines {
+        let verify = line.starts_with("verify");
+        let fine = if verify { 15 } else { 0 };
+        for (to, code) in [
+            (">/dev/null", fine),
+            // As Python's DEVNULL is.
+            ("<>/dev/null >&0", fine),
+            (">&-", 1),
+            (">/dev/full", 1),
+            (">&- 2>&-", 1),
+        ] {
+            let done = shell(&site, &format!("exec $H {line} {to}"));
+            let full_disk = to == ">/dev/full" && line.ends_with(" -");
+            let code = if full_disk { 11 } else { code };
+            let code = if code == 1 && verify { 15 } else { code };
+            assert_eq!(done.code, Some(code), "{line} {to}: {}", done.err);
+        }
+        // A reader that has seen enough is no failure.
+        let done = shell(&site, &format!("$H {line} | true; exit ${{PIPESTATUS:-0}}"));
+        assert_eq!(done.code, Some(0), "{line}: {}", done.err);
+    }
+    let done = shell(&site, &format!("exec $H cp - {d}/x <&-"));
+    done.assert_failed(1, &["standard input is closed"]);
+    assert!(!fs::exists(site.root("d/x")).unwrap());
+    let done = shell(&site, &format!("exec $H sync --files-from - {s} {d} <&-"));
+    done.assert_failed(1, &["standard input is closed"]);
+    server.stop();
+}
+
+#[test]
+fn o7_json_ends_with_the_error_whatever_is_wrong() {
+    let site = Site::new(60);
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../../../docs/howdah-events.schema.json")).unwrap();
+    fs::write(site.file("bad.toml"), "limit = 7\n").unwrap();
+    let bad = site.file("bad.toml");
+    for line in [
+        "cp --json".to_owned(),
+        "cp --json --nonsense a howdah://127.0.0.1:9/b".to_owned(),
+        "cp --json --rsh x a howdah://127.0.0.1:9/b".to_owned(),
+        "sync --json --max-delete 3 a howdah://127.0.0.1:9/b".to_owned(),
+        "cp --json --limit 12 a howdah://127.0.0.1:9/b".to_owned(),
+        "verify --json a b c".to_owned(),
+        "cp --json a b".to_owned(),
+    ] {
+        for prefix in ["", "HOWDAH_LIMIT=nonsense ", &format!("HOWDAH_CONFIG={bad} ")] {
+            let done = shell(&site, &format!("{prefix}$H {line}"));
+            assert_eq!(done.code, Some(2), "{prefix}{line}: {}", done.err);
+            let out = String::from_utf8(done.out).unwrap();
+            let last = out.lines().last().unwrap_or_else(|| panic!("{prefix}{line}: nothing"));
+            let event: serde_json::Value = serde_json::from_str(last).unwrap();
+            assert_eq!(violations(&schema, &event), Vec::<String>::new(), "{last}");
+            assert_eq!(event["error"]["kind"], "usage", "{last}");
+        }
+    }
+    // Where standard output is for data, it stays empty.
+    let done = shell(&site, "$H cp --json --nonsense howdah://127.0.0.1:9/b -");
+    assert!(done.out.is_empty() && done.err.contains("\"usage\""), "{}", done.err);
+}
