@@ -135,13 +135,19 @@ pub(crate) fn of_usage(error: &mut clap::Error) -> ExitCode {
 
 /// The last line of `--json` for an error before anything was begun: whoever reads lines gets one, always.
 pub(crate) fn tell_as_json(error: &anyhow::Error) {
-    let args: Vec<_> = std::env::args_os().skip(1).take_while(|arg| arg != "--").collect();
+    let args: Vec<_> = std::env::args_os()
+        .skip(1)
+        .take_while(|arg| arg != "--")
+        .collect();
     if !args.iter().any(|arg| arg == "--json") {
         return;
     }
     // Those that tell what happens as a stream of events end it with one.
     let has_events = ["cp", "sync", "verify"];
-    let line = if args.iter().any(|arg| has_events.iter().any(|name| arg == name)) {
+    let line = if args
+        .iter()
+        .any(|arg| has_events.iter().any(|name| arg == name))
+    {
         ui::error_event(error)
     } else {
         ui::failure_json(error)

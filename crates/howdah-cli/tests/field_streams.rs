@@ -6,9 +6,9 @@ mod support;
 
 use std::fs;
 use std::process::Command;
+use support::Site;
 use support::process::{Done, Input, Process};
 use support::schema::violations;
-use support::Site;
 
 /// Runs a line of the shell in which `$H` is howdah, with the keys of `client`.
 fn shell(site: &Site, line: &str) -> Done {
@@ -90,11 +90,18 @@ fn o7_json_ends_with_the_error_whatever_is_wrong() {
         "verify --json a b c".to_owned(),
         "cp --json a b".to_owned(),
     ] {
-        for prefix in ["", "HOWDAH_LIMIT=nonsense ", &format!("HOWDAH_CONFIG={bad} ")] {
+        for prefix in [
+            "",
+            "HOWDAH_LIMIT=nonsense ",
+            &format!("HOWDAH_CONFIG={bad} "),
+        ] {
             let done = shell(&site, &format!("{prefix}$H {line}"));
             assert_eq!(done.code, Some(2), "{prefix}{line}: {}", done.err);
             let out = String::from_utf8(done.out).unwrap();
-            let last = out.lines().last().unwrap_or_else(|| panic!("{prefix}{line}: nothing"));
+            let last = out
+                .lines()
+                .last()
+                .unwrap_or_else(|| panic!("{prefix}{line}: nothing"));
             let event: serde_json::Value = serde_json::from_str(last).unwrap();
             assert_eq!(violations(&schema, &event), Vec::<String>::new(), "{last}");
             assert_eq!(event["error"]["kind"], "usage", "{last}");
@@ -102,5 +109,9 @@ fn o7_json_ends_with_the_error_whatever_is_wrong() {
     }
     // Where standard output is for data, it stays empty.
     let done = shell(&site, "$H cp --json --nonsense howdah://127.0.0.1:9/b -");
-    assert!(done.out.is_empty() && done.err.contains("\"usage\""), "{}", done.err);
+    assert!(
+        done.out.is_empty() && done.err.contains("\"usage\""),
+        "{}",
+        done.err
+    );
 }

@@ -1,7 +1,7 @@
 //! `howdah completions`.
 
-use crate::ui;
 use crate::args::Cli;
+use crate::ui;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 use std::io::Write as _;

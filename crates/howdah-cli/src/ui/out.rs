@@ -67,7 +67,9 @@ pub(crate) fn print(line: &str) -> io::Result<()> {
     });
     written.map_err(|error| {
         let again = io::Error::new(error.kind(), error.to_string());
-        let mut trouble = TROUBLE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut trouble = TROUBLE
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         trouble.get_or_insert(again);
         error
     })
@@ -75,7 +77,9 @@ pub(crate) fn print(line: &str) -> io::Result<()> {
 
 /// What could not be written to standard output, if that is a failure: a reader that has seen enough is none.
 pub(crate) fn trouble() -> Option<anyhow::Error> {
-    let mut trouble = TROUBLE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut trouble = TROUBLE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     let error = trouble
         .take()
         .filter(|error| error.kind() != io::ErrorKind::BrokenPipe)?;

@@ -6,7 +6,9 @@ mod zero;
 
 use crate::{Limits, Root, SourceIdentity, StoreError, Wake, root};
 use howdah_core::RangeSet;
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
 /// What to read.
@@ -17,7 +19,7 @@ pub enum SourceSpec<'a> {
     /// A path that the user of this process names.
     LocalFile(&'a Path),
     /// An open regular file, and its path for messages.
-    Opened(std::fs::File, &'a Path),
+    Opened(File, &'a Path),
     /// That many zero bytes.
     Zero(u64),
     /// A pipe: read once, size unknown until it ends.
@@ -57,6 +59,49 @@ enum Inner {
     File(file::FileSource),
     Zero(zero::ZeroSource),
     Pipe(pipe::PipeSource),
+    /// A file that holds another number of bytes than its file system says, and its permission bits.
+    Generated(pipe::PipeSource, u32),
+}
+
+/// A file is what reading it gives. Where that is not what its file system says (proc, sysfs, some of FUSE), it is
+/// read like a pipe.
+fn file_or_generated(
+    file: File,
+    path: &Path,
+    hash: bool,
+    wake: Wake,
+    limits: &Limits,
+) -> Result<Inner, StoreError> {
+    let failed = |e| StoreError::from_io(path, "read", e);
+    if !is_generated(&file).map_err(failed)? {
+        let source = file::FileSource::new(file, path, hash, wake, limits)?;
+        return Ok(Inner::File(source));
+    }
+    let mode = file.metadata().map_err(failed)?.mode() & 0o777;
+    let source = pipe::PipeSource::new(Box::new(file), hash, wake, limits)?;
+    Ok(Inner::Generated(source, mode))
+}
+
+/// Whether reading gives more or less than the size that is told. Leaves the position at the start.
+pub(crate) fn is_generated(file: &File) -> io::Result<bool> {
+    /// Larger ones that take no space are sparse.
+    const PAGE: u64 = 64 << 10;
+    let meta = file.metadata()?;
+    let size = meta.len();
+    let mut byte = [0];
+    if file.read_at(&mut byte, size).is_ok_and(|got| got > 0) {
+        // Or somebody appends to it right now.
+        return Ok(file.metadata()?.len() == size);
+    }
+    if size == 0 || size > PAGE || meta.blocks() > 0 {
+        return Ok(false);
+    }
+    // The last byte that there should be.
+    match file.read_at(&mut byte, size - 1) {
+        Ok(0) => Ok(file.metadata()?.len() == size),
+        // Whoever reads it in order hears of errors.
+        Ok(_) | Err(_) => Ok(false),
+    }
 }
 
 impl Source {
@@ -76,12 +121,10 @@ impl Source {
     ) -> Result<Self, StoreError> {
         Ok(Self(match spec {
             SourceSpec::File(path, root) => {
-                let file = root.open_read(path)?;
-                Inner::File(file::FileSource::new(file, path, hash, wake, limits)?)
+                file_or_generated(root.open_read(path)?, path, hash, wake, limits)?
             }
             SourceSpec::LocalFile(path) => {
-                let file = root::open_local(path)?;
-                Inner::File(file::FileSource::new(file, path, hash, wake, limits)?)
+                file_or_generated(root::open_local(path)?, path, hash, wake, limits)?
             }
             SourceSpec::Opened(file, path) => {
                 Inner::File(file::FileSource::new(file, path, hash, wake, limits)?)
@@ -98,7 +141,7 @@ impl Source {
         match &self.0 {
             Inner::File(file) => Some(file.size()),
             Inner::Zero(zero) => Some(zero.size()),
-            Inner::Pipe(pipe) => pipe.size(),
+            Inner::Pipe(pipe) | Inner::Generated(pipe, _) => pipe.size(),
         }
     }
 
@@ -106,7 +149,7 @@ impl Source {
     pub fn identity(&self) -> Option<SourceIdentity> {
         match &self.0 {
             Inner::File(file) => Some(file.identity()),
-            Inner::Zero(_) | Inner::Pipe(_) => None,
+            Inner::Zero(_) | Inner::Pipe(_) | Inner::Generated(..) => None,
         }
     }
 
@@ -114,6 +157,7 @@ impl Source {
     pub fn mode(&self) -> Option<u32> {
         match &self.0 {
             Inner::File(file) => file.mode(),
+            Inner::Generated(_, mode) => Some(*mode),
             Inner::Zero(_) | Inner::Pipe(_) => None,
         }
     }
@@ -123,7 +167,7 @@ impl Source {
     pub fn holes(&self) -> Option<&RangeSet> {
         match &self.0 {
             Inner::File(file) => file.holes(),
-            Inner::Zero(_) | Inner::Pipe(_) => None,
+            Inner::Zero(_) | Inner::Pipe(_) | Inner::Generated(..) => None,
         }
     }
 
@@ -147,7 +191,7 @@ impl Source {
     pub fn take_values(&self, max: usize) -> Vec<(u64, [u8; 32])> {
         match &self.0 {
             Inner::File(file) => file.take_values(max),
-            Inner::Zero(_) | Inner::Pipe(_) => Vec::new(),
+            Inner::Zero(_) | Inner::Pipe(_) | Inner::Generated(..) => Vec::new(),
         }
     }
 
@@ -157,7 +201,7 @@ impl Source {
         match &self.0 {
             Inner::File(file) => file.ready_end(),
             Inner::Zero(zero) => zero.size(),
-            Inner::Pipe(pipe) => pipe.ready_end(),
+            Inner::Pipe(pipe) | Inner::Generated(pipe, _) => pipe.ready_end(),
         }
     }
 
@@ -167,7 +211,7 @@ impl Source {
         match &self.0 {
             Inner::File(file) => file.read_at(offset, buf),
             Inner::Zero(zero) => zero.read_at(offset, buf),
-            Inner::Pipe(pipe) => pipe.read_at(offset, buf),
+            Inner::Pipe(pipe) | Inner::Generated(pipe, _) => pipe.read_at(offset, buf),
         }
     }
 
@@ -176,13 +220,13 @@ impl Source {
         match &self.0 {
             Inner::File(file) => file.note_sent_through(offset),
             Inner::Zero(zero) => zero.note_sent_through(offset),
-            Inner::Pipe(_) => {}
+            Inner::Pipe(_) | Inner::Generated(..) => {}
         }
     }
 
     /// The receiver has confirmed everything below `offset`: a pipe may forget it.
     pub fn release_through(&self, offset: u64) {
-        if let Inner::Pipe(pipe) = &self.0 {
+        if let Inner::Pipe(pipe) | Inner::Generated(pipe, _) = &self.0 {
             pipe.release_through(offset);
         }
     }
@@ -193,7 +237,7 @@ impl Source {
         match &mut self.0 {
             Inner::File(file) => file.poll_finished(),
             Inner::Zero(zero) => zero.poll_finished(),
-            Inner::Pipe(pipe) => pipe.poll_finished(),
+            Inner::Pipe(pipe) | Inner::Generated(pipe, _) => pipe.poll_finished(),
         }
     }
 
@@ -202,7 +246,7 @@ impl Source {
     pub fn verify_unchanged(&self) -> Result<(), StoreError> {
         match &self.0 {
             Inner::File(file) => file.verify_unchanged(),
-            Inner::Zero(_) | Inner::Pipe(_) => Ok(()),
+            Inner::Zero(_) | Inner::Pipe(_) | Inner::Generated(..) => Ok(()),
         }
     }
 }
