@@ -82,10 +82,9 @@ pub use target::{Held, Target};
 pub use tree::GROUP;
 pub use trees::{
     ComparisonState, Difference, EntryKind, LARGE_OPEN, LargeFile, LargeTarget, NOTE_COPY,
-    NOTE_DELETE, Next, OwnerSeen, PACKED_MAX, PlacedFile, RULES_MAX_BYTES, ReceiverEnds, Rule,
-    SenderEnds, Spout, Tally, Tap, TreeComparison, TreeDescriber, TreeOptions, TreeProgress,
-    TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject, TreeTarget, What,
-    comparison_ends, is_begun, origin_of,
+    NOTE_DELETE, Next, OwnerSeen, PACKED_MAX, PlacedFile, ReceiverEnds, Rule, SenderEnds, Spout,
+    Tally, Tap, TreeComparison, TreeDescriber, TreeOptions, TreeProgress, TreeReceiver, TreeReport,
+    TreeSender, TreeSource, TreeSubject, TreeTarget, What, comparison_ends, is_begun, origin_of,
 };
 
 use std::path::Path;

@@ -4,9 +4,10 @@ use crate::client::Task;
 use crate::copy::{Remote, run};
 use crate::reconnect::{What, lasting};
 use crate::session::from_store;
+use crate::session::message::Selection;
 use crate::ssh::{Order, copy_between};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, Summary};
-use howdah_store::{RULES_MAX_BYTES, StoreError, TreeOptions, TreeSource, TreeTarget, origin_of};
+use howdah_store::{StoreError, TreeOptions, TreeSource, TreeTarget, origin_of};
 use std::os::unix::ffi::OsStrExt as _;
 
 /// Copies files and directories. Either all `sources` are local and `destination` is remote, or the other
@@ -66,12 +67,9 @@ fn copy_tree_once(
     if listed_here {
         asked.files = None;
     }
-    if asked.request_bytes() > RULES_MAX_BYTES {
-        return usage(format!(
-            "the rules and listed files take more than {} KiB; name directories, or copy in parts",
-            RULES_MAX_BYTES >> 10
-        ));
-    }
+    let named: Vec<_> = sources.iter().filter_map(Remote::of).collect();
+    Selection::check(named.iter().map(|(_, path)| path), &asked)?;
+    drop(named);
     if let (Some(Location::Ssh(first)), Location::Ssh(to)) = (sources.first(), destination) {
         if options.tells_files {
             return usage("single files are told of in copies from or to this machine only");
@@ -139,6 +137,7 @@ fn plan(
             alone(&options, paths.len())?;
             let target = TreeTarget::local(target).map_err(|e| from_store(&e))?;
             options.origin = origin(&format!("{remote:?}"), &paths);
+            below_source(&mut options, &paths);
             let task = Task::GetTree {
                 paths,
                 target: Some(target),
@@ -173,10 +172,13 @@ pub(crate) fn put(
     source.check().map_err(|e| from_store(&e))?;
     options.contents |= source.is_contents();
     alone(&options, source.len())?;
-    let real = source
-        .places()
-        .map(|place| PathBytes::from(place.as_os_str()));
-    options.origin = origin(&this_machine(), &real.collect::<Vec<_>>());
+    let real = source.places();
+    let real: Vec<_> = real
+        .map(|place| PathBytes::from(place.as_os_str()))
+        .collect();
+    options.origin = origin(&this_machine(), &real);
+    let named: Vec<_> = named_here(sources).chain(real).collect();
+    below_source(&mut options, &named);
     Ok(Task::PutTree {
         source: Some(source),
         path,
@@ -188,6 +190,40 @@ fn elsewhere<T>(location: &Location, first: &Location) -> Result<T, Error> {
     usage(format!(
         "{location} is not on the same machine as {first}; copy from one machine at a time"
     ))
+}
+
+/// The whole paths of what is named here.
+fn named_here(sources: &[Location]) -> impl Iterator<Item = PathBytes> + '_ {
+    sources.iter().filter_map(|source| match source {
+        Location::File(path) => {
+            let path = std::path::absolute(path).ok()?;
+            Some(PathBytes::from(path.as_os_str()))
+        }
+        _ => None,
+    })
+}
+
+/// Patterns that name something below the source by its whole path mean it.
+fn below_source(options: &mut TreeOptions, sources: &[PathBytes]) {
+    for rule in &mut options.rules {
+        if !rule.pattern.starts_with('/') {
+            continue;
+        }
+        let below = sources.iter().find_map(|source| {
+            let source = source.as_path();
+            let top = if options.contents {
+                Some(source)
+            } else {
+                source.parent()
+            };
+            let top = top?.to_str()?.trim_end_matches('/');
+            let below = rule.pattern.strip_prefix(top).filter(|_| !top.is_empty())?;
+            below.starts_with('/').then(|| below.to_owned())
+        });
+        if let Some(below) = below {
+            rule.pattern = below;
+        }
+    }
 }
 
 /// Which source it is, for the sign of an unfinished tree: where, and what there. Slashes at the end mean nothing.

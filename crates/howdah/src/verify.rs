@@ -6,11 +6,12 @@
 use crate::client::Task;
 use crate::copy::{Remote, run};
 use crate::session::from_store;
+use crate::session::message::Selection;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress};
 use howdah_core::{Rate, Span};
 use howdah_store::{
-    ComparisonState, Difference, Next, RULES_MAX_BYTES, ReceiverEnds, SenderEnds, StoreError,
-    Tally, TreeComparison, TreeDescriber, TreeOptions, TreeReport, TreeSubject, comparison_ends,
+    ComparisonState, Difference, Next, ReceiverEnds, SenderEnds, StoreError, Tally, TreeComparison,
+    TreeDescriber, TreeOptions, TreeReport, TreeSubject, comparison_ends,
 };
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -168,15 +169,8 @@ struct There {
 impl Plan {
     fn new(location: &Location, options: &TreeOptions) -> Result<(Self, SenderEnds), Error> {
         if let Some((remote, path)) = Remote::of(location) {
-            let mut options = options.clone();
-            if options.request_bytes() > RULES_MAX_BYTES {
-                // Then that side names everything, and is asked for no more than what is listed.
-                options.files = None;
-            }
-            if options.request_bytes() > RULES_MAX_BYTES {
-                let text = format!("the rules take more than {} KiB", RULES_MAX_BYTES >> 10);
-                return Err(Error::new(ErrorKind::Usage, text));
-            }
+            let options = options.clone();
+            Selection::check([], &options)?;
             let (engine, ends) = comparison_ends();
             let there = There {
                 remote,

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 ///   howdah sync data anna@site:data
 ///   howdah sync --delete --max-delete 100 site:results results
 ///   howdah sync --exclude '*.o' --exclude /target/ --dry-run src site:src
-///   find . -newer stamp -print0 | howdah sync --files-from - -0 . site:store
+///   find . -type f -newer stamp -print0 | howdah sync --files-from - -0 . site:store
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct SyncArgs {

@@ -1,21 +1,19 @@
 //! Which names take part.
 
+use super::names::Names;
 use super::options::TreeOptions;
 use crate::StoreError;
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Bytes of all rules and listed paths together that may travel in one request.
-pub const RULES_MAX_BYTES: usize = 48 << 10;
-
 /// One pattern. The first rule that matches a name counts; what no rule matches takes part.
 ///
-/// * `*` and `?` match within a name, `**` also slashes, `[a-z]` and `{a,b}` as usual.
+/// * `*` and `?` match within a name, `**` also slashes, wherever it stands, `[a-z]` and `{a,b}` as usual.
+/// * `./` at its beginning and `/./` within mean nothing.
 /// * With a slash at its beginning it is matched against the whole path below the top of the copy, else
 ///   against the end of the path: `*.o` everywhere, `build/*.o` in every `build`.
 /// * With a slash at its end it matches directories only. What lies in an excluded directory is not
@@ -32,17 +30,66 @@ pub struct Rule {
 struct Compiled {
     include: bool,
     only_dirs: bool,
-    matcher: GlobMatcher,
+    matcher: GlobSet,
 }
 
 /// The rules of a copy, compiled.
 #[derive(Debug)]
 pub(crate) struct Filter {
     rules: Vec<Compiled>,
-    /// Paths that were listed, and whether they were found; `None`: no list.
-    listed: Option<Mutex<HashMap<PathBuf, bool>>>,
-    /// The directories on the way to them.
-    leading: HashSet<PathBuf>,
+    /// `None`: no list.
+    listed: Option<Listed>,
+}
+
+/// Paths that were listed: there may be millions.
+#[derive(Debug)]
+struct Listed {
+    paths: Names,
+    /// Which of them were found.
+    found: Mutex<Vec<bool>>,
+}
+
+impl Listed {
+    fn new(files: &[Vec<u8>]) -> Self {
+        let mut paths = Names::default();
+        for file in files {
+            let path = super::send::plain(Path::new(OsStr::from_bytes(file)));
+            paths.push(path.as_os_str().as_bytes());
+        }
+        paths.sort();
+        // The top itself is always there.
+        let found = (0..paths.len()).map(|i| paths.get(i).is_some_and(<[u8]>::is_empty));
+        Self {
+            found: Mutex::new(found.collect()),
+            paths,
+        }
+    }
+
+    /// Whether a path is one of them, lies in one, or, of a directory, on the way to one.
+    fn admits(&self, path: &Path, is_dir: bool) -> bool {
+        let bytes = path.as_os_str().as_bytes();
+        let first = self.paths.lower_bound(bytes);
+        if self.paths.get(first) == Some(bytes) {
+            let mut found = super::queue::lock(&self.found);
+            // Perhaps it was listed more than once.
+            let same = (first..self.paths.len()).take_while(|&i| self.paths.get(i) == Some(bytes));
+            for index in same {
+                found[index] = true;
+            }
+            return true;
+        }
+        if is_dir {
+            let within = [bytes, b"/"].concat();
+            let next = self.paths.get(self.paths.lower_bound(&within));
+            if next.is_some_and(|next| next.starts_with(&within)) {
+                return true;
+            }
+        }
+        let above = path.ancestors().skip(1);
+        above
+            .map(|above| above.as_os_str().as_bytes())
+            .any(|above| self.paths.find(above).is_some())
+    }
 }
 
 impl Filter {
@@ -52,8 +99,9 @@ impl Filter {
                 pattern: rule.pattern.clone(),
                 reason,
             };
-            let only_dirs = rule.pattern.ends_with('/');
-            let body = rule.pattern.trim_end_matches('/');
+            let only_dirs = rule.pattern.ends_with('/') || rule.pattern.ends_with("/.");
+            let pattern = without_dots(&rule.pattern);
+            let body = pattern.trim_end_matches('/');
             let anchored = body.starts_with('/');
             let body = body.trim_start_matches('/');
             if body.is_empty() {
@@ -64,31 +112,23 @@ impl Filter {
             } else {
                 format!("**/{body}")
             };
-            let glob = GlobBuilder::new(&glob)
-                .literal_separator(true)
-                .backslash_escape(true)
-                .build()
-                .map_err(|e| refuse(e.kind().to_string()))?;
+            let mut set = GlobSetBuilder::new();
+            for glob in spelt_out(&glob).map_err(|e| refuse(e.to_owned()))? {
+                let glob = GlobBuilder::new(&glob)
+                    .literal_separator(true)
+                    .backslash_escape(true)
+                    .build()
+                    .map_err(|e| refuse(e.kind().to_string()))?;
+                set.add(glob);
+            }
+            let matcher = set.build().map_err(|e| refuse(e.kind().to_string()))?;
             Ok(Compiled {
                 include: rule.include,
                 only_dirs,
-                matcher: glob.compile_matcher(),
+                matcher,
             })
         };
-        let mut leading = HashSet::new();
-        let listed = options.files.as_ref().map(|files| {
-            let mut listed = HashMap::new();
-            for file in files {
-                let path = super::send::plain(Path::new(OsStr::from_bytes(file)));
-                let mut above = path.parent();
-                while let Some(dir) = above {
-                    leading.insert(dir.to_path_buf());
-                    above = dir.parent();
-                }
-                listed.insert(path, false);
-            }
-            Mutex::new(listed)
-        });
+        let listed = options.files.as_deref().map(Listed::new);
         Ok(Self {
             rules: options
                 .rules
@@ -96,7 +136,6 @@ impl Filter {
                 .map(compile)
                 .collect::<Result<_, _>>()?,
             listed,
-            leading,
         })
     }
 
@@ -111,21 +150,8 @@ impl Filter {
             .rules
             .iter()
             .find(|rule| (is_dir || !rule.only_dirs) && rule.matcher.is_match(path));
-        matching.is_none_or(|rule| rule.include) && self.is_listed(path, is_dir)
-    }
-
-    fn is_listed(&self, path: &Path, is_dir: bool) -> bool {
-        let Some(listed) = &self.listed else {
-            return true;
-        };
-        let mut listed = super::queue::lock(listed);
-        if let Some(found) = listed.get_mut(path) {
-            *found = true;
-            return true;
-        }
-        // On the way to something that is listed, or in a directory that is.
-        is_dir && self.leading.contains(path)
-            || path.ancestors().any(|above| listed.contains_key(above))
+        let is_listed = |listed: &Listed| listed.admits(path, is_dir);
+        matching.is_none_or(|rule| rule.include) && self.listed.as_ref().is_none_or(is_listed)
     }
 
     /// What was listed and is not there.
@@ -133,12 +159,69 @@ impl Filter {
         let Some(listed) = &self.listed else {
             return Vec::new();
         };
-        let listed = super::queue::lock(listed);
-        let missing = listed.iter().filter(|(_, found)| !**found);
-        let mut missing: Vec<_> = missing.map(|(path, _)| path.clone()).collect();
-        missing.sort();
+        let found = super::queue::lock(&listed.found);
+        let missing = found.iter().enumerate().filter(|(_, found)| !**found);
+        let missing = missing.filter_map(|(index, _)| listed.paths.get(index));
         missing
+            .map(|path| PathBuf::from(OsStr::from_bytes(path)))
+            .collect()
     }
+}
+
+/// A pattern as it matches paths, in which no `.` stands for a directory.
+fn without_dots(pattern: &str) -> String {
+    let mut body = pattern;
+    let mut anchored = body.starts_with('/');
+    while let Some(rest) = body.strip_prefix("./") {
+        // What is named from the top is meant there.
+        (body, anchored) = (rest.trim_start_matches('/'), true);
+    }
+    let mut plain = body.to_owned();
+    while plain.contains("/./") {
+        plain = plain.replace("/./", "/");
+    }
+    while plain.contains("//") {
+        plain = plain.replace("//", "/");
+    }
+    let plain = plain.strip_suffix("/.").map_or(&*plain, |rest| rest);
+    match (anchored, plain.starts_with('/')) {
+        (true, false) => format!("/{plain}"),
+        _ => plain.to_owned(),
+    }
+}
+
+/// The globs that a pattern stands for: `**` crosses slashes only where it stands alone between two of them, so `a**b`
+/// is `a*b` or `a*/**/*b`.
+fn spelt_out(pattern: &str) -> Result<Vec<String>, &'static str> {
+    const MAX: usize = 64;
+    let (mut done, mut todo) = (Vec::new(), vec![(pattern.to_owned(), 0)]);
+    while let Some((glob, from)) = todo.pop() {
+        let bytes = glob.as_bytes();
+        let found = (from..bytes.len().saturating_sub(1)).find(|&at| {
+            let alone = (at == 0 || bytes[at - 1] == b'/')
+                && bytes.get(at + 2).is_none_or(|&next| next == b'/');
+            let escaped = bytes[..at]
+                .iter()
+                .rev()
+                .take_while(|&&b| b == b'\\')
+                .count()
+                % 2
+                == 1;
+            bytes[at] == b'*' && bytes[at + 1] == b'*' && !alone && !escaped
+        });
+        let Some(at) = found else {
+            done.push(glob);
+            continue;
+        };
+        let before = &glob[..at];
+        let after = glob[at..].trim_start_matches('*');
+        todo.push((format!("{before}*{after}"), at + 1));
+        todo.push((format!("{before}*/**/*{after}"), at + 6));
+        if done.len() + todo.len() > MAX {
+            return Err("it has more than five '**' that stand within names");
+        }
+    }
+    Ok(done)
 }
 
 #[cfg(test)]
@@ -184,6 +267,59 @@ mod tests {
             ("a/z", false, false),
         ] {
             assert_eq!(filter.admits(Path::new(path), is_dir), admitted, "{path}");
+        }
+    }
+
+    #[test]
+    fn t22_t23_two_stars_cross_slashes_anywhere_and_dots_mean_nothing() {
+        for (rule, excluded, admitted) in [
+            (
+                "- /foo**.bak",
+                &["foo.bak", "foox.bak", "foo/x.bak", "foo1/2/3.bak"][..],
+                &["bar/foo.bak", "foo.bakx"][..],
+            ),
+            (
+                "- foo**.bak",
+                &["foo.bak", "bar/foo1/x.bak"],
+                &["bar/x.bak"],
+            ),
+            ("- **.o", &["x.o", "a/b/x.o"], &["o", "x.oo"]),
+            (
+                "- /a**b**c",
+                &["abc", "a/b/c", "ab/c", "a/xbx/c"],
+                &["ab", "acb"],
+            ),
+            (
+                "- /build/**",
+                &["build/x", "build/x/y"],
+                &["build", "sub/build/x"],
+            ),
+            ("- ./build", &["build"], &["sub/build"]),
+            ("- a/./b", &["a/b", "x/a/b"], &["a/x/b"]),
+            ("- .//a//b/", &["a/b"], &["x/a/b"]),
+            ("- lit\\**x", &["lit*x", "lit*yx"], &["lit/x"]),
+        ] {
+            let filter = filter(&[rule]);
+            for path in excluded {
+                assert!(!filter.admits(Path::new(path), true), "{rule} {path}");
+            }
+            for path in admitted {
+                assert!(filter.admits(Path::new(path), true), "{rule} {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn n4_a_dot_in_a_list_is_the_top() {
+        for dot in [".", "./", "././"] {
+            let options = TreeOptions {
+                files: Some(vec![dot.as_bytes().to_vec(), b"a/b".to_vec()]),
+                ..TreeOptions::default()
+            };
+            let filter = Filter::new(&options).unwrap();
+            assert!(filter.admits(Path::new("x/y"), false), "{dot}");
+            assert!(filter.admits(Path::new("a/b"), false));
+            assert_eq!(filter.not_found(), Vec::<PathBuf>::new(), "{dot}");
         }
     }
 

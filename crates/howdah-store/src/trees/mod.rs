@@ -48,7 +48,7 @@ pub use compare::{
     comparison_ends,
 };
 pub use describe::{TreeDescriber, TreeSubject};
-pub use filter::{RULES_MAX_BYTES, Rule};
+pub use filter::Rule;
 pub use options::TreeOptions;
 pub use pipe::{Spout, Tap};
 pub use placed::PlacedFile;

@@ -32,6 +32,12 @@ impl Names {
         self.order.binary_search_by(by_name).ok()
     }
 
+    /// Where the first name stands, in a sorted list, that does not come before that one.
+    pub(crate) fn lower_bound(&self, name: &[u8]) -> usize {
+        self.order
+            .partition_point(|&at| slice(&self.bytes, at) < name)
+    }
+
     pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
         self.order.get(index).map(|&at| slice(&self.bytes, at))
     }

@@ -61,6 +61,16 @@ impl TreeOptions {
             && self.modified_until.is_none_or(|until| modified <= until)
     }
 
+    /// The same without the list, which the filter has in less memory.
+    pub(crate) fn without_list(&self) -> Self {
+        Self {
+            files: None,
+            rules: self.rules.clone(),
+            backup_dir: self.backup_dir.clone(),
+            ..*self
+        }
+    }
+
     /// Bytes that rules and list take in a request.
     pub fn request_bytes(&self) -> usize {
         let rules = self.rules.iter().map(|rule| rule.pattern.len() + 4);

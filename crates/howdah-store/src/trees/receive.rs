@@ -154,7 +154,7 @@ impl TreeReceiver {
             return Err(StoreError::MayOnlyAdd { path: target.at });
         }
         let shared = Arc::new(Shared {
-            options: options.clone(),
+            options: options.without_list(),
             root: target.root,
             at: target.at,
             add_only: target.add_only,

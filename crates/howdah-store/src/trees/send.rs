@@ -299,7 +299,7 @@ impl TreeSender {
     ) -> Result<(Self, SenderEnds), StoreError> {
         let filter = Filter::new(options)?;
         let shared = Arc::new(Shared {
-            options: options.clone(),
+            options: options.without_list(),
             book: Book::default(),
             offered: Queue::new(WAITING_FILES),
             jobs: Queue::new(4 * READERS),

@@ -1,7 +1,7 @@
 //! The client's part in a copy of a tree.
 
 use super::{Client, Step, Task};
-use crate::session::message::{Message, SideReport};
+use crate::session::message::{Message, Selection, SideReport};
 use crate::session::tree::Tree;
 use crate::{Error, ErrorKind, RatePolicy};
 use howdah_core::Time;
@@ -28,16 +28,20 @@ impl Client<'_> {
             } => {
                 let source = source.take().ok_or_else(again)?;
                 let several = source.len() > 1;
+                // The list is for the one who walks.
+                let mut asked = TreeOptions {
+                    files: None,
+                    ..options.clone()
+                };
+                for part in Selection::split(&mut Vec::new(), &mut asked) {
+                    connection.send_control(&part.encode());
+                }
                 let announce = |manifest, packs| Message::TreePut {
                     manifest,
                     packs,
                     path: path.clone(),
                     several,
-                    // The list is for the one who walks.
-                    options: TreeOptions {
-                        files: None,
-                        ..options.clone()
-                    },
+                    options: asked,
                 };
                 let patience = self.config.wait_for_space;
                 let announce = |manifest, packs| announce(manifest, packs).encode_patient(patience);
@@ -51,10 +55,14 @@ impl Client<'_> {
             } => {
                 let target = target.take().ok_or_else(again)?.waiting(self.room.clone());
                 let several = paths.len() > 1;
+                let (mut named, mut asked) = (paths.clone(), options.clone());
+                for part in Selection::split(&mut named, &mut asked) {
+                    connection.send_control(&part.encode());
+                }
                 let announce = |answers| Message::TreeGet {
                     answers,
-                    paths: paths.clone(),
-                    options: options.clone(),
+                    paths: named,
+                    options: asked,
                 };
                 let (tree, contents) =
                     Tree::receive(connection, target, several, options, true, &wake, announce)?;
@@ -69,10 +77,14 @@ impl Client<'_> {
                 options,
             } => {
                 let (ends, state) = (ends.take().ok_or_else(again)?, state.clone());
+                let mut asked = options.clone();
+                for part in Selection::split(&mut Vec::new(), &mut asked) {
+                    connection.send_control(&part.encode());
+                }
                 let announce = |answers| Message::TreeVerify {
                     answers,
                     path: path.clone(),
-                    options: options.clone(),
+                    options: asked,
                 };
                 let (tree, contents) = Tree::compare(connection, ends, state, &wake, announce)?;
                 self.tree = Some(tree);

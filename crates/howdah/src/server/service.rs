@@ -4,7 +4,7 @@ use super::{LOOK_EVERY, Log};
 use crate::access::{Authority, Rights};
 use crate::keys::PublicKey;
 use crate::session::holes::Announced;
-use crate::session::message::{Message, SideReport};
+use crate::session::message::{Message, Selection, SideReport};
 use crate::session::putting::Put;
 use crate::session::receiving::Receiving;
 use crate::session::resume::WireIdentity;
@@ -38,6 +38,9 @@ pub(super) struct Session {
     pub(super) tree: Option<Tree>,
     /// Of what comes next.
     holes: Announced,
+    /// Names and rules that came before the request that they belong to.
+    selection: Selection,
+    selection_bytes: usize,
     /// What it is that comes, or will come when its place is free.
     put: Option<Put>,
     /// Its patience with full disks.
@@ -283,6 +286,9 @@ impl Service {
                 session.sending = Some(sending);
             }
             Message::Holes { object, ranges } => session.holes.note(object, ranges),
+            Message::Selection(part) if !busy => {
+                session.selection.note(&mut session.selection_bytes, part)?;
+            }
             Message::Values {
                 object,
                 first,
@@ -334,6 +340,7 @@ impl Service {
             | Message::Sending { .. }
             | Message::Ready { .. }
             | Message::Room { .. }
+            | Message::Selection(_)
             | Message::Thanks { .. } => {
                 return Err(Error::new(
                     ErrorKind::Protocol,
@@ -479,6 +486,8 @@ impl Service {
                     receiving: None,
                     tree: None,
                     holes: Announced::default(),
+                    selection: Selection::default(),
+                    selection_bytes: 0,
                     put: None,
                     room: RoomWait::default(),
                     superseded: false,

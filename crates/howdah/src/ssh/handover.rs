@@ -16,8 +16,10 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Version of these lines.
 const HANDOVER: u32 = 1;
-/// Longest line, in bytes.
-const LINE_MAX: usize = 16 * 1024;
+/// Longest line that the far end says, in bytes; what a login script says may stand before it.
+const LINE_MAX: usize = 1 << 20;
+/// Longest line that it is told: whoever has logged in may name a million files.
+const ASK_MAX: usize = 512 << 20;
 /// Before the far end speaks, a login script may say something: so many lines of it are passed over.
 const NOISE_LINES: usize = 200;
 /// First word of what the far end is told.
@@ -82,9 +84,11 @@ pub(super) enum Ask {
 /// What the sender of a copy between two far ends is told.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct Errand {
+    #[serde(with = "packed")]
     pub(super) sources: Vec<PathBytes>,
     pub(super) destination: PathBytes,
     /// If they are trees, and not one file.
+    #[serde(with = "packed")]
     pub(super) tree: Option<TreeOptions>,
     /// Of the receiver: how the user calls it, where it may be reached, the key that it shows.
     pub(super) host: String,
@@ -101,6 +105,32 @@ pub(super) struct Errand {
     /// Seconds; who does not tell it does not wait.
     #[serde(default)]
     pub(super) wait_for_space_s: u64,
+}
+
+/// Lists of names may be long: the bytes of their postcard in base64 take a third more, as JSON they took four times as
+/// much.
+mod packed {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::de::{DeserializeOwned, Error as _};
+    use serde::ser::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<T: Serialize, S: Serializer>(
+        value: &T,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let bytes = postcard::to_stdvec(value).map_err(S::Error::custom)?;
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'a, T: DeserializeOwned, D: Deserializer<'a>>(
+        deserializer: D,
+    ) -> Result<T, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = STANDARD.decode(text).map_err(D::Error::custom)?;
+        postcard::from_bytes(&bytes).map_err(D::Error::custom)
+    }
 }
 
 /// What the sender tells of it.
@@ -157,7 +187,7 @@ struct Head {
 pub(super) enum HandoverError {
     #[error("the channel closed before the other side said anything")]
     Closed,
-    #[error("a line is longer than {LINE_MAX} bytes")]
+    #[error("a line is longer than this program reads")]
     TooLong,
     #[error("what came is no line of howdah")]
     Nonsense,
@@ -210,15 +240,19 @@ fn read_said<T: DeserializeOwned>(text: &[u8]) -> Result<T, HandoverError> {
 
 /// A line without its end; `None` at the end of everything.
 pub(super) fn read_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>, HandoverError> {
+    read_line_of(input, LINE_MAX)
+}
+
+fn read_line_of(input: &mut impl BufRead, max: usize) -> Result<Option<Vec<u8>>, HandoverError> {
     let mut line = Vec::new();
     input
         .by_ref()
-        .take(LINE_MAX as u64 + 1)
+        .take(max as u64 + 1)
         .read_until(b'\n', &mut line)?;
     if line.last() == Some(&b'\n') {
         line.pop();
         Ok(Some(line))
-    } else if line.len() > LINE_MAX {
+    } else if line.len() > max {
         Err(HandoverError::TooLong)
     } else if line.is_empty() {
         Ok(None)
@@ -232,7 +266,7 @@ pub(super) fn write_ask(out: impl Write, ask: &Ask) -> io::Result<()> {
 }
 
 pub(super) fn read_ask(input: &mut impl BufRead) -> Result<Ask, HandoverError> {
-    let line = read_line(input)?.ok_or(HandoverError::Closed)?;
+    let line = read_line_of(input, ASK_MAX)?.ok_or(HandoverError::Closed)?;
     let text = line
         .strip_prefix(ASK.as_bytes())
         .ok_or(HandoverError::Nonsense)?;
@@ -250,8 +284,14 @@ pub(super) fn read_answer(
 ) -> Result<Answer, HandoverError> {
     for _ in 0..NOISE_LINES {
         let line = read_line(input)?.ok_or(HandoverError::Closed)?;
-        if let Some(text) = line.strip_prefix(ANSWER.as_bytes()) {
-            return read_said(text);
+        // A login script may have said something without ending its line, or set the window's title.
+        let said = [ANSWER.as_bytes(), b"{"].concat();
+        let at = line.windows(said.len()).rposition(|part| part == said);
+        if let Some(at) = at {
+            if at > 0 {
+                noise(&line[..at]);
+            }
+            return read_said(line[at + ANSWER.len()..].trim_ascii_end());
         }
         noise(&line);
     }

@@ -26,8 +26,9 @@ impl Service {
                 packs,
                 path,
                 several,
-                options,
+                mut options,
             } => {
+                session.selection.restore(&mut Vec::new(), &mut options);
                 let (root, at) = session.rights.target(path.as_path())?;
                 let target = TreeTarget::below(&root, &at).map_err(|e| from_store(&e))?;
                 let target = target.add_only(session.rights.is_adding_only());
@@ -41,9 +42,10 @@ impl Service {
             }
             Message::TreeGet {
                 answers,
-                paths,
+                mut paths,
                 mut options,
             } => {
+                session.selection.restore(&mut paths, &mut options);
                 let mut source = TreeSource::new();
                 for path in &paths {
                     let name = path.as_path().file_name();
@@ -68,13 +70,21 @@ impl Service {
                 let mut tree = Tree::send(connection, source, &options, &wake, announce)?;
                 tree.open_answers(connection, answers, &wake)?;
                 let paths: Vec<String> = paths.iter().map(PathBytes::to_string).collect();
-                (tree, format!("get tree {:?}", paths.join(" ")))
+                let shown: Vec<_> = paths.iter().take(8).map(|path| &**path).collect();
+                let more = paths.len() - shown.len();
+                let more = if more > 0 {
+                    format!(" and {more} more")
+                } else {
+                    String::new()
+                };
+                (tree, format!("get tree {:?}{more}", shown.join(" ")))
             }
             Message::TreeVerify {
                 answers,
                 path,
-                options,
+                mut options,
             } => {
+                session.selection.restore(&mut Vec::new(), &mut options);
                 // Who compares learns what is in a file, so this takes the right to read.
                 let (root, at) = session.rights.source(path.as_path())?;
                 let subject = TreeSubject::below(&root, &at).map_err(|e| from_store(&e))?;

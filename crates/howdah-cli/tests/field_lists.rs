@@ -1,0 +1,187 @@
+//! Long requests: many names, long lists, many rules, between any two places.
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use std::fmt::Write as _;
+use std::fs;
+use support::process::{Done, Input};
+use support::sshd::Sshd;
+use support::{Host, Site};
+
+const USAGE: i32 = 2;
+const PARTIAL: i32 = 6;
+
+fn copy(site: &Site, args: &[&str]) -> Done {
+    site.copy_with(Host::Here, args, Input::None)
+}
+
+fn count(dir: &str) -> usize {
+    fs::read_dir(dir).unwrap().count()
+}
+
+/// Names of 40 bytes.
+fn name(number: usize) -> String {
+    format!("{number:06}-a-name-that-is-neither-short-nor-long")
+}
+
+#[test]
+fn t01_thousands_of_names_and_long_lists_come_from_one_host() {
+    let site = Site::new(120);
+    let server = site.serve();
+    fs::create_dir(site.root("s")).unwrap();
+    for number in 0..3000 {
+        fs::write(site.root(&format!("s/{}", name(number))), "x").unwrap();
+    }
+    fs::create_dir(site.file("d")).unwrap();
+    let sources: Vec<_> = (0..3000)
+        .map(|n| server.url(&format!("s/{}", name(n))))
+        .collect();
+    let to = site.file("d");
+    let args: Vec<_> = sources.iter().chain([&to]).map(|s| &**s).collect();
+    let done = copy(&site, &args);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert_eq!(count(&to), 3000);
+    fs::remove_dir_all(&to).unwrap();
+
+    // Names and a list together; and one that names what is not there, a million times.
+    let mut list = String::new();
+    for number in 0..900 {
+        writeln!(list, "{}", name(number)).unwrap();
+    }
+    fs::write(site.file("list"), &list).unwrap();
+    let (from, list_file) = (server.url("s"), site.file("list"));
+    let sync = |files: &str, from: &str, to: &str| {
+        let args = [
+            "sync",
+            "--accept-new",
+            "--json",
+            "--files-from",
+            files,
+            from,
+            to,
+        ];
+        site.run(Host::Here, "client", &args, Input::None)
+    };
+    let done = sync(&list_file, &from, &to);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert_eq!(count(&to), 900);
+
+    for number in 3000..1_000_000 {
+        writeln!(list, "{}", name(number)).unwrap();
+    }
+    fs::write(site.file("list"), list).unwrap();
+    for (from, to) in [
+        (from.clone(), site.file("got")),
+        (site.root("s"), server.url("put")),
+    ] {
+        let done = sync(&list_file, &from, &to);
+        done.assert_failed(PARTIAL, &["is in the list of files and does not exist"]);
+        assert_eq!(done.json()["tree"]["failed"], 997_000, "{}", done.json());
+    }
+    assert_eq!(
+        (count(&site.file("got")), count(&site.root("put"))),
+        (900, 900)
+    );
+    server.stop();
+}
+
+#[test]
+fn t01_what_is_beyond_a_limit_is_told_before_anything_is_sent() {
+    let site = Site::new(60);
+    let nobody = "howdah://127.0.0.1:9/x";
+    let long = "x".repeat(100_000);
+    fs::create_dir(site.file("s")).unwrap();
+    fs::write(site.file("list"), &long).unwrap();
+    for (from, to) in [
+        (site.file("s"), nobody.to_owned()),
+        (nobody.to_owned(), site.file("d")),
+    ] {
+        let args = ["-r", "--exclude", &long, &from, &to];
+        copy(&site, &args).assert_failed(USAGE, &["100000 bytes", "32768"]);
+    }
+    let args = [
+        "-r",
+        "--files-from",
+        &site.file("list"),
+        nobody,
+        &site.file("d"),
+    ];
+    copy(&site, &args).assert_failed(USAGE, &["path of 100000 bytes"]);
+}
+
+#[test]
+fn t06_lists_and_rules_go_between_two_other_machines() {
+    let site = Site::new(120);
+    let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    fs::create_dir(site.root("s")).unwrap();
+    let mut list = String::new();
+    for number in 0..2000 {
+        fs::write(site.root(&format!("s/{}", name(number))), "x").unwrap();
+        if number % 2 == 0 {
+            writeln!(list, "{}", name(number)).unwrap();
+        }
+    }
+    fs::write(site.file("list"), list).unwrap();
+    let ssh = sshd.ssh();
+    let sync = |more: &[&str]| {
+        let args = [&["sync", "--json", "--ssh", &ssh], more].concat();
+        site.run(Host::Here, "nobody", &args, Input::None)
+    };
+    let done = sync(&["--files-from", &site.file("list"), "far:s", "far2:d"]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert_eq!(count(&site.root("d")), 1000);
+
+    let rules: Vec<_> = (0..1000)
+        .map(|n| format!("--exclude={}", name(n)))
+        .collect();
+    let mut args: Vec<_> = rules.iter().map(|rule| &**rule).collect();
+    args.extend(["far:s", "far2:e"]);
+    let done = sync(&args);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert_eq!(count(&site.root("e")), 1000);
+    // And to here and from here.
+    let (here, last) = (site.file("here"), args.len() - 1);
+    args[last] = &here;
+    assert_eq!(sync(&args).code, Some(0));
+    assert_eq!(count(&here), 1000);
+    args[last - 1] = &here;
+    args[last] = "far:f";
+    assert_eq!(sync(&args).code, Some(0));
+    assert!(!fs::exists(site.root(&format!("f/{}", name(0)))).unwrap());
+}
+
+#[test]
+fn t23_rules_may_name_what_is_below_the_source_by_its_whole_path() {
+    let site = Site::new(60);
+    let server = site.serve();
+    for base in [site.file("s"), site.root("s")] {
+        fs::create_dir_all(format!("{base}/build/deep")).unwrap();
+        fs::create_dir_all(format!("{base}/sub/build")).unwrap();
+        fs::write(format!("{base}/build/deep/x"), "x").unwrap();
+        fs::write(format!("{base}/sub/build/x"), "x").unwrap();
+    }
+    let here = site.file("s");
+    for rule in [
+        format!("{here}/build"),
+        "./build".to_owned(),
+        "/build/".to_owned(),
+    ] {
+        let args = [
+            "sync",
+            "--accept-new",
+            "--exclude",
+            &rule,
+            &here,
+            &server.url("d"),
+        ];
+        let done = site.run(Host::Here, "client", &args, Input::None);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        assert!(!fs::exists(site.root("d/build")).unwrap(), "{rule}");
+        assert!(fs::exists(site.root("d/sub/build/x")).unwrap(), "{rule}");
+        fs::remove_dir_all(site.root("d")).unwrap();
+    }
+    server.stop();
+}
