@@ -155,3 +155,33 @@ fn a_server_is_reached_over_tcp_and_knows_it() {
     server.stop();
     site.assert_nothing_half_done();
 }
+
+#[test]
+fn t28_a_copy_goes_on_over_tcp_when_udp_dies_in_its_middle() {
+    let site = Site::new(100);
+    let Some(world) = world(&path()) else { return };
+    let (near, far) = (Host::In(world.near()), Host::In(world.far()));
+    let mut server = site.serve_at(far, "10.88.0.2:0", &site.root(""));
+    let bytes = content("dies", (48 << 20) + 5);
+    fs::write(site.file("here"), &bytes).unwrap();
+    let patience = [
+        "--reconnect",
+        "60s",
+        "--idle-timeout",
+        "1s",
+        "--limit",
+        "200mbit",
+    ];
+    let (from, to) = (site.file("here"), server.url("there"));
+    let args = [&patience[..], &[&*from, &*to]].concat();
+    let copy = site.start_copy(near, &args, Input::None);
+    server.await_line("connected", std::time::Duration::from_secs(20));
+    block(world.far(), &[UDP]);
+    let done = copy.finish();
+    done.assert_copied(bytes.len() as u64, "blake3");
+    assert!(done.err.contains("goes over TCP"), "{}", done.err);
+    assert!(!done.err.contains("--transport auto"), "{}", done.err);
+    assert!(fs::read(site.root("there")).unwrap() == bytes);
+    server.stop();
+    site.assert_nothing_half_done();
+}

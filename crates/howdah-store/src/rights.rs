@@ -89,24 +89,22 @@ fn drop_acl(file: &File) -> Result<(), Errno> {
 fn acl_of(dir: &OwnedFd, name: &OsStr, stat: &Stat) -> Result<Option<Vec<u8>>, Errno> {
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let read = match retry(|| rustix::fs::openat(dir, name, flags, Mode::empty())) {
-        Ok(fd) => {
-            let now = rustix::fs::fstat(&fd)?;
-            if (now.st_dev, now.st_ino) != (stat.st_dev, stat.st_ino) {
-                return Err(Errno::STALE);
-            }
-            attribute(&fd, ACCESS)
+    let opened = retry(|| rustix::fs::openat(dir, name, flags, Mode::empty()));
+    let read = if let Ok(fd) = opened {
+        let now = rustix::fs::fstat(&fd)?;
+        if (now.st_dev, now.st_ino) != (stat.st_dev, stat.st_ino) {
+            return Err(Errno::STALE);
         }
+        attribute(&fd, ACCESS)
+    } else {
         // It cannot be read, but its attributes may be, by name.
-        Err(_) => {
-            let mut path = format!("/proc/self/fd/{}/", dir.as_raw_fd()).into_bytes();
-            path.extend_from_slice(name.as_bytes());
-            let mut value = vec![0; ACL_MAX];
-            rustix::fs::lgetxattr(&*path, ACCESS, &mut *value).map(|len| {
-                value.truncate(len);
-                value
-            })
-        }
+        let mut path = format!("/proc/self/fd/{}/", dir.as_raw_fd()).into_bytes();
+        path.extend_from_slice(name.as_bytes());
+        let mut value = vec![0; ACL_MAX];
+        rustix::fs::lgetxattr(&*path, ACCESS, &mut *value).map(|len| {
+            value.truncate(len);
+            value
+        })
     };
     match read {
         Ok(acl) => Ok(Some(acl)),
@@ -124,13 +122,19 @@ fn attribute(fd: impl AsFd, name: &[u8]) -> Result<Vec<u8>, Errno> {
 
 /// Bits that open(2) gives a new file in `dir` when it is asked for `asked`: the umask takes some away, or a default
 /// ACL (acl(5), "Object creation and default ACLs").
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_lossless,
+    reason = "the type of a mode differs between systems"
+)]
 pub(crate) fn new_mode(dir: impl AsFd, asked: u32) -> u32 {
     let asked = asked & 0o777;
     let default = attribute(dir, DEFAULT).ok();
-    match default.as_deref().and_then(Bits::of) {
-        Some(bits) => asked & (bits.user << 6 | bits.mask.unwrap_or(bits.group) << 3 | bits.other),
-        None => Mode::from_raw_mode(asked as _).difference(umask()).bits() as u32,
+    if let Some(bits) = default.as_deref().and_then(Bits::of) {
+        return asked & (bits.user << 6 | bits.mask.unwrap_or(bits.group) << 3 | bits.other);
     }
+    let mode = Mode::from_raw_mode(asked as _).difference(umask());
+    mode.bits() as u32
 }
 
 fn group_bits(acl: &[u8]) -> u32 {
@@ -163,7 +167,7 @@ impl Bits {
     }
 }
 
-/// Whom an entry of an ACL is about (linux/posix_acl.h).
+/// Whom an entry of an ACL is about (`linux/posix_acl.h`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Tag {
     UserObj,
@@ -193,7 +197,7 @@ const TAGS: [(u16, Tag); 6] = [
     (0x20, Tag::Other),
 ];
 
-/// The entries of an ACL as Linux writes it into an attribute (linux/posix_acl_xattr.h); `None` if it is none.
+/// The entries of an ACL as Linux writes it into an attribute (`linux/posix_acl_xattr.h`); `None` if it is none.
 pub(crate) fn entries(acl: &[u8]) -> Option<Vec<AclEntry>> {
     let rest = acl.strip_prefix(&VERSION)?;
     let (chunks, []) = rest.as_chunks::<8>() else {

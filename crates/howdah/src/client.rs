@@ -9,7 +9,7 @@ use crate::session::tree::{Contents, Tree};
 use crate::session::waits::{Wait, WaitClock};
 use crate::session::{from_connection, from_store};
 use crate::{
-    Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, RatePolicy, Summary,
+    Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, RatePolicy, Summary, Trust,
 };
 use howdah_core::{Span, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
@@ -633,12 +633,15 @@ impl Application for Client<'_> {
                 self.receiving = None;
                 self.sending = None;
                 self.stop_tree();
-                if matches!(self.step, Step::Connecting)
-                    && matches!(
-                        error,
-                        ConnectionError::NoAnswer | ConnectionError::Unreachable
-                    )
-                {
+                let is_elsewhere = match error {
+                    ConnectionError::NoAnswer | ConnectionError::Unreachable => true,
+                    // Only one key will do, and a port that is forwarded may lead to somebody else.
+                    ConnectionError::PeerKeyRefused | ConnectionError::Handshake(_) => {
+                        matches!(self.config.trust, Trust::Exactly(_))
+                    }
+                    _ => false,
+                };
+                if matches!(self.step, Step::Connecting) && is_elsewhere {
                     self.unanswered = Some(error.clone());
                 }
                 match self.step {

@@ -72,9 +72,9 @@ impl SshTarget {
             if user.contains(':') {
                 return Err("a password has no place in a location; ssh asks for it".to_owned());
             }
-            check_ssh_word("user", user)?;
+            check_ssh_user(user)?;
         }
-        check_ssh_word("host", host)?;
+        check_ssh_word("host", host, HOST_REFUSES)?;
         Ok(Self {
             user: user.map(str::to_owned),
             host: host.to_owned(),
@@ -85,8 +85,7 @@ impl SshTarget {
 
 /// A word that ssh could take for an option, or a shell of its configuration for more than a word, is
 /// none.
-fn check_ssh_word(what: &str, word: &str) -> Result<(), String> {
-    const SHELL: &str = "'`\"$\\;&<>|(){}[]*?!#~";
+fn check_ssh_word(what: &str, word: &str, refused: &str) -> Result<(), String> {
     if word.is_empty() {
         return Err(format!(
             "the {what} is missing before '{}'",
@@ -101,12 +100,28 @@ fn check_ssh_word(what: &str, word: &str) -> Result<(), String> {
     }
     match word
         .chars()
-        .find(|&c| c.is_whitespace() || c.is_control() || SHELL.contains(c))
+        .find(|&c| c.is_control() || refused.contains(c))
     {
         Some(c) => Err(format!("{c:?} cannot be part of a {what}")),
         None => Ok(()),
     }
 }
+
+/// What ssh takes for a user (`valid_ruser` of OpenSSH), which is more than for a host: domains, blanks, `$`.
+fn check_ssh_user(user: &str) -> Result<(), String> {
+    check_ssh_word("user", user, "'`\";&<>|(){}")?;
+    let mut blanks = user.match_indices(char::is_whitespace);
+    if blanks.any(|(at, blank)| user[at + blank.len()..].starts_with('-')) {
+        return Err("a '-' cannot follow a blank in a user".to_owned());
+    }
+    if user.ends_with('\\') {
+        return Err("a user cannot end in '\\'".to_owned());
+    }
+    Ok(())
+}
+
+/// What means something to a shell, and blanks.
+const HOST_REFUSES: &str = "'`\"$\\;&<>|(){}[]*?!#~ ";
 
 /// Longest user or host, in bytes.
 const MAX_SSH_WORD: usize = 255;

@@ -111,6 +111,11 @@ pub(crate) fn reach(
         };
         match client.unanswered() {
             None => return Ok(()),
+            Some(ConnectionError::PeerKeyRefused | ConnectionError::Handshake(_)) => {
+                failures.push(format!(
+                    "{name} is answered by another howdah than the one that ssh started"
+                ));
+            }
             Some(ConnectionError::Unreachable) => {
                 failures.push(format!("nobody listens on {name}"));
             }

@@ -59,6 +59,9 @@ pub(crate) fn lasting(
     }
 }
 
+/// So many attempts after a loss try UDP only, before TCP and the ssh channel are tried as well.
+const UDP_ATTEMPTS: u32 = 2;
+
 /// All connections of a copy together.
 struct Whole<'a> {
     what: What,
@@ -84,6 +87,8 @@ struct Whole<'a> {
     unsure: u32,
     lost: Option<Loss>,
     reconnects: u32,
+    /// Since the last loss.
+    attempts: u32,
 }
 
 /// Since a connection was lost and nothing has come.
@@ -117,6 +122,7 @@ impl<'a> Whole<'a> {
             unsure: 0,
             lost: None,
             reconnects: 0,
+            attempts: 0,
         }
     }
 
@@ -203,6 +209,7 @@ impl<'a> Whole<'a> {
             self.config.warn.line(&format!(
                 "{text}; connecting again for up to {seconds} s, and the copy goes on where it was (Ctrl-C ends it)"
             ));
+            self.attempts = 0;
             self.lost = Some(Loss {
                 until: now + patience,
                 pause: match self.what {
@@ -233,6 +240,7 @@ impl<'a> Whole<'a> {
             (self.on_progress)(&self.last);
         }
         self.attempted = Instant::now();
+        self.attempts += 1;
         Ok(())
     }
 
@@ -241,8 +249,10 @@ impl<'a> Whole<'a> {
         let mut config = self.config.clone();
         // What the first one has brought is to be gone on with; what lay there before is removed by then.
         config.resume |= self.most_bytes > 0;
-        // A path that is away for a moment must not make it a TCP connection for the rest.
-        if config.transport == Transport::Auto && !self.last.tunnelled {
+        // A path that is away for a moment must not make it a TCP connection for the rest; one that takes no UDP any
+        // more must not end it.
+        let is_short = self.attempts <= UDP_ATTEMPTS;
+        if config.transport == Transport::Auto && !self.last.tunnelled && is_short {
             config.transport = Transport::Udp;
         }
         // Whoever answers now is the one who answered before, and nobody is asked again.
@@ -414,6 +424,38 @@ mod tests {
         let much = SURELY_KEPT_BYTES + 1;
         let large = |call| at(u64::from(call) * much, u64::from(call - 1) * much);
         assert_eq!(tree(&large), 4);
+    }
+
+    #[test]
+    fn t28_a_path_that_takes_no_udp_any_more_is_gone_on_with_over_whatever_gets_through() {
+        let config = config(&Arc::default());
+        let (mut calls, mut tried) = (0, Vec::new());
+        let result = lasting(
+            What::File,
+            (&config, &Cancel::new()),
+            &mut |_| (),
+            &mut |now, show| {
+                calls += 1;
+                tried.push(now.transport);
+                match calls {
+                    1 => show(&at(100, 0)),
+                    4 => {
+                        show(&at(150, 100));
+                        return Ok(Summary::default());
+                    }
+                    _ => {}
+                }
+                Err(lost())
+            },
+        );
+        assert_eq!(result.expect("it ends well").reconnects, 1);
+        let expected = [
+            Transport::Auto,
+            Transport::Udp,
+            Transport::Udp,
+            Transport::Auto,
+        ];
+        assert_eq!(tried, expected);
     }
 
     #[test]

@@ -136,7 +136,7 @@ fn plan(
             }
             alone(&options, paths.len())?;
             let target = TreeTarget::local(target).map_err(|e| from_store(&e))?;
-            options.origin = origin(&format!("{remote:?}"), &paths);
+            options.origin = Some(origin(&format!("{remote:?}"), &paths));
             below_source(&mut options, &paths);
             let task = Task::GetTree {
                 paths,
@@ -176,7 +176,7 @@ pub(crate) fn put(
     let real: Vec<_> = real
         .map(|place| PathBytes::from(place.as_os_str()))
         .collect();
-    options.origin = origin(&this_machine(), &real);
+    options.origin = Some(origin(&this_machine(), &real));
     let named: Vec<_> = named_here(sources).chain(real).collect();
     below_source(&mut options, &named);
     Ok(Task::PutTree {
@@ -227,7 +227,7 @@ fn below_source(options: &mut TreeOptions, sources: &[PathBytes]) {
 }
 
 /// Which source it is, for the sign of an unfinished tree: where, and what there. Slashes at the end mean nothing.
-fn origin(machine: &str, paths: &[PathBytes]) -> Option<u64> {
+fn origin(machine: &str, paths: &[PathBytes]) -> u64 {
     let paths = paths.iter().map(|path| {
         let mut bytes = path.as_path().as_os_str().as_bytes();
         while let Some(rest) = bytes
@@ -238,7 +238,7 @@ fn origin(machine: &str, paths: &[PathBytes]) -> Option<u64> {
         }
         bytes
     });
-    Some(origin_of(std::iter::once(machine.as_bytes()).chain(paths)))
+    origin_of(std::iter::once(machine.as_bytes()).chain(paths))
 }
 
 /// What tells this machine from others.

@@ -65,13 +65,12 @@ pub(crate) fn print(line: &str) -> io::Result<()> {
         writeln!(out, "{line}")?;
         out.flush()
     });
-    written.map_err(|error| {
+    written.inspect_err(|error| {
         let again = io::Error::new(error.kind(), error.to_string());
         let mut trouble = TROUBLE
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         trouble.get_or_insert(again);
-        error
     })
 }
 

@@ -806,7 +806,9 @@ fn t08_what_the_source_has_no_more_goes_with_archive() {
     let set = |path: std::path::PathBuf, name: &[u8], value: &[u8]| {
         setxattr(&path, name, value, XattrFlags::empty())
     };
-    if let Err(e) = set(pair.to("f"), b"user.color", b"red").and(set(pair.to("f"), ACCESS, &acl)) {
+    if let Err(e) =
+        set(pair.to("f"), b"user.color", b"red").and_then(|()| set(pair.to("f"), ACCESS, &acl))
+    {
         println!("skipped: no attributes here: {e}");
         return;
     }

@@ -192,7 +192,7 @@ impl Selection {
         }
         for rule in options.rules.drain(..) {
             add(rule.pattern.len(), &mut |part| {
-                part.rules.push(rule.clone())
+                part.rules.push(rule.clone());
             });
         }
         for file in options.files.iter_mut().flat_map(|files| files.drain(..)) {

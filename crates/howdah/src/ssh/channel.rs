@@ -82,9 +82,12 @@ impl FarEnd {
             log,
         };
         let resolving = Resolving::start(config, target);
-        let mut shared = Shared::look(config, target);
-        if shared.is_some() && sharing::is_arranged(&resolving.settings()) {
-            shared = None;
+        let mut shared = None;
+        if config.sharing.is_some() {
+            let settings = resolving.settings();
+            if !sharing::is_arranged(&settings) {
+                shared = Shared::look(config, target, &settings);
+            }
         }
         let launch = |shared: Option<&Shared<'_>>, patience| {
             let options = shared.map(Shared::options);

@@ -6,6 +6,7 @@
 use super::{SshConfig, command};
 use crate::SshTarget;
 use howdah_core::Span;
+use howdah_store::origin_of;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -17,8 +18,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// The same for the process that holds the connection, which needs a few milliseconds.
 const ASK_PATIENCE: Duration = Duration::from_secs(1);
 const ASK_LOOK_EVERY: Duration = Duration::from_millis(2);
-/// A socket's path has 107 bytes at the most; ssh makes 40 of `%C` and appends 17 while it makes the socket.
-const DIRECTORY_MAX: usize = 107 - "/ssh-".len() - 40 - 17;
+/// A socket's path has 107 bytes at the most; 16 are those of a hash, and ssh appends 17 while it makes the socket.
+const DIRECTORY_MAX: usize = 107 - "/ssh-".len() - 16 - 17;
 
 /// Where connections stay, and how long.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -31,12 +32,19 @@ pub struct SshSharing {
 
 impl SshSharing {
     /// ssh's option for the place of the socket, if the place is one that ssh can use.
-    fn path_option(&self) -> Option<String> {
+    /// A connection serves those only who would make the same one: with the same `program` and what it makes of all
+    /// `settings`, keys, gates and what it asks of the host among them.
+    fn path_option(&self, program: &[String], settings: &str) -> Option<String> {
         let directory = self.directory.to_str()?;
         // The rest means something to ssh, or might.
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
         let usable = directory.len() <= DIRECTORY_MAX && directory.chars().all(plain);
-        usable.then(|| format!("-oControlPath={directory}/ssh-%C"))
+        if !usable || settings.is_empty() {
+            return None;
+        }
+        let words = program.iter().map(String::as_bytes);
+        let all = origin_of(words.chain([settings.as_bytes()]));
+        Some(format!("-oControlPath={directory}/ssh-{all:016x}"))
     }
 
     fn keep_s(&self) -> u64 {
@@ -58,12 +66,16 @@ pub(super) struct Shared<'a> {
 impl<'a> Shared<'a> {
     /// What may be shared with `target`, as the user wants it. Looks whether there is a connection, which takes some
     /// milliseconds.
-    pub(super) fn look(config: &'a SshConfig, target: &'a SshTarget) -> Option<Self> {
+    pub(super) fn look(
+        config: &'a SshConfig,
+        target: &'a SshTarget,
+        settings: &str,
+    ) -> Option<Self> {
         let sharing = config.sharing.as_ref().filter(|s| s.keep_s() > 0)?;
         let mut shared = Self {
             config,
             target,
-            path_option: sharing.path_option()?,
+            path_option: sharing.path_option(config.program(), settings)?,
             keep_s: sharing.keep_s(),
             there: false,
         };
@@ -157,13 +169,45 @@ mod tests {
     fn a_place_that_ssh_cannot_use_is_not_used() {
         let option = |directory: &str| {
             let (directory, keep) = (PathBuf::from(directory), Span::from_secs(60));
-            SshSharing { directory, keep }.path_option()
+            SshSharing { directory, keep }.path_option(&["ssh".to_owned()], "hostname x\n")
         };
-        let wanted = "-oControlPath=/run/user/1000/howdah/ssh-%C";
-        assert_eq!(option("/run/user/1000/howdah").as_deref(), Some(wanted));
+        let made = option("/run/user/1000/howdah").expect("a place");
+        let digits = made.strip_prefix("-oControlPath=/run/user/1000/howdah/ssh-");
+        assert_eq!(digits.map(str::len), Some(16), "{made}");
         for not in ["/run/a b", "/run/%h", "/run/\"", "/run/ä"] {
             assert_eq!(option(not), None, "{not}");
         }
         assert_eq!(option(&format!("/{}", "x".repeat(DIRECTORY_MAX))), None);
+    }
+
+    #[test]
+    fn t14_a_connection_is_of_one_program_and_one_set_of_options() {
+        let place = SshSharing {
+            directory: PathBuf::from("/run/x"),
+            keep: Span::from_secs(60),
+        };
+        let option = |program: &[&str], settings: &str| {
+            let program: Vec<_> = program.iter().map(|word| (*word).to_owned()).collect();
+            place.path_option(&program, settings)
+        };
+        let plain = "hostname x\nidentityfile ~/.ssh/id\n";
+        let first = option(&["ssh"], plain);
+        assert_eq!(first, option(&["ssh"], plain));
+        for (program, settings) in [
+            (&["ssh", "-F", "other"][..], plain),
+            (&["other-ssh"], plain),
+            (&["ssh"], "hostname x\nidentityfile other\n"),
+            (
+                &["ssh"],
+                "hostname x\nidentityfile ~/.ssh/id\nproxycommand false\n",
+            ),
+        ] {
+            assert_ne!(first, option(program, settings), "{program:?} {settings}");
+        }
+        assert_eq!(
+            option(&["ssh"], ""),
+            None,
+            "ssh that cannot say what it would do"
+        );
     }
 }
