@@ -196,15 +196,24 @@ fn n7_what_is_named_and_not_there_keeps_nothing_else_from_coming() {
         symlink("nowhere", format!("{base}/dangling")).unwrap();
     }
     for way in ["put", "get"] {
-        let (from, to, lies): (&dyn Fn(&str) -> String, _, _) = match way {
-            "put" => {
-                fs::create_dir(site.root("d")).unwrap();
-                (&|name| site.file(name), server.url("d"), site.root("d"))
+        let is_put = way == "put";
+        let lies = if is_put {
+            site.root("d")
+        } else {
+            site.file("d")
+        };
+        fs::create_dir(&lies).unwrap();
+        let from = |name: &str| {
+            if is_put {
+                site.file(name)
+            } else {
+                server.url(name)
             }
-            _ => {
-                fs::create_dir(site.file("d")).unwrap();
-                (&|name| server.url(name), site.file("d"), site.file("d"))
-            }
+        };
+        let to = if is_put {
+            server.url("d")
+        } else {
+            site.file("d")
         };
         let sources = ["s/a", "s/dangling", "s/missing", "s/dir"].map(from);
         let [a, dangling, missing, dir] = &sources;
