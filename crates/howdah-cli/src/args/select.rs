@@ -1,6 +1,6 @@
 //! Which files of a tree take part.
 
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use howdah::Rule;
 use howdah_core::{Span, units};
 use std::path::PathBuf;
@@ -17,6 +17,10 @@ pub(crate) struct SelectArgs {
     /// The paths of --files-from end with NUL, not with the line
     #[arg(long, short = '0', requires = "files_from")]
     pub(crate) from0: bool,
+
+    /// Leave out what the .gitignore files in SRC say, each for the directory that it lies in
+    #[arg(long)]
+    pub(crate) gitignore: bool,
 
     /// Leave smaller files out
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
@@ -40,6 +44,7 @@ impl SelectArgs {
     pub(crate) fn is_empty(&self) -> bool {
         self.rules.0.is_empty()
             && self.files_from.is_none()
+            && !self.gitignore
             && self.min_size.is_none()
             && self.max_size.is_none()
             && self.min_age.is_none()
@@ -47,11 +52,45 @@ impl SelectArgs {
     }
 }
 
-/// `--include` and `--exclude` in the order in which they were written.
+/// Rules and files of rules in the order in which they were written.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rules(pub(crate) Vec<Rule>);
+pub(crate) struct Rules(pub(crate) Vec<Written>);
+
+/// What stands on the command line.
+#[derive(Clone, Debug)]
+pub(crate) enum Written {
+    One(Rule),
+    /// `--include-from` or `--exclude-from`.
+    File {
+        include: bool,
+        path: PathBuf,
+    },
+}
+
+/// Takes in a file of rules as rsync does: a line each, `#` and `;` begin a comment, `+ ` and `- ` say what a rule
+/// does whatever the option says, `!` forgets all rules before it.
+pub(crate) fn add_file(rules: &mut Vec<Rule>, include: bool, text: &str) {
+    for line in text.split(['\n', '\r']) {
+        let (include, pattern) = match line {
+            "" => continue,
+            "!" => {
+                rules.clear();
+                continue;
+            }
+            line if line.starts_with(['#', ';']) => continue,
+            line => match (line.strip_prefix("+ "), line.strip_prefix("- ")) {
+                (Some(pattern), _) => (true, pattern),
+                (_, Some(pattern)) => (false, pattern),
+                _ => (include, line),
+            },
+        };
+        let pattern = pattern.to_owned();
+        rules.push(Rule { include, pattern });
+    }
+}
 
 const NAMES: [(&str, bool); 2] = [("include", true), ("exclude", false)];
+const FILES: [(&str, bool); 2] = [("include-from", true), ("exclude-from", false)];
 
 impl FromArgMatches for Rules {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
@@ -61,7 +100,15 @@ impl FromArgMatches for Rules {
             let patterns = matches.get_many::<String>(name).into_iter().flatten();
             found.extend(indices.zip(patterns).map(|(index, pattern)| {
                 let pattern = pattern.clone();
-                (index, Rule { include, pattern })
+                (index, Written::One(Rule { include, pattern }))
+            }));
+        }
+        for (name, include) in FILES {
+            let indices = matches.indices_of(name).into_iter().flatten();
+            let paths = matches.get_many::<PathBuf>(name).into_iter().flatten();
+            found.extend(indices.zip(paths).map(|(index, path)| {
+                let path = path.clone();
+                (index, Written::File { include, path })
             }));
         }
         found.sort_by_key(|(index, _)| *index);
@@ -76,6 +123,19 @@ impl FromArgMatches for Rules {
 
 impl Args for Rules {
     fn augment_args(command: Command) -> Command {
+        let rules_in = |name: &'static str, help: &'static str| {
+            Arg::new(name)
+                .long(name)
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .action(ArgAction::Append)
+                .help(help)
+                .long_help(format!(
+                    "{help}\n\nThe rules stand where the option stands among --include and --exclude. Empty lines \
+                     and those that begin with '#' or ';' are none; '+ ' or '- ' before a pattern says what it does; \
+                     a '!' alone forgets all rules before it."
+                ))
+        };
         let rule = |name: &'static str, help: &'static str, long: &'static str| {
             Arg::new(name)
                 .long(name)
@@ -99,6 +159,14 @@ impl Args for Rules {
                 "Take what matches although a later --exclude matches it, too (may be repeated)",
                 "Take what matches although a later --exclude matches it, too (may be repeated)\n\n\
                  What lies in an excluded directory is not looked at.",
+            ))
+            .arg(rules_in(
+                "exclude-from",
+                "Leave out what matches a pattern in FILE, a line each ('-': standard input)",
+            ))
+            .arg(rules_in(
+                "include-from",
+                "Take what matches a pattern in FILE, a line each ('-': standard input)",
             ))
     }
 
@@ -128,16 +196,42 @@ mod tests {
             "--exclude=c",
             "--include",
             "d",
+            "--include-from=e",
+            "--exclude-from=f",
+            "--exclude=g",
         ]);
         let rules: Vec<_> = only
             .rules
             .0
             .iter()
-            .map(|r| (r.include, &*r.pattern))
+            .map(|written| match written {
+                Written::One(rule) => (rule.include, rule.pattern.clone()),
+                Written::File { include, path } => (*include, path.display().to_string()),
+            })
             .collect();
         assert_eq!(
             rules,
-            [(false, "a"), (true, "b"), (false, "c"), (true, "d")]
+            [
+                (false, "a"),
+                (true, "b"),
+                (false, "c"),
+                (true, "d"),
+                (true, "e"),
+                (false, "f"),
+                (false, "g")
+            ]
+            .map(|(include, text)| (include, text.to_owned()))
+        );
+    }
+
+    #[test]
+    fn files_of_rules_are_read_as_rsync_reads_them() {
+        let mut rules = Vec::new();
+        add_file(&mut rules, true, "gone\n!\na\r\n# x\n\n;y\n- b\n+ c d\n+e");
+        let rules: Vec<_> = rules.iter().map(|r| (r.include, &*r.pattern)).collect();
+        assert_eq!(
+            rules,
+            [(true, "a"), (false, "b"), (true, "c d"), (true, "+e")]
         );
     }
 }

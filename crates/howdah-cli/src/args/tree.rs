@@ -16,6 +16,10 @@ pub(crate) struct TreeArgs {
     #[arg(long, requires = "archive")]
     pub(crate) numeric_ids: bool,
 
+    /// Do not go into other file systems below SRC: mount points become empty directories, and nothing is deleted in them
+    #[arg(long, short = 'x')]
+    pub(crate) one_file_system: bool,
+
     /// Compare files by content (BLAKE3), not by size and time of modification
     #[arg(long, short = 'c')]
     pub(crate) checksum: bool,

@@ -3,7 +3,7 @@
 use super::{hints, key_file};
 use crate::args::{
     ArrivalArgs, Cli, Command, ConnectArgs, CpArgs, PaceArgs, SelectArgs, TellingArgs, TreeArgs,
-    Verify,
+    Verify, Written, add_file,
 };
 use crate::control::Control;
 use crate::settings;
@@ -11,7 +11,8 @@ use crate::ui::{self, Reporter, Signals, Start, Wishes};
 use anyhow::Context as _;
 use howdah::keys::{self, Identity, KnownHosts, Trust};
 use howdah::{
-    CopyConfig, Error, ErrorKind, FileLog, Location, Progress, RatePolicy, Summary, TreeOptions,
+    CopyConfig, Error, ErrorKind, FileLog, Location, Progress, RatePolicy, Rule, Summary,
+    TreeOptions,
 };
 use howdah_core::Span;
 use std::fs::File;
@@ -173,6 +174,7 @@ pub(super) fn tree_options(args: &TreeArgs, select: &SelectArgs) -> anyhow::Resu
     Ok(TreeOptions {
         archive: args.archive,
         numeric_ids: args.numeric_ids,
+        one_file_system: args.one_file_system,
         checksum: args.checksum,
         dry_run: args.dry_run,
         ..select_options(select)?
@@ -185,7 +187,8 @@ pub(super) fn select_options(select: &SelectArgs) -> anyhow::Result<TreeOptions>
     let now = now.map_or(0, |now| now.as_secs() as i64);
     let ago = |span: Option<Span>| span.map(|span| now - (span.as_millis() / 1000) as i64);
     Ok(TreeOptions {
-        rules: select.rules.0.clone(),
+        rules: rules(select)?,
+        gitignore: select.gitignore,
         files: select
             .files_from
             .as_deref()
@@ -199,8 +202,36 @@ pub(super) fn select_options(select: &SelectArgs) -> anyhow::Result<TreeOptions>
     })
 }
 
-/// The paths in a list.
-fn listed_files(path: &Path, ends_with_nul: bool) -> anyhow::Result<Vec<Vec<u8>>> {
+/// The rules, those in files among them.
+fn rules(select: &SelectArgs) -> anyhow::Result<Vec<Rule>> {
+    let inputs = select
+        .rules
+        .0
+        .iter()
+        .filter(|w| matches!(w, Written::File { path, .. } if path == Path::new("-")));
+    let listed = select.files_from.as_deref() == Some(Path::new("-"));
+    if inputs.count() + usize::from(listed) > 1 {
+        let text =
+            "standard input can be only one of --files-from, --exclude-from and --include-from";
+        return Err(Error::new(ErrorKind::Usage, text).into());
+    }
+    let mut rules = Vec::new();
+    for written in &select.rules.0 {
+        match written {
+            Written::One(rule) => rules.push(rule.clone()),
+            Written::File { include, path } => {
+                let text = String::from_utf8(read_list(path)?).map_err(|_| {
+                    let text = format!("the rules in {} are not UTF-8", path.display());
+                    Error::new(ErrorKind::Usage, text)
+                })?;
+                add_file(&mut rules, *include, &text);
+            }
+        }
+    }
+    Ok(rules)
+}
+
+fn read_list(path: &Path) -> anyhow::Result<Vec<u8>> {
     let list = if path == Path::new("-") {
         ui::check_input()?;
         let mut list = Vec::new();
@@ -208,7 +239,12 @@ fn listed_files(path: &Path, ends_with_nul: bool) -> anyhow::Result<Vec<Vec<u8>>
     } else {
         std::fs::read(path)
     };
-    let list = list.with_context(|| format!("cannot read the list {}", path.display()))?;
+    list.with_context(|| format!("cannot read the list {}", path.display()))
+}
+
+/// The paths in a list.
+fn listed_files(path: &Path, ends_with_nul: bool) -> anyhow::Result<Vec<Vec<u8>>> {
+    let list = read_list(path)?;
     let end = if ends_with_nul { 0 } else { b'\n' };
     let lines = list.split(|&byte| byte == end);
     let files: Vec<_> = lines

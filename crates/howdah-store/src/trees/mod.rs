@@ -14,6 +14,7 @@ mod entry;
 mod existing;
 mod filter;
 mod hashing;
+mod ignores;
 mod links;
 mod meta;
 mod names;

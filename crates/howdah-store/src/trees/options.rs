@@ -50,6 +50,10 @@ pub struct TreeOptions {
     pub numeric_ids: bool,
     /// Tells this source from others: an interrupted copy goes on where one of the same source began.
     pub origin: Option<u64>,
+    /// What is mounted below the source is left out.
+    pub one_file_system: bool,
+    /// `.gitignore` files in the source leave out what they match.
+    pub gitignore: bool,
 }
 
 impl TreeOptions {

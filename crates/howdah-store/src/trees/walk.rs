@@ -7,6 +7,7 @@ use super::codec::ManifestWriter;
 use super::entry::{Entry, Meta, Other, Stamp, bounds};
 use super::filter::Filter;
 use super::hashing::{Hashers, Pending};
+use super::ignores::Ignores;
 use super::meta;
 use super::names::Names;
 use super::options::TreeOptions;
@@ -109,6 +110,7 @@ struct Frame {
     subdirs: Names,
     next: usize,
     complete: bool,
+    ignores: Option<Arc<Ignores>>,
 }
 
 pub(crate) struct Walker<'a> {
@@ -123,6 +125,8 @@ pub(crate) struct Walker<'a> {
     links: HashMap<(u64, u64), Linked>,
     links_told: u64,
     owners: HashSet<(bool, u32)>,
+    /// Of the directory that was named, if that counts.
+    device: Option<u64>,
     /// Everything could be read so far.
     complete: bool,
     flushed: Instant,
@@ -169,6 +173,7 @@ impl<'a> Walker<'a> {
             links: HashMap::new(),
             links_told: 0,
             owners: HashSet::new(),
+            device: None,
             complete: true,
             flushed: Instant::now(),
             hashers: None,
@@ -198,7 +203,8 @@ impl<'a> Walker<'a> {
                 Ok(fd) => {
                     let meta = self.dir_meta(&fd, &dir)?;
                     self.put(Entry::Top { meta })?;
-                    let frame = self.list(&fd, dir)?;
+                    self.is_elsewhere(&fd);
+                    let frame = self.list(&fd, dir, None)?;
                     self.descend(frame)?;
                 }
                 Err(error) => self.unreadable(&dir.shown(OsStr::new("")), &error),
@@ -283,8 +289,9 @@ impl<'a> Walker<'a> {
                 continue;
             };
             let (dir, name) = (Arc::clone(&frame.dir), name.to_vec());
+            let ignores = frame.ignores.clone();
             let at_bottom = frames.len() >= bounds::DEPTH - 1;
-            match self.open_subdir(&dir, &name, &name, at_bottom)? {
+            match self.open_subdir(&dir, &name, &name, ignores, at_bottom)? {
                 Opened::Frame(frame) => frames.push(frame),
                 Opened::Told => {}
                 Opened::Vanished => {
@@ -299,7 +306,8 @@ impl<'a> Walker<'a> {
 
     /// A directory and everything below it.
     fn subdir(&mut self, dir: &Arc<SourceDir>, name: &[u8], called: &[u8]) -> Result<(), Gone> {
-        if let Opened::Frame(frame) = self.open_subdir(dir, name, called, false)? {
+        self.device = None;
+        if let Opened::Frame(frame) = self.open_subdir(dir, name, called, None, false)? {
             let complete = frame.complete;
             self.descend(frame)?;
             self.put(Entry::Up { complete })?;
@@ -312,6 +320,7 @@ impl<'a> Walker<'a> {
         parent: &Arc<SourceDir>,
         name: &[u8],
         called: &[u8],
+        ignores: Option<Arc<Ignores>>,
         at_bottom: bool,
     ) -> Result<Opened, Gone> {
         let shown = parent.shown(OsStr::from_bytes(name));
@@ -331,7 +340,14 @@ impl<'a> Walker<'a> {
                 let meta = self.dir_meta(&fd, &dir)?;
                 let name = called.to_vec();
                 self.put(Entry::Dir { name, meta })?;
-                Ok(Opened::Frame(self.list(&fd, dir)?))
+                if self.is_elsewhere(&fd) {
+                    let what = "is a mount point; what is mounted there was not copied (-x)";
+                    self.book.trouble(Trouble::Special, &shown, what);
+                    // Nothing is deleted in it.
+                    self.put(Entry::Up { complete: false })?;
+                    return Ok(Opened::Told);
+                }
+                Ok(Opened::Frame(self.list(&fd, dir, ignores)?))
             }
             Err(error @ StoreError::NotFound { .. }) => {
                 self.unreadable(&shown, &error);
@@ -360,23 +376,58 @@ impl<'a> Walker<'a> {
         }
     }
 
+    /// Whether a directory is on another file system than the one that was named, and that counts.
+    #[allow(
+        clippy::unnecessary_cast,
+        clippy::cast_lossless,
+        reason = "the field's type differs between systems"
+    )]
+    fn is_elsewhere(&mut self, fd: &OwnedFd) -> bool {
+        if !self.options.one_file_system {
+            return false;
+        }
+        let Ok(stat) = rustix::fs::fstat(fd) else {
+            return false;
+        };
+        let device = stat.st_dev as u64;
+        *self.device.get_or_insert(device) != device
+    }
+
     /// Tells everything in a directory but its directories.
-    fn list(&mut self, fd: &OwnedFd, dir: Arc<SourceDir>) -> Result<Frame, Gone> {
+    fn list(
+        &mut self,
+        fd: &OwnedFd,
+        dir: Arc<SourceDir>,
+        above: Option<Arc<Ignores>>,
+    ) -> Result<Frame, Gone> {
         add(&self.book.directories, 1);
+        let ignores = if self.options.gitignore {
+            Ignores::of(&dir, above, self.book)
+        } else {
+            None
+        };
         let mut frame = Frame {
             dir,
             subdirs: Names::default(),
             next: 0,
             complete: true,
+            ignores,
         };
         let mut others = Names::default();
+        // They are not deleted at the destination.
+        let mut ignored = Names::default();
         let (filter, below) = (self.filter, frame.dir.below.clone());
+        let ignores = frame.ignores.clone();
         let read = read_names(fd, |name, kind| {
             let is_dir = kind == FileType::Directory;
             let admitted =
                 filter.is_empty() || filter.admits(&below.join(OsStr::from_bytes(name)), is_dir);
+            let ignore = |ignores: &Arc<Ignores>| {
+                ignores.ignore(&below.join(OsStr::from_bytes(name)), is_dir)
+            };
             match (admitted, is_dir) {
                 (false, _) => {}
+                (true, _) if ignores.as_ref().is_some_and(ignore) => ignored.push(name),
                 // What a copy into this directory has not finished is nobody's file yet.
                 (true, false) if is_unfinished(name) => {}
                 (true, true) => frame.subdirs.push(name),
@@ -393,10 +444,12 @@ impl<'a> Walker<'a> {
         }
         others.sort();
         frame.subdirs.sort();
-        let mut announced = 0;
+        ignored.sort();
+        let (mut announced, mut kept) = (0, 0);
         for index in 0..others.len() {
             let Some(name) = others.get(index) else { break };
             self.announce(&frame.subdirs, &mut announced, Some(name))?;
+            self.keep(&ignored, &mut kept, Some(name))?;
             match rustix::fs::statat(fd, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => self.entry(fd, &frame.dir, name, name, &stat)?,
                 Err(Errno::NOENT) => {
@@ -412,6 +465,7 @@ impl<'a> Walker<'a> {
             }
         }
         self.announce(&frame.subdirs, &mut announced, None)?;
+        self.keep(&ignored, &mut kept, None)?;
         if self.flushed.elapsed() >= PATIENCE {
             self.flush()?;
         }
@@ -430,6 +484,18 @@ impl<'a> Walker<'a> {
         {
             let name = name.to_vec();
             self.put(Entry::Ahead { name })?;
+            *next += 1;
+        }
+        Ok(())
+    }
+
+    /// Tells of what is left out here and stays there, as far as its names come before that one.
+    fn keep(&mut self, names: &Names, next: &mut usize, before: Option<&[u8]>) -> Result<(), Gone> {
+        while let Some(name) = names.get(*next).filter(|_| !self.compares)
+            && before.is_none_or(|before| name < before)
+        {
+            let name = name.to_vec();
+            self.put(Entry::Kept { name })?;
             *next += 1;
         }
         Ok(())
