@@ -96,6 +96,11 @@ fn rules_come_from_files_in_their_order() {
     let bad = site.file("bad");
     let args = ["sync", "--exclude-from", &bad, &here, &to];
     run(&site, &args).assert_failed(USAGE, &["not UTF-8"]);
+    let none = site.file("none");
+    for option in ["--exclude-from", "--include-from", "--files-from"] {
+        let args = ["sync", option, &none, &here, &to];
+        run(&site, &args).assert_failed(USAGE, &["cannot read the list"]);
+    }
     server.stop();
 }
 

@@ -239,7 +239,10 @@ fn read_list(path: &Path) -> anyhow::Result<Vec<u8>> {
     } else {
         std::fs::read(path)
     };
-    list.with_context(|| format!("cannot read the list {}", path.display()))
+    list.map_err(|e| {
+        let text = format!("cannot read the list {}: {e}", path.display());
+        Error::new(ErrorKind::Usage, text).into()
+    })
 }
 
 /// The paths in a list.
