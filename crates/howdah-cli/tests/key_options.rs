@@ -154,11 +154,11 @@ fn a39_a_key_with_a_root_stays_below_it() {
         let code = get(&site, &server, name).code;
         assert!(matches!(code, Some(3 | REFUSED)), "{name}: {code:?}");
     }
-    // A root that is not there lets nobody in, rather than somewhere else.
+    // A root that is not there is named, and nothing elsewhere is touched.
     grant(&site, "root=\"/nonexistent/place\" ");
     server.await_line("read again", PATIENCE);
-    get(&site, &server, "own").assert_failed(AUTH, &[]);
-    server.await_line("turned away", PATIENCE);
+    get(&site, &server, "own").assert_failed(REFUSED, &["/nonexistent/place"]);
+    server.await_line("cannot be used now", PATIENCE);
     server.stop();
 }
 
