@@ -40,6 +40,10 @@ pub(crate) struct SyncArgs {
     #[arg(long, conflicts_with = "files_from")]
     pub(crate) delete: bool,
 
+    /// Delete also if there is nothing at all at SRC, which otherwise deletes nothing
+    #[arg(long, requires = "delete")]
+    pub(crate) delete_all: bool,
+
     /// Delete nothing if more than N names would go
     #[arg(long, value_name = "N", requires = "delete")]
     pub(crate) max_delete: Option<u64>,

@@ -29,6 +29,7 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
         mirror: true,
         permissions: true,
         delete: args.delete,
+        delete_all: args.delete_all,
         max_delete: args.max_delete,
         backup_dir: args.backup_dir.clone(),
         ..tree_options(&args.tree, &args.select)?

@@ -54,6 +54,8 @@ pub struct TreeOptions {
     pub one_file_system: bool,
     /// `.gitignore` files in the source leave out what they match.
     pub gitignore: bool,
+    /// Also a source in which there is nothing at all deletes.
+    pub delete_all: bool,
 }
 
 impl TreeOptions {

@@ -845,3 +845,30 @@ fn t08_what_the_source_has_no_more_goes_with_archive() {
     pair.sync(&recursive()).unwrap();
     assert_eq!(names("f"), "user.color\0");
 }
+
+#[test]
+fn t29_an_empty_source_deletes_nothing_unless_that_is_said() {
+    for dry_run in [true, false] {
+        let pair = Pair::new(&[], &["a", "d/b"]);
+        let options = TreeOptions {
+            dry_run,
+            ..deleting()
+        };
+        let report = pair.sync(&options).unwrap().receiver;
+        assert_eq!((report.deleted, report.failed), (0, 1), "{report:?}");
+        assert!(
+            report
+                .notes
+                .iter()
+                .any(|note| note.contains("--delete-all"))
+        );
+        assert_eq!(pair.names(), ["a", "d", "d/b"]);
+        let all = TreeOptions {
+            delete_all: true,
+            ..options
+        };
+        let report = pair.sync(&all).unwrap().receiver;
+        assert_eq!((report.deleted, report.failed), (3, 0), "{report:?}");
+        assert_eq!(pair.names().is_empty(), !dry_run);
+    }
+}

@@ -48,6 +48,8 @@ pub(crate) struct Placer<'a> {
     linked: HashMap<u64, (Arc<TargetDir>, OsString)>,
     links: Vec<LinkLater>,
     filter: Filter,
+    /// The source has named something.
+    named: bool,
     extras: Extras,
     /// Once there is something to hash.
     hashers: Option<Hashers>,
@@ -65,6 +67,7 @@ impl<'a> Placer<'a> {
         Self {
             shared,
             filter,
+            named: false,
             extras: Vec::new(),
             hashers: None,
             line: VecDeque::new(),
@@ -149,6 +152,7 @@ impl<'a> Placer<'a> {
 
     /// The source has that name here.
     fn see(&mut self, name: &[u8]) {
+        self.named = true;
         let inventory = self
             .levels
             .last_mut()
@@ -181,6 +185,13 @@ impl<'a> Placer<'a> {
         }
         if !complete {
             shared.refuse_to_delete("the source could not be read in whole");
+            return Ok(Vec::new());
+        }
+        // More often a disk that is not mounted than what was meant.
+        if !self.named && !shared.options.delete_all {
+            shared.refuse_to_delete(
+                "there is nothing at the source; --delete-all deletes all the same",
+            );
             return Ok(Vec::new());
         }
         let mut told = Vec::new();
