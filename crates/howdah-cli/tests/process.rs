@@ -189,6 +189,10 @@ fn help_version_and_completions_go_to_standard_output() {
     let dir = tempfile::tempdir().unwrap();
     let (code, out, err) = howdah(dir.path(), &["--version"]);
     assert_eq!((code, err.as_str()), (0, ""));
+    // Two builds of one version are not the same program.
+    let start = format!("howdah {} (commit ", env!("CARGO_PKG_VERSION"));
+    assert!(out.starts_with(&start) && out.ends_with(")\n"), "{out}");
+    let (_, out, _) = howdah(dir.path(), &["-V"]);
     assert_eq!(out, format!("howdah {}\n", env!("CARGO_PKG_VERSION")));
     let (code, out, _) = howdah(dir.path(), &["--help"]);
     assert!(code == 0 && out.contains("Exit codes:") && !out.contains("internal"));

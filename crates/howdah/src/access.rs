@@ -18,6 +18,11 @@ pub(crate) trait Authority: Send + Sync {
     /// What a session of the holder of `key` may do; called once when it begins.
     fn enter(&self, key: &PublicKey) -> Result<Rights, Error>;
 
+    /// What the list says about that key: its comment.
+    fn comment(&self, _key: &PublicKey) -> String {
+        String::new()
+    }
+
     /// Called about ten times a second: lists may have changed meanwhile.
     fn refresh(&self) {}
 }

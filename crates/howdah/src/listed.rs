@@ -118,6 +118,12 @@ impl Authority for Listed {
         self.lock().keys.contains(key)
     }
 
+    fn comment(&self, key: &PublicKey) -> String {
+        let state = self.lock();
+        let entry = state.keys.find(key);
+        entry.map_or_else(String::new, |entry| entry.comment.clone())
+    }
+
     fn enter(&self, key: &PublicKey) -> Result<Rights, Error> {
         let options = match self.lock().keys.find(key) {
             Some(entry) => entry.options.clone(),

@@ -119,8 +119,19 @@ impl Server {
         log: Log,
     ) -> Result<Self, Error> {
         let judge = Arc::clone(&authority);
+        let told = log.clone();
         let check = Arc::new(move |spki: &[u8]| {
-            PublicKey::from_spki_der(spki).is_some_and(|key| judge.admits(&key))
+            let Some(key) = PublicKey::from_spki_der(spki) else {
+                return false;
+            };
+            let admitted = judge.admits(&key);
+            if !admitted {
+                told.line(&format!(
+                    "refused a key that is not listed: {}",
+                    key.fingerprint()
+                ));
+            }
+            admitted
         });
         let tls = TlsIdentity::new(identity.rustls_certified_key(), check)
             .map_err(|e| Error::new(ErrorKind::Usage, e.to_string()))?;

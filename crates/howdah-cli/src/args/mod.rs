@@ -42,7 +42,7 @@ pub(crate) use foreign::instead_of;
 pub(crate) use internal::{
     InternalCommand, ShortSendArgs, StreamSendArgs, TcpRecvArgs, TcpSendArgs,
 };
-pub(crate) use key::KeyCommand;
+pub(crate) use key::{FingerprintArgs, KeyArgs, KeyCommand};
 pub(crate) use lab::{
     LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReportArgs, LabRunArgs, Testbed,
 };
@@ -68,6 +68,7 @@ use clap_complete::Shell;
 #[command(
     name = "howdah",
     version,
+    long_version = env!("HOWDAH_VERSION"),
     max_term_width = 100,
     after_help = "'howdah COMMAND --help' says more about a command, with examples.",
     after_long_help = crate::exit::HELP

@@ -296,7 +296,7 @@ pub(super) fn config<'a>(
     } else if io::stderr().is_terminal() {
         let signals = signals.clone();
         Trust::Ask(Arc::new(move |new| {
-            signals.ending_at_once(|| ui::ask_about(new))
+            ui::with_a_question(|| signals.ending_at_once(|| ui::ask_about(new)))
         }))
     } else {
         Trust::Strict

@@ -50,7 +50,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         authorized,
         reread: Some(reread),
         inherited,
-        log: Log::new(ui::say),
+        log: Log::new(|line| ui::say(&format!("{} {line}", ui::now_utc()))),
     })?;
     // `howdah demo` waits for this line.
     ui::say(&format!("serving {root} on {}", server.local_addr()));

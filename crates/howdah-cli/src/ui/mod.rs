@@ -14,8 +14,9 @@ mod text;
 
 pub(crate) use ask::ask_about;
 pub(crate) use difference::{difference_line, verification_line};
-pub(crate) use events::{Start, error as error_event, failure_json};
+pub(crate) use events::{Start, error as error_event, failure_json, now_utc};
 pub(crate) use out::{check_input, check_output, print, trouble};
+pub(crate) use progress::with_a_question;
 pub(crate) use reporter::{Reporter, Wishes};
 pub(crate) use signals::{Signals, outlive_file_size_limit};
 pub(crate) use style::{Color, Paint, choose as choose_color};

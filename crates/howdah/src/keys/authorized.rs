@@ -2,6 +2,7 @@
 
 use super::files::{self, Exposure};
 use super::options;
+use super::public::split_word;
 use super::{KeyError, KeyLine, KeyOptions, ParseKeyError, PublicKey};
 use std::collections::HashSet;
 use std::path::Path;
@@ -132,6 +133,25 @@ impl<'a> IntoIterator for &'a AuthorizedKeys {
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }
+}
+
+/// The keys of a file of public lines: one that `howdah key show` printed, a list of authorised keys, or one of known
+/// hosts. Public keys are no secret, and nobody is let in by what is read here.
+pub fn read_public_lines(path: &Path) -> Result<Vec<KeyLine>, KeyError> {
+    let bytes = files::read(path, MAX_FILE, Exposure::Anything)?;
+    let parse = |text: &str| match text.parse::<AuthorizedKey>() {
+        Ok(AuthorizedKey { key, comment, .. }) => Ok(KeyLine { key, comment }),
+        Err(error) => {
+            let (_host, rest) = split_word(text.trim_matches([' ', '\t']));
+            rest.parse().map_err(|_| error)
+        }
+    };
+    let lines = parse_lines(&bytes, parse).map_err(|(line, reason)| KeyError::MalformedLine {
+        path: path.to_owned(),
+        line,
+        reason,
+    })?;
+    Ok(lines.into_iter().map(|(_, line)| line).collect())
 }
 
 /// Parses each line that is neither blank nor a comment; gives back its number, from 1.

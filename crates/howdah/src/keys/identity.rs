@@ -1,7 +1,7 @@
 //! Private keys.
 
 use super::files::{self, Exposure, io_error};
-use super::{KeyError, PublicKey};
+use super::{KeyError, KeyLine, ParseKeyError, PublicKey};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,7 +26,12 @@ pub struct Identity(Arc<Inner>);
 struct Inner {
     private: PrivatePkcs8KeyDer<'static>,
     public: PublicKey,
+    /// In the file it stands before the key: text there is for people (RFC 7468, section 2).
+    comment: String,
 }
+
+/// What the line of the comment in a private key file begins with.
+const COMMENT: &str = "Comment: ";
 
 impl Identity {
     /// Makes a new key from the operating system's random source.
@@ -35,6 +40,22 @@ impl Identity {
         // Version 1 (without the public key) is what OpenSSL and others read.
         let private = pair.to_pkcs8v1().map_err(|_| KeyError::RandomSource)?;
         Self::from_pkcs8(private.as_ref().to_vec().into()).ok_or(KeyError::RandomSource)
+    }
+
+    /// The same key with a comment, which goes into its file; an empty one is none.
+    pub fn commented(self, comment: &str) -> Result<Self, ParseKeyError> {
+        // Whatever a line of a key takes, and gives back as it was.
+        let line: KeyLine = format!("{} {comment}", self.0.public).parse()?;
+        Ok(Self(Arc::new(Inner {
+            private: self.0.private.clone_key(),
+            public: self.0.public,
+            comment: line.comment,
+        })))
+    }
+
+    /// What [`commented`](Self::commented) gave it; empty if nothing did.
+    pub fn comment(&self) -> &str {
+        &self.0.comment
     }
 
     /// Reads a PEM file that only its owner can read.
@@ -48,7 +69,15 @@ impl Identity {
         let PrivateKeyDer::Pkcs8(private) = private else {
             return Err(wrong("it is not in PKCS#8 form".to_owned()));
         };
-        Self::from_pkcs8(private).ok_or_else(|| wrong("another kind of key".to_owned()))
+        let identity =
+            Self::from_pkcs8(private).ok_or_else(|| wrong("another kind of key".to_owned()))?;
+        let first = bytes.split(|&byte| byte == b'\n').next();
+        let comment = first
+            .and_then(|line| std::str::from_utf8(line).ok())
+            .and_then(|line| line.strip_prefix(COMMENT));
+        identity
+            .commented(comment.unwrap_or_default())
+            .map_err(|e| wrong(e.to_string()))
     }
 
     /// Writes the key to a new file that only its owner can read; its directory is made if absent.
@@ -114,12 +143,21 @@ impl Identity {
         let pair = Ed25519KeyPair::from_pkcs8(private.secret_pkcs8_der()).ok()?;
         any_eddsa_type(&private).ok()?;
         let public = PublicKey::from_raw(pair.public_key().as_ref().try_into().ok()?);
-        Some(Self(Arc::new(Inner { private, public })))
+        let comment = String::new();
+        Some(Self(Arc::new(Inner {
+            private,
+            public,
+            comment,
+        })))
     }
 
     fn to_pem(&self) -> String {
         let der = STANDARD.encode(self.0.private.secret_pkcs8_der());
-        let mut pem = String::from("-----BEGIN PRIVATE KEY-----\n");
+        let mut pem = match self.comment() {
+            "" => String::new(),
+            comment => format!("{COMMENT}{comment}\n"),
+        };
+        pem.push_str("-----BEGIN PRIVATE KEY-----\n");
         for at in (0..der.len()).step_by(64) {
             pem.push_str(&der[at..der.len().min(at + 64)]);
             pem.push('\n');

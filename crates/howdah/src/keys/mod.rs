@@ -17,12 +17,12 @@ mod options;
 mod public;
 mod trust;
 
-pub use authorized::{AuthorizedKey, AuthorizedKeys};
+pub use authorized::{AuthorizedKey, AuthorizedKeys, read_public_lines};
 pub use error::KeyError;
 pub use identity::Identity;
 pub use known_hosts::{KnownHosts, Lookup};
 pub use options::KeyOptions;
-pub use public::{KeyLine, ParseKeyError, PublicKey};
+pub use public::{KEY_WORD, KeyLine, ParseKeyError, PublicKey};
 pub use trust::{NewHost, Trust};
 
 use std::ffi::OsString;

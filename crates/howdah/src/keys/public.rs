@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// First word of a key line.
-const ALGORITHM: &str = "howdah-ed25519";
+pub const KEY_WORD: &str = "howdah-ed25519";
 /// DER of everything in an Ed25519 `SubjectPublicKeyInfo` before the 32 bytes of the key
 /// (RFC 8410, section 4).
 const SPKI_PREFIX: [u8; 12] = [
@@ -119,7 +119,7 @@ impl FromStr for KeyLine {
             return Err(ParseKeyError::ControlCharacter);
         }
         let (algorithm, rest) = split_word(text);
-        if algorithm != ALGORITHM {
+        if algorithm != KEY_WORD {
             return Err(ParseKeyError::Algorithm);
         }
         let (key, comment) = split_word(rest);
@@ -145,7 +145,7 @@ impl FromStr for KeyLine {
 
 impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{ALGORITHM} {}", STANDARD.encode(self.raw()))
+        write!(f, "{KEY_WORD} {}", STANDARD.encode(self.raw()))
     }
 }
 

@@ -104,6 +104,26 @@ pub(super) struct Service {
     pub(super) ending: Vec<JoinHandle<()>>,
 }
 
+/// What a line about a file that is there says of its content.
+fn content(told: Option<(u64, Option<[u8; 32]>)>) -> String {
+    match told {
+        Some((size, Some(hash))) => {
+            let (high, low) = hash.split_at(16);
+            let number = |half: &[u8]| {
+                half.iter()
+                    .fold(0u128, |n, &byte| n << 8 | u128::from(byte))
+            };
+            format!(
+                ", {size} bytes, blake3 {:032x}{:032x}",
+                number(high),
+                number(low)
+            )
+        }
+        Some((size, None)) => format!(", {size} bytes"),
+        None => String::new(),
+    }
+}
+
 fn wake(waker: &Waker) -> Wake {
     let waker = waker.clone();
     Arc::new(move || waker.wake())
@@ -316,7 +336,8 @@ impl Service {
                     connection.send_control(&Message::Thanks { side }.encode());
                     let what = std::mem::take(&mut session.what);
                     let peer = session.peer.clone();
-                    self.log(&format!("{peer}: {what} done"));
+                    let content = content(sending.told());
+                    self.log(&format!("{peer}: {what} done{content}"));
                 }
             }
             Message::Fail { kind, message } => {
@@ -435,6 +456,7 @@ impl Service {
             return Ok(());
         };
         let object = receiving.object;
+        let content = content(receiving.told());
         session.receiving = None;
         session.put = None;
         connection.finish_receiving(object);
@@ -442,7 +464,7 @@ impl Service {
         side.hashed = arrived.hashed;
         side.reread = arrived.reread;
         connection.send_control(&Message::Done { object, side }.encode());
-        let line = format!("{}: {} done", session.peer, session.what);
+        let line = format!("{}: {} done{content}", session.peer, session.what);
         self.log(&line);
         Ok(())
     }
@@ -450,19 +472,20 @@ impl Service {
     fn handle_event(&mut self, now: Time, key: ConnKey, connection: &mut Connection, event: Event) {
         match event {
             Event::Connected { peer_key } => {
-                let client = PublicKey::from_spki_der(&peer_key)
-                    .map_or_else(String::new, |key| key.fingerprint());
-                let key_name = if client.is_empty() {
-                    String::new()
-                } else {
-                    format!(" ({client})")
+                let public = PublicKey::from_spki_der(&peer_key);
+                let client = public.map_or_else(String::new, |key| key.fingerprint());
+                let comment = public.map_or_else(String::new, |key| self.authority.comment(&key));
+                let key_name = match (&*client, &*comment) {
+                    ("", _) => String::new(),
+                    (client, "") => format!(" ({client})"),
+                    (client, comment) => format!(" ({client} {comment})"),
                 };
                 let remote = connection.remote();
                 let peer = match self.door.as_ref().and_then(|door| door.prove(remote)) {
                     Some(origin) => format!("{origin} over TCP{key_name}"),
                     None => format!("{remote}{key_name}"),
                 };
-                let rights = PublicKey::from_spki_der(&peer_key)
+                let rights = public
                     .ok_or_else(|| Error::new(ErrorKind::Auth, "no Ed25519 key"))
                     .and_then(|key| self.authority.enter(&key));
                 let rights = match rights {

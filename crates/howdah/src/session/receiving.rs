@@ -134,6 +134,11 @@ impl Receiving {
         }
     }
 
+    /// Size and hash, once the sender has told them.
+    pub(crate) fn told(&self) -> Option<(u64, Option<[u8; 32]>)> {
+        self.end
+    }
+
     /// The sender told size and hash.
     pub(crate) fn on_end(
         &mut self,

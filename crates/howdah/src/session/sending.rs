@@ -18,6 +18,7 @@ pub(crate) struct Sending {
     pub(crate) cuttable: bool,
     /// Size, once the end has been told.
     pub(crate) ended: Option<u64>,
+    told_hash: Option<[u8; 32]>,
     read_error: Option<StoreError>,
     /// What the receiver has must be heard first.
     waits_for_ready: bool,
@@ -107,6 +108,7 @@ impl Sending {
             hash,
             cuttable: false,
             ended: None,
+            told_hash: None,
             read_error: None,
             waits_for_ready: false,
             values: false,
@@ -132,6 +134,11 @@ impl Sending {
     /// Bytes that could be sent so far.
     pub(crate) fn ready_end(&self) -> u64 {
         self.source.ready_end()
+    }
+
+    /// Size and hash, once the end has been told.
+    pub(crate) fn told(&self) -> Option<(u64, Option<[u8; 32]>)> {
+        self.ended.map(|size| (size, self.told_hash))
     }
 
     pub(crate) fn hashed(&self) -> bool {
@@ -278,6 +285,7 @@ impl Sending {
 
     fn end(&mut self, connection: &mut Connection, size: u64, blake3: Option<[u8; 32]>) {
         self.ended = Some(size);
+        self.told_hash = blake3;
         connection.set_outgoing_size(self.object, size);
         connection.send_control(
             &Message::End {

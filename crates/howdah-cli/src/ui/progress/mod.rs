@@ -2,6 +2,7 @@
 //! and then a line where there is no terminal.
 
 mod lines;
+mod stage;
 
 use super::style::{self, Paint};
 use howdah::Progress;
@@ -10,6 +11,7 @@ use indicatif::{ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
 
 pub(crate) use lines::{mean, one_line, remaining};
+pub(crate) use stage::with_a_question;
 
 /// Without a terminal a line is written that often, if it is wanted at all.
 const LINE_EVERY: Span = Span::from_secs(5);
@@ -54,6 +56,10 @@ impl ProgressView {
     pub(crate) fn show(&mut self, progress: &Progress) {
         match &mut self.0 {
             Where::Nowhere => {}
+            // What is drawn there now is somebody else's. Back in the foreground it appears again.
+            Where::Terminal(bar) if !stage::is_ours() => {
+                bar.set_draw_target(ProgressDrawTarget::hidden());
+            }
             Where::Terminal(bar) => {
                 if bar.is_hidden() {
                     bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
@@ -76,7 +82,7 @@ impl ProgressView {
     /// Writes something else meanwhile.
     pub(crate) fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
         match &self.0 {
-            Where::Terminal(bar) => bar.suspend(write),
+            Where::Terminal(bar) if stage::is_ours() => bar.suspend(write),
             _ => write(),
         }
     }
@@ -84,6 +90,9 @@ impl ProgressView {
     /// Takes it away.
     pub(crate) fn clear(&mut self) {
         if let Where::Terminal(bar) = std::mem::replace(&mut self.0, Where::Nowhere) {
+            if !stage::is_ours() {
+                bar.set_draw_target(ProgressDrawTarget::hidden());
+            }
             bar.finish_and_clear();
         }
     }
