@@ -8,6 +8,7 @@ use rustix::process::{Signal, kill_process};
 use std::fs::{self, Permissions};
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
 use std::time::Duration;
 use support::place::content;
 use support::process::Input;
@@ -123,8 +124,16 @@ fn f70_each_failure_of_ssh_is_told_as_what_it_is() {
     let missing = run(&["--ssh", &ssh, "--remote-howdah", "/nonexistent/howdah"]);
     missing.assert_failed(AUTH, &["cannot start \"/nonexistent/howdah\"", "far: "]);
     fs::remove_file(site.root(".local/bin/howdah")).unwrap();
-    let missing = run(&["--ssh", &ssh]);
-    missing.assert_failed(AUTH, &["has no program 'howdah'", "cat >.local/bin/howdah"]);
+    // A package may have put one where the far shell looks.
+    if ["/usr/bin/howdah", "/bin/howdah"]
+        .iter()
+        .any(|at| Path::new(at).exists())
+    {
+        println!("skipped in part: this machine has howdah installed");
+    } else {
+        let missing = run(&["--ssh", &ssh]);
+        missing.assert_failed(AUTH, &["has no program 'howdah'", "cat >.local/bin/howdah"]);
+    }
     // Another version, and one that knows nothing of far ends.
     let other = site.file("other");
     let line =

@@ -118,10 +118,12 @@ impl Sshd {
                 "ListenAddress {at}\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\n\
                  PermitRootLogin prohibit-password\nPasswordAuthentication no\n\
                  KbdInteractiveAuthentication no\nStrictModes no\nUsePAM no\nUseDNS no\nPrintMotd no\n\
-                 PermitUserRC no\nLogLevel INFO\nSetEnv HOME={}\nMaxStartups 100\n",
+                 PermitUserRC no\nLogLevel INFO\nSetEnv HOME={} PATH={}:/usr/bin:/bin\nMaxStartups 100\n",
                 file("host_key"),
                 file("authorized_keys"),
                 site.root("").trim_end_matches('/'),
+                // Before one that this machine may have installed.
+                site.root(".local/bin"),
             ),
         );
         let common = format!(
