@@ -149,12 +149,15 @@ fn a_mirror_follows_both_ways_and_asks_before_it_deletes_much() {
     let mut lines: Vec<_> = out.lines().collect();
     lines.sort_unstable();
     let expected = [
-        "copy a.c",
-        "copy d/b.c",
-        "copy d/e/f",
-        "delete gone",
-        "delete gone/x",
-        "delete old",
+        "change . (time)",
+        "copy a.c (new)",
+        "copy d/b.c (new)",
+        "copy d/e/f (new)",
+        "delete gone (extra)",
+        "delete gone/x (extra)",
+        "delete old (extra)",
+        "mkdir d (new)",
+        "mkdir d/e (new)",
     ];
     assert_eq!(lines, expected);
     assert_eq!(
@@ -206,7 +209,9 @@ fn a_mirror_follows_both_ways_and_asks_before_it_deletes_much() {
     let dry = sync(&site, &["-n", &to, &back]);
     assert_eq!(dry.code, Some(0), "{}", dry.err);
     assert!(
-        String::from_utf8(dry.out).unwrap().contains("copy d/e/f\n"),
+        String::from_utf8(dry.out)
+            .unwrap()
+            .contains("copy d/e/f (new)\n"),
         "{}",
         dry.err
     );

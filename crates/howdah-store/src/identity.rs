@@ -48,6 +48,8 @@ pub(crate) struct Identity {
     size: u64,
     mtime: (i64, u64),
     ctime: (i64, u64),
+    /// How many it has, this one included.
+    names: u64,
 }
 
 impl Identity {
@@ -63,12 +65,22 @@ impl Identity {
             size: stat.st_size as u64,
             mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as u64),
             ctime: (stat.st_ctime as i64, stat.st_ctime_nsec as u64),
+            names: stat.st_nlink as u64,
         }
     }
 
     pub(crate) fn of(file: &File, path: &Path) -> Result<Self, StoreError> {
         let stat = rustix::fs::fstat(file).map_err(|e| StoreError::from_io(path, "examine", e))?;
         Ok(Self::new(&stat))
+    }
+
+    /// Whether `now` is the same version of the same file. That another of its names went, as when that was replaced
+    /// a moment ago, counts as a change of the file, but is none.
+    pub(crate) fn is_still(&self, now: &Self) -> bool {
+        let same = |now: &Self| {
+            (self.dev, self.ino, self.size, self.mtime) == (now.dev, now.ino, now.size, now.mtime)
+        };
+        self == now || now.names < self.names && same(now)
     }
 
     pub(crate) fn size(&self) -> u64 {

@@ -81,10 +81,10 @@ pub use space::Lack;
 pub use target::{Held, Target};
 pub use tree::GROUP;
 pub use trees::{
-    ComparisonState, Difference, EntryKind, LARGE_OPEN, LargeFile, LargeTarget, NOTE_COPY,
-    NOTE_DELETE, Next, OwnerSeen, PACKED_MAX, PlacedFile, ReceiverEnds, Rule, SenderEnds, Spout,
-    Tally, Tap, TreeComparison, TreeDescriber, TreeOptions, TreeProgress, TreeReceiver, TreeReport,
-    TreeSender, TreeSource, TreeSubject, TreeTarget, What, comparison_ends, is_begun, origin_of,
+    Act, Change, ComparisonState, Difference, EntryKind, LARGE_OPEN, LargeFile, LargeTarget, Next,
+    OwnerSeen, PACKED_MAX, PlacedFile, Reasons, ReceiverEnds, Rule, SenderEnds, Spout, Tally, Tap,
+    TreeComparison, TreeDescriber, TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender,
+    TreeSource, TreeSubject, TreeTarget, What, comparison_ends, is_begun, origin_of,
 };
 
 use std::path::Path;

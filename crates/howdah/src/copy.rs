@@ -5,8 +5,8 @@ use crate::reach::{Line, Transport, reach};
 use crate::reconnect::{What, lasting};
 use crate::ssh::{FarEnd, Order, SshConfig, copy_between};
 use crate::{
-    Cancel, Error, ErrorKind, FileLog, Identity, KnownHosts, Location, Log, PathBytes, Progress,
-    SshTarget, Summary, Throttle, Trust,
+    Cancel, ChangeLog, Error, ErrorKind, FileLog, Identity, KnownHosts, Location, Log, PathBytes,
+    Progress, SshTarget, Summary, Throttle, Trust,
 };
 use howdah_core::{Rate, Span, Time};
 use howdah_net::Clock;
@@ -49,8 +49,8 @@ pub struct CopyConfig {
     pub heard: Log,
     /// What carries the data.
     pub transport: Transport,
-    /// Hears what a dry run would do: "copy PATH" or "delete PATH", names as they are.
-    pub listing: Log,
+    /// Hears what a dry run would do with each name, and why; not of copies between two other machines.
+    pub changes: ChangeLog,
     /// Hears of each file of a tree that is in place; not of copies between two other machines.
     pub files: FileLog,
     /// How machines are reached over ssh.
@@ -81,7 +81,7 @@ impl CopyConfig {
             warn: Log::default(),
             heard: Log::default(),
             transport: Transport::Auto,
-            listing: Log::default(),
+            changes: ChangeLog::default(),
             files: FileLog::default(),
             ssh: SshConfig::default(),
             resume: true,

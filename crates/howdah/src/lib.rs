@@ -28,9 +28,10 @@ mod verify;
 pub use cancel::Cancel;
 pub use copy::{CopyConfig, RatePolicy, copy};
 pub use error::{Error, ErrorKind};
-pub use files::FileLog;
+pub use files::{ChangeLog, FileLog, Hears};
 pub use howdah_store::{
-    Difference, EntryKind, OwnerSeen, PlacedFile, Rule, Tally, TreeOptions, TreeReport, What,
+    Act, Change, Difference, EntryKind, OwnerSeen, PlacedFile, Rule, Tally, TreeOptions,
+    TreeReport, What,
 };
 pub use keys::{AuthorizedKeys, Identity, KnownHosts, PublicKey, Trust};
 pub use listed::Reread;

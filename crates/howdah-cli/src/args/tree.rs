@@ -24,7 +24,7 @@ pub(crate) struct TreeArgs {
     #[arg(long, short = 'c')]
     pub(crate) checksum: bool,
 
-    /// Write nothing; say how much there would be to do
+    /// Write nothing; say what would be done with each name, and why
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
 }

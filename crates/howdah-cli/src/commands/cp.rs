@@ -87,8 +87,8 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
     let mut config = config(&args.connect, args.paths.iter(), &signals)?;
     config.duration_limit = args.time;
     arrival(&mut config, &args.arrival, reporter);
-    if args.tree.dry_run && !args.telling.json && !args.telling.quiet {
-        config.listing = super::sync::listing();
+    if args.tree.dry_run {
+        config.changes = super::sync::changes(reporter);
     }
     let (destination, cancel) = (args.destination(), signals.cancel());
     let run = Run {

@@ -3,8 +3,8 @@
 use super::cp::{Run, arrival, config, finish, reporter, tree_options};
 use super::hints;
 use crate::args::{Command, SyncArgs};
-use crate::ui::{self, Reporter, Signals, Start};
-use howdah::{Location, Log, Summary, TreeOptions};
+use crate::ui::{Reporter, Signals, Start};
+use howdah::{ChangeLog, Location, Summary, TreeOptions};
 
 pub(super) fn run(args: &SyncArgs) -> anyhow::Result<()> {
     let reporter = reporter(&args.telling, false, args.tree.dry_run)?;
@@ -20,8 +20,8 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     let locations = [&args.source, &args.destination];
     let mut config = config(&args.connect, locations.into_iter(), &signals)?;
     arrival(&mut config, &args.arrival, reporter);
-    if args.tree.dry_run && !args.telling.json && !args.telling.quiet {
-        config.listing = listing();
+    if args.tree.dry_run {
+        config.changes = changes(reporter);
     }
     let options = TreeOptions {
         contents: true,
@@ -54,10 +54,8 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     })
 }
 
-/// What a dry run would do, a line each on standard output.
-pub(super) fn listing() -> Log {
-    Log::new(|line| {
-        // A reader that has seen enough is no failure.
-        let _ = ui::print(&ui::printable(line));
-    })
+/// What a dry run would do, a line or an event each on standard output.
+pub(super) fn changes(reporter: &Reporter) -> ChangeLog {
+    let reporter = reporter.clone();
+    ChangeLog::new(move |changes| reporter.changes(changes))
 }

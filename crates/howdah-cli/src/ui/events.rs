@@ -3,12 +3,15 @@
 use crate::args::{PaceArgs, policy_name};
 use crate::exit;
 use crate::limit::{Allowed, Limit};
+use crate::ui::change::shown;
 use crate::ui::difference::{owner, time};
 use crate::ui::printable;
 use crate::ui::progress::{mean, remaining};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use howdah::{Difference, Location, PlacedFile, Progress, RatePolicy, Summary, Verification, What};
+use howdah::{
+    Change, Difference, Location, PlacedFile, Progress, RatePolicy, Summary, Verification, What,
+};
 use serde::Serialize;
 use std::path::Path;
 
@@ -203,6 +206,32 @@ fn file_at(
             verified,
         },
     )
+}
+
+#[derive(Serialize)]
+struct ChangeBody {
+    what: &'static str,
+    path: String,
+    /// The path's bytes, where `path` is not exactly the path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_base64: Option<String>,
+    reasons: Vec<&'static str>,
+}
+
+/// What a dry run would do: a line each, the last one without its end.
+pub(crate) fn changes(changes: &[Change]) -> serde_json::Result<String> {
+    let now = now_utc();
+    let lines = changes.iter().map(|change| {
+        let (path, path_base64) = name_of(shown(&change.path).as_encoded_bytes());
+        let body = ChangeBody {
+            what: change.act.word(),
+            path,
+            path_base64,
+            reasons: change.reasons.words(),
+        };
+        line_at(&now, "change", body)
+    });
+    Ok(lines.collect::<Result<Vec<_>, _>>()?.join("\n"))
 }
 
 #[derive(Serialize)]

@@ -1,6 +1,7 @@
 //! Everything that a person sees.
 
 mod ask;
+mod change;
 mod difference;
 mod events;
 mod logfile;
@@ -13,6 +14,7 @@ mod summary;
 mod text;
 
 pub(crate) use ask::ask_about;
+pub(crate) use change::change_line;
 pub(crate) use difference::{difference_line, verification_line};
 pub(crate) use events::{Start, error as error_event, failure_json, now_utc};
 pub(crate) use out::{check_input, check_output, print, trouble};

@@ -4,9 +4,10 @@ use super::events::{self, FileState, Start};
 use super::logfile::LogFile;
 use super::progress::{ProgressView, one_line};
 use super::{
-    Paint, difference_line, dry_run_line, print, printable, say, summary_line, verification_line,
+    Paint, change_line, difference_line, dry_run_line, print, printable, say, summary_line,
+    verification_line,
 };
-use howdah::{Difference, Log, PlacedFile, Progress, Summary, Verification};
+use howdah::{Change, Difference, Log, PlacedFile, Progress, Summary, Verification};
 use howdah_core::{Span, Time};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -162,6 +163,21 @@ impl Reporter {
             inner.view.suspend(|| {
                 let _ = print(&lines.join("\n"));
             });
+        }
+    }
+
+    /// What a dry run would do: many at a time.
+    pub(crate) fn changes(&self, changes: &[Change]) {
+        let mut inner = self.lock();
+        for change in changes {
+            inner.log(|| change_line(change));
+        }
+        inner.event(|| events::changes(changes));
+        if !inner.json && !inner.quiet && !inner.deaf {
+            let lines: Vec<_> = changes.iter().map(change_line).collect();
+            // A reader that has seen enough is no failure.
+            let written = inner.view.suspend(|| print(&lines.join("\n")));
+            inner.deaf = written.is_err();
         }
     }
 

@@ -1,9 +1,12 @@
 //! The three streams as bytes. docs/trees.md is their specification.
 
+use super::change::Change;
 use super::entry::{Entry, Meta, Other, Stamp, bounds};
 use super::pipe::{Spout, Tap};
 use crate::StoreError;
+use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::OsStringExt as _;
 
 /// First byte of each stream.
 const VERSION: u8 = 1;
@@ -520,7 +523,7 @@ pub(crate) enum Answer {
     /// So many files in a row are wanted, or not.
     Files { wanted: bool, count: u64 },
     /// A word about something at the receiver, for the one who looks on.
-    Note { kind: u8, path: Vec<u8> },
+    Note(Change),
     /// All files have been answered.
     End,
 }
@@ -550,10 +553,10 @@ impl AnswerWriter {
         Ok(())
     }
 
-    pub(crate) fn note(&mut self, kind: u8, path: &[u8]) -> io::Result<()> {
+    pub(crate) fn note(&mut self, change: &Change) -> io::Result<()> {
         let mut out = Vec::new();
-        put_varint(&mut out, u64::from(kind) << 2 | 2);
-        put_short(&mut out, &path[..path.len().min(bounds::NOTE)]);
+        put_varint(&mut out, change.word() << 2 | 2);
+        put_short(&mut out, Change::told_path(&change.path));
         self.end_run()?;
         self.tap.put(&out)
     }
@@ -585,10 +588,12 @@ pub(crate) fn read_answer(spout: &mut Spout) -> Result<Answer, StoreError> {
     let word = get_varint(spout)?;
     match word & 3 {
         3 if word == 3 => Ok(Answer::End),
-        2 if word >> 2 <= 0xff => Ok(Answer::Note {
-            kind: (word >> 2) as u8,
-            path: get_short(spout, bounds::NOTE, "a note")?,
-        }),
+        2 => {
+            let path = OsString::from_vec(get_short(spout, bounds::NOTE, "a note")?);
+            let change = Change::from_word(word >> 2, path.into());
+            let change = change.ok_or_else(|| refused("a note that makes no sense"))?;
+            Ok(Answer::Note(change))
+        }
         wanted @ (0 | 1) if word >> 2 > 0 => Ok(Answer::Files {
             wanted: wanted == 1,
             count: word >> 2,

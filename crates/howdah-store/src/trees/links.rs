@@ -1,5 +1,6 @@
 //! Symbolic links and further names at the place where a tree is put.
 
+use super::change::Reasons;
 use super::delete::Keep;
 use super::entry::{Meta, Stamp};
 use super::existing::open_plain_at;
@@ -68,6 +69,29 @@ pub(super) fn put_symlink(
     let _ = rustix::fs::utimensat(dir, &temp, &times, AtFlags::SYMLINK_NOFOLLOW);
     rename_or_remove(dir, &temp, name, now.is_some())?;
     Ok(true)
+}
+
+/// Why a link would have to be made: no reason if it is there.
+pub(super) fn why_symlink(
+    dir: &OwnedFd,
+    name: &OsStr,
+    target: &OsStr,
+    add_only: bool,
+) -> Result<Reasons, Errno> {
+    let reasons = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) if kind(&stat) == FileType::Symlink => {
+            let there = rustix::fs::readlinkat(dir, name, Vec::new())?;
+            let is_same = there.as_bytes() == target.as_bytes();
+            Reasons::default().and(Reasons::TARGET, !is_same)
+        }
+        Ok(_) => Reasons::KIND,
+        Err(Errno::NOENT) => return Ok(Reasons::NEW),
+        Err(e) => return Err(e),
+    };
+    if add_only && !reasons.is_empty() {
+        return Err(Errno::EXIST);
+    }
+    Ok(reasons)
 }
 
 /// Notes why a link could not be made.

@@ -1,6 +1,7 @@
 //! Modes, times, owners and extended attributes: read at the source, set at the destination, always
 //! through descriptors.
 
+use super::change::Reasons;
 use super::entry::{Meta, Stamp, Xattrs, bounds};
 use super::options::TreeOptions;
 use crate::rights::{self, Tag};
@@ -270,6 +271,55 @@ impl Keeper {
             let (our_user, our_group) = self.owner(owner);
             (our_user.as_raw(), our_group.as_raw()) == (user, group)
         })
+    }
+
+    /// In what a file or directory differs from what it is to be, besides its content, as far as that can be kept.
+    /// `mode`: that it gets, if its mode matters; `found`: its extended attributes, which are asked for only if they
+    /// are kept.
+    #[allow(
+        clippy::unnecessary_cast,
+        clippy::cast_lossless,
+        reason = "the field's type differs between systems"
+    )]
+    pub(crate) fn differs(
+        &self,
+        stat: &Stat,
+        meta: &Meta,
+        mode: Option<u32>,
+        found: impl FnOnce() -> Result<Xattrs, Errno>,
+    ) -> Reasons {
+        let same_mode = mode.is_none_or(|mode| stat.st_mode as u32 & 0o7777 == mode);
+        let same_time = Stamp::modified(stat).is_same_moment(meta.mtime);
+        let reasons = Reasons::default()
+            .and(Reasons::TIME, !same_time)
+            .and(Reasons::MODE, !same_mode);
+        if !self.archive {
+            return reasons;
+        }
+        let is_same = |found: Xattrs| found == self.attributes(meta);
+        reasons
+            .and(Reasons::OWNER, self.would_change_owner(stat, meta))
+            .and(Reasons::ATTRIBUTES, !found().is_ok_and(is_same))
+    }
+
+    /// Whether the owner or the group is another, and can be changed: by root, or to a group of one's own.
+    fn would_change_owner(&self, stat: &Stat, meta: &Meta) -> bool {
+        if self.is_owner(meta, stat.st_uid, stat.st_gid) {
+            return false;
+        }
+        if self.root {
+            return true;
+        }
+        let Some(owner) = meta.owner else {
+            return false;
+        };
+        let (_, group) = self.owner(owner);
+        let mine = rustix::process::geteuid().as_raw() == stat.st_uid;
+        let in_it = || {
+            rustix::process::getegid() == group
+                || rustix::process::getgroups().is_ok_and(|groups| groups.contains(&group))
+        };
+        group.as_raw() != stat.st_gid && mine && in_it()
     }
 
     /// Whether an open directory has all that already.

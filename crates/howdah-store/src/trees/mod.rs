@@ -3,6 +3,7 @@
 //! The threads in here know nothing of a network: [`TreeSender`] and [`TreeReceiver`] have ends of byte
 //! streams, which the engine carries. docs/trees.md says what is in them and why.
 
+mod change;
 mod codec;
 mod commit;
 mod compare;
@@ -36,6 +37,8 @@ mod write;
 #[cfg(test)]
 mod bounds_tests;
 #[cfg(test)]
+mod dry_tests;
+#[cfg(test)]
 mod kinds_tests;
 #[cfg(test)]
 mod sync_tests;
@@ -44,6 +47,7 @@ mod tests;
 #[cfg(test)]
 mod torn_tests;
 
+pub use change::{Act, Change, Reasons};
 pub use compare::{
     ComparisonState, Difference, EntryKind, Next, OwnerSeen, Tally, TreeComparison, What,
     comparison_ends,
@@ -70,14 +74,8 @@ pub const LARGE_OPEN: u64 = 24;
 const WAITING_FILES: usize = 131_072;
 /// Large files that the receiver waits for.
 const WAITING_LARGE: u64 = 4096;
-/// Words of the receiver that nobody has read yet.
-const NOTES_WAITING: usize = 1 << 20;
-/// What would be done that somebody listens to has not taken yet.
-const ITEMS_WAITING: usize = 65_536;
-/// A note: that file would be copied.
-pub const NOTE_COPY: u8 = 0;
-/// A note: that name would be deleted.
-pub const NOTE_DELETE: u8 = 1;
+/// What a dry run would do that whoever listens has not taken yet.
+const CHANGES_WAITING: usize = 16_384;
 /// A file's bytes go into a pack in parts of this size.
 const PACK_CHUNK: usize = 64 << 10;
 

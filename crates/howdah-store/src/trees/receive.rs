@@ -8,6 +8,7 @@
 //! engine <------------ a `Sink` for each large file
 //! ```
 
+use super::change::Change;
 use super::codec::{AnswerWriter, ManifestReader, expect_version, get_bytes, get_varint, refused};
 use super::commit::{Batch, Committer};
 use super::crew::{self, Crew, FirstError};
@@ -99,8 +100,10 @@ pub(crate) struct Shared {
     writing: Budget,
     batch: Batch,
     pub(crate) placed: PlacedFiles,
-    /// What would be done, for somebody who listens here.
-    items: Queue<(u8, Vec<u8>)>,
+    /// What a dry run would do, for somebody who listens here.
+    changes: Queue<Change>,
+    /// Somebody does; else the sender is told.
+    pub(crate) listens: bool,
     error: FirstError,
     done: AtomicBool,
     wake: Wake,
@@ -140,7 +143,7 @@ fn check_backup(options: &TreeOptions) -> Result<(), StoreError> {
 
 impl TreeReceiver {
     /// Starts the threads; nothing is written before the manifest begins. `several`: more than one thing
-    /// is to come. `listens`: somebody takes [`take_notes`](Self::take_notes). `wake` is called when there is something to poll.
+    /// is to come. `listens`: somebody takes [`take_changes`](Self::take_changes). `wake` is called when there is something to poll.
     pub fn start(
         target: TreeTarget,
         several: bool,
@@ -161,7 +164,8 @@ impl TreeReceiver {
             room: target.room,
             top: Mutex::default(),
             several,
-            items: Queue::new(super::ITEMS_WAITING),
+            changes: Queue::new(super::CHANGES_WAITING),
+            listens,
             keeper: Arc::new(Keeper::new(options)),
             disks: Disks::default(),
             book: Arc::default(),
@@ -183,7 +187,7 @@ impl TreeReceiver {
         let (packs, packs_spout) = pipe();
         let (answers_tap, answers) = pipe();
         if !listens {
-            shared.items.close();
+            shared.changes.close();
         }
         let mut receiver = Self {
             shared,
@@ -331,9 +335,9 @@ impl TreeReceiver {
         self.shared.book.report(self.shared.options.dry_run)
     }
 
-    /// What would be done: what about it, and a path.
-    pub fn take_notes(&mut self) -> Vec<(u8, Vec<u8>)> {
-        std::iter::from_fn(|| self.shared.items.try_pop()).collect()
+    /// What a dry run would do, if somebody listens here.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::iter::from_fn(|| self.shared.changes.try_pop()).collect()
     }
 
     /// Files that are in place, if that is [asked for](TreeOptions::tells_files).
@@ -395,16 +399,16 @@ impl Shared {
         self.unsettled.stop();
         self.large_waiting.stop();
         self.batch.stop();
-        self.items.stop();
+        self.changes.stop();
         lock(&self.large).clear();
     }
 
     /// Tells what would be done to whom it may concern.
-    pub(crate) fn tell(&self, kind: u8, path: &[u8]) {
-        if self.items.is_full() {
+    pub(crate) fn tell(&self, change: Change) {
+        if self.changes.is_full() {
             (self.wake)();
         }
-        let _ = self.items.push((kind, path.to_vec()));
+        let _ = self.changes.push(change);
     }
 
     /// The directory that paths are told below is known.

@@ -13,6 +13,7 @@
 //! Every arrow is a bounded queue, so a slow receiver stops the walker, and memory does not depend on
 //! the number of files.
 
+use super::change::Change;
 use super::codec::{
     Answer, ManifestWriter, expect_version, put_varint, put_version, read_answer, refused,
 };
@@ -32,7 +33,7 @@ use crate::{Root, Source, StoreError, Wake};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -253,7 +254,7 @@ struct Shared {
     error: FirstError,
     /// Empty unless somebody wants to hear of each file.
     sent: Mutex<SentFiles>,
-    notes: Mutex<Vec<(u8, Vec<u8>)>>,
+    changes: Queue<Change>,
     wake: Wake,
 }
 
@@ -309,7 +310,7 @@ impl TreeSender {
             answered: AtomicBool::new(false),
             error: FirstError::default(),
             sent: Mutex::default(),
-            notes: Mutex::default(),
+            changes: Queue::new(super::CHANGES_WAITING),
             wake,
         });
         let (manifest_tap, manifest) = pipe();
@@ -419,9 +420,9 @@ impl TreeSender {
         self.shared.error.get()
     }
 
-    /// Words of the receiver for the one who looks on: what it is about, and a path.
-    pub fn take_notes(&mut self) -> Vec<(u8, Vec<u8>)> {
-        std::mem::take(&mut *lock(&self.shared.notes))
+    /// What a dry run would do, as the receiver says.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::iter::from_fn(|| self.shared.changes.try_pop()).collect()
     }
 
     /// Whether the receiver has said everything that it wants.
@@ -461,6 +462,7 @@ impl Shared {
         self.order.stop();
         self.reading.stop();
         self.large.stop();
+        self.changes.stop();
     }
 
     /// Reads what the receiver wants, and has it read.
@@ -490,19 +492,23 @@ impl Shared {
                         index += 1;
                     }
                 }
-                Answer::Note { kind, path } => self.note(kind, path),
+                Answer::Note(change) => self.told(change)?,
                 Answer::End => return Ok(()),
             }
         }
     }
 
-    fn note(&self, kind: u8, path: Vec<u8>) {
-        let mut notes = lock(&self.notes);
-        if notes.len() < super::NOTES_WAITING {
-            notes.push((kind, path));
+    /// The receiver waits while nobody takes what it told.
+    fn told(&self, change: Change) -> Result<(), StoreError> {
+        if !self.options.dry_run {
+            return Err(refused("a note of a dry run, which this is not"));
         }
-        drop(notes);
+        if self.changes.is_full() {
+            (self.wake)();
+        }
+        let pushed = self.changes.push(change);
         (self.wake)();
+        pushed.map_err(|_| StoreError::Aborted)
     }
 
     fn wanted(
@@ -514,8 +520,6 @@ impl Shared {
         add(&self.book.wanted_files, 1);
         add(&self.book.wanted_bytes, file.size);
         if self.options.dry_run {
-            let path = file.dir.below.join(&file.name);
-            self.note(super::NOTE_COPY, path.into_os_string().into_vec());
             return Ok(());
         }
         if file.size > PACKED_MAX {

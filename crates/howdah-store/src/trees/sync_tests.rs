@@ -366,15 +366,17 @@ fn a_dry_run_tells_all_and_does_nothing() {
         (2, 60, 2),
         "{report:?}"
     );
-    for notes in [&moved.sender_notes, &moved.receiver_notes] {
-        let of = |kind| {
-            let found = notes.iter().filter(|note| note.0 == kind);
-            let found = found.map(|note| String::from_utf8(note.1.clone()).unwrap());
-            found.collect::<Vec<_>>()
-        };
-        assert_eq!(of(NOTE_COPY), ["a", "new/b"]);
-        assert_eq!(of(NOTE_DELETE), ["c", "old"]);
-    }
+    let of = |act| {
+        let found = moved
+            .receiver_changes
+            .iter()
+            .filter(|change| change.act == act);
+        found
+            .map(|change| change.path.display().to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of(Act::Copy), ["a", "new/b"]);
+    assert_eq!(of(Act::Delete), ["c", "old"]);
 }
 
 #[test]
@@ -705,7 +707,7 @@ fn f35_many_entries_take_little_memory() {
         dry_run: true,
         ..recursive()
     };
-    let (mut receiver, ends) = TreeReceiver::start(target, false, &options, false, wake).unwrap();
+    let (mut receiver, ends) = TreeReceiver::start(target, false, &options, true, wake).unwrap();
     let mut answers = ends.answers;
     let reading = std::thread::spawn(move || {
         let mut all = Vec::new();
@@ -723,23 +725,26 @@ fn f35_many_entries_take_little_memory() {
             .unwrap();
         kib << 10
     };
-    let before = rss();
+    let (before, mut told) = (rss(), 0);
     let mut writer = ManifestWriter::new(ends.manifest).unwrap();
     for i in 0..FILES {
         writer.put(&file(&format!("{i:08}"), 1)).unwrap();
+        told += receiver.take_changes().len();
     }
     writer.put(&Entry::End { complete: true }).unwrap();
     drop(writer);
     let mut packs = ends.packs;
     packs.write_all(&[1, send::PACK_END]).unwrap();
     let report = loop {
+        told += receiver.take_changes().len();
         if let Some(outcome) = receiver.poll_outcome() {
             break outcome.unwrap();
         }
         std::thread::yield_now();
     };
     let grown = rss().saturating_sub(before);
-    assert_eq!(report.files, FILES as u64);
+    told += receiver.take_changes().len();
+    assert_eq!((report.files, told), (FILES as u64, FILES));
     // The pipe, not the entries: those alone would take 300,000 times 100 bytes. Other tests run beside.
     assert!(grown < 200 << 20, "{grown}");
     drop(receiver);

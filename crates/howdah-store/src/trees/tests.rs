@@ -22,8 +22,8 @@ pub(super) struct Moved {
     pub(super) manifest_bytes: u64,
     pub(super) pack_bytes: u64,
     pub(super) answer_bytes: u64,
-    pub(super) sender_notes: Vec<(u8, Vec<u8>)>,
-    pub(super) receiver_notes: Vec<(u8, Vec<u8>)>,
+    pub(super) sender_changes: Vec<Change>,
+    pub(super) receiver_changes: Vec<Change>,
 }
 
 fn carry(mut from: Spout, mut to: Tap) -> std::thread::JoinHandle<u64> {
@@ -46,19 +46,30 @@ pub(super) fn transfer(
     target: TreeTarget,
     options: &TreeOptions,
 ) -> Result<Moved, StoreError> {
+    transfer_heard(source, target, options, true)
+}
+
+/// `listens`: somebody hears at the receiver, else at the sender.
+fn transfer_heard(
+    source: TreeSource,
+    target: TreeTarget,
+    options: &TreeOptions,
+    listens: bool,
+) -> Result<Moved, StoreError> {
     let (wake, wakes) = channel();
     let wake: crate::Wake = Arc::new(move || {
         let _ = wake.send(());
     });
     let several = source.len() > 1;
     let (mut sender, out) = TreeSender::start(source, options, Arc::clone(&wake))?;
-    let (mut receiver, into) = TreeReceiver::start(target, several, options, true, wake)?;
+    let (mut receiver, into) = TreeReceiver::start(target, several, options, listens, wake)?;
     let manifest = carry(out.manifest, into.manifest);
     let packs = carry(out.packs, into.packs);
     let answers = carry(into.answers, out.answers);
-    let (mut sender_notes, mut receiver_notes) = (Vec::new(), Vec::new());
+    let (mut sender_changes, mut receiver_changes) = (Vec::new(), Vec::new());
     let result = loop {
-        receiver_notes.extend(receiver.take_notes());
+        receiver_changes.extend(receiver.take_changes());
+        sender_changes.extend(sender.take_changes());
         while let Some(mut file) = sender.take_large() {
             let (size, mut from) = (file.size, file.take_source().unwrap());
             let holes = from.holes().cloned();
@@ -112,17 +123,18 @@ pub(super) fn transfer(
         }
         let _ = wakes.recv_timeout(Duration::from_millis(100));
     };
-    receiver_notes.extend(receiver.take_notes());
+    receiver_changes.extend(receiver.take_changes());
+    // The last words may still be on their way to a thread.
+    while result.is_ok() && !sender.is_answered() {
+        sender_changes.extend(sender.take_changes());
+        std::thread::yield_now();
+    }
+    sender_changes.extend(sender.take_changes());
     let answer_bytes = if result.is_ok() {
         answers.join().unwrap()
     } else {
         0
     };
-    // The last words may still be on their way to a thread.
-    while result.is_ok() && !sender.is_answered() {
-        std::thread::yield_now();
-    }
-    sender_notes.extend(sender.take_notes());
     let report = sender.report();
     drop(sender);
     let receiver = result.map(|receiver| (receiver, report));
@@ -133,8 +145,8 @@ pub(super) fn transfer(
         manifest_bytes: manifest.join().unwrap(),
         pack_bytes: packs.join().unwrap(),
         answer_bytes,
-        sender_notes,
-        receiver_notes,
+        sender_changes,
+        receiver_changes,
     })
 }
 
@@ -154,6 +166,21 @@ pub(super) fn contents(from: &Path, to: &Path, options: &TreeOptions) -> Result<
         ..options.clone()
     };
     transfer(source, TreeTarget::local(to)?, &options)
+}
+
+/// The same where nobody listens at the receiver.
+pub(super) fn contents_unheard(
+    from: &Path,
+    to: &Path,
+    options: &TreeOptions,
+) -> Result<Moved, StoreError> {
+    let mut source = TreeSource::new();
+    source.add_local(from, true)?;
+    let options = TreeOptions {
+        contents: true,
+        ..options.clone()
+    };
+    transfer_heard(source, TreeTarget::local(to)?, &options, false)
 }
 
 /// Everything that a copy shall keep, by path.

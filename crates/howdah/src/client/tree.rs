@@ -7,7 +7,7 @@ use crate::{Error, ErrorKind, RatePolicy};
 use howdah_core::Time;
 use howdah_proto::Connection;
 use howdah_proto::error::CloseCode;
-use howdah_store::{NOTE_DELETE, TreeOptions, TreeReport};
+use howdah_store::{TreeOptions, TreeReport};
 
 impl Client<'_> {
     pub(super) fn stop_tree(&mut self) {
@@ -143,14 +143,11 @@ impl Client<'_> {
             return Ok(());
         };
         let received = tree.poll(now, connection)?;
-        for (kind, path) in tree.take_notes() {
-            let word = if kind == NOTE_DELETE {
-                "delete"
-            } else {
-                "copy"
-            };
-            let path = String::from_utf8_lossy(&path);
-            self.config.listing.line(&format!("{word} {path}"));
+        // What is said before the last answer is there when that is.
+        let is_answered = tree.is_answered();
+        let changes = tree.take_changes();
+        if !changes.is_empty() {
+            self.config.changes.hear(&changes);
         }
         let placed = tree.take_placed();
         if !placed.is_empty() {
@@ -168,9 +165,7 @@ impl Client<'_> {
         }
         self.progress.current.clear();
         self.progress.current.push(progress.current);
-        if tree.is_answered()
-            && let Some((side, report)) = self.tree_done.take()
-        {
+        if is_answered && let Some((side, report)) = self.tree_done.take() {
             let ours = tree.report();
             tree.finish(connection);
             let mut local = SideReport::new(self.start, &connection.stats());

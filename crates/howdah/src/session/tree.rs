@@ -12,8 +12,8 @@ use howdah_core::Time;
 use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_store::{
-    ComparisonState, LargeFile, LargeTarget, Limits, PlacedFile, ReceiverEnds, SenderEnds, Sink,
-    SinkSpec, Source, SourceIdentity, SourceSpec, Spout, StoreError, Tap, TreeDescriber,
+    Change, ComparisonState, LargeFile, LargeTarget, Limits, PlacedFile, ReceiverEnds, SenderEnds,
+    Sink, SinkSpec, Source, SourceIdentity, SourceSpec, Spout, StoreError, Tap, TreeDescriber,
     TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject,
     TreeTarget, Wake,
 };
@@ -639,11 +639,11 @@ impl Tree {
         self.report().resumed_bytes + out.sum::<u64>() + into.sum::<u64>()
     }
 
-    /// What would be done: what about it, and a path.
-    pub(crate) fn take_notes(&mut self) -> Vec<(u8, Vec<u8>)> {
+    /// What a dry run would do.
+    pub(crate) fn take_changes(&mut self) -> Vec<Change> {
         match &mut self.side {
-            Side::Sender(sender) => sender.take_notes(),
-            Side::Receiver(receiver) => receiver.take_notes(),
+            Side::Sender(sender) => sender.take_changes(),
+            Side::Receiver(receiver) => receiver.take_changes(),
             Side::Describer(_) | Side::Comparing(_) => Vec::new(),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::super::pipe::pipe;
 use super::*;
+use crate::trees::change::{Act, Reasons};
 use proptest::prelude::*;
 
 fn meta() -> impl Strategy<Value = Meta> {
@@ -143,14 +144,19 @@ proptest! {
         for wanted in &files {
             writer.file(*wanted).unwrap();
         }
-        writer.note(7, b"a\nb").unwrap();
+        let change = Change {
+            act: Act::Change,
+            reasons: Reasons::OWNER,
+            path: "a\nb".into(),
+        };
+        writer.note(&change).unwrap();
         writer.end().unwrap();
         expect_version(&mut spout).unwrap();
         let mut back = Vec::new();
         loop {
             match read_answer(&mut spout).unwrap() {
                 Answer::Files { wanted, count } => back.extend((0..count).map(|_| wanted)),
-                Answer::Note { kind, path } => prop_assert_eq!((kind, path), (7, b"a\nb".to_vec())),
+                Answer::Note(told) => prop_assert_eq!(&told, &change),
                 Answer::End => break,
             }
         }

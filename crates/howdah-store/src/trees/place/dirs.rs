@@ -1,9 +1,11 @@
 //! Directories: where the top goes, made, entered, left.
 
+use super::super::change::{Act, Reasons};
 use super::super::codec::refused;
 use super::super::delete::{Inventory, open_below};
 use super::super::entry::{Entry, Meta};
 use super::super::existing::{make_dir, open_up, open_writable, until_room};
+use super::super::meta;
 use super::super::report::{Trouble, add};
 use super::super::target::{DirState, TargetDir};
 use super::super::walk::kind;
@@ -78,6 +80,9 @@ impl Placer<'_> {
                 mode: self.dir_mode(&fd, DirState::There, &stat, meta.mode),
                 ..meta
             });
+            if let Some(meta) = &top_meta {
+                self.tell_dir(&fd, at, meta)?;
+            }
             if !dry_run && ours && !shared.add_only {
                 open_up(&fd, &stat);
             }
@@ -128,6 +133,9 @@ impl Placer<'_> {
                 parent: Some(Arc::new(parent)),
             };
             shared.set_top(at);
+            if dir.state == DirState::Absent {
+                self.tell(Act::Mkdir, Reasons::NEW, at)?;
+            }
             self.push(dir, fd, true);
         } else if shared.several {
             return Err(StoreError::NoDirectory { path: at.clone() });
@@ -174,11 +182,17 @@ impl Placer<'_> {
         add(&shared.book.directories, 1);
         let (mut sync, dry_run) = (parent.sync, shared.options.dry_run);
         let asked = meta.mode;
+        let mut was = None;
         let Made { state, fd, mode } = match parent.state {
             DirState::Absent | DirState::Broken => Made::without(parent.state),
             DirState::Fresh | DirState::There => {
                 let made = match self.shared_fd() {
-                    Ok(Some(fd)) => self.make(&fd, &parent, &name, asked)?,
+                    Ok(Some(fd)) => {
+                        if dry_run {
+                            was = rustix::fs::statat(&fd, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
+                        }
+                        self.make(&fd, &parent, &name, asked)?
+                    }
                     Ok(None) => Ok(Made::without(DirState::Broken)),
                     Err(error) => {
                         shared.book.note(Trouble::Failed, || error.to_string());
@@ -198,13 +212,21 @@ impl Placer<'_> {
         if let (true, DirState::Fresh, Some(fd)) = (is_renamed_top, state, &fd) {
             unfinished::mark(fd, shared.options.origin);
         }
+        let meta = Meta { mode, ..meta };
+        match (state, &fd) {
+            (DirState::Absent, _) if was.is_some() => {
+                self.tell(Act::Mkdir, Reasons::KIND, &path)?;
+            }
+            (DirState::Absent, _) => self.tell(Act::Mkdir, Reasons::NEW, &path)?,
+            (DirState::There, Some(fd)) => self.tell_dir(fd, &path, &meta)?,
+            _ => {}
+        }
         let dir = TargetDir {
             path,
             state,
             sync,
             // A directory that was there and may not be changed stays as it is.
-            meta: (!(dry_run || shared.add_only && state == DirState::There))
-                .then_some(Meta { mode, ..meta }),
+            meta: (!(dry_run || shared.add_only && state == DirState::There)).then_some(meta),
             finished: Arc::clone(&shared.finished),
             parent: Some(parent),
         };
@@ -224,6 +246,23 @@ impl Placer<'_> {
     fn dir_mode(&self, parent: &OwnedFd, state: DirState, stat: &Stat, asked: u32) -> u32 {
         let (fresh, is) = (state == DirState::Fresh, stat.st_mode as u32);
         self.shared.keeper.dir_mode(parent, fresh, is, asked)
+    }
+
+    /// In a dry run: whether a directory that is there would be changed, besides what goes into it.
+    fn tell_dir(&self, fd: &OwnedFd, path: &Path, meta: &Meta) -> Result<(), StoreError> {
+        let shared = self.shared;
+        if !shared.options.dry_run || shared.add_only {
+            return Ok(());
+        }
+        let Ok(stat) = rustix::fs::fstat(fd) else {
+            return Ok(());
+        };
+        let found = || meta::xattrs(fd, OsStr::new(".")).map(|(found, _)| found);
+        let reasons = shared.keeper.differs(&stat, meta, Some(meta.mode), found);
+        if reasons.is_empty() {
+            return Ok(());
+        }
+        self.tell(Act::Change, reasons, path)
     }
 
     /// Makes a directory in that one unless it is there, and opens it. Why it cannot be had, if it cannot.

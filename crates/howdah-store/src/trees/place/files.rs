@@ -1,5 +1,6 @@
 //! Files: what is there, whether they are wanted, and the answer.
 
+use super::super::change::{Act, Reasons};
 use super::super::codec::refused;
 use super::super::delete::Keep;
 use super::super::entry::{Meta, Stamp};
@@ -9,7 +10,7 @@ use super::super::queue::lock;
 use super::super::report::{Trouble, add};
 use super::super::target::{DirState, TargetDir, Wanted};
 use super::super::walk::kind;
-use super::super::{NOTE_COPY, PACKED_MAX};
+use super::super::{PACKED_MAX, meta};
 use super::Placer;
 use crate::StoreError;
 use crate::identity::Identity;
@@ -17,12 +18,11 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 /// A file is wanted, with what stands there now, or not.
 enum Decision {
-    Want(Option<Identity>),
+    Want(Option<Identity>, Reasons),
     Skip,
     /// That depends on what is there.
     Hash {
@@ -41,6 +41,8 @@ pub(super) struct Found {
     size: u64,
     meta: Meta,
     index: u64,
+    /// It has further names.
+    link: Option<u64>,
     decision: Decision,
 }
 
@@ -75,6 +77,7 @@ impl Placer<'_> {
             size,
             meta,
             index,
+            link,
             decision,
         });
         let ahead = self.hashers.as_ref().map_or(0, Hashers::ahead);
@@ -101,7 +104,7 @@ impl Placer<'_> {
                 };
                 // What cannot be read is replaced.
                 let same = outcome.is_ok_and(|ours| ours == *expected);
-                found.decision = self.compared(&found, same, stat);
+                found.decision = self.compared(&found, same, stat)?;
             }
             self.ask(found)?;
         }
@@ -118,7 +121,8 @@ impl Placer<'_> {
             size,
             meta,
             index,
-            decision: Decision::Want(mut before),
+            link,
+            decision: Decision::Want(mut before, reasons),
         } = found
         else {
             return self.answer(false);
@@ -137,8 +141,8 @@ impl Placer<'_> {
         add(&shared.book.wanted_files, 1);
         add(&shared.book.wanted_bytes, size);
         if shared.options.dry_run {
-            let path = self.below_top(&dir, &name);
-            shared.tell(NOTE_COPY, path.as_os_str().as_bytes());
+            self.rewritten.extend(link);
+            self.tell(Act::Copy, reasons, &dir.path.join(&name))?;
             return self.answer(true);
         }
         let wanted = Wanted {
@@ -187,7 +191,8 @@ impl Placer<'_> {
     }
 
     fn answer(&mut self, wanted: bool) -> Result<(), StoreError> {
-        self.answers.file(wanted).map_err(|_| StoreError::Aborted)
+        let answers = self.answers.get_mut();
+        answers.file(wanted).map_err(|_| StoreError::Aborted)
     }
 
     /// What is to become of a file, and the directory where it has been looked into.
@@ -200,12 +205,14 @@ impl Placer<'_> {
         hash: Option<[u8; 32]>,
     ) -> Result<(Decision, Option<Arc<OwnedFd>>), StoreError> {
         match dir.state {
-            DirState::Fresh | DirState::Absent => return Ok((Decision::Want(None), None)),
+            DirState::Fresh | DirState::Absent => {
+                return Ok((Decision::Want(None, Reasons::NEW), None));
+            }
             DirState::Broken => return Ok((Decision::Skip, None)),
             DirState::There => {}
         }
         Ok(match self.shared_fd()? {
-            Some(fd) => (self.look(&fd, dir, name, size, meta, hash), Some(fd)),
+            Some(fd) => (self.look(&fd, dir, name, size, meta, hash)?, Some(fd)),
             None => (Decision::Skip, None),
         })
     }
@@ -218,36 +225,36 @@ impl Placer<'_> {
         size: u64,
         meta: &Meta,
         hash: Option<[u8; 32]>,
-    ) -> Decision {
+    ) -> Result<Decision, StoreError> {
         let shared = self.shared;
         let stat = match rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
-            Err(Errno::NOENT) => return Decision::Want(None),
+            Err(Errno::NOENT) => return Ok(Decision::Want(None, Reasons::NEW)),
             Err(e) => {
                 let path = dir.path.join(name);
                 let error = StoreError::from_io(&path, "examine", e);
                 shared.book.note(Trouble::Failed, || error.to_string());
-                return Decision::Skip;
+                return Ok(Decision::Skip);
             }
         };
         match kind(&stat) {
             FileType::RegularFile => {}
             // The link goes, not what it points to.
-            FileType::Symlink => return self.replace(dir, name, &stat),
+            FileType::Symlink => return Ok(self.replace(dir, name, &stat, Reasons::KIND)),
             _ => {
-                return match self.clear(fd, dir, name, &stat) {
-                    Ok(()) => Decision::Want(None),
+                return Ok(match self.clear(fd, dir, name, &stat) {
+                    Ok(()) => Decision::Want(None, Reasons::KIND),
                     Err(why) => {
                         let path = dir.path.join(name);
                         shared.book.trouble(Trouble::Failed, &path, why);
                         Decision::Skip
                     }
-                };
+                });
             }
         }
         let same_size = stat.st_size as u64 == size;
         let same_time = Stamp::modified(&stat).is_same_moment(meta.mtime);
-        match hash {
+        Ok(match hash {
             Some(expected) if same_size => {
                 let hashers = self.hashers.get_or_insert_with(Hashers::new);
                 let (fd, name) = (Arc::clone(fd), name.to_owned());
@@ -262,16 +269,25 @@ impl Placer<'_> {
                     stat: Box::new(stat),
                 }
             }
-            None if same_size && same_time => self.keep(fd, dir, name, &stat, meta),
-            _ => self.replace(dir, name, &stat),
-        }
+            None if same_size && same_time => self.keep(fd, dir, name, &stat, meta)?,
+            _ => {
+                let reasons = self.why(fd, name, &stat, meta);
+                let reasons = reasons.and(Reasons::SIZE, !same_size);
+                self.replace(dir, name, &stat, reasons)
+            }
+        })
     }
 
     /// What is to become of a file whose content has been compared.
-    fn compared(&self, found: &Found, same: bool, stat: &Stat) -> Decision {
+    fn compared(&self, found: &Found, same: bool, stat: &Stat) -> Result<Decision, StoreError> {
         match &found.fd {
             Some(fd) if same => self.keep(fd, &found.dir, &found.name, stat, &found.meta),
-            _ => self.replace(&found.dir, &found.name, stat),
+            fd => {
+                let fd = fd.as_deref();
+                let why = fd.map(|fd| self.why(fd, &found.name, stat, &found.meta));
+                let reasons = why.unwrap_or_default().and(Reasons::CONTENT, true);
+                Ok(self.replace(&found.dir, &found.name, stat, reasons))
+            }
         }
     }
 
@@ -283,23 +299,37 @@ impl Placer<'_> {
         name: &OsStr,
         stat: &Stat,
         meta: &Meta,
-    ) -> Decision {
+    ) -> Result<Decision, StoreError> {
         let shared = self.shared;
         add(&shared.book.unchanged, 1);
         if !shared.options.dry_run && !shared.add_only {
             refresh(shared, fd, &dir.path.join(name), name, stat, meta);
         }
-        Decision::Skip
+        let reasons = self.why(fd, name, stat, meta);
+        if !reasons.is_empty() && !shared.add_only {
+            self.tell(Act::Change, reasons, &dir.path.join(name))?;
+        }
+        Ok(Decision::Skip)
+    }
+
+    /// In a dry run: what of a file besides its content is not as it is to be.
+    fn why(&self, fd: &OwnedFd, name: &OsStr, stat: &Stat, meta: &Meta) -> Reasons {
+        if !self.shared.options.dry_run {
+            return Reasons::default();
+        }
+        let found = || meta::xattrs(fd, name).map(|(found, _)| found);
+        let keeper = &self.shared.keeper;
+        keeper.differs(stat, meta, keeper.file_mode(meta), found)
     }
 
     /// A file that is to take the place of what is there, if it may.
-    fn replace(&self, dir: &TargetDir, name: &OsStr, stat: &Stat) -> Decision {
+    fn replace(&self, dir: &TargetDir, name: &OsStr, stat: &Stat, reasons: Reasons) -> Decision {
         if self.shared.add_only {
             let path = dir.path.join(name);
             let error = StoreError::MayOnlyAdd { path };
             self.shared.book.note(Trouble::Failed, || error.to_string());
             return Decision::Skip;
         }
-        Decision::Want(Some(Identity::new(stat)))
+        Decision::Want(Some(Identity::new(stat)), reasons)
     }
 }

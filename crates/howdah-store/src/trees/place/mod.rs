@@ -5,22 +5,27 @@ mod dirs;
 mod files;
 mod way;
 
+use super::change::{Act, Change, Reasons};
 use super::codec::{AnswerWriter, ManifestReader, refused};
 use super::delete::{Deleter, Extra, Extras, Inventory, Keep};
 use super::entry::{Entry, Meta};
 use super::existing::until_room;
 use super::filter::Filter;
 use super::hashing::Hashers;
-use super::links::{LinkLater, link_later, note_no_symlink, put_symlink};
+use super::links::{LinkLater, link_later, note_no_symlink, put_symlink, why_symlink};
 use super::receive::Shared;
 use super::report::{Trouble, add};
 use super::target::{DirState, TargetDir};
+use super::walk::kind;
 use crate::StoreError;
 use files::Found;
 use rustix::fd::OwnedFd;
-use std::collections::{HashMap, VecDeque};
+use rustix::fs::{AtFlags, FileType};
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Further names that wait for their files, at most.
@@ -37,7 +42,7 @@ struct Level {
 pub(crate) struct Placer<'a> {
     shared: &'a Arc<Shared>,
     manifest: ManifestReader,
-    answers: AnswerWriter,
+    answers: RefCell<AnswerWriter>,
     levels: Vec<Level>,
     /// The one thing at the top gets this name.
     rename_top: Option<OsString>,
@@ -46,6 +51,8 @@ pub(crate) struct Placer<'a> {
     /// Files so far.
     index: u64,
     linked: HashMap<u64, (Arc<TargetDir>, OsString)>,
+    /// In a dry run: of those, the files that would be copied.
+    rewritten: HashSet<u64>,
     links: Vec<LinkLater>,
     filter: Filter,
     /// The source has named something.
@@ -72,7 +79,8 @@ impl<'a> Placer<'a> {
             hashers: None,
             line: VecDeque::new(),
             manifest,
-            answers,
+            answers: RefCell::new(answers),
+            rewritten: HashSet::new(),
             levels: Vec::new(),
             rename_top: None,
             unfinished: None,
@@ -130,14 +138,21 @@ impl<'a> Placer<'a> {
             self.keep_extras(level);
         }
         self.answer_line(0)?;
+        if shared.options.dry_run {
+            // Nothing is to be waited for, and all is to be told before the last answer.
+            self.make_links()?;
+        }
         let extras = self.deletions(complete)?;
-        self.answers.end().map_err(|_| StoreError::Aborted)?;
+        self.answers
+            .borrow_mut()
+            .end()
+            .map_err(|_| StoreError::Aborted)?;
         // Everything that was asked for has come, or will not.
         shared.expected.close();
         if !shared.unsettled.wait_until_unused() {
             return Err(StoreError::Aborted);
         }
-        self.make_links();
+        self.make_links()?;
         if !shared.options.dry_run {
             self.deleter().delete(&extras);
         }
@@ -194,13 +209,7 @@ impl<'a> Placer<'a> {
             );
             return Ok(Vec::new());
         }
-        let mut told = Vec::new();
-        let listens = shared.options.dry_run;
-        let count = self.deleter().list(&extras, &mut |path| {
-            if listens && told.len() < super::NOTES_WAITING {
-                told.push(path.to_path_buf());
-            }
-        });
+        let count = self.deleter().list(&extras, &mut |_| {});
         if let Some(max) = shared.options.max_delete.filter(|max| count > *max) {
             add(&shared.book.refused_deletes, count);
             shared.refuse_to_delete(&format!(
@@ -210,18 +219,41 @@ impl<'a> Placer<'a> {
         }
         if shared.options.dry_run {
             add(&shared.book.deleted, count);
-            for path in told {
-                let path = path.as_os_str().as_bytes();
-                let told = self.answers.note(super::NOTE_DELETE, path);
-                told.map_err(|_| StoreError::Aborted)?;
-                shared.tell(super::NOTE_DELETE, path);
-            }
+            let mut told = Ok(());
+            self.deleter().list(&extras, &mut |path| {
+                if told.is_ok() {
+                    told = self.tell_below(Act::Delete, Reasons::EXTRA, path.to_path_buf());
+                }
+            });
+            told?;
         }
         Ok(extras)
     }
 
+    /// In a dry run: tells what would be done with a path below the root.
+    fn tell(&self, act: Act, reasons: Reasons, path: &Path) -> Result<(), StoreError> {
+        self.tell_below(act, reasons, self.shared.below_top(path))
+    }
+
+    /// The same for one below the top: to whoever listens here, or else to the sender.
+    fn tell_below(&self, act: Act, reasons: Reasons, path: PathBuf) -> Result<(), StoreError> {
+        if !self.shared.options.dry_run {
+            return Ok(());
+        }
+        let change = Change { act, reasons, path };
+        if self.shared.listens {
+            self.shared.tell(change);
+            return Ok(());
+        }
+        let told = self.answers.borrow_mut().note(&change);
+        told.map_err(|_| StoreError::Aborted)
+    }
+
     fn flush(&mut self) -> Result<(), StoreError> {
-        self.answers.flush().map_err(|_| StoreError::Aborted)
+        self.answers
+            .borrow_mut()
+            .flush()
+            .map_err(|_| StoreError::Aborted)
     }
 
     fn dir(&self) -> Result<Arc<TargetDir>, StoreError> {
@@ -284,20 +316,55 @@ impl<'a> Placer<'a> {
             if !self.shared.unsettled.wait_until_unused() {
                 return Err(StoreError::Aborted);
             }
-            self.make_links();
+            self.make_links()?;
         }
         Ok(())
     }
 
     /// All files that were asked for are settled: gives them their further names.
-    fn make_links(&mut self) {
+    fn make_links(&mut self) -> Result<(), StoreError> {
         for later in std::mem::take(&mut self.links) {
             self.make_way_for(&later);
+            self.tell_link(&later)?;
             link_later(self.shared, &self.linked, &later);
             if later.last {
                 self.linked.remove(&later.link);
+                self.rewritten.remove(&later.link);
             }
         }
+        Ok(())
+    }
+
+    /// In a dry run: whether that further name would be made, and why.
+    fn tell_link(&self, later: &LinkLater) -> Result<(), StoreError> {
+        let shared = self.shared;
+        if !shared.options.dry_run || later.dir.state == DirState::Broken {
+            return Ok(());
+        }
+        let Some((dir, name)) = self.linked.get(&later.link) else {
+            return Ok(());
+        };
+        let there = |dir: &TargetDir, name: &OsStr| match dir.state {
+            DirState::Absent | DirState::Broken => None,
+            _ => {
+                let fd = shared.root.open_dir(&dir.path).ok()?;
+                rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
+            }
+        };
+        let reasons = match there(&later.dir, &later.name) {
+            None => Reasons::NEW,
+            Some(stat) if kind(&stat) != FileType::RegularFile => Reasons::KIND,
+            Some(stat) => {
+                let twin = there(dir, name);
+                let is_same = twin
+                    .is_some_and(|twin| (twin.st_dev, twin.st_ino) == (stat.st_dev, stat.st_ino));
+                if is_same && !self.rewritten.contains(&later.link) {
+                    return Ok(());
+                }
+                Reasons::TARGET
+            }
+        };
+        self.tell(Act::Link, reasons, &later.dir.path.join(&later.name))
     }
 
     fn symlink(&mut self, name: Vec<u8>, target: &[u8], meta: &Meta) -> Result<(), StoreError> {
@@ -310,16 +377,21 @@ impl<'a> Placer<'a> {
             return Ok(());
         }
         let Some(fd) = self.shared_fd()? else {
-            return Ok(());
+            return self.tell(Act::Symlink, Reasons::NEW, &path);
         };
         if let Err(why) = self.make_way(&fd, &dir, &name) {
             shared.book.trouble(Trouble::Failed, &path, why);
             return Ok(());
         }
+        let target = OsStr::from_bytes(target);
         if shared.options.dry_run {
+            match why_symlink(&fd, &name, target, shared.add_only) {
+                Ok(reasons) if reasons.is_empty() => {}
+                Ok(reasons) => self.tell(Act::Symlink, reasons, &path)?,
+                Err(e) => note_no_symlink(&shared.book, &path, e),
+            }
             return Ok(());
         }
-        let target = OsStr::from_bytes(target);
         let put = || {
             let back_up = || shared.back_up(&fd, &name, &self.below_top(&dir, &name), Keep::Link);
             put_symlink(&fd, &name, target, meta, shared.add_only, back_up)

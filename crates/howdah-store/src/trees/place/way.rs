@@ -1,5 +1,6 @@
 //! What is of another kind than what comes, and has its name.
 
+use super::super::change::{self, Reasons};
 use super::super::delete::{Act, Keep, open_below};
 use super::super::links::LinkLater;
 use super::super::report::{Trouble, add};
@@ -118,7 +119,18 @@ impl Placer<'_> {
             ));
         }
         add(&shared.book.deleted, count);
-        if options.dry_run || deleter.one(fd, name, path, Act::Delete, 0, &mut |_| {}) {
+        if options.dry_run {
+            // The directory itself is told of by what takes its place.
+            deleter.one(fd, name, path, Act::Count, 0, &mut |gone| {
+                if gone != path {
+                    // An error here comes again with the next answer.
+                    let gone = gone.to_path_buf();
+                    let _ = self.tell_below(change::Act::Delete, Reasons::KIND, gone);
+                }
+            });
+            return Ok(());
+        }
+        if deleter.one(fd, name, path, Act::Delete, 0, &mut |_| {}) {
             Ok(())
         } else {
             Err(format!("{STAYS} could not be removed in whole"))
