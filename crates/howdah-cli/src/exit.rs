@@ -164,6 +164,10 @@ pub(crate) fn tell_as_json(error: &anyhow::Error) {
 
 /// A flag of scp or rsync in a command that copies as they do, and what to write instead.
 fn foreign(error: &clap::Error) -> Option<(&str, &'static str)> {
+    // One of ours that clashes with another is no stranger.
+    if error.kind() != clap::error::ErrorKind::UnknownArgument {
+        return None;
+    }
     let usage = error.get(ContextKind::Usage)?.to_string();
     if !["howdah cp ", "howdah sync "]
         .iter()

@@ -185,3 +185,13 @@ fn t23_rules_may_name_what_is_below_the_source_by_its_whole_path() {
     }
     server.stop();
 }
+
+#[test]
+fn n9_flags_that_clash_are_both_named() {
+    let site = Site::new(20);
+    let to = "howdah://127.0.0.1:9/x";
+    let args = ["sync", "--delete", "--files-from", "list", ".", to];
+    let done = site.run(Host::Here, "client", &args, Input::None);
+    done.assert_failed(USAGE, &["--delete", "--files-from"]);
+    assert!(!done.err.contains("there is no"), "{}", done.err);
+}

@@ -75,6 +75,9 @@ impl SshTarget {
             check_ssh_user(user)?;
         }
         check_ssh_word("host", host, HOST_REFUSES)?;
+        if let Some(blank) = host.chars().find(|c| c.is_whitespace()) {
+            return Err(format!("{blank:?} cannot be part of a host"));
+        }
         Ok(Self {
             user: user.map(str::to_owned),
             host: host.to_owned(),
