@@ -150,6 +150,7 @@ fn mirror(archive: bool, checksum: bool) -> TreeOptions {
         archive,
         checksum,
         delete: true,
+        delete_all: true,
         mirror: true,
         permissions: true,
         ..recursive()
