@@ -63,8 +63,7 @@ fn carry(file: &File, dir: &OwnedFd, name: &OsStr, before: &Stat) -> Result<u32,
         Ok(Some(acl)) => {
             let set = rustix::fs::fsetxattr(file, ACCESS, &acl, XattrFlags::empty());
             if set.is_err() {
-                // The bits of the group are those of the mask, and the group may have had less.
-                mode &= !0o070 | (group_bits(&acl) << 3);
+                mode = without_acl(mode, &acl);
             }
         }
         Ok(None) => drop_acl(file)?,
@@ -135,6 +134,12 @@ pub(crate) fn new_mode(dir: impl AsFd, asked: u32) -> u32 {
     }
     let mode = Mode::from_raw_mode(asked as _).difference(umask());
     mode.bits() as u32
+}
+
+/// The mode of a file that has this ACL, where that cannot be kept: the bits of the group are those of the mask, and
+/// the group may have less.
+pub(crate) fn without_acl(mode: u32, acl: &[u8]) -> u32 {
+    mode & (!0o070 | group_bits(acl) << 3)
 }
 
 fn group_bits(acl: &[u8]) -> u32 {

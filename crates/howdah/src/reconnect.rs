@@ -61,6 +61,8 @@ pub(crate) fn lasting(
 
 /// So many attempts after a loss try UDP only, before TCP and the ssh channel are tried as well.
 const UDP_ATTEMPTS: u32 = 2;
+/// When patience ends that soon, everything is tried at once.
+const LAST_ATTEMPTS: Duration = Duration::from_secs(15);
 
 /// All connections of a copy together.
 struct Whole<'a> {
@@ -251,7 +253,10 @@ impl<'a> Whole<'a> {
         config.resume |= self.most_bytes > 0;
         // A path that is away for a moment must not make it a TCP connection for the rest; one that takes no UDP any
         // more must not end it.
-        let is_short = self.attempts <= UDP_ATTEMPTS;
+        let last = self.lost.as_ref().is_some_and(|loss| {
+            loss.until.saturating_duration_since(Instant::now()) < LAST_ATTEMPTS
+        });
+        let is_short = self.attempts <= UDP_ATTEMPTS && !last;
         if config.transport == Transport::Auto && !self.last.tunnelled && is_short {
             config.transport = Transport::Udp;
         }

@@ -114,8 +114,6 @@ impl Extra {
 pub(crate) struct Deleter<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) filter: &'a Filter,
-    /// The top directory, below the root.
-    pub(crate) top: PathBuf,
 }
 
 /// What is to be done with names that are to go.
@@ -170,15 +168,13 @@ impl Deleter<'_> {
                 if spellings.keep(&fd, name) {
                     continue;
                 }
-                let path = self.below(&dir.path).join(OsStr::from_bytes(name));
+                let path = self
+                    .shared
+                    .below_top(&dir.path)
+                    .join(OsStr::from_bytes(name));
                 self.one(&fd, OsStr::from_bytes(name), &path, act, 0, each);
             }
         }
-    }
-
-    /// A path below the root as one below the top.
-    fn below(&self, path: &Path) -> PathBuf {
-        path.strip_prefix(&self.top).unwrap_or(path).to_path_buf()
     }
 
     /// A name with all below it. Whether nothing of it stays (or would).
@@ -335,14 +331,18 @@ impl Shared {
         let top = lock(&self.top).clone();
         let mut to = self.root.open_dir(&top).map_err(|_| Errno::NOENT)?;
         let above = path.parent().unwrap_or_else(|| Path::new(""));
-        for part in &super::send::plain(Path::new(backup)).join(above) {
-            match rustix::fs::mkdirat(&to, part, Mode::RWXU) {
-                Ok(()) => {}
-                // What an earlier run kept under that name, if it is no directory, makes room and stays.
-                Err(Errno::EXIST) => keep_aside(&to, part, false)?,
-                Err(e) => return Err(e),
+        let backup = super::send::plain(Path::new(backup));
+        // What an earlier run kept below it under a name that is to be a directory makes room, and stays. The place
+        // itself is the user's.
+        let parts = backup.iter().map(|part| (part, false));
+        for (part, is_ours) in parts.chain(above.iter().map(|part| (part, true))) {
+            let make = || rustix::fs::mkdirat(&to, part, Mode::RWXU);
+            let mut made = make();
+            if made == Err(Errno::EXIST) && is_ours {
+                keep_aside(&to, part, false)?;
+                made = make();
             }
-            match rustix::fs::mkdirat(&to, part, Mode::RWXU) {
+            match made {
                 Ok(()) | Err(Errno::EXIST) => to = open_below(&to, part)?,
                 Err(e) => return Err(e),
             }

@@ -1,7 +1,6 @@
 //! Files that are hashed ahead, as many at a time as there are processors, while their hashes are taken in order.
 
 use super::queue::Queue;
-use super::walk::hash_open;
 use crate::{StoreError, worker};
 use std::fs::File;
 use std::io::{self, Read};
@@ -142,6 +141,13 @@ impl Pending {
     pub(crate) fn wait(&self) -> Outcome {
         self.0.recv().unwrap_or(Err(StoreError::Aborted))
     }
+}
+
+fn hash_open(file: impl Read, path: &Path) -> Result<[u8; 32], StoreError> {
+    let mut hasher = blake3::Hasher::new();
+    let read = hasher.update_reader(file);
+    read.map_err(|e| StoreError::from_io(path, "read", e))?;
+    Ok(*hasher.finalize().as_bytes())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Names that are of another kind at the destination: they give way in a mirror, are kept where that was asked for, and a
 //! second run finds nothing to do.
 
+use super::sync_tests::{Pair, deleting};
 use super::tests::{Moved, contents, recursive};
 use super::*;
 use proptest::prelude::*;
@@ -287,4 +288,31 @@ proptest! {
 
 fn names_of(dir: &tempfile::TempDir, side: &str) -> BTreeSet<String> {
     names(&dir.path().join(side))
+}
+
+#[test]
+fn t29_an_empty_source_deletes_nothing_unless_that_is_said() {
+    for dry_run in [true, false] {
+        let pair = Pair::new(&[], &["a", "d/b"]);
+        let options = TreeOptions {
+            dry_run,
+            ..deleting()
+        };
+        let report = pair.sync(&options).unwrap().receiver;
+        assert_eq!((report.deleted, report.failed), (0, 1), "{report:?}");
+        assert!(
+            report
+                .notes
+                .iter()
+                .any(|note| note.contains("--delete-all"))
+        );
+        assert_eq!(pair.names(), ["a", "d", "d/b"]);
+        let all = TreeOptions {
+            delete_all: true,
+            ..options
+        };
+        let report = pair.sync(&all).unwrap().receiver;
+        assert_eq!((report.deleted, report.failed), (3, 0), "{report:?}");
+        assert_eq!(pair.names().is_empty(), !dry_run);
+    }
 }

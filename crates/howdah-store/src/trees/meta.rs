@@ -419,7 +419,19 @@ impl Keeper {
             let wanted = self.attributes(meta);
             for (name, value) in &wanted {
                 let set = rustix::fs::fsetxattr(fd, &**name, value, XattrFlags::empty());
+                if set.is_err() && name == rights::ACCESS {
+                    mode = mode.map(|mode| rights::without_acl(mode, value));
+                }
                 note("extended attribute", set);
+            }
+            // One that makes no sense here, either.
+            for (name, value) in meta.xattrs.iter().filter(|(name, _)| is_acl(name)) {
+                if !wanted.iter().any(|(kept, _)| kept == name) {
+                    if name == rights::ACCESS {
+                        mode = mode.map(|mode| rights::without_acl(mode, value));
+                    }
+                    note("extended attribute", Err(Errno::INVAL));
+                }
             }
             // What the source has not, or has no more.
             let there = xattrs(fd, OsStr::new("."));
@@ -477,6 +489,37 @@ mod tests {
             numeric_ids,
             ..TreeOptions::default()
         })
+    }
+
+    #[test]
+    fn t07_an_acl_that_cannot_be_kept_opens_the_file_to_nobody() {
+        let file = tempfile::tempfile().unwrap();
+        let mode = || {
+            let mode = rustix::fs::fstat(&file).unwrap().st_mode;
+            mode & 0o777
+        };
+        // No ACL at all; and one whose group has less than its mask, to which this file's bits belong.
+        let entry = |tag, perm| AclEntry {
+            tag,
+            perm,
+            id: u32::MAX,
+        };
+        let mut without_owner = [entry(Tag::GroupObj, 4), entry(Tag::Mask, 6)];
+        let without_owner = rights::acl_of_entries(&mut without_owner);
+        for (acl, left) in [(b"nonsense".to_vec(), 0o600), (without_owner, 0o640)] {
+            let meta = Meta {
+                mode: 0o660,
+                xattrs: vec![(rights::ACCESS.to_vec(), acl)],
+                ..Meta::default()
+            };
+            let not_kept = keeper(false).apply(&file, &meta, false);
+            assert_eq!(mode(), left, "{not_kept:?}");
+            assert!(
+                not_kept
+                    .iter()
+                    .any(|(what, _)| *what == "extended attribute")
+            );
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod existing;
 mod filter;
 mod hashing;
 mod ignores;
+mod linked;
 mod links;
 mod meta;
 mod names;
@@ -38,6 +39,8 @@ mod write;
 mod bounds_tests;
 #[cfg(test)]
 mod dry_tests;
+#[cfg(test)]
+mod equal_tests;
 #[cfg(test)]
 mod kinds_tests;
 #[cfg(test)]

@@ -553,11 +553,9 @@ impl Shared {
     fn write(&self) {
         let mut writer = Writer::new(&self.root, &self.keeper, &self.book);
         loop {
-            let next = self.writes.try_pop().or_else(|| {
-                writer.rest();
-                self.writes.pop()
-            });
-            let Some(next) = next else { return };
+            let Some(next) = self.writes.pop() else {
+                return;
+            };
             let path = next.wanted.path();
             let written = if *blake3::hash(&next.bytes).as_bytes() == next.hash {
                 self.until_room(|| writer.fill(&next.wanted, &next.bytes))

@@ -10,18 +10,17 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-/// Names of the source that are in a directory of the destination under another spelling.
+/// Which listed names of a directory are those of the source under another spelling.
+///
+/// The name tells, where only the case of its letters differs. Otherwise device and inode do. Some FUSE file systems
+/// number an inode anew for each spelling: then nothing in that directory goes.
 #[derive(Debug, Default)]
 pub(crate) struct Spellings {
-    /// Device and inode of each.
+    folded: HashSet<String>,
     inodes: HashSet<(u64, u64)>,
-    /// What else tells of each: some FUSE file systems number an inode anew for each spelling.
-    looks: HashSet<Look>,
+    /// A name of the source is there, and nobody knows under which of the listed ones.
+    unknown: bool,
 }
-
-/// What two looks at one file agree in, whatever it is called: kind and mode, links, owner, group, size,
-/// modification.
-type Look = (u32, u64, u32, u32, i64, i64, u64);
 
 impl Spellings {
     /// Asks the disk for each of those names, which its list did not have before.
@@ -33,6 +32,7 @@ impl Spellings {
         let mut listed = Names::default();
         read_names(dir, |name, _| listed.push(name))?;
         listed.sort();
+        let mut respelt = Vec::new();
         for index in 0..unlisted.len() {
             let Some(name) = unlisted.get(index) else {
                 break;
@@ -42,26 +42,49 @@ impl Spellings {
                 continue;
             }
             match stat(dir, name) {
-                Ok(stat) => {
-                    spellings.inodes.insert(inode(&stat));
-                    spellings.looks.insert(look(&stat));
-                }
+                Ok(stat) => respelt.push((fold(name), inode(&stat))),
                 // Not there, or no name that this disk could have.
                 Err(Errno::NOENT | Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ) => {}
                 Err(e) => return Err(e),
             }
         }
+        if respelt.is_empty() {
+            return Ok(spellings);
+        }
+        let names = || (0..listed.len()).filter_map(|index| listed.get(index));
+        let folded: HashSet<_> = names().map(fold).collect();
+        let mut inodes = None;
+        for (name, inode_of) in respelt {
+            if folded.contains(&name) {
+                spellings.folded.insert(name);
+                continue;
+            }
+            let inodes = inodes.get_or_insert_with(|| {
+                let stats = names().filter_map(|name| stat(dir, name).ok());
+                stats.map(|stat| inode(&stat)).collect::<HashSet<_>>()
+            });
+            if inodes.contains(&inode_of) {
+                spellings.inodes.insert(inode_of);
+            } else {
+                spellings.unknown = true;
+            }
+        }
         Ok(spellings)
     }
 
-    /// Whether a listed name is another spelling of one that the source has.
+    /// Whether a listed name is, or may be, another spelling of one that the source has.
     pub(crate) fn keep(&self, dir: &OwnedFd, name: &[u8]) -> bool {
-        // What cannot be looked at is for whoever deletes to say.
-        !self.inodes.is_empty()
-            && stat(dir, name).is_ok_and(|stat| {
-                self.inodes.contains(&inode(&stat)) || self.looks.contains(&look(&stat))
-            })
+        self.unknown
+            || !self.folded.is_empty() && self.folded.contains(&fold(name))
+            // What cannot be looked at is for whoever deletes to say.
+            || !self.inodes.is_empty()
+                && stat(dir, name).is_ok_and(|stat| self.inodes.contains(&inode(&stat)))
     }
+}
+
+/// A name without the case of its letters. First up, then down: some letters have two small forms.
+fn fold(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).to_uppercase().to_lowercase()
 }
 
 fn stat(dir: &OwnedFd, name: &[u8]) -> Result<Stat, Errno> {
@@ -75,21 +98,4 @@ fn stat(dir: &OwnedFd, name: &[u8]) -> Result<Stat, Errno> {
 )]
 fn inode(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as u64, stat.st_ino as u64)
-}
-
-#[allow(
-    clippy::unnecessary_cast,
-    clippy::cast_lossless,
-    reason = "the fields' types differ between systems"
-)]
-fn look(stat: &Stat) -> Look {
-    (
-        stat.st_mode as u32,
-        stat.st_nlink as u64,
-        stat.st_uid,
-        stat.st_gid,
-        stat.st_size as i64,
-        stat.st_mtime as i64,
-        stat.st_mtime_nsec as u64,
-    )
 }

@@ -13,12 +13,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-struct Pair {
+pub(super) struct Pair {
     dir: tempfile::TempDir,
 }
 
 impl Pair {
-    fn new(from: &[&str], to: &[&str]) -> Self {
+    pub(super) fn new(from: &[&str], to: &[&str]) -> Self {
         let pair = Self {
             dir: tempfile::tempdir().unwrap(),
         };
@@ -30,19 +30,19 @@ impl Pair {
         pair
     }
 
-    fn from(&self, name: &str) -> std::path::PathBuf {
+    pub(super) fn from(&self, name: &str) -> std::path::PathBuf {
         self.dir.path().join("from").join(name)
     }
 
-    fn to(&self, name: &str) -> std::path::PathBuf {
+    pub(super) fn to(&self, name: &str) -> std::path::PathBuf {
         self.dir.path().join("to").join(name)
     }
 
-    fn sync(&self, options: &TreeOptions) -> Result<tests::Moved, StoreError> {
+    pub(super) fn sync(&self, options: &TreeOptions) -> Result<tests::Moved, StoreError> {
         contents(&self.from(""), &self.to(""), options)
     }
 
-    fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         let all = look(&self.to(""));
         all.keys()
             .map(|path| path.display().to_string())
@@ -51,7 +51,7 @@ impl Pair {
     }
 }
 
-fn deleting() -> TreeOptions {
+pub(super) fn deleting() -> TreeOptions {
     TreeOptions {
         delete: true,
         ..recursive()
@@ -792,88 +792,4 @@ fn f14_a_full_device_under_the_cache_is_noticed() {
         println!("skipped: no ext4 on a loop device");
     }
     assert!(run(Command::new("umount").arg("-l").arg(&small)));
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn t08_what_the_source_has_no_more_goes_with_archive() {
-    use crate::rights::{ACCESS, AclEntry, DEFAULT, Tag, acl_of_entries};
-    use rustix::fs::{XattrFlags, getxattr, listxattr, setxattr};
-    let pair = Pair::new(&["f", "d/g", "kept"], &["f", "d/g", "kept"]);
-    let entry = |tag, id| AclEntry { tag, perm: 7, id };
-    let acl = acl_of_entries(&mut [
-        entry(Tag::UserObj, u32::MAX),
-        entry(Tag::User, 12345),
-        entry(Tag::GroupObj, u32::MAX),
-        entry(Tag::Mask, u32::MAX),
-        entry(Tag::Other, u32::MAX),
-    ]);
-    let set = |path: std::path::PathBuf, name: &[u8], value: &[u8]| {
-        setxattr(&path, name, value, XattrFlags::empty())
-    };
-    if let Err(e) =
-        set(pair.to("f"), b"user.color", b"red").and_then(|()| set(pair.to("f"), ACCESS, &acl))
-    {
-        println!("skipped: no attributes here: {e}");
-        return;
-    }
-    set(pair.to("d"), DEFAULT, &acl).unwrap();
-    set(pair.to("d"), ACCESS, &acl).unwrap();
-    for side in [pair.from("kept"), pair.to("kept")] {
-        set(side, b"user.color", b"blue").unwrap();
-    }
-    let archive = TreeOptions {
-        archive: true,
-        ..recursive()
-    };
-    let names = |name: &str| {
-        let mut list = [0; 1000];
-        let len = listxattr(pair.to(name), &mut list).unwrap();
-        String::from_utf8_lossy(&list[..len]).into_owned()
-    };
-    for run in 0..2 {
-        let moved = pair.sync(&archive).unwrap();
-        assert_eq!(moved.receiver.not_kept, 0, "{:?}", moved.receiver);
-        for name in ["f", "d", "d/g"] {
-            assert_eq!(names(name), "", "{name}, run {run}");
-        }
-        let mut value = [0; 10];
-        let len = getxattr(pair.to("kept"), "user.color", &mut value).unwrap();
-        assert_eq!(&value[..len], b"blue");
-        for name in ["f", "d", "d/g"] {
-            let mode = |path| fs::metadata(path).unwrap().permissions().mode();
-            assert_eq!(mode(pair.to(name)), mode(pair.from(name)), "{name}");
-        }
-    }
-    // Without it what is there stays.
-    set(pair.to("f"), b"user.color", b"red").unwrap();
-    pair.sync(&recursive()).unwrap();
-    assert_eq!(names("f"), "user.color\0");
-}
-
-#[test]
-fn t29_an_empty_source_deletes_nothing_unless_that_is_said() {
-    for dry_run in [true, false] {
-        let pair = Pair::new(&[], &["a", "d/b"]);
-        let options = TreeOptions {
-            dry_run,
-            ..deleting()
-        };
-        let report = pair.sync(&options).unwrap().receiver;
-        assert_eq!((report.deleted, report.failed), (0, 1), "{report:?}");
-        assert!(
-            report
-                .notes
-                .iter()
-                .any(|note| note.contains("--delete-all"))
-        );
-        assert_eq!(pair.names(), ["a", "d", "d/b"]);
-        let all = TreeOptions {
-            delete_all: true,
-            ..options
-        };
-        let report = pair.sync(&all).unwrap().receiver;
-        assert_eq!((report.deleted, report.failed), (3, 0), "{report:?}");
-        assert_eq!(pair.names().is_empty(), !dry_run);
-    }
 }

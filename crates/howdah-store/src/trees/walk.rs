@@ -8,6 +8,7 @@ use super::entry::{Entry, Meta, Other, Stamp, bounds};
 use super::filter::Filter;
 use super::hashing::{Hashers, Pending};
 use super::ignores::Ignores;
+use super::linked::{Linked, OneOf};
 use super::meta;
 use super::names::Names;
 use super::options::TreeOptions;
@@ -21,7 +22,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Stat};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet, VecDeque, hash_map};
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,41 +69,6 @@ pub(crate) struct Top {
     pub(crate) path: PathBuf,
     /// What it is called in the copy.
     pub(crate) called: OsString,
-}
-
-/// The number that an inode was told by, and how many of its names have not come yet: in eight bytes, as
-/// there may be millions.
-struct Linked(u64);
-
-/// A name of an inode that has several.
-enum OneOf {
-    First { link: u64 },
-    Further { link: u64, last: bool },
-}
-
-impl Linked {
-    const COUNT_BITS: u32 = 24;
-    /// As many or more: they are not counted.
-    const MANY: u64 = (1 << Self::COUNT_BITS) - 1;
-
-    fn new(link: u64, names: u64) -> Self {
-        Self(link << Self::COUNT_BITS | names.saturating_sub(1).min(Self::MANY))
-    }
-
-    fn link(&self) -> u64 {
-        self.0 >> Self::COUNT_BITS
-    }
-
-    /// One more name has come. Whether it was the last.
-    fn count(&mut self) -> bool {
-        match self.0 & Self::MANY {
-            Self::MANY | 0 => false,
-            left => {
-                self.0 -= 1;
-                left == 1
-            }
-        }
-    }
 }
 
 struct Frame {
@@ -828,31 +794,4 @@ pub(crate) fn read_names(
         each(name, found);
     }
     Ok(())
-}
-
-pub(crate) fn hash_open(file: impl Read, path: &Path) -> Result<[u8; 32], StoreError> {
-    let mut hasher = blake3::Hasher::new();
-    let read = hasher.update_reader(file);
-    read.map_err(|e| StoreError::from_io(path, "read", e))?;
-    Ok(*hasher.finalize().as_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_inode_is_forgotten_with_its_last_name() {
-        let mut three = Linked::new(5, 3);
-        assert_eq!(
-            (three.link(), three.count(), three.count()),
-            (5, false, true)
-        );
-        // A name that was given meanwhile.
-        assert!(!three.count());
-        assert_eq!(three.link(), 5);
-        let mut many = Linked::new(1 << 39, u64::MAX);
-        assert!(!many.count());
-        assert_eq!(many.link(), 1 << 39);
-    }
 }

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::File;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// A file that is written and has not got its name.
 #[derive(Debug)]
@@ -31,8 +31,9 @@ pub(crate) struct Writer<'a> {
     pub(crate) root: &'a Root,
     pub(crate) keeper: &'a Keeper,
     pub(crate) book: &'a Book,
-    /// The directory of the last file: the next one is mostly in the same.
-    last: Option<(Arc<TargetDir>, OwnedFd)>,
+    /// The directory of the last file: the next one is mostly in the same. Weak: whoever finishes directories does not
+    /// wait for a writer to look for its next file.
+    last: Option<(Weak<TargetDir>, OwnedFd)>,
 }
 
 impl<'a> Writer<'a> {
@@ -45,16 +46,11 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Forgets the directory, so that it can be finished.
-    pub(crate) fn rest(&mut self) {
-        self.last = None;
-    }
-
     fn dir(&mut self, dir: &Arc<TargetDir>) -> Result<&OwnedFd, StoreError> {
         let known = self
             .last
             .as_ref()
-            .is_some_and(|(last, _)| Arc::ptr_eq(last, dir));
+            .is_some_and(|(last, _)| std::ptr::eq(last.as_ptr(), Arc::as_ptr(dir)));
         if !known {
             self.last = None;
         }
@@ -62,7 +58,7 @@ impl<'a> Writer<'a> {
             Some((_, fd)) => Ok(fd),
             last => {
                 let fd = self.root.open_dir(&dir.path)?;
-                Ok(&last.insert((Arc::clone(dir), fd)).1)
+                Ok(&last.insert((Arc::downgrade(dir), fd)).1)
             }
         }
     }
@@ -119,5 +115,51 @@ fn create(dir: &OwnedFd, wanted: &Wanted) -> Result<(OsString, File), Errno> {
             Err(Errno::EXIST) if attempts < 16 => attempts += 1,
             Err(e) => return Err(e),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trees::TreeOptions;
+    use crate::trees::entry::Meta;
+    use crate::trees::queue;
+    use crate::trees::target::{DirState, Finished};
+    use std::path::PathBuf;
+
+    /// A busy host lets a writer stand still behind its last file; the directory is finished all the same.
+    #[test]
+    fn a_writer_keeps_no_directory_from_being_finished() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir(place.path().join("d")).unwrap();
+        let root = Root::open(place.path()).unwrap();
+        let (keeper, book) = (Keeper::new(&TreeOptions::default()), Book::default());
+        let finished = Arc::new(Finished::default());
+        let dir = Arc::new(TargetDir {
+            path: PathBuf::from("d"),
+            state: DirState::Fresh,
+            sync: SyncWay::Each,
+            meta: Some(Meta::default()),
+            finished: Arc::clone(&finished),
+            parent: None,
+        });
+        let wanted = |name: &str| Wanted {
+            dir: Arc::clone(&dir),
+            name: name.into(),
+            size: 1,
+            meta: Meta::default(),
+            before: None,
+            index: 0,
+        };
+        let mut writer = Writer::new(&root, &keeper, &book);
+        for name in ["a", "b"] {
+            writer.fill(&wanted(name), b"x").unwrap();
+        }
+        drop(dir);
+        let paths: Vec<_> = queue::lock(&finished)
+            .iter()
+            .map(|(path, _)| path.clone())
+            .collect();
+        assert_eq!(paths, [PathBuf::from("d")]);
     }
 }

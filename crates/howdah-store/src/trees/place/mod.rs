@@ -187,7 +187,6 @@ impl<'a> Placer<'a> {
         Deleter {
             shared: self.shared,
             filter: &self.filter,
-            top: super::queue::lock(&self.shared.top).clone(),
         }
     }
 

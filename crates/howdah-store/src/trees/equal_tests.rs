@@ -1,0 +1,64 @@
+//! What `-a` makes equal.
+#![cfg(target_os = "linux")]
+
+use super::sync_tests::Pair;
+use super::tests::recursive;
+use super::*;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+#[test]
+fn t08_what_the_source_has_no_more_goes_with_archive() {
+    use crate::rights::{ACCESS, AclEntry, DEFAULT, Tag, acl_of_entries};
+    use rustix::fs::{XattrFlags, getxattr, listxattr, setxattr};
+    let pair = Pair::new(&["f", "d/g", "kept"], &["f", "d/g", "kept"]);
+    let entry = |tag, id| AclEntry { tag, perm: 7, id };
+    let acl = acl_of_entries(&mut [
+        entry(Tag::UserObj, u32::MAX),
+        entry(Tag::User, 12345),
+        entry(Tag::GroupObj, u32::MAX),
+        entry(Tag::Mask, u32::MAX),
+        entry(Tag::Other, u32::MAX),
+    ]);
+    let set = |path: std::path::PathBuf, name: &[u8], value: &[u8]| {
+        setxattr(&path, name, value, XattrFlags::empty())
+    };
+    if let Err(e) =
+        set(pair.to("f"), b"user.color", b"red").and_then(|()| set(pair.to("f"), ACCESS, &acl))
+    {
+        println!("skipped: no attributes here: {e}");
+        return;
+    }
+    set(pair.to("d"), DEFAULT, &acl).unwrap();
+    set(pair.to("d"), ACCESS, &acl).unwrap();
+    for side in [pair.from("kept"), pair.to("kept")] {
+        set(side, b"user.color", b"blue").unwrap();
+    }
+    let archive = TreeOptions {
+        archive: true,
+        ..recursive()
+    };
+    let names = |name: &str| {
+        let mut list = [0; 1000];
+        let len = listxattr(pair.to(name), &mut list).unwrap();
+        String::from_utf8_lossy(&list[..len]).into_owned()
+    };
+    for run in 0..2 {
+        let moved = pair.sync(&archive).unwrap();
+        assert_eq!(moved.receiver.not_kept, 0, "{:?}", moved.receiver);
+        for name in ["f", "d", "d/g"] {
+            assert_eq!(names(name), "", "{name}, run {run}");
+        }
+        let mut value = [0; 10];
+        let len = getxattr(pair.to("kept"), "user.color", &mut value).unwrap();
+        assert_eq!(&value[..len], b"blue");
+        for name in ["f", "d", "d/g"] {
+            let mode = |path| fs::metadata(path).unwrap().permissions().mode();
+            assert_eq!(mode(pair.to(name)), mode(pair.from(name)), "{name}");
+        }
+    }
+    // Without it what is there stays.
+    set(pair.to("f"), b"user.color", b"red").unwrap();
+    pair.sync(&recursive()).unwrap();
+    assert_eq!(names("f"), "user.color\0");
+}
