@@ -16,6 +16,8 @@ use std::os::unix::ffi::OsStrExt as _;
 /// number an inode anew for each spelling: then nothing in that directory goes.
 #[derive(Debug, Default)]
 pub(crate) struct Spellings {
+    /// What the directory lists now, sorted; `None`: every name of the source was in its list from the beginning.
+    listed: Option<Names>,
     folded: HashSet<String>,
     inodes: HashSet<(u64, u64)>,
     /// A name of the source is there, and nobody knows under which of the listed ones.
@@ -48,11 +50,12 @@ impl Spellings {
                 Err(e) => return Err(e),
             }
         }
-        if respelt.is_empty() {
-            return Ok(spellings);
-        }
         let names = || (0..listed.len()).filter_map(|index| listed.get(index));
-        let folded: HashSet<_> = names().map(fold).collect();
+        let folded: HashSet<_> = if respelt.is_empty() {
+            HashSet::new()
+        } else {
+            names().map(fold).collect()
+        };
         let mut inodes = None;
         for (name, inode_of) in respelt {
             if folded.contains(&name) {
@@ -69,12 +72,16 @@ impl Spellings {
                 spellings.unknown = true;
             }
         }
+        spellings.listed = Some(listed);
         Ok(spellings)
     }
 
     /// Whether a listed name is, or may be, another spelling of one that the source has.
     pub(crate) fn keep(&self, dir: &OwnedFd, name: &[u8]) -> bool {
+        // What is not in the list any more is there under the spelling of what took its place.
+        let is_listed = |listed: &Names| listed.find(name).is_some();
         self.unknown
+            || !self.listed.as_ref().is_none_or(is_listed)
             || !self.folded.is_empty() && self.folded.contains(&fold(name))
             // What cannot be looked at is for whoever deletes to say.
             || !self.inodes.is_empty()
