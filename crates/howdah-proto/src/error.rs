@@ -85,6 +85,12 @@ pub enum PeerMisbehaved {
     /// Transport parameters that make no sense.
     #[error("sent unusable transport parameters")]
     BadParameters,
+    /// Several reports, or several confirmations of reports, in one packet.
+    #[error("sent more reports in one packet than it may")]
+    Repetitious,
+    /// Many round trips without a word about a packet that must be reported.
+    #[error("reports some packets and withholds what became of others")]
+    ReportsWithheld,
     /// A key update before the last one was confirmed.
     #[error("updated its keys too early")]
     EarlyKeyUpdate,

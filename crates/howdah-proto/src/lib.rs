@@ -44,6 +44,8 @@ mod sent;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod space;
+mod trap;
+mod unconfirmed;
 
 pub use config::Config;
 pub use connection::{

@@ -241,6 +241,8 @@ pub(crate) enum Placed {
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
     objects: BTreeMap<u64, InObject>,
+    /// Separate ranges that the peer made, of all objects.
+    pieces: usize,
     /// Objects that were open once: their stragglers are duplicates, not losses.
     closed_below: u64,
 }
@@ -291,7 +293,9 @@ impl Incoming {
     }
 
     pub(crate) fn close(&mut self, id: u64) {
-        self.objects.remove(&id);
+        if let Some(object) = self.objects.remove(&id) {
+            self.pieces = self.pieces.saturating_sub(object.received.range_count());
+        }
         self.closed_below = self.closed_below.max(id + 1);
     }
 
@@ -317,10 +321,12 @@ impl Incoming {
         if fresh.is_empty() {
             return Ok(Placed::Duplicate);
         }
-        if object.received.range_count() >= limits::MAX_RANGES {
+        let before = object.received.range_count();
+        object.received.insert(range);
+        self.pieces = (self.pieces + object.received.range_count()).saturating_sub(before);
+        if self.pieces > limits::MAX_RANGES {
             return Err(PeerMisbehaved::TooScattered);
         }
-        object.received.insert(range);
         Ok(Placed::Write(fresh))
     }
 

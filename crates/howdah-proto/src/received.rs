@@ -6,6 +6,7 @@
 
 use crate::codec::{Coverage, Report, Run, RxSample, limits, run_len};
 use crate::error::PeerMisbehaved;
+use crate::unconfirmed::Unconfirmed;
 use howdah_core::{Span, Time};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -32,15 +33,6 @@ pub(crate) enum Arrived {
     Duplicate,
 }
 
-/// A stretch of packet numbers whose report is not confirmed.
-#[derive(Clone, Copy, Debug)]
-struct Unconfirmed {
-    report: u64,
-    from: u64,
-    to: u64,
-    sent_at: Time,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Received {
@@ -53,7 +45,7 @@ pub(crate) struct Received {
     duplicates: u64,
     /// Everything below stands in some report.
     covered_to: u64,
-    unconfirmed: VecDeque<Unconfirmed>,
+    unconfirmed: Unconfirmed,
     marks: VecDeque<(Time, u64)>,
     samples: VecDeque<RxSample>,
     late: SmallVec<[u64; 4]>,
@@ -72,7 +64,7 @@ impl Default for Received {
             bytes: 0,
             duplicates: 0,
             covered_to: 0,
-            unconfirmed: VecDeque::new(),
+            unconfirmed: Unconfirmed::default(),
             marks: VecDeque::new(),
             samples: VecDeque::new(),
             late: SmallVec::new(),
@@ -187,11 +179,8 @@ impl Received {
         }
         self.last_late_at = now;
         // The hole became visible when the first packet above it arrived.
-        let visible = self
-            .marks
-            .iter()
-            .find(|&&(_, n)| n > number)
-            .map_or(Time::ZERO, |m| m.0);
+        let above = self.marks.partition_point(|&(_, n)| n <= number);
+        let visible = self.marks.get(above).map_or(Time::ZERO, |m| m.0);
         let lateness = now.since(visible);
         if lateness <= REORDER_WINDOW_MAX {
             self.reorder_window = self
@@ -210,11 +199,11 @@ impl Received {
         if now.since(largest_at) >= self.reorder_window {
             settled = largest + 1;
         } else {
-            for &(t, n) in self.marks.iter().rev() {
-                if now.since(t) >= self.reorder_window {
-                    settled = settled.max(n + 1);
-                    break;
-                }
+            let old = self
+                .marks
+                .partition_point(|&(t, _)| now.since(t) >= self.reorder_window);
+            if let Some(&(_, n)) = old.checked_sub(1).and_then(|at| self.marks.get(at)) {
+                settled = settled.max(n + 1);
             }
         }
         // No hole, no wait.
@@ -298,14 +287,7 @@ impl Received {
         let number = self.next_report;
         self.next_report += 1;
         let mut coverage: SmallVec<[Coverage; 2]> = SmallVec::new();
-        let mut stretches: SmallVec<[(u64, u64); 4]> = SmallVec::new();
-        while let Some(front) = self.unconfirmed.front() {
-            if now.since(front.sent_at) < confirm_timeout || stretches.len() >= 8 {
-                break;
-            }
-            stretches.push((front.from, front.to));
-            self.unconfirmed.pop_front();
-        }
+        let mut stretches = self.unconfirmed.take_due(now, confirm_timeout);
         let settled = self.settled_to(now);
         if settled > self.covered_to {
             stretches.push((self.covered_to, settled));
@@ -316,20 +298,10 @@ impl Received {
             if to > self.covered_to {
                 self.covered_to = self.covered_to.max(done);
             } else if done < to {
-                self.unconfirmed.push_front(Unconfirmed {
-                    report: 0,
-                    from: done,
-                    to,
-                    sent_at: Time::ZERO,
-                });
+                self.unconfirmed.put_back(done, to);
             }
             if block.len > 0 {
-                self.unconfirmed.push_back(Unconfirmed {
-                    report: number,
-                    from,
-                    to: done,
-                    sent_at: now,
-                });
+                self.unconfirmed.push(number, from, done, now);
                 coverage.push(block);
             }
         }
@@ -349,32 +321,20 @@ impl Received {
 
     /// Whether some stretch has waited too long for its confirmation.
     pub(crate) fn next_repeat(&self, confirm_timeout: Span) -> Option<Time> {
-        self.unconfirmed
-            .front()
-            .map(|u| u.sent_at + confirm_timeout)
+        self.unconfirmed.next_repeat(confirm_timeout)
     }
 
     /// The sender has report `number`. Returns when that report was sent.
     pub(crate) fn confirm(&mut self, number: u64) -> Option<Time> {
-        let sent_at = self
-            .unconfirmed
-            .iter()
-            .find(|u| u.report == number)
-            .map(|u| u.sent_at);
+        let sent_at = self.unconfirmed.confirm(number);
         if sent_at.is_some() {
-            self.unconfirmed.retain(|u| u.report != number);
             self.prune();
         }
         sent_at
     }
 
     fn prune(&mut self) {
-        let keep = self
-            .unconfirmed
-            .iter()
-            .map(|u| u.from)
-            .min()
-            .unwrap_or(self.covered_to);
+        let keep = self.unconfirmed.lowest().unwrap_or(self.covered_to);
         let words = (keep.min(self.covered_to).saturating_sub(self.base) / 64) as usize;
         let words = words.min(self.bits.len());
         self.bits.drain(..words);

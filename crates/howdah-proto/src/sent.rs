@@ -1,6 +1,7 @@
 //! What was sent and is not settled: the sender's memory of its packets.
 
-use howdah_core::{ByteRange, Time};
+use howdah_core::{ByteRange, RangeSet, Time};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 /// What a packet carried that may have to be sent again.
@@ -33,6 +34,8 @@ pub(crate) enum Fate {
     Outstanding,
     Acked,
     Lost,
+    /// The number was left out: there is no such packet.
+    Skipped,
 }
 
 /// One packet.
@@ -54,9 +57,37 @@ pub(crate) struct SentPackets {
     base: u64,
     bytes_in_flight: u64,
     eliciting_outstanding: u64,
+    /// Numbers whose fate was told. A peer may tell it as often as it likes: nobody goes through them again.
+    acked: RangeSet,
+    told: RangeSet,
 }
 
 impl SentPackets {
+    /// Which of `numbers` that the peer has were not told to be there before.
+    pub(crate) fn take_acked(&mut self, numbers: ByteRange) -> SmallVec<[ByteRange; 1]> {
+        let numbers = self.kept(numbers);
+        let fresh = self.acked.missing(numbers).collect();
+        self.acked.insert(numbers);
+        self.told.insert(numbers);
+        fresh
+    }
+
+    /// Which of `numbers` that the peer misses have no fate yet.
+    pub(crate) fn take_lost(&mut self, numbers: ByteRange) -> SmallVec<[ByteRange; 1]> {
+        let numbers = self.kept(numbers);
+        let fresh = self.told.missing(numbers).collect();
+        self.told.insert(numbers);
+        fresh
+    }
+
+    /// A report may name far more packets than are remembered.
+    fn kept(&self, numbers: ByteRange) -> ByteRange {
+        ByteRange::new(
+            numbers.start.max(self.base),
+            numbers.end.min(self.next_number()),
+        )
+    }
+
     /// Number of the next packet.
     pub(crate) fn next_number(&self) -> u64 {
         self.base + self.ring.len() as u64
@@ -72,14 +103,25 @@ impl SentPackets {
         self.eliciting_outstanding
     }
 
-    /// Packets before are settled and forgotten.
-    pub(crate) fn base(&self) -> u64 {
-        self.base
-    }
-
     /// Number of packets kept.
     pub(crate) fn len(&self) -> usize {
         self.ring.len()
+    }
+
+    /// Leaves the next number out.
+    pub(crate) fn skip(&mut self, time: Time, sent_before: u64) {
+        self.ring.push_back(SentPacket {
+            time,
+            sent_before,
+            content: Content::Passive,
+            size: 0,
+            fate: Fate::Skipped,
+        });
+    }
+
+    /// Whether `number` is one that was left out.
+    pub(crate) fn is_skipped(&self, number: u64) -> bool {
+        self.get(number).is_some_and(|p| p.fate == Fate::Skipped)
     }
 
     pub(crate) fn push(&mut self, packet: SentPacket) -> u64 {
@@ -127,6 +169,8 @@ impl SentPackets {
             let done = match front.fate {
                 Fate::Outstanding => front.content == Content::Passive && front.time < keep_since,
                 Fate::Acked => true,
+                // Kept as long as a report may name it.
+                Fate::Skipped => front.time < keep_since,
                 Fate::Lost => front.time < keep_since,
             };
             if !done {
@@ -135,6 +179,16 @@ impl SentPackets {
             self.ring.pop_front();
             self.base += 1;
         }
+        let forgotten = ByteRange::new(0, self.base);
+        self.acked.remove(forgotten);
+        self.told.remove(forgotten);
+    }
+
+    /// When the oldest packet was sent that the peer must report and has not, of those before `number`.
+    pub(crate) fn oldest_unreported(&self, number: u64) -> Option<Time> {
+        let front = self.ring.front().filter(|_| self.base < number)?;
+        let waits = front.fate == Fate::Outstanding && front.content != Content::Passive;
+        waits.then_some(front.time)
     }
 }
 
@@ -150,6 +204,34 @@ mod tests {
             size: 100,
             fate: Fate::Outstanding,
         }
+    }
+
+    /// H4: a hole that is left open keeps the ring long, and every report may name all of it.
+    #[test]
+    fn a_fate_that_is_told_again_and_again_is_looked_at_once() {
+        let mut sent = SentPackets::default();
+        for ms in 0..10_000 {
+            sent.push(packet(ms, Content::Probe));
+        }
+        let mut looked_at = 0;
+        for _ in 0..1_000 {
+            for fresh in sent.take_acked(ByteRange::new(1, 9_000)) {
+                looked_at += fresh.len();
+            }
+            for fresh in sent.take_lost(ByteRange::new(9_000, 1 << 60)) {
+                looked_at += fresh.len();
+            }
+        }
+        assert_eq!(looked_at, 9_999);
+        // One that was called lost may still turn up, and one that is there cannot get lost.
+        let late = sent.take_acked(ByteRange::new(8_999, 9_001));
+        assert_eq!(late[..], [ByteRange::new(9_000, 9_001)]);
+        assert!(sent.take_lost(ByteRange::new(8_000, 10_000)).is_empty());
+        for number in 0..10_000 {
+            sent.settle(number, Fate::Acked);
+        }
+        sent.trim(Time::ZERO);
+        assert!(sent.acked.is_empty() && sent.told.is_empty());
     }
 
     #[test]

@@ -107,6 +107,11 @@ impl Connection {
         if report.largest >= self.sent.next_number() || report.number == 0 || lies {
             return Err(PeerMisbehaved::ReportedUnsent);
         }
+        let claims = report.late.iter().chain([&report.largest]);
+        let sampled = report.samples.iter().map(|sample| &sample.number);
+        if claims.chain(sampled).any(|&n| self.sent.is_skipped(n)) {
+            return Err(PeerMisbehaved::ReportedUnsent);
+        }
         self.note_report_number(report.number);
         self.stats.reports_received += 1;
         self.last_feedback_at = now;
@@ -147,20 +152,19 @@ impl Connection {
         for coverage in &report.coverage {
             let mut number = coverage.from;
             for run in &coverage.runs {
-                // A report may name far more packets than are remembered.
                 let middle = number + run.received;
                 let end = middle + run.lost;
-                for number in number.max(self.sent.base())..middle {
-                    self.on_packet_acked(now, number, &mut merge);
-                }
-                for number in middle.max(self.sent.base())..end {
-                    self.on_packet_lost(now, number);
+                self.on_acked(now, ByteRange::new(number, middle), &mut merge)?;
+                for numbers in self.sent.take_lost(ByteRange::new(middle, end)) {
+                    for number in numbers.start..numbers.end {
+                        self.on_packet_lost(now, number);
+                    }
                 }
                 number = end;
             }
         }
         for &number in &report.late {
-            self.on_packet_acked(now, number, &mut merge);
+            self.on_acked(now, ByteRange::with_len(number, 1), &mut merge)?;
         }
         merge.flush(&mut self.outgoing);
         if let Some(keys) = &mut self.keys {
@@ -242,6 +246,23 @@ impl Connection {
             }
         }
         self.report_ack_due = true;
+    }
+
+    fn on_acked(
+        &mut self,
+        now: Time,
+        numbers: ByteRange,
+        merge: &mut Merge,
+    ) -> Result<(), PeerMisbehaved> {
+        for fresh in self.sent.take_acked(numbers) {
+            for number in fresh.start..fresh.end {
+                if self.sent.is_skipped(number) {
+                    return Err(PeerMisbehaved::ReportedUnsent);
+                }
+                self.on_packet_acked(now, number, merge);
+            }
+        }
+        Ok(())
     }
 
     fn on_packet_acked(&mut self, now: Time, number: u64, merge: &mut Merge) {

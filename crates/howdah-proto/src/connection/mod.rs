@@ -32,6 +32,7 @@ use crate::received::Received;
 use crate::rtt::Rtt;
 use crate::sent::SentPackets;
 use crate::space::{HandshakeSpace, Ids};
+use crate::trap::{Trap, left_out_of};
 use howdah_core::{RangeSet, Rate, Span, Time};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -145,6 +146,8 @@ pub struct Connection {
     // Data.
     keys: Option<KeyRing>,
     sent: SentPackets,
+    trap: Trap,
+    trap_rng: ChaCha8Rng,
     received: Received,
     control_tx: ControlSender,
     control_rx: ControlReceiver,
@@ -191,6 +194,9 @@ pub struct Connection {
     // Timers.
     last_received_at: Time,
     last_eliciting_sent_at: Time,
+    /// When the first packet was sent that the peer must react to, since it was heard.
+    unanswered_since: Option<Time>,
+    peer_is_silent: bool,
     last_feedback_at: Time,
     probe_count: u32,
     pings_due: u32,
@@ -240,6 +246,8 @@ impl Connection {
         seed: u64,
     ) -> Result<Self, ConnectionError> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut trap_rng = rng.clone();
+        trap_rng.set_stream(2);
         let (side, first_destination, remote_id) = match role {
             Role::Client => {
                 let first = ConnectionId(rng.next_u64());
@@ -271,6 +279,8 @@ impl Connection {
             first_destination,
             remote,
             rng,
+            trap: Trap::new(&mut trap_rng),
+            trap_rng,
             events: VecDeque::new(),
             closed_by: None,
             close_frame: (CloseCode::Done, String::new()),
@@ -327,6 +337,8 @@ impl Connection {
             tail: None,
             last_received_at: now,
             last_eliciting_sent_at: now,
+            unanswered_since: None,
+            peer_is_silent: false,
             last_feedback_at: now,
             probe_count: 0,
             pings_due: 0,
@@ -637,7 +649,8 @@ impl Connection {
         stats.peer_socket_drops = self.peer_socket.told();
         stats.packets_received = self.received.packets();
         stats.bytes_received = self.received.bytes();
-        stats.packets_numbered_by_peer = self.received.largest().map_or(0, |n| n + 1);
+        let numbers = self.received.largest().map_or(0, |n| n + 1);
+        stats.packets_numbered_by_peer = numbers - left_out_of(numbers);
         stats.duplicates_received = self.received.duplicates();
         stats.reorder_window = self.received.reorder_window();
         stats.key_updates = self.keys.as_ref().map_or(0, KeyRing::updates);

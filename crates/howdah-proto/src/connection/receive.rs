@@ -172,16 +172,20 @@ impl Connection {
         };
         let body = &sealed[..body_len];
         // The packet is genuine from here on.
-        self.last_received_at = now;
         if let State::Closing { copies, left, .. } = &mut self.state {
             // The peer has not heard the end yet: say it once more.
+            self.last_received_at = now;
             *copies = (*copies).max(1).min(*left);
             return Handled::Nothing;
         }
         if !self.received.is_new(number) {
+            // Anybody on the way can make copies: they do not prove that the peer is there.
             let _ = self.received.insert(arriving.rx_time, number, wire_len);
             return Handled::Nothing;
         }
+        self.last_received_at = now;
+        self.unanswered_since = None;
+        self.peer_is_silent = false;
         let next_to_seal = self.sent.next_number();
         if !keys.on_opened(now, choice, number, next_to_seal) {
             self.on_misbehaved(now, PeerMisbehaved::EarlyKeyUpdate);
@@ -211,10 +215,16 @@ impl Connection {
         let payload_absent = arriving.absent.saturating_sub(TAG_LEN as u32);
         let mut handled = Handled::Nothing;
         let mut eliciting = false;
+        let (mut reports, mut confirmations) = (0, 0);
         let mut iter = frames(body);
         while let Some(frame) = iter.next() {
             let frame = frame?;
             eliciting |= frame.is_ack_eliciting();
+            reports += u32::from(matches!(frame, Frame::Report(_)));
+            confirmations += u32::from(matches!(frame, Frame::ReportAck { .. }));
+            if reports > 1 || confirmations > 1 {
+                return Err(PeerMisbehaved::Repetitious);
+            }
             match frame {
                 Frame::Padding => break,
                 Frame::Ping => self.report_wish = ReportWish::Now,

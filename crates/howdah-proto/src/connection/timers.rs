@@ -1,13 +1,16 @@
 //! What happens when nothing happens.
 
 use super::{CLOSE_TOLD_WITHIN, Connection, State};
-use crate::error::{CloseCode, ConnectionError};
+use crate::error::{CloseCode, ConnectionError, PeerMisbehaved};
 use howdah_core::{Span, Time, WakeReason};
 
 /// Unanswered probes before what was known about the path counts as stale.
 const BLACKOUT_PROBES: u32 = 2;
 /// The wait between probes doubles, but not beyond this.
 const PROBE_WAIT_MAX: Span = Span::from_secs(1);
+
+/// An honest peer repeats a report until it is confirmed, which takes a few round trips.
+const WITHHELD_MIN: Span = Span::from_secs(60);
 
 /// Whoever waits for the rest of an object and hears nothing speaks up after that long.
 const NUDGE_MIN: Span = Span::from_millis(300);
@@ -94,6 +97,14 @@ impl Connection {
             }
         } else if now >= self.keep_alive_at() {
             self.pings_due = 1;
+        }
+        let newest = self.largest_reported.unwrap_or(0);
+        let patience = WITHHELD_MIN.max(self.config.idle_timeout * 4);
+        if let Some(sent_at) = self.sent.oldest_unreported(newest)
+            && now.since(sent_at) >= patience
+        {
+            self.on_misbehaved(now, PeerMisbehaved::ReportsWithheld);
+            return;
         }
         if self
             .keys

@@ -71,6 +71,12 @@ pub(super) struct Tail {
 /// A handshake packet smaller than this is not worth sending, in UDP payload bytes.
 const HANDSHAKE_ROOM_MIN: usize = 100;
 
+/// Packets remembered behind one that no report names, in windows, and at least.
+const REMEMBERED_WINDOWS: u64 = 8;
+const REMEMBERED_MIN: u64 = 1 << 14;
+/// What is sent to somebody who may be gone: what two round trips and this time hold.
+const SILENCE: Span = Span::from_millis(200);
+
 /// Second copies when hardly anything is lost: the last packets only.
 const TAIL_PACKETS_CLEAN: u32 = 16;
 /// Packets that fill the window with tail repeats at most.
@@ -287,6 +293,9 @@ impl Connection {
         content: Content,
         sink: &mut impl PacketSink,
     ) -> usize {
+        if self.trap.takes(self.sent.next_number(), &mut self.trap_rng) {
+            self.sent.skip(now, self.stats.bytes_sent);
+        }
         let number = self.sent.next_number();
         let keys = self
             .keys
@@ -323,6 +332,7 @@ impl Connection {
         self.count_sent(bytes);
         if content != Content::Passive {
             self.last_eliciting_sent_at = self.last_eliciting_sent_at.max(now);
+            self.unanswered_since.get_or_insert(now);
         }
         bytes
     }
@@ -416,9 +426,20 @@ impl Connection {
     }
 
     fn window_open(&self) -> bool {
-        // An honest receiver lets far fewer packets stay unsettled than one report may span.
-        let bounded = (self.sent.len() as u64) < limits::MAX_COVERAGE_SPAN / 4;
-        bounded && self.sent.bytes_in_flight() < self.rate.window_bytes()
+        let window = self.rate.window_bytes();
+        // An honest receiver settles every number within a few round trips, lost reports included.
+        let remembered = window / u64::from(self.mtu.current()) * REMEMBERED_WINDOWS;
+        let remembered = remembered.clamp(REMEMBERED_MIN, limits::MAX_COVERAGE_SPAN / 4);
+        (self.sent.len() as u64) < remembered && self.sent.bytes_in_flight() < window
+    }
+
+    /// Whoever is sent to and says nothing for that long may be gone: only probes go on.
+    fn is_silent(&mut self, now: Time) -> bool {
+        let patience = self.rtt.smoothed() * 2 + SILENCE;
+        self.peer_is_silent |= self
+            .unanswered_since
+            .is_some_and(|since| now >= since + patience);
+        self.peer_is_silent
     }
 
     fn has_something_to_send(&self) -> bool {
@@ -427,7 +448,8 @@ impl Connection {
 
     /// When the pacer lets the next train go, if one waits.
     pub(super) fn pacing_at(&self) -> Option<Time> {
-        (!self.paused && self.has_something_to_send() && self.window_open())
+        let waits = self.paused || self.peer_is_silent || !self.window_open();
+        (!waits && self.has_something_to_send())
             .then(|| self.pacer.next_train(u64::from(self.mtu.current())))
     }
 
@@ -452,7 +474,10 @@ impl Connection {
             self.pacer.rest(now, u64::from(self.mtu.current()));
             return None;
         }
-        if !self.window_open() || self.keys.as_ref().is_none_or(KeyRing::is_exhausted) {
+        if !self.window_open()
+            || self.is_silent(now)
+            || self.keys.as_ref().is_none_or(KeyRing::is_exhausted)
+        {
             return None;
         }
         let full = usize::from(self.mtu.current());
