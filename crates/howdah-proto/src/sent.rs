@@ -169,9 +169,8 @@ impl SentPackets {
             let done = match front.fate {
                 Fate::Outstanding => front.content == Content::Passive && front.time < keep_since,
                 Fate::Acked => true,
-                // Kept as long as a report may name it.
-                Fate::Skipped => front.time < keep_since,
-                Fate::Lost => front.time < keep_since,
+                // A report may still name it as received.
+                Fate::Skipped | Fate::Lost => front.time < keep_since,
             };
             if !done {
                 break;

@@ -142,6 +142,7 @@ impl Unconfirmed {
     }
 
     /// Tests count, for a peer drives this.
+    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "only tests count"))]
     fn count_step(&self) {
         #[cfg(test)]
         self.steps.set(self.steps.get() + 1);
