@@ -188,14 +188,6 @@ impl Door {
     }
 }
 
-/// Handshakes of one host: an IPv4 address or an IPv6 network of 64 bits.
-pub(crate) fn same_host(a: IpAddr, b: IpAddr) -> bool {
-    match (a, b) {
-        (IpAddr::V6(a), IpAddr::V6(b)) => a.octets()[..8] == b.octets()[..8],
-        (a, b) => a == b,
-    }
-}
-
 /// Longest answer that [`Door::judge`] gives, in bytes.
 #[cfg(test)]
 const ANSWER_MAX: usize = 41;

@@ -3,8 +3,9 @@
 use crate::buffers::{BUFFER_BYTES, Spares};
 use crate::clock::{Clock, wall_now};
 use crate::demux::{Demux, Route};
-use crate::door::{Door, Knock, Verdict, same_host};
+use crate::door::{Door, Knock, Verdict};
 use crate::gather::Gather;
+use crate::half_open::{HalfOpen, Room};
 use crate::schedule::Schedule;
 use crate::socket::{MAX_TRAIN_BYTES, SocketReport, UdpPort};
 use crate::sys;
@@ -89,10 +90,8 @@ pub struct EndpointConfig {
     pub accept: bool,
 }
 
-/// Handshakes that may be under way at a server; further ones are ignored.
-const MAX_HALF_OPEN: usize = 256;
-/// Of these, so many may be of one host that had to show a cookie: it is not to shut others out.
-const MAX_HALF_OPEN_PER_HOST: usize = 16;
+/// A handshake that has not moved for that long gives way if there is no other place.
+const STALE_AFTER: Span = Span::from_secs(3);
 /// Connections that a server keeps.
 const MAX_CONNECTIONS: usize = 4_096;
 /// Buffers per receive call.
@@ -123,7 +122,7 @@ pub struct Endpoint {
     door: Door,
     connections: BTreeMap<ConnKey, Slot>,
     /// Those whose handshake is under way.
-    half_open: BTreeSet<ConnKey>,
+    half_open: HalfOpen,
     /// Whose work is being done.
     pub(crate) at_work: Option<ConnKey>,
     schedule: Schedule,
@@ -168,7 +167,7 @@ impl Endpoint {
             demux: Demux::default(),
             door: Door::new()?,
             connections: BTreeMap::new(),
-            half_open: BTreeSet::new(),
+            half_open: HalfOpen::default(),
             at_work: None,
             schedule: Schedule::default(),
             due: Vec::new(),
@@ -235,6 +234,7 @@ impl Endpoint {
         self.next_key += 1;
         self.demux.insert(connection.local_id(), key);
         self.demux.insert(connection.first_destination(), key);
+        self.half_open.insert(key, connection.remote().ip());
         self.connections.insert(
             key,
             Slot {
@@ -243,7 +243,6 @@ impl Endpoint {
                 drops_before: self.drops,
             },
         );
-        self.half_open.insert(key);
         self.schedule.touch(key);
         key
     }
@@ -310,10 +309,10 @@ impl Endpoint {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) if is_unreachable(&e) => {
                     // It says nothing to those that are established.
-                    for key in &self.half_open {
-                        if let Some(slot) = self.connections.get_mut(key) {
+                    for key in self.half_open.keys() {
+                        if let Some(slot) = self.connections.get_mut(&key) {
                             slot.connection.on_unreachable();
-                            self.schedule.touch(*key);
+                            self.schedule.touch(key);
                         }
                     }
                     continue;
@@ -427,30 +426,19 @@ impl Endpoint {
         self.receive_buffers[index] = buffer;
     }
 
-    /// Lets a new handshake in: the oldest one that has not even proved its address gives way.
-    fn make_room(&mut self, host: IpAddr, validated: bool) -> Option<()> {
-        if validated && self.half_open_of(host) >= MAX_HALF_OPEN_PER_HOST {
-            return None;
-        }
-        if self.half_open.len() >= MAX_HALF_OPEN {
-            let victim = self.half_open.iter().copied().find(|key| {
+    /// Makes a place for a handshake from `host`, if there is one for it.
+    fn make_room(&mut self, now: Time, host: IpAddr) -> Option<()> {
+        let victim = match self.half_open.room(host) {
+            Room::Free => return Some(()),
+            Room::InsteadOf(victim) => victim,
+            Room::Taken => self.half_open.keys().find(|key| {
                 self.connections
                     .get(key)
-                    .is_none_or(|slot| !slot.connection.is_address_validated())
-            })?;
-            self.remove(victim);
-        }
+                    .is_none_or(|slot| now.since(slot.connection.last_received_at()) >= STALE_AFTER)
+            })?,
+        };
+        self.remove(victim);
         Some(())
-    }
-
-    fn half_open_of(&self, host: IpAddr) -> usize {
-        let slots = self
-            .half_open
-            .iter()
-            .filter_map(|key| self.connections.get(key));
-        slots
-            .filter(|slot| same_host(slot.connection.remote().ip(), host))
-            .count()
     }
 
     /// Whether strangers are answered.
@@ -470,7 +458,7 @@ impl Endpoint {
                 self.demux.remove(id, key);
             }
         }
-        self.half_open.remove(&key);
+        self.half_open.remove(key);
         self.schedule.forget(key);
     }
 
@@ -500,7 +488,7 @@ impl Endpoint {
                     }
                     Verdict::Ignore => return None,
                 };
-                self.make_room(from.ip(), validated)?;
+                self.make_room(now, from.ip())?;
                 let Knock {
                     first_destination,
                     client,
@@ -612,7 +600,7 @@ impl Endpoint {
             };
             any = true;
             if matches!(event, Event::Connected { .. }) {
-                self.half_open.remove(&key);
+                self.half_open.remove(key);
             }
             application.on_event(now, key, &mut slot.connection, event);
             if slot.connection.is_closed() {

@@ -16,6 +16,7 @@ mod demux;
 mod door;
 mod endpoint;
 mod gather;
+mod half_open;
 mod isolation;
 pub mod plain;
 mod schedule;

@@ -183,12 +183,12 @@ mod tests {
         assert!(waiting.order.is_empty());
     }
 
-    /// H4: a REPORT_ACK names 65 reports in 12 bytes, and a peer may confirm none of them for ever.
+    /// H4: a `REPORT_ACK` names 65 reports in 12 bytes, and a peer may confirm none of them for ever.
     #[test]
     fn a_peer_that_withholds_confirmations_makes_nothing_grow_and_asks_cheaply() {
+        const REPORTS: u64 = 20_000;
         let mut waiting = Unconfirmed::default();
         let (mut covered, mut most) = (0, 0);
-        const REPORTS: u64 = 20_000;
         for report in 1..=REPORTS {
             let now = at_ms(report);
             for (from, to) in waiting.take_due(now, TIMEOUT) {

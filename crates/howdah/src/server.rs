@@ -16,8 +16,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 mod service;
+mod strangers;
 
 use service::{Service, Stay};
+use strangers::Strangers;
 
 /// Receives one line of text for each thing that happens. The default throws them away.
 #[derive(Clone)]
@@ -79,6 +81,7 @@ pub struct Server {
     endpoint: Endpoint,
     door: Option<TcpDoor>,
     authority: Arc<dyn Authority>,
+    strangers: Strangers,
     log: Log,
 }
 
@@ -119,7 +122,8 @@ impl Server {
         log: Log,
     ) -> Result<Self, Error> {
         let judge = Arc::clone(&authority);
-        let told = log.clone();
+        let strangers = Strangers::new(log.clone());
+        let told = strangers.clone();
         let check = Arc::new(move |spki: &[u8]| {
             let Some(key) = PublicKey::from_spki_der(spki) else {
                 return false;
@@ -150,6 +154,7 @@ impl Server {
             endpoint,
             door,
             authority,
+            strangers,
             log,
         })
     }
@@ -186,6 +191,7 @@ impl Server {
             active: BTreeSet::new(),
             cancel: cancel.clone(),
             log: self.log,
+            strangers: self.strangers,
             next_look: Time::ZERO,
             ending: Vec::new(),
         };

@@ -373,6 +373,11 @@ impl Connection {
         self.remote
     }
 
+    /// When the last packet came that the peer had sealed; at first, when the connection began.
+    pub fn last_received_at(&self) -> Time {
+        self.last_received_at
+    }
+
     /// Whether both sides have proved who they are.
     pub fn is_established(&self) -> bool {
         matches!(self.state, State::Established)

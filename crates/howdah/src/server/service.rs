@@ -1,6 +1,6 @@
 //! The sessions of a server, as the endpoint's loop drives them.
 
-use super::{LOOK_EVERY, Log};
+use super::{LOOK_EVERY, Log, Strangers};
 use crate::access::{Authority, Rights};
 use crate::keys::PublicKey;
 use crate::session::holes::Announced;
@@ -99,6 +99,7 @@ pub(super) struct Service {
     pub(super) active: BTreeSet<ConnKey>,
     pub(super) cancel: Cancel,
     pub(super) log: Log,
+    pub(super) strangers: Strangers,
     pub(super) next_look: Time,
     /// Threads that give what came its names.
     pub(super) ending: Vec<JoinHandle<()>>,
@@ -575,7 +576,8 @@ impl Service {
                         self.log(&format!("{}: gone", session.peer));
                     }
                 } else {
-                    self.log(&format!("{}: {error}", connection.remote()));
+                    self.strangers
+                        .line(&format!("{}: {error}", connection.remote()));
                 }
             }
             _ => {}

@@ -1,0 +1,189 @@
+//! Handshakes under way: who gives way when there are too many.
+//!
+//! Places are shared by networks first (an IPv6 /48, an IPv4 /24), then by hosts in them (a /64, an address): whoever has most of them gives the oldest one
+//! up. So one that opens handshakes from all of its addresses shuts nobody out but himself.
+
+use crate::endpoint::ConnKey;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// Handshakes that may be under way at a server.
+pub(crate) const MAX_HALF_OPEN: usize = 256;
+
+/// The leading bits of an address, and whether it is one of IPv6.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Prefix(bool, [u8; 8]);
+
+impl Prefix {
+    fn of(ip: IpAddr, v4_bytes: usize, v6_bytes: usize) -> Self {
+        let mut prefix = [0; 8];
+        let (is_v6, octets, len) = match ip {
+            IpAddr::V4(ip) => (false, ip.to_ipv6_mapped().octets(), v4_bytes),
+            IpAddr::V6(ip) => (true, ip.octets(), v6_bytes),
+        };
+        let from = if is_v6 { 0 } else { 12 };
+        for (to, octet) in prefix.iter_mut().zip(octets.iter().skip(from).take(len)) {
+            *to = *octet;
+        }
+        Self(is_v6, prefix)
+    }
+
+    fn network(ip: IpAddr) -> Self {
+        Self::of(ip, 3, 6)
+    }
+
+    fn host(ip: IpAddr) -> Self {
+        Self::of(ip, 4, 8)
+    }
+}
+
+/// Whether one more may begin.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Room {
+    Free,
+    /// If this one ends.
+    InsteadOf(ConnKey),
+    /// Only if one of the newcomer's own network, or one that has no other beside it, is given up.
+    Taken,
+}
+
+/// See the module. Keys ascend with time.
+#[derive(Debug, Default)]
+pub(crate) struct HalfOpen {
+    networks: BTreeMap<Prefix, BTreeMap<Prefix, BTreeSet<ConnKey>>>,
+    from: BTreeMap<ConnKey, IpAddr>,
+}
+
+fn total(hosts: &BTreeMap<Prefix, BTreeSet<ConnKey>>) -> usize {
+    hosts.values().map(BTreeSet::len).sum()
+}
+
+impl HalfOpen {
+    pub(crate) fn len(&self) -> usize {
+        self.from.len()
+    }
+
+    /// The oldest first.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = ConnKey> + '_ {
+        self.from.keys().copied()
+    }
+
+    pub(crate) fn insert(&mut self, key: ConnKey, ip: IpAddr) {
+        self.from.insert(key, ip);
+        let hosts = self.networks.entry(Prefix::network(ip)).or_default();
+        hosts.entry(Prefix::host(ip)).or_default().insert(key);
+    }
+
+    pub(crate) fn remove(&mut self, key: ConnKey) {
+        let Some(ip) = self.from.remove(&key) else {
+            return;
+        };
+        let (network, host) = (Prefix::network(ip), Prefix::host(ip));
+        if let Some(hosts) = self.networks.get_mut(&network) {
+            if let Some(keys) = hosts.get_mut(&host) {
+                keys.remove(&key);
+                if keys.is_empty() {
+                    hosts.remove(&host);
+                }
+            }
+            if hosts.is_empty() {
+                self.networks.remove(&network);
+            }
+        }
+    }
+
+    /// Whether a handshake from `ip` may begin.
+    pub(crate) fn room(&self, ip: IpAddr) -> Room {
+        if self.len() < MAX_HALF_OPEN {
+            return Room::Free;
+        }
+        let (network, host) = (Prefix::network(ip), Prefix::host(ip));
+        let Some((busiest, hosts)) = self.networks.iter().max_by_key(|(_, h)| total(h)) else {
+            return Room::Free;
+        };
+        let Some((busiest_host, keys)) = hosts.iter().max_by_key(|(_, k)| k.len()) else {
+            return Room::Free;
+        };
+        let mine = self.networks.get(&network);
+        let gives_way = if *busiest == network {
+            let own = hosts.get(&host).map_or(0, BTreeSet::len);
+            *busiest_host != host && keys.len() > own + 1
+        } else {
+            total(hosts) > mine.map_or(0, total) + 1
+        };
+        match keys.first() {
+            Some(&oldest) if gives_way => Room::InsteadOf(oldest),
+            _ => Room::Taken,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    /// Full of handshakes from `addresses` in turn.
+    fn full(addresses: &[&str]) -> HalfOpen {
+        let mut table = HalfOpen::default();
+        let ips = addresses.iter().cycle();
+        for (n, address) in ips.take(MAX_HALF_OPEN).enumerate() {
+            table.insert(ConnKey(n as u64), ip(address));
+        }
+        table
+    }
+
+    #[test]
+    fn whoever_has_most_gives_the_oldest_up() {
+        // Seventeen addresses of one /60, as was tried (H10), and of one /48; another network's host gets in at once.
+        let one: Vec<String> = (0..17).map(|n| format!("2001:db8:0:{n:x}::1")).collect();
+        let one: Vec<&str> = one.iter().map(String::as_str).collect();
+        let mut table = full(&one);
+        for n in 0..120 {
+            let newcomer = ip("2001:db8:1::9");
+            let Room::InsteadOf(victim) = table.room(newcomer) else {
+                panic!("newcomer {n} is shut out");
+            };
+            assert!(victim.0 < MAX_HALF_OPEN as u64, "the newcomers' own stay");
+            table.remove(victim);
+            table.insert(ConnKey(1_000 + n), newcomer);
+        }
+        assert_eq!(table.len(), MAX_HALF_OPEN);
+        // The busiest one itself replaces nothing of others.
+        assert_eq!(table.room(ip("2001:db8:0:3::77")), Room::Taken);
+        assert!(matches!(table.room(ip("192.0.2.1")), Room::InsteadOf(_)));
+    }
+
+    #[test]
+    fn hosts_of_one_network_share_its_places() {
+        let mut table = full(&["198.51.100.7"]);
+        let Room::InsteadOf(victim) = table.room(ip("198.51.100.8")) else {
+            panic!("a neighbour is shut out");
+        };
+        assert_eq!(victim, ConnKey(0));
+        table.remove(victim);
+        table.insert(ConnKey(1_000), ip("198.51.100.8"));
+        assert_eq!(
+            table.room(ip("198.51.100.7")),
+            Room::Taken,
+            "in its own way"
+        );
+        table.remove(ConnKey(5));
+        assert_eq!(table.room(ip("198.51.100.7")), Room::Free);
+    }
+
+    #[test]
+    fn equals_do_not_push_each_other_out() {
+        let all: Vec<String> = (0..=255).map(|n| format!("10.0.{n}.1")).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let mut table = full(&all);
+        assert_eq!(table.room(ip("10.9.9.9")), Room::Taken);
+        for n in 0..MAX_HALF_OPEN as u64 {
+            table.remove(ConnKey(n));
+        }
+        assert!(table.networks.is_empty() && table.len() == 0);
+    }
+}

@@ -1,0 +1,87 @@
+//! Lines about people who did not come in. Anybody can cause them, so they are few.
+
+use super::Log;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Lines at once, and then one in that time.
+const BURST: u32 = 20;
+const ONE_IN: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+struct State {
+    left: u32,
+    refilled_at: Option<Instant>,
+    untold: u64,
+}
+
+/// See the module. Clones share the count.
+#[derive(Clone, Debug)]
+pub(super) struct Strangers {
+    log: Log,
+    state: Arc<Mutex<State>>,
+}
+
+impl Strangers {
+    pub(super) fn new(log: Log) -> Self {
+        let state = State {
+            left: BURST,
+            refilled_at: None,
+            untold: 0,
+        };
+        Self {
+            log,
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    pub(super) fn line(&self, text: &str) {
+        self.line_at(Instant::now(), text);
+    }
+
+    fn line_at(&self, now: Instant, text: &str) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *state.refilled_at.get_or_insert(now);
+        let earned = now.saturating_duration_since(since).as_secs() / ONE_IN.as_secs();
+        if earned > 0 {
+            state.left =
+                u32::try_from(earned).map_or(BURST, |n| state.left.saturating_add(n).min(BURST));
+            state.refilled_at = Some(now);
+        }
+        if state.left == 0 {
+            state.untold += 1;
+            return;
+        }
+        state.left -= 1;
+        match std::mem::take(&mut state.untold) {
+            0 => self.log.line(text),
+            untold => self.log.line(&format!(
+                "{text} ({untold} others who did not come in are not named)"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowd_at_the_door_gets_a_few_lines_and_a_count() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&lines);
+        let log = Log::new(move |line| kept.lock().expect("no panic").push(line.to_owned()));
+        let strangers = Strangers::new(log);
+        let start = Instant::now();
+        for n in 0..10_000 {
+            strangers.line_at(start, &format!("{n} did not answer"));
+        }
+        strangers.line_at(start + ONE_IN * 3, "the last");
+        let lines = lines.lock().expect("no panic");
+        assert_eq!(lines.len(), BURST as usize + 1);
+        assert_eq!(
+            lines.last().map(String::as_str),
+            Some("the last (9980 others who did not come in are not named)")
+        );
+    }
+}
