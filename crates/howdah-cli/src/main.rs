@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         let _ =
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     }
+    howdah::name_build(env!("HOWDAH_VERSION"));
     ui::outlive_file_size_limit();
     let result = match settings::parse(std::env::args_os()) {
         Ok(cli) => {

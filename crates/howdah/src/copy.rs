@@ -192,7 +192,7 @@ pub(crate) fn run(
             // For this one session: neither a key of the user's nor a record of servers is needed.
             let identity = Identity::generate()?;
             let key = identity.public_key();
-            let far_end = FarEnd::start(&config.ssh, &target, key, cancel, &config.heard)?;
+            let far_end = FarEnd::start(config, &target, key, cancel)?;
             let mut config = config.clone();
             config.trust = Trust::Exactly(far_end.key());
             config.identity = identity;

@@ -24,6 +24,7 @@ mod summary;
 mod throttle;
 mod trees;
 mod verify;
+mod versions;
 
 pub use cancel::Cancel;
 pub use copy::{CopyConfig, RatePolicy, copy};
@@ -44,3 +45,4 @@ pub use summary::{Progress, SideUsage, Summary};
 pub use throttle::Throttle;
 pub use trees::copy_tree;
 pub use verify::{Verification, verify};
+pub use versions::name_build;

@@ -4,6 +4,7 @@ use crate::PathBytes;
 use howdah_core::units;
 use std::ffi::OsStr;
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -243,8 +244,19 @@ fn split_url(rest: &[u8]) -> Result<(&str, Option<&[u8]>), String> {
     Ok((machine(&rest[..slash])?, rest.get(slash + 1..)))
 }
 
-/// Host and port of a URL.
-fn host_and_port(authority: &str) -> Result<(&str, Option<u16>), String> {
+/// Host and port of a URL. The link of a link-local address stands behind `%`, or behind `%25` as URLs have it (RFC 6874).
+fn host_and_port(authority: &str) -> Result<(String, Option<u16>), String> {
+    let (host, port) = split_port(authority)?;
+    let host = match host.split_once("%25") {
+        Some((ip, link)) if !link.is_empty() && ip.parse::<Ipv6Addr>().is_ok() => {
+            format!("{ip}%{link}")
+        }
+        _ => host.to_owned(),
+    };
+    Ok((host, port))
+}
+
+fn split_port(authority: &str) -> Result<(&str, Option<u16>), String> {
     let (host, port) = if let Some(v6) = authority.strip_prefix('[') {
         let (host, tail) = v6
             .split_once(']')
@@ -278,7 +290,7 @@ fn howdah_url(rest: &[u8]) -> Result<Location, String> {
         return Err("missing host; write howdah://HOST:PORT/path".to_owned());
     }
     Ok(Location::Remote {
-        host: host.to_owned(),
+        host,
         port: port.unwrap_or(DEFAULT_PORT),
         path: path.unwrap_or_default().into(),
     })
@@ -301,7 +313,7 @@ fn ssh_url(rest: &[u8]) -> Result<Location, String> {
         Some(path) => [b"/", path].concat().as_slice().into(),
     };
     Ok(Location::Ssh(SshLocation {
-        target: SshTarget::new(user, host, port)?,
+        target: SshTarget::new(user, &host, port)?,
         path,
     }))
 }
@@ -419,10 +431,31 @@ mod tests {
             ("howdah://h/x", remote("h", DEFAULT_PORT, "x")),
             ("howdah://[::1]:9/null:", remote("::1", 9, "null:")),
             ("howdah://[::1]/", remote("::1", DEFAULT_PORT, "")),
+            (
+                "howdah://[fe80::1%eth0]:9/x",
+                remote("fe80::1%eth0", 9, "x"),
+            ),
         ] {
             let got: Location = text.parse().unwrap();
             assert_eq!(got, want, "{text}");
             assert_eq!(got.to_string().parse::<Location>().unwrap(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn t15_a_link_may_be_written_as_urls_have_it() {
+        for (url, plain) in [
+            (
+                "howdah://[fe80::1%25eth0]:9/x",
+                "howdah://[fe80::1%eth0]:9/x",
+            ),
+            (
+                "ssh://u@[fe80::1%25eth0]:22/x",
+                "ssh://u@[fe80::1%eth0]:22/x",
+            ),
+        ] {
+            let [url, plain] = [url, plain].map(|text| text.parse::<Location>().unwrap());
+            assert_eq!(url, plain);
         }
     }
 

@@ -55,6 +55,7 @@ pub struct SideUsage {
 
 /// What a finished copy did. Printed by `--json`; the field names are stable.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)] // An older version does not tell all of it.
 pub struct Summary {
     /// Payload bytes that the destination has now.
     pub bytes: u64,
@@ -88,7 +89,6 @@ pub struct Summary {
     pub bottleneck: String,
     /// How often a connection was lost and made again. Of a tree everything else is the last connection's; of a file
     /// what counts packets and bytes on the wire, resources and single seconds is.
-    #[serde(default)]
     pub reconnects: u32,
     /// Goodput of each second of the run, in bit/s.
     pub goodput_per_second_bps: Vec<f64>,

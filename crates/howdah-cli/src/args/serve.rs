@@ -1,7 +1,7 @@
 //! `howdah serve`.
 
 use clap::Args;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 
 /// Answers copies on one port
@@ -30,7 +30,7 @@ pub(crate) struct ServeArgs {
     pub(crate) root: PathBuf,
 
     /// Address and port, for UDP and TCP; unused if systemd hands sockets over
-    #[arg(long, value_name = "ADDR:PORT", default_value = "[::]:4433")]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "[::]:4433", value_parser = address)]
     pub(crate) listen: SocketAddr,
 
     /// Keys of the clients that may come in [default: ~/.config/howdah/authorized_keys]
@@ -40,4 +40,22 @@ pub(crate) struct ServeArgs {
     /// Private key of this machine, made if absent [default: ~/.config/howdah/id_ed25519.pem]
     #[arg(long, value_name = "FILE")]
     pub(crate) identity: Option<PathBuf>,
+}
+
+/// An address and a port; a link-local address may have the name of its link behind it (`[fe80::1%eth0]:4433`).
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let plain = match text.parse() {
+        Ok(address) => return Ok(address),
+        Err(e) if text.contains('%') => e,
+        Err(e) => return Err(format!("{e}: write ADDR:PORT, an IPv6 address in brackets")),
+    };
+    // No name is looked up: those that it takes have a '%', which no host has.
+    let parts = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("]:"));
+    let (ip, port) = parts.ok_or_else(|| plain.to_string())?;
+    let port: u16 = port.parse().map_err(|_| plain.to_string())?;
+    let found = (ip, port).to_socket_addrs();
+    let mut found = found.map_err(|e| format!("{plain}: {e}"))?;
+    found.next().ok_or_else(|| plain.to_string())
 }

@@ -14,6 +14,7 @@ const NOTE_BYTES: usize = 400;
 
 /// What one side did.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)] // Where it is told in JSON, an older version does not tell all of it.
 pub struct TreeReport {
     /// Files whose content was moved.
     pub files: u64,

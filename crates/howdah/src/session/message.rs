@@ -2,15 +2,21 @@
 
 use super::pace::Pace;
 use super::resume::{WireHeld, WireIdentity, WireRanges};
-use crate::{Error, ErrorKind, PathBytes, SideUsage};
+use crate::{Error, ErrorKind, PathBytes, SideUsage, versions};
 use howdah_core::Span;
 use howdah_proto::Stats;
 use howdah_store::{Rule, StoreError, TreeOptions, TreeReport};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Version of this dialogue; the first byte of each message.
+/// Version of this dialogue; the first byte of each message. It counts up with each minor version of the program.
 pub(crate) const VERSION: u8 = 2;
+/// The oldest one that is understood: that of the minor version before this one, as soon as there is one.
+pub(crate) const OLDEST: u8 = 2;
+/// The next one only adds what can be passed over (docs/versions.md).
+const NEWEST: u8 = VERSION + 1;
+/// More bytes than all fields have that one version adds to a message.
+const ADDED_BYTES: usize = 64;
 
 /// IP and UDP headers of a datagram, as far as they are counted (IPv4).
 pub(crate) const IP_UDP_BYTES: u64 = 28;
@@ -412,14 +418,35 @@ impl Message {
         Duration::from_secs(seconds.unwrap_or(0)).min(PATIENCE_MAX)
     }
 
+    /// Reads a message of this version, of the one before it and of the next one. What an older one does not say yet is zero,
+    /// empty or absent; what a newer one says behind all that is known here is passed over.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let error = |text: &str| Error::new(ErrorKind::Protocol, text);
-        match bytes.split_first() {
-            Some((&VERSION, rest)) => {
-                postcard::from_bytes(rest).map_err(|_| error("sent a message that makes no sense"))
-            }
-            _ => Err(error(
-                "speaks another version of howdah; install the same version on both",
+        let error = |text: String| Err(Error::new(ErrorKind::Protocol, text));
+        let Some((&version, rest)) = bytes.split_first() else {
+            return error("sent an empty message".to_owned());
+        };
+        let mut padded = rest.to_vec();
+        padded.extend([0; ADDED_BYTES]);
+        // Not more than there is: of an empty message, the zeros would be one.
+        let read = postcard::from_bytes(&padded)
+            .ok()
+            .filter(|_| !rest.is_empty());
+        let ours = format!("howdah {} (dialogue {VERSION})", versions::build());
+        match read {
+            Some(message) if (OLDEST..=NEWEST).contains(&version) => Ok(message),
+            None if version == VERSION => error("sent a message that makes no sense".to_owned()),
+            None if (OLDEST..=NEWEST).contains(&version) => error(format!(
+                "sent a message (dialogue {version}) that {ours} does not know; {}",
+                versions::REMEDY
+            )),
+            // It keeps its form in all versions, so that they can say what is wrong.
+            Some(Self::Fail { kind, message }) => Ok(Self::Fail {
+                kind,
+                message: bounded(format!("{message}; this is {ours}")),
+            }),
+            _ => error(format!(
+                "speaks another version of howdah (dialogue {version}) than {ours}; {}",
+                versions::REMEDY
             )),
         }
     }
@@ -534,6 +561,62 @@ mod tests {
         assert_eq!(Message::patience(&bytes), PATIENCE_MAX);
         assert_eq!(Message::patience(b""), Duration::ZERO);
         assert_eq!(Message::patience(b"\x02\xff"), Duration::ZERO);
+    }
+
+    #[test]
+    fn o9_messages_of_neighbouring_versions_are_understood() {
+        let room = Message::Room { lack: None };
+        let bytes = room.encode();
+        // A newer one says more, which is passed over.
+        let newer = [&[VERSION + 1], &bytes[1..], &[7, 7, 7]].concat();
+        assert_eq!(Message::decode(&newer).unwrap(), room);
+        // An older one says less, which is zero: here the last field is cut off.
+        let ready = Message::Ready {
+            object: 3,
+            held: (&howdah_core::RangeSet::new()).into(),
+            values: true,
+            changed: None,
+        };
+        let bytes = ready.encode();
+        assert_eq!(Message::decode(&bytes[..bytes.len() - 1]).unwrap(), ready);
+        // What only a newer one knows is named, with what to do.
+        let unknown = Message::decode(&[VERSION + 1, 120, 1]).unwrap_err();
+        assert_eq!(unknown.kind(), ErrorKind::Protocol);
+        assert!(unknown.to_string().contains("does not know"), "{unknown}");
+        assert!(
+            unknown.to_string().contains("one minor version apart"),
+            "{unknown}"
+        );
+    }
+
+    #[test]
+    fn o9_versions_that_are_too_far_apart_are_named() {
+        for version in [0, OLDEST - 1, VERSION + 2, 255] {
+            let bytes = [&[version], &Message::Room { lack: None }.encode()[1..]].concat();
+            let error = Message::decode(&bytes).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Protocol);
+            let text = error.to_string();
+            assert!(text.contains(&format!("(dialogue {version})")), "{text}");
+            assert!(
+                text.contains(&format!("than howdah {}", versions::build())),
+                "{text}"
+            );
+            // A failure is readable in all of them: it says what the other side is.
+            let fail = Message::fail(&Error::new(ErrorKind::Protocol, "I am howdah 9.1.0"));
+            let bytes = [&[version], &fail.encode()[1..]].concat();
+            match Message::decode(&bytes).unwrap() {
+                Message::Fail { message, .. } => {
+                    assert!(
+                        message.starts_with("I am howdah 9.1.0; this is howdah "),
+                        "{message}"
+                    );
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        for nothing in [&b""[..], &[VERSION]] {
+            assert!(Message::decode(nothing).is_err(), "{nothing:?}");
+        }
     }
 
     #[test]

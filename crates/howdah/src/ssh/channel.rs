@@ -1,13 +1,14 @@
 //! The far end and the channel to it.
 
 use super::candidates::{Resolving, candidates};
+use super::command;
 use super::handover::{self, Answer, Ask, Errand, HandoverError, Told};
-use super::launched::{Caller, FAREWELL, Launched};
+use super::launched::{Caller, FAREWELL, Launched, Patience};
 use super::process::Ssh;
 use super::sharing::{self, Shared};
-use super::{SshConfig, command};
+use super::verdict::{self, Heard};
 use crate::session::pace::Pace;
-use crate::{Cancel, Error, ErrorKind, Log, PublicKey, SshTarget};
+use crate::{Cancel, CopyConfig, Error, ErrorKind, PublicKey, SshTarget};
 use howdah_net::{Near, Tunnel};
 use std::io::BufReader;
 use std::net::{IpAddr, SocketAddr};
@@ -27,7 +28,7 @@ pub(crate) struct FarEnd {
     /// To the far end and from it. Closing the first is what tells it to end.
     channel: Mutex<Channel>,
     ready: Ready,
-    named: Vec<IpAddr>,
+    named: Vec<SocketAddr>,
     /// Its work is done.
     left: bool,
 }
@@ -44,69 +45,68 @@ struct Ready {
 impl FarEnd {
     /// Starts ssh and the far end, which will let the holder of `key` in.
     pub(crate) fn start(
-        config: &SshConfig,
+        config: &CopyConfig,
         target: &SshTarget,
         key: &PublicKey,
         cancel: &Cancel,
-        log: &Log,
     ) -> Result<Self, Error> {
+        let ports = &config.ssh.ports;
         let ask = Ask::Serve {
             key: key.to_string(),
-            ports: (*config.ports.start(), *config.ports.end()),
+            ports: (*ports.start(), *ports.end()),
         };
-        Self::start_with(config, target, &ask, cancel, log)
+        Self::start_with(config, target, &ask, cancel)
     }
 
     /// Starts ssh and a far end that will send to another one.
     pub(crate) fn start_sender(
-        config: &SshConfig,
+        config: &CopyConfig,
         target: &SshTarget,
         cancel: &Cancel,
-        log: &Log,
     ) -> Result<Self, Error> {
-        Self::start_with(config, target, &Ask::Send, cancel, log)
+        Self::start_with(config, target, &Ask::Send, cancel)
     }
 
     fn start_with(
-        config: &SshConfig,
+        copy: &CopyConfig,
         target: &SshTarget,
         ask: &Ask,
         cancel: &Cancel,
-        log: &Log,
     ) -> Result<Self, Error> {
-        let name = &*target.to_string();
+        let (config, name) = (&copy.ssh, &*target.to_string());
+        let resolving = Resolving::start(config, target);
+        let settings = resolving.settings();
         let caller = Caller {
             config,
             name,
             cancel,
-            log,
+            log: &copy.heard,
+            warn: &copy.warn,
+            wordy: settings.wordy(),
         };
-        let resolving = Resolving::start(config, target);
         let mut shared = None;
-        if config.sharing.is_some() {
-            let settings = resolving.settings();
-            if !sharing::is_arranged(&settings) {
-                shared = Shared::look(config, target, &settings);
-            }
+        if config.sharing.is_some() && !sharing::is_arranged(settings.text()) {
+            shared = Shared::look(config, target, settings.text());
         }
-        let launch = |shared: Option<&Shared<'_>>, patience| {
+        let corrections = settings.corrections();
+        let launch = |shared: Option<&Shared<'_>>, whole, logged_in| {
             let options = shared.map(Shared::options);
             let options = options.as_ref().map_or(&[][..], |options| options);
-            let command = command::start(config, target, options);
-            Launched::start(command, caller, ask, patience)
+            let command = command::start(config, target, &corrections, options);
+            Launched::start(command, caller, ask, Patience { whole, logged_in })
         };
         let mut launched = None;
         if let Some(shared) = shared.as_mut().filter(|shared| shared.is_there()) {
-            launched = launch(Some(shared), sharing::PATIENCE)?.filter(|l| !l.ssh_failed());
+            launched = launch(Some(shared), sharing::PATIENCE, true)?.filter(|l| !l.ssh_failed());
             if launched.is_none() {
-                log.line(&format!(
+                copy.heard.line(&format!(
                     "{name}: the connection of ssh that was there does not answer; making another"
                 ));
                 shared.give_up();
             }
         }
         if launched.is_none() {
-            launched = launch(shared.as_ref(), PATIENCE)?;
+            launched = launch(shared.as_ref(), PATIENCE, false)?;
         }
         let launched = launched.ok_or_else(|| {
             let text = format!(
@@ -120,9 +120,15 @@ impl FarEnd {
             stdin,
             stdout,
             answer,
+            heard,
         } = launched;
         let answer = answer.map_err(|error| match error {
-            HandoverError::Closed | HandoverError::Io(_) => guard.ssh().why(name, config),
+            HandoverError::Closed | HandoverError::Io(_) => {
+                verdict::why(name, config, &guard.ssh().last_words(), &heard)
+            }
+            HandoverError::Noise if config.remote_howdah.is_none() && !heard.begun => {
+                endless(name, &heard)
+            }
             error => error.at(name),
         })?;
         let ready = match answer {
@@ -136,9 +142,10 @@ impl FarEnd {
                 key: handover::key(&key).map_err(|e| e.at(name))?,
                 address: None,
             },
-            Answer::Failed { message } => {
+            Answer::Failed { message, kind } => {
                 let message: String = message.chars().filter(|c| !c.is_control()).collect();
-                return Err(Error::new(ErrorKind::Io, format!("{name}: {message}")));
+                let kind = kind.map_or(ErrorKind::Io, handover::kind);
+                return Err(Error::new(kind, format!("{name}: {message}")));
             }
         };
         Ok(Self {
@@ -251,6 +258,16 @@ impl Drop for FarEnd {
         self.process.wait_until(FAREWELL, |state| state.ended);
         self.process.end();
     }
+}
+
+/// What came is more than a login script has to say.
+fn endless(name: &str, heard: &Heard) -> Error {
+    let last = heard.noise.back().map_or("", String::as_str);
+    let text = format!(
+        "a login script on {name} (.bashrc, .profile, config.fish, .cshrc, ...) prints without end (last: {last:?}); let it \
+         print only where there is a terminal"
+    );
+    Error::new(ErrorKind::Network, text)
 }
 
 fn in_use() -> std::io::Error {

@@ -5,14 +5,22 @@ use crate::SshTarget;
 use std::ffi::OsString;
 use std::process::Command;
 
+/// What the shell there says first when it has come to what it was told: login scripts are through.
+pub(super) const BEGUN: &str = "howdah-shell begun";
+/// And then if there is no howdah.
+pub(super) const ABSENT: &str = "howdah-shell absent";
+
 /// Found where a login shell would find it, and where people install things for themselves: the search
 /// path of a command over ssh often lacks these. Read alike by sh, csh and fish.
-const FIND: &str = "exec sh -c 'PATH=\"$PATH:$HOME/.local/bin:$HOME/.cargo/bin\"; export PATH; exec howdah internal far-end'";
+const FIND: &str = "exec sh -c 'echo howdah-shell begun; PATH=\"$PATH:$HOME/.local/bin:$HOME/.cargo/bin\"; export PATH; \
+                    command -v howdah >/dev/null || { echo howdah-shell absent; exit 127; }; exec howdah internal far-end'";
 
 /// Nothing of the user's configuration may add to what is needed here: no terminal, no forwarding, no
 /// other command. Middle-boxes forget connections that are silent, and this one is while data flows.
-const OPTIONS: [&str; 7] = [
+const OPTIONS: [&str; 8] = [
     "-x",
+    // The last one of -t and -T counts.
+    "-T",
     "-oClearAllForwardings=yes",
     "-oForwardAgent=no",
     "-oPermitLocalCommand=no",
@@ -21,9 +29,58 @@ const OPTIONS: [&str; 7] = [
     "-oServerAliveInterval=15",
 ];
 
+/// Options of ssh that are followed by a value.
+const WITH_VALUE: &str = "BDEFIJLPQRSWbceilmopw";
+/// Those that let it do something else than start a program there and speak with it.
+const SENSELESS: &str = "GNOQVWfs";
+
+/// The words of ssh's command line without `-n`: what it keeps ssh from reading is the channel to the far end, not the
+/// user's input. `-q` as the option that it stands for, which leaves room for another one before it.
+pub(super) fn usable(words: Vec<String>) -> Result<Vec<String>, String> {
+    let Some(at) = words.iter().position(|word| is_ssh(word)) else {
+        return Ok(words);
+    };
+    let mut left = words;
+    let mut options = left.split_off(at + 1).into_iter();
+    while let Some(word) = options.next() {
+        let letters = word.strip_prefix('-').filter(|letters| !letters.is_empty());
+        let Some(letters) = letters.filter(|letters| !letters.starts_with('-')) else {
+            left.push(word);
+            continue;
+        };
+        // The first one that takes a value takes the rest of the word.
+        let value_at = letters.find(|c| WITH_VALUE.contains(c));
+        let flags = &letters[..value_at.map_or(letters.len(), |at| at + 1)];
+        if let Some(senseless) = flags.chars().find(|&c| SENSELESS.contains(c)) {
+            return Err(format!(
+                "with -{senseless}, ssh starts no howdah on the other side; leave it out"
+            ));
+        }
+        let rest = value_at.map_or("", |at| &letters[at + 1..]);
+        let takes_next = value_at.is_some() && rest.is_empty();
+        let is_kept = |&c: &char| c != 'n' && c != 'q';
+        let kept: String = flags.chars().filter(is_kept).collect();
+        if flags.contains('q') {
+            left.push("-oLogLevel=QUIET".to_owned());
+        }
+        if !kept.is_empty() {
+            left.push(format!("-{kept}{rest}"));
+        }
+        if takes_next {
+            left.extend(options.next());
+        }
+    }
+    Ok(left)
+}
+
 /// Starts the far end, with these options more.
-pub(super) fn start(config: &SshConfig, target: &SshTarget, options: &[OsString]) -> Command {
-    let mut command = program(config);
+pub(super) fn start(
+    config: &SshConfig,
+    target: &SshTarget,
+    corrections: &[&str],
+    options: &[OsString],
+) -> Command {
+    let mut command = program(config, corrections);
     command.args(OPTIONS).args(options);
     if !options.is_empty() && config.program().len() == 1 {
         // A connection that stays must not keep a file system busy. (Options may name files relative to here.)
@@ -39,7 +96,7 @@ pub(super) fn start(config: &SshConfig, target: &SshTarget, options: &[OsString]
 
 /// Asks what ssh makes of the host's name.
 pub(super) fn ask(config: &SshConfig, target: &SshTarget) -> Command {
-    let mut command = program(config);
+    let mut command = program(config, &[]);
     command.arg("-G");
     destination(&mut command, target);
     command
@@ -52,21 +109,32 @@ pub(super) fn control(
     what: &str,
     path_option: &str,
 ) -> Command {
-    let mut command = program(config);
+    let mut command = program(config, &[]);
     command.args(["-O", what, path_option]);
     destination(&mut command, target);
     command
 }
 
-fn program(config: &SshConfig) -> Command {
+/// ssh's words. What is `first` said of an option counts, so these stand before those of the user's.
+fn program(config: &SshConfig, first: &[&str]) -> Command {
     // Never empty; if it were, nothing would be started.
     let (program, arguments) = config
         .program()
         .split_first()
         .map_or(("", &[][..]), |(p, a)| (p, a));
+    let at = match config.program().iter().position(|word| is_ssh(word)) {
+        Some(at) => at,
+        None => arguments.len(),
+    };
+    let (before, after) = arguments.split_at(at);
     let mut command = Command::new(program);
-    command.args(arguments);
+    command.args(before).args(first).args(after);
     command
+}
+
+/// What a program of another name makes of its words is its affair.
+fn is_ssh(word: &str) -> bool {
+    word == "ssh" || word.ends_with("/ssh")
 }
 
 fn destination(command: &mut Command, target: &SshTarget) {
@@ -101,11 +169,43 @@ mod tests {
     }
 
     #[test]
+    fn t02_what_keeps_ssh_from_speaking_with_the_far_end_is_left_out_or_named() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for (line, want) in [
+            ("ssh", "ssh"),
+            ("ssh -n", "ssh"),
+            (
+                "/usr/bin/ssh -nq -F n -vn",
+                "/usr/bin/ssh -oLogLevel=QUIET -F n -v",
+            ),
+            (
+                "env A=b ssh -4nFconfig -p 22",
+                "env A=b ssh -4Fconfig -p 22",
+            ),
+            ("ssh -o n -J -n -l f", "ssh -o n -J -n -l f"),
+            ("my-ssh -n -N", "my-ssh -n -N"),
+            ("ssh -i f - -- -x", "ssh -i f - -- -x"),
+        ] {
+            assert_eq!(usable(words(line)), Ok(words(want)), "{line}");
+        }
+        for (line, letter) in [
+            ("ssh -N", 'N'),
+            ("ssh -qf", 'f'),
+            ("ssh -W h:1", 'W'),
+            ("ssh -4s", 's'),
+            ("ssh -O exit", 'O'),
+        ] {
+            let error = usable(words(line)).expect_err(line);
+            assert!(error.contains(&format!("-{letter}")), "{line}: {error}");
+        }
+    }
+
+    #[test]
     fn a59_the_host_follows_the_end_of_options() {
         let mut config = SshConfig::default();
         config.set_program("my-ssh -F 'a file'").expect("words");
         config.remote_howdah = Some("/opt/howdah".to_owned());
-        let command = start(&config, &target("ssh://anna@[::1]:2222/x"), &[]);
+        let command = start(&config, &target("ssh://anna@[::1]:2222/x"), &[], &[]);
         let words = words(&command);
         assert_eq!(words[..3], ["my-ssh", "-F", "a file"]);
         let tail = [
@@ -118,6 +218,12 @@ mod tests {
             "/opt/howdah internal far-end",
         ];
         assert_eq!(words[words.len() - tail.len()..], tail);
+        let corrected = start(&config, &target("h:x"), &["-oLogLevel=VERBOSE"], &[]);
+        assert_eq!(self::words(&corrected)[3], "-oLogLevel=VERBOSE");
+        config.set_program("env A=b /bin/ssh -v").expect("words");
+        let corrected = start(&config, &target("h:x"), &["-oLogLevel=VERBOSE"], &[]);
+        let first = ["env", "A=b", "/bin/ssh", "-oLogLevel=VERBOSE", "-v"];
+        assert_eq!(self::words(&corrected)[..5], first);
         let asked = ask(&SshConfig::default(), &target("h:x"));
         assert_eq!(self::words(&asked), ["ssh", "-G", "--", "h"]);
         assert!(config.set_program("'").is_err() && config.set_program(" ").is_err());

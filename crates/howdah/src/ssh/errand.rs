@@ -3,6 +3,7 @@
 
 use super::FarEnd;
 use super::handover::{self, Errand, Told};
+use super::link_local;
 use crate::access::expand;
 use crate::client::Task;
 use crate::copy::Session;
@@ -51,10 +52,9 @@ pub(crate) fn copy_between(
         let text = "--time works for copies from or to this machine";
         return Err(Error::new(ErrorKind::Usage, text));
     }
-    let sender = FarEnd::start_sender(&config.ssh, order.from, cancel, &config.heard)?;
-    let (key, heard) = (sender.key(), &config.heard);
+    let sender = FarEnd::start_sender(config, order.from, cancel)?;
     let target = &order.to.target;
-    let receiver = FarEnd::start(&config.ssh, target, &key, cancel, heard)?;
+    let receiver = FarEnd::start(config, target, &sender.key(), cancel)?;
     let pace = Pace::new(config.policy, &config.throttle);
     let errand = Errand {
         sources: order.sources,
@@ -238,7 +238,7 @@ fn send(
     };
     let line = Line {
         port: errand.port,
-        addresses: errand.addresses,
+        addresses: link_local::as_here(errand.addresses),
         far_end: None,
     };
     let session = Session {

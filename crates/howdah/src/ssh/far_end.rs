@@ -24,6 +24,8 @@ const ERRAND_PATIENCE: Duration = Duration::from_mins(10);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Nobody is waited for longer than that.
 const PATIENCE: Span = Span::from_secs(30);
+/// What is asked was written before this process began.
+const ASK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Answers one session with the rights of the user of this process, as it is told on standard input, and
 /// returns when the session or standard input has ended.
@@ -37,20 +39,37 @@ pub fn serve_over_ssh(
     let endpoint = Arc::new(OnceLock::new());
     let throttle = Throttle::new();
     let asked = listen(cancel, &endpoint, &throttle)?;
-    let ask = asked
-        .recv_timeout(PATIENCE.into())
-        .unwrap_or(Err(HandoverError::Closed));
     let answer = |answer: &Answer| {
         handover::write_answer(io::stdout().lock(), answer)
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot answer: {e}")))
     };
-    let ask = match ask {
-        Ok(ask) => ask,
-        Err(error) => {
-            // It names our versions, which are what is wrong most often.
-            let message = error.to_string();
-            answer(&Answer::Failed { message })?;
+    let failed = |error: &Error| {
+        let (message, kind) = (error.to_string(), Some(handover::kind_number(error.kind())));
+        answer(&Answer::Failed { message, kind })
+    };
+    let ask = match asked.recv_timeout(ASK_PATIENCE) {
+        Ok(Ok(ask)) => ask,
+        // It names our versions, which are what is wrong most often.
+        Ok(Err(error @ HandoverError::Versions { .. })) => {
+            answer(&Answer::Failed {
+                message: error.to_string(),
+                kind: Some(handover::kind_number(ErrorKind::Protocol)),
+            })?;
             return Err(error.at("the other side"));
+        }
+        lost => {
+            let what = match lost {
+                Ok(Err(HandoverError::Closed)) => "standard input is closed",
+                Ok(_) => "what comes in is no line of howdah",
+                Err(_) => "nothing comes in",
+            };
+            let text = format!(
+                "{what}: a login script here (.bashrc, .profile, config.fish, .cshrc, ...) has read standard input, \
+                 which was for howdah, or ssh was told to close it; let the script read only where there is a terminal"
+            );
+            let error = Error::new(ErrorKind::Network, text);
+            failed(&error)?;
+            return Err(error);
         }
     };
     match ask {
@@ -66,8 +85,7 @@ pub fn serve_over_ssh(
                 server.run_once(cancel, PATIENCE)
             }
             Err(error) => {
-                let message = error.to_string();
-                answer(&Answer::Failed { message })?;
+                failed(&error)?;
                 Err(error)
             }
         },

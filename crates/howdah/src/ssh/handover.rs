@@ -6,6 +6,7 @@
 use crate::session::message;
 use crate::session::message::KINDS;
 use crate::session::pace::Pace;
+use crate::versions::{self, Spoken};
 use crate::{Error, ErrorKind, PathBytes, PublicKey, Summary};
 use howdah_proto::codec::VERSION as WIRE;
 use howdah_store::TreeOptions;
@@ -14,14 +15,19 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Read as _, Write};
 use std::net::{IpAddr, SocketAddr};
 
-/// Version of these lines.
+/// Version of these lines. Members may come without a new one: who does not know them passes them over.
 const HANDOVER: u32 = 1;
+/// The oldest that are understood.
+const HANDOVER_OLDEST: u32 = 1;
+/// More bytes than all fields have that one version adds to what is packed.
+const ADDED_BYTES: usize = 64;
 /// Longest line that the far end says, in bytes; what a login script says may stand before it.
 const LINE_MAX: usize = 1 << 20;
 /// Longest line that it is told: whoever has logged in may name a million files.
 const ASK_MAX: usize = 512 << 20;
-/// Before the far end speaks, a login script may say something: so many lines of it are passed over.
-const NOISE_LINES: usize = 200;
+/// Before the far end speaks, a login script may say something: so much of it is passed over.
+const NOISE_LINES: usize = 5_000;
+const NOISE_BYTES: usize = 4 << 20;
 /// First word of what the far end is told.
 const ASK: &str = "howdah-ask ";
 /// First word of what it answers.
@@ -33,14 +39,24 @@ const TUNNEL: &[u8] = b"howdah-tunnel";
 /// Longest line of [`Told`], in bytes: a summary names the goodput of each second.
 const TOLD_MAX: usize = 8 << 20;
 
-/// What must be the same at both ends.
+/// What one end speaks.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct Versions {
-    /// Of the program; only for people.
+    /// Of the program.
     program: String,
     handover: u32,
     wire: u32,
     dialogue: u32,
+    /// Program and commit, for people.
+    #[serde(default)]
+    build: String,
+    /// The oldest of each that it speaks; who does not say speaks one only.
+    #[serde(default)]
+    handover_oldest: Option<u32>,
+    #[serde(default)]
+    wire_oldest: Option<u32>,
+    #[serde(default)]
+    dialogue_oldest: Option<u32>,
 }
 
 impl Versions {
@@ -50,20 +66,48 @@ impl Versions {
             handover: HANDOVER,
             wire: WIRE,
             dialogue: message::VERSION.into(),
+            build: versions::build().to_owned(),
+            handover_oldest: Some(HANDOVER_OLDEST),
+            wire_oldest: Some(WIRE),
+            dialogue_oldest: Some(message::OLDEST.into()),
         }
     }
 
+    fn spoken(&self) -> [Spoken; 3] {
+        [
+            (self.handover, self.handover_oldest),
+            (self.wire, self.wire_oldest),
+            (self.dialogue, self.dialogue_oldest),
+        ]
+        .map(|(number, oldest)| Spoken {
+            number,
+            oldest: oldest.unwrap_or(number),
+        })
+    }
+
     fn fits(&self, other: &Self) -> bool {
-        (self.handover, self.wire, self.dialogue) == (other.handover, other.wire, other.dialogue)
+        let mut pairs = self.spoken().into_iter().zip(other.spoken());
+        versions::are_near(&self.program, &other.program)
+            && pairs.all(|(ours, theirs)| ours.fits(theirs))
     }
 
     fn describe(&self) -> String {
+        let name = if self.build.is_empty() {
+            &self.program
+        } else {
+            &self.build
+        };
+        let [handover, wire, dialogue] = self.spoken().map(|spoken| {
+            let (oldest, number) = (spoken.oldest & 0xff, spoken.number & 0xff);
+            if oldest == number {
+                number.to_string()
+            } else {
+                format!("{oldest}-{number}")
+            }
+        });
         format!(
-            "{:.32} (protocol {}.{}.{})",
-            self.program.escape_debug().to_string(),
-            self.handover,
-            self.wire & 0xff,
-            self.dialogue
+            "{:.80} (protocol {handover}.{wire}.{dialogue})",
+            name.escape_debug().to_string(),
         )
     }
 }
@@ -128,7 +172,9 @@ mod packed {
         deserializer: D,
     ) -> Result<T, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let bytes = STANDARD.decode(text).map_err(D::Error::custom)?;
+        let mut bytes = STANDARD.decode(text).map_err(D::Error::custom)?;
+        // What an older version does not say yet is zero, empty or absent.
+        bytes.extend([0; super::ADDED_BYTES]);
         postcard::from_bytes(&bytes).map_err(D::Error::custom)
     }
 }
@@ -167,8 +213,12 @@ pub(super) enum Answer {
     },
     /// It sends under that key.
     Sender { key: String },
-    /// It cannot.
-    Failed { message: String },
+    /// It cannot. The kind of the failure as a number; who does not tell it has trouble of its own.
+    Failed {
+        message: String,
+        #[serde(default)]
+        kind: Option<u8>,
+    },
 }
 
 #[derive(Deserialize, Serialize)]
@@ -191,6 +241,8 @@ pub(super) enum HandoverError {
     TooLong,
     #[error("what came is no line of howdah")]
     Nonsense,
+    #[error("what came is no line of howdah, and does not end")]
+    Noise,
     #[error("the other side is howdah {theirs}, this is howdah {ours}")]
     Versions { theirs: String, ours: String },
     #[error("the channel failed: {0}")]
@@ -205,7 +257,8 @@ impl HandoverError {
                 ErrorKind::Protocol,
                 format!(
                     "{host} has howdah {theirs}, this is howdah {ours}: they do not understand each \
-                     other; install the same version on both"
+                     other; {}",
+                    versions::REMEDY
                 ),
             ),
             Self::Closed | Self::Io(_) => {
@@ -282,8 +335,12 @@ pub(super) fn read_answer(
     input: &mut impl BufRead,
     mut noise: impl FnMut(&[u8]),
 ) -> Result<Answer, HandoverError> {
+    let mut bytes = 0;
     for _ in 0..NOISE_LINES {
-        let line = read_line(input)?.ok_or(HandoverError::Closed)?;
+        let line = match read_line(input) {
+            Err(HandoverError::TooLong) => return Err(HandoverError::Noise),
+            line => line?.ok_or(HandoverError::Closed)?,
+        };
         // A login script may have said something without ending its line, or set the window's title.
         let said = [ANSWER.as_bytes(), b"{"].concat();
         let at = line.windows(said.len()).rposition(|part| part == said);
@@ -294,8 +351,12 @@ pub(super) fn read_answer(
             return read_said(line[at + ANSWER.len()..].trim_ascii_end());
         }
         noise(&line);
+        bytes += line.len();
+        if bytes > NOISE_BYTES {
+            break;
+        }
     }
-    Err(HandoverError::Nonsense)
+    Err(HandoverError::Noise)
 }
 
 pub(super) fn write_told(mut out: impl Write, told: &Told) -> io::Result<()> {
@@ -394,16 +455,78 @@ mod tests {
         assert_eq!(error.at("site").kind(), ErrorKind::Protocol);
     }
 
+    fn announced(change: impl FnOnce(&mut Versions)) -> Result<Answer, HandoverError> {
+        let mut versions = Versions::ours();
+        change(&mut versions);
+        let mut line = ANSWER.as_bytes().to_vec();
+        let said = ready();
+        serde_json::to_writer(&mut line, &Line { versions, said }).expect("memory");
+        read_answer(&mut &*line, |_| ())
+    }
+
+    fn neighbour(minors: i32) -> String {
+        let program = Versions::ours().program;
+        let mut parts = program
+            .split('.')
+            .map(|n| n.parse::<i32>().expect("a number"));
+        let (major, minor) = (parts.next().expect("one"), parts.next().expect("two"));
+        format!("{major}.{}.0", minor + minors)
+    }
+
+    #[test]
+    fn o9_a_neighbouring_minor_version_works_in_both_directions() {
+        let ours = Versions::ours();
+        for result in [
+            announced(|_| ()),
+            announced(|v| (v.program, v.dialogue) = (neighbour(1), ours.dialogue + 1)),
+            announced(|v| (v.handover, v.dialogue) = (ours.handover + 1, ours.dialogue + 1)),
+            announced(|v| v.program = neighbour(-1)),
+            // Who does not say more than its numbers, and those are ours.
+            announced(|v| {
+                v.build.clear();
+                (v.handover_oldest, v.wire_oldest, v.dialogue_oldest) = (None, None, None);
+            }),
+        ] {
+            assert_eq!(result.expect("it is near"), ready());
+        }
+    }
+
+    #[test]
+    fn o9_what_is_farther_away_is_refused_and_both_are_named() {
+        let ours = Versions::ours();
+        for result in [
+            announced(|v| v.program = neighbour(2)),
+            announced(|v| v.program = "77.1.0".to_owned()),
+            announced(|v| (v.dialogue, v.dialogue_oldest) = (9, Some(ours.dialogue + 1))),
+            announced(|v| (v.dialogue, v.dialogue_oldest) = (ours.dialogue + 1, None)),
+            announced(|v| (v.dialogue, v.dialogue_oldest) = (ours.dialogue - 1, None)),
+            announced(|v| (v.wire, v.wire_oldest) = (ours.wire + 1, None)),
+            announced(|v| (v.handover, v.handover_oldest) = (0, None)),
+        ] {
+            let error = result.expect_err("it is far away").at("site");
+            let text = error.to_string();
+            assert_eq!(error.kind(), ErrorKind::Protocol);
+            assert!(
+                text.starts_with("site has howdah ") && text.contains("this is howdah "),
+                "{text}"
+            );
+            assert!(text.contains("at most one minor version apart"), "{text}");
+        }
+    }
+
     #[test]
     fn what_never_ends_is_cut_off() {
         let endless = vec![b'x'; 10 * LINE_MAX];
         let read = read_answer(&mut &*endless, |_| ());
-        assert!(matches!(read, Err(HandoverError::TooLong)));
+        assert!(matches!(read, Err(HandoverError::Noise)));
         let lines = b"noise\n".repeat(10 * NOISE_LINES);
         let mut seen = 0;
         let result = read_answer(&mut &*lines, |_| seen += 1);
-        assert!(matches!(result, Err(HandoverError::Nonsense)));
+        assert!(matches!(result, Err(HandoverError::Noise)));
         assert_eq!(seen, NOISE_LINES);
+        let long = [vec![b'x'; LINE_MAX - 1], vec![b'\n']].concat().repeat(9);
+        let result = read_answer(&mut &*long, |_| ());
+        assert!(matches!(result, Err(HandoverError::Noise)));
         assert!(matches!(
             read_ask(&mut &b""[..]),
             Err(HandoverError::Closed)

@@ -2,19 +2,27 @@
 
 use super::SshConfig;
 use super::handover::{self, Answer, Ask, HandoverError};
-use super::process::Ssh;
+use super::process::{Ssh, Wordy};
+use super::verdict::Heard;
 use crate::{Cancel, Error, ErrorKind, Log};
 use rustix::process::Pid;
 use std::io::BufReader;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often it is looked whether the user has had enough.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// When the channel is closed, ssh has that long to end by itself.
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);
+
+/// A far end that has said nothing for that long after ssh's log-in is told of.
+const SAY_AFTER: Duration = Duration::from_secs(10);
+/// And for that long, it is given up: login scripts may be slow, and some ask for a second factor on a telephone.
+const LOGGED_IN_MAX: Duration = Duration::from_secs(45);
+/// So many lines of a login script are shown.
+const SHOWN_LINES: usize = 200;
 
 /// For whom it is started, and who may end that or listen to it.
 #[derive(Clone, Copy)]
@@ -23,7 +31,21 @@ pub(super) struct Caller<'a> {
     /// How the user calls the other side.
     pub(super) name: &'a str,
     pub(super) cancel: &'a Cancel,
+    /// Hears what ssh and the other side say.
     pub(super) log: &'a Log,
+    /// Hears what its user should know.
+    pub(super) warn: &'a Log,
+    /// What of ssh's own words it hears.
+    pub(super) wordy: Wordy,
+}
+
+/// How long an answer is waited for.
+#[derive(Clone, Copy)]
+pub(super) struct Patience {
+    /// In all.
+    pub(super) whole: Duration,
+    /// The connection is there, and nobody has to log in any more.
+    pub(super) logged_in: bool,
 }
 
 /// An ssh, and what came through it first.
@@ -32,6 +54,8 @@ pub(super) struct Launched {
     pub(super) stdin: ChildStdin,
     pub(super) stdout: BufReader<ChildStdout>,
     pub(super) answer: Result<Answer, HandoverError>,
+    /// What came before it.
+    pub(super) heard: Heard,
 }
 
 impl Launched {
@@ -40,13 +64,14 @@ impl Launched {
         mut command: Command,
         caller: Caller<'_>,
         ask: &Ask,
-        patience: Duration,
+        patience: Patience,
     ) -> Result<Option<Self>, Error> {
         let Caller {
             config,
             name,
-            cancel,
             log,
+            wordy,
+            ..
         } = caller;
         let mut child = command
             .stdin(Stdio::piped())
@@ -76,16 +101,20 @@ impl Launched {
         let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
             return Err(trouble(missing()));
         };
-        process.listen(stderr, name, log).map_err(trouble)?;
+        if patience.logged_in {
+            process.has_logged_in();
+        }
+        process.listen(stderr, name, wordy, log).map_err(trouble)?;
         // Said at once: it waits in the pipe until ssh has opened the channel, and costs no round trip.
         // Should ssh have ended already, its own words say more than a broken pipe.
         let _ = handover::write_ask(&mut stdin, ask);
-        let answered = await_answer(stdout, name, cancel, log, &process, patience)?;
-        Ok(answered.map(|(answer, stdout)| Self {
+        let answered = await_answer(stdout, caller, &process, patience)?;
+        Ok(answered.map(|(answer, stdout, heard)| Self {
             guard,
             stdin,
             stdout,
             answer,
+            heard,
         }))
     }
 
@@ -121,24 +150,33 @@ impl Drop for Guard {
     }
 }
 
-type Answered = (Result<Answer, HandoverError>, BufReader<ChildStdout>);
+type Answered = (Result<Answer, HandoverError>, BufReader<ChildStdout>, Heard);
 
 /// Waits for the far end's first words, or for the user to give up; `None`: none came in that time.
 fn await_answer(
     stdout: ChildStdout,
-    name: &str,
-    cancel: &Cancel,
-    log: &Log,
-    process: &Ssh,
-    patience: Duration,
+    caller: Caller<'_>,
+    process: &Arc<Ssh>,
+    patience: Patience,
 ) -> Result<Option<Answered>, Error> {
+    let Caller {
+        name, cancel, log, ..
+    } = caller;
     let (tell, answer) = channel();
+    let heard = Arc::new(Mutex::new(Heard::default()));
+    let (ears, ssh) = (Arc::clone(&heard), Arc::clone(process));
     let (noise_name, log) = (name.to_owned(), log.clone());
     let read = move || {
         let mut stdout = BufReader::new(stdout);
+        let mut lines = 0;
         let answer = handover::read_answer(&mut stdout, |line| {
-            let line = String::from_utf8_lossy(line);
-            log.line(&format!("{noise_name}: {line:.1000}"));
+            // What the other side says is said after the log-in.
+            ssh.has_logged_in();
+            let shown = lock(&ears).hear(line);
+            if let Some(line) = shown.filter(|_| lines < SHOWN_LINES) {
+                lines += 1;
+                log.line(&format!("{noise_name}: {line:.1000}"));
+            }
         });
         // Whoever waited may have given up.
         let _ = tell.send((answer, stdout));
@@ -147,17 +185,20 @@ fn await_answer(
         .name("howdah-ssh-answer".into())
         .spawn(read)
         .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
-    let start = Instant::now();
+    let (start, mut told) = (Instant::now(), false);
     loop {
         match answer.recv_timeout(LOOK_EVERY) {
             Ok((Err(HandoverError::Closed), stdout)) if !cancel.is_cancelled() => {
                 // It ends, and says why, within a moment.
                 process.wait_until(FAREWELL, |state| state.ended && state.silent);
                 if !cancel.is_cancelled() {
-                    return Ok(Some((Err(HandoverError::Closed), stdout)));
+                    let heard = lock(&heard).clone();
+                    return Ok(Some((Err(HandoverError::Closed), stdout, heard)));
                 }
             }
-            Ok(answered) if !cancel.is_cancelled() => return Ok(Some(answered)),
+            Ok((answer, stdout)) if !cancel.is_cancelled() => {
+                return Ok(Some((answer, stdout, lock(&heard).clone())));
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Error::new(
                     ErrorKind::Io,
@@ -172,8 +213,49 @@ fn await_answer(
                 format!("interrupted while ssh connected to {name}"),
             ));
         }
-        if start.elapsed() > patience {
+        if start.elapsed() > patience.whole {
             return Ok(None);
         }
+        let silence = process
+            .logged_in()
+            .map_or(Duration::ZERO, |at| at.elapsed());
+        if silence > SAY_AFTER && !std::mem::replace(&mut told, true) {
+            let cause = likely_cause(&lock(&heard), caller);
+            caller.warn.line(&format!(
+                "ssh has logged in to {name}, but no howdah has answered there for {} s: {cause} (Ctrl-C ends it)",
+                SAY_AFTER.as_secs()
+            ));
+        }
+        if silence > LOGGED_IN_MAX {
+            let cause = likely_cause(&lock(&heard), caller);
+            let text = format!(
+                "ssh has logged in to {name}, but no howdah has answered there within {} s: {cause}",
+                LOGGED_IN_MAX.as_secs()
+            );
+            return Err(Error::new(ErrorKind::Network, text));
+        }
     }
+}
+
+/// What keeps a far end from answering that ssh has reached.
+fn likely_cause(heard: &Heard, caller: Caller<'_>) -> String {
+    const SCRIPT: &str = "a login script there (.bashrc, .profile, config.fish, .cshrc, ...)";
+    let (ssh, name) = (caller.config.program().join(" "), caller.name);
+    let try_it = format!("'{ssh} {name} true' should end at once and print nothing");
+    match heard.noise.back() {
+        _ if heard.begun => {
+            "the login scripts there are through, so the howdah there, its disk or its machine hangs".to_owned()
+        }
+        None => format!(
+            "{SCRIPT} may wait for input, or for something that does not come, or start another program; {try_it}"
+        ),
+        Some(last) => format!(
+            "{SCRIPT} may wait for input or print without end (last: {last:?}); {try_it}"
+        ),
+    }
+}
+
+fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
+    // There is no half of it.
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,8 +11,12 @@ mod errand;
 mod far_end;
 mod handover;
 mod launched;
+mod link_local;
 mod process;
+mod settings;
 mod sharing;
+mod surroundings;
+mod verdict;
 mod watched;
 
 pub use far_end::serve_over_ssh;
@@ -59,7 +63,8 @@ impl SshConfig {
         let words: Option<Vec<String>> = shlex::split(line);
         match words {
             Some(words) if !words.is_empty() => {
-                self.program = words;
+                self.program = command::usable(words)
+                    .map_err(|why| Error::new(ErrorKind::Usage, format!("{line:?}: {why}")))?;
                 Ok(())
             }
             _ => Err(Error::new(

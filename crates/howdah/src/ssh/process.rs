@@ -1,21 +1,46 @@
 //! The ssh process here: that it ends, what it says, and what its end means.
 
-use super::{SshConfig, sharing};
-use crate::{Error, ErrorKind, Log};
+use super::sharing;
+use crate::Log;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ChildStderr, ExitStatus};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest line of the far side's that is shown, in bytes; more lines are made of the rest.
 const SHOWN_MAX: u64 = 1_000;
 /// Last lines that are kept to explain a failure.
 const KEPT_LINES: usize = 4;
-/// ssh's own failures, as opposed to the command's.
-const SSH_FAILED: i32 = 255;
+/// ssh's own failures, as opposed to the command's; of a command that ends so, ssh says the same.
+pub(super) const SSH_FAILED: i32 = 255;
+
+/// What of ssh's own words is shown.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Wordy {
+    /// All of them: they are as many as the user wants.
+    AsIs,
+    /// It was told to say when it has logged in, which is not the user's affair.
+    MoreThanWanted,
+    /// And the user wants to hear nothing but errors of it, no banners either.
+    MuchMoreThanWanted,
+}
+
+/// Whether a line of ssh's says that it has logged in (`LogLevel VERBOSE`; the same in all versions of OpenSSH).
+fn says_logged_in(line: &str) -> bool {
+    // A banner need not end with its line.
+    line.rsplit_once("Authenticated to ")
+        .is_some_and(|(_, rest)| {
+            rest.contains(" (") && (rest.ends_with("\".") || rest.ends_with(")."))
+        })
+}
+
+/// What else ssh says only because it is to say when it has logged in.
+fn is_chatter(line: &str) -> bool {
+    line.starts_with("Transferred: sent ") || line.starts_with("Bytes per second: sent ")
+}
 
 /// The process, for whoever wants to know or to end it.
 #[derive(Debug)]
@@ -30,8 +55,10 @@ pub(super) struct State {
     /// It has been waited for; its id may belong to another process now.
     pub(super) ended: bool,
     status: Option<ExitStatus>,
-    /// Its last words.
+    /// Its last words, and those of the far side: both write to its standard error.
     words: VecDeque<String>,
+    /// When it had logged in, as far as it says so.
+    logged_in: Option<Instant>,
     /// Nobody writes to its standard error any more.
     pub(super) silent: bool,
 }
@@ -74,6 +101,7 @@ impl Ssh {
         self: &Arc<Self>,
         stderr: ChildStderr,
         name: &str,
+        wordy: Wordy,
         log: &Log,
     ) -> std::io::Result<()> {
         let (ssh, name, log) = (Arc::clone(self), name.to_owned(), log.clone());
@@ -90,7 +118,24 @@ impl Ssh {
                 if line.is_empty() || sharing::is_about_it(line) {
                     continue;
                 }
-                log.line(&format!("{name}: {line}"));
+                let logged_in = says_logged_in(line);
+                if logged_in {
+                    ssh.has_logged_in();
+                    // Banners and warnings are no words of what comes now.
+                    ssh.lock().words.clear();
+                }
+                let chatter = logged_in || is_chatter(line);
+                let shown = match wordy {
+                    Wordy::AsIs => true,
+                    Wordy::MoreThanWanted => !chatter,
+                    Wordy::MuchMoreThanWanted => !chatter && ssh.logged_in().is_some(),
+                };
+                if shown {
+                    log.line(&format!("{name}: {line}"));
+                }
+                if chatter {
+                    continue;
+                }
                 let mut state = ssh.lock();
                 if state.words.len() == KEPT_LINES {
                     state.words.pop_front();
@@ -147,77 +192,44 @@ impl Ssh {
         }
     }
 
-    /// Why no far end came about.
-    pub(super) fn why(&self, host: &str, config: &SshConfig) -> Error {
+    /// It has: it says so, or something has come from the other side.
+    pub(super) fn has_logged_in(&self) {
+        self.lock().logged_in.get_or_insert_with(Instant::now);
+        self.changed.notify_all();
+    }
+
+    /// When it had logged in, as far as that shows.
+    pub(super) fn logged_in(&self) -> Option<Instant> {
+        self.lock().logged_in
+    }
+
+    /// How it has ended, for whoever has to judge it.
+    pub(super) fn last_words(&self) -> LastWords {
         let state = self.lock();
-        let words: Vec<&str> = state.words.iter().map(String::as_str).collect();
-        why(host, config, state.status, &words)
+        LastWords {
+            status: state.status,
+            words: state.words.iter().cloned().collect(),
+            logged_in: state.logged_in.is_some(),
+        }
     }
 }
 
-fn describe(status: ExitStatus) -> String {
+/// What is left of an ssh that has ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LastWords {
+    /// If it has.
+    pub(super) status: Option<ExitStatus>,
+    /// The last lines of its standard error: its own, and the far side's.
+    pub(super) words: Vec<String>,
+    /// It has said that it had.
+    pub(super) logged_in: bool,
+}
+
+pub(super) fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => "no exit status".to_owned(),
-    }
-}
-
-/// Sorts the end of ssh without an answer by what its user can do about it.
-fn why(host: &str, config: &SshConfig, status: Option<ExitStatus>, words: &[&str]) -> Error {
-    let last = words
-        .last()
-        .map_or(String::new(), |last| format!(": {last}"));
-    let said = |part: &str| words.iter().any(|line| line.contains(part));
-    let code = status.and_then(|status| status.code());
-    let absent =
-        said("ommand not found") || said("o such file or directory") || said(": not found");
-    match code {
-        Some(SSH_FAILED) => {
-            let keys = [
-                "ermission denied",
-                "erification failed",
-                "uthentication",
-                "DENTIFICATION",
-                "no matching",
-                "Unable to negotiate",
-            ];
-            let kind = if keys.iter().any(|part| said(part)) {
-                ErrorKind::Auth
-            } else {
-                ErrorKind::Network
-            };
-            Error::new(kind, format!("ssh cannot reach {host}{last}"))
-        }
-        Some(126 | 127 | 1) if code != Some(1) || absent => {
-            let what = match &config.remote_howdah {
-                Some(howdah) => format!("{host} cannot start {howdah:?}{last}"),
-                None => format!("{host} has no program 'howdah' that a command over ssh finds"),
-            };
-            Error::new(
-                ErrorKind::Protocol,
-                format!(
-                    "{what}; if its system is like this one's, this installs it: {} {host} 'mkdir -p \
-                     .local/bin && cat >.local/bin/howdah && chmod +x .local/bin/howdah' <\"$(command -v \
-                     howdah)\"; else build it there, or say where it is with --remote-howdah PATH",
-                    config.program().join(" ")
-                ),
-            )
-        }
-        // The argument parser of a version that knows nothing of far ends.
-        Some(2) => Error::new(
-            ErrorKind::Protocol,
-            format!(
-                "the howdah on {host} is too old to be started over ssh; install the same version on both{last}"
-            ),
-        ),
-        _ => {
-            let status = status.map_or_else(|| "it has not ended".to_owned(), describe);
-            Error::new(
-                ErrorKind::Network,
-                format!("ssh to {host} ended before the other end said anything ({status}){last}"),
-            )
-        }
     }
 }
 
@@ -226,53 +238,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f70_each_way_to_fail_has_its_words() {
-        let config = SshConfig::default();
-        for (code, words, kind, part) in [
-            (
-                255,
-                &["anna@h: Permission denied (publickey)."][..],
-                ErrorKind::Auth,
-                "Permission denied",
-            ),
-            (
-                255,
-                &["Host key verification failed."],
-                ErrorKind::Auth,
-                "verification",
-            ),
-            (
-                255,
-                &["ssh: connect to host h port 22: Connection refused"],
-                ErrorKind::Network,
-                "refused",
-            ),
-            (
-                127,
-                &["sh: 1: exec: howdah: not found"],
-                ErrorKind::Protocol,
-                "cat >.local/bin/howdah",
-            ),
-            (
-                1,
-                &["howdah: Command not found."],
-                ErrorKind::Protocol,
-                "--remote-howdah",
-            ),
-            (
-                2,
-                &["error: unrecognized subcommand 'far-end'"],
-                ErrorKind::Protocol,
-                "too old",
-            ),
-            (1, &["no quota"], ErrorKind::Network, "exit status 1"),
+    fn t02_ssh_says_when_it_has_logged_in_and_banners_do_not() {
+        for line in [
+            "Authenticated to 127.0.0.1 ([127.0.0.1]:22) using \"publickey\".",
+            "Authenticated to h (via proxy) using \"keyboard-interactive\".",
+            "Authenticated to h ([::1]:22).",
+            "Be welcomeAuthenticated to h ([::1]:22) using \"none\".",
         ] {
-            let status = ExitStatus::from_raw(code << 8);
-            let error = why("h", &config, Some(status), words);
-            assert_eq!(error.kind(), kind, "{error}");
-            assert!(error.to_string().contains(part), "{error}");
+            assert!(says_logged_in(line), "{line}");
         }
-        let killed = why("h", &config, Some(ExitStatus::from_raw(9)), &[]);
-        assert!(killed.to_string().contains("signal 9"), "{killed}");
+        for line in [
+            "Authentication attempts are logged",
+            "Authenticated to nobody",
+            "",
+        ] {
+            assert!(!says_logged_in(line), "{line}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! ssh does that itself (`ControlMaster`, `ControlPersist`: `ssh_config(5)`). Here it is decided when: not where the user has
 //! arranged it already, and not with a connection that does not answer any more.
 
-use super::{SshConfig, command};
+use super::{SshConfig, command, surroundings};
 use crate::SshTarget;
 use howdah_core::Span;
 use howdah_store::origin_of;
@@ -33,8 +33,14 @@ pub struct SshSharing {
 impl SshSharing {
     /// ssh's option for the place of the socket, if the place is one that ssh can use.
     /// A connection serves those only who would make the same one: with the same `program` and what it makes of all
-    /// `settings`, keys, gates and what it asks of the host among them.
-    fn path_option(&self, program: &[String], settings: &str) -> Option<String> {
+    /// `settings`, keys, gates and what it asks of the host among them, and with the same agent and whatever else of the
+    /// `surroundings` it would look at.
+    fn path_option(
+        &self,
+        program: &[String],
+        settings: &str,
+        surroundings: &[Vec<u8>],
+    ) -> Option<String> {
         let directory = self.directory.to_str()?;
         // The rest means something to ssh, or might.
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
@@ -43,7 +49,9 @@ impl SshSharing {
             return None;
         }
         let words = program.iter().map(String::as_bytes);
-        let all = origin_of(words.chain([settings.as_bytes()]));
+        let surroundings = surroundings.iter().map(Vec::as_slice);
+        // The first word and the settings cannot be taken for variables, whatever stands between them.
+        let all = origin_of(words.chain([settings.as_bytes()]).chain(surroundings));
         Some(format!("-oControlPath={directory}/ssh-{all:016x}"))
     }
 
@@ -72,10 +80,11 @@ impl<'a> Shared<'a> {
         settings: &str,
     ) -> Option<Self> {
         let sharing = config.sharing.as_ref().filter(|s| s.keep_s() > 0)?;
+        let surroundings = surroundings::that_count(settings, std::env::vars_os());
         let mut shared = Self {
             config,
             target,
-            path_option: sharing.path_option(config.program(), settings)?,
+            path_option: sharing.path_option(config.program(), settings, &surroundings)?,
             keep_s: sharing.keep_s(),
             there: false,
         };
@@ -169,7 +178,7 @@ mod tests {
     fn a_place_that_ssh_cannot_use_is_not_used() {
         let option = |directory: &str| {
             let (directory, keep) = (PathBuf::from(directory), Span::from_secs(60));
-            SshSharing { directory, keep }.path_option(&["ssh".to_owned()], "hostname x\n")
+            SshSharing { directory, keep }.path_option(&["ssh".to_owned()], "hostname x\n", &[])
         };
         let made = option("/run/user/1000/howdah").expect("a place");
         let digits = made.strip_prefix("-oControlPath=/run/user/1000/howdah/ssh-");
@@ -188,7 +197,7 @@ mod tests {
         };
         let option = |program: &[&str], settings: &str| {
             let program: Vec<_> = program.iter().map(|word| (*word).to_owned()).collect();
-            place.path_option(&program, settings)
+            place.path_option(&program, settings, &[])
         };
         let plain = "hostname x\nidentityfile ~/.ssh/id\n";
         let first = option(&["ssh"], plain);
@@ -204,6 +213,14 @@ mod tests {
         ] {
             assert_ne!(first, option(program, settings), "{program:?} {settings}");
         }
+        let agents = ["SSH_AUTH_SOCK=/a", "SSH_AUTH_SOCK=/b"].map(|agent| {
+            let program = ["ssh".to_owned()];
+            place.path_option(&program, plain, &[agent.as_bytes().to_vec()])
+        });
+        assert!(
+            agents[0] != agents[1] && !agents.contains(&first),
+            "{agents:?}"
+        );
         assert_eq!(
             option(&["ssh"], ""),
             None,
