@@ -301,3 +301,19 @@ fn the_units_of_systemd_hold_together() {
         .collect();
     assert!(done.status.success() && ours.is_empty(), "{said}");
 }
+
+/// H3: what stands in a journal is believed, so nobody may bring one, nor anything else of a copy's own affairs.
+#[test]
+fn h3_names_of_unfinished_copies_cannot_be_written() {
+    let site = site("");
+    let server = site.serve();
+    for name in [
+        ".big.0123456789abcdef.howdah-part",
+        ".big.0123456789abcdef.howdah-journal",
+        ".howdah-unfinished",
+    ] {
+        put(&site, &server, name).assert_failed(REFUSED, &["kept for unfinished copies"]);
+        assert!(!fs::exists(site.root(name)).unwrap(), "{name}");
+    }
+    put(&site, &server, "big").assert_copied(15, "blake3");
+}

@@ -120,6 +120,14 @@ pub enum StoreError {
         /// What is wrong with it.
         what: String,
     },
+    /// This program has a fault.
+    #[error(
+        "a fault of this program ended its thread {thread} (a message of it says where; please report it)"
+    )]
+    Fault {
+        /// Which one.
+        thread: String,
+    },
     /// Stopped in the middle; whoever stopped it knows why.
     #[error("stopped before the end")]
     Aborted,

@@ -153,13 +153,15 @@ pub(crate) struct Contents {
     chain: [u8; CHECK],
 }
 
-/// Reads as far as everything is right. `None`: not even the header is.
-pub(crate) fn read(input: impl Read) -> Option<Contents> {
+/// Reads as far as everything is right. `None`: not even the header is, or it is not the one that is wanted, which costs no
+/// look at the rest.
+pub(crate) fn read(input: impl Read, wanted: impl FnOnce(&Header) -> bool) -> Option<Contents> {
     let mut input = BufReader::with_capacity(1 << 16, input);
     let mut chain = [0; CHECK];
     let body = next_body(&mut input, &mut chain)?;
+    let header = Header::decode(&body).filter(wanted)?;
     let mut contents = Contents {
-        header: Header::decode(&body)?,
+        header,
         nodes: Vec::new(),
         ranges: RangeSet::new(),
         end: (4 + body.len() + CHECK) as u64,
@@ -167,25 +169,14 @@ pub(crate) fn read(input: impl Read) -> Option<Contents> {
     };
     let size = contents.header.source.size;
     'records: while let Some(body) = next_body(&mut input, &mut chain) {
-        let mut nodes = Vec::with_capacity(body.len() / NODE);
-        let mut ranges = contents.ranges.clone();
+        let before = contents.nodes.len();
         let mut rest = Bytes(&body);
         while !rest.0.is_empty() {
-            let Some(node) = decode_node(&mut rest).filter(|node| node.level <= MAX_LEVEL) else {
+            if contents.add(&mut rest, size).is_none() {
+                contents.take_back(before);
                 break 'records;
-            };
-            let Some(range) = node.range().filter(|range| range.end <= size) else {
-                break 'records;
-            };
-            match ranges.insert(range) {
-                // Claimed before: sent again after it could not be told.
-                0 => {}
-                new if new == range.len() => nodes.push(node),
-                _ => break 'records,
             }
         }
-        contents.nodes.append(&mut nodes);
-        contents.ranges = ranges;
         contents.end += (4 + body.len() + CHECK) as u64;
         contents.chain = chain;
     }
@@ -233,6 +224,32 @@ fn check_of(chain: &[u8; CHECK], body: &[u8]) -> [u8; CHECK] {
 }
 
 impl Contents {
+    /// Takes the next node in; `None` if it cannot be.
+    fn add(&mut self, rest: &mut Bytes<'_>, size: u64) -> Option<()> {
+        let node = decode_node(rest).filter(|node| node.level <= MAX_LEVEL)?;
+        let range = node.range().filter(|range| range.end <= size)?;
+        let overlaps = || self.ranges.missing(range).next() != Some(range);
+        if self.ranges.contains(range) {
+            // Claimed before: sent again after it could not be told.
+            return Some(());
+        }
+        if overlaps() {
+            return None;
+        }
+        self.ranges.insert(range);
+        self.nodes.push(node);
+        Some(())
+    }
+
+    /// Forgets the nodes from there on: the record that they stand in is not right.
+    fn take_back(&mut self, from: usize) {
+        for node in self.nodes.drain(from..) {
+            if let Some(range) = node.range() {
+                self.ranges.remove(range);
+            }
+        }
+    }
+
     /// Leaves at most that many ranges.
     fn cut_to(&mut self, max: usize) {
         let Some(start) = self.ranges.iter().nth(max).map(|range| range.start) else {
@@ -280,14 +297,26 @@ impl Journal {
         }
     }
 
-    /// Reads the journal of that name; `None` if there is none, or none that is ours and whole.
-    pub(crate) fn open(dir: &OwnedFd, name: &OsStr) -> Option<(Self, Contents)> {
+    fn open_file(dir: &OwnedFd, name: &OsStr) -> Option<File> {
         let fd = retry(|| rustix::fs::openat(dir, name, FLAGS, Mode::empty())).ok()?;
-        if !crate::stale::is_ours(dir, &rustix::fs::fstat(&fd).ok()?) {
-            return None;
-        }
-        let file = File::from(fd);
-        let contents = read(&file)?;
+        let stat = rustix::fs::fstat(&fd).ok()?;
+        crate::stale::is_ours(dir, &stat).then(|| File::from(fd))
+    }
+
+    /// The source that the journal of that name says `part` comes from.
+    pub(crate) fn source_of(dir: &OwnedFd, name: &OsStr, part: &File) -> Option<SourceIdentity> {
+        let file = Self::open_file(dir, name)?;
+        let part = PartId::of(part).ok()?;
+        let body = next_body(&mut &file, &mut [0; CHECK])?;
+        let header = Header::decode(&body).filter(|header| header.part == part)?;
+        Some(header.source)
+    }
+
+    /// Reads the journal of that name; `None` if there is none, or none that is ours, whole and about `part`.
+    pub(crate) fn open(dir: &OwnedFd, name: &OsStr, part: &File) -> Option<(Self, Contents)> {
+        let file = Self::open_file(dir, name)?;
+        let part = PartId::of(part).ok()?;
+        let contents = read(&file, |header| header.part == part)?;
         let journal = Self {
             file,
             end: contents.end,

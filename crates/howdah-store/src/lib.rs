@@ -78,6 +78,7 @@ pub use root::Root;
 pub use sink::{Backlog, Outcome, RESUMABLE_MIN, Sink, SinkOptions, SinkSpec};
 pub use source::{Finished, Source, SourceSpec};
 pub use space::Lack;
+pub use stale::is_reserved;
 pub use target::{Held, Target};
 pub use tree::GROUP;
 pub use trees::{

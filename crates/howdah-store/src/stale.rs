@@ -287,6 +287,11 @@ pub(crate) fn is_unfinished(candidate: &[u8]) -> bool {
     is_any(candidate, SUFFIX) || is_any(candidate, JOURNAL_SUFFIX)
 }
 
+/// Whether a copy keeps its own affairs under that name: an unfinished file, its journal, the sign of an unfinished tree.
+pub fn is_reserved(name: &OsStr) -> bool {
+    is_unfinished(name.as_bytes()) || name == crate::trees::SIGN
+}
+
 /// Whether that is the name of a temporary file of any target.
 fn is_any_temp_name(candidate: &[u8]) -> bool {
     is_any(candidate, SUFFIX)

@@ -2,7 +2,7 @@
 
 use crate::durable::{Links, PartFile, Place, Prepare};
 use crate::identity::SourceIdentity;
-use crate::journal::{Contents, Journal, PartId};
+use crate::journal::{Contents, Journal};
 use crate::root::{self, retry};
 use crate::stale::{self, Lock};
 use crate::tree::Node;
@@ -199,20 +199,17 @@ fn look(place: &Place, temp: OsString) -> Option<Found> {
     if !stale::is_plain(&stat) {
         return None;
     }
-    match stale::lock(&fd) {
+    let file = File::from(fd);
+    match stale::lock(&file) {
         Lock::Ours => {}
-        Lock::Taken => {
-            let theirs = Journal::open(dir, &journal);
-            return Some(Found::Busy(theirs.map(|(_, past)| past.header.source)));
-        }
+        Lock::Taken => return Some(Found::Busy(Journal::source_of(dir, &journal, &file))),
         Lock::Unknown => return None,
     }
-    if !stale::is_named(dir, &temp, &fd) {
+    if !stale::is_named(dir, &temp, &file) {
         // It was published or removed since it was opened.
         return Some(Found::Nothing);
     }
-    let file = File::from(fd);
-    let past = Journal::open(dir, &journal).filter(|(_, past)| speaks_of(past, &file));
+    let past = Journal::open(dir, &journal, &file).filter(|(_, past)| speaks_of(past, &file));
     // A complete file gets its mode and owner before its name; its journal still tells whose it is.
     if past.is_none() && !stale::is_ours(dir, &stat) {
         return None;
@@ -237,16 +234,14 @@ fn look(place: &Place, temp: OsString) -> Option<Found> {
 
 /// Whether the journal beside an unfinished file says that it is one of ours, whatever its mode is.
 pub(crate) fn is_claimed(dir: &OwnedFd, part: &OsStr, file: &File) -> bool {
-    let journal = stale::journal_name(part).and_then(|name| Journal::open(dir, &name));
+    let journal = stale::journal_name(part).and_then(|name| Journal::open(dir, &name, file));
     journal.is_some_and(|(_, past)| speaks_of(&past, file))
 }
 
-/// Whether a journal was written for that very file, and the file has what the journal claims.
+/// Whether the file that a journal was written for has what it claims.
 fn speaks_of(past: &Contents, part: &File) -> bool {
     let len = part.metadata().map_or(0, |meta| meta.len());
-    PartId::of(part).is_ok_and(|part| part == past.header.part)
-        && past.ranges.end() <= len
-        && !past.ranges.is_empty()
+    past.ranges.end() <= len && !past.ranges.is_empty()
 }
 
 fn no_directory(error: StoreError) -> StoreError {

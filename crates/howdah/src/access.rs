@@ -3,7 +3,7 @@
 use crate::session::from_store;
 use crate::{Error, ErrorKind, PublicKey};
 use howdah_core::Rate;
-use howdah_store::{Root, StoreError, is_begun};
+use howdah_store::{Root, StoreError, is_begun, is_reserved};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -136,7 +136,16 @@ impl Rights {
     pub(crate) fn target(&self, path: &Path) -> Result<Place, Error> {
         self.check_write()?;
         match &self.reach {
-            Reach::Below(root) => Ok((Arc::clone(root), plain(path))),
+            Reach::Below(root) => {
+                // What stands in a journal is believed, so nobody may write one.
+                if path.file_name().is_some_and(is_reserved) {
+                    return Err(from_store(&StoreError::PathEscapes {
+                        path: path.to_owned(),
+                        reason: "that name is kept for unfinished copies",
+                    }));
+                }
+                Ok((Arc::clone(root), plain(path)))
+            }
             Reach::Nowhere(error) => Err(error.clone()),
             Reach::User { home } => {
                 let named = expand(home, path)?;

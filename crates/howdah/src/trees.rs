@@ -8,6 +8,7 @@ use crate::session::message::Selection;
 use crate::ssh::{Order, copy_between};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, Summary};
 use howdah_store::{StoreError, TreeOptions, TreeSource, TreeTarget, origin_of};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 /// Copies files and directories. Either all `sources` are local and `destination` is remote, or the other
@@ -136,6 +137,8 @@ fn plan(
             }
             alone(&options, paths.len())?;
             let target = TreeTarget::local(target).map_err(|e| from_store(&e))?;
+            let names = paths.iter().filter_map(|path| path.as_path().file_name());
+            let target = target.expecting(names.map(OsStr::to_os_string));
             options.origin = Some(origin(&format!("{remote:?}"), &paths));
             below_source(&mut options, &paths);
             let task = Task::GetTree {
@@ -253,7 +256,8 @@ fn this_machine() -> String {
 fn is_contents(path: &PathBytes) -> bool {
     let path = path.to_string();
     let plain = path.trim_end_matches('/');
-    plain.is_empty() || plain == "." || plain.ends_with("/.") || plain == "~"
+    let ends_in_dots = ["/.", "/.."].iter().any(|end| plain.ends_with(end));
+    plain.is_empty() || [".", "..", "~"].contains(&plain) || ends_in_dots
 }
 
 fn alone(options: &TreeOptions, sources: usize) -> Result<(), Error> {

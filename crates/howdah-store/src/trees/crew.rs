@@ -2,6 +2,7 @@
 
 use super::queue::lock;
 use crate::{StoreError, worker};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -41,10 +42,37 @@ pub(crate) fn start<C: Crew>(
     work: impl FnOnce(&Arc<C>) -> Result<(), StoreError> + Send + 'static,
 ) -> Result<JoinHandle<()>, StoreError> {
     let shared = Arc::clone(shared);
+    let thread_name = name.to_owned();
     let thread = worker::spawn(name, move || {
-        if let Err(error) = work(&shared) {
+        // A thread that panics would leave the others waiting for it, and both ends with them.
+        let result = catch_unwind(AssertUnwindSafe(|| work(&shared)));
+        let fault = || StoreError::Fault {
+            thread: thread_name,
+        };
+        if let Err(error) = result.unwrap_or_else(|_| Err(fault())) {
             shared.fail(error);
         }
     });
     thread.map_err(|e| StoreError::from_io(Path::new(name), "start a thread", e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Crew for FirstError {
+        fn fail(&self, error: StoreError) {
+            self.note(error);
+        }
+    }
+
+    /// H12: nobody waits for a thread that has panicked.
+    #[test]
+    fn a_thread_that_panics_fails_the_crew() {
+        let shared = Arc::new(FirstError::default());
+        let thread = start(&shared, "howdah-test", |_| panic!("a fault, on purpose")).unwrap();
+        thread.join().expect("the panic is caught");
+        let error = shared.get().expect("the others hear of it").to_string();
+        assert!(error.contains("howdah-test"), "{error}");
+    }
 }

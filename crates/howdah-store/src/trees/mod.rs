@@ -14,6 +14,7 @@ mod disks;
 mod entry;
 mod existing;
 mod filter;
+mod gate;
 mod hashing;
 mod ignores;
 mod linked;
@@ -42,6 +43,8 @@ mod dry_tests;
 #[cfg(test)]
 mod equal_tests;
 #[cfg(test)]
+mod gate_tests;
+#[cfg(test)]
 mod kinds_tests;
 #[cfg(test)]
 mod sync_tests;
@@ -64,6 +67,7 @@ pub use receive::{LargeTarget, ReceiverEnds, TreeReceiver};
 pub use report::TreeReport;
 pub use send::{LargeFile, SenderEnds, TreeSender, TreeSource};
 pub use target::TreeTarget;
+pub(crate) use unfinished::NAME as SIGN;
 pub use unfinished::{is_begun, origin_of};
 
 /// Files up to this size travel in packs, larger ones as objects of their own, in bytes. A pack is one

@@ -16,6 +16,7 @@ use super::disks::{Disks, SyncWay};
 use super::entry::Stamp;
 use super::existing::sync_dir_at;
 use super::filter::Filter;
+use super::gate::Gate;
 use super::meta::Keeper;
 use super::options::TreeOptions;
 use super::pipe::{Spout, Tap, pipe};
@@ -156,6 +157,7 @@ impl TreeReceiver {
         if target.add_only && (options.delete || options.backup_dir.is_some()) {
             return Err(StoreError::MayOnlyAdd { path: target.at });
         }
+        let gate = Gate::new(target.asked);
         let shared = Arc::new(Shared {
             options: options.without_list(),
             root: target.root,
@@ -196,8 +198,14 @@ impl TreeReceiver {
         receiver.spawn("howdah-place", move |shared| {
             let answers = AnswerWriter::new(answers_tap).map_err(|_| StoreError::Aborted)?;
             let manifest = ManifestReader::new(manifest_spout);
-            let unfinished = Placer::new(shared, manifest, answers, filter).run()?;
-            shared.finish(unfinished)
+            let mut placer = Placer::new(shared, manifest, answers, filter, gate);
+            let placed = placer.run();
+            if let Err(error) = &placed {
+                // Before its streams end, which others would take for the reason.
+                shared.fail(error.clone());
+            }
+            drop(placer);
+            shared.finish(placed?)
         })?;
         receiver.spawn("howdah-unpack", move |shared| {
             let result = shared.unpack(packs_spout);

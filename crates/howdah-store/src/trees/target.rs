@@ -2,6 +2,7 @@
 
 use super::disks::SyncWay;
 use super::entry::Meta;
+use super::gate::Asked;
 use super::queue::lock;
 use super::send::plain;
 use super::unfinished;
@@ -20,6 +21,7 @@ pub struct TreeTarget {
     /// What is there stays as it is.
     pub(crate) add_only: bool,
     pub(crate) room: RoomWait,
+    pub(crate) asked: Asked,
 }
 
 impl TreeTarget {
@@ -27,6 +29,13 @@ impl TreeTarget {
     #[must_use]
     pub fn add_only(mut self, add_only: bool) -> Self {
         self.add_only = add_only;
+        self
+    }
+
+    /// Only things of these names may come; the others end the copy.
+    #[must_use]
+    pub fn expecting(mut self, names: impl IntoIterator<Item = OsString>) -> Self {
+        self.asked = Asked::Names(names.into_iter().collect());
         self
     }
 
@@ -65,6 +74,7 @@ impl TreeTarget {
             at,
             add_only: false,
             room: RoomWait::default(),
+            asked: Asked::default(),
         })
     }
 
@@ -79,6 +89,7 @@ impl TreeTarget {
             at,
             add_only: false,
             room: RoomWait::default(),
+            asked: Asked::default(),
         })
     }
 }

@@ -56,12 +56,21 @@ fn transfer_heard(
     options: &TreeOptions,
     listens: bool,
 ) -> Result<Moved, StoreError> {
+    transfer_between((source, options), (target, options), listens)
+}
+
+/// Each side with options of its own: one of them may not be honest.
+pub(super) fn transfer_between(
+    (source, sent): (TreeSource, &TreeOptions),
+    (target, options): (TreeTarget, &TreeOptions),
+    listens: bool,
+) -> Result<Moved, StoreError> {
     let (wake, wakes) = channel();
     let wake: crate::Wake = Arc::new(move || {
         let _ = wake.send(());
     });
     let several = source.len() > 1;
-    let (mut sender, out) = TreeSender::start(source, options, Arc::clone(&wake))?;
+    let (mut sender, out) = TreeSender::start(source, sent, Arc::clone(&wake))?;
     let (mut receiver, into) = TreeReceiver::start(target, several, options, listens, wake)?;
     let manifest = carry(out.manifest, into.manifest);
     let packs = carry(out.packs, into.packs);

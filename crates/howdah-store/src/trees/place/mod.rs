@@ -11,6 +11,7 @@ use super::delete::{Deleter, Extra, Extras, Inventory, Keep};
 use super::entry::{Entry, Meta};
 use super::existing::until_room;
 use super::filter::Filter;
+use super::gate::Gate;
 use super::hashing::Hashers;
 use super::links::{LinkLater, link_later, note_no_symlink, put_symlink, why_symlink};
 use super::receive::Shared;
@@ -55,6 +56,7 @@ pub(crate) struct Placer<'a> {
     rewritten: HashSet<u64>,
     links: Vec<LinkLater>,
     filter: Filter,
+    gate: Gate,
     /// The source has named something.
     named: bool,
     extras: Extras,
@@ -70,10 +72,12 @@ impl<'a> Placer<'a> {
         manifest: ManifestReader,
         answers: AnswerWriter,
         filter: Filter,
+        gate: Gate,
     ) -> Self {
         Self {
             shared,
             filter,
+            gate,
             named: false,
             extras: Vec::new(),
             hashers: None,
@@ -92,7 +96,7 @@ impl<'a> Placer<'a> {
 
     /// Goes through the whole manifest; then all files have been asked for. Returns the directory that carries the
     /// sign that it is not finished.
-    pub(crate) fn run(mut self) -> Result<Option<OwnedFd>, StoreError> {
+    pub(crate) fn run(&mut self) -> Result<Option<OwnedFd>, StoreError> {
         let shared = self.shared;
         let complete = loop {
             if !self.manifest.is_ready() {
@@ -101,6 +105,7 @@ impl<'a> Placer<'a> {
                 self.flush()?;
             }
             let entry = self.manifest.next()?;
+            self.gate.admit(&entry, &shared.options, &self.filter)?;
             if self.levels.is_empty() && !matches!(entry, Entry::Owner { .. }) {
                 self.start(&entry)?;
             }

@@ -1,0 +1,284 @@
+//! Received is a subset of requested: whatever a manifest names passes here before anything is done with it.
+//!
+//! A server that is asked for `photos` and names `.ssh/authorized_keys`, a directory where one file was asked for, or what the user's own filters leave out
+//! is refused, and the copy ends (the class of CVE-2019-6111, CVE-2018-20685 and CVE-2022-29154). The same holds on every side that writes.
+
+use super::codec::refused;
+use super::entry::Entry;
+use super::filter::Filter;
+use super::options::TreeOptions;
+use super::report::quoted;
+use super::unfinished;
+use crate::{StoreError, stale};
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+/// What may stand at the top.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Asked {
+    /// Whoever sends decides: he has the right to write here.
+    #[default]
+    Anything,
+    /// The last components of what was asked for.
+    Names(BTreeSet<OsString>),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    asked: Asked,
+    /// The directory that the manifest is in, below the top, and how many components that has.
+    at: PathBuf,
+    depth: usize,
+}
+
+impl Gate {
+    pub(crate) fn new(asked: Asked) -> Self {
+        Self {
+            asked,
+            at: PathBuf::new(),
+            depth: 0,
+        }
+    }
+
+    /// Refuses what was not asked for. Every entry must pass, in order.
+    pub(crate) fn admit(
+        &mut self,
+        entry: &Entry,
+        options: &TreeOptions,
+        filter: &Filter,
+    ) -> Result<(), StoreError> {
+        match entry {
+            Entry::Top { .. } if !options.contents => {
+                Err(refused("it changes a directory that was not asked for"))
+            }
+            Entry::Top { .. } if self.depth > 0 => Err(refused("its top stands inside of it")),
+            Entry::Dir { name, .. } => {
+                if !options.recursive && !options.contents {
+                    return Err(self.not_asked(name, "a directory"));
+                }
+                self.name(name, true, options, filter)?;
+                self.at.push(OsStr::from_bytes(name));
+                self.depth += 1;
+                Ok(())
+            }
+            Entry::Up { .. } => {
+                self.depth = self
+                    .depth
+                    .checked_sub(1)
+                    .ok_or_else(|| refused("it leaves more directories than it enters"))?;
+                self.at.pop();
+                Ok(())
+            }
+            Entry::File {
+                name, size, meta, ..
+            } => {
+                self.name(name, false, options, filter)?;
+                if options.admits(*size, meta.mtime.secs) {
+                    Ok(())
+                } else {
+                    Err(self.not_asked(name, "a file of a size or an age"))
+                }
+            }
+            Entry::Link { name, .. } if !options.archive => {
+                Err(self.not_asked(name, "a further name of a file"))
+            }
+            Entry::Symlink { name, .. } | Entry::Link { name, .. } => {
+                self.name(name, false, options, filter)
+            }
+            // It changes nothing, nor do the others.
+            Entry::Kept { name } => self.at_top(name, options),
+            _ => Ok(()),
+        }
+    }
+
+    fn not_asked(&self, name: &[u8], what: &str) -> StoreError {
+        let path = self.at.join(OsStr::from_bytes(name));
+        refused(format!(
+            "it has {}, {what} that was not asked for; nothing of it was written",
+            quoted(&path)
+        ))
+    }
+
+    fn at_top(&self, name: &[u8], options: &TreeOptions) -> Result<(), StoreError> {
+        match &self.asked {
+            Asked::Names(names) if self.depth == 0 && !options.contents => {
+                if names.contains(OsStr::from_bytes(name)) {
+                    Ok(())
+                } else {
+                    Err(self.not_asked(name, "a name"))
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn name(
+        &self,
+        name: &[u8],
+        is_dir: bool,
+        options: &TreeOptions,
+        filter: &Filter,
+    ) -> Result<(), StoreError> {
+        self.at_top(name, options)?;
+        if !is_dir && stale::is_unfinished(name) || name == unfinished::NAME.as_bytes() {
+            return Err(self.not_asked(name, "a name kept for unfinished copies,"));
+        }
+        // What is named at the top is asked for by its name, whatever the rules say.
+        let is_top = self.depth == 0 && !options.contents;
+        if !is_top && !filter.is_empty() {
+            let path = self.at.join(OsStr::from_bytes(name));
+            if !filter.admits(&path, is_dir) {
+                return Err(self.not_asked(name, "a name that the filters leave out,"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::Meta;
+    use super::super::filter::Rule;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn file(name: &str) -> Entry {
+        Entry::File {
+            name: name.into(),
+            size: 10,
+            meta: Meta::default(),
+            link: None,
+            hash: None,
+        }
+    }
+
+    fn dir(name: &str) -> Entry {
+        Entry::Dir {
+            name: name.into(),
+            meta: Meta::default(),
+        }
+    }
+
+    fn names(names: &[&str]) -> Asked {
+        Asked::Names(names.iter().map(OsString::from).collect())
+    }
+
+    fn passes(asked: Asked, options: &TreeOptions, entries: &[Entry]) -> bool {
+        let filter = Filter::new(options).expect("rules");
+        let mut gate = Gate::new(asked);
+        entries
+            .iter()
+            .all(|entry| gate.admit(entry, options, &filter).is_ok())
+    }
+
+    /// H1: `howdah cp -r evil:photos .` got `.ssh/authorized_keys`, and the mode of the destination was changed.
+    #[test]
+    fn what_was_not_asked_for_does_not_come() {
+        let tree = TreeOptions {
+            recursive: true,
+            ..TreeOptions::default()
+        };
+        let top = || Entry::Top {
+            meta: Meta::default(),
+        };
+        let up = || Entry::Up { complete: true };
+        let asked = || names(&["photos", "notes"]);
+        assert!(passes(
+            asked(),
+            &tree,
+            &[dir("photos"), file("x"), up(), file("notes")]
+        ));
+        for evil in [
+            vec![dir(".ssh")],
+            vec![top()],
+            vec![dir("photos"), up(), file("authorized_keys")],
+            vec![dir("photos"), top()],
+            vec![Entry::Symlink {
+                name: "elsewhere".into(),
+                target: "/".into(),
+                meta: Meta::default(),
+            }],
+            vec![Entry::Kept {
+                name: "elsewhere".into(),
+            }],
+            vec![dir("photos"), up(), up()],
+            vec![dir("photos"), file(".howdah-unfinished")],
+            vec![dir("photos"), file(".x.0123456789abcdef.howdah-part")],
+            vec![dir("photos"), file(".x.0123456789abcdef.howdah-journal")],
+            vec![
+                dir("photos"),
+                Entry::Link {
+                    name: "y".into(),
+                    link: 1,
+                    last: true,
+                },
+            ],
+        ] {
+            assert!(!passes(asked(), &tree, &evil), "{evil:?}");
+        }
+        let one_file = TreeOptions::default();
+        assert!(passes(names(&["f"]), &one_file, &[file("f")]));
+        assert!(!passes(names(&["f"]), &one_file, &[dir("f")]));
+    }
+
+    #[test]
+    fn the_users_own_filters_hold_for_what_arrives() {
+        let rule = |include, pattern: &str| Rule {
+            include,
+            pattern: pattern.into(),
+        };
+        let options = TreeOptions {
+            contents: true,
+            rules: vec![rule(false, "*.key"), rule(false, "/private/")],
+            max_size: Some(100),
+            ..TreeOptions::default()
+        };
+        let asked = || names(&["ignored"]);
+        assert!(passes(asked(), &options, &[dir("a"), file("b")]));
+        assert!(!passes(asked(), &options, &[dir("a"), file("b.key")]));
+        assert!(!passes(asked(), &options, &[dir("private")]));
+        let large = Entry::File {
+            name: "l".into(),
+            size: 101,
+            meta: Meta::default(),
+            link: None,
+            hash: None,
+        };
+        assert!(!passes(asked(), &options, &[large]));
+        let listed = TreeOptions {
+            contents: true,
+            files: Some(vec![b"a/b".to_vec()]),
+            ..TreeOptions::default()
+        };
+        assert!(passes(asked(), &listed, &[dir("a"), file("b")]));
+        assert!(!passes(asked(), &listed, &[dir("a"), file("c")]));
+    }
+
+    proptest! {
+        /// Whatever order things come in: a name at the top is one that was asked for.
+        #[test]
+        fn the_top_never_has_another_name(moves in prop::collection::vec((0..4u8, "[a-d]"), 0..40)) {
+            let options = TreeOptions { recursive: true, archive: true, ..TreeOptions::default() };
+            let filter = Filter::new(&options).expect("rules");
+            let mut gate = Gate::new(names(&["a", "b"]));
+            let mut depth = 0usize;
+            for (what, name) in moves {
+                let entry = match what {
+                    0 => dir(&name),
+                    1 => Entry::Up { complete: true },
+                    2 => file(&name),
+                    _ => Entry::Link { name: name.clone().into_bytes(), link: 0, last: false },
+                };
+                let is_up = what == 1;
+                let expected = if is_up { depth > 0 } else { depth > 0 || name == "a" || name == "b" };
+                let admitted = gate.admit(&entry, &options, &filter).is_ok();
+                prop_assert_eq!(admitted, expected);
+                if !admitted { break; }
+                depth = match what { 0 => depth + 1, 1 => depth - 1, _ => depth };
+            }
+        }
+    }
+}
