@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo kill-test soak lab-quick lab-smoke peers peers-test btf bpf test bench bench-entries bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench setup-test
+.PHONY: help man demo kill-test soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-entries bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench setup-test
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -44,10 +44,10 @@ setup-bench: setup
 	@missing="$$($(call need,iperf3:iperf3 python3:python3))"; \
 	$(install)
 
-# Disks of other systems, which one test writes to.
+# Disks of other systems, which one test writes to, and what another one compares with.
 setup-test: setup
 	@export PATH="$$PATH:/usr/sbin"; \
-	missing="$$($(call need,mount.exfat-fuse:exfat-fuse mkfs.exfat:exfatprogs ntfs-3g:ntfs-3g losetup:mount mkfs.ext4:e2fsprogs))"; \
+	missing="$$($(call need,mount.exfat-fuse:exfat-fuse mkfs.exfat:exfatprogs ntfs-3g:ntfs-3g losetup:mount mkfs.ext4:e2fsprogs rsync:rsync setfacl:acl))"; \
 	$(install)
 
 # clang and bpftool compile the congestion controls; the rest is for libbpf, which loads them.
@@ -166,6 +166,10 @@ kill-test: setup ## kill -9 at 200 moments with resume after each; every i-th ca
 soak: setup ## A hundred copies and faults at once, SOAK_ROUNDS (60) times; the server must not grow
 	$(call say,a swarm again and again)
 	HOWDAH_SWARM_ROUNDS=$${SOAK_ROUNDS:-60} $(CARGO) test --locked -p howdah-cli --test swarm -- --nocapture
+
+differential: setup-test ## Move 500 made-up trees with cp -a and rsync -aHAX and with howdah, and compare (HOWDAH_CASES, HOWDAH_SEED)
+	$(call say,trees that others make)
+	HOWDAH_CASES=$${HOWDAH_CASES:-500} $(CARGO) test --locked -p howdah --test differential -- --nocapture
 
 fuzz: setup ## Run every fuzz target for FUZZ_SECONDS (60) in all
 	@rustup toolchain list | grep -q nightly || rustup toolchain install nightly --profile minimal

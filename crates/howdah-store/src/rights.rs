@@ -56,7 +56,7 @@ fn carry(file: &File, dir: &OwnedFd, name: &OsStr, before: &Stat) -> Result<u32,
         let both = retry(|| rustix::fs::fchown(file, Some(user), Some(group)));
         if both.is_err() && retry(|| rustix::fs::fchown(file, None, Some(group))).is_err() {
             // Another group would get what was that one's.
-            mode &= !0o070 | (mode & 0o007) << 3;
+            mode = without_group(mode);
         }
     }
     match acl_of(dir, name, before) {
@@ -77,7 +77,7 @@ fn carry(file: &File, dir: &OwnedFd, name: &OsStr, before: &Stat) -> Result<u32,
 }
 
 /// What `file` inherited from its directory goes.
-fn drop_acl(file: &File) -> Result<(), Errno> {
+pub(crate) fn drop_acl(file: impl AsFd) -> Result<(), Errno> {
     match rustix::fs::fremovexattr(file, ACCESS) {
         Err(Errno::NODATA | Errno::NOTSUP | Errno::NOSYS) => Ok(()),
         result => result,
@@ -140,6 +140,23 @@ pub(crate) fn new_mode(dir: impl AsFd, asked: u32) -> u32 {
 /// the group may have less.
 pub(crate) fn without_acl(mode: u32, acl: &[u8]) -> u32 {
     mode & (!0o070 | group_bits(acl) << 3)
+}
+
+/// The same mode for a group that is another one: it has no more than others.
+pub(crate) fn without_group(mode: u32) -> u32 {
+    mode & (!0o070 | (mode & 0o007) << 3)
+}
+
+/// The same of an ACL.
+pub(crate) fn for_another_group(acl: &[u8]) -> Option<Vec<u8>> {
+    let mut entries = entries(acl)?;
+    let others = entries.iter().find(|entry| entry.tag == Tag::Other)?.perm;
+    for entry in &mut entries {
+        if entry.tag == Tag::GroupObj {
+            entry.perm &= others;
+        }
+    }
+    Some(acl_of_entries(&mut entries))
 }
 
 fn group_bits(acl: &[u8]) -> u32 {

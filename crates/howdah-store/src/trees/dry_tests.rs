@@ -99,7 +99,7 @@ fn look(dir: &Path) -> BTreeMap<PathBuf, String> {
             }
             format!("{kept:?} {time:?}")
         } else if meta.is_symlink() {
-            format!("{:?}", fs::read_link(&path).unwrap())
+            format!("{time:?} {:?}", fs::read_link(&path).unwrap())
         } else {
             format!("{kept:?} {time:?} {} {}", meta.ino(), meta.len())
         };

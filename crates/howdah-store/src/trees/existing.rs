@@ -1,6 +1,6 @@
 //! Directories and files at the receiver's place: made, found, kept, synced.
 
-use super::entry::{Meta, Stamp};
+use super::entry::Meta;
 use super::meta;
 use super::receive::Shared;
 use super::report::Trouble;
@@ -72,11 +72,6 @@ pub(crate) fn open_plain_at(dir: impl AsFd, name: &OsStr) -> Result<std::fs::Fil
 }
 
 /// The content is right; the rest may not be.
-#[allow(
-    clippy::unnecessary_cast,
-    clippy::cast_lossless,
-    reason = "the field's type differs between systems"
-)]
 pub(crate) fn refresh(
     shared: &Shared,
     dir: &OwnedFd,
@@ -85,18 +80,12 @@ pub(crate) fn refresh(
     stat: &Stat,
     meta: &Meta,
 ) {
-    let mode = shared.keeper.file_mode(meta);
-    let same_mode = mode.is_none_or(|mode| stat.st_mode as u32 & 0o7777 == mode);
-    let same_time = Stamp::modified(stat).is_same_moment(meta.mtime);
-    if same_mode && same_time && !shared.options.archive {
+    let keeper = &shared.keeper;
+    let found = || meta::xattrs(dir, name).map(|(found, _)| found);
+    // What cannot be kept is said each time.
+    let owned = !shared.options.archive || keeper.is_owner(meta, stat.st_uid, stat.st_gid);
+    if owned && keeper.differs(stat, meta, false, found).is_empty() {
         return;
-    }
-    if shared.options.archive && same_mode && same_time {
-        let owner = shared.keeper.is_owner(meta, stat.st_uid, stat.st_gid);
-        let xattrs = meta::xattrs(dir, name).map(|(found, _)| found);
-        if owner && xattrs.is_ok_and(|found| found == shared.keeper.attributes(meta)) {
-            return;
-        }
     }
     match open_plain_at(dir, name) {
         Ok(file) => {

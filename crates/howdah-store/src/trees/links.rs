@@ -1,10 +1,10 @@
 //! Symbolic links and further names at the place where a tree is put.
 
-use super::change::Reasons;
+use super::change::{Act, Reasons};
 use super::delete::Keep;
 use super::entry::{Meta, Stamp};
 use super::existing::open_plain_at;
-use super::meta;
+use super::meta::{self, Keeper, NotKept};
 use super::receive::Shared;
 use super::report::{Book, Trouble, add};
 use super::target::{DirState, TargetDir};
@@ -32,26 +32,34 @@ pub(super) struct LinkLater {
 }
 
 /// Makes a link, in the place of a file or another link if need be, which `back_up` keeps. Whether it had to be
-/// made.
+/// made, and what of it could not be kept.
 pub(super) fn put_symlink(
     dir: &OwnedFd,
     name: &OsStr,
     target: &OsStr,
-    meta: &Meta,
+    (meta, keeper): (&Meta, &Keeper),
     add_only: bool,
     back_up: impl FnOnce() -> Result<(), Errno>,
-) -> Result<bool, Errno> {
+) -> Result<(bool, Option<NotKept>), Errno> {
     let now = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Some(stat),
         Err(Errno::NOENT) => None,
         Err(e) => return Err(e),
     };
-    match now.as_ref().map(kind) {
-        None | Some(FileType::RegularFile) => {}
-        Some(FileType::Symlink) => {
+    match now.as_ref().map(|stat| (kind(stat), stat)) {
+        None | Some((FileType::RegularFile, _)) => {}
+        Some((FileType::Symlink, stat)) => {
             let there = rustix::fs::readlinkat(dir, name, Vec::new())?;
             if there.as_bytes() == target.as_bytes() {
-                return Ok(false);
+                let is_right = add_only
+                    || keeper.link_is_owned(stat, meta)
+                        && keeper.link_differs(stat, meta).is_empty();
+                let not_kept = if is_right {
+                    None
+                } else {
+                    keeper.apply_to_link(dir, name, meta)
+                };
+                return Ok((false, not_kept));
             }
         }
         Some(_) => return Err(Errno::EXIST),
@@ -64,34 +72,41 @@ pub(super) fn put_symlink(
     }
     let temp = temp_name(name);
     rustix::fs::symlinkat(target, dir, &temp)?;
-    // Not every file system has times of links.
-    let times = meta::times(meta.mtime);
-    let _ = rustix::fs::utimensat(dir, &temp, &times, AtFlags::SYMLINK_NOFOLLOW);
+    let not_kept = keeper.apply_to_link(dir, &temp, meta);
     rename_or_remove(dir, &temp, name, now.is_some())?;
-    Ok(true)
+    Ok((true, not_kept))
 }
 
-/// Why a link would have to be made: no reason if it is there.
+/// Why a link would have to be made, or changed: no reason if it is there.
 pub(super) fn why_symlink(
     dir: &OwnedFd,
     name: &OsStr,
     target: &OsStr,
+    (meta, keeper): (&Meta, &Keeper),
     add_only: bool,
-) -> Result<Reasons, Errno> {
+) -> Result<(Act, Reasons), Errno> {
     let reasons = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if kind(&stat) == FileType::Symlink => {
             let there = rustix::fs::readlinkat(dir, name, Vec::new())?;
-            let is_same = there.as_bytes() == target.as_bytes();
-            Reasons::default().and(Reasons::TARGET, !is_same)
+            if there.as_bytes() == target.as_bytes() {
+                let differs = keeper.link_differs(&stat, meta);
+                let reasons = if add_only {
+                    Reasons::default()
+                } else {
+                    differs
+                };
+                return Ok((Act::Change, reasons));
+            }
+            Reasons::TARGET
         }
         Ok(_) => Reasons::KIND,
-        Err(Errno::NOENT) => return Ok(Reasons::NEW),
+        Err(Errno::NOENT) => return Ok((Act::Symlink, Reasons::NEW)),
         Err(e) => return Err(e),
     };
-    if add_only && !reasons.is_empty() {
+    if add_only {
         return Err(Errno::EXIST);
     }
-    Ok(reasons)
+    Ok((Act::Symlink, reasons))
 }
 
 /// Notes why a link could not be made.

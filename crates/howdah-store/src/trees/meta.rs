@@ -7,7 +7,7 @@ use super::options::TreeOptions;
 use crate::rights::{self, Tag};
 use crate::root::retry;
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
-use rustix::fs::{Gid, Mode, Stat, Timestamps, Uid, XattrFlags};
+use rustix::fs::{AtFlags, Gid, Mode, Stat, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -253,29 +253,57 @@ impl Keeper {
     }
 
     /// The attributes that a file with this metadata is to have here, sorted.
-    pub(crate) fn attributes(&self, meta: &Meta) -> Xattrs {
+    pub(crate) fn attributes(&self, meta: &Meta, kept: Kept) -> Xattrs {
         let portable = meta.xattrs.iter().filter(|(name, _)| is_portable(name));
         let here = portable.filter_map(|(name, value)| {
-            if is_acl(name) {
-                Some((name.clone(), self.acl(value)?))
-            } else {
-                Some((name.clone(), value.clone()))
+            if !is_acl(name) {
+                return Some((name.clone(), value.clone()));
             }
+            let acl = self.acl(value)?;
+            if kept.group {
+                return Some((name.clone(), acl));
+            }
+            Some((name.clone(), rights::for_another_group(&acl)?))
         });
         here.collect()
     }
 
-    /// Whether those are the owner and the group that it is to have.
-    pub(crate) fn is_owner(&self, meta: &Meta, user: u32, group: u32) -> bool {
-        meta.owner.is_none_or(|owner| {
-            let (our_user, our_group) = self.owner(owner);
-            (our_user.as_raw(), our_group.as_raw()) == (user, group)
-        })
+    /// What of the owner that it is to have something that is there has, or can be given: by root, or to a group of
+    /// one's own.
+    fn could_keep(&self, meta: &Meta, stat: &Stat) -> Kept {
+        let Some(owner) = meta.owner.filter(|_| self.archive && !self.root) else {
+            return Kept::ALL;
+        };
+        let (user, group) = self.owner(owner);
+        let mine = rustix::process::geteuid().as_raw() == stat.st_uid;
+        Kept {
+            user: user.as_raw() == stat.st_uid,
+            group: group.as_raw() == stat.st_gid || mine && is_in(group),
+        }
     }
 
-    /// In what a file or directory differs from what it is to be, besides its content, as far as that can be kept.
-    /// `mode`: that it gets, if its mode matters; `found`: its extended attributes, which are asked for only if they
-    /// are kept.
+    /// The mode that something with this metadata gets, if its mode matters: bits that were meant for another owner or
+    /// group are for nobody. Those of the group are the mask of an ACL where there is one.
+    fn mode_of(&self, meta: &Meta, is_dir: bool, kept: Kept) -> Option<u32> {
+        if !is_dir && !self.exact {
+            return None;
+        }
+        let mut mode = meta.mode;
+        if !(is_dir || self.archive && kept == Kept::ALL) {
+            mode &= 0o777;
+        }
+        if !is_dir && !self.root && meta.owner.is_some_and(|owner| !is_in(self.owner(owner).1)) {
+            // The kernel would take it away without a word.
+            mode &= !0o2000;
+        }
+        if !kept.group && !meta.xattrs.iter().any(|(name, _)| name == rights::ACCESS) {
+            mode = rights::without_group(mode);
+        }
+        Some(mode)
+    }
+
+    /// In what something that is there differs from what it is to be, besides its content, as far as it could be kept.
+    /// `found`: its extended attributes, which are asked for only if they are kept.
     #[allow(
         clippy::unnecessary_cast,
         clippy::cast_lossless,
@@ -285,9 +313,11 @@ impl Keeper {
         &self,
         stat: &Stat,
         meta: &Meta,
-        mode: Option<u32>,
+        is_dir: bool,
         found: impl FnOnce() -> Result<Xattrs, Errno>,
     ) -> Reasons {
+        let kept = self.could_keep(meta, stat);
+        let mode = self.mode_of(meta, is_dir, kept);
         let same_mode = mode.is_none_or(|mode| stat.st_mode as u32 & 0o7777 == mode);
         let same_time = Stamp::modified(stat).is_same_moment(meta.mtime);
         let reasons = Reasons::default()
@@ -296,10 +326,68 @@ impl Keeper {
         if !self.archive {
             return reasons;
         }
-        let is_same = |found: Xattrs| found == self.attributes(meta);
+        let is_same = |found: Xattrs| found == self.attributes(meta, kept);
         reasons
             .and(Reasons::OWNER, self.would_change_owner(stat, meta))
             .and(Reasons::ATTRIBUTES, !found().is_ok_and(is_same))
+    }
+
+    /// Whether a symbolic link belongs to whom it is to belong to.
+    pub(crate) fn link_is_owned(&self, stat: &Stat, meta: &Meta) -> bool {
+        !self.archive || self.is_owner(meta, stat.st_uid, stat.st_gid)
+    }
+
+    /// The same of a symbolic link, which has no attributes.
+    pub(crate) fn link_differs(&self, stat: &Stat, meta: &Meta) -> Reasons {
+        let same_time = Stamp::modified(stat).is_same_moment(meta.mtime);
+        Reasons::default().and(Reasons::TIME, !same_time).and(
+            Reasons::OWNER,
+            self.archive && self.would_change_owner(stat, meta),
+        )
+    }
+
+    /// Attributes are for those who may write; the mode is set afterwards.
+    fn open_up(&self, fd: BorrowedFd<'_>) {
+        if let (false, Ok(stat)) = (self.root, rustix::fs::fstat(fd)) {
+            let mode = Mode::from_raw_mode(stat.st_mode);
+            if !mode.contains(Mode::WUSR) {
+                let _ = retry(|| rustix::fs::fchmod(fd, mode | Mode::WUSR));
+            }
+        }
+    }
+
+    /// Gives a symbolic link its owner and its time; what could not be kept. Not every disk has times of links.
+    pub(crate) fn apply_to_link(
+        &self,
+        dir: &OwnedFd,
+        name: &OsStr,
+        meta: &Meta,
+    ) -> Option<NotKept> {
+        let mut not_kept = None;
+        if let Some(owner) = meta.owner.filter(|_| self.archive) {
+            let (user, group) = self.owner(owner);
+            let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+            let is_kept = stat.is_ok_and(|stat| self.is_owner(meta, stat.st_uid, stat.st_gid));
+            let give = |user| {
+                let flags = AtFlags::SYMLINK_NOFOLLOW;
+                retry(|| rustix::fs::chownat(dir, name, user, Some(group), flags))
+            };
+            if !is_kept && let Err(e) = give(Some(user)) {
+                let _ = give(None);
+                not_kept = Some(("owner", e));
+            }
+        }
+        let times = times(meta.mtime);
+        let _ = rustix::fs::utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW);
+        not_kept
+    }
+
+    /// Whether those are the owner and the group that it is to have.
+    pub(crate) fn is_owner(&self, meta: &Meta, user: u32, group: u32) -> bool {
+        meta.owner.is_none_or(|owner| {
+            let (our_user, our_group) = self.owner(owner);
+            (our_user.as_raw(), our_group.as_raw()) == (user, group)
+        })
     }
 
     /// Whether the owner or the group is another, and can be changed: by root, or to a group of one's own.
@@ -315,36 +403,17 @@ impl Keeper {
         };
         let (_, group) = self.owner(owner);
         let mine = rustix::process::geteuid().as_raw() == stat.st_uid;
-        let in_it = || {
-            rustix::process::getegid() == group
-                || rustix::process::getgroups().is_ok_and(|groups| groups.contains(&group))
-        };
-        group.as_raw() != stat.st_gid && mine && in_it()
+        group.as_raw() != stat.st_gid && mine && is_in(group)
     }
 
     /// Whether an open directory has all that already.
-    #[allow(
-        clippy::unnecessary_cast,
-        clippy::cast_lossless,
-        reason = "the field's type differs between systems"
-    )]
     pub(crate) fn is_kept(&self, dir: impl AsFd, meta: &Meta) -> bool {
         let Ok(stat) = rustix::fs::fstat(&dir) else {
             return false;
         };
-        stat.st_mode as u32 & 0o7777 == meta.mode
-            && Stamp::modified(&stat).is_same_moment(meta.mtime)
-            && (!self.archive
-                || self.is_owner(meta, stat.st_uid, stat.st_gid)
-                    && xattrs(&dir, OsStr::new("."))
-                        .is_ok_and(|(found, _)| found == self.attributes(meta)))
-    }
-
-    /// The mode that a file which is there is to have, if its mode matters.
-    pub(crate) fn file_mode(&self, meta: &Meta) -> Option<u32> {
-        let special = self.archive && self.root;
-        self.exact
-            .then_some(meta.mode & if special { 0o7777 } else { 0o777 })
+        let owned = !self.archive || self.is_owner(meta, stat.st_uid, stat.st_gid);
+        let found = || xattrs(&dir, OsStr::new(".")).map(|(found, _)| found);
+        owned && self.differs(&stat, meta, true, found).is_empty()
     }
 
     /// The mode that a directory gets in the end: `fresh` if it was made just now in `parent`, and then `is` is what it
@@ -369,6 +438,8 @@ impl Keeper {
         meta: &Meta,
     ) -> Vec<NotKept> {
         if self.exact {
+            // What its directory gives to others was not the source's.
+            let _ = rights::drop_acl(file);
             return self.apply(file, meta, false);
         }
         let mut not_kept = Vec::new();
@@ -384,6 +455,11 @@ impl Keeper {
     /// Gives an open file or directory its owner, attributes, mode and times, in this order: a change
     /// of the owner takes the special bits away, and everything before changes the times. A directory's mode is the
     /// [final](Self::dir_mode) one.
+    #[allow(
+        clippy::unnecessary_cast,
+        clippy::cast_lossless,
+        reason = "the field's type differs between systems"
+    )]
     pub(crate) fn apply(&self, fd: impl AsFd, meta: &Meta, is_dir: bool) -> Vec<NotKept> {
         let fd = fd.as_fd();
         let mut not_kept = Vec::new();
@@ -392,32 +468,42 @@ impl Keeper {
                 not_kept.push((what, e));
             }
         };
-        let mut mode = if is_dir {
-            Some(meta.mode)
-        } else {
-            self.file_mode(meta)
-        };
-        if self.archive {
-            if let Some(owner) = meta.owner {
-                let (user, group) = self.owner(owner);
-                let changed = rustix::fs::fstat(fd).and_then(|stat| {
-                    if (stat.st_uid, stat.st_gid) == (user.as_raw(), group.as_raw()) {
-                        return Ok(());
-                    }
-                    let new_user = (stat.st_uid != user.as_raw()).then_some(user);
-                    retry(|| rustix::fs::fchown(fd, new_user, Some(group))).inspect_err(|_| {
-                        // Somebody else than root may at least give it to one of his groups.
-                        let _ = retry(|| rustix::fs::fchown(fd, None, Some(group)));
-                    })
-                });
-                if changed.is_err() && !is_dir {
-                    // Its bits were meant for another owner.
-                    mode = mode.map(|mode| mode & 0o777);
+        let mut kept = Kept::ALL;
+        if self.archive
+            && let Some(owner) = meta.owner
+        {
+            let (user, group) = self.owner(owner);
+            let changed = rustix::fs::fstat(fd).and_then(|stat| {
+                if (stat.st_uid, stat.st_gid) == (user.as_raw(), group.as_raw()) {
+                    return Ok(());
                 }
-                note("owner", changed);
+                let new_user = (stat.st_uid != user.as_raw()).then_some(user);
+                retry(|| rustix::fs::fchown(fd, new_user, Some(group))).inspect_err(|_| {
+                    // Somebody else than root may at least give it to one of his groups.
+                    let given = retry(|| rustix::fs::fchown(fd, None, Some(group)));
+                    let group = stat.st_gid == group.as_raw() || given.is_ok();
+                    kept = Kept {
+                        user: new_user.is_none(),
+                        group,
+                    };
+                })
+            });
+            note("owner", changed);
+        }
+        let mut mode = self.mode_of(meta, is_dir, kept);
+        if self.archive {
+            self.open_up(fd);
+            let wanted = self.attributes(meta, kept);
+            // What the source has not, or has no more: before the others need its room.
+            let there = xattrs(fd, OsStr::new("."));
+            for (name, _) in there.map_or_else(|_| Vec::new(), |(found, _)| found) {
+                if !wanted.iter().any(|(kept, _)| *kept == name) {
+                    let gone = rustix::fs::fremovexattr(fd, &*name);
+                    note("absence of an extended attribute", gone);
+                }
             }
-            let wanted = self.attributes(meta);
-            for (name, value) in &wanted {
+            // ACLs come last: they may shut their owner out from the others.
+            for (name, value) in wanted.iter().rev() {
                 let set = rustix::fs::fsetxattr(fd, &**name, value, XattrFlags::empty());
                 if set.is_err() && name == rights::ACCESS {
                     mode = mode.map(|mode| rights::without_acl(mode, value));
@@ -433,14 +519,12 @@ impl Keeper {
                     note("extended attribute", Err(Errno::INVAL));
                 }
             }
-            // What the source has not, or has no more.
-            let there = xattrs(fd, OsStr::new("."));
-            for (name, _) in there.map_or_else(|_| Vec::new(), |(found, _)| found) {
-                if !wanted.iter().any(|(kept, _)| *kept == name) {
-                    let gone = rustix::fs::fremovexattr(fd, &*name);
-                    note("absence of an extended attribute", gone);
-                }
-            }
+        } else if self.exact
+            && let Some(mode) = mode
+            && rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_mode as u32 & 0o7777 != mode)
+        {
+            // Its mask would open to more people than the bits stand for.
+            let _ = rights::drop_acl(fd);
         }
         if let Some(mode) = mode {
             let mode = Mode::from_raw_mode(mode as _);
@@ -449,6 +533,26 @@ impl Keeper {
         note("time", set_time(fd, meta.mtime));
         not_kept
     }
+}
+
+/// What of an owner something has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Kept {
+    user: bool,
+    group: bool,
+}
+
+impl Kept {
+    pub(crate) const ALL: Self = Self {
+        user: true,
+        group: true,
+    };
+}
+
+/// Whether the user of this process is in that group.
+fn is_in(group: Gid) -> bool {
+    rustix::process::getegid() == group
+        || rustix::process::getgroups().is_ok_and(|groups| groups.contains(&group))
 }
 
 /// Sets the time of modification; that of access is now.
@@ -559,7 +663,7 @@ mod tests {
             keeper.learn(false, 4002, b"nobody-is-called-so").is_none(),
             "once"
         );
-        for (_, value) in keeper.attributes(&meta) {
+        for (_, value) in keeper.attributes(&meta, Kept::ALL) {
             let ids: Vec<_> = rights::entries(&value)
                 .unwrap()
                 .into_iter()
@@ -574,7 +678,56 @@ mod tests {
         let keeper = self::keeper(true);
         assert_eq!(keeper.learn(false, 4001, b"root"), None);
         assert_eq!(keeper.learn(false, 4002, b"nobody-is-called-so"), None);
-        assert_eq!(keeper.attributes(&meta), meta.xattrs);
+        assert_eq!(keeper.attributes(&meta, Kept::ALL), meta.xattrs);
         assert!(keeper.is_owner(&meta, 4001, 4001));
+    }
+
+    #[test]
+    fn bits_that_were_meant_for_another_group_or_owner_are_for_nobody() {
+        let keeper = keeper(false);
+        let with = |mode| Meta {
+            mode,
+            ..Meta::default()
+        };
+        let (group, user) = (
+            Kept {
+                user: true,
+                group: false,
+            },
+            Kept {
+                user: false,
+                group: true,
+            },
+        );
+        for (asked, kept, is_dir, gets) in [
+            (0o4750, Kept::ALL, false, 0o4750),
+            (0o4750, user, false, 0o750),
+            (0o6771, group, false, 0o711),
+            (0o664, group, false, 0o644),
+            (0o660, group, false, 0o600),
+            (0o1775, group, true, 0o1755),
+            (0o750, group, true, 0o700),
+        ] {
+            let mode = keeper.mode_of(&with(asked), is_dir, kept);
+            assert_eq!(mode, Some(gets), "{asked:o} {kept:?} {is_dir}");
+        }
+        // With an ACL these bits are its mask, and its own entry has the group's.
+        let entry = |tag, perm, id| AclEntry { tag, perm, id };
+        let of_group = |perm| {
+            rights::acl_of_entries(&mut [
+                entry(Tag::UserObj, 6, u32::MAX),
+                entry(Tag::User, 6, 70_001),
+                entry(Tag::GroupObj, perm, u32::MAX),
+                entry(Tag::Mask, 6, u32::MAX),
+                entry(Tag::Other, 4, u32::MAX),
+            ])
+        };
+        let meta = Meta {
+            mode: 0o664,
+            xattrs: vec![(rights::ACCESS.to_vec(), of_group(6))],
+            ..Meta::default()
+        };
+        assert_eq!(keeper.mode_of(&meta, false, group), Some(0o664));
+        assert_eq!(keeper.attributes(&meta, group)[0].1, of_group(4));
     }
 }

@@ -47,6 +47,8 @@ mod gate_tests;
 #[cfg(test)]
 mod kinds_tests;
 #[cfg(test)]
+mod rights_tests;
+#[cfg(test)]
 mod sync_tests;
 #[cfg(test)]
 mod tests;

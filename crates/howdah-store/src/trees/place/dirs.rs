@@ -258,7 +258,7 @@ impl Placer<'_> {
             return Ok(());
         };
         let found = || meta::xattrs(fd, OsStr::new(".")).map(|(found, _)| found);
-        let reasons = shared.keeper.differs(&stat, meta, Some(meta.mode), found);
+        let reasons = shared.keeper.differs(&stat, meta, true, found);
         if reasons.is_empty() {
             return Ok(());
         }

@@ -319,7 +319,7 @@ impl Placer<'_> {
         }
         let found = || meta::xattrs(fd, name).map(|(found, _)| found);
         let keeper = &self.shared.keeper;
-        keeper.differs(stat, meta, keeper.file_mode(meta), found)
+        keeper.differs(stat, meta, false, found)
     }
 
     /// A file that is to take the place of what is there, if it may.

@@ -388,21 +388,26 @@ impl<'a> Placer<'a> {
             return Ok(());
         }
         let target = OsStr::from_bytes(target);
+        let kept = (meta, &*shared.keeper);
         if shared.options.dry_run {
-            match why_symlink(&fd, &name, target, shared.add_only) {
-                Ok(reasons) if reasons.is_empty() => {}
-                Ok(reasons) => self.tell(Act::Symlink, reasons, &path)?,
+            match why_symlink(&fd, &name, target, kept, shared.add_only) {
+                Ok((_, reasons)) if reasons.is_empty() => {}
+                Ok((act, reasons)) => self.tell(act, reasons, &path)?,
                 Err(e) => note_no_symlink(&shared.book, &path, e),
             }
             return Ok(());
         }
         let put = || {
             let back_up = || shared.back_up(&fd, &name, &self.below_top(&dir, &name), Keep::Link);
-            put_symlink(&fd, &name, target, meta, shared.add_only, back_up)
+            put_symlink(&fd, &name, target, kept, shared.add_only, back_up)
         };
         match until_room(shared, &path, "make the link", put)? {
-            Ok(made) => {
+            Ok((made, not_kept)) => {
                 add(&shared.book.links, u64::from(made));
+                if let Some((what, e)) = not_kept {
+                    let what = format!("{what} not kept: {e}");
+                    shared.book.trouble(Trouble::NotKept, &path, what);
+                }
                 Ok(())
             }
             Err(e) => {
