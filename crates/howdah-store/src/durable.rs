@@ -1,6 +1,7 @@
 //! A file that appears under its name whole, verified and durable, or not at all.
 
 use crate::StoreError;
+use crate::unwritable;
 use crate::identity::Identity;
 use crate::rights;
 use crate::root::{irregular, retry};
@@ -43,6 +44,7 @@ impl Place {
         path: &Path,
         links: Links,
     ) -> Result<Self, StoreError> {
+        unwritable::check(&dir, path)?;
         Ok(Self {
             before: target(&dir, name, path, links)?,
             links,
@@ -144,7 +146,10 @@ impl PartFile {
                 }
                 Ok(fd) => return Ok(Self::adopt(place, File::from(fd), temp, 0)),
                 Err(Errno::EXIST) if attempts < 16 => attempts += 1,
-                Err(e) => return Err(StoreError::from_io(&place.path, "create a file for", e)),
+                Err(e) => {
+                    let (dir, path) = (&place.dir, &place.path);
+                    return Err(unwritable::from_making(dir, path, "create a file for", e));
+                }
             }
         }
     }
@@ -293,6 +298,7 @@ impl PartFile {
         }
         rename_file(dir, &self.temp, dir, name, now.is_some()).map_err(|e| match e {
             Errno::EXIST => StoreError::TargetChanged { path: path.clone() },
+            Errno::BUSY => unwritable::from_making(dir, path, "rename to", e),
             e => StoreError::from_io(path, "rename the finished file to", e),
         })?;
         *state = State::Published;

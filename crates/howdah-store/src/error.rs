@@ -50,6 +50,14 @@ pub enum StoreError {
         /// What exists, or the place where something was to be deleted.
         path: PathBuf,
     },
+    /// The destination takes no such file.
+    #[error("the destination {path:?} cannot be written: {why}")]
+    NotWritable {
+        /// What was to be made there.
+        path: PathBuf,
+        /// What keeps it from being made.
+        why: &'static str,
+    },
     /// The path is not a plain path below its root.
     #[error("{path:?} is refused: {reason}; name a file below the root, like \"dir/file\"")]
     PathEscapes {
@@ -163,6 +171,14 @@ impl StoreError {
                 };
                 Self::NoSpace { path, lack }
             }
+            io::ErrorKind::ReadOnlyFilesystem => Self::NotWritable {
+                path,
+                why: "its file system is read-only",
+            },
+            io::ErrorKind::FileTooLarge => Self::NotWritable {
+                path,
+                why: "a file of that size is more than its file system, or a limit of its user, allows",
+            },
             _ => Self::Io {
                 path,
                 operation,

@@ -66,6 +66,7 @@ mod stale;
 mod target;
 mod tree;
 mod trees;
+mod unwritable;
 mod worker;
 
 pub use batch::{Batch, Part};

@@ -1,6 +1,6 @@
 //! Paths that cannot leave a directory, whatever they are called and whoever races with us.
 
-use crate::StoreError;
+use crate::{StoreError, unwritable};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -233,8 +233,12 @@ pub(crate) fn open_local_parent(path: &Path) -> Result<(OwnedFd, &OsStr), StoreE
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let fd = retry(|| rustix::fs::open(parent, DIR_FLAGS, Mode::empty()))
-        .map_err(|e| StoreError::from_io(parent, "open the directory", e))?;
+    let fd = retry(|| rustix::fs::open(parent, DIR_FLAGS, Mode::empty())).map_err(|e| match e {
+        Errno::NOTDIR => unwritable::not_writable(path, "a part of its path is not a directory"),
+        Errno::LOOP => unwritable::not_writable(path, "its path passes too many symbolic links"),
+        Errno::NAMETOOLONG => unwritable::not_writable(path, "its path is too long"),
+        e => StoreError::from_io(parent, "open the directory", e),
+    })?;
     Ok((fd, name))
 }
 

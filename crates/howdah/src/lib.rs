@@ -43,6 +43,6 @@ pub use server::{Inherited, Log, Server, ServerConfig};
 pub use ssh::{DEFAULT_PORTS, SshConfig, SshSharing, serve_over_ssh};
 pub use summary::{Progress, SideUsage, Summary};
 pub use throttle::Throttle;
-pub use trees::copy_tree;
+pub use trees::{check_sources, copy_tree};
 pub use verify::{Verification, verify};
 pub use versions::name_build;

@@ -109,12 +109,16 @@ impl Summary {
             );
             return Some(Error::new(ErrorKind::Limit, text));
         }
+        let first = tree.notes.first().map_or("", String::as_str);
+        if tree.is_refused() {
+            let text = format!("nothing could be written at the destination ({first})");
+            return Some(Error::new(ErrorKind::Refused, text));
+        }
         let kind = match (tree.failed, tree.changed) {
             (0, 0) => return None,
             (0, _) => ErrorKind::SourceChanged,
             _ => ErrorKind::Partial,
         };
-        let first = tree.notes.first().map_or("", String::as_str);
         let text = format!(
             "{} could not be copied, {} changed or vanished meanwhile; the rest is in place ({first})",
             tree.failed, tree.changed

@@ -54,6 +54,7 @@ fn copy_tree_once(
     (config, cancel): (&CopyConfig, &Cancel),
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, Error> {
+    check_sources(sources)?;
     let options = &TreeOptions {
         anew: !config.resume,
         reread: config.reread,
@@ -187,6 +188,33 @@ pub(crate) fn put(
         path,
         options,
     })
+}
+
+/// An error if the sources are not all on one machine, which it names.
+pub fn check_sources(sources: &[Location]) -> Result<(), Error> {
+    let Some(first) = sources.first() else {
+        return Ok(());
+    };
+    let place = |location: &Location| Remote::of(location).map(|(remote, _)| remote);
+    let name = |location: &Location| {
+        if location.is_remote() {
+            format!("{location} is on another machine")
+        } else {
+            format!("{location} is on this machine")
+        }
+    };
+    let at = place(first);
+    let Some(other) = sources.iter().find(|other| place(other) != at) else {
+        return Ok(());
+    };
+    if first.is_remote() && other.is_remote() {
+        return elsewhere(other, first);
+    }
+    usage(format!(
+        "the sources are in two places: {}, {}; copy from one machine at a time",
+        name(first),
+        name(other)
+    ))
 }
 
 fn elsewhere<T>(location: &Location, first: &Location) -> Result<T, Error> {

@@ -74,6 +74,7 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
         );
         return Err(Error::new(ErrorKind::Usage, text).into());
     }
+    howdah::check_sources(args.sources())?;
     for source in args.sources() {
         check_roles(source, args.destination())?;
         if matches!(source, Location::Stdio) {

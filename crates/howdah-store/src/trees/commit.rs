@@ -10,7 +10,7 @@ use super::write::Written;
 use crate::device::hash_of_device;
 use crate::durable::{rename_file, sync_dir};
 use crate::identity::Identity;
-use crate::{RoomWait, Root, StoreError};
+use crate::{RoomWait, Root, StoreError, unwritable};
 use rustix::fd::OwnedFd;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -230,7 +230,7 @@ impl Committer<'_> {
                     if matches!(error, StoreError::NoSpace { .. } | StoreError::Aborted) {
                         return Err(error);
                     }
-                    self.book.note(Trouble::Failed, || error.to_string());
+                    self.book.unwritten(&error);
                 }
             }
         }
@@ -247,6 +247,7 @@ impl Committer<'_> {
                 let path = wanted.path();
                 match e {
                     Errno::EXIST => StoreError::TargetChanged { path },
+                    Errno::BUSY => unwritable::from_making(dir, &path, "rename to", e),
                     e => StoreError::from_io(&path, "rename the finished file to", e),
                 }
             })

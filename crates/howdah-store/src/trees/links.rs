@@ -120,8 +120,7 @@ pub(super) fn note_no_symlink(book: &Book, path: &Path, error: Errno) {
             "is a symbolic link, which the file system there does not have; exclude it, or copy to a disk that has them"
         }
         e => {
-            let error = StoreError::from_io(path, "make the link", e);
-            return book.note(Trouble::Failed, || error.to_string());
+            return book.unwritten(&StoreError::from_io(path, "make the link", e));
         }
     };
     book.trouble(Trouble::Failed, path, what);

@@ -296,7 +296,7 @@ impl TreeReceiver {
             }
             Err(error @ StoreError::NoSpace { .. }) => Err(error),
             Err(error) => {
-                shared.book.note(Trouble::Failed, || error.to_string());
+                shared.book.unwritten(&error);
                 drop(wanted);
                 shared.unsettled.release(1);
                 Ok(None)
@@ -590,7 +590,7 @@ impl Shared {
                 }
                 Err(StoreError::Aborted) => return,
                 Err(error) => {
-                    self.book.note(Trouble::Failed, || error.to_string());
+                    self.book.unwritten(&error);
                     self.unsettled.release(1);
                 }
             }

@@ -42,9 +42,18 @@ pub struct TreeReport {
     pub not_kept: u64,
     /// The first of each kind of trouble, one line each.
     pub notes: Vec<String>,
+    /// Of those that could not be copied, those that the destination takes no file for.
+    pub unwritable: u64,
 }
 
 impl TreeReport {
+    /// Whether the destination took nothing at all, although something was to be copied.
+    pub fn is_refused(&self) -> bool {
+        self.unwritable > 0
+            && self.failed == self.unwritable
+            && self.files + self.unchanged + self.links + self.deleted == 0
+    }
+
     /// What both sides did: each counts its own troubles.
     pub fn merged(sender: &Self, receiver: &Self) -> Self {
         let mut notes = sender.notes.clone();
@@ -83,6 +92,8 @@ pub(crate) struct Book {
     /// Content that is known to be wanted so far.
     pub(crate) wanted_files: AtomicU64,
     pub(crate) wanted_bytes: AtomicU64,
+    /// Of what failed.
+    unwritable: AtomicU64,
     troubles: Mutex<[(u64, Vec<String>); 4]>,
     current: Mutex<String>,
 }
@@ -121,6 +132,21 @@ impl Book {
             text.truncate(end);
             notes.push(text);
         }
+    }
+
+    /// Notes why something could not be written at the destination.
+    pub(crate) fn unwritten(&self, error: &StoreError) {
+        self.note_refusal(error);
+        self.note(Trouble::Failed, || error.to_string());
+    }
+
+    /// The same of something that is noted in other words.
+    pub(crate) fn note_refusal(&self, error: &StoreError) {
+        let is_refused = matches!(
+            error,
+            StoreError::NotWritable { .. } | StoreError::PermissionDenied { .. }
+        );
+        add(&self.unwritable, u64::from(is_refused));
     }
 
     /// Notes why a file that was told could not be read.
@@ -173,6 +199,7 @@ impl Book {
                 .iter()
                 .flat_map(|(_, notes)| notes.clone())
                 .collect(),
+            unwritable: get(&self.unwritable),
         }
     }
 }

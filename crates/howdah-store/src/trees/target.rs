@@ -7,7 +7,7 @@ use super::queue::lock;
 use super::send::plain;
 use super::unfinished;
 use crate::identity::Identity;
-use crate::{RoomWait, Root, StoreError};
+use crate::{RoomWait, Root, StoreError, unwritable};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -97,6 +97,11 @@ impl TreeTarget {
 fn missing(error: StoreError) -> StoreError {
     match error {
         StoreError::NotFound { path } => StoreError::NoDirectory { path },
+        StoreError::Io { path, source, .. }
+            if source.kind() == std::io::ErrorKind::NotADirectory =>
+        {
+            unwritable::not_writable(&path, "it is not a directory")
+        }
         error => error,
     }
 }

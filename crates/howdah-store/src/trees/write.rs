@@ -6,6 +6,7 @@ use super::report::{Book, Trouble};
 use super::target::{TargetDir, Wanted};
 use crate::root::retry;
 use crate::stale::{self, temp_name};
+use crate::unwritable::from_making;
 use crate::{Root, StoreError, sparse};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -73,7 +74,7 @@ impl<'a> Writer<'a> {
         let (keeper, book) = (self.keeper, self.book);
         let dir = self.dir(&wanted.dir)?;
         let (temp, file) =
-            create(dir, wanted).map_err(|e| StoreError::from_io(&path, "create a file for", e))?;
+            create(dir, wanted).map_err(|e| from_making(dir, &path, "create a file for", e))?;
         // Whether the source has holes is not told of small files: blocks of zeros are always left out.
         let filled = sparse::write_new(&file, bytes)
             .map_err(|e| StoreError::from_io(&path, "write", e))

@@ -23,6 +23,7 @@ pub(crate) fn from_store(error: &StoreError) -> Error {
         | StoreError::PathEscapes { .. }
         | StoreError::PermissionDenied { .. }
         | StoreError::NotAFile { .. }
+        | StoreError::NotWritable { .. }
         | StoreError::TargetIsLink { .. }
         | StoreError::MayOnlyAdd { .. }
         | StoreError::TargetChanged { .. } => ErrorKind::Refused,

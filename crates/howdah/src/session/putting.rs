@@ -48,6 +48,17 @@ impl Put {
         now.since(self.since) < BUSY_LIMIT
     }
 
+    /// A destination that takes no files is named as it was asked for: below what was opened it is only the last name.
+    fn refused(&self, error: StoreError) -> Error {
+        from_store(&match error {
+            StoreError::NotWritable { why, .. } => StoreError::NotWritable {
+                path: self.path.as_path().to_owned(),
+                why,
+            },
+            other => other,
+        })
+    }
+
     /// Opens its place: goes on with what is there, or begins anew. The message is for the client.
     /// `None`: another copy is still there; ask again later.
     pub(crate) fn open(
@@ -63,7 +74,11 @@ impl Put {
             rights.check_write()?;
             Place::Null { bytes: 0 }
         } else {
-            let mut target = open_target(rights, self.path.as_path(), self.name.as_ref())?;
+            let target = open_target(rights, self.path.as_path(), self.name.as_ref());
+            let mut target = target.map_err(|error| match error {
+                Ok(error) => self.refused(error),
+                Err(error) => error,
+            })?;
             if rights.is_adding_only() && target.is_taken() {
                 let path = self.path.as_path().to_owned();
                 return Err(from_store(&StoreError::MayOnlyAdd { path }));
@@ -95,7 +110,7 @@ impl Put {
                 room: room.clone(),
                 ..SinkOptions::default()
             };
-            let sink = Sink::resume(target, &options, wake).map_err(|e| from_store(&e))?;
+            let sink = Sink::resume(target, &options, wake).map_err(|e| self.refused(e))?;
             held = WireRanges::from(&sink.held());
             values = sink.wants_values();
             Place::Store(sink)
@@ -111,8 +126,12 @@ impl Put {
 }
 
 /// The place for `path`; if that is a directory, for `name` below it.
-fn open_target(rights: &Rights, path: &Path, name: Option<&PathBytes>) -> Result<Target, Error> {
-    let (root, path) = rights.target(path)?;
+fn open_target(
+    rights: &Rights,
+    path: &Path,
+    name: Option<&PathBytes>,
+) -> Result<Target, Result<StoreError, Error>> {
+    let (root, path) = rights.target(path).map_err(Err)?;
     let open = |path: &Path| Target::open(&root, path);
     let is_directory = |path| StoreError::NotAFile {
         path,
@@ -135,5 +154,5 @@ fn open_target(rights: &Rights, path: &Path, name: Option<&PathBytes>) -> Result
             result => result,
         },
     };
-    target.map_err(|e| from_store(&e))
+    target.map_err(Ok)
 }

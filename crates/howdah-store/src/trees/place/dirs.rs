@@ -11,8 +11,8 @@ use super::super::target::{DirState, TargetDir};
 use super::super::walk::kind;
 use super::super::{PACKED_MAX, queue, unfinished};
 use super::{Level, Placer};
-use crate::StoreError;
 use crate::stale;
+use crate::{StoreError, unwritable};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -64,6 +64,9 @@ impl Placer<'_> {
             _ => None,
         };
         // A copy that made this directory goes on in it.
+        if let Some(fd) = &exists {
+            unwritable::check(fd, at)?;
+        }
         let goes_on = |fd: &OwnedFd| {
             top_meta.is_none()
                 && !shared.several
@@ -105,6 +108,7 @@ impl Placer<'_> {
         let parent_path = at.parent().unwrap_or_else(|| Path::new(""));
         let name = at.file_name().unwrap_or_default().to_owned();
         let parent_fd = shared.root.open_dir(parent_path)?;
+        unwritable::check(&parent_fd, at)?;
         let parent = TargetDir {
             path: parent_path.to_path_buf(),
             state: DirState::There,
@@ -116,7 +120,7 @@ impl Placer<'_> {
         if let Some(meta) = top_meta {
             let make = || make_dir(&parent_fd, &name, dry_run);
             let state = until_room(shared, at, "make the directory", make)?
-                .map_err(|e| StoreError::from_io(at, "make the directory", e))?;
+                .map_err(|e| unwritable::from_making(&parent_fd, at, "make the directory", e))?;
             let fd = match state {
                 DirState::Absent => None,
                 _ => Some(shared.root.open_dir(at)?),
@@ -308,7 +312,11 @@ impl Placer<'_> {
             Errno::NOTDIR | Errno::LOOP | Errno::EXIST => {
                 "something that is no directory has its name".to_owned()
             }
-            e => format!("the directory cannot be made or entered ({e})"),
+            e => {
+                let error = unwritable::from_making(fd, &path, "make or enter", e);
+                shared.book.note_refusal(&error);
+                format!("the directory cannot be made or entered ({e})")
+            }
         }))
     }
 

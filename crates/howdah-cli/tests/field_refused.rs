@@ -1,0 +1,144 @@
+//! What cannot be done is told as what it is: destinations that take no files, sources in two places.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use std::fs;
+use support::place::SmallDisk;
+use support::process::{Done, Input};
+use support::sshd::Sshd;
+use support::{Host, Site};
+
+/// Whether `howdah ARGS` ended as a refusal that has these words; `sync` and `cp -r` as well.
+#[track_caller]
+fn assert_refused(done: &Done, parts: &[&str], of: &str) {
+    assert_eq!(done.code, Some(4), "{of}: {}", done.err);
+    for part in parts {
+        assert!(done.err.contains(part), "{of}: {part}: {}", done.err);
+    }
+    assert!(!done.err.contains("does not exist"), "{of}: {}", done.err);
+}
+
+#[test]
+fn o8_a_destination_that_takes_no_files_is_refused_and_named() {
+    let site = Site::new(120);
+    let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    let file = site.file("f");
+    let tree = site.file("tree");
+    fs::write(&file, "content").unwrap();
+    fs::create_dir(&tree).unwrap();
+    fs::write(site.file("tree/a"), "a").unwrap();
+    fs::write(site.root("plain"), "a file").unwrap();
+    let below_file = format!("{}/x", site.root("plain"));
+    let ssh = sshd.ssh();
+    let run = |args: &[&str]| {
+        let args = [&args[..1], &["--ssh", &ssh], &args[1..]].concat();
+        site.run(Host::Here, "nobody", &args, Input::None)
+    };
+    for at in ["/proc/x", "/proc/self/x", "/sys/x", "/proc/version", &below_file] {
+        let far = format!("far:{at}");
+        let name = at.rsplit('/').next().unwrap();
+        for args in [
+            &["cp", &file, &far][..],
+            &["cp", "-p", &file, &far],
+            &["cp", "-r", &tree, &far],
+            &["sync", &tree, &far],
+        ] {
+            let done = run(args);
+            let word = if at == below_file { "not a directory" } else { name };
+            assert_refused(&done, &[word], &format!("{args:?}"));
+        }
+    }
+    // Into one that is there.
+    for args in [
+        &["cp", &file, "far:/proc/"][..],
+        &["cp", "-r", &tree, "far:/proc/"],
+        &["cp", "-r", &file, &tree, "far:/sys"],
+    ] {
+        assert_refused(&run(args), &["kernel"], &format!("{args:?}"));
+    }
+    // And back.
+    fs::write(site.root("f"), "content").unwrap();
+    fs::create_dir(site.root("t")).unwrap();
+    fs::write(site.root("t/a"), "a").unwrap();
+    for at in ["/proc/x", "/sys/x", &below_file] {
+        for args in [
+            &["cp", "far:f", at][..],
+            &["cp", "-r", "far:t", at],
+            &["sync", "far:t", at],
+        ] {
+            assert_refused(&run(args), &[], &format!("{args:?}"));
+        }
+    }
+}
+
+#[test]
+fn o8_a_read_only_disk_is_named_as_what_it_is() {
+    let site = Site::new(60);
+    let at = site.root("disk");
+    fs::create_dir(&at).unwrap();
+    let Some(disk) = SmallDisk::mount(&at, 8) else {
+        return;
+    };
+    disk.remount("ro");
+    let (file, tree) = (site.file("f"), site.file("tree"));
+    fs::write(&file, "content").unwrap();
+    fs::create_dir_all(site.file("tree/sub")).unwrap();
+    fs::write(site.file("tree/sub/a"), "a").unwrap();
+    fs::write(site.file("tree/large"), vec![1; 3 << 20]).unwrap();
+    let server = site.serve();
+    for (args, to) in [
+        (&[&*file][..], "disk/new"),
+        (&["-r", &tree], "disk/new"),
+        (&["-r", &tree], "disk/"),
+        (&["-r", &file, &tree], "disk/"),
+    ] {
+        let url = server.url(to);
+        let done = site.copy_with(Host::Here, &[args, &[&url]].concat(), Input::None);
+        assert_refused(&done, &["ead-only"], &format!("{args:?} {to}"));
+    }
+    // A part of a tree that cannot be written is no refusal of the whole.
+    fs::create_dir(site.root("half")).unwrap();
+    fs::create_dir(site.root("half/sub")).unwrap();
+    let Some(part) = SmallDisk::mount(&site.root("half/sub"), 8) else {
+        return;
+    };
+    part.remount("ro");
+    let url = server.url("half");
+    let done = site.copy_with(Host::Here, &["-r", &format!("{tree}/."), &url], Input::None);
+    assert_eq!(done.code, Some(6), "{}", done.err);
+    assert!(fs::exists(site.root("half/large")).unwrap());
+}
+
+#[test]
+fn o8_sources_in_two_places_are_told_as_that() {
+    let site = Site::new(60);
+    fs::write(site.file("f"), "x").unwrap();
+    fs::create_dir(site.file("d")).unwrap();
+    let (file, dir) = (site.file("f"), site.file("d"));
+    for args in [
+        &["-r", &*file, "far:dir", "other:d"][..],
+        &["-r", "far:dir", &dir, "other:d"],
+        &["-r", &dir, "far:f", "far:d"],
+        &[&file, "far:f", "howdah://h/d"],
+        &[&file, "far:f", "."],
+        &["howdah://h/a", &file, "."],
+    ] {
+        let args = [&["cp"], args].concat();
+        let done = site.run(Host::Here, "client", &args, Input::None);
+        assert_eq!(done.code, Some(2), "{args:?}: {}", done.err);
+        assert!(
+            done.err.contains("on this machine") && done.err.contains("one machine at a time"),
+            "{args:?}: {}",
+            done.err
+        );
+        assert!(!done.err.contains("only if ssh"), "{args:?}: {}", done.err);
+    }
+    let args = ["cp", "far:a", "other:b", "."];
+    let done = site.run(Host::Here, "client", &args, Input::None);
+    assert_eq!(done.code, Some(2), "{}", done.err);
+    assert!(done.err.contains("not on the same machine"), "{}", done.err);
+}

@@ -1,0 +1,106 @@
+//! Destinations that take no files, and why.
+
+use crate::StoreError;
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use std::path::Path;
+
+const NO_NEW: &str = "its file system takes no new files";
+
+/// An error if what lies in `dir` is not on a disk but made by the kernel, as in /proc: some of these file systems say that there
+/// is no such file when none can be made, others make something else.
+pub(crate) fn check(dir: impl AsFd, path: &Path) -> Result<(), StoreError> {
+    if is_view(dir) {
+        let why = "the kernel makes what lies there (as in /proc and /sys), and it takes no files";
+        return Err(not_writable(path, why));
+    }
+    Ok(())
+}
+
+/// The error of making, or naming, something called `path` in `dir`: what of it is the destination's fault is said as that.
+pub(crate) fn from_making(
+    dir: impl AsFd,
+    path: &Path,
+    operation: &'static str,
+    error: Errno,
+) -> StoreError {
+    let is_gone = || rustix::fs::fstat(&dir).is_ok_and(|stat| stat.st_nlink == 0);
+    let why = match error {
+        Errno::NOENT if is_gone() => "the directory that it is to lie in was removed",
+        Errno::NOENT | Errno::NOSYS | Errno::OPNOTSUPP | Errno::NODEV | Errno::NXIO => NO_NEW,
+        Errno::NAMETOOLONG => "its file system does not take so long a name",
+        Errno::INVAL | Errno::ILSEQ => "its file system does not take such a name",
+        Errno::BUSY => "something is mounted under that name, or uses it",
+        e => return StoreError::from_io(path, operation, e),
+    };
+    not_writable(path, why)
+}
+
+pub(crate) fn not_writable(path: &Path, why: &'static str) -> StoreError {
+    StoreError::NotWritable {
+        path: path.to_path_buf(),
+        why,
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn is_view(dir: impl AsFd) -> bool {
+    // linux/magic.h
+    const VIEWS: [u32; 13] = [
+        0x0000_9fa0, // proc
+        0x6265_6572, // sysfs
+        0x0027_e0eb, // cgroup
+        0x6367_7270, // cgroup2
+        0x6462_6720, // debugfs
+        0x7472_6163, // tracefs
+        0x7363_6673, // securityfs
+        0xcafe_4a11, // bpf
+        0x0000_1cd1, // devpts
+        0xf97c_ff8c, // selinuxfs
+        0xde5e_81e4, // efivarfs
+        0x6265_6570, // configfs
+        0x6573_5543, // fusectl
+    ];
+    rustix::fs::fstatfs(dir).is_ok_and(|fs| VIEWS.contains(&(fs.f_type as u32)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_view(_: impl AsFd) -> bool {
+    false
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn o8_what_the_kernel_makes_takes_no_files() {
+        for (dir, takes) in [("/proc", false), ("/sys", false), ("/proc/self", false), ("/tmp", true)] {
+            let Ok(open) = File::open(dir) else { continue };
+            assert_eq!(check(&open, Path::new("x")).is_ok(), takes, "{dir}");
+        }
+    }
+
+    #[test]
+    fn o8_a_place_that_takes_no_file_is_no_missing_source() {
+        let place = tempfile::tempdir().unwrap();
+        let gone = place.path().join("gone");
+        std::fs::create_dir(&gone).unwrap();
+        let dir = File::open(&gone).unwrap();
+        std::fs::remove_dir(&gone).unwrap();
+        let says = |errno, part: &str| {
+            let error = from_making(&dir, Path::new("x"), "make", errno);
+            assert!(matches!(error, StoreError::NotWritable { .. }), "{error:?}");
+            let text = error.to_string();
+            assert!(text.contains("\"x\"") && text.contains(part), "{text}");
+        };
+        says(Errno::NOENT, "was removed");
+        says(Errno::ROFS, "read-only");
+        says(Errno::NOSYS, NO_NEW);
+        says(Errno::NAMETOOLONG, "so long a name");
+        says(Errno::INVAL, "such a name");
+        let full = from_making(&dir, Path::new("x"), "make", Errno::NOSPC);
+        assert!(matches!(full, StoreError::NoSpace { .. }));
+    }
+}
