@@ -38,7 +38,13 @@ fn o8_a_destination_that_takes_no_files_is_refused_and_named() {
         let args = [&args[..1], &["--ssh", &ssh], &args[1..]].concat();
         site.run(Host::Here, "nobody", &args, Input::None)
     };
-    for at in ["/proc/x", "/proc/self/x", "/sys/x", "/proc/version", &below_file] {
+    for at in [
+        "/proc/x",
+        "/proc/self/x",
+        "/sys/x",
+        "/proc/version",
+        &below_file,
+    ] {
         let far = format!("far:{at}");
         let name = at.rsplit('/').next().unwrap();
         for args in [
@@ -48,7 +54,11 @@ fn o8_a_destination_that_takes_no_files_is_refused_and_named() {
             &["sync", &tree, &far],
         ] {
             let done = run(args);
-            let word = if at == below_file { "not a directory" } else { name };
+            let word = if at == below_file {
+                "not a directory"
+            } else {
+                name
+            };
             assert_refused(&done, &[word], &format!("{args:?}"));
         }
     }

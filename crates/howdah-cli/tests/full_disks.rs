@@ -352,8 +352,49 @@ fn f13_nobody_waits_for_ever() {
     let args = ["--wait-for-space", "2s", "-", &server.url("target")];
     let done = site.copy_with(Host::Here, &args, Input::Bytes(bytes));
     done.assert_failed(NO_SPACE, &["\"target\"", WAITS, "make room"]);
+    // O5: who gives up has found no room.
+    assert!(!said(&done).contains(GOES_ON), "{}", said(&done));
     assert_eq!(parts(site.root("")).len(), 0);
     assert!(!fs::exists(site.root("target")).unwrap());
+    server.stop();
+}
+
+/// A little room is none for a large file: nothing goes on before the rest of it fits.
+#[test]
+fn o5_room_is_room_for_what_comes() {
+    let site = Site::new(90);
+    let Some(disk) = SmallDisk::mount(&site.root(""), 24) else {
+        return;
+    };
+    let server = site.serve();
+    let other = fs::File::create(site.root("other")).unwrap();
+    rustix::fs::fallocate(&other, rustix::fs::FallocateFlags::empty(), 0, 14 << 20).unwrap();
+    fs::write(site.file("source"), content("large", 20 * MIB)).unwrap();
+    let url = server.url("target");
+    let args = ["--wait-for-space", "5s", &site.file("source"), &url];
+    let mut client = site.start_copy(Host::Here, &args, Input::None);
+    client.await_line(WAITS, PATIENCE);
+    other.set_len(10 << 20).unwrap();
+    let done = client.finish();
+    done.assert_failed(NO_SPACE, &["\"target\"", WAITS, "make room"]);
+    assert!(!said(&done).contains(GOES_ON), "{}", said(&done));
+    assert_eq!(parts(site.root("")).len(), 0);
+    drop(other);
+    fs::remove_file(site.root("other")).unwrap();
+    // And in a tree.
+    fs::create_dir(site.file("tree")).unwrap();
+    for i in 0..30 {
+        let bytes = content(&format!("tree {i}"), MIB);
+        fs::write(site.file(&format!("tree/{i}")), bytes).unwrap();
+    }
+    let url = server.url("tree");
+    let args = ["--wait-for-space", "5s", "-r", &site.file("tree"), &url];
+    let mut client = site.start_copy(Host::Here, &args, Input::None);
+    client.await_line(WAITS, PATIENCE);
+    disk.resize(26);
+    let done = client.finish();
+    assert_eq!(done.code, Some(NO_SPACE), "{}", done.err);
+    assert!(!said(&done).contains(GOES_ON), "{}", said(&done));
     server.stop();
 }
 

@@ -1,12 +1,12 @@
 //! A file that appears under its name whole, verified and durable, or not at all.
 
 use crate::StoreError;
-use crate::unwritable;
 use crate::identity::Identity;
 use crate::rights;
 use crate::root::{irregular, retry};
 use crate::same;
 use crate::stale::{self, Lock, temp_name};
+use crate::unwritable;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;

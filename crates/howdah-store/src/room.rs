@@ -86,33 +86,49 @@ impl RoomWait {
     }
 
     /// Tries until it succeeds, fails for another reason than lack of space, or patience ends. `figures` adds
-    /// to an error what is known of the disk.
+    /// to an error what is known of the disk and of what is still to come: as long as that does not fit, there is no room.
     pub(crate) fn until_room<T>(
         &self,
         is_aborted: impl Fn() -> bool,
         figures: impl Fn(StoreError) -> StoreError,
         mut attempt: impl FnMut() -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut turn = None;
+        let mut turn: Option<(Instant, Turn<'_>)> = None;
         loop {
             let (shared, error) = match (&self.0, attempt()) {
                 (Some(shared), Err(error @ StoreError::NoSpace { .. })) => (shared, error),
-                (_, result) => return result,
+                (_, result) => {
+                    if let (Ok(_), Some((_, turn))) = (&result, &mut turn) {
+                        turn.found_room = true;
+                    }
+                    return result;
+                }
             };
             let (since, _) =
                 turn.get_or_insert_with(|| (Instant::now(), shared.begin(figures(error.clone()))));
-            if since.elapsed() >= shared.limit {
-                return Err(error);
-            }
-            let pause = TRY_EVERY.min(shared.limit);
-            let begun = Instant::now();
-            while begun.elapsed() < pause {
-                if is_aborted() || shared.stopped.load(Ordering::SeqCst) {
-                    return Err(StoreError::Aborted);
+            let since = *since;
+            loop {
+                if since.elapsed() >= shared.limit {
+                    return Err(error);
                 }
-                std::thread::sleep(LOOK_EVERY);
+                shared.pause(&is_aborted)?;
+                // The last attempt is made in any case: some disks hold more than they say.
+                if since.elapsed() >= shared.limit || !is_too_little(&figures(error.clone())) {
+                    break;
+                }
             }
         }
+    }
+}
+
+/// Whether what is known of a full disk says that what comes does not fit.
+fn is_too_little(error: &StoreError) -> bool {
+    match error {
+        StoreError::NoSpace { lack, .. } if !lack.is_quota => {
+            let known = lack.needed.zip(lack.free);
+            lack.is_inodes || known.is_some_and(|(needed, free)| free < needed)
+        }
+        _ => false,
     }
 }
 
@@ -130,23 +146,43 @@ impl Shared {
         }
         drop(state);
         (self.wake)();
-        Turn(self)
+        Turn {
+            shared: self,
+            found_room: false,
+        }
+    }
+
+    /// Until it is time to look again.
+    fn pause(&self, is_aborted: impl Fn() -> bool) -> Result<(), StoreError> {
+        let pause = TRY_EVERY.min(self.limit);
+        let begun = Instant::now();
+        while begun.elapsed() < pause {
+            if is_aborted() || self.stopped.load(Ordering::SeqCst) {
+                return Err(StoreError::Aborted);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
     }
 }
 
 /// One thread waits.
-struct Turn<'a>(&'a Shared);
+struct Turn<'a> {
+    shared: &'a Shared,
+    /// Whoever gives up has not.
+    found_room: bool,
+}
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.shared.lock();
         state.waiting -= 1;
         if state.waiting == 0 {
             state.why = None;
-            state.is_news = true;
+            state.is_news = self.found_room;
         }
         drop(state);
-        (self.0.wake)();
+        (self.shared.wake)();
     }
 }
 
@@ -199,6 +235,55 @@ mod tests {
             }
         };
         room.until_room(|| false, |error| error, once).unwrap();
+        assert!(room.take_news().is_none());
+    }
+
+    #[test]
+    fn o5_room_is_room_for_what_comes() {
+        let room = patience(Duration::from_mins(5));
+        let free = std::cell::Cell::new(1);
+        let looks = std::cell::Cell::new(0);
+        let figures = |_| {
+            // Somebody makes a little room, and then enough.
+            looks.set(looks.get() + 1);
+            if looks.get() == 4 {
+                free.set(10);
+            }
+            let lack = Lack {
+                needed: Some(10),
+                free: Some(free.get()),
+                ..Lack::default()
+            };
+            StoreError::NoSpace {
+                path: PathBuf::from("x"),
+                lack,
+            }
+        };
+        let mut tries = 0;
+        let attempt = || {
+            tries += 1;
+            if tries == 1 {
+                Err(full())
+            } else {
+                Ok(free.get())
+            }
+        };
+        let found = room.until_room(|| false, figures, attempt).unwrap();
+        assert_eq!((found, tries), (10, 2), "nothing was begun with too little");
+    }
+
+    #[test]
+    fn o5_who_gives_up_has_found_no_room() {
+        let room = patience(Duration::from_millis(1));
+        let never = || Err::<(), _>(full());
+        let told = std::cell::Cell::new(false);
+        let figures = |error| {
+            // The wait has been told of when it ends.
+            told.set(told.get() || room.take_news().is_some());
+            error
+        };
+        assert!(room.until_room(|| false, figures, never).is_err());
+        assert!(room.take_news().is_none_or(|news| news.is_some()));
         assert!(room.take_news().is_none());
     }
 

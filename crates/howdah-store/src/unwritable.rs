@@ -76,7 +76,12 @@ mod tests {
 
     #[test]
     fn o8_what_the_kernel_makes_takes_no_files() {
-        for (dir, takes) in [("/proc", false), ("/sys", false), ("/proc/self", false), ("/tmp", true)] {
+        for (dir, takes) in [
+            ("/proc", false),
+            ("/sys", false),
+            ("/proc/self", false),
+            ("/tmp", true),
+        ] {
             let Ok(open) = File::open(dir) else { continue };
             assert_eq!(check(&open, Path::new("x")).is_ok(), takes, "{dir}");
         }

@@ -1,7 +1,8 @@
 //! The client's end of one copy.
 
+use crate::session::at_cap::AtCap;
 use crate::session::holes::Announced;
-use crate::session::message::{BOTTLENECKS, Message, SideReport, shown};
+use crate::session::message::{BOTTLENECKS, Message, RATE_CAP, SideReport, shown};
 use crate::session::pace::Pace;
 use crate::session::receiving::{Place, Receiving};
 use crate::session::sending::Sending;
@@ -136,6 +137,10 @@ pub(crate) struct Client<'a> {
     can_go_on: bool,
     start: Usage,
     started_at: Time,
+    /// Somebody looks at the server's key since then, which is not the copy's time.
+    judged_since: Option<Time>,
+    /// That it took.
+    judged: Span,
     moving_since: Option<Time>,
     pub(crate) ended_at: Time,
     next_tick: Time,
@@ -149,6 +154,8 @@ pub(crate) struct Client<'a> {
     advised: bool,
     /// The pace that is in force.
     pace: Pace,
+    /// Of what this side sends.
+    at_cap: AtCap,
 }
 
 impl<'a> Client<'a> {
@@ -187,6 +194,8 @@ impl<'a> Client<'a> {
             can_go_on: false,
             start: howdah_net::usage(),
             started_at: now,
+            judged_since: None,
+            judged: Span::ZERO,
             moving_since: None,
             ended_at: now,
             next_tick: now + TICK,
@@ -198,6 +207,7 @@ impl<'a> Client<'a> {
             progress: Progress::default(),
             advised: false,
             pace: Pace::default(),
+            at_cap: AtCap::default(),
         }
     }
 
@@ -247,6 +257,7 @@ impl<'a> Client<'a> {
             let _ = thread.join();
         }
         let peer = self.peer();
+        let seconds = self.elapsed(self.ended_at).as_secs_f64();
         let (local, remote) = match self.step {
             Step::Ended(Err(error)) => {
                 let goes_on = !self.config.reconnect.is_zero() && self.progress.answered;
@@ -281,7 +292,6 @@ impl<'a> Client<'a> {
             Task::Describe { .. } => remote,
             _ => receiver,
         };
-        let seconds = self.ended_at.since(self.started_at).as_secs_f64();
         let bytes = self.progress.bytes;
         let moved = bytes.saturating_sub(self.held_bytes);
         Ok(Summary {
@@ -291,6 +301,8 @@ impl<'a> Client<'a> {
             goodput_bps: moved as f64 * 8.0 / seconds.max(1e-9),
             wire_bytes: sender.wire_bytes,
             retransmitted_bytes: sender.repeated_bytes,
+            repeated_tail_bytes: sender.repeats.tail_bytes.min(sender.repeated_bytes),
+            repeated_refused_bytes: sender.repeats.refused_bytes.min(sender.repeated_bytes),
             feedback_bytes: receiver.wire_bytes,
             rtt_min_us: sender.rtt_min_us,
             loss_rate: sender.loss_rate(),
@@ -303,8 +315,12 @@ impl<'a> Client<'a> {
                 (false, _) => "aead",
             }
             .to_owned(),
+            // A limit on what it takes in is known to the receiver only.
             bottleneck: BOTTLENECKS
-                .get(usize::from(sender.bottleneck))
+                .get(usize::from(match receiver.bottleneck {
+                    RATE_CAP => RATE_CAP,
+                    _ => sender.bottleneck,
+                }))
                 .copied()
                 .unwrap_or("network")
                 .to_owned(),
@@ -312,6 +328,12 @@ impl<'a> Client<'a> {
             goodput_per_second_bps: self.per_second,
             tree: self.tree_report,
         })
+    }
+
+    /// The copy's time, without what a person took to judge the server's key.
+    fn elapsed(&self, now: Time) -> Span {
+        let now = self.judged_since.map_or(now, |since| since.min(now));
+        now.since(self.started_at).saturating_sub(self.judged)
     }
 
     fn end(&mut self, now: Time, result: Result<(SideReport, SideReport), Error>) {
@@ -455,7 +477,9 @@ impl<'a> Client<'a> {
                     connection.finish_sending(object);
                     let mut local = SideReport::new(self.start, &connection.stats());
                     let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
-                    local.bottleneck = sending.waits.verdict(fixed);
+                    local.bottleneck = self
+                        .at_cap
+                        .verdict(connection, sending.waits.verdict(fixed));
                     self.end(now, Ok((local, side)));
                     connection.close(now, CloseCode::Done, "");
                 }
@@ -534,17 +558,15 @@ impl<'a> Client<'a> {
 
     /// Tells of a full disk that is waited for, or that there is room again.
     fn tell_room(&self, lack: Option<&str>) {
-        let text = match lack {
-            None => "there is room again; the copy goes on".to_owned(),
-            Some(lack) => {
-                let seconds = self.config.wait_for_space.as_millis().div_ceil(1000);
-                format!(
-                    "{lack}; waiting up to {seconds} s until somebody makes room there, and the copy goes on by \
-                     itself (Ctrl-C ends it)"
-                )
-            }
+        let Some(lack) = lack else {
+            let note = &self.config.note;
+            return note.line("there is room again; the copy goes on");
         };
-        self.config.warn.line(&text);
+        let seconds = self.config.wait_for_space.as_millis().div_ceil(1000);
+        self.config.warn.line(&format!(
+            "{lack}; waiting up to {seconds} s until somebody makes room there, and the copy goes on by itself (Ctrl-C \
+             ends it)"
+        ));
     }
 
     fn move_on(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
@@ -552,6 +574,9 @@ impl<'a> Client<'a> {
             match judgement.try_recv() {
                 Ok(result) => {
                     result?;
+                    if let Some(since) = self.judged_since.take() {
+                        self.judged += now.since(since);
+                    }
                     self.keep_pace(now, connection);
                     self.begin(connection)?;
                 }
@@ -615,7 +640,10 @@ fn let_go(threads: &Arc<()>, cancel: &Cancel) -> bool {
 impl Application for Client<'_> {
     fn on_event(&mut self, now: Time, _key: ConnKey, connection: &mut Connection, event: Event) {
         let result = match event {
-            Event::Connected { peer_key } => self.judge(&peer_key),
+            Event::Connected { peer_key } => {
+                self.judged_since = Some(now);
+                self.judge(&peer_key)
+            }
             Event::Control(bytes) => Message::decode(&bytes)
                 .map_err(|e| Error::new(e.kind(), format!("{} {e}", self.peer())))
                 .and_then(|message| self.on_message(now, connection, message)),
@@ -717,6 +745,9 @@ impl Application for Client<'_> {
         }
         if matches!(self.step, Step::Asked | Step::Moving) {
             self.keep_pace(now, connection);
+        }
+        if matches!(self.step, Step::Moving) && self.task.is_put() {
+            self.at_cap.watch_sent(now, connection);
         }
         let mut wait = self.waits_for(connection);
         if let (Step::Moving, Some(tree)) = (&self.step, &mut self.tree)

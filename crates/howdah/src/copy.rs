@@ -45,6 +45,8 @@ pub struct CopyConfig {
     pub duration_limit: Option<Span>,
     /// Hears what a person should know although the copy goes on: a line for each thing.
     pub warn: Log,
+    /// Hears what goes well and is worth a line all the same: a copy is gone on with, a connection is back.
+    pub note: Log,
     /// Hears what ssh and the other end of a copy over it say.
     pub heard: Log,
     /// What carries the data.
@@ -79,6 +81,7 @@ impl CopyConfig {
             idle_timeout: Span::from_secs(8),
             duration_limit: None,
             warn: Log::default(),
+            note: Log::default(),
             heard: Log::default(),
             transport: Transport::Auto,
             changes: ChangeLog::default(),

@@ -71,6 +71,8 @@ struct Whole<'a> {
     cancel: &'a Cancel,
     on_progress: &'a mut dyn FnMut(&Progress),
     started: Instant,
+    /// Not to be counted.
+    judged: Span,
     /// Of the present connection.
     attempted: Instant,
     /// What was there before the first one.
@@ -113,6 +115,7 @@ impl<'a> Whole<'a> {
             cancel,
             on_progress,
             started: Instant::now(),
+            judged: Span::ZERO,
             attempted: Instant::now(),
             resumed_bytes: 0,
             last: Progress::default(),
@@ -131,7 +134,12 @@ impl<'a> Whole<'a> {
     fn on_progress(&mut self, progress: &Progress) {
         let mut progress = progress.clone();
         if self.what == What::File {
-            progress.elapsed += span(self.attempted - self.started);
+            let before = span(self.attempted - self.started);
+            self.judged = self.judged.max(progress.judged);
+            // That was within the first one.
+            if !before.is_zero() {
+                progress.elapsed += before.saturating_sub(self.judged);
+            }
         }
         if progress.answered {
             self.on_answered(&mut progress);
@@ -154,7 +162,7 @@ impl<'a> Whole<'a> {
         if let Some(loss) = self.lost.as_mut().filter(|loss| loss.silent) {
             loss.silent = false;
             self.reconnects += 1;
-            self.config.warn.line(BACK);
+            self.config.note.line(BACK);
         }
         match self.what {
             What::File => {
@@ -274,11 +282,11 @@ impl<'a> Whole<'a> {
         // The last one may have ended before it told of itself.
         if self.lost.is_some_and(|loss| loss.silent) {
             self.reconnects += 1;
-            self.config.warn.line(BACK);
+            self.config.note.line(BACK);
         }
         summary.reconnects = self.reconnects;
         if summary.reconnects > 0 && self.what == What::File {
-            summary.seconds = self.started.elapsed().as_secs_f64();
+            summary.seconds = self.started.elapsed().as_secs_f64() - self.judged.as_secs_f64();
             summary.resumed_bytes = self.resumed_bytes.min(summary.resumed_bytes);
             let bytes = summary.bytes.saturating_sub(summary.resumed_bytes);
             summary.goodput_bps = bytes as f64 * 8.0 / summary.seconds;
@@ -304,6 +312,7 @@ mod tests {
         config.reconnect = Span::from_secs(60);
         let said = Arc::clone(said);
         config.warn = Log::new(move |line| said.lock().expect("no panic").push(line.to_owned()));
+        config.note = config.warn.clone();
         config
     }
 

@@ -22,6 +22,8 @@ pub struct Progress {
     pub current: Vec<String>,
     /// Time since the copy began.
     pub elapsed: Span,
+    /// Time that a person took to judge the server's key, which does not count as the copy's.
+    pub judged: Span,
     /// Goodput over the last second.
     pub goodput_now: Rate,
     /// IP packets' bytes with data, repairs and headers, over the last second.
@@ -69,6 +71,12 @@ pub struct Summary {
     pub wire_bytes: u64,
     /// Payload bytes sent more than once.
     pub retransmitted_bytes: u64,
+    /// Of them, the last ones, which go twice so that a loss among them costs no round trip.
+    #[serde(default)]
+    pub repeated_tail_bytes: u64,
+    /// Of them, those that the receiver's disk had no room for when they came first.
+    #[serde(default)]
+    pub repeated_refused_bytes: u64,
     /// IP packets' bytes that the data's receiver put on the wire.
     pub feedback_bytes: u64,
     /// Smallest round-trip time seen, in microseconds.

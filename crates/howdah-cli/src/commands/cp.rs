@@ -123,7 +123,7 @@ pub(super) fn arrival(config: &mut CopyConfig, args: &ArrivalArgs, reporter: &Re
     config.resume = !args.no_resume;
     config.reread = args.verify == Verify::Reread;
     (config.wait_for_space, config.reconnect) = (args.wait_for_space, args.reconnect);
-    config.warn = reporter.as_log();
+    (config.warn, config.note) = (reporter.as_log(), reporter.as_note());
     config.heard = reporter.as_ear();
     if args.each_file {
         let verified = if config.reread { "reread" } else { "blake3" };

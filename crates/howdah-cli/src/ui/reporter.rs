@@ -124,6 +124,22 @@ impl Reporter {
         self.lock().log(|| message.to_owned());
     }
 
+    /// Something that goes well and is worth a line. Objects have told of it as of a warning since there are any.
+    fn tell(&self, message: &str) {
+        let mut inner = self.lock();
+        inner.log(|| message.to_owned());
+        inner.event(|| events::warning(message));
+        if !inner.quiet {
+            inner.view.suspend(|| say(&printable(message)));
+        }
+    }
+
+    /// What the library says that is no reason to worry.
+    pub(crate) fn as_note(&self) -> Log {
+        let reporter = self.clone();
+        Log::new(move |line| reporter.tell(line))
+    }
+
     /// The warnings of the library.
     pub(crate) fn as_log(&self) -> Log {
         let reporter = self.clone();

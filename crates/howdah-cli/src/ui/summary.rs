@@ -19,14 +19,42 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
         return format!("{files}{bytes} in {seconds:.2} s");
     }
     format!(
-        "{files}{bytes}{resumed} in {seconds:.2} s, {}, loss {:.2} %, {} sent again, {}{}{}",
+        "{files}{bytes}{resumed} in {seconds:.2} s, {}, loss {:.2} %, {}, {}{}{}",
         Rate::from_bits_per_sec(summary.goodput_bps as u64),
         summary.loss_rate * 100.0,
-        units::format_bytes(summary.retransmitted_bytes),
+        sent_again(summary),
         verified(summary),
         bottleneck(summary),
         reconnects(summary),
     )
+}
+
+/// What was sent more than once, and why, where it was not for losses.
+fn sent_again(summary: &Summary) -> String {
+    let all = summary.retransmitted_bytes;
+    let mut text = format!("{} sent again", units::format_bytes(all));
+    let causes = [
+        (
+            summary.repeated_tail_bytes,
+            "at the end, in case of a loss there",
+        ),
+        (
+            summary.repeated_refused_bytes,
+            "because the destination had no room yet",
+        ),
+    ];
+    // What hardly counts is not worth a word.
+    let causes = causes.into_iter().filter(|(bytes, _)| *bytes > all / 10);
+    let causes: Vec<_> = causes
+        .map(|(bytes, why)| match bytes {
+            bytes if bytes >= all => why.to_owned(),
+            bytes => format!("{} {why}", units::format_bytes(bytes)),
+        })
+        .collect();
+    if !causes.is_empty() {
+        text += &format!(" ({})", causes.join("; "));
+    }
+    text
 }
 
 /// Whose figures these are if there was more than one connection.
@@ -132,6 +160,35 @@ mod tests {
         };
         let line = summary_line(&summary);
         assert!(line.ends_with("; connected again 2 times"), "{line}");
+    }
+
+    #[test]
+    fn o9_what_was_sent_again_says_why() {
+        let line = |tail: u64, refused: u64| {
+            let summary = Summary {
+                bytes: 1 << 30,
+                seconds: 1.0,
+                retransmitted_bytes: 26 << 20,
+                repeated_tail_bytes: tail << 20,
+                repeated_refused_bytes: refused << 20,
+                ..Summary::default()
+            };
+            let line = summary_line(&summary);
+            let (_, rest) = line.split_once("loss 0.00 %, ").expect("it has a loss");
+            let (again, _) = rest.split_once(", not verified").expect("and an end");
+            again.to_owned()
+        };
+        assert_eq!(line(0, 0), "26.0 MiB sent again");
+        assert_eq!(
+            line(26, 0),
+            "26.0 MiB sent again (at the end, in case of a loss there)"
+        );
+        assert_eq!(
+            line(6, 20),
+            "26.0 MiB sent again (6.0 MiB at the end, in case of a loss there; 20.0 MiB because the destination had no \
+             room yet)"
+        );
+        assert_eq!(line(1, 0), "26.0 MiB sent again");
     }
 
     #[test]

@@ -23,6 +23,20 @@ impl Connection {
             .is_some_and(|cap| cap <= self.rate.pacing_rate())
     }
 
+    /// What this side may send at most: the limit, or the fixed rate if that is less.
+    pub fn rate_cap(&self) -> Option<Rate> {
+        let fixed = match self.config.policy {
+            Policy::Fixed(rate) => Some(rate),
+            _ => None,
+        };
+        [self.rate_cap, fixed].into_iter().flatten().min()
+    }
+
+    /// Whether it was told to send nothing for now.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
     /// Sends no data until it is told to go on; the connection stays alive meanwhile.
     pub fn set_paused(&mut self, paused: bool) {
         self.paused = paused;

@@ -73,6 +73,13 @@ pub struct LargeTarget {
     held_bytes: u64,
 }
 
+impl LargeTarget {
+    /// Its name below the destination.
+    pub fn name(&self) -> String {
+        self.wanted.path().to_string_lossy().into_owned()
+    }
+}
+
 pub(crate) struct Shared {
     pub(crate) options: TreeOptions,
     pub(crate) root: Arc<Root>,
@@ -310,7 +317,6 @@ impl TreeReceiver {
         add(&book.files, 1);
         add(&book.bytes, wanted.size);
         add(&book.resumed_bytes, target.held_bytes);
-        book.set_current(&wanted.path());
         self.shared.placed.put(&wanted, wanted.size);
         drop(wanted);
         self.shared.unsettled.release(1);

@@ -219,6 +219,11 @@ impl LargeFile {
     pub fn take_source(&mut self) -> Option<Source> {
         self.source.take()
     }
+
+    /// Its name here.
+    pub fn name(&self) -> String {
+        self.shown.to_string_lossy().into_owned()
+    }
 }
 
 /// The sending side of a tree transfer.
@@ -377,7 +382,6 @@ impl TreeSender {
     /// A large file has arrived at the receiver, which had `held_bytes` of it before.
     pub fn large_done(&mut self, file: &LargeFile, held_bytes: u64) {
         let shared = &self.shared;
-        shared.book.set_current(&file.shown);
         add(&shared.book.files, 1);
         add(&shared.book.bytes, file.size);
         add(&shared.book.resumed_bytes, held_bytes);

@@ -211,7 +211,7 @@ impl Client<'_> {
             ));
         } else if self.held_bytes > 0 {
             let mib = self.held_bytes >> 20;
-            self.config.warn.line(&format!(
+            self.config.note.line(&format!(
                 "going on with a copy that was interrupted: {mib} MiB are there already"
             ));
         }

@@ -57,7 +57,8 @@ impl Client<'_> {
         let first = self.ticks.front().copied().unwrap_or(last);
         self.progress.total_bytes = self.total;
         self.progress.resumed_bytes = self.held_bytes;
-        self.progress.elapsed = now.since(self.started_at);
+        self.progress.elapsed = self.elapsed(now);
+        self.progress.judged = self.judged;
         self.progress.goodput_now = if span.is_zero() {
             Rate::ZERO
         } else {
@@ -78,11 +79,12 @@ impl Client<'_> {
         self.progress.queue_delay = stats.queue_delay;
         self.progress.limit = self.config.throttle.limit();
         self.progress.paused = self.config.throttle.is_paused();
-        if self.tree.is_none() {
-            self.progress.files_total = Some(1);
+        match &mut self.tree {
+            None => self.progress.files_total = Some(1),
+            Some(tree) => self.progress.current = tree.under_way(now),
         }
         (self.on_progress)(&self.progress);
-        let seconds = now.since(self.started_at).as_nanos() / 1_000_000_000;
+        let seconds = self.elapsed(now).as_nanos() / 1_000_000_000;
         if seconds > self.tick_count {
             self.tick_count = seconds;
             self.per_second

@@ -57,6 +57,29 @@ fn put() -> Task {
 }
 
 #[test]
+fn o3_thinking_about_a_key_is_not_the_copys_time() {
+    let mut elapsed = Span::ZERO;
+    let (_, result) = wait_in(put(), |client, connection| {
+        let (tell, judgement) = std::sync::mpsc::channel();
+        let at = |seconds| client.started_at + Span::from_secs(seconds);
+        let (asked, judged) = (at(2), at(92));
+        client.step = Step::Judging(judgement);
+        client.judged_since = Some(asked);
+        client.tick(at(50), connection);
+        assert_eq!(client.progress.elapsed, Span::from_secs(2));
+        tell.send(Ok(())).expect("somebody waits");
+        client.move_on(judged, connection).expect("it begins");
+        client.next_tick = judged;
+        client.tick(judged + Span::from_secs(1), connection);
+        elapsed = client.progress.elapsed;
+        assert!(client.per_second.len() <= 2, "{:?}", client.per_second);
+        client.end(judged, Err(Error::new(ErrorKind::Io, "enough")));
+    });
+    assert!(result.is_err());
+    assert_eq!(elapsed, Span::from_secs(3));
+}
+
+#[test]
 fn a_server_that_does_not_answer_a_request_is_given_up() {
     let (seconds, result) = wait_in(get(), |client, connection| {
         client.begin(connection).expect("asked");

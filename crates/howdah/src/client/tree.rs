@@ -163,14 +163,12 @@ impl Client<'_> {
             self.total = Some(progress.wanted_bytes);
             self.progress.files_total = Some(progress.wanted_files + progress.unchanged);
         }
-        self.progress.current.clear();
-        self.progress.current.push(progress.current);
         if is_answered && let Some((side, report)) = self.tree_done.take() {
             let ours = tree.report();
             tree.finish(connection);
             let mut local = SideReport::new(self.start, &connection.stats());
             let fixed = matches!(self.config.policy, RatePolicy::Fixed(_));
-            local.bottleneck = tree.waits().verdict(fixed);
+            local.bottleneck = self.at_cap.verdict(connection, tree.waits().verdict(fixed));
             let thanks = Message::TreeThanks {
                 side: local,
                 report: ours.clone(),

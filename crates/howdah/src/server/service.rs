@@ -3,6 +3,7 @@
 use super::{LOOK_EVERY, Log, Strangers};
 use crate::access::{Authority, Rights};
 use crate::keys::PublicKey;
+use crate::session::at_cap::AtCap;
 use crate::session::holes::Announced;
 use crate::session::message::{Message, Selection, SideReport};
 use crate::session::putting::Put;
@@ -49,6 +50,7 @@ pub(super) struct Session {
     superseded: bool,
     what: String,
     wait: WaitClock,
+    at_cap: AtCap,
 }
 
 impl Session {
@@ -58,6 +60,11 @@ impl Session {
             || self.receiving.is_some()
             || self.put.is_some()
             || self.tree.is_some()
+    }
+
+    /// Whether the data comes from the client.
+    fn receives(&self) -> bool {
+        self.put.is_some() || self.tree.as_ref().is_some_and(Tree::is_receiver)
     }
 
     /// What of the client is missing now. Its [`Message::Done`] may take for ever: behind a pipe sits
@@ -333,7 +340,9 @@ impl Service {
                     connection.finish_sending(object);
                     let mut side = SideReport::new(session.start, &connection.stats());
                     side.hashed = sending.hashed();
-                    side.bottleneck = sending.waits.verdict(false);
+                    side.bottleneck = session
+                        .at_cap
+                        .verdict(connection, sending.waits.verdict(false));
                     connection.send_control(&Message::Thanks { side }.encode());
                     let what = std::mem::take(&mut session.what);
                     let peer = session.peer.clone();
@@ -445,6 +454,7 @@ impl Service {
                 let mut side = SideReport::new(session.start, &connection.stats());
                 side.hashed = true;
                 side.reread = tree.is_reread();
+                side.bottleneck = session.at_cap.verdict(connection, 0);
                 connection.send_control(&Message::TreeDone { side, report }.encode());
                 self.end_tree(key);
             }
@@ -464,6 +474,7 @@ impl Service {
         let mut side = SideReport::new(session.start, &connection.stats());
         side.hashed = arrived.hashed;
         side.reread = arrived.reread;
+        side.bottleneck = session.at_cap.verdict(connection, 0);
         connection.send_control(&Message::Done { object, side }.encode());
         let line = format!("{}: {} done{content}", session.peer, session.what);
         self.log(&line);
@@ -517,6 +528,7 @@ impl Service {
                     superseded: false,
                     what: String::new(),
                     wait: WaitClock::default(),
+                    at_cap: AtCap::default(),
                 };
                 self.sessions.insert(key, session);
             }
@@ -589,6 +601,14 @@ impl Service {
             // The last round: nobody shall wait for a server that is gone.
             connection.close(now, CloseCode::Application, "the server was stopped");
             return;
+        }
+        if let Some(session) = self.sessions.get_mut(&key).filter(|s| s.is_busy()) {
+            if session.receives() {
+                let cap = session.rights.max_rate;
+                session.at_cap.watch_received(now, connection, cap);
+            } else {
+                session.at_cap.watch_sent(now, connection);
+            }
         }
         if let Err(error) = self.move_on(now, key, connection) {
             self.give_up(key, connection, &error);

@@ -306,10 +306,35 @@ pub(crate) struct SideReport {
     pub(crate) hashed: bool,
     /// Whether the device was read again.
     pub(crate) reread: bool,
+    /// Told behind the last message of a sender only.
+    #[serde(skip)]
+    pub(crate) repeats: Repeats,
+}
+
+/// Why bytes were sent again, besides for those that were lost.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Repeats {
+    /// The last ones go twice, so that a loss among them costs no round trip.
+    pub(crate) tail_bytes: u64,
+    /// The receiver's disk had no room for them when they came.
+    pub(crate) refused_bytes: u64,
+}
+
+impl Repeats {
+    fn new(stats: &Stats) -> Self {
+        let size = u64::from(stats.datagram_size);
+        Self {
+            tail_bytes: stats.tail_bytes_repeated,
+            refused_bytes: stats.peer_sink_drops.saturating_mul(size),
+        }
+    }
 }
 
 /// Names of what may have limited a sender.
 pub(crate) const BOTTLENECKS: [&str; 5] = ["network", "source", "sink", "cpu", "rate cap"];
+
+/// Index of the last one.
+pub(crate) const RATE_CAP: u8 = 4;
 
 impl SideReport {
     /// This process since `start`, and that connection.
@@ -328,6 +353,7 @@ impl SideReport {
             bottleneck: 0,
             hashed: false,
             reread: false,
+            repeats: Repeats::new(stats),
         }
     }
 
@@ -400,7 +426,15 @@ impl Message {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        postcard::to_extend(self, vec![VERSION]).expect("a message is made of plain data")
+        let bytes = postcard::to_extend(self, vec![VERSION]);
+        let bytes = bytes.expect("a message is made of plain data");
+        match self {
+            // Who does not know what stands behind it does not see it.
+            Self::Thanks { side } | Self::TreeThanks { side, .. } => {
+                postcard::to_extend(&side.repeats, bytes).expect("numbers are plain data")
+            }
+            _ => bytes,
+        }
     }
 
     /// With the seconds behind it that the receiver may wait for space. Who does not know them does not see them.
@@ -428,9 +462,15 @@ impl Message {
         let mut padded = rest.to_vec();
         padded.extend([0; ADDED_BYTES]);
         // Not more than there is: of an empty message, the zeros would be one.
-        let read = postcard::from_bytes(&padded)
+        let read = postcard::take_from_bytes(&padded)
             .ok()
             .filter(|_| !rest.is_empty());
+        let read = read.map(|(mut message, behind)| {
+            if let Self::Thanks { side } | Self::TreeThanks { side, .. } = &mut message {
+                side.repeats = postcard::from_bytes(behind).unwrap_or_default();
+            }
+            message
+        });
         let ours = format!("howdah {} (dialogue {VERSION})", versions::build());
         match read {
             Some(message) if (OLDEST..=NEWEST).contains(&version) => Ok(message),
@@ -617,6 +657,23 @@ mod tests {
         for nothing in [&b""[..], &[VERSION]] {
             assert!(Message::decode(nothing).is_err(), "{nothing:?}");
         }
+    }
+
+    #[test]
+    fn o9_why_bytes_were_sent_again_stands_where_older_programs_do_not_look() {
+        let side = SideReport {
+            repeats: Repeats {
+                tail_bytes: 7,
+                refused_bytes: 9,
+            },
+            ..SideReport::default()
+        };
+        let thanks = Message::Thanks { side };
+        assert_eq!(Message::decode(&thanks.encode()).unwrap(), thanks);
+        let mut older = thanks.encode();
+        older.truncate(older.len() - 2);
+        let side = SideReport::default();
+        assert_eq!(Message::decode(&older).unwrap(), Message::Thanks { side });
     }
 
     #[test]

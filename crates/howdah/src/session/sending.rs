@@ -1,7 +1,7 @@
 //! The half of a transfer that reads and sends.
 
 use super::holes;
-use super::message::Message;
+use super::message::{Message, RATE_CAP};
 use super::resume::{HEAD, MAX_VALUES, runs};
 use crate::{Error, ErrorKind};
 use howdah_core::{RangeSet, Span, Time};
@@ -85,7 +85,7 @@ impl Shares {
         if f64::from(count) > BOTTLENECK_SHARE * f64::from(self.samples) {
             index
         } else if fixed_rate || self.capped * 2 > self.samples {
-            4
+            RATE_CAP
         } else {
             0
         }
@@ -222,8 +222,11 @@ impl Sending {
     /// Moves source and connection along.
     pub(crate) fn poll(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
         if now >= self.next_sample {
+            // At the beginning everybody waits for the source.
+            if self.next_sample > Time::ZERO {
+                self.sample(now, connection);
+            }
             self.next_sample = now + SAMPLE_EVERY;
-            self.sample(now, connection);
         }
         if let Some(error) = &self.read_error {
             return Err(super::from_store(error));

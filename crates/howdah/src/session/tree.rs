@@ -8,7 +8,7 @@ use super::receiving::{Place, Receiving};
 use super::resume::{WireIdentity, WireRanges};
 use super::sending::{Sending, Shares};
 use crate::{Error, ErrorKind};
-use howdah_core::Time;
+use howdah_core::{Span, Time};
 use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_store::{
@@ -25,6 +25,10 @@ const TALK_WINDOW: u64 = 8 << 20;
 const PACKS_WINDOW: u64 = 16 << 20;
 /// Large files that arrive at a time, at most; the sender keeps to less.
 const LARGE_MAX: usize = 32;
+/// Names of files under way that are told, at most.
+const NAMES_MAX: usize = 8;
+/// A small file is under way for a moment only; what was named that long ago is not any more.
+const SMALL_FOR: Span = Span::from_secs(1);
 /// Files in place that one message tells of, at most: a message is bounded.
 const PLACED_MAX: usize = 2048;
 
@@ -78,6 +82,8 @@ pub(crate) struct Tree {
     listens: bool,
     /// Files that are in place, for somebody here.
     placed: Vec<PlacedFile>,
+    /// The last small file, and when it was another one.
+    small: (String, Time),
 }
 
 fn limits(window: u64) -> Limits {
@@ -139,6 +145,7 @@ impl Tree {
             reread: false,
             listens: true,
             placed: Vec::new(),
+            small: (String::new(), Time::ZERO),
         }
     }
 
@@ -656,6 +663,11 @@ impl Tree {
         }
     }
 
+    /// Whether files come here.
+    pub(crate) fn is_receiver(&self) -> bool {
+        matches!(self.side, Side::Receiver(_))
+    }
+
     /// Whether what is in place was read back from the device.
     pub(crate) fn is_reread(&self) -> bool {
         self.reread
@@ -697,6 +709,30 @@ impl Tree {
             // Whoever compares knows.
             Side::Comparing(_) => TreeProgress::default(),
         }
+    }
+
+    /// Names of files that are under way now, a few at most: large ones that move, and the last of the small ones as long as
+    /// there are some.
+    pub(crate) fn under_way(&mut self, now: Time) -> Vec<String> {
+        let sent = self.out.iter().filter_map(|out| out.file.as_ref());
+        let received = self.into.iter().filter_map(|found| found.file.as_ref());
+        let large = sent.map(LargeFile::name);
+        let large = large.chain(received.map(LargeTarget::name));
+        let mut names: Vec<String> = large.take(NAMES_MAX).collect();
+        let small = match &self.side {
+            Side::Sender(sender) => sender.progress().current,
+            Side::Receiver(receiver) => receiver.progress().current,
+            Side::Describer(describer) => return vec![describer.progress().current],
+            Side::Comparing(_) => String::new(),
+        };
+        if small != self.small.0 {
+            self.small = (small, now);
+        }
+        let (small, since) = &self.small;
+        if !small.is_empty() && now.since(*since) < SMALL_FOR && names.len() < NAMES_MAX {
+            names.push(small.clone());
+        }
+        names
     }
 
     /// Whether anything has moved since the last look.

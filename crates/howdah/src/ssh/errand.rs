@@ -73,6 +73,7 @@ pub(crate) fn copy_between(
         resume: config.resume,
         reread: config.reread,
         wait_for_space_s: config.wait_for_space.as_millis().div_ceil(1000),
+        hears_notes: true,
     };
     let told = sender.send_on(errand)?;
     let summary = watch(&told, (&sender, &receiver), config, cancel, on_progress)?;
@@ -110,7 +111,9 @@ fn watch(
                 wire_bps,
                 rtt_us,
                 loss,
+                current,
             }) => on_progress(&Progress {
+                current,
                 bytes,
                 total_bytes,
                 files_done,
@@ -124,6 +127,9 @@ fn watch(
             }),
             Ok(Told::Warning(text)) => {
                 config.warn.line(&format!("{}: {text}", sender.name()));
+            }
+            Ok(Told::Note(text)) => {
+                config.note.line(&format!("{}: {text}", sender.name()));
             }
             Ok(Told::Done(summary)) => return Ok(*summary),
             Ok(Told::Failed { kind, message }) => {
@@ -212,14 +218,23 @@ fn send(
         _ => Transport::Tcp,
     };
     // Not through the log, which outlives this call: what is noteworthy comes before the first progress.
-    let (tell, warnings) = std::sync::mpsc::channel();
-    config.warn = Log::new(move |line| {
-        let _ = tell.send(line.to_owned());
-    });
+    let (tell, said) = std::sync::mpsc::channel();
+    let log = |make: fn(String) -> Told| {
+        let tell = tell.clone();
+        Log::new(move |line| {
+            let _ = tell.send(make(line.to_owned()));
+        })
+    };
+    config.warn = log(Told::Warning);
+    config.note = if errand.hears_notes {
+        log(Told::Note)
+    } else {
+        log(Told::Warning)
+    };
     let mut next = Span::ZERO;
     let mut on_progress = |progress: &Progress| {
-        for line in warnings.try_iter() {
-            out(&Told::Warning(line));
+        for told in said.try_iter() {
+            out(&told);
         }
         if progress.elapsed >= next {
             next = progress.elapsed + TELL_EVERY;
@@ -233,6 +248,7 @@ fn send(
                 wire_bps: progress.wire_rate_now.bits_per_sec(),
                 rtt_us: progress.rtt.as_micros(),
                 loss: progress.loss,
+                current: progress.current.clone(),
             });
         }
     };
@@ -250,8 +266,8 @@ fn send(
         started: clock.now(),
     };
     let result = session.run(task, &mut on_progress);
-    for line in warnings.try_iter() {
-        out(&Told::Warning(line));
+    for told in said.try_iter() {
+        out(&told);
     }
     result
 }

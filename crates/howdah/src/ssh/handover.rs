@@ -149,6 +149,9 @@ pub(super) struct Errand {
     /// Seconds; who does not tell it does not wait.
     #[serde(default)]
     pub(super) wait_for_space_s: u64,
+    /// Whoever asks tells [`Told::Note`] from a warning.
+    #[serde(default)]
+    pub(super) hears_notes: bool,
 }
 
 /// Lists of names may be long: the bytes of their postcard in base64 take a third more, as JSON they took four times as
@@ -192,6 +195,8 @@ pub(super) enum Told {
         wire_bps: u64,
         rtt_us: u64,
         loss: f64,
+        #[serde(default)]
+        current: Vec<String>,
     },
     Warning(String),
     Done(Box<Summary>),
@@ -199,6 +204,8 @@ pub(super) enum Told {
         kind: u8,
         message: String,
     },
+    /// Something that goes well.
+    Note(String),
 }
 
 /// What the far end says to it.
@@ -370,7 +377,7 @@ pub(super) fn write_told(mut out: impl Write, told: &Told) -> io::Result<()> {
 pub(super) fn read_told(input: &mut impl BufRead) -> Option<Told> {
     let line = read_told_line(input)?;
     let mut told = serde_json::from_slice(&line).ok()?;
-    if let Told::Warning(text) | Told::Failed { message: text, .. } = &mut told {
+    if let Told::Warning(text) | Told::Note(text) | Told::Failed { message: text, .. } = &mut told {
         text.retain(|c| !c.is_control());
     }
     Some(told)

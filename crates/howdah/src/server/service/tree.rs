@@ -119,7 +119,9 @@ impl Service {
                 let mut side = SideReport::new(session.start, &connection.stats());
                 side.hashed = true;
                 side.reread = tree.is_reread();
-                side.bottleneck = tree.waits().verdict(false);
+                side.bottleneck = session
+                    .at_cap
+                    .verdict(connection, tree.waits().verdict(false));
                 let report = tree.report();
                 connection.send_control(&Message::TreeThanks { side, report }.encode());
                 self.end_tree(key);

@@ -1,0 +1,135 @@
+//! What a copy says of itself is so: what limited it, which files are under way, what was sent again.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use std::fs;
+use std::process::Command;
+use support::place::content;
+use support::process::{Done, Input, Process};
+use support::relay::{Fate, Relay};
+use support::{Host, Site};
+
+#[track_caller]
+fn bottleneck(done: &Done) -> String {
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    done.json()["bottleneck"].as_str().unwrap().to_owned()
+}
+
+/// A tree of small files, and a directory.
+fn tree(at: &str) {
+    fs::create_dir_all(format!("{at}/sub")).unwrap();
+    for i in 0..40 {
+        fs::write(format!("{at}/sub/{i}"), content(&i.to_string(), 20_000)).unwrap();
+    }
+}
+
+#[test]
+fn o4_a_limit_that_is_reached_is_what_limited_the_copy() {
+    let site = Site::new(120);
+    let server = site.serve();
+    for (name, bytes) in [("small", 200_000), ("large", 3 << 20)] {
+        fs::write(site.file(name), content(name, bytes)).unwrap();
+        fs::write(site.root(name), content(name, bytes)).unwrap();
+    }
+    tree(&site.file("tree"));
+    tree(&site.root("tree"));
+    for (limit, name, flags) in [
+        ("4mbit", "small", &[][..]),
+        ("20mbit", "large", &[]),
+        ("10mbit", "tree", &["-r"]),
+    ] {
+        let here = site.file(&format!("{name}.back"));
+        for (from, to) in [
+            (site.file(name), server.url(&format!("{name}.new"))),
+            (server.url(name), here),
+        ] {
+            let args = [&["--limit", limit], flags, &[&from, &to]].concat();
+            let done = site.copy_with(Host::Here, &args, Input::None);
+            assert_eq!(bottleneck(&done), "rate cap", "{args:?}");
+        }
+    }
+    // Of the environment.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_howdah"));
+    let url = server.url("of_environment");
+    command
+        .args(["cp", "--json", "--accept-new", &site.file("small"), &url])
+        .env("HOWDAH_CONFIG_DIR", site.config("client"))
+        .env("XDG_RUNTIME_DIR", site.run_dir())
+        .env("HOWDAH_LIMIT", "4mbit");
+    let done = Process::start(command, Input::None, site.limit()).finish();
+    assert_eq!(bottleneck(&done), "rate cap");
+    // And one that is far away says nothing.
+    let args = [
+        "--limit",
+        "100gbit",
+        &site.file("large"),
+        &server.url("fast"),
+    ];
+    let done = site.copy_with(Host::Here, &args, Input::None);
+    assert_ne!(bottleneck(&done), "rate cap");
+}
+
+#[test]
+fn o4_the_limit_of_a_key_is_one_in_both_directions() {
+    let site = Site::new(120);
+    let keys = site.config("server").join("authorized_keys");
+    let line = fs::read_to_string(&keys).unwrap();
+    fs::write(&keys, format!("max-rate=\"20mbit\" {line}")).unwrap();
+    let server = site.serve();
+    fs::write(site.file("f"), content("f", 4 << 20)).unwrap();
+    fs::write(site.root("f"), content("f", 4 << 20)).unwrap();
+    tree(&site.file("tree"));
+    fs::copy(site.file("f"), site.file("tree/f")).unwrap();
+    for (flags, from, to) in [
+        (&[][..], site.file("f"), server.url("new")),
+        (&[], server.url("f"), site.file("back")),
+        (&["-r"], site.file("tree"), server.url("tree")),
+    ] {
+        let args = [flags, &[&from, &to]].concat();
+        let done = site.copy_with(Host::Here, &args, Input::None);
+        assert_eq!(bottleneck(&done), "rate cap", "{args:?}");
+    }
+}
+
+/// What `--json` said to be under way.
+fn names(done: &Done) -> Vec<Vec<String>> {
+    let text = String::from_utf8_lossy(&done.out).into_owned();
+    let events = text.lines().filter_map(|l| serde_json::from_str(l).ok());
+    events
+        .filter(|event: &serde_json::Value| event["event"] == "progress")
+        .filter(|event| event["bytes"].as_u64() > Some(0))
+        .map(|event| serde_json::from_value(event["current"].clone()).unwrap())
+        .collect()
+}
+
+#[test]
+fn o6_the_file_that_moves_is_the_one_that_is_named() {
+    let site = Site::new(120);
+    let server = site.serve();
+    for top in [site.file("t"), site.root("t")] {
+        fs::create_dir(&top).unwrap();
+        fs::write(format!("{top}/a-small"), "x").unwrap();
+        fs::write(format!("{top}/large"), content("large", 12 << 20)).unwrap();
+    }
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    for (from, to) in [
+        (site.file("t"), relay.url("new")),
+        (relay.url("t"), site.file("back")),
+    ] {
+        let args = ["-r", "--limit", "30mbit", &from, &to];
+        let done = site.copy_with(Host::Here, &args, Input::None);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        let names = names(&done);
+        assert!(names.len() >= 2, "{names:?}");
+        // The first may still have the small one beside it.
+        for (at, named) in names.iter().enumerate() {
+            assert!(
+                named.iter().any(|name| name.ends_with("large")),
+                "{at}: {names:?}"
+            );
+        }
+        assert_eq!(names.last().unwrap().len(), 1, "{names:?}");
+    }
+}
