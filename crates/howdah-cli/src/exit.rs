@@ -143,7 +143,7 @@ pub(crate) fn tell_as_json(error: &anyhow::Error) {
         return;
     }
     // Those that tell what happens as a stream of events end it with one.
-    let has_events = ["cp", "sync", "verify"];
+    let has_events = ["cp", "sync", "verify", "ls", "du", "clean"];
     let line = if args
         .iter()
         .any(|arg| has_events.iter().any(|name| arg == name))

@@ -50,8 +50,10 @@ mod cursor;
 mod device;
 mod durable;
 mod error;
+mod glob;
 mod identity;
 mod journal;
+mod leftovers;
 mod limits;
 mod outcome;
 mod rights;
@@ -72,7 +74,9 @@ mod worker;
 pub use batch::{Batch, Part};
 pub use durable::Prepare;
 pub use error::StoreError;
+pub use glob::{MATCHES_MAX, Matched, Place as GlobPlace, expand, has_wildcards};
 pub use identity::SourceIdentity;
+pub use leftovers::{Fate, Leftover, Leftovers};
 pub use limits::Limits;
 pub use room::RoomWait;
 pub use root::Root;
@@ -83,10 +87,11 @@ pub use stale::is_reserved;
 pub use target::{Held, Target};
 pub use tree::GROUP;
 pub use trees::{
-    Act, Change, ComparisonState, Difference, EntryKind, LARGE_OPEN, LargeFile, LargeTarget, Next,
-    OwnerSeen, PACKED_MAX, PlacedFile, Reasons, ReceiverEnds, Rule, SenderEnds, Spout, Tally, Tap,
-    TreeComparison, TreeDescriber, TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender,
-    TreeSource, TreeSubject, TreeTarget, What, comparison_ends, is_begun, origin_of,
+    Act, Change, ComparisonState, Difference, EntryKind, LARGE_OPEN, LargeFile, LargeTarget,
+    Listed, Listing, Next, OwnerSeen, PACKED_MAX, PlacedFile, Reasons, ReceiverEnds, Rule,
+    SenderEnds, Spout, Tally, Tap, TreeComparison, TreeDescriber, TreeListing, TreeOptions,
+    TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject, TreeTarget, What,
+    comparison_ends, is_begun, origin_of,
 };
 
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! Who may touch which files.
 
 use crate::session::from_store;
-use crate::{Error, ErrorKind, PublicKey};
+use crate::{Error, ErrorKind, Location, PublicKey};
 use howdah_core::Rate;
-use howdah_store::{Root, StoreError, is_begun, is_reserved};
+use howdah_store::{GlobPlace, Matched, Root, StoreError, is_begun, is_reserved};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -130,6 +130,59 @@ impl Rights {
                 }
             }
         }
+    }
+
+    /// What a name with wildcards means, each as it would be named.
+    pub(crate) fn expand(
+        &self,
+        pattern: &Path,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Vec<Matched>, Error> {
+        self.check_read()?;
+        let stored = |e| from_store(&e);
+        match &self.reach {
+            Reach::Below(root) => {
+                howdah_store::expand(&GlobPlace::Below(root), pattern, is_stopped).map_err(stored)
+            }
+            Reach::Nowhere(error) => Err(error.clone()),
+            Reach::User { home } => {
+                let named = expand(home, pattern)?;
+                let found = howdah_store::expand(&GlobPlace::User, &named, is_stopped);
+                let mut found = found.map_err(stored)?;
+                let tilde = pattern.as_os_str().as_bytes().starts_with(b"~");
+                for matched in &mut found {
+                    let Ok(below) = matched.path.strip_prefix(home) else {
+                        continue;
+                    };
+                    let made_up = Location::try_from(below.as_os_str());
+                    if tilde {
+                        matched.path = Path::new("~").join(below);
+                    } else if pattern.is_relative() {
+                        // A file may be called like something that is made up.
+                        matched.path = match made_up {
+                            Ok(Location::File(_)) => below.to_owned(),
+                            _ => Path::new(".").join(below),
+                        };
+                    }
+                }
+                Ok(found)
+            }
+        }
+    }
+
+    /// A directory whose leftovers are to be removed: a right to write, and to delete.
+    pub(crate) fn leftovers(&self, path: &Path) -> Result<Place, Error> {
+        let (root, at) = self.target(path)?;
+        if self.add_only {
+            let path = path.to_owned();
+            return Err(from_store(&StoreError::MayOnlyAdd { path }));
+        }
+        let names = at.as_os_str().as_bytes();
+        let end = names
+            .iter()
+            .rposition(|&b| b != b'/')
+            .map_or(0, |at| at + 1);
+        Ok((root, PathBuf::from(OsStr::from_bytes(&names[..end]))))
     }
 
     /// Where something is to lie. For a user, a directory that exists is one whatever links lead to it.

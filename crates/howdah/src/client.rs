@@ -1,6 +1,8 @@
 //! The client's end of one copy.
 
+use crate::ask::Answers;
 use crate::session::at_cap::AtCap;
+use crate::session::chore::Question;
 use crate::session::holes::Announced;
 use crate::session::message::{BOTTLENECKS, Message, RATE_CAP, SideReport, shown};
 use crate::session::pace::Pace;
@@ -29,6 +31,7 @@ use std::time::{Duration, Instant};
 mod begin;
 mod progress;
 mod tree;
+mod waits;
 
 use progress::Tick;
 
@@ -70,6 +73,11 @@ pub(crate) enum Task {
         ends: Option<ReceiverEnds>,
         state: ComparisonState,
         options: TreeOptions,
+    },
+    /// Something that is no copy.
+    Ask {
+        question: Question,
+        answers: Answers,
     },
 }
 
@@ -350,14 +358,15 @@ impl<'a> Client<'a> {
 
     /// An error that passes or that another version does not have, with what to do.
     fn with_remedy(&self, error: Error) -> Error {
-        let asked = matches!(
-            (&self.task, &self.step),
-            (Task::Describe { .. }, Step::Asked)
-        );
-        if asked && error.kind() == ErrorKind::Protocol {
+        let question = match (&self.task, &self.step) {
+            (Task::Describe { .. }, Step::Asked) => Some("'howdah verify'"),
+            (Task::Ask { .. }, Step::Asked) => Some("this question"),
+            _ => None,
+        };
+        if let (Some(question), ErrorKind::Protocol) = (question, error.kind()) {
             // What is too old for the question closes the connection or says that it makes no sense.
             let text = format!(
-                "{error}; if its howdah is too old for 'howdah verify', install the same version there"
+                "{error}; if its howdah is too old for {question}, install the same version there"
             );
             return Error::new(ErrorKind::Protocol, text);
         }
@@ -484,6 +493,18 @@ impl<'a> Client<'a> {
                     connection.close(now, CloseCode::Done, "");
                 }
             }
+            Message::Findings(part) => {
+                self.step = Step::Moving;
+                return self.on_findings(part);
+            }
+            Message::Answered(sum) => {
+                if let Task::Ask { answers, .. } = &self.task {
+                    answers.with(|all| all.1 = sum);
+                    let local = SideReport::new(self.start, &connection.stats());
+                    self.end(now, Ok((local, SideReport::default())));
+                    connection.close(now, CloseCode::Done, "");
+                }
+            }
             Message::Thanks { side } => {
                 if let Step::Thanking(local) = self.step {
                     self.step = Step::Ended(Ok(Box::new((local, side))));
@@ -502,71 +523,6 @@ impl<'a> Client<'a> {
             }
         }
         Ok(())
-    }
-
-    /// What of the other side (or of somebody who is asked) is missing now.
-    fn waits_for(&self, connection: &Connection) -> Option<Wait> {
-        match self.step {
-            // The connection has clocks of its own for these.
-            Step::Connecting | Step::Ended(_) => None,
-            Step::Judging(_) => Some(Wait::Judgement),
-            Step::Asked => Some(Wait::Answer),
-            Step::Thanking(_) => Some(Wait::Thanks),
-            Step::Moving if self.tree.is_some() => None,
-            Step::Moving => match (&self.sending, &self.receiving) {
-                (Some(sending), _) if sending.waits_for_ready() => Some(Wait::Answer),
-                (Some(sending), _) => {
-                    let arrived = connection.acked_bytes(sending.object);
-                    (sending.ended == Some(arrived)).then_some(Wait::Verdict)
-                }
-                (None, Some(receiving)) => receiving.waits_for_end().then_some(Wait::End),
-                (None, None) => None,
-            },
-        }
-    }
-
-    /// Nothing came within the time that it may take.
-    fn on_wait_over(&mut self, now: Time, connection: &mut Connection, wait: Wait) {
-        if let Step::Thanking(local) = self.step {
-            // The bytes are here and right; only the server's figures are missing.
-            self.step = Step::Ended(Ok(Box::new((local, SideReport::default()))));
-            connection.close(now, CloseCode::Done, "");
-            return;
-        }
-        let (peer, seconds) = (self.peer(), wait.limit().as_millis() / 1000);
-        let (kind, what) = match wait {
-            Wait::Judgement => (
-                ErrorKind::Auth,
-                format!("nobody has judged the key of {peer}"),
-            ),
-            Wait::Verdict => (
-                ErrorKind::Network,
-                format!("{peer} has all bytes but does not say that they are stored"),
-            ),
-            Wait::End => (
-                ErrorKind::Network,
-                format!("{peer} has sent all bytes but not their end"),
-            ),
-            _ => (
-                ErrorKind::Network,
-                format!("{peer} is there but does not answer the request"),
-            ),
-        };
-        let error = Error::new(kind, format!("{what} within {seconds} s; try again later"));
-        self.fail(now, connection, error.stuck());
-    }
-
-    /// Tells of a full disk that is waited for, or that there is room again.
-    fn tell_room(&self, lack: Option<&str>) {
-        let Some(lack) = lack else {
-            let note = &self.config.note;
-            return note.line("there is room again; the copy goes on");
-        };
-        let seconds = self.config.wait_for_space.as_millis().div_ceil(1000);
-        self.config.warn.line(&format!(
-            "{lack}; waiting up to {seconds} s until somebody makes room there, and the copy goes on by itself (Ctrl-C \
-             ends it)"
-        ));
     }
 
     fn move_on(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {

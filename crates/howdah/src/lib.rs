@@ -6,12 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod ask;
 mod cancel;
 mod client;
 mod copy;
 mod error;
 mod files;
 pub mod keys;
+mod list;
 mod listed;
 mod location;
 mod path_bytes;
@@ -26,15 +28,17 @@ mod trees;
 mod verify;
 mod versions;
 
+pub use ask::{Cleaned, Expanded, clean, expand, is_pattern};
 pub use cancel::Cancel;
 pub use copy::{CopyConfig, RatePolicy, copy};
 pub use error::{Error, ErrorKind};
 pub use files::{ChangeLog, FileLog, Hears};
 pub use howdah_store::{
-    Act, Change, Difference, EntryKind, OwnerSeen, PlacedFile, Rule, Tally, TreeOptions,
-    TreeReport, What,
+    Act, Change, Difference, EntryKind, Fate, Leftovers, Listed, Listing, OwnerSeen, PlacedFile,
+    Rule, Tally, TreeOptions, TreeReport, What,
 };
 pub use keys::{AuthorizedKeys, Identity, KnownHosts, PublicKey, Trust};
+pub use list::list;
 pub use listed::Reread;
 pub use location::{DEFAULT_PORT, Location, ParseLocationError, SshLocation, SshTarget};
 pub use path_bytes::PathBytes;

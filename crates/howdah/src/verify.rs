@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often progress is told and the cancel switch looked at.
-const TICK: Duration = Duration::from_millis(100);
+pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// Ticks over which the rate of now is measured.
 const NOW_TICKS: usize = 10;
 /// How long the session that a failure came from may take to say why.
@@ -154,12 +154,12 @@ pub fn verify(
 }
 
 /// A side before it begins.
-enum Plan {
+pub(crate) enum Plan {
     Local(TreeDescriber),
     Remote(Box<There>),
 }
 
-struct There {
+pub(crate) struct There {
     remote: Remote,
     path: PathBytes,
     ends: ReceiverEnds,
@@ -167,7 +167,10 @@ struct There {
 }
 
 impl Plan {
-    fn new(location: &Location, options: &TreeOptions) -> Result<(Self, SenderEnds), Error> {
+    pub(crate) fn new(
+        location: &Location,
+        options: &TreeOptions,
+    ) -> Result<(Self, SenderEnds), Error> {
         if let Some((remote, path)) = Remote::of(location) {
             let options = options.clone();
             Selection::check([], &options)?;
@@ -181,7 +184,7 @@ impl Plan {
             return Ok((Self::Remote(Box::new(there)), ends));
         }
         let Location::File(path) = location else {
-            let text = format!("{location} cannot be compared; name files or directories");
+            let text = format!("{location} is neither a file nor a directory");
             return Err(Error::new(ErrorKind::Usage, text));
         };
         let subject = TreeSubject::local(path).map_err(|e| from_store(&e))?;
@@ -193,19 +196,19 @@ impl Plan {
 
 /// What a side says at its end.
 #[derive(Clone, Debug, Default)]
-struct Told {
-    report: TreeReport,
+pub(crate) struct Told {
+    pub(crate) report: TreeReport,
     /// It read its files from the device.
     reread: bool,
 }
 
 /// A side under way.
-enum Side {
+pub(crate) enum Side {
     Local(TreeDescriber),
     Remote(Session),
 }
 
-struct Session {
+pub(crate) struct Session {
     thread: Option<JoinHandle<()>>,
     outcome: Receiver<Result<Told, Error>>,
     /// Once it has come.
@@ -236,7 +239,7 @@ impl Session {
 
 impl Side {
     /// Waits until it has ended; what it could not read.
-    fn end(&mut self) -> Told {
+    pub(crate) fn end(&mut self) -> Told {
         match self {
             Self::Local(describer) => Told {
                 report: describer.report(),
@@ -256,7 +259,7 @@ impl Side {
     }
 
     /// What ended it early. `wait`: for so long at most.
-    fn failure(&mut self, wait: Duration) -> Option<Error> {
+    pub(crate) fn failure(&mut self, wait: Duration) -> Option<Error> {
         match self {
             Self::Local(describer) => match describer.poll_error() {
                 None | Some(StoreError::Aborted) => None,
@@ -310,7 +313,7 @@ impl Run<'_> {
             while self.sides.iter().all(Side::is_reached)
                 && let Some(plan) = self.plans.pop_front()
             {
-                let side = self.begin(plan)?;
+                let side = begin(plan, &self.state, self.config, &self.stop)?;
                 self.sides.push(side);
             }
             if over {
@@ -345,49 +348,6 @@ impl Run<'_> {
                 on_progress(&self.progress());
             }
         }
-    }
-
-    fn begin(&self, plan: Plan) -> Result<Side, Error> {
-        let There {
-            remote,
-            path,
-            ends,
-            options,
-        } = match plan {
-            Plan::Local(describer) => return Ok(Side::Local(describer)),
-            Plan::Remote(there) => *there,
-        };
-        let task = Task::Describe {
-            path,
-            ends: Some(ends),
-            state: self.state.clone(),
-            options,
-        };
-        let (config, stop) = (self.config.clone(), self.stop.clone());
-        let progress = Arc::new(Mutex::new(None));
-        let told = Arc::clone(&progress);
-        let (out, outcome) = channel();
-        let session = move || {
-            let mut tell = |progress: &Progress| {
-                *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress.clone());
-            };
-            let done = run(task, remote, &config, &stop, &mut tell);
-            // Nobody is left to be told if the whole has ended.
-            let _ = out.send(done.map(|summary| Told {
-                reread: summary.verified == "reread",
-                report: summary.tree.unwrap_or_default(),
-            }));
-        };
-        let thread = std::thread::Builder::new().name("howdah-session".to_owned());
-        let thread = thread
-            .spawn(session)
-            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
-        Ok(Side::Remote(Session {
-            thread: Some(thread),
-            outcome,
-            result: None,
-            progress,
-        }))
     }
 
     /// Why the comparison ended. The session that is to blame may say so a moment later, after the other
@@ -455,10 +415,59 @@ impl Run<'_> {
 
 impl Side {
     /// Whether it has said all that it will.
-    fn is_reported(&self) -> bool {
+    pub(crate) fn is_reported(&self) -> bool {
         match self {
             Self::Local(_) => true,
             Self::Remote(session) => session.result.is_some(),
         }
     }
+}
+
+/// Begins to describe a side, for whoever holds the other ends of its streams. `stop` ends it.
+pub(crate) fn begin(
+    plan: Plan,
+    state: &ComparisonState,
+    config: &CopyConfig,
+    stop: &Cancel,
+) -> Result<Side, Error> {
+    let There {
+        remote,
+        path,
+        ends,
+        options,
+    } = match plan {
+        Plan::Local(describer) => return Ok(Side::Local(describer)),
+        Plan::Remote(there) => *there,
+    };
+    let task = Task::Describe {
+        path,
+        ends: Some(ends),
+        state: state.clone(),
+        options,
+    };
+    let (config, stop) = (config.clone(), stop.clone());
+    let progress = Arc::new(Mutex::new(None));
+    let told = Arc::clone(&progress);
+    let (out, outcome) = channel();
+    let session = move || {
+        let mut tell = |progress: &Progress| {
+            *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress.clone());
+        };
+        let done = run(task, remote, &config, &stop, &mut tell);
+        // Nobody is left to be told if the whole has ended.
+        let _ = out.send(done.map(|summary| Told {
+            reread: summary.verified == "reread",
+            report: summary.tree.unwrap_or_default(),
+        }));
+    };
+    let thread = std::thread::Builder::new().name("howdah-session".to_owned());
+    let thread = thread
+        .spawn(session)
+        .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
+    Ok(Side::Remote(Session {
+        thread: Some(thread),
+        outcome,
+        result: None,
+        progress,
+    }))
 }

@@ -19,6 +19,7 @@ mod key;
 mod lab;
 mod pace;
 mod path;
+mod places;
 mod rival;
 mod select;
 mod serve;
@@ -48,6 +49,7 @@ pub(crate) use lab::{
 };
 pub(crate) use pace::{PaceArgs, policy_name};
 pub(crate) use path::PathArgs;
+pub(crate) use places::{CleanArgs, DuArgs, LsArgs};
 pub(crate) use rival::{RivalArgs, RivalCommand, RivalName, RivalRecvArgs, RivalSendArgs};
 pub(crate) use select::{SelectArgs, Written, add_file};
 pub(crate) use serve::ServeArgs;
@@ -94,6 +96,9 @@ pub(crate) enum Command {
     Cp(Box<CpArgs>),
     Sync(Box<SyncArgs>),
     Verify(Box<VerifyArgs>),
+    Ls(Box<LsArgs>),
+    Du(Box<DuArgs>),
+    Clean(Box<CleanArgs>),
     Serve(ServeArgs),
     Ctl(CtlArgs),
     Bench(Box<BenchArgs>),

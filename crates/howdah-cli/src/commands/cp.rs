@@ -88,6 +88,7 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
     let mut config = config(&args.connect, args.paths.iter(), &signals)?;
     config.duration_limit = args.time;
     arrival(&mut config, &args.arrival, reporter);
+    let sources = expanded(args.sources(), &mut config, &signals)?;
     if args.tree.dry_run {
         config.changes = super::sync::changes(reporter);
     }
@@ -101,7 +102,7 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
         trace: args.trace.as_deref(),
     };
     let start = start(args, config.policy);
-    match args.sources() {
+    match &sources[..] {
         [source] if !args.is_tree() => run.copy(&start, |show| {
             howdah::copy(source, destination, &config, cancel, show)
         }),
@@ -116,6 +117,35 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
             })
         }
     }
+}
+
+/// The sources, with what is there for each name with wildcards.
+pub(super) fn expanded(
+    sources: &[Location],
+    config: &mut CopyConfig,
+    signals: &Signals,
+) -> Result<Vec<Location>, Error> {
+    let found = howdah::expand(sources, config, signals.cancel(), &mut |_| ())?;
+    Ok(found.into_iter().map(|place| place.location).collect())
+}
+
+/// The one place that a name with wildcards means, where only one will do.
+pub(super) fn expanded_one(
+    place: &Location,
+    config: &mut CopyConfig,
+    signals: &Signals,
+) -> Result<Location, Error> {
+    let mut found = expanded(std::slice::from_ref(place), config, signals)?;
+    if found.len() > 1 {
+        let text = format!(
+            "{place} matches {} names there, and only one can be meant: the first two are {} and {}",
+            found.len(),
+            found[0],
+            found[1]
+        );
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    Ok(found.pop().unwrap_or_else(|| place.clone()))
 }
 
 /// What files go through before they appear, and who hears of it.

@@ -23,17 +23,10 @@ fn hint(kind: ErrorKind, location: &Location) -> Option<String> {
     {
         return Some(format!("if an IPv6 address was meant, write {meant}"));
     }
-    let Location::Ssh(ssh) = location else {
+    if !matches!(location, Location::Ssh(_)) {
         return None;
-    };
+    }
     match kind {
-        ErrorKind::NotFound if ssh.path.as_bytes().iter().any(|byte| b"*?[".contains(byte)) => {
-            Some(format!(
-                "wildcards are not expanded on the other side; name the directory and what to take from it: \
-             howdah cp -r --include '*.tar' --exclude '*' {}:DIR/. .",
-                ssh.target
-            ))
-        }
         ErrorKind::Network | ErrorKind::Auth if Path::new(&location.to_string()).exists() => Some(
             format!("a file here whose name has a colon is written ./{location}"),
         ),
@@ -56,17 +49,6 @@ fn with_brackets(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn wildcards_and_nothing_else_that_is_missing_have_a_hint() {
-        let hint = |kind, text: &str| hint(kind, &text.parse().unwrap());
-        let found = hint(ErrorKind::NotFound, "anna@site:run*/x").unwrap();
-        assert!(found.contains("'*' anna@site:DIR/."), "{found}");
-        assert_eq!(hint(ErrorKind::NotFound, "site:run1/x"), None);
-        assert_eq!(hint(ErrorKind::NotFound, "run*"), None);
-        assert_eq!(hint(ErrorKind::Refused, "site:run*"), None);
-        assert_eq!(hint(ErrorKind::Network, "site:nowhere-here"), None);
-    }
 
     #[test]
     fn addresses_without_brackets_are_shown_with_them() {

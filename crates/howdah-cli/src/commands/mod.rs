@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 mod bench;
+mod clean;
 mod completions;
 mod config;
 #[cfg(target_os = "linux")]
@@ -12,13 +13,16 @@ mod ctl;
 mod demo;
 #[cfg(target_os = "linux")]
 mod doctor;
+mod du;
 mod far_end;
 mod hints;
 #[cfg(target_os = "linux")]
 mod internal;
 mod key;
 mod lab;
+mod ls;
 mod man;
+mod places;
 mod rival;
 mod serve;
 mod sync;
@@ -35,6 +39,9 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Cp(args) => cp::run(&args),
         Command::Sync(args) => sync::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Ls(args) => ls::run(&args),
+        Command::Du(args) => du::run(&args),
+        Command::Clean(args) => clean::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Ctl(args) => ctl::run(args),
         Command::Config(command) => config::run(&command),

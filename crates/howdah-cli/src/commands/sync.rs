@@ -1,6 +1,6 @@
 //! `howdah sync`.
 
-use super::cp::{Run, arrival, config, finish, reporter, tree_options};
+use super::cp::{Run, arrival, config, expanded_one, finish, reporter, tree_options};
 use super::hints;
 use crate::args::{Command, SyncArgs};
 use crate::ui::{Reporter, Signals, Start};
@@ -23,6 +23,7 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     if args.tree.dry_run {
         config.changes = changes(reporter);
     }
+    let source = expanded_one(&args.source, &mut config, &signals)?;
     let options = TreeOptions {
         contents: true,
         recursive: true,
@@ -47,7 +48,7 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
         },
         trace: args.trace.as_deref(),
     };
-    let source: &[Location] = std::slice::from_ref(&args.source);
+    let source: &[Location] = std::slice::from_ref(&source);
     run.copy(&start, |show| {
         let cancel = signals.cancel();
         howdah::copy_tree(source, &args.destination, &options, &config, cancel, show)

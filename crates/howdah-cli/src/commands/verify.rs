@@ -1,6 +1,6 @@
 //! `howdah verify`.
 
-use super::cp::{Run, config, reporter, select_options};
+use super::cp::{Run, config, expanded_one, reporter, select_options};
 use crate::args::{Command, VerifyArgs};
 use crate::exit::{self, Passed};
 use crate::ui::{Reporter, Signals, Start};
@@ -34,6 +34,8 @@ fn verify(args: &VerifyArgs, reporter: &Reporter) -> anyhow::Result<Verification
     let mut config = config(&args.connect, [&args.a, &args.b].into_iter(), &signals)?;
     config.warn = reporter.as_log();
     config.heard = reporter.as_ear();
+    let a = expanded_one(&args.a, &mut config, &signals)?;
+    let b = expanded_one(&args.b, &mut config, &signals)?;
     let options = TreeOptions {
         archive: args.archive,
         checksum: !args.quick,
@@ -56,6 +58,6 @@ fn verify(args: &VerifyArgs, reporter: &Reporter) -> anyhow::Result<Verification
     let cancel = signals.cancel();
     let mut tell = |difference: &howdah::Difference| reporter.difference(difference);
     run.copy(&start, |show| {
-        howdah::verify(&args.a, &args.b, &options, &config, cancel, &mut tell, show)
+        howdah::verify(&a, &b, &options, &config, cancel, &mut tell, show)
     })
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Options that are about one run, not habits; and those that would destroy, or not look, by habit.
-const NOT_HABITS: [&str; 18] = [
+const NOT_HABITS: [&str; 22] = [
     "help",
     "version",
     "json",
@@ -28,6 +28,10 @@ const NOT_HABITS: [&str; 18] = [
     "inplace",
     "disk",
     "peer",
+    "long",
+    "summarize",
+    "bytes",
+    "older-than",
 ];
 
 /// Where a value is from.

@@ -288,6 +288,22 @@ pub(crate) fn summary(summary: &Summary) -> serde_json::Result<String> {
     line("summary", summary)
 }
 
+/// An event with these fields.
+pub(crate) fn object(event: &str, fields: &serde_json::Value) -> serde_json::Result<String> {
+    line(event, fields)
+}
+
+/// A name as fields: for people, and in base64 where that is not exactly the name.
+pub(crate) fn name_fields(key: &str, exact: &[u8]) -> serde_json::Map<String, serde_json::Value> {
+    let (name, base64) = name_of(exact);
+    let mut fields = serde_json::Map::new();
+    fields.insert(key.to_owned(), name.into());
+    if let Some(base64) = base64 {
+        fields.insert(format!("{key}_base64"), base64.into());
+    }
+    fields
+}
+
 /// Bytes from elsewhere for people, and as they are where that is not the same.
 fn name_of(exact: &[u8]) -> (String, Option<String>) {
     let lossy = String::from_utf8_lossy(exact);

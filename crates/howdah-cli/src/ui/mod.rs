@@ -16,7 +16,7 @@ mod text;
 pub(crate) use ask::ask_about;
 pub(crate) use change::change_line;
 pub(crate) use difference::{difference_line, verification_line};
-pub(crate) use events::{Start, error as error_event, failure_json, now_utc};
+pub(crate) use events::{Start, error as error_event, failure_json, name_fields, now_utc, object};
 pub(crate) use out::{check_input, check_output, print, trouble};
 pub(crate) use progress::with_a_question;
 pub(crate) use reporter::{Reporter, Wishes};

@@ -32,7 +32,7 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
 /// What was sent more than once, and why, where it was not for losses.
 fn sent_again(summary: &Summary) -> String {
     let all = summary.retransmitted_bytes;
-    let mut text = format!("{} sent again", units::format_bytes(all));
+    let text = format!("{} sent again", units::format_bytes(all));
     let causes = [
         (
             summary.repeated_tail_bytes,
@@ -51,10 +51,10 @@ fn sent_again(summary: &Summary) -> String {
             bytes => format!("{} {why}", units::format_bytes(bytes)),
         })
         .collect();
-    if !causes.is_empty() {
-        text += &format!(" ({})", causes.join("; "));
+    if causes.is_empty() {
+        return text;
     }
-    text
+    format!("{text} ({})", causes.join("; "))
 }
 
 /// Whose figures these are if there was more than one connection.

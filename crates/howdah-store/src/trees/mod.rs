@@ -57,8 +57,8 @@ mod torn_tests;
 
 pub use change::{Act, Change, Reasons};
 pub use compare::{
-    ComparisonState, Difference, EntryKind, Next, OwnerSeen, Tally, TreeComparison, What,
-    comparison_ends,
+    ComparisonState, Difference, EntryKind, Listed, Listing, Next, OwnerSeen, Tally,
+    TreeComparison, TreeListing, What, comparison_ends,
 };
 pub use describe::{TreeDescriber, TreeSubject};
 pub use filter::Rule;

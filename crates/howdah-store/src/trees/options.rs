@@ -2,6 +2,7 @@
 
 use super::filter::Rule;
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// How a tree is to be copied. Goes over the wire.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -56,6 +57,8 @@ pub struct TreeOptions {
     pub gitignore: bool,
     /// Also a source in which there is nothing at all deletes.
     pub delete_all: bool,
+    /// For a listing: directories so many levels below the top are named, and nothing in them.
+    pub levels: Option<u32>,
 }
 
 impl TreeOptions {
@@ -65,6 +68,12 @@ impl TreeOptions {
             && self.max_size.is_none_or(|max| size <= max)
             && self.modified_since.is_none_or(|since| modified >= since)
             && self.modified_until.is_none_or(|until| modified <= until)
+    }
+
+    /// Whether a directory with that path below the top is only named.
+    pub(crate) fn names_only(&self, below: &Path) -> bool {
+        let levels = self.levels.map(|levels| levels as usize);
+        levels.is_some_and(|levels| below.iter().count() >= levels)
     }
 
     /// The same without the list, which the filter has in less memory.

@@ -306,11 +306,14 @@ impl<'a> Walker<'a> {
                 let meta = self.dir_meta(&fd, &dir)?;
                 let name = called.to_vec();
                 self.put(Entry::Dir { name, meta })?;
-                if self.is_elsewhere(&fd) {
-                    let what = "is a mount point; what is mounted there was not copied (-x)";
-                    self.book.trouble(Trouble::Special, &shown, what);
+                let named = self.options.names_only(&dir.below);
+                if named || self.is_elsewhere(&fd) {
+                    if !named {
+                        let what = "is a mount point; what is mounted there was not copied (-x)";
+                        self.book.trouble(Trouble::Special, &shown, what);
+                    }
                     // Nothing is deleted in it.
-                    self.put(Entry::Up { complete: false })?;
+                    self.put(Entry::Up { complete: named })?;
                     return Ok(Opened::Told);
                 }
                 Ok(Opened::Frame(self.list(&fd, dir, ignores)?))

@@ -129,6 +129,10 @@ impl Client<'_> {
                 );
                 self.step = Step::Asked;
             }
+            Task::Ask { question, .. } => {
+                connection.send_control(&Message::Ask(question.clone()).encode());
+                self.step = Step::Asked;
+            }
             Task::PutTree { .. } | Task::GetTree { .. } | Task::Describe { .. } => {
                 self.begin_tree(connection)?;
             }

@@ -91,7 +91,7 @@ impl Client<'_> {
                 self.contents = Some(contents);
                 self.step = Step::Asked;
             }
-            Task::Put { .. } | Task::Get { .. } => {}
+            Task::Put { .. } | Task::Get { .. } | Task::Ask { .. } => {}
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use super::{LOOK_EVERY, Log, Strangers};
 use crate::access::{Authority, Rights};
 use crate::keys::PublicKey;
 use crate::session::at_cap::AtCap;
+use crate::session::chore::Chore;
 use crate::session::holes::Announced;
 use crate::session::message::{Message, Selection, SideReport};
 use crate::session::putting::Put;
@@ -37,6 +38,7 @@ pub(super) struct Session {
     sending: Option<Sending>,
     receiving: Option<Receiving>,
     pub(super) tree: Option<Tree>,
+    chore: Option<Chore>,
     /// Of what comes next.
     holes: Announced,
     /// Names and rules that came before the request that they belong to.
@@ -60,6 +62,7 @@ impl Session {
             || self.receiving.is_some()
             || self.put.is_some()
             || self.tree.is_some()
+            || self.chore.is_some()
     }
 
     /// Whether the data comes from the client.
@@ -72,7 +75,7 @@ impl Session {
     fn waits_for(&self) -> Option<Wait> {
         match (&self.sending, &self.receiving) {
             // Its walk through the disk may take for ever.
-            _ if self.tree.is_some() => None,
+            _ if self.tree.is_some() || self.chore.is_some() => None,
             (None, None) if self.put.is_some() => None,
             (None, None) => Some(Wait::Request),
             (_, Some(receiving)) => receiving.waits_for_end().then_some(Wait::End),
@@ -313,6 +316,11 @@ impl Service {
                 sending.go_on(connection, held, identity.is_some());
                 session.sending = Some(sending);
             }
+            Message::Ask(question) if !busy => {
+                session.what = question.what();
+                let chore = Chore::start(question, session.rights.clone(), wake(&self.waker))?;
+                session.chore = Some(chore);
+            }
             Message::Holes { object, ranges } => session.holes.note(object, ranges),
             Message::Selection(part) if !busy => {
                 session.selection.note(&mut session.selection_bytes, part)?;
@@ -372,6 +380,9 @@ impl Service {
             | Message::Ready { .. }
             | Message::Room { .. }
             | Message::Selection(_)
+            | Message::Ask(_)
+            | Message::Findings(_)
+            | Message::Answered(_)
             | Message::Thanks { .. } => {
                 return Err(Error::new(
                     ErrorKind::Protocol,
@@ -397,6 +408,7 @@ impl Service {
             return;
         };
         session.put = None;
+        session.chore = None;
         // Nobody wants to hear how its waits end.
         session.room = RoomWait::default();
         for object in [
@@ -447,6 +459,18 @@ impl Service {
         });
         if let Some(line) = told {
             self.log.line(&line);
+        }
+        if let Some(chore) = &mut session.chore {
+            if let Some(sum) = chore.poll(connection)? {
+                session.chore = None;
+                let line = format!(
+                    "{}: {} done, {} found",
+                    session.peer, session.what, sum.names
+                );
+                connection.send_control(&Message::Answered(sum).encode());
+                self.log(&line);
+            }
+            return Ok(());
         }
         if let Some(tree) = &mut session.tree {
             if let Some(report) = tree.poll(now, connection)? {
@@ -520,6 +544,7 @@ impl Service {
                     sending: None,
                     receiving: None,
                     tree: None,
+                    chore: None,
                     holes: Announced::default(),
                     selection: Selection::default(),
                     selection_bytes: 0,

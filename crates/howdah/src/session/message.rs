@@ -1,5 +1,6 @@
 //! Control messages: postcard behind a version byte.
 
+use super::chore::{Finding, Question, Sum};
 use super::pace::Pace;
 use super::resume::{WireHeld, WireIdentity, WireRanges};
 use crate::{Error, ErrorKind, PathBytes, SideUsage, versions};
@@ -150,6 +151,12 @@ pub(crate) enum Message {
     /// Client, before it asks for a tree or a comparison: a part of the names and rules of the request, which stand before
     /// those that the request itself has.
     Selection(Selection),
+    /// Client: something that is no copy.
+    Ask(Question),
+    /// Server: the question is understood, and this was found; more may come.
+    Findings(Vec<Finding>),
+    /// Server: that was all.
+    Answered(Sum),
 }
 
 /// Names and rules of a request, in parts that fit into messages.

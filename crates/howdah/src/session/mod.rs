@@ -1,6 +1,7 @@
 //! What client and server say to each other above the protocol, and the two halves of a transfer.
 
 pub(crate) mod at_cap;
+pub(crate) mod chore;
 pub(crate) mod holes;
 pub(crate) mod message;
 pub(crate) mod pace;

@@ -17,12 +17,14 @@
 mod cursor;
 mod difference;
 mod hashes;
+mod listing;
 mod merge;
 
 #[cfg(test)]
 mod tests;
 
 pub use difference::{Difference, EntryKind, OwnerSeen, Tally, What};
+pub use listing::{Listed, Listing, TreeListing};
 
 use self::cursor::Cursor;
 use super::crew::{self, Crew, FirstError};

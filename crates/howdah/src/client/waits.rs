@@ -1,0 +1,95 @@
+//! What a client waits for, and what it says while it does.
+
+use super::{Client, Step, Task};
+use crate::session::chore::Finding;
+use crate::session::message::SideReport;
+use crate::session::waits::Wait;
+use crate::{Error, ErrorKind};
+use howdah_core::Time;
+use howdah_proto::Connection;
+use howdah_proto::error::CloseCode;
+use howdah_store::MATCHES_MAX;
+
+impl Client<'_> {
+    /// What of the other side (or of somebody who is asked) is missing now.
+    pub(super) fn waits_for(&self, connection: &Connection) -> Option<Wait> {
+        match self.step {
+            // The connection has clocks of its own for these.
+            Step::Connecting | Step::Ended(_) => None,
+            Step::Judging(_) => Some(Wait::Judgement),
+            Step::Asked => Some(Wait::Answer),
+            Step::Thanking(_) => Some(Wait::Thanks),
+            Step::Moving if self.tree.is_some() => None,
+            Step::Moving => match (&self.sending, &self.receiving) {
+                (Some(sending), _) if sending.waits_for_ready() => Some(Wait::Answer),
+                (Some(sending), _) => {
+                    let arrived = connection.acked_bytes(sending.object);
+                    (sending.ended == Some(arrived)).then_some(Wait::Verdict)
+                }
+                (None, Some(receiving)) => receiving.waits_for_end().then_some(Wait::End),
+                (None, None) => None,
+            },
+        }
+    }
+
+    /// Nothing came within the time that it may take.
+    pub(super) fn on_wait_over(&mut self, now: Time, connection: &mut Connection, wait: Wait) {
+        if let Step::Thanking(local) = self.step {
+            // The bytes are here and right; only the server's figures are missing.
+            self.step = Step::Ended(Ok(Box::new((local, SideReport::default()))));
+            connection.close(now, CloseCode::Done, "");
+            return;
+        }
+        let (peer, seconds) = (self.peer(), wait.limit().as_millis() / 1000);
+        let (kind, what) = match wait {
+            Wait::Judgement => (
+                ErrorKind::Auth,
+                format!("nobody has judged the key of {peer}"),
+            ),
+            Wait::Verdict => (
+                ErrorKind::Network,
+                format!("{peer} has all bytes but does not say that they are stored"),
+            ),
+            Wait::End => (
+                ErrorKind::Network,
+                format!("{peer} has sent all bytes but not their end"),
+            ),
+            _ => (
+                ErrorKind::Network,
+                format!("{peer} is there but does not answer the request"),
+            ),
+        };
+        let error = Error::new(kind, format!("{what} within {seconds} s; try again later"));
+        self.fail(now, connection, error.stuck());
+    }
+
+    /// Something that was asked for was found.
+    pub(super) fn on_findings(&mut self, part: Vec<Finding>) -> Result<(), Error> {
+        let Task::Ask { answers, .. } = &self.task else {
+            let text = "the server answers out of turn";
+            return Err(Error::new(ErrorKind::Protocol, text));
+        };
+        answers.with(|(all, _)| {
+            all.extend(part);
+            // What it may find is bounded, and it keeps to that.
+            if all.len() > MATCHES_MAX + 1 {
+                let text = "the server finds more than it may";
+                return Err(Error::new(ErrorKind::Protocol, text));
+            }
+            Ok(())
+        })
+    }
+
+    /// Tells of a full disk that is waited for, or that there is room again.
+    pub(super) fn tell_room(&self, lack: Option<&str>) {
+        let Some(lack) = lack else {
+            let note = &self.config.note;
+            return note.line("there is room again; the copy goes on");
+        };
+        let seconds = self.config.wait_for_space.as_millis().div_ceil(1000);
+        self.config.warn.line(&format!(
+            "{lack}; waiting up to {seconds} s until somebody makes room there, and the copy goes on by itself (Ctrl-C \
+             ends it)"
+        ));
+    }
+}

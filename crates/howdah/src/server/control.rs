@@ -1,0 +1,178 @@
+//! A running server, as somebody beside it sees and ends it.
+
+use howdah_core::{Rate, Span, Time};
+use howdah_net::Waker;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Shows the sessions of a running server, and ends them. Clones are of the same server.
+#[derive(Clone, Debug, Default)]
+pub struct ServerControl(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    draining: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    sessions: Vec<SessionStatus>,
+    /// Those that are to end.
+    to_end: BTreeSet<u64>,
+    waker: Option<Waker>,
+}
+
+/// A client of a server, as it was a moment ago.
+#[derive(Clone, Debug)]
+pub struct SessionStatus {
+    /// Its number, for [`ServerControl::end`].
+    pub id: u64,
+    /// Address and port, and what else the log says of it: fingerprint and comment of its key.
+    pub peer: String,
+    /// What it does: `put "x"`; nothing if it does nothing now.
+    pub what: String,
+    /// Bytes of packets in both directions since it came.
+    pub bytes: u64,
+    /// The same over the last second or so.
+    pub rate: Rate,
+    /// Since it came.
+    pub elapsed: Span,
+}
+
+impl ServerControl {
+    /// Of a server that is told of it in its settings.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its sessions.
+    pub fn sessions(&self) -> Vec<SessionStatus> {
+        self.lock().sessions.clone()
+    }
+
+    /// No session begins any more, and the server ends with the last one that there is. Who comes is told to try again.
+    pub fn drain(&self) {
+        self.0.draining.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Whether it was told to [`drain`](Self::drain).
+    pub fn is_draining(&self) -> bool {
+        self.0.draining.load(Ordering::Relaxed)
+    }
+
+    /// Ends a session; whether there is one of that number. Its client is refused and does not try again by itself.
+    pub fn end(&self, id: u64) -> bool {
+        let mut state = self.lock();
+        let known = state.sessions.iter().any(|session| session.id == id);
+        if known {
+            state.to_end.insert(id);
+        }
+        drop(state);
+        self.wake();
+        known
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = &self.lock().waker {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn begin(&self, waker: Waker) {
+        self.lock().waker = Some(waker);
+    }
+
+    pub(super) fn show(&self, sessions: Vec<SessionStatus>) {
+        self.lock().sessions = sessions;
+    }
+
+    pub(super) fn has_to_end(&self) -> bool {
+        !self.lock().to_end.is_empty()
+    }
+
+    /// Whether that one is to end; once.
+    pub(super) fn take_end(&self, id: u64) -> bool {
+        self.lock().to_end.remove(&id)
+    }
+}
+
+/// What moved until the last looks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Meter {
+    pub(super) since: Time,
+    pub(super) bytes: u64,
+    rate: Rate,
+    /// The last look that counted for the rate.
+    looked: (Time, u64),
+}
+
+impl Meter {
+    const EVERY: Span = Span::from_millis(500);
+
+    pub(super) fn new(now: Time) -> Self {
+        Self {
+            since: now,
+            bytes: 0,
+            rate: Rate::ZERO,
+            looked: (now, 0),
+        }
+    }
+
+    pub(super) fn note(&mut self, now: Time, bytes: u64) {
+        self.bytes = bytes;
+        let (then, before) = self.looked;
+        let span = now.since(then);
+        if span >= Self::EVERY {
+            self.rate = Rate::from_bytes_over(bytes.saturating_sub(before), span);
+            self.looked = (now, bytes);
+        }
+    }
+
+    /// Nothing, if it was not looked at lately: then nothing moves.
+    pub(super) fn rate(&self, now: Time) -> Rate {
+        if now.since(self.looked.0) > Self::EVERY * 4 {
+            Rate::ZERO
+        } else {
+            self.rate
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_ended_once_and_only_if_it_is_there() {
+        let control = ServerControl::new();
+        assert!(!control.end(7));
+        control.show(vec![SessionStatus {
+            id: 7,
+            peer: String::new(),
+            what: String::new(),
+            bytes: 0,
+            rate: Rate::ZERO,
+            elapsed: Span::ZERO,
+        }]);
+        assert!(control.clone().end(7) && control.has_to_end());
+        assert!(control.take_end(7) && !control.take_end(7) && !control.has_to_end());
+    }
+
+    #[test]
+    fn a_rate_is_that_of_lately() {
+        let at = |ms| Time::ZERO + Span::from_millis(ms);
+        let mut meter = Meter::new(at(0));
+        meter.note(at(100), 10);
+        assert_eq!(meter.rate(at(100)), Rate::ZERO);
+        meter.note(at(1_000), 1_000_000);
+        assert_eq!(meter.rate(at(1_500)), Rate::from_mbit_per_sec(8));
+        assert_eq!(meter.rate(at(9_000)), Rate::ZERO, "long ago");
+    }
+}

@@ -1,0 +1,268 @@
+//! Small questions that are no copies: what a name with wildcards means there, what interrupted copies have left.
+
+use super::from_store;
+use super::message::Message;
+use crate::access::Rights;
+use crate::{Error, ErrorKind, PathBytes};
+use howdah_proto::Connection;
+use howdah_store::{Fate, Leftovers, MATCHES_MAX, StoreError, Wake};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+
+/// Findings in one message: as many as surely fit.
+const PART_BYTES: usize = 24 << 10;
+/// Messages that wait for the connection.
+const WAITING: usize = 4;
+/// What was left is named up to that number, and counted beyond it.
+const NAMED_MAX: u64 = 100_000;
+
+/// What a server is asked.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) enum Question {
+    /// What these names mean, with a name for each wildcard.
+    Expand { patterns: Vec<PathBytes> },
+    /// What have interrupted copies left in that directory and below? It goes, unless somebody writes to it.
+    Clean {
+        path: PathBytes,
+        dry_run: bool,
+        /// In seconds since 1970: what is younger stays.
+        modified_until: Option<i64>,
+    },
+}
+
+/// Something that is there.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Finding {
+    /// Number of the pattern.
+    pub(crate) of: u32,
+    pub(crate) path: PathBytes,
+    pub(crate) is_dir: bool,
+    pub(crate) bytes: u64,
+    /// Of what was left: 0 removed, 1 in use, 2 could not be removed.
+    pub(crate) fate: u8,
+}
+
+/// All of it, counted.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Sum {
+    pub(crate) names: u64,
+    pub(crate) bytes: u64,
+    pub(crate) in_use: u64,
+    pub(crate) failed: u64,
+    /// The first of what could not be looked at, a line each.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Question {
+    /// For the log.
+    pub(crate) fn what(&self) -> String {
+        match self {
+            Self::Expand { patterns } => match &patterns[..] {
+                [one] => format!("expand {one:?}"),
+                many => format!("expand {} names", many.len()),
+            },
+            Self::Clean { path, dry_run, .. } => {
+                let word = if *dry_run {
+                    "look for leftovers in"
+                } else {
+                    "clean"
+                };
+                format!("{word} {path:?}")
+            }
+        }
+    }
+}
+
+enum Said {
+    Findings(Vec<Finding>),
+    Done(Result<Sum, Error>),
+}
+
+/// An answer under way: a thread looks, since no disk may hold up the network. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Chore {
+    said: Receiver<Said>,
+    stop: Arc<AtomicBool>,
+}
+
+impl std::fmt::Debug for Said {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Said")
+    }
+}
+
+impl Chore {
+    pub(crate) fn start(question: Question, rights: Rights, wake: Wake) -> Result<Self, Error> {
+        let (out, said) = sync_channel(WAITING);
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut worker = Worker {
+            rights,
+            stop: Arc::clone(&stop),
+            out,
+            wake,
+            part: Vec::new(),
+            part_bytes: 0,
+        };
+        let work = move || {
+            let result = worker.answer(question);
+            worker.say(Said::Done(result));
+        };
+        let thread = std::thread::Builder::new().name("howdah-chore".to_owned());
+        thread
+            .spawn(work)
+            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
+        Ok(Self { said, stop })
+    }
+
+    /// Tells what was found; `Some` at the end.
+    pub(crate) fn poll(&mut self, connection: &mut Connection) -> Result<Option<Sum>, Error> {
+        loop {
+            match self.said.try_recv() {
+                Ok(Said::Findings(part)) => {
+                    connection.send_control(&Message::Findings(part).encode());
+                }
+                Ok(Said::Done(result)) => return result.map(Some),
+                Err(TryRecvError::Empty) => return Ok(None),
+                Err(TryRecvError::Disconnected) => {
+                    return Err(Error::new(ErrorKind::Io, "the search ended without a word"));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Chore {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Worker {
+    rights: Rights,
+    stop: Arc<AtomicBool>,
+    out: SyncSender<Said>,
+    wake: Wake,
+    part: Vec<Finding>,
+    part_bytes: usize,
+}
+
+impl Worker {
+    /// Whether somebody hears it.
+    fn say(&self, said: Said) -> bool {
+        let heard = self.out.send(said).is_ok();
+        (self.wake)();
+        heard && !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        self.part_bytes = 0;
+        let part = std::mem::take(&mut self.part);
+        if self.say(Said::Findings(part)) {
+            Ok(())
+        } else {
+            Err(StoreError::Aborted)
+        }
+    }
+
+    fn find(&mut self, finding: Finding) -> Result<(), StoreError> {
+        let bytes = finding.path.as_bytes().len() + 32;
+        if self.part_bytes + bytes > PART_BYTES {
+            self.flush()?;
+        }
+        self.part_bytes += bytes;
+        self.part.push(finding);
+        Ok(())
+    }
+
+    fn answer(&mut self, question: Question) -> Result<Sum, Error> {
+        match question {
+            Question::Expand { patterns } => self.expand(&patterns),
+            Question::Clean {
+                path,
+                dry_run,
+                modified_until,
+            } => {
+                let what = Leftovers {
+                    dry_run,
+                    modified_until,
+                };
+                self.clean(&path, what)
+            }
+        }
+    }
+
+    fn expand(&mut self, patterns: &[PathBytes]) -> Result<Sum, Error> {
+        self.rights.check_read()?;
+        // Somebody waits for a sign that the question was understood.
+        self.flush().map_err(|e| from_store(&e))?;
+        let mut sum = Sum::default();
+        for (of, pattern) in (0..).zip(patterns) {
+            let stop = Arc::clone(&self.stop);
+            let is_stopped = move || stop.load(Ordering::Relaxed);
+            let found = self.rights.expand(pattern.as_path(), &is_stopped)?;
+            sum.names += found.len() as u64;
+            if sum.names > MATCHES_MAX as u64 {
+                let text =
+                    format!("the patterns match more than {MATCHES_MAX} names; copy in parts");
+                return Err(Error::new(ErrorKind::Usage, text));
+            }
+            for matched in found {
+                let finding = Finding {
+                    of,
+                    path: PathBytes::from(matched.path.as_os_str()),
+                    is_dir: matched.is_dir,
+                    bytes: matched.size,
+                    fate: 0,
+                };
+                self.find(finding).map_err(|e| from_store(&e))?;
+            }
+        }
+        self.flush().map_err(|e| from_store(&e))?;
+        Ok(sum)
+    }
+
+    fn clean(&mut self, path: &PathBytes, what: Leftovers) -> Result<Sum, Error> {
+        let (root, at) = self.rights.leftovers(path.as_path())?;
+        // A key that may not look around hears no names.
+        let named = self.rights.check_read().is_ok();
+        self.flush().map_err(|e| from_store(&e))?;
+        let mut sum = Sum::default();
+        let unread = what.clean(&root, &at, &mut |left| {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(StoreError::Aborted);
+            }
+            let fate = match left.fate {
+                Fate::Removed => {
+                    sum.names += 1;
+                    sum.bytes += left.bytes;
+                    0
+                }
+                Fate::InUse => {
+                    sum.in_use += 1;
+                    1
+                }
+                Fate::Failed => {
+                    sum.failed += 1;
+                    2
+                }
+            };
+            if named && sum.names + sum.in_use + sum.failed <= NAMED_MAX {
+                self.find(Finding {
+                    of: 0,
+                    path: PathBytes::from(left.path.as_os_str()),
+                    is_dir: false,
+                    bytes: left.bytes,
+                    fate,
+                })?;
+            }
+            Ok(())
+        });
+        let unread = unread.map_err(|e| from_store(&e))?;
+        self.flush().map_err(|e| from_store(&e))?;
+        sum.failed += unread.len() as u64;
+        sum.notes = unread.iter().map(ToString::to_string).collect();
+        Ok(sum)
+    }
+}
