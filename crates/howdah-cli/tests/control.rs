@@ -21,13 +21,14 @@ fn howdah(site: &Site, args: &[&str]) -> Done {
     site.run(Host::Here, "client", args, Input::None)
 }
 
-/// What `howdah ctl list --json` says, copy by copy.
+/// What `howdah ctl list --json` says, copy by copy; of servers it tells as well.
 fn list(site: &Site) -> Vec<Value> {
     let done = howdah(site, &["ctl", "list", "--json"]);
     assert_eq!(done.code, Some(0), "{}", done.err);
     let out = String::from_utf8(done.out).unwrap();
     out.lines()
         .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|value: &Value| value["command"] != "serve")
         .collect()
 }
 

@@ -56,7 +56,13 @@ impl Leftovers {
         // Paths, not descriptors: a tree may be deep and wide.
         let mut waiting = vec![PathBuf::new()];
         while let Some(path) = waiting.pop() {
-            let dir = match root.open_dir(&at.join(&path)) {
+            // Joined with nothing it would get a slash.
+            let whole = if path.as_os_str().is_empty() {
+                at.to_path_buf()
+            } else {
+                at.join(&path)
+            };
+            let dir = match root.open_dir(&whole) {
                 Ok(dir) => dir,
                 Err(error) if path.as_os_str().is_empty() => return Err(error),
                 // It went away meanwhile.
@@ -69,7 +75,7 @@ impl Leftovers {
                 }
             };
             let entries = Dir::read_from(&dir);
-            let entries = entries.map_err(|e| StoreError::from_io(&at.join(&path), "list", e))?;
+            let entries = entries.map_err(|e| StoreError::from_io(&whole, "list", e))?;
             let mut found: Vec<OsString> = Vec::new();
             for entry in entries.map_while(Result::ok) {
                 let name = entry.file_name().to_bytes();
@@ -146,9 +152,9 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     fn make(path: &Path, bytes: usize) -> File {
-        fs::write(path, vec![1; bytes]).unwrap();
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
-        File::open(path).unwrap()
+        fs::write(path, vec![1; bytes]).expect("written");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("changed");
+        File::open(path).expect("opened")
     }
 
     #[test]
@@ -224,6 +230,12 @@ mod tests {
         };
         assert!(clean(old).is_empty(), "all of them are young");
         assert_eq!(clean(Leftovers::default()), expected);
+        let mut below = 0;
+        let found = dry.clean(&root, Path::new("sub"), &mut |_| {
+            below += 1;
+            Ok(())
+        });
+        assert!(found.is_ok() && below == 2, "{below}");
         let left = clean(Leftovers::default());
         assert!(
             left.iter().all(|(_, fate)| *fate == Fate::InUse),

@@ -43,7 +43,7 @@ pub use listed::Reread;
 pub use location::{DEFAULT_PORT, Location, ParseLocationError, SshLocation, SshTarget};
 pub use path_bytes::PathBytes;
 pub use reach::Transport;
-pub use server::{Inherited, Log, Server, ServerConfig};
+pub use server::{Inherited, Log, Server, ServerConfig, ServerControl, SessionStatus};
 pub use ssh::{DEFAULT_PORTS, SshConfig, SshSharing, serve_over_ssh};
 pub use summary::{Progress, SideUsage, Summary};
 pub use throttle::Throttle;

@@ -15,9 +15,12 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+mod control;
 mod service;
+mod steering;
 mod strangers;
 
+pub use control::{ServerControl, SessionStatus};
 use service::{Service, Stay};
 use strangers::Strangers;
 
@@ -74,6 +77,8 @@ pub struct ServerConfig {
     pub inherited: Option<Inherited>,
     /// Hears about connections and transfers.
     pub log: Log,
+    /// Sees its sessions, and ends them.
+    pub control: ServerControl,
 }
 
 /// A bound server.
@@ -82,6 +87,7 @@ pub struct Server {
     door: Option<TcpDoor>,
     authority: Arc<dyn Authority>,
     strangers: Strangers,
+    control: ServerControl,
     log: Log,
 }
 
@@ -103,13 +109,14 @@ impl Server {
         let root = std::path::absolute(&config.root)
             .map_err(|e| Error::new(ErrorKind::Usage, format!("the root: {e}")))?;
         Root::open(&root).map_err(|e| from_store(&e))?;
-        let log = config.log.clone();
+        let (log, control) = (config.log.clone(), config.control);
         let authority = Arc::new(Listed::new(root, config.authorized, config.reread, log));
         let (socket, listener) = match config.inherited {
             Some(Inherited { udp, tcp }) => (udp, tcp),
             None => bind(config.listen, &config.log)?,
         };
-        Self::on(socket, listener, &config.identity, authority, config.log)
+        let server = Self::on(socket, listener, &config.identity, authority, config.log)?;
+        Ok(Self { control, ..server })
     }
 
     /// Serves those whom `authority` admits, on a socket that is bound, and through tunnels that come to
@@ -155,6 +162,7 @@ impl Server {
             door,
             authority,
             strangers,
+            control: ServerControl::new(),
             log,
         })
     }
@@ -192,9 +200,12 @@ impl Server {
             cancel: cancel.clone(),
             log: self.log,
             strangers: self.strangers,
+            control: self.control,
+            next_show: Time::ZERO,
             next_look: Time::ZERO,
             ending: Vec::new(),
         };
+        service.control.begin(service.waker.clone());
         let result = self
             .endpoint
             .run(&mut service)

@@ -55,7 +55,7 @@ impl Visit {
             return Err(error.clone());
         }
         ui::say_error(&format!("{place}: {error}"));
-        self.worst = self.worst.or(Some(error.kind()));
+        self.worst = self.worst.or_else(|| Some(error.kind()));
         Ok(())
     }
 

@@ -3,9 +3,12 @@
 use super::key::public_line;
 use super::key_file;
 use crate::args::ServeArgs;
+use crate::control::{Answer, Door, Request, ServerStatus, SessionLine};
 use crate::ui::{self, Signals};
 use howdah::keys::{self, AuthorizedKeys, Identity};
-use howdah::{Error, ErrorKind, Inherited, Log, Reread, Server, ServerConfig};
+use howdah::{
+    Error, ErrorKind, Inherited, Log, Reread, Server, ServerConfig, ServerControl, SessionStatus,
+};
 use listenfd::ListenFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,6 +46,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let line = public_line(&identity);
     let clients = clients(&authorized, &reread.path);
     let root = args.root.display().to_string();
+    let control = ServerControl::new();
     let server = Server::bind(ServerConfig {
         root: args.root,
         listen: args.listen,
@@ -50,6 +54,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         authorized,
         reread: Some(reread),
         inherited,
+        control: control.clone(),
         log: Log::new(|line| ui::say(&format!("{} {line}", ui::now_utc()))),
     })?;
     // `howdah demo` waits for this line.
@@ -57,8 +62,57 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     ui::say(&format!("server key {line}"));
     ui::say(&format!("fingerprint {}", line.key.fingerprint()));
     ui::say(&clients);
-    server.run(signals.cancel())?;
+    let listen = server.local_addr().to_string();
+    let door = Door::open(move |request| answer(&control, request, &root, &listen));
+    if let Err(error) = &door {
+        // The server is worth more than its remote control.
+        ui::say(&format!("howdah ctl cannot reach this server: {error}"));
+    }
+    let result = server.run(signals.cancel());
+    // Whoever told it to end hears that it does.
+    drop(door);
+    result?;
     Ok(())
+}
+
+/// What `howdah ctl` hears and orders.
+fn answer(control: &ServerControl, request: &Request, root: &str, listen: &str) -> Answer {
+    match request {
+        Request::Status => {}
+        Request::Drain => {
+            control.drain();
+            let told = "told to end with its last session (by howdah ctl)";
+            ui::say(&format!("{} {told}", ui::now_utc()));
+        }
+        Request::End { session } => {
+            if !control.end(*session) {
+                let text = format!("there is no session {session}; 'howdah ctl list' shows them");
+                return Answer::Error(text);
+            }
+            let told = format!("session {session} is ended by howdah ctl");
+            ui::say(&format!("{} {told}", ui::now_utc()));
+        }
+        Request::Limit { .. } | Request::Pause | Request::Resume => {
+            let text = "this is a server: max-rate in its list of keys limits a key, and clients set the pace of their copies";
+            return Answer::Error(text.to_owned());
+        }
+    }
+    let line = |session: SessionStatus| SessionLine {
+        session: session.id,
+        peer: session.peer,
+        what: session.what,
+        bytes: session.bytes,
+        wire_bps: session.rate.bits_per_sec(),
+        elapsed_seconds: session.elapsed.as_secs_f64(),
+    };
+    Answer::Server(Box::new(ServerStatus {
+        pid: std::process::id(),
+        command: "serve".to_owned(),
+        root: root.to_owned(),
+        listen: listen.to_owned(),
+        draining: control.is_draining(),
+        sessions: control.sessions().into_iter().map(line).collect(),
+    }))
 }
 
 /// Sockets that a service manager has bound: first UDP, then perhaps TCP (`sd_listen_fds(3)`).

@@ -9,8 +9,8 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 /// A limit that people, the clock and the configuration change.
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ impl Controlled {
         }
     }
 
-    fn answer(&self, request: &Request) -> Answer {
+    pub(super) fn answer(&self, request: &Request) -> Answer {
         let done = match request {
             Request::Status => None,
             Request::Limit { limit } if limit == "auto" => {
@@ -121,6 +121,10 @@ impl Controlled {
                 }
                 Err(error) => return Answer::Error(error),
             },
+            Request::Drain | Request::End { .. } => {
+                let text = "this is a copy and no server; to stop it, send it SIGTERM";
+                return Answer::Error(text.to_owned());
+            }
             Request::Pause => {
                 self.with(|state| state.paused = true);
                 Some("paused".to_owned())
@@ -139,29 +143,39 @@ impl Controlled {
         }
         Answer::Ok(Box::new(self.status()))
     }
+}
 
-    fn serve(&self, mut stream: &UnixStream) {
-        // One at a time; nobody can hold the door for longer.
-        let _ = stream.set_read_timeout(Some(PATIENCE));
-        let _ = stream.set_write_timeout(Some(PATIENCE));
-        let answer = match read_line::<Request>(stream) {
-            Ok(request) => self.answer(&request),
-            Err(error) => Answer::Error(format!("the request makes no sense: {error}")),
-        };
-        if let Ok(mut line) = serde_json::to_vec(&answer) {
-            line.push(b'\n');
-            let _ = stream.write_all(&line);
-        }
+/// One request and its answer.
+fn serve(mut stream: &UnixStream, answer: impl Fn(&Request) -> Answer) {
+    // One at a time; nobody can hold the door for longer.
+    let _ = stream.set_read_timeout(Some(PATIENCE));
+    let _ = stream.set_write_timeout(Some(PATIENCE));
+    let answer = match read_line::<Request>(stream) {
+        Ok(request) => answer(&request),
+        Err(error) => Answer::Error(format!("the request makes no sense: {error}")),
+    };
+    if let Ok(mut line) = serde_json::to_vec(&answer) {
+        line.push(b'\n');
+        let _ = stream.write_all(&line);
     }
 }
 
 /// The open door of this process. Dropping it removes the socket.
 #[derive(Debug)]
-pub(crate) struct Door(PathBuf);
+pub(crate) struct Door {
+    path: PathBuf,
+    /// Held while somebody is answered.
+    busy: Arc<Mutex<()>>,
+}
+
+/// Whoever is being answered when the process ends is answered first, within that time.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 impl Door {
     /// Answers from now until the process ends.
-    pub(crate) fn open(controlled: Controlled) -> Result<Self, Error> {
+    pub(crate) fn open(
+        answer: impl Fn(&Request) -> Answer + Send + 'static,
+    ) -> Result<Self, Error> {
         let dir = directory();
         prepare(&dir)?;
         let path = dir.join(format!("{}.sock", std::process::id()));
@@ -172,7 +186,11 @@ impl Door {
         // Of a process that had our number and was killed.
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).map_err(|e| error("listen on", &e))?;
-        let door = Self(path.clone());
+        let busy = Arc::default();
+        let door = Self {
+            path: path.clone(),
+            busy: Arc::clone(&busy),
+        };
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
             .map_err(|e| error("protect", &e))?;
         std::thread::Builder::new()
@@ -180,7 +198,10 @@ impl Door {
             .spawn(move || {
                 for stream in listener.incoming() {
                     match stream {
-                        Ok(stream) => controlled.serve(&stream),
+                        Ok(stream) => {
+                            let _turn = busy.lock().unwrap_or_else(PoisonError::into_inner);
+                            serve(&stream, &answer);
+                        }
                         // Out of descriptors, perhaps: it must not become a busy loop.
                         Err(_) => std::thread::sleep(Duration::from_secs(1)),
                     }
@@ -193,6 +214,11 @@ impl Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_file(&self.path);
+        let end = Instant::now() + LAST_WORDS;
+        while matches!(self.busy.try_lock(), Err(TryLockError::WouldBlock)) && Instant::now() < end
+        {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! What is said through the door.
 
-use howdah::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -8,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Longest line either side says.
-pub(crate) const MAX_LINE: u64 = 64 * 1024;
+pub(crate) const MAX_LINE: u64 = 8 << 20;
 /// A process that does not answer within this time hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -24,6 +23,12 @@ pub(crate) enum Request {
     },
     Pause,
     Resume,
+    /// Of a server: let no session begin, and end with the last one.
+    Drain,
+    /// Of a server: end that session.
+    End {
+        session: u64,
+    },
 }
 
 /// How a copy does.
@@ -44,6 +49,30 @@ pub(crate) struct Status {
     pub(crate) paused: bool,
 }
 
+/// How a server does.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct ServerStatus {
+    pub(crate) pid: u32,
+    /// "serve".
+    pub(crate) command: String,
+    pub(crate) root: String,
+    pub(crate) listen: String,
+    pub(crate) draining: bool,
+    pub(crate) sessions: Vec<SessionLine>,
+}
+
+/// One of its sessions.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct SessionLine {
+    pub(crate) session: u64,
+    pub(crate) peer: String,
+    /// Empty: it does nothing now.
+    pub(crate) what: String,
+    pub(crate) bytes: u64,
+    pub(crate) wire_bps: u64,
+    pub(crate) elapsed_seconds: f64,
+}
+
 /// What it answers.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -51,6 +80,8 @@ pub(crate) enum Answer {
     /// It was done; this is how it stands now.
     Ok(Box<Status>),
     Error(String),
+    /// Of a server.
+    Server(Box<ServerStatus>),
 }
 
 /// Asks the process behind that socket.
@@ -69,14 +100,4 @@ pub(crate) fn read_line<T: for<'de> Deserialize<'de>>(stream: &UnixStream) -> io
     let mut line = Vec::new();
     BufReader::new(stream.take(MAX_LINE)).read_until(b'\n', &mut line)?;
     serde_json::from_slice(&line).map_err(io::Error::other)
-}
-
-impl Answer {
-    /// The status, or the refusal as an error.
-    pub(crate) fn into_status(self) -> Result<Status, Error> {
-        match self {
-            Self::Ok(status) => Ok(*status),
-            Self::Error(text) => Err(Error::new(ErrorKind::Usage, text)),
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! The door by which `howdah ctl` reaches a running copy: a Unix socket in a directory of the user's own.
+//! The door by which `howdah ctl` reaches a running copy or server: a Unix socket in a directory of the user's own.
 //!
 //! One line of JSON comes in, one goes back. Who may open the directory may do with the user's processes whatever he
 //! likes anyhow, so there is no other check than that nobody else can.
@@ -8,11 +8,12 @@ mod door;
 mod message;
 
 pub(crate) use dir::{Sockets, directory, prepare};
-pub(crate) use message::{Answer, Request, Status, ask};
+pub(crate) use door::Door;
+pub(crate) use message::{Answer, Request, ServerStatus, SessionLine, Status, ask};
 
 use crate::args::PaceArgs;
 use crate::ui::{Reporter, Signals, Start};
-use door::{Controlled, Door};
+use door::Controlled;
 use howdah::Throttle;
 
 /// Everything that changes the pace of a running copy: the timetable, `howdah ctl`, signals.
@@ -37,7 +38,8 @@ impl Control {
             reporter.clone(),
             start.clone(),
         );
-        let door = Door::open(controlled.clone());
+        let answering = controlled.clone();
+        let door = Door::open(move |request| answering.answer(request));
         if let Err(error) = &door {
             // The copy is worth more than its remote control.
             reporter.note(&format!("howdah ctl cannot reach this copy: {error}"));

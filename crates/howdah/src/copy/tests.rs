@@ -29,6 +29,7 @@ fn server(dir: &Path, config: &CopyConfig) -> Server {
         reread: None,
         inherited: None,
         log: Log::default(),
+        control: crate::ServerControl::new(),
     })
     .expect("a server")
 }

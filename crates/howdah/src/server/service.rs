@@ -1,6 +1,7 @@
 //! The sessions of a server, as the endpoint's loop drives them.
 
-use super::{LOOK_EVERY, Log, Strangers};
+use super::control::Meter;
+use super::{LOOK_EVERY, Log, ServerControl, Strangers};
 use crate::access::{Authority, Rights};
 use crate::keys::PublicKey;
 use crate::session::at_cap::AtCap;
@@ -27,11 +28,14 @@ use std::thread::JoinHandle;
 
 mod tree;
 
+/// What a client is told that comes, or does nothing, while the server waits for its last session to end.
+pub(super) const GOING_AWAY: &str = "the server is going away; try again later";
+
 /// One client.
 #[derive(Debug)]
 pub(super) struct Session {
     start: Usage,
-    peer: String,
+    pub(super) peer: String,
     rights: Rights,
     /// Of the client; empty if it is of an unknown kind.
     key: String,
@@ -50,14 +54,19 @@ pub(super) struct Session {
     room: RoomWait,
     /// Another connection of the same client wants to go on with it.
     superseded: bool,
-    what: String,
-    wait: WaitClock,
+    pub(super) what: String,
+    pub(super) wait: WaitClock,
     at_cap: AtCap,
+    pub(super) meter: Meter,
+    /// Nothing has been asked for since then.
+    pub(super) idle_since: Option<Time>,
+    /// It was told to go, and is cut off then.
+    pub(super) cut_at: Option<Time>,
 }
 
 impl Session {
     /// Whether it has a transfer under way.
-    fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         self.sending.is_some()
             || self.receiving.is_some()
             || self.put.is_some()
@@ -110,6 +119,9 @@ pub(super) struct Service {
     pub(super) cancel: Cancel,
     pub(super) log: Log,
     pub(super) strangers: Strangers,
+    pub(super) control: ServerControl,
+    /// When its sessions are shown again.
+    pub(super) next_show: Time,
     pub(super) next_look: Time,
     /// Threads that give what came its names.
     pub(super) ending: Vec<JoinHandle<()>>,
@@ -157,13 +169,19 @@ fn open_source(
 }
 
 impl Service {
-    fn log(&self, text: &str) {
+    pub(super) fn log(&self, text: &str) {
         self.log.line(text);
     }
 
     /// Notes whether that session has a transfer under way.
-    fn note_active(&mut self, key: ConnKey) {
-        if self.sessions.get(&key).is_some_and(Session::is_busy) {
+    fn note_active(&mut self, now: Time, key: ConnKey) {
+        let session = self.sessions.get_mut(&key);
+        let attended = session.is_some_and(|session| {
+            let idle_since = session.idle_since.or(Some(now));
+            session.idle_since = idle_since.filter(|_| !session.is_busy());
+            session.is_busy() || session.cut_at.is_some()
+        });
+        if attended {
             self.active.insert(key);
         } else {
             self.active.remove(&key);
@@ -403,7 +421,7 @@ impl Service {
         }
     }
 
-    fn give_up(&mut self, key: ConnKey, connection: &mut Connection, error: &Error) {
+    pub(super) fn give_up(&mut self, key: ConnKey, connection: &mut Connection, error: &Error) {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
@@ -532,6 +550,11 @@ impl Service {
                         return;
                     }
                 };
+                if self.control.is_draining() {
+                    self.log(&format!("{peer}: turned away: the server is going away"));
+                    connection.close(now, CloseCode::Application, GOING_AWAY);
+                    return;
+                }
                 connection.set_receive_cap(now, rights.max_rate);
                 connection.set_rate_cap(now, rights.max_rate);
                 self.log(&format!("{peer}: connected"));
@@ -554,6 +577,9 @@ impl Service {
                     what: String::new(),
                     wait: WaitClock::default(),
                     at_cap: AtCap::default(),
+                    meter: Meter::new(now),
+                    idle_since: Some(now),
+                    cut_at: None,
                 };
                 self.sessions.insert(key, session);
             }
@@ -627,6 +653,9 @@ impl Service {
             connection.close(now, CloseCode::Application, "the server was stopped");
             return;
         }
+        if self.steer(now, key, connection) {
+            return;
+        }
         if let Some(session) = self.sessions.get_mut(&key).filter(|s| s.is_busy()) {
             if session.receives() {
                 let cap = session.rights.max_rate;
@@ -661,7 +690,7 @@ impl Service {
 impl Application for Service {
     fn on_event(&mut self, now: Time, key: ConnKey, connection: &mut Connection, event: Event) {
         self.handle_event(now, key, connection, event);
-        self.note_active(key);
+        self.note_active(now, key);
     }
 
     fn read(&mut self, key: ConnKey, object: u64, offset: u64, buffer: &mut [u8]) {
@@ -711,7 +740,7 @@ impl Application for Service {
 
     fn poll(&mut self, now: Time, key: ConnKey, connection: &mut Connection) {
         self.poll_session(now, key, connection);
-        self.note_active(key);
+        self.note_active(now, key);
     }
 
     fn on_panic(&mut self, key: ConnKey, remote: Option<SocketAddr>) {
@@ -742,13 +771,18 @@ impl Application for Service {
             self.next_look = now + LOOK_EVERY;
             self.authority.refresh();
         }
+        self.look_after(now);
         let since = *self.since.get_or_insert(now);
         let stays = match self.stay {
             Stay::ForEver => true,
             Stay::ForOne { .. } if self.met => !self.sessions.is_empty(),
             Stay::ForOne { patience } => now.since(since) < patience,
         };
-        stays && !self.cancel.is_cancelled()
+        let is_drained = self.control.is_draining() && self.sessions.is_empty();
+        if is_drained {
+            self.log("the last session has ended, and no other one may begin: the server ends");
+        }
+        stays && !is_drained && !self.cancel.is_cancelled()
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -199,7 +199,7 @@ mod tests {
         let listing = TreeListing::start(ends).unwrap();
         let mut all = Vec::new();
         loop {
-            match listing.next(Duration::from_secs(60)) {
+            match listing.next(Duration::from_mins(1)) {
                 Listing::Name(listed) => {
                     all.push(format!("{} {}", listed.path.display(), listed.size));
                 }
