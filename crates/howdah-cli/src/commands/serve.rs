@@ -57,17 +57,18 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         control: control.clone(),
         log: Log::new(|line| ui::say(&format!("{} {line}", ui::now_utc()))),
     })?;
+    let shown = root.clone();
+    let listen = server.local_addr().to_string();
+    let door = Door::open(move |request| answer(&control, request, &shown, &listen));
+    if let Err(error) = &door {
+        // The server is worth more than its remote control.
+        ui::say(&format!("howdah ctl cannot reach this server: {error}"));
+    }
     // `howdah demo` waits for this line.
     ui::say(&format!("serving {root} on {}", server.local_addr()));
     ui::say(&format!("server key {line}"));
     ui::say(&format!("fingerprint {}", line.key.fingerprint()));
     ui::say(&clients);
-    let listen = server.local_addr().to_string();
-    let door = Door::open(move |request| answer(&control, request, &root, &listen));
-    if let Err(error) = &door {
-        // The server is worth more than its remote control.
-        ui::say(&format!("howdah ctl cannot reach this server: {error}"));
-    }
     let result = server.run(signals.cancel());
     // Whoever told it to end hears that it does.
     drop(door);
