@@ -32,6 +32,7 @@ impl Place {
             identity: theirs,
             reread: None,
             inherited: None,
+            control: howdah::ServerControl::new(),
             log: howdah::Log::default(),
         })
         .unwrap();
