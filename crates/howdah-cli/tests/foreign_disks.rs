@@ -340,3 +340,53 @@ fn t16_a_mirror_keeps_what_the_disk_takes_for_the_same_name() {
         site.assert_nothing_half_done();
     });
 }
+
+#[test]
+fn t16_two_names_that_are_one_there_are_both_told_of() {
+    on_each(|site, kind| {
+        for name in ["s/README", "s/readme", "s/Sub/one", "s/sub/two", "s/sub2/x"] {
+            let path = site.file(name);
+            fs::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();
+            fs::write(&path, name).unwrap();
+        }
+        let server = site.serve();
+        // In a directory, and named.
+        let (one, two) = (site.file("s/README"), site.file("s/readme"));
+        fs::create_dir(site.root("named")).unwrap();
+        let (tree, named) = (server.url("d"), server.url("named"));
+        let source = site.file("s");
+        for args in [
+            &["sync", "--json", "--accept-new", &*source, &*tree][..],
+            &[
+                "sync",
+                "--json",
+                "--accept-new",
+                "--dry-run",
+                &source,
+                &tree,
+            ],
+            &["sync", "--json", "--accept-new", &source, &tree],
+            &["cp", "--json", "--accept-new", &one, &two, &named],
+        ] {
+            let done = command(site, args);
+            // NTFS through FUSE tells capital letters from small ones.
+            if kind.has_links {
+                assert_eq!(done.code, Some(0), "{args:?}: {}", done.err);
+                continue;
+            }
+            assert_eq!(done.code, Some(PARTIAL), "{args:?}: {}", done.err);
+            for part in ["README\"", "readme\""] {
+                assert!(done.err.contains(part), "{args:?}: {}", done.err);
+            }
+        }
+        for dir in ["d", "named"] {
+            let there = fs::read_to_string(site.root(&format!("{dir}/README"))).unwrap();
+            assert_eq!(there, "s/README");
+        }
+        assert!(fs::exists(site.root("d/Sub/one")).unwrap());
+        assert!(!fs::exists(site.root("d/Sub/two")).unwrap());
+        assert!(fs::exists(site.root("d/sub2/x")).unwrap());
+        server.stop();
+        site.assert_nothing_half_done();
+    });
+}

@@ -17,10 +17,18 @@ pub enum StoreError {
         /// What was looked for.
         path: PathBuf,
     },
+    /// A symbolic link was named, and what it points to does not exist.
+    #[error(
+        "{path:?} is a symbolic link to something that is not there; -r copies the link itself"
+    )]
+    Dangling {
+        /// The link.
+        path: PathBuf,
+    },
     /// The directory that the target is to lie in does not exist. None is made on the way: a
     /// misspelt name would become a tree.
     #[error(
-        "the directory {path:?} of the destination does not exist; make it there first (mkdir -p)"
+        "the directory {path:?} of the destination does not exist; make it there first (mkdir -p), or say --mkpath"
     )]
     NoDirectory {
         /// The directory.
@@ -121,6 +129,12 @@ pub enum StoreError {
         pattern: String,
         /// What is wrong with it.
         reason: String,
+    },
+    /// Something that is asked for and cannot be.
+    #[error("{what}")]
+    BadOption {
+        /// What, and why not.
+        what: String,
     },
     /// What the peer says about its tree cannot be, or could do harm.
     #[error("the other side's list of files is refused: {what}")]

@@ -87,11 +87,11 @@ pub use stale::is_reserved;
 pub use target::{Held, Target};
 pub use tree::GROUP;
 pub use trees::{
-    Act, Change, ComparisonState, Difference, EntryKind, LARGE_OPEN, LargeFile, LargeTarget,
-    Listed, Listing, Next, OwnerSeen, PACKED_MAX, PlacedFile, Reasons, ReceiverEnds, Rule,
-    SenderEnds, Spout, Tally, Tap, TreeComparison, TreeDescriber, TreeListing, TreeOptions,
-    TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject, TreeTarget, What,
-    comparison_ends, is_begun, origin_of,
+    Act, BadModes, Change, ComparisonState, Difference, EntryKind, LARGE_OPEN, LargeFile,
+    LargeTarget, Listed, Listing, ModeChanges, Next, OwnerSeen, PACKED_MAX, PlacedFile, Reasons,
+    ReceiverEnds, Rule, SenderEnds, Spout, Tally, Tap, TreeComparison, TreeDescriber, TreeListing,
+    TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject,
+    TreeTarget, What, comparison_ends, is_begun, is_directory, origin_of,
 };
 
 use std::path::Path;

@@ -1,13 +1,14 @@
 //! Paths that cannot leave a directory, whatever they are called and whoever races with us.
 
 use crate::{StoreError, unwritable};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Longest path that is accepted, in bytes (`PATH_MAX` without the closing NUL).
 const MAX_PATH: usize = 4095;
@@ -37,6 +38,8 @@ pub struct Root {
     dir: OwnedFd,
     path: PathBuf,
     openat2: bool,
+    /// Links may lead out.
+    of_user: bool,
 }
 
 impl Root {
@@ -51,7 +54,80 @@ impl Root {
             dir,
             path: path.to_path_buf(),
             openat2: cfg!(target_os = "linux"),
+            of_user: false,
         })
+    }
+
+    /// The same for somebody who may go wherever the user of this process may: links that are
+    /// [followed](Self::follow) lead out.
+    #[must_use]
+    pub fn of_user(mut self) -> Self {
+        self.of_user = true;
+        self
+    }
+
+    /// Whether links may lead out of it.
+    pub(crate) fn is_of_user(&self) -> bool {
+        self.of_user
+    }
+
+    /// Where a path leads whose last name is a link: a root, and a path below it without any link. It stays below this one
+    /// if that is not [of the user](Self::of_user).
+    pub(crate) fn follow(
+        self: &Arc<Self>,
+        path: &Path,
+    ) -> Result<(Arc<Self>, PathBuf), StoreError> {
+        if !self.of_user {
+            let real = self.resolve_below(path)?;
+            return Ok((Arc::clone(self), real));
+        }
+        let named = self.path.join(path);
+        let failed = |e| StoreError::from_io(&named, "follow the link", e);
+        let real = std::fs::canonicalize(&named);
+        let real = real.map_err(|e| failed(Errno::from_io_error(&e).unwrap_or(Errno::IO)))?;
+        let below = real.strip_prefix("/").map_err(|_| failed(Errno::INVAL))?;
+        Ok((Self::everything()?, below.to_path_buf()))
+    }
+
+    /// The directory that all others lie in, for somebody who may go everywhere.
+    pub(crate) fn everything() -> Result<Arc<Self>, StoreError> {
+        static EVERYTHING: Mutex<Option<Arc<Root>>> = Mutex::new(None);
+        let mut known = EVERYTHING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(root) = &*known {
+            return Ok(Arc::clone(root));
+        }
+        let root = Arc::new(Self::open("/")?.of_user());
+        *known = Some(Arc::clone(&root));
+        Ok(root)
+    }
+
+    /// Where links in a path lead, as far as they stay below.
+    fn resolve_below(&self, path: &Path) -> Result<PathBuf, StoreError> {
+        check(path)?;
+        #[cfg(target_os = "linux")]
+        if self.openat2 {
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            match beneath(self.dir.as_fd(), path, flags, false) {
+                Ok(found) => {
+                    let place = |fd: BorrowedFd<'_>| {
+                        std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()
+                    };
+                    // What it is called may change at once: it is opened anew, and then no link is followed.
+                    if let (Some(real), Some(root)) =
+                        (place(found.as_fd()), place(self.dir.as_fd()))
+                        && let Ok(below) = real.strip_prefix(root)
+                    {
+                        return Ok(below.to_path_buf());
+                    }
+                }
+                Err(Errno::NOSYS | Errno::PERM) => {}
+                Err(e) => return Err(resolve_error(path, "follow the link", e)),
+            }
+        }
+        match self.resolve_last(path)? {
+            same if same == path => Err(StoreError::NotFound { path: same }),
+            real => Ok(real),
+        }
     }
 
     /// Where it was opened, for messages.
@@ -213,8 +289,12 @@ impl Root {
 
 /// Opens a regular file that the user of this process names; links are followed.
 pub(crate) fn open_local(path: &Path) -> Result<File, StoreError> {
-    let fd = retry(|| rustix::fs::open(path, READ_FLAGS, Mode::empty()))
-        .map_err(|e| StoreError::from_io(path, "open", e))?;
+    let fd = retry(|| rustix::fs::open(path, READ_FLAGS, Mode::empty())).map_err(|e| match e {
+        Errno::NOENT if path.is_symlink() => StoreError::Dangling {
+            path: path.to_path_buf(),
+        },
+        e => StoreError::from_io(path, "open", e),
+    })?;
     regular(fd, path)
 }
 
@@ -268,7 +348,7 @@ fn regular(fd: OwnedFd, path: &Path) -> Result<File, StoreError> {
 }
 
 /// Refuses everything that is not a plain list of names.
-fn check(path: &Path) -> Result<Vec<&OsStr>, StoreError> {
+pub(crate) fn check(path: &Path) -> Result<Vec<&OsStr>, StoreError> {
     let bytes = path.as_os_str().as_bytes();
     let refuse = |reason| {
         let shown = &bytes[..bytes.len().min(100)];

@@ -3,7 +3,7 @@
 use crate::session::from_store;
 use crate::{Error, ErrorKind, Location, PublicKey};
 use howdah_core::Rate;
-use howdah_store::{GlobPlace, Matched, Root, StoreError, is_begun, is_reserved};
+use howdah_store::{GlobPlace, Matched, Root, StoreError, is_begun, is_directory, is_reserved};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -123,7 +123,15 @@ impl Rights {
             Reach::Nowhere(error) => Err(error.clone()),
             Reach::User { home } => {
                 let named = expand(home, path)?;
-                let real = fs::canonicalize(&named).map_err(|e| trouble(&named, &e))?;
+                let real = match fs::canonicalize(&named) {
+                    // A link that leads nowhere is itself.
+                    Err(_) if named.is_symlink() => {
+                        let above = named.parent().unwrap_or(&named);
+                        let above = fs::canonicalize(above).map_err(|e| trouble(&named, &e))?;
+                        above.join(named.file_name().unwrap_or_default())
+                    }
+                    real => real.map_err(|e| trouble(&named, &e))?,
+                };
                 match (real.parent(), real.file_name()) {
                     (Some(parent), Some(name)) => open(parent, name),
                     _ => open(&real, OsStr::new("")),
@@ -185,6 +193,23 @@ impl Rights {
         Ok((root, PathBuf::from(OsStr::from_bytes(&names[..end]))))
     }
 
+    /// Where something is to lie, with directories on the way that are not there yet.
+    pub(crate) fn target_to_make(&self, path: &Path) -> Result<Place, Error> {
+        let Reach::User { home } = &self.reach else {
+            return self.target(path);
+        };
+        let named = expand(home, path)?;
+        let mut above = named.clone();
+        while !above.exists() && !above.is_symlink() && above.pop() {}
+        match named.strip_prefix(&above) {
+            Ok(rest) if rest.iter().count() > 1 || is_directory(path) && !named.is_dir() => {
+                self.check_write()?;
+                open(&above, rest.as_os_str())
+            }
+            _ => self.target(path),
+        }
+    }
+
     /// Where something is to lie. For a user, a directory that exists is one whatever links lead to it.
     pub(crate) fn target(&self, path: &Path) -> Result<Place, Error> {
         self.check_write()?;
@@ -237,7 +262,7 @@ fn open(parent: &Path, name: &OsStr) -> Result<Place, Error> {
         }
         other => from_store(&other),
     })?;
-    Ok((Arc::new(root), PathBuf::from(name)))
+    Ok((Arc::new(root.of_user()), PathBuf::from(name)))
 }
 
 fn trouble(path: &Path, error: &std::io::Error) -> Error {

@@ -137,7 +137,12 @@ fn plan(
                 }
             }
             alone(&options, paths.len())?;
-            let target = TreeTarget::local(target).map_err(|e| from_store(&e))?;
+            let target = if options.make_path {
+                TreeTarget::local_to_make(target)
+            } else {
+                TreeTarget::local(target)
+            };
+            let target = target.map_err(|e| from_store(&e))?;
             let names = paths.iter().filter_map(|path| path.as_path().file_name());
             let target = target.expecting(names.map(OsStr::to_os_string));
             options.origin = Some(origin(&format!("{remote:?}"), &paths));
@@ -172,6 +177,9 @@ pub(crate) fn put(
             },
             other => return usage(format!("{other} is not a file or directory")),
         }
+    }
+    if !options.recursive || options.copy_links {
+        source.refuse_dangling();
     }
     source.check().map_err(|e| from_store(&e))?;
     options.contents |= source.is_contents();

@@ -96,12 +96,9 @@ impl CpArgs {
 
     /// Whether it is a copy of files with names, not of one object's bytes.
     pub(crate) fn is_tree(&self) -> bool {
-        let tree = &self.tree;
         self.recursive
             || self.preserve
-            || tree.archive
-            || tree.checksum
-            || tree.dry_run
+            || self.tree.about_names().is_some()
             || self.paths.len() > 2
             || !self.select.is_empty()
     }

@@ -1,7 +1,7 @@
 //! What hands that are used to scp and rsync type, and how it is written here.
 
 /// Flags of scp and rsync that mean nothing to `howdah cp` and `howdah sync`, each with what to do instead.
-const FLAGS: [(&[&str], &str); 16] = [
+const FLAGS: [(&[&str], &str); 20] = [
     (
         &["-z", "-C", "--compress"],
         "nothing is compressed on the way; compress it before, as in 'tar cz data | howdah cp - site:data.tgz'",
@@ -60,15 +60,37 @@ const FLAGS: [(&[&str], &str); 16] = [
         "owners, groups, hard links, ACLs and attributes are kept by -a",
     ),
     (
-        &[
-            "-u",
-            "--update",
-            "--size-only",
-            "--ignore-existing",
-            "-W",
-            "--whole-file",
-        ],
+        &["-W", "--whole-file"],
         "files of the same size and time of modification are left alone, all others are sent whole; --checksum compares content",
+    ),
+    (
+        &["--filter", "-f"],
+        "rules are --exclude, --include, --exclude-from and --include-from; for ':- .gitignore' there is --gitignore",
+    ),
+    (
+        &["--existing", "--ignore-non-existing"],
+        "there is no such option; --ignore-existing leaves alone what is there, --files-from lists what is to go",
+    ),
+    (
+        &[
+            "--copy-unsafe-links",
+            "--safe-links",
+            "-k",
+            "--copy-dirlinks",
+        ],
+        "links are copied as links, or all are followed with -L",
+    ),
+    (
+        &[
+            "--no-p",
+            "--no-o",
+            "--no-g",
+            "--no-t",
+            "--no-owner",
+            "--no-group",
+            "--no-times",
+        ],
+        "permissions are left as they would be with --no-perms; owners and groups are kept by -a only",
     ),
     (
         &["--delete", "--del"],

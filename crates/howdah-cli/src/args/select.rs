@@ -84,8 +84,11 @@ pub(crate) fn add_file(rules: &mut Vec<Rule>, include: bool, text: &str) {
                 _ => (include, line),
             },
         };
-        let pattern = pattern.to_owned();
-        rules.push(Rule { include, pattern });
+        rules.push(Rule {
+            include,
+            pattern: pattern.to_owned(),
+            listed: true,
+        });
     }
 }
 
@@ -100,7 +103,12 @@ impl FromArgMatches for Rules {
             let patterns = matches.get_many::<String>(name).into_iter().flatten();
             found.extend(indices.zip(patterns).map(|(index, pattern)| {
                 let pattern = pattern.clone();
-                (index, Written::One(Rule { include, pattern }))
+                let rule = Rule {
+                    include,
+                    pattern,
+                    listed: false,
+                };
+                (index, Written::One(rule))
             }));
         }
         for (name, include) in FILES {

@@ -1,6 +1,27 @@
 //! What is kept of a tree.
 
 use clap::Args;
+use howdah::ModeChanges;
+
+/// A user and a group, either of which may be left out.
+pub(crate) type Owner = (Option<String>, Option<String>);
+
+fn modes(text: &str) -> Result<String, String> {
+    let known = text.parse::<ModeChanges>();
+    known.map(|_| text.to_owned()).map_err(|e| e.to_string())
+}
+
+fn owner(text: &str) -> Result<Owner, String> {
+    let (user, group) = match text.split_once(':') {
+        Some((user, group)) if !group.is_empty() => (user, Some(group.to_owned())),
+        None if !text.is_empty() => (text, None),
+        _ => return Err("write USER, :GROUP or USER:GROUP".to_owned()),
+    };
+    if group.as_ref().is_some_and(|group| group.contains(':')) {
+        return Err("a colon stands between USER and GROUP only".to_owned());
+    }
+    Ok(((!user.is_empty()).then(|| user.to_owned()), group))
+}
 
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Which files, and what of them")]
@@ -24,7 +45,89 @@ pub(crate) struct TreeArgs {
     #[arg(long, short = 'c')]
     pub(crate) checksum: bool,
 
+    /// Compare files by size alone, not by time of modification: those of the same size keep their content and get the time
+    #[arg(long, conflicts_with = "checksum")]
+    pub(crate) size_only: bool,
+
+    /// Leave files alone that were modified later at DST than at SRC
+    #[arg(long, short = 'u')]
+    pub(crate) update: bool,
+
+    /// Leave everything alone that is at DST already, whatever it holds; directories are gone into
+    #[arg(long)]
+    pub(crate) ignore_existing: bool,
+
+    /// Follow symbolic links in SRC: what they point to is copied under their names
+    ///
+    /// One that points to nothing, or to a directory that it lies in, is an error of that name. Links below a server's root
+    /// are followed only as far as they stay below it.
+    #[arg(long, short = 'L')]
+    pub(crate) copy_links: bool,
+
+    /// A symbolic link at DST that points to a directory is that directory, where SRC has one of its name
+    ///
+    /// Otherwise such a link is replaced ('sync') or an error ('cp'). Below a server's root none leads out of it.
+    #[arg(long, short = 'K')]
+    pub(crate) keep_dirlinks: bool,
+
+    /// Change permissions at DST: MODES as for chmod, several with commas, those behind D for directories only, behind F for files
+    ///
+    /// What a file or directory would have without it is changed: D755,F644 or g+w,o-rwx or Dg+s. Without a letter before
+    /// the sign the umask of the side that writes counts, as with chmod.
+    #[arg(long, value_name = "MODES", value_parser = modes)]
+    pub(crate) chmod: Option<String>,
+
+    /// Give everything at DST to USER, GROUP or both, by the names or numbers there; needs root there
+    ///
+    /// What cannot be given is counted and said; it is no failure.
+    #[arg(long, value_name = "USER:GROUP", value_parser = owner)]
+    pub(crate) chown: Option<Owner>,
+
+    /// Do not make permissions equal: as without -p and -a, which keep the rest
+    #[arg(long)]
+    pub(crate) no_perms: bool,
+
+    /// Make directories on the way to DST that are not there; with a slash at its end DST, too
+    #[arg(long)]
+    pub(crate) mkpath: bool,
+
     /// Write nothing; say what would be done with each name, and why
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
+}
+
+impl TreeArgs {
+    /// The first flag that is about files with names.
+    pub(crate) fn about_names(&self) -> Option<&'static str> {
+        [
+            (self.archive, "-a"),
+            (self.checksum, "--checksum"),
+            (self.dry_run, "--dry-run"),
+            (self.size_only, "--size-only"),
+            (self.update, "--update"),
+            (self.ignore_existing, "--ignore-existing"),
+            (self.keep_dirlinks, "--keep-dirlinks"),
+            (self.chmod.is_some(), "--chmod"),
+            (self.chown.is_some(), "--chown"),
+            (self.mkpath, "--mkpath"),
+        ]
+        .into_iter()
+        .find_map(|(is_set, flag)| is_set.then_some(flag))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_are_written_as_for_chown() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(owner("anna"), Ok((some("anna"), None)));
+        assert_eq!(owner(":team"), Ok((None, some("team"))));
+        assert_eq!(owner("anna:1000"), Ok((some("anna"), some("1000"))));
+        for bad in ["", ":", "anna:", "a:b:c"] {
+            assert!(owner(bad).is_err(), "{bad}");
+        }
+    }
 }

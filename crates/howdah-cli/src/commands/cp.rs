@@ -53,7 +53,8 @@ pub(super) fn reporter(
 /// Tells how it ended. Files of a tree that could not be copied make it a failure after all.
 pub(super) fn finish(reporter: &Reporter, result: anyhow::Result<Summary>) -> anyhow::Result<()> {
     if let Ok(summary) = &result {
-        for note in summary.tree.iter().flat_map(|tree| &tree.notes) {
+        let trees = summary.tree.iter();
+        for note in trees.flat_map(|tree| tree.notes.iter().chain(&tree.notices)) {
             reporter.warn(note);
         }
     }
@@ -84,6 +85,7 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
     if matches!(args.destination(), Location::Stdio) {
         ui::check_output()?;
     }
+    check_names(args)?;
     let signals = Signals::install()?;
     let mut config = config(&args.connect, args.paths.iter(), &signals)?;
     config.duration_limit = args.time;
@@ -208,6 +210,15 @@ pub(super) fn tree_options(args: &TreeArgs, select: &SelectArgs) -> anyhow::Resu
         one_file_system: args.one_file_system,
         checksum: args.checksum,
         dry_run: args.dry_run,
+        copy_links: args.copy_links,
+        keep_dirlinks: args.keep_dirlinks,
+        update: args.update,
+        ignore_existing: args.ignore_existing,
+        size_only: args.size_only,
+        chmod: args.chmod.clone(),
+        chown: args.chown.clone(),
+        no_permissions: args.no_perms,
+        make_path: args.mkpath,
         ..select_options(select)?
     })
 }
@@ -378,6 +389,33 @@ fn check_roles(source: &Location, destination: &Location) -> Result<(), Error> {
         )),
         _ => Ok(()),
     }
+}
+
+/// What is about files with names is not for streams.
+fn check_names(args: &CpArgs) -> Result<(), Error> {
+    if args.preserve && args.tree.no_perms {
+        let text = "-p and --no-perms clash: one makes permissions equal, the other does not";
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    let stream = args.paths.iter().find(|place| is_stream(place));
+    match (args.tree.about_names(), stream) {
+        (Some(flag), Some(stream)) => {
+            let text = format!("{flag} is about files and directories, and {stream} is none");
+            Err(Error::new(ErrorKind::Usage, text))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_stream(place: &Location) -> bool {
+    let path = match place {
+        Location::Stdio | Location::Zero(_) | Location::Null => return true,
+        Location::File(_) => return false,
+        Location::Remote { path, .. } => path,
+        Location::Ssh(there) => &there.path,
+    };
+    let there = Location::try_from(path.as_path().as_os_str());
+    matches!(there, Ok(Location::Zero(_) | Location::Null))
 }
 
 /// Progress as JSON lines.

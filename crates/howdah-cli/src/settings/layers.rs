@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Options that are about one run, not habits; and those that would destroy, or not look, by habit.
-const NOT_HABITS: [&str; 22] = [
+const NOT_HABITS: [&str; 31] = [
     "help",
     "version",
     "json",
@@ -32,6 +32,15 @@ const NOT_HABITS: [&str; 22] = [
     "summarize",
     "bytes",
     "older-than",
+    "copy-links",
+    "keep-dirlinks",
+    "update",
+    "ignore-existing",
+    "size-only",
+    "chmod",
+    "chown",
+    "no-perms",
+    "mkpath",
 ];
 
 /// Where a value is from.

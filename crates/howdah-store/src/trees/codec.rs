@@ -1,7 +1,7 @@
 //! The three streams as bytes. docs/trees.md is their specification.
 
 use super::change::Change;
-use super::entry::{Entry, Meta, Other, Stamp, bounds};
+use super::entry::{DirId, Entry, Meta, Other, Stamp, bounds};
 use super::pipe::{Spout, Tap};
 use crate::StoreError;
 use std::ffi::OsString;
@@ -24,6 +24,7 @@ const OWNER: u8 = 8;
 const OTHER: u8 = 9;
 const AHEAD: u8 = 10;
 const GAP: u8 = 11;
+const PLACE: u8 = 12;
 /// The lower bits of a record's first byte.
 const KIND: u8 = 0x0f;
 /// It names its owner; without, it is that of the record before.
@@ -204,6 +205,12 @@ impl ManifestWriter {
                 self.name(name);
             }
             Entry::Gap => self.out.push(GAP),
+            Entry::Place { id } => {
+                self.out.push(PLACE);
+                for number in [id.system, id.device, id.inode] {
+                    put_varint(&mut self.out, number);
+                }
+            }
         }
     }
 
@@ -299,8 +306,8 @@ impl ManifestReader {
         }
         let first = self.spout.byte().map_err(|e| ended(&e))?;
         let first_record = !self.begun;
-        // Names of owners may stand before everything.
-        self.begun |= first & KIND != OWNER;
+        // Names of owners may stand before everything, and which directory it is.
+        self.begun |= !matches!(first & KIND, OWNER | PLACE);
         match first & KIND {
             END if self.levels.len() == 1 => Ok(Entry::End {
                 complete: first & COMPLETE != 0,
@@ -395,6 +402,19 @@ impl ManifestReader {
                 name: self.name(false)?,
             }),
             GAP => Ok(Entry::Gap),
+            PLACE => {
+                let [system, device, inode] = [
+                    get_varint(&mut self.spout)?,
+                    get_varint(&mut self.spout)?,
+                    get_varint(&mut self.spout)?,
+                ];
+                let id = DirId {
+                    system,
+                    device,
+                    inode,
+                };
+                Ok(Entry::Place { id })
+            }
             kind => Err(refused(format!("a record of unknown kind {kind}"))),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::existing::open_writable;
 use super::filter::Filter;
+use super::inside::number;
 use super::names::Names;
 use super::queue::lock;
 use super::receive::Shared;
@@ -170,7 +171,7 @@ impl Deleter<'_> {
                 }
                 let path = self
                     .shared
-                    .below_top(&dir.path)
+                    .below_top(dir.named())
                     .join(OsStr::from_bytes(name));
                 self.one(&fd, OsStr::from_bytes(name), &path, act, 0, each);
             }
@@ -201,6 +202,13 @@ impl Deleter<'_> {
         };
         let is_dir = kind(&stat) == FileType::Directory;
         if !self.filter.admits(path, is_dir) || self.is_backup(path) {
+            return false;
+        }
+        if is_dir && let Some(told) = lock(&self.shared.sources).get_mut(&number(&stat)) {
+            if !std::mem::replace(told, true) {
+                let what = "is what is copied, and stays";
+                book.trouble(Trouble::Notice, path, what);
+            }
             return false;
         }
         // Nobody begins to write it while this is held.

@@ -78,6 +78,15 @@ pub(crate) struct Meta {
 /// Names and values of extended attributes.
 pub(crate) type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
+/// A directory, as the running system that has it knows it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct DirId {
+    /// Tells that from other systems, and from its other runs.
+    pub(crate) system: u64,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
 /// Something that is not copied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Other {
@@ -137,6 +146,8 @@ pub(crate) enum Entry {
     Top { meta: Meta },
     /// What a number in [`Meta::owner`] is called.
     Owner { group: bool, id: u32, name: Vec<u8> },
+    /// Which directory of the sender's system it is that comes next ([`Dir`](Self::Dir) or [`Top`](Self::Top)).
+    Place { id: DirId },
     /// For a comparison: something that is neither file nor directory nor link, or cannot be read.
     Other { name: Vec<u8>, what: Other },
     /// For a comparison: a directory of that name follows behind everything else. So what is a directory

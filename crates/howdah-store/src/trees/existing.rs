@@ -83,7 +83,7 @@ pub(crate) fn refresh(
     let keeper = &shared.keeper;
     let found = || meta::xattrs(dir, name).map(|(found, _)| found);
     // What cannot be kept is said each time.
-    let owned = !shared.options.archive || keeper.is_owner(meta, stat.st_uid, stat.st_gid);
+    let owned = keeper.is_owner(meta, stat.st_uid, stat.st_gid);
     if owned && keeper.differs(stat, meta, false, found).is_empty() {
         return;
     }

@@ -1,5 +1,6 @@
 //! Which names take part.
 
+use super::entry::bounds;
 use super::names::Names;
 use super::options::TreeOptions;
 use crate::StoreError;
@@ -9,6 +10,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One pattern. The first rule that matches a name counts; what no rule matches takes part.
 ///
@@ -24,13 +26,17 @@ pub struct Rule {
     pub include: bool,
     /// As above.
     pub pattern: String,
+    /// It stands in a file of rules, among others that may not be for this copy.
+    pub listed: bool,
 }
 
 #[derive(Debug)]
 struct Compiled {
-    include: bool,
+    rule: Rule,
     only_dirs: bool,
     matcher: GlobSet,
+    /// It has decided about a name.
+    used: AtomicBool,
 }
 
 /// The rules of a copy, compiled.
@@ -123,9 +129,10 @@ impl Filter {
             }
             let matcher = set.build().map_err(|e| refuse(e.kind().to_string()))?;
             Ok(Compiled {
-                include: rule.include,
+                rule: rule.clone(),
                 only_dirs,
                 matcher,
+                used: AtomicBool::new(false),
             })
         };
         let listed = options.files.as_deref().map(Listed::new);
@@ -151,7 +158,44 @@ impl Filter {
             .iter()
             .find(|rule| (is_dir || !rule.only_dirs) && rule.matcher.is_match(path));
         let is_listed = |listed: &Listed| listed.admits(path, is_dir);
-        matching.is_none_or(|rule| rule.include) && self.listed.as_ref().is_none_or(is_listed)
+        if let Some(rule) = matching
+            && !rule.used.load(Ordering::Relaxed)
+        {
+            rule.used.store(true, Ordering::Relaxed);
+        }
+        matching.is_none_or(|rule| rule.rule.include) && self.listed.as_ref().is_none_or(is_listed)
+    }
+
+    /// Rules and a list that may not be what was meant, each with why. `all`: also rules that have decided about nothing here.
+    pub(crate) fn doubts(&self, all: bool) -> Vec<String> {
+        let mut doubts = Vec::new();
+        for Compiled { rule, used, .. } in &self.rules {
+            let flag = if rule.include {
+                "--include"
+            } else {
+                "--exclude"
+            };
+            let named = format!("{flag} {:?}", rule.pattern);
+            if let Some(why) = cannot_match(&rule.pattern) {
+                doubts.push(format!("{named} can match nothing: {why}"));
+            } else if all
+                && !rule.listed
+                && is_of_one(&rule.pattern)
+                && !used.load(Ordering::Relaxed)
+            {
+                doubts.push(format!(
+                    "{named} matched nothing; patterns are matched below the top of the copy"
+                ));
+            }
+        }
+        if self
+            .listed
+            .as_ref()
+            .is_some_and(|listed| listed.paths.len() == 0)
+        {
+            doubts.push("the list of files is empty, so there is nothing to copy".to_owned());
+        }
+        doubts
     }
 
     /// What was listed and is not there.
@@ -166,6 +210,24 @@ impl Filter {
             .map(|path| PathBuf::from(OsStr::from_bytes(path)))
             .collect()
     }
+}
+
+/// Why no path can ever match that pattern.
+fn cannot_match(pattern: &str) -> Option<&'static str> {
+    let mut parts = pattern.split('/');
+    if parts.clone().any(|part| part == "..") {
+        return Some("no path in a copy has '..' in it");
+    }
+    let is_long = |part: &str| part.len() > bounds::NAME && !part.contains(['*', '[', '{', '\\']);
+    if parts.any(is_long) {
+        return Some("no name is that long");
+    }
+    None
+}
+
+/// Whether a pattern is about one thing that should be there, and not about whatever is like it.
+fn is_of_one(pattern: &str) -> bool {
+    pattern.trim_end_matches('/').contains('/') || !pattern.contains(['*', '?', '[', '{'])
 }
 
 /// A pattern as it matches paths, in which no `.` stands for a directory.
@@ -232,6 +294,7 @@ mod tests {
         let rules = rules.iter().map(|rule| Rule {
             include: rule.starts_with('+'),
             pattern: rule[2..].to_owned(),
+            listed: false,
         });
         let options = TreeOptions {
             rules: rules.collect(),
@@ -352,6 +415,7 @@ mod tests {
             let rules = vec![Rule {
                 include: false,
                 pattern: pattern.into(),
+                listed: false,
             }];
             let error = Filter::new(&TreeOptions {
                 rules,

@@ -229,6 +229,7 @@ mod tests {
         let rule = |include, pattern: &str| Rule {
             include,
             pattern: pattern.into(),
+            listed: false,
         };
         let options = TreeOptions {
             contents: true,

@@ -51,6 +51,7 @@ fn h1_a_server_writes_no_other_name_and_changes_no_mode() {
         rules: vec![Rule {
             include: false,
             pattern: "*.key".into(),
+            listed: false,
         }],
         ..plain.clone()
     };

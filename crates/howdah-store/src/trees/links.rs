@@ -135,7 +135,7 @@ pub(super) fn link_later(
     if shared.options.dry_run || matches!(later.dir.state, DirState::Broken | DirState::Absent) {
         return;
     }
-    let path = later.dir.path.join(&later.name);
+    let path = later.dir.named().join(&later.name);
     let made = linked.get(&later.link).map(|(dir, name)| {
         let from = shared.root.open_dir(&dir.path)?;
         let to = shared.root.open_dir(&later.dir.path)?;

@@ -3,7 +3,10 @@
 
 use super::change::Reasons;
 use super::entry::{Meta, Stamp, Xattrs, bounds};
+use super::modes::ModeChanges;
 use super::options::TreeOptions;
+use crate::StoreError;
+use crate::durable::umask;
 use crate::rights::{self, Tag};
 use crate::root::retry;
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -166,6 +169,13 @@ pub(crate) struct Keeper {
     archive: bool,
     /// Permissions are made equal.
     exact: bool,
+    /// So are ACLs.
+    acls: bool,
+    /// Changes of whatever permissions there would be.
+    changes: Option<ModeChanges>,
+    umask: u32,
+    /// The user and the group that everything gets.
+    given: (Option<u32>, Option<u32>),
     numeric: bool,
     root: bool,
     users: Mutex<HashMap<u32, Here>>,
@@ -173,15 +183,46 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    pub(crate) fn new(options: &TreeOptions) -> Self {
-        Self {
+    pub(crate) fn new(options: &TreeOptions) -> Result<Self, StoreError> {
+        let changes = options.chmod.as_deref().map(str::parse::<ModeChanges>);
+        let changes = changes.transpose().map_err(|e| StoreError::BadOption {
+            what: format!("--chmod: {e}"),
+        })?;
+        let chown = options.chown.as_ref();
+        let (user, group) = chown.map_or((None, None), |(user, group)| {
+            (user.as_deref(), group.as_deref())
+        });
+        let given = (
+            user.map(|name| given(false, name)).transpose()?,
+            group.map(|name| given(true, name)).transpose()?,
+        );
+        Ok(Self {
             archive: options.archive,
-            exact: options.archive || options.permissions,
+            exact: (options.archive || options.permissions) && !options.no_permissions,
+            acls: options.archive && !options.no_permissions,
+            changes,
+            umask: bits_of(umask()),
+            given,
             numeric: options.numeric_ids,
             root: rustix::process::geteuid().is_root(),
             users: Mutex::default(),
             groups: Mutex::default(),
-        }
+        })
+    }
+
+    /// The user and the group that something with this metadata is to have here, as far as that is asked for.
+    fn wanted_owner(&self, meta: &Meta) -> (Option<Uid>, Option<Gid>) {
+        let theirs = meta.owner.filter(|_| self.archive);
+        let (user, group) = theirs.map(|owner| self.owner(owner)).unzip();
+        (
+            self.given.0.map(Uid::from_raw).or(user),
+            self.given.1.map(Gid::from_raw).or(group),
+        )
+    }
+
+    fn changed(&self, mode: u32, is_dir: bool) -> u32 {
+        let changes = self.changes.as_ref();
+        changes.map_or(mode, |changes| changes.apply(mode, is_dir, self.umask))
     }
 
     /// The source calls that number so. What nobody here is called is told, once.
@@ -254,7 +295,10 @@ impl Keeper {
 
     /// The attributes that a file with this metadata is to have here, sorted.
     pub(crate) fn attributes(&self, meta: &Meta, kept: Kept) -> Xattrs {
-        let portable = meta.xattrs.iter().filter(|(name, _)| is_portable(name));
+        let portable = meta
+            .xattrs
+            .iter()
+            .filter(|(name, _)| is_portable(name) && (self.acls || !is_acl(name)));
         let here = portable.filter_map(|(name, value)| {
             if !is_acl(name) {
                 return Some((name.clone(), value.clone()));
@@ -271,35 +315,49 @@ impl Keeper {
     /// What of the owner that it is to have something that is there has, or can be given: by root, or to a group of
     /// one's own.
     fn could_keep(&self, meta: &Meta, stat: &Stat) -> Kept {
-        let Some(owner) = meta.owner.filter(|_| self.archive && !self.root) else {
+        if self.root {
             return Kept::ALL;
-        };
-        let (user, group) = self.owner(owner);
+        }
+        let (user, group) = self.wanted_owner(meta);
         let mine = rustix::process::geteuid().as_raw() == stat.st_uid;
         Kept {
-            user: user.as_raw() == stat.st_uid,
-            group: group.as_raw() == stat.st_gid || mine && is_in(group),
+            user: user.is_none_or(|user| user.as_raw() == stat.st_uid),
+            group: group.is_none_or(|group| group.as_raw() == stat.st_gid || mine && is_in(group)),
         }
     }
 
     /// The mode that something with this metadata gets, if its mode matters: bits that were meant for another owner or
-    /// group are for nobody. Those of the group are the mask of an ACL where there is one.
-    fn mode_of(&self, meta: &Meta, is_dir: bool, kept: Kept) -> Option<u32> {
+    /// group are for nobody. Those of the group are the mask of an ACL where there is one. `is`: the mode that it has.
+    fn mode_of(&self, meta: &Meta, is_dir: bool, kept: Kept, is: u32) -> Option<u32> {
         if !is_dir && !self.exact {
-            return None;
+            return self.changes.as_ref().map(|_| self.changed(is, false));
         }
         let mut mode = meta.mode;
         if !(is_dir || self.archive && kept == Kept::ALL) {
             mode &= 0o777;
         }
-        if !is_dir && !self.root && meta.owner.is_some_and(|owner| !is_in(self.owner(owner).1)) {
+        // Those of files were meant for the owner that they had.
+        if !is_dir && self.given.0.is_some() {
+            mode &= !0o4000;
+        }
+        if !is_dir && self.given.1.is_some() {
+            mode &= !0o2000;
+        }
+        let is_of_others = || self.wanted_owner(meta).1.is_some_and(|group| !is_in(group));
+        if !is_dir && !self.root && is_of_others() {
             // The kernel would take it away without a word.
             mode &= !0o2000;
         }
-        if !kept.group && !meta.xattrs.iter().any(|(name, _)| name == rights::ACCESS) {
+        if self.exact && !kept.group && !meta.xattrs.iter().any(|(name, _)| name == rights::ACCESS)
+        {
             mode = rights::without_group(mode);
         }
-        Some(mode)
+        // That of a directory is what it is to be already.
+        Some(if is_dir {
+            mode
+        } else {
+            self.changed(mode, false)
+        })
     }
 
     /// In what something that is there differs from what it is to be, besides its content, as far as it could be kept.
@@ -317,33 +375,34 @@ impl Keeper {
         found: impl FnOnce() -> Result<Xattrs, Errno>,
     ) -> Reasons {
         let kept = self.could_keep(meta, stat);
-        let mode = self.mode_of(meta, is_dir, kept);
+        let mode = self.mode_of(meta, is_dir, kept, bits(stat));
         let same_mode = mode.is_none_or(|mode| stat.st_mode as u32 & 0o7777 == mode);
         let same_time = Stamp::modified(stat).is_same_moment(meta.mtime);
         let reasons = Reasons::default()
             .and(Reasons::TIME, !same_time)
             .and(Reasons::MODE, !same_mode);
+        let reasons = reasons.and(Reasons::OWNER, self.would_change_owner(stat, meta));
         if !self.archive {
             return reasons;
         }
-        let is_same = |found: Xattrs| found == self.attributes(meta, kept);
-        reasons
-            .and(Reasons::OWNER, self.would_change_owner(stat, meta))
-            .and(Reasons::ATTRIBUTES, !found().is_ok_and(is_same))
+        let is_same = |mut found: Xattrs| {
+            found.retain(|(name, _)| self.acls || !is_acl(name));
+            found == self.attributes(meta, kept)
+        };
+        reasons.and(Reasons::ATTRIBUTES, !found().is_ok_and(is_same))
     }
 
     /// Whether a symbolic link belongs to whom it is to belong to.
     pub(crate) fn link_is_owned(&self, stat: &Stat, meta: &Meta) -> bool {
-        !self.archive || self.is_owner(meta, stat.st_uid, stat.st_gid)
+        self.is_owner(meta, stat.st_uid, stat.st_gid)
     }
 
     /// The same of a symbolic link, which has no attributes.
     pub(crate) fn link_differs(&self, stat: &Stat, meta: &Meta) -> Reasons {
         let same_time = Stamp::modified(stat).is_same_moment(meta.mtime);
-        Reasons::default().and(Reasons::TIME, !same_time).and(
-            Reasons::OWNER,
-            self.archive && self.would_change_owner(stat, meta),
-        )
+        Reasons::default()
+            .and(Reasons::TIME, !same_time)
+            .and(Reasons::OWNER, self.would_change_owner(stat, meta))
     }
 
     /// Attributes are for those who may write; the mode is set afterwards.
@@ -364,15 +423,15 @@ impl Keeper {
         meta: &Meta,
     ) -> Option<NotKept> {
         let mut not_kept = None;
-        if let Some(owner) = meta.owner.filter(|_| self.archive) {
-            let (user, group) = self.owner(owner);
+        let (user, group) = self.wanted_owner(meta);
+        if user.is_some() || group.is_some() {
             let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
             let is_kept = stat.is_ok_and(|stat| self.is_owner(meta, stat.st_uid, stat.st_gid));
             let give = |user| {
                 let flags = AtFlags::SYMLINK_NOFOLLOW;
-                retry(|| rustix::fs::chownat(dir, name, user, Some(group), flags))
+                retry(|| rustix::fs::chownat(dir, name, user, group, flags))
             };
-            if !is_kept && let Err(e) = give(Some(user)) {
+            if !is_kept && let Err(e) = give(user) {
                 let _ = give(None);
                 not_kept = Some(("owner", e));
             }
@@ -384,10 +443,9 @@ impl Keeper {
 
     /// Whether those are the owner and the group that it is to have.
     pub(crate) fn is_owner(&self, meta: &Meta, user: u32, group: u32) -> bool {
-        meta.owner.is_none_or(|owner| {
-            let (our_user, our_group) = self.owner(owner);
-            (our_user.as_raw(), our_group.as_raw()) == (user, group)
-        })
+        let (our_user, our_group) = self.wanted_owner(meta);
+        our_user.is_none_or(|ours| ours.as_raw() == user)
+            && our_group.is_none_or(|ours| ours.as_raw() == group)
     }
 
     /// Whether the owner or the group is another, and can be changed: by root, or to a group of one's own.
@@ -398,10 +456,9 @@ impl Keeper {
         if self.root {
             return true;
         }
-        let Some(owner) = meta.owner else {
+        let (_, Some(group)) = self.wanted_owner(meta) else {
             return false;
         };
-        let (_, group) = self.owner(owner);
         let mine = rustix::process::geteuid().as_raw() == stat.st_uid;
         group.as_raw() != stat.st_gid && mine && is_in(group)
     }
@@ -411,7 +468,7 @@ impl Keeper {
         let Ok(stat) = rustix::fs::fstat(&dir) else {
             return false;
         };
-        let owned = !self.archive || self.is_owner(meta, stat.st_uid, stat.st_gid);
+        let owned = self.is_owner(meta, stat.st_uid, stat.st_gid);
         let found = || xattrs(&dir, OsStr::new(".")).map(|(found, _)| found);
         owned && self.differs(&stat, meta, true, found).is_empty()
     }
@@ -420,13 +477,14 @@ impl Keeper {
     /// inherited, else what it had.
     pub(crate) fn dir_mode(&self, parent: impl AsFd, fresh: bool, is: u32, asked: u32) -> u32 {
         const SET_GROUP: u32 = 0o2000;
-        match (self.archive, self.exact, fresh) {
-            (true, ..) => asked & 0o7777,
+        let mode = match (self.archive, self.exact, fresh) {
+            (true, true, _) => asked & 0o7777,
             (_, true, true) => asked & 0o777 | is & SET_GROUP,
             (_, true, false) => asked & 0o777 | is & 0o7000,
             (_, false, true) => rights::new_mode(parent, asked) | is & SET_GROUP,
             (_, false, false) => is & 0o7777,
-        }
+        };
+        self.changed(mode, true)
     }
 
     /// Gives a file that is to take `name` in `dir` its owner, attributes, mode and times.
@@ -446,9 +504,7 @@ impl Keeper {
         if let Err(e) = rights::settle(file, dir, name, Some(meta.mode)) {
             not_kept.push(("mode", e));
         }
-        if let Err(e) = set_time(file, meta.mtime) {
-            not_kept.push(("time", e));
-        }
+        not_kept.extend(self.apply(file, meta, false));
         not_kept
     }
 
@@ -468,36 +524,38 @@ impl Keeper {
                 not_kept.push((what, e));
             }
         };
+        let is = rustix::fs::fstat(fd).map_or(0o600, |stat| bits(&stat));
         let mut kept = Kept::ALL;
-        if self.archive
-            && let Some(owner) = meta.owner
-        {
-            let (user, group) = self.owner(owner);
-            let changed = rustix::fs::fstat(fd).and_then(|stat| {
-                if (stat.st_uid, stat.st_gid) == (user.as_raw(), group.as_raw()) {
-                    return Ok(());
-                }
-                let new_user = (stat.st_uid != user.as_raw()).then_some(user);
-                retry(|| rustix::fs::fchown(fd, new_user, Some(group))).inspect_err(|_| {
-                    // Somebody else than root may at least give it to one of his groups.
-                    let given = retry(|| rustix::fs::fchown(fd, None, Some(group)));
-                    let group = stat.st_gid == group.as_raw() || given.is_ok();
-                    kept = Kept {
-                        user: new_user.is_none(),
-                        group,
-                    };
-                })
-            });
-            note("owner", changed);
+        let (user, group) = self.wanted_owner(meta);
+        let changed = rustix::fs::fstat(fd).and_then(|stat| {
+            let new_user = user.filter(|user| user.as_raw() != stat.st_uid);
+            let has_group = group.is_none_or(|group| group.as_raw() == stat.st_gid);
+            if new_user.is_none() && has_group {
+                return Ok(());
+            }
+            retry(|| rustix::fs::fchown(fd, new_user, group)).inspect_err(|_| {
+                // Somebody else than root may at least give it to one of his groups.
+                let given = !has_group && retry(|| rustix::fs::fchown(fd, None, group)).is_ok();
+                kept = Kept {
+                    user: new_user.is_none(),
+                    group: has_group || given,
+                };
+            })
+        });
+        note("owner", changed);
+        let mut mode = self.mode_of(meta, is_dir, kept, is);
+        if self.archive && mode.is_none() {
+            // It is opened up below.
+            mode = Some(is);
         }
-        let mut mode = self.mode_of(meta, is_dir, kept);
         if self.archive {
             self.open_up(fd);
             let wanted = self.attributes(meta, kept);
             // What the source has not, or has no more: before the others need its room.
             let there = xattrs(fd, OsStr::new("."));
             for (name, _) in there.map_or_else(|_| Vec::new(), |(found, _)| found) {
-                if !wanted.iter().any(|(kept, _)| *kept == name) {
+                let is_ours = self.acls || !is_acl(&name);
+                if is_ours && !wanted.iter().any(|(kept, _)| *kept == name) {
                     let gone = rustix::fs::fremovexattr(fd, &*name);
                     note("absence of an extended attribute", gone);
                 }
@@ -511,7 +569,11 @@ impl Keeper {
                 note("extended attribute", set);
             }
             // One that makes no sense here, either.
-            for (name, value) in meta.xattrs.iter().filter(|(name, _)| is_acl(name)) {
+            let acls = meta
+                .xattrs
+                .iter()
+                .filter(|(name, _)| self.acls && is_acl(name));
+            for (name, value) in acls {
                 if !wanted.iter().any(|(kept, _)| kept == name) {
                     if name == rights::ACCESS {
                         mode = mode.map(|mode| rights::without_acl(mode, value));
@@ -555,6 +617,44 @@ fn is_in(group: Gid) -> bool {
         || rustix::process::getgroups().is_ok_and(|groups| groups.contains(&group))
 }
 
+/// The bits of a mode.
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_lossless,
+    reason = "the field's type differs between systems"
+)]
+fn bits(stat: &Stat) -> u32 {
+    stat.st_mode as u32 & 0o7777
+}
+
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_lossless,
+    reason = "the type differs between systems"
+)]
+fn bits_of(mode: Mode) -> u32 {
+    mode.bits() as u32
+}
+
+/// The number of a user or group that is named, by name or number.
+fn given(group: bool, name: &str) -> Result<u32, StoreError> {
+    let named = if group {
+        let found = nix::unistd::Group::from_name(name).ok().flatten();
+        found.map(|group| group.gid.as_raw())
+    } else {
+        let found = nix::unistd::User::from_name(name).ok().flatten();
+        found.map(|user| user.uid.as_raw())
+    };
+    // The last number means nobody.
+    let number = || name.parse().ok().filter(|number| *number != u32::MAX);
+    named.or_else(number).ok_or_else(|| StoreError::BadOption {
+        what: format!(
+            "--chown: there is no {} {name:?} at the destination",
+            if group { "group" } else { "user" }
+        ),
+    })
+}
+
 /// Sets the time of modification; that of access is now.
 pub(crate) fn set_time(fd: impl AsFd, mtime: Stamp) -> Result<(), Errno> {
     let times = times(mtime);
@@ -593,6 +693,7 @@ mod tests {
             numeric_ids,
             ..TreeOptions::default()
         })
+        .unwrap()
     }
 
     #[test]
@@ -708,7 +809,7 @@ mod tests {
             (0o1775, group, true, 0o1755),
             (0o750, group, true, 0o700),
         ] {
-            let mode = keeper.mode_of(&with(asked), is_dir, kept);
+            let mode = keeper.mode_of(&with(asked), is_dir, kept, 0);
             assert_eq!(mode, Some(gets), "{asked:o} {kept:?} {is_dir}");
         }
         // With an ACL these bits are its mask, and its own entry has the group's.
@@ -727,7 +828,7 @@ mod tests {
             xattrs: vec![(rights::ACCESS.to_vec(), of_group(6))],
             ..Meta::default()
         };
-        assert_eq!(keeper.mode_of(&meta, false, group), Some(0o664));
+        assert_eq!(keeper.mode_of(&meta, false, group, 0), Some(0o664));
         assert_eq!(keeper.attributes(&meta, group)[0].1, of_group(4));
     }
 }

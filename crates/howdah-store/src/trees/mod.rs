@@ -17,9 +17,11 @@ mod filter;
 mod gate;
 mod hashing;
 mod ignores;
+mod inside;
 mod linked;
 mod links;
 mod meta;
+mod modes;
 mod names;
 mod options;
 mod pipe;
@@ -62,13 +64,14 @@ pub use compare::{
 };
 pub use describe::{TreeDescriber, TreeSubject};
 pub use filter::Rule;
+pub use modes::{BadModes, ModeChanges};
 pub use options::TreeOptions;
 pub use pipe::{Spout, Tap};
 pub use placed::PlacedFile;
 pub use receive::{LargeTarget, ReceiverEnds, TreeReceiver};
 pub use report::TreeReport;
 pub use send::{LargeFile, SenderEnds, TreeSender, TreeSource};
-pub use target::TreeTarget;
+pub use target::{TreeTarget, is_directory};
 pub(crate) use unfinished::NAME as SIGN;
 pub use unfinished::{is_begun, origin_of};
 

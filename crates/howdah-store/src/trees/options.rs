@@ -59,6 +59,24 @@ pub struct TreeOptions {
     pub delete_all: bool,
     /// For a listing: directories so many levels below the top are named, and nothing in them.
     pub levels: Option<u32>,
+    /// Links in the source are followed.
+    pub copy_links: bool,
+    /// A link at the destination that leads to a directory is one.
+    pub keep_dirlinks: bool,
+    /// Files that are newer at the destination stay.
+    pub update: bool,
+    /// What is at the destination stays.
+    pub ignore_existing: bool,
+    /// Files of the same size are the same.
+    pub size_only: bool,
+    /// Changes of permissions, as [`ModeChanges`](super::ModeChanges) reads them.
+    pub chmod: Option<String>,
+    /// The user and the group that everything is given to, by name or number.
+    pub chown: Option<(Option<String>, Option<String>)>,
+    /// Permissions are not made equal although [`archive`](Self::archive) is asked for.
+    pub no_permissions: bool,
+    /// Directories that the destination is to lie in are made.
+    pub make_path: bool,
 }
 
 impl TreeOptions {
@@ -82,6 +100,8 @@ impl TreeOptions {
             files: None,
             rules: self.rules.clone(),
             backup_dir: self.backup_dir.clone(),
+            chmod: self.chmod.clone(),
+            chown: self.chown.clone(),
             ..*self
         }
     }

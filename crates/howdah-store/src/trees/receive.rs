@@ -89,6 +89,10 @@ pub(crate) struct Shared {
     pub(crate) room: RoomWait,
     /// The directory that paths are told below, once it is known.
     pub(crate) top: Mutex<PathBuf>,
+    /// Directories of the source that are here: nothing deletes them. Whether that has been told.
+    pub(crate) sources: Mutex<HashMap<(u64, u64), bool>>,
+    /// What is to be made is a directory that the sources go into.
+    pub(crate) makes_whole: bool,
     /// There is more than one thing at the top.
     pub(crate) several: bool,
     pub(crate) keeper: Arc<Keeper>,
@@ -164,18 +168,26 @@ impl TreeReceiver {
         if target.add_only && (options.delete || options.backup_dir.is_some()) {
             return Err(StoreError::MayOnlyAdd { path: target.at });
         }
+        // What a link leads to may lie anywhere.
+        let target = if options.keep_dirlinks && target.root.is_of_user() {
+            target.below_everything()?
+        } else {
+            target
+        };
         let gate = Gate::new(target.asked);
         let shared = Arc::new(Shared {
             options: options.without_list(),
+            makes_whole: target.makes_whole,
             root: target.root,
             at: target.at,
             add_only: target.add_only,
             room: target.room,
             top: Mutex::default(),
+            sources: Mutex::default(),
             several,
             changes: Queue::new(super::CHANGES_WAITING),
             listens,
-            keeper: Arc::new(Keeper::new(options)),
+            keeper: Arc::new(Keeper::new(options)?),
             disks: Disks::default(),
             book: Arc::default(),
             finished: Arc::default(),

@@ -44,6 +44,9 @@ pub struct TreeReport {
     pub notes: Vec<String>,
     /// Of those that could not be copied, those that the destination takes no file for.
     pub unwritable: u64,
+    /// What is no trouble, and may not be what was meant.
+    #[serde(default)]
+    pub notices: Vec<String>,
 }
 
 impl TreeReport {
@@ -64,6 +67,7 @@ impl TreeReport {
             special: sender.special.saturating_add(receiver.special),
             not_kept: sender.not_kept.saturating_add(receiver.not_kept),
             notes,
+            notices: [&*sender.notices, &*receiver.notices].concat(),
             ..*receiver
         }
     }
@@ -76,6 +80,8 @@ pub(crate) enum Trouble {
     Changed,
     Special,
     NotKept,
+    /// None: what somebody should know all the same.
+    Notice,
 }
 
 /// Counters that the threads of one side share.
@@ -94,7 +100,7 @@ pub(crate) struct Book {
     pub(crate) wanted_bytes: AtomicU64,
     /// Of what failed.
     unwritable: AtomicU64,
-    troubles: Mutex<[(u64, Vec<String>); 4]>,
+    troubles: Mutex<[(u64, Vec<String>); 5]>,
     current: Mutex<String>,
 }
 
@@ -195,11 +201,12 @@ impl Book {
             changed: count(Trouble::Changed),
             special: count(Trouble::Special),
             not_kept: count(Trouble::NotKept),
-            notes: troubles
+            notes: troubles[..Trouble::Notice as usize]
                 .iter()
                 .flat_map(|(_, notes)| notes.clone())
                 .collect(),
             unwritable: get(&self.unwritable),
+            notices: troubles[Trouble::Notice as usize].1.clone(),
         }
     }
 }

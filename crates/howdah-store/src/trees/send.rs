@@ -30,6 +30,7 @@ use super::{LARGE_OPEN, PACKED_MAX, TreeProgress, WAITING_FILES};
 use crate::identity::Identity;
 use crate::source::SourceSpec;
 use crate::{Root, Source, StoreError, Wake};
+use rustix::fs::{AtFlags, FileType};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -82,7 +83,7 @@ impl TreeSource {
                 || bytes.ends_with(b"/..")
         };
         if contents || ends_in_dots {
-            let root = Root::open(path)?;
+            let root = Root::open(path)?.of_user();
             return self.add(Arc::new(root), PathBuf::new(), None);
         }
         // A slash at the end, as the Tab key puts it there, changes nothing.
@@ -106,7 +107,8 @@ impl TreeSource {
         };
         let name = real.file_name().unwrap_or_default();
         let called = path.file_name();
-        self.add(Arc::new(Root::open(parent)?), PathBuf::from(name), called)
+        let root = Root::open(parent)?.of_user();
+        self.add(Arc::new(root), PathBuf::from(name), called)
     }
 
     /// Adds something below a root, as a peer names it; an empty path is the root's content. In the copy
@@ -130,6 +132,23 @@ impl TreeSource {
     /// What was named is not there. As long as something else is, that is an error of this name only.
     pub fn note_missing(&mut self, error: StoreError) {
         self.missing.push(error);
+    }
+
+    /// Links that were named and lead nowhere are missing: who does not copy links asked for what they point to.
+    pub fn refuse_dangling(&mut self) {
+        let (tops, missing) = (&mut self.tops, &mut self.missing);
+        tops.retain(|top| {
+            let Ok((dir, name)) = top.root.open_parent(&top.path) else {
+                return true;
+            };
+            let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW);
+            let is_link = stat.is_ok_and(|stat| kind(&stat) == FileType::Symlink);
+            if is_link {
+                let path = top.root.path().join(&top.path);
+                missing.push(StoreError::Dangling { path });
+            }
+            !is_link
+        });
     }
 
     /// The error if nothing of what was named is there.
@@ -550,7 +569,7 @@ impl Shared {
                         size,
                         source: Some(source),
                         shown,
-                        below: file.dir.below.join(&file.name),
+                        below: file.below(),
                     };
                     large.send(file).map_err(|_| StoreError::Aborted)?;
                     (self.wake)();
@@ -604,7 +623,7 @@ impl Shared {
             let content = match read_small(&file.dir, &file.name, file.size, file.mtime) {
                 Ok(mut content) => {
                     if self.options.tells_files {
-                        content.told = Some((job.index, file.dir.below.join(&file.name)));
+                        content.told = Some((job.index, file.below()));
                     }
                     Some(content)
                 }
@@ -690,7 +709,7 @@ fn read_small(
         if Identity::of(&file, &shown)? == before && is_whole {
             let stat = rustix::fs::fstat(&file);
             let stat = stat.map_err(|e| StoreError::from_io(&shown, "examine", e))?;
-            debug_assert!(kind(&stat) == rustix::fs::FileType::RegularFile);
+            debug_assert!(kind(&stat) == FileType::RegularFile);
             let now = Stamp::modified(&stat);
             return Ok(Content {
                 hash: *blake3::hash(&bytes).as_bytes(),

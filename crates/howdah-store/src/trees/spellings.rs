@@ -90,7 +90,7 @@ impl Spellings {
 }
 
 /// A name without the case of its letters. First up, then down: some letters have two small forms.
-fn fold(name: &[u8]) -> String {
+pub(super) fn fold(name: &[u8]) -> String {
     String::from_utf8_lossy(name).to_uppercase().to_lowercase()
 }
 

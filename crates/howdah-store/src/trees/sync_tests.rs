@@ -62,6 +62,7 @@ fn rules(rules: &[&str]) -> Vec<Rule> {
     let rule = |rule: &&str| Rule {
         include: rule.starts_with('+'),
         pattern: rule[2..].to_owned(),
+        listed: false,
     };
     rules.iter().map(rule).collect()
 }

@@ -9,6 +9,7 @@ use super::unfinished;
 use crate::identity::Identity;
 use crate::{RoomWait, Root, StoreError, unwritable};
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -22,9 +23,49 @@ pub struct TreeTarget {
     pub(crate) add_only: bool,
     pub(crate) room: RoomWait,
     pub(crate) asked: Asked,
+    /// If it is to be made, it is a directory that the sources go into.
+    pub(crate) makes_whole: bool,
 }
 
 impl TreeTarget {
+    /// A path that the user of this process names, whatever of it is there already: the rest is
+    /// [made](super::TreeOptions::make_path).
+    pub fn local_to_make(path: &Path) -> Result<Self, StoreError> {
+        let mut above = path.to_path_buf();
+        while !above.exists() && !above.is_symlink() && above.pop() {}
+        let rest = path.strip_prefix(&above).unwrap_or(path);
+        if rest.iter().count() < 2 && !is_directory(path) {
+            return Self::local(path);
+        }
+        let above = if above.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            &*above
+        };
+        let root = Root::open(above).map_err(missing)?.of_user();
+        Self::below_to_make(&Arc::new(root), rest, is_directory(path))
+    }
+
+    /// The same below a root. `makes_whole`: it is to be a directory.
+    pub fn below_to_make(
+        root: &Arc<Root>,
+        path: &Path,
+        makes_whole: bool,
+    ) -> Result<Self, StoreError> {
+        let at = plain(path);
+        if !at.as_os_str().is_empty() {
+            crate::root::check(&at)?;
+        }
+        Ok(Self {
+            root: Arc::clone(root),
+            at,
+            add_only: false,
+            room: RoomWait::default(),
+            asked: Asked::default(),
+            makes_whole,
+        })
+    }
+
     /// Nothing that exists is replaced, changed or deleted: what would be is an error of that name.
     #[must_use]
     pub fn add_only(mut self, add_only: bool) -> Self {
@@ -44,6 +85,19 @@ impl TreeTarget {
     pub fn waiting(mut self, room: RoomWait) -> Self {
         self.room = room;
         self
+    }
+
+    /// The same as a path below the directory that all others lie in.
+    pub(crate) fn below_everything(self) -> Result<Self, StoreError> {
+        let place = self.root.path();
+        let real =
+            std::fs::canonicalize(place).map_err(|e| StoreError::from_io(place, "examine", e))?;
+        let below = real.strip_prefix("/").unwrap_or(&real).join(&self.at);
+        Ok(Self {
+            root: Root::everything()?,
+            at: plain(&below),
+            ..self
+        })
     }
 
     /// A path that the user of this process names; links in it are followed.
@@ -68,13 +122,14 @@ impl TreeTarget {
             }
             _ => (path, PathBuf::new()),
         };
-        let root = Root::open(root).map_err(missing)?;
+        let root = Root::open(root).map_err(missing)?.of_user();
         Ok(Self {
             root: Arc::new(root),
             at,
             add_only: false,
             room: RoomWait::default(),
             asked: Asked::default(),
+            makes_whole: false,
         })
     }
 
@@ -90,8 +145,15 @@ impl TreeTarget {
             add_only: false,
             room: RoomWait::default(),
             asked: Asked::default(),
+            makes_whole: false,
         })
     }
+}
+
+/// Whether a path is written as that of a directory.
+pub fn is_directory(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_bytes();
+    bytes.ends_with(b"/") || bytes.ends_with(b"/.")
 }
 
 fn missing(error: StoreError) -> StoreError {
@@ -128,12 +190,21 @@ pub(crate) type Finished = Mutex<Vec<(PathBuf, Meta)>>;
 pub(crate) struct TargetDir {
     /// Below the root; empty for the root itself.
     pub(crate) path: PathBuf,
+    /// What it is called in the copy, if a link that is kept led to it.
+    pub(crate) called: Option<Box<Path>>,
     pub(crate) state: DirState,
     pub(crate) sync: SyncWay,
     /// What it becomes in the end; `None`: it is not ours to change.
     pub(crate) meta: Option<Meta>,
     pub(crate) finished: Arc<Finished>,
     pub(crate) parent: Option<Arc<Self>>,
+}
+
+impl TargetDir {
+    /// Below the root, as the copy calls it.
+    pub(crate) fn named(&self) -> &Path {
+        self.called.as_deref().unwrap_or(&self.path)
+    }
 }
 
 impl Drop for TargetDir {
@@ -169,6 +240,6 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// Below the root.
     pub(crate) fn path(&self) -> PathBuf {
-        self.dir.path.join(&self.name)
+        self.dir.named().join(&self.name)
     }
 }

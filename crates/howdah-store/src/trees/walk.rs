@@ -4,10 +4,11 @@
 //! names may come.
 
 use super::codec::ManifestWriter;
-use super::entry::{Entry, Meta, Other, Stamp, bounds};
+use super::entry::{DirId, Entry, Meta, Other, Stamp, bounds};
 use super::filter::Filter;
-use super::hashing::{Hashers, Pending};
+use super::hashing::Hashers;
 use super::ignores::Ignores;
+use super::inside;
 use super::linked::{Linked, OneOf};
 use super::meta;
 use super::names::Names;
@@ -27,6 +28,13 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+mod follow;
+mod told;
+mod tops;
+
+use follow::{Followed, Link, Real};
+use told::Told;
 
 /// A manifest that grows slowly is sent on at the latest after this.
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -57,8 +65,19 @@ impl SourceDir {
 pub(crate) struct Offered {
     pub(crate) dir: Arc<SourceDir>,
     pub(crate) name: OsString,
+    /// In the copy, if it is called otherwise there.
+    pub(crate) called: Option<Box<OsStr>>,
     pub(crate) size: u64,
     pub(crate) mtime: Stamp,
+}
+
+impl Offered {
+    /// In the copy.
+    pub(crate) fn below(&self) -> PathBuf {
+        self.dir
+            .below
+            .join(self.called.as_deref().unwrap_or(&self.name))
+    }
 }
 
 /// One thing that is to be copied.
@@ -77,6 +96,7 @@ struct Frame {
     next: usize,
     complete: bool,
     ignores: Option<Arc<Ignores>>,
+    followed: Followed,
 }
 
 pub(crate) struct Walker<'a> {
@@ -93,6 +113,12 @@ pub(crate) struct Walker<'a> {
     owners: HashSet<(bool, u32)>,
     /// Of the directory that was named, if that counts.
     device: Option<u64>,
+    /// The directories on the way down, if links are followed: one that leads to one of them has no end.
+    way: Vec<(u64, u64)>,
+    /// Of the next directory it is told which one it is.
+    tells_place: bool,
+    /// What is told next was found through a link: it is no further name of anything.
+    is_followed: bool,
     /// Everything could be read so far.
     complete: bool,
     flushed: Instant,
@@ -100,16 +126,6 @@ pub(crate) struct Walker<'a> {
     hashers: Option<Hashers>,
     /// What is told when the hashes before it are there.
     line: VecDeque<Told>,
-}
-
-enum Told {
-    Entry(Entry),
-    /// A file whose hash is missing in `entry`.
-    File {
-        entry: Entry,
-        offered: Offered,
-        hash: Pending,
-    },
 }
 
 /// The receiver is gone; it or the connection says why.
@@ -140,6 +156,9 @@ impl<'a> Walker<'a> {
             links_told: 0,
             owners: HashSet::new(),
             device: None,
+            way: Vec::new(),
+            tells_place: false,
+            is_followed: false,
             complete: true,
             flushed: Instant::now(),
             hashers: None,
@@ -168,6 +187,7 @@ impl<'a> Walker<'a> {
             match dir.open() {
                 Ok(fd) => {
                     let meta = self.dir_meta(&fd, &dir)?;
+                    self.place(&fd)?;
                     self.put(Entry::Top { meta })?;
                     self.is_elsewhere(&fd);
                     let frame = self.list(&fd, dir, None)?;
@@ -184,57 +204,17 @@ impl<'a> Walker<'a> {
                 self.book.trouble(Trouble::Failed, &path, what);
             }
         }
+        if !self.compares {
+            // What is only there may be kept from going.
+            for doubt in self.filter.doubts(!self.options.delete) {
+                self.book.note(Trouble::Notice, || doubt);
+            }
+        }
         // What cannot be hashed makes it incomplete.
         self.tell(0)?;
         let complete = self.complete;
         self.put(Entry::End { complete })?;
         self.manifest.flush()?;
-        Ok(())
-    }
-
-    /// Things named one by one: those that are no directories first, each part sorted.
-    fn tops(&mut self, tops: &[Top]) -> Result<(), Gone> {
-        let mut dirs = Vec::new();
-        let mut others = Vec::new();
-        for top in tops {
-            let parent = top.path.parent().unwrap_or_else(|| Path::new(""));
-            let Some(name) = top.path.file_name() else {
-                continue;
-            };
-            let parent = Arc::new(SourceDir {
-                root: Arc::clone(&top.root),
-                path: parent.to_path_buf(),
-                below: PathBuf::new(),
-            });
-            let stat = parent.open().and_then(|fd| {
-                let stat = rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW);
-                stat.map_err(|e| StoreError::from_io(&parent.shown(name), "examine", e))
-                    .map(|stat| (fd, stat))
-            });
-            match stat {
-                Ok((_, stat)) if kind(&stat) == FileType::Directory => {
-                    if self.options.recursive {
-                        dirs.push((&top.called, name.to_owned(), parent));
-                    } else {
-                        let what = "is a directory; copy it with -r";
-                        self.book
-                            .trouble(Trouble::Failed, &parent.shown(name), what);
-                    }
-                }
-                Ok((fd, stat)) => {
-                    others.push((&top.called, name.to_owned(), parent, fd, stat));
-                }
-                Err(error) => self.unreadable(&parent.shown(name), &error),
-            }
-        }
-        others.sort_by(|a, b| a.0.cmp(b.0));
-        dirs.sort_by(|a, b| a.0.cmp(b.0));
-        for (called, name, dir, fd, stat) in others {
-            self.entry(&fd, &dir, name.as_bytes(), called.as_bytes(), &stat)?;
-        }
-        for (called, name, dir) in dirs {
-            self.subdir(&dir, name.as_bytes(), called.as_bytes())?;
-        }
         Ok(())
     }
 
@@ -247,6 +227,7 @@ impl<'a> Walker<'a> {
             let Some(name) = frame.subdirs.get(index) else {
                 let complete = frame.complete;
                 frames.pop();
+                self.way.pop();
                 if !frames.is_empty() {
                     self.put(Entry::Up { complete })?;
                 } else if !complete {
@@ -256,8 +237,9 @@ impl<'a> Walker<'a> {
             };
             let (dir, name) = (Arc::clone(&frame.dir), name.to_vec());
             let ignores = frame.ignores.clone();
+            let real = frame.followed.take_dir(&name);
             let at_bottom = frames.len() >= bounds::DEPTH - 1;
-            match self.open_subdir(&dir, &name, &name, ignores, at_bottom)? {
+            match self.open_subdir(&dir, &name, &name, (ignores, real), at_bottom)? {
                 Opened::Frame(frame) => frames.push(frame),
                 Opened::Told => {}
                 Opened::Vanished => {
@@ -273,7 +255,8 @@ impl<'a> Walker<'a> {
     /// A directory and everything below it.
     fn subdir(&mut self, dir: &Arc<SourceDir>, name: &[u8], called: &[u8]) -> Result<(), Gone> {
         self.device = None;
-        if let Opened::Frame(frame) = self.open_subdir(dir, name, called, None, false)? {
+        self.tells_place = true;
+        if let Opened::Frame(frame) = self.open_subdir(dir, name, called, (None, None), false)? {
             let complete = frame.complete;
             self.descend(frame)?;
             self.put(Entry::Up { complete })?;
@@ -286,13 +269,18 @@ impl<'a> Walker<'a> {
         parent: &Arc<SourceDir>,
         name: &[u8],
         called: &[u8],
-        ignores: Option<Arc<Ignores>>,
+        (ignores, real): (Option<Arc<Ignores>>, Option<Real>),
         at_bottom: bool,
     ) -> Result<Opened, Gone> {
         let shown = parent.shown(OsStr::from_bytes(name));
+        self.tells_place |= real.is_some();
+        let (root, path) = real.unwrap_or_else(|| {
+            let path = parent.path.join(OsStr::from_bytes(name));
+            (Arc::clone(&parent.root), path)
+        });
         let dir = Arc::new(SourceDir {
-            root: Arc::clone(&parent.root),
-            path: parent.path.join(OsStr::from_bytes(name)),
+            root,
+            path,
             below: parent.below.join(OsStr::from_bytes(called)),
         });
         if at_bottom || dir.path.as_os_str().len() > bounds::PATH {
@@ -305,6 +293,9 @@ impl<'a> Walker<'a> {
             Ok(fd) => {
                 let meta = self.dir_meta(&fd, &dir)?;
                 let name = called.to_vec();
+                if std::mem::take(&mut self.tells_place) {
+                    self.place(&fd)?;
+                }
                 self.put(Entry::Dir { name, meta })?;
                 let named = self.options.names_only(&dir.below);
                 if named || self.is_elsewhere(&fd) {
@@ -345,6 +336,14 @@ impl<'a> Walker<'a> {
         }
     }
 
+    /// Tells which directory it is that comes next.
+    fn place(&mut self, fd: &OwnedFd) -> Result<(), Gone> {
+        match DirId::of(fd).filter(|_| !self.compares) {
+            Some(id) => self.put(Entry::Place { id }),
+            None => Ok(()),
+        }
+    }
+
     /// Whether a directory is on another file system than the one that was named, and that counts.
     #[allow(
         clippy::unnecessary_cast,
@@ -381,13 +380,22 @@ impl<'a> Walker<'a> {
             next: 0,
             complete: true,
             ignores,
+            followed: Followed::default(),
         };
+        let follows = self.options.copy_links && !self.compares;
+        if follows {
+            self.way.push(inside::number_of(fd));
+        }
+        let mut links = Names::default();
         let mut others = Names::default();
         // They are not deleted at the destination.
         let mut ignored = Names::default();
         let (filter, below) = (self.filter, frame.dir.below.clone());
         let ignores = frame.ignores.clone();
         let read = read_names(fd, |name, kind| {
+            if follows && kind == FileType::Symlink {
+                return links.push(name);
+            }
             let is_dir = kind == FileType::Directory;
             let admitted =
                 filter.is_empty() || filter.admits(&below.join(OsStr::from_bytes(name)), is_dir);
@@ -411,6 +419,7 @@ impl<'a> Walker<'a> {
                 self.put(Entry::Gap)?;
             }
         }
+        self.follow_all(&links, &mut frame, (&mut others, &mut ignored));
         others.sort();
         frame.subdirs.sort();
         ignored.sort();
@@ -419,6 +428,17 @@ impl<'a> Walker<'a> {
             let Some(name) = others.get(index) else { break };
             self.announce(&frame.subdirs, &mut announced, Some(name))?;
             self.keep(&ignored, &mut kept, Some(name))?;
+            match frame.followed.take(name) {
+                None => {}
+                Some(Link::Lost) => {
+                    self.left_out(name, Other::Unread)?;
+                    continue;
+                }
+                Some(Link::To(found)) => {
+                    self.followed_entry(&frame.dir, name, &found)?;
+                    continue;
+                }
+            }
             match rustix::fs::statat(fd, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => self.entry(fd, &frame.dir, name, name, &stat)?,
                 Err(Errno::NOENT) => {
@@ -504,7 +524,12 @@ impl<'a> Walker<'a> {
                     let name = called.to_vec();
                     return self.put(Entry::Kept { name });
                 }
-                let link = match self.link(stat) {
+                let link = if self.is_followed {
+                    None
+                } else {
+                    self.link(stat)
+                };
+                let link = match link {
                     Some(OneOf::Further { link, last }) if !self.compares => {
                         let name = called.to_vec();
                         add(&self.book.links, 1);
@@ -519,6 +544,7 @@ impl<'a> Walker<'a> {
                 let offered = Offered {
                     dir: Arc::clone(dir),
                     name: OsString::from_vec(name.to_vec()),
+                    called: (name != called).then(|| OsStr::from_bytes(called).into()),
                     size,
                     mtime: meta.mtime,
                 };
@@ -658,25 +684,6 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Says once what a user or group is called.
-    fn learn_owner(&mut self, meta: &Meta) -> Result<(), Gone> {
-        let owner = meta.owner.iter();
-        let owner = owner.flat_map(|&(user, group)| [(false, user), (true, group)]);
-        for (is_group, id) in owner.chain(meta::named_in_acls(&meta.xattrs)) {
-            if self.owners.len() < bounds::OWNERS
-                && self.owners.insert((is_group, id))
-                && let Some(name) = meta::owner_name(is_group, id)
-            {
-                self.put(Entry::Owner {
-                    group: is_group,
-                    id,
-                    name,
-                })?;
-            }
-        }
-        Ok(())
-    }
-
     fn unreadable(&mut self, shown: &Path, error: &StoreError) {
         self.complete = false;
         if matches!(error, StoreError::NotFound { .. }) {
@@ -685,79 +692,6 @@ impl<'a> Walker<'a> {
         } else {
             self.book.note(Trouble::Failed, || error.to_string());
         }
-    }
-
-    fn put(&mut self, entry: Entry) -> Result<(), Gone> {
-        if self.line.is_empty() {
-            return Ok(self.manifest.put(&entry)?);
-        }
-        self.line.push_back(Told::Entry(entry));
-        let ahead = self.hashers.as_ref().map_or(0, Hashers::ahead);
-        self.tell(ahead)
-    }
-
-    /// A file that may be asked for from now on.
-    fn offer(&mut self, entry: &Entry, offered: Offered) -> Result<(), Gone> {
-        self.manifest.put(entry)?;
-        if self.offered.is_full() {
-            self.flush()?;
-        }
-        self.offered.push(offered).map_err(|_| Gone)
-    }
-
-    /// Tells what is known, and waits for hashes while more than `waiting` entries wait in line.
-    fn tell(&mut self, waiting: usize) -> Result<(), Gone> {
-        while let Some(next) = self.line.pop_front() {
-            let (mut entry, offered, hash) = match next {
-                Told::Entry(entry) => {
-                    self.manifest.put(&entry)?;
-                    continue;
-                }
-                Told::File {
-                    entry,
-                    offered,
-                    hash,
-                } => (entry, offered, hash),
-            };
-            let outcome = if self.line.len() >= waiting {
-                // What has been told leaves meanwhile.
-                let patience = PATIENCE.saturating_sub(self.flushed.elapsed());
-                if let Some(outcome) = hash.wait_for(patience) {
-                    outcome
-                } else {
-                    self.flush()?;
-                    hash.wait()
-                }
-            } else if let Some(outcome) = hash.poll() {
-                outcome
-            } else {
-                let told = Told::File {
-                    entry,
-                    offered,
-                    hash,
-                };
-                self.line.push_front(told);
-                return Ok(());
-            };
-            match (outcome, &mut entry) {
-                (Ok(found), Entry::File { hash, .. }) => {
-                    *hash = Some(found);
-                    self.offer(&entry, offered)?;
-                }
-                (Err(error), Entry::File { name, .. }) => {
-                    let name = std::mem::take(name);
-                    self.unreadable(&offered.dir.shown(&offered.name), &error);
-                    self.manifest.put(&Entry::Kept { name })?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), Gone> {
-        self.flushed = Instant::now();
-        Ok(self.manifest.flush()?)
     }
 }
 

@@ -134,10 +134,14 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         std::fs::create_dir(place.path().join("d")).unwrap();
         let root = Root::open(place.path()).unwrap();
-        let (keeper, book) = (Keeper::new(&TreeOptions::default()), Book::default());
+        let (keeper, book) = (
+            Keeper::new(&TreeOptions::default()).unwrap(),
+            Book::default(),
+        );
         let finished = Arc::new(Finished::default());
         let dir = Arc::new(TargetDir {
             path: PathBuf::from("d"),
+            called: None,
             state: DirState::Fresh,
             sync: SyncWay::Each,
             meta: Some(Meta::default()),

@@ -20,7 +20,7 @@ use howdah_store::StoreError;
 /// A storage failure as the library's error.
 pub(crate) fn from_store(error: &StoreError) -> Error {
     let kind = match error {
-        StoreError::NotFound { .. } => ErrorKind::NotFound,
+        StoreError::NotFound { .. } | StoreError::Dangling { .. } => ErrorKind::NotFound,
         StoreError::NoDirectory { .. }
         | StoreError::PathEscapes { .. }
         | StoreError::PermissionDenied { .. }
@@ -31,9 +31,14 @@ pub(crate) fn from_store(error: &StoreError) -> Error {
         | StoreError::TargetChanged { .. } => ErrorKind::Refused,
         StoreError::NoSpace { .. } => ErrorKind::NoSpace,
         StoreError::SourceChanged { .. } => ErrorKind::SourceChanged,
-        StoreError::SameName { .. } | StoreError::BadPattern { .. } => ErrorKind::Usage,
+        StoreError::SameName { .. }
+        | StoreError::BadPattern { .. }
+        | StoreError::BadOption { .. } => ErrorKind::Usage,
         StoreError::BadTree { .. } => ErrorKind::Protocol,
         StoreError::HashMismatch { .. } | StoreError::WrongLength { .. } => ErrorKind::Integrity,
+        StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotADirectory => {
+            ErrorKind::Refused
+        }
         _ => ErrorKind::Io,
     };
     let text = match error {

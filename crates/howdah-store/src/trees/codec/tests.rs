@@ -74,6 +74,13 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
                 }),
                 5 => others.push(Entry::Ahead { name }),
                 _ => dirs.extend([
+                    Entry::Place {
+                        id: DirId {
+                            system: u64::MAX - size,
+                            device: size,
+                            inode: size / 3,
+                        },
+                    },
                     Entry::Dir { name, meta },
                     Entry::Gap,
                     Entry::Up {

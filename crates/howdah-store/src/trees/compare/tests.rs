@@ -382,6 +382,7 @@ fn rules_lists_and_limits_hold_for_both_sides() {
     let rule = |pattern: &str| Rule {
         include: false,
         pattern: pattern.into(),
+        listed: false,
     };
     let options = TreeOptions {
         rules: vec![rule("*.o"), rule("build/"), rule("d/")],

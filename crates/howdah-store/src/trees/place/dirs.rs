@@ -10,6 +10,7 @@ use super::super::report::{Trouble, add};
 use super::super::target::{DirState, TargetDir};
 use super::super::walk::kind;
 use super::super::{PACKED_MAX, queue, unfinished};
+use super::twins::Twins;
 use super::{Level, Placer};
 use crate::stale;
 use crate::{StoreError, unwritable};
@@ -17,7 +18,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Directories on the way down that are kept open.
@@ -32,6 +33,8 @@ struct Made {
     fd: Option<OwnedFd>,
     /// That it gets in the end.
     mode: u32,
+    /// Where it is, if a link led to it.
+    real: Option<PathBuf>,
 }
 
 impl Made {
@@ -41,6 +44,7 @@ impl Made {
             state,
             fd: None,
             mode: 0,
+            real: None,
         }
     }
 }
@@ -51,6 +55,19 @@ impl Placer<'_> {
         let shared = self.shared;
         let at = &shared.at;
         let dry_run = shared.options.dry_run;
+        let avoid = match first {
+            // A directory that is copied onto itself is no place to avoid.
+            Entry::Top { .. } => self.way_to_destination(b"")?.filter(|way| !way.is_empty()),
+            _ => None,
+        };
+        let top_meta = match first {
+            Entry::Top { meta } => Some(meta.clone()),
+            _ => None,
+        };
+        if shared.options.make_path && self.make_path(top_meta.is_some())? {
+            self.avoid(avoid);
+            return Ok(());
+        }
         let exists = match shared.root.open_dir(at) {
             Ok(fd) => Some(fd),
             Err(StoreError::NotFound { .. }) => None,
@@ -58,10 +75,6 @@ impl Placer<'_> {
             Err(error) if at.as_os_str().is_empty() => return Err(error),
             Err(_) if !shared.options.contents => None,
             Err(error) => return Err(error),
-        };
-        let top_meta = match first {
-            Entry::Top { meta } => Some(meta.clone()),
-            _ => None,
         };
         // A copy that made this directory goes on in it.
         if let Some(fd) = &exists {
@@ -91,6 +104,7 @@ impl Placer<'_> {
             }
             let dir = TargetDir {
                 path: at.clone(),
+                called: None,
                 state: DirState::There,
                 sync: shared.disks.note(&fd),
                 meta: top_meta.filter(|_| !dry_run && !shared.add_only),
@@ -99,6 +113,7 @@ impl Placer<'_> {
             };
             let is_begun = ours && !dry_run && !shared.add_only && unfinished::is_marked(&fd);
             self.push(dir, Some(fd), ours);
+            self.avoid(avoid);
             if is_begun {
                 // What goes into it finishes it.
                 self.unfinished = self.levels.last().map(|level| Arc::clone(&level.dir));
@@ -111,6 +126,7 @@ impl Placer<'_> {
         unwritable::check(&parent_fd, at)?;
         let parent = TargetDir {
             path: parent_path.to_path_buf(),
+            called: None,
             state: DirState::There,
             sync: shared.disks.note(&parent_fd),
             meta: None,
@@ -130,6 +146,7 @@ impl Placer<'_> {
             let meta = Meta { mode, ..meta };
             let dir = TargetDir {
                 path: at.clone(),
+                called: None,
                 state,
                 sync: parent.sync,
                 meta: (!dry_run).then_some(meta),
@@ -141,6 +158,7 @@ impl Placer<'_> {
                 self.tell(Act::Mkdir, Reasons::NEW, at)?;
             }
             self.push(dir, fd, true);
+            self.avoid(avoid);
         } else if shared.several {
             return Err(StoreError::NoDirectory { path: at.clone() });
         } else {
@@ -171,23 +189,42 @@ impl Placer<'_> {
         if let Some(old) = self.levels.len().checked_sub(OPEN_LEVELS) {
             self.levels[old].fd = None;
         }
+        let twins = fd.as_ref().and_then(Twins::of);
         let dir = Arc::new(dir);
         let fd = fd.map(Arc::new);
-        self.levels.push(Level { dir, fd, inventory });
+        self.levels.push(Level {
+            dir,
+            fd,
+            inventory,
+            avoid: None,
+            twins,
+        });
     }
 
     pub(super) fn enter(&mut self, name: Vec<u8>, meta: Meta) -> Result<(), StoreError> {
         self.see(&name);
         let shared = self.shared;
+        let avoid = self.way_to_destination(&name)?;
         let is_renamed_top = self.rename_top.is_some() && self.levels.len() == 1;
         let name = self.top_name(name);
         let parent = self.dir()?;
-        let path = parent.path.join(&name);
+        let (path, named) = (parent.path.join(&name), parent.named().join(&name));
+        if avoid.as_ref().is_some_and(Vec::is_empty) {
+            self.leave_out(&parent, path);
+            return Ok(());
+        }
         add(&shared.book.directories, 1);
         let (mut sync, dry_run) = (parent.sync, shared.options.dry_run);
         let asked = meta.mode;
         let mut was = None;
-        let Made { state, fd, mode } = match parent.state {
+        let is_twin = self.is_twin(&parent, &name);
+        let Made {
+            state,
+            fd,
+            mode,
+            real,
+        } = match parent.state {
+            _ if is_twin => Made::without(DirState::Broken),
             DirState::Absent | DirState::Broken => Made::without(parent.state),
             DirState::Fresh | DirState::There => {
                 let made = match self.shared_fd() {
@@ -205,7 +242,7 @@ impl Placer<'_> {
                 };
                 made.unwrap_or_else(|what| {
                     let what = format!("{what}; all that would lie in it was left out");
-                    shared.book.trouble(Trouble::Failed, &path, what);
+                    shared.book.trouble(Trouble::Failed, &named, what);
                     Made::without(DirState::Broken)
                 })
             }
@@ -219,14 +256,16 @@ impl Placer<'_> {
         let meta = Meta { mode, ..meta };
         match (state, &fd) {
             (DirState::Absent, _) if was.is_some() => {
-                self.tell(Act::Mkdir, Reasons::KIND, &path)?;
+                self.tell(Act::Mkdir, Reasons::KIND, &named)?;
             }
-            (DirState::Absent, _) => self.tell(Act::Mkdir, Reasons::NEW, &path)?,
-            (DirState::There, Some(fd)) => self.tell_dir(fd, &path, &meta)?,
+            (DirState::Absent, _) => self.tell(Act::Mkdir, Reasons::NEW, &named)?,
+            (DirState::There, Some(fd)) => self.tell_dir(fd, &named, &meta)?,
             _ => {}
         }
+        let is_elsewhere = real.is_some() || parent.called.is_some();
         let dir = TargetDir {
-            path,
+            path: real.unwrap_or(path),
+            called: is_elsewhere.then(|| named.into()),
             state,
             sync,
             // A directory that was there and may not be changed stays as it is.
@@ -235,6 +274,7 @@ impl Placer<'_> {
             parent: Some(parent),
         };
         self.push(dir, fd, true);
+        self.avoid(avoid);
         if is_renamed_top {
             self.unfinished = self.levels.last().map(|level| Arc::clone(&level.dir));
         }
@@ -280,6 +320,13 @@ impl Placer<'_> {
         let shared = self.shared;
         let dry_run = shared.options.dry_run;
         let there = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+        let is_link = there.as_ref().map(kind) == Some(FileType::Symlink);
+        if shared.options.keep_dirlinks
+            && is_link
+            && let Some(made) = self.dirlink(&parent.path.join(name), asked)
+        {
+            return Ok(made);
+        }
         if let Some(stat) = there.filter(|stat| kind(stat) != FileType::Directory) {
             if let Err(why) = self.clear(fd, parent, name, &stat) {
                 return Ok(Err(why));
@@ -306,6 +353,7 @@ impl Placer<'_> {
                 state,
                 fd: Some(opened),
                 mode: self.dir_mode(fd, state, &stat, asked),
+                real: None,
             })
         });
         Ok(opened.map_err(|e| match e {
@@ -317,6 +365,43 @@ impl Placer<'_> {
                 shared.book.note_refusal(&error);
                 format!("the directory cannot be made or entered ({e})")
             }
+        }))
+    }
+
+    /// The directory that a link leads to, which is taken for it. `None`: it leads to none; an error: it leads where
+    /// nobody may go.
+    fn dirlink(&self, path: &Path, asked: u32) -> Option<Result<Made, String>> {
+        let shared = self.shared;
+        let real = match shared.root.follow(path) {
+            Ok((root, real)) if Arc::ptr_eq(&root, &shared.root) => real,
+            Err(StoreError::PathEscapes { reason, .. }) => {
+                return Some(Err(format!(
+                    "is a link there that is not followed: {reason}"
+                )));
+            }
+            Ok(_) | Err(_) => return None,
+        };
+        if real.as_os_str().is_empty() {
+            let what =
+                "is a link there that is not followed: it leads to the directory that all lies in";
+            return Some(Err(what.to_owned()));
+        }
+        let (above, name) = shared.root.open_parent(&real).ok()?;
+        let stat = rustix::fs::statat(&above, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        if kind(&stat) != FileType::Directory {
+            return None;
+        }
+        let opened = if shared.options.dry_run {
+            open_below(&above, name)
+        } else {
+            open_writable(&above, name, &stat)
+        };
+        let opened = opened.map_err(|e| format!("the directory cannot be entered ({e})"));
+        Some(opened.map(|opened| Made {
+            state: DirState::There,
+            mode: self.dir_mode(&above, DirState::There, &stat, asked),
+            fd: Some(opened),
+            real: Some(real.clone()),
         }))
     }
 

@@ -69,7 +69,11 @@ impl Placer<'_> {
                 return Err(refused("two files have the same link number"));
             }
         }
-        let (decision, fd) = self.decide(&dir, &name, size, &meta, hash)?;
+        let (decision, fd) = if self.is_twin(&dir, &name) {
+            (Decision::Skip, None)
+        } else {
+            self.decide(&dir, &name, size, &meta, hash)?
+        };
         self.line.push_back(Found {
             dir,
             fd,
@@ -131,7 +135,7 @@ impl Placer<'_> {
             match self.back_up(fd.as_deref(), &dir, &name) {
                 Ok(now) => before = now,
                 Err(e) => {
-                    let path = dir.path.join(&name);
+                    let path = dir.named().join(&name);
                     let error = StoreError::from_io(&path, "back up", e);
                     shared.book.note(Trouble::Failed, || error.to_string());
                     return self.answer(false);
@@ -142,7 +146,7 @@ impl Placer<'_> {
         add(&shared.book.wanted_bytes, size);
         if shared.options.dry_run {
             self.rewritten.extend(link);
-            self.tell(Act::Copy, reasons, &dir.path.join(&name))?;
+            self.tell(Act::Copy, reasons, &dir.named().join(&name))?;
             return self.answer(true);
         }
         let wanted = Wanted {
@@ -231,13 +235,21 @@ impl Placer<'_> {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(Decision::Want(None, Reasons::NEW)),
             Err(e) => {
-                let path = dir.path.join(name);
+                let path = dir.named().join(name);
                 let error = StoreError::from_io(&path, "examine", e);
                 shared.book.note(Trouble::Failed, || error.to_string());
                 return Ok(Decision::Skip);
             }
         };
+        if shared.options.ignore_existing {
+            add(&shared.book.unchanged, 1);
+            return Ok(Decision::Skip);
+        }
         match kind(&stat) {
+            FileType::RegularFile if shared.options.update && is_newer(&stat, meta.mtime) => {
+                add(&shared.book.unchanged, 1);
+                return Ok(Decision::Skip);
+            }
             FileType::RegularFile => {}
             // The link goes, not what it points to.
             FileType::Symlink => return Ok(self.replace(dir, name, &stat, Reasons::KIND)),
@@ -245,7 +257,7 @@ impl Placer<'_> {
                 return Ok(match self.clear(fd, dir, name, &stat) {
                     Ok(()) => Decision::Want(None, Reasons::KIND),
                     Err(why) => {
-                        let path = dir.path.join(name);
+                        let path = dir.named().join(name);
                         shared.book.trouble(Trouble::Failed, &path, why);
                         Decision::Skip
                     }
@@ -258,7 +270,7 @@ impl Placer<'_> {
             Some(expected) if same_size => {
                 let hashers = self.hashers.get_or_insert_with(Hashers::new);
                 let (fd, name) = (Arc::clone(fd), name.to_owned());
-                let path = dir.path.join(&name);
+                let path = dir.named().join(&name);
                 let opened = path.clone();
                 let open = move || {
                     open_plain_at(&*fd, &name).map_err(|e| StoreError::from_io(&opened, "open", e))
@@ -269,7 +281,9 @@ impl Placer<'_> {
                     stat: Box::new(stat),
                 }
             }
-            None if same_size && same_time => self.keep(fd, dir, name, &stat, meta)?,
+            None if same_size && (same_time || shared.options.size_only) => {
+                self.keep(fd, dir, name, &stat, meta)?
+            }
             _ => {
                 let reasons = self.why(fd, name, &stat, meta);
                 let reasons = reasons.and(Reasons::SIZE, !same_size);
@@ -303,11 +317,11 @@ impl Placer<'_> {
         let shared = self.shared;
         add(&shared.book.unchanged, 1);
         if !shared.options.dry_run && !shared.add_only {
-            refresh(shared, fd, &dir.path.join(name), name, stat, meta);
+            refresh(shared, fd, &dir.named().join(name), name, stat, meta);
         }
         let reasons = self.why(fd, name, stat, meta);
         if !reasons.is_empty() && !shared.add_only {
-            self.tell(Act::Change, reasons, &dir.path.join(name))?;
+            self.tell(Act::Change, reasons, &dir.named().join(name))?;
         }
         Ok(Decision::Skip)
     }
@@ -325,11 +339,17 @@ impl Placer<'_> {
     /// A file that is to take the place of what is there, if it may.
     fn replace(&self, dir: &TargetDir, name: &OsStr, stat: &Stat, reasons: Reasons) -> Decision {
         if self.shared.add_only {
-            let path = dir.path.join(name);
+            let path = dir.named().join(name);
             let error = StoreError::MayOnlyAdd { path };
             self.shared.book.note(Trouble::Failed, || error.to_string());
             return Decision::Skip;
         }
         Decision::Want(Some(Identity::new(stat)), reasons)
     }
+}
+
+/// Whether what is there was modified after that time, as far as the disk keeps times.
+pub(super) fn is_newer(there: &Stat, mtime: Stamp) -> bool {
+    let ours = Stamp::modified(there);
+    ours > mtime && !ours.is_same_moment(mtime)
 }

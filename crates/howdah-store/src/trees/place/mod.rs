@@ -1,18 +1,22 @@
 //! The receiver's first thread: goes through the manifest, makes directories and links, and decides which
 //! files it wants.
 
+mod avoid;
 mod dirs;
 mod files;
+mod made;
+mod twins;
 mod way;
 
 use super::change::{Act, Change, Reasons};
 use super::codec::{AnswerWriter, ManifestReader, refused};
 use super::delete::{Deleter, Extra, Extras, Inventory, Keep};
-use super::entry::{Entry, Meta};
+use super::entry::{Entry, Meta, Stamp};
 use super::existing::until_room;
 use super::filter::Filter;
 use super::gate::Gate;
 use super::hashing::Hashers;
+use super::inside::{Above, Way, number};
 use super::links::{LinkLater, link_later, note_no_symlink, put_symlink, why_symlink};
 use super::receive::Shared;
 use super::report::{Trouble, add};
@@ -21,13 +25,14 @@ use super::walk::kind;
 use crate::StoreError;
 use files::Found;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType};
-use std::cell::RefCell;
+use rustix::fs::{AtFlags, FileType, Stat};
+use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use twins::Twins;
 
 /// Further names that wait for their files, at most.
 const LINKS_WAITING: usize = 16_384;
@@ -38,6 +43,10 @@ struct Level {
     fd: Option<Arc<OwnedFd>>,
     /// What is in it already, if what the source does not have is to go.
     inventory: Option<Inventory>,
+    /// From here to the destination, which lies in the source.
+    avoid: Option<Way>,
+    /// On a disk that may take two names for one.
+    twins: Option<Twins>,
 }
 
 pub(crate) struct Placer<'a> {
@@ -49,6 +58,12 @@ pub(crate) struct Placer<'a> {
     rename_top: Option<OsString>,
     /// A directory that says that it is not finished.
     unfinished: Option<Arc<TargetDir>>,
+    /// Which directory of the source comes next, if that is here.
+    place: Option<(u64, u64)>,
+    /// What the destination lies in, once that has been asked for.
+    above: OnceCell<Option<Above>>,
+    /// The destination lies in the source, which has been told.
+    told_inside: bool,
     /// Files so far.
     index: u64,
     linked: HashMap<u64, (Arc<TargetDir>, OsString)>,
@@ -88,6 +103,9 @@ impl<'a> Placer<'a> {
             levels: Vec::new(),
             rename_top: None,
             unfinished: None,
+            place: None,
+            above: OnceCell::new(),
+            told_inside: false,
             index: 0,
             linked: HashMap::new(),
             links: Vec::new(),
@@ -106,7 +124,8 @@ impl<'a> Placer<'a> {
             }
             let entry = self.manifest.next()?;
             self.gate.admit(&entry, &shared.options, &self.filter)?;
-            if self.levels.is_empty() && !matches!(entry, Entry::Owner { .. }) {
+            let is_apart = matches!(entry, Entry::Owner { .. } | Entry::Place { .. });
+            if self.levels.is_empty() && !is_apart {
                 self.start(&entry)?;
             }
             match entry {
@@ -127,6 +146,7 @@ impl<'a> Placer<'a> {
                 Entry::Symlink { name, target, meta } => self.symlink(name, &target, &meta)?,
                 Entry::Link { name, link, last } => self.link(name, link, last)?,
                 Entry::Kept { name } => self.see(&name),
+                Entry::Place { id } => self.note_place(id),
                 Entry::Top { .. } => {}
                 Entry::Other { .. } | Entry::Ahead { .. } | Entry::Gap => {
                     return Err(refused("it has a record that only comparisons have"));
@@ -307,6 +327,9 @@ impl<'a> Placer<'a> {
     fn link(&mut self, name: Vec<u8>, link: u64, last: bool) -> Result<(), StoreError> {
         self.see(&name);
         let (dir, name) = (self.dir()?, self.top_name(name));
+        if self.is_twin(&dir, &name) {
+            return Ok(());
+        }
         self.links.push(LinkLater {
             dir,
             name,
@@ -328,15 +351,47 @@ impl<'a> Placer<'a> {
     /// All files that were asked for are settled: gives them their further names.
     fn make_links(&mut self) -> Result<(), StoreError> {
         for later in std::mem::take(&mut self.links) {
-            self.make_way_for(&later);
-            self.tell_link(&later)?;
-            link_later(self.shared, &self.linked, &later);
+            if !self.stays(&later) {
+                self.make_way_for(&later);
+                self.tell_link(&later)?;
+                link_later(self.shared, &self.linked, &later);
+            }
             if later.last {
                 self.linked.remove(&later.link);
                 self.rewritten.remove(&later.link);
             }
         }
         Ok(())
+    }
+
+    /// Whether what has that further name stays, because it is there or because it is newer.
+    fn stays(&self, later: &LinkLater) -> bool {
+        let options = &self.shared.options;
+        if !options.ignore_existing && !options.update {
+            return false;
+        }
+        let Some(there) = self.at(&later.dir, &later.name) else {
+            return false;
+        };
+        let twin = self.linked.get(&later.link);
+        let is_older = |(dir, name): &(Arc<TargetDir>, OsString)| {
+            let twin = self.at(dir, name);
+            twin.is_some_and(|twin| {
+                let is_same = number(&twin) == number(&there);
+                !is_same && files::is_newer(&there, Stamp::modified(&twin))
+            })
+        };
+        options.ignore_existing
+            || kind(&there) == FileType::RegularFile && twin.is_some_and(is_older)
+    }
+
+    /// What has that name now.
+    fn at(&self, dir: &TargetDir, name: &OsStr) -> Option<Stat> {
+        if matches!(dir.state, DirState::Absent | DirState::Broken) {
+            return None;
+        }
+        let fd = self.shared.root.open_dir(&dir.path).ok()?;
+        rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
     /// In a dry run: whether that further name would be made, and why.
@@ -348,18 +403,11 @@ impl<'a> Placer<'a> {
         let Some((dir, name)) = self.linked.get(&later.link) else {
             return Ok(());
         };
-        let there = |dir: &TargetDir, name: &OsStr| match dir.state {
-            DirState::Absent | DirState::Broken => None,
-            _ => {
-                let fd = shared.root.open_dir(&dir.path).ok()?;
-                rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
-            }
-        };
-        let reasons = match there(&later.dir, &later.name) {
+        let reasons = match self.at(&later.dir, &later.name) {
             None => Reasons::NEW,
             Some(stat) if kind(&stat) != FileType::RegularFile => Reasons::KIND,
             Some(stat) => {
-                let twin = there(dir, name);
+                let twin = self.at(dir, name);
                 let is_same = twin
                     .is_some_and(|twin| (twin.st_dev, twin.st_ino) == (stat.st_dev, stat.st_ino));
                 if is_same && !self.rewritten.contains(&later.link) {
@@ -368,7 +416,7 @@ impl<'a> Placer<'a> {
                 Reasons::TARGET
             }
         };
-        self.tell(Act::Link, reasons, &later.dir.path.join(&later.name))
+        self.tell(Act::Link, reasons, &later.dir.named().join(&later.name))
     }
 
     fn symlink(&mut self, name: Vec<u8>, target: &[u8], meta: &Meta) -> Result<(), StoreError> {
@@ -376,13 +424,18 @@ impl<'a> Placer<'a> {
         self.see(&name);
         let name = self.top_name(name);
         let dir = self.dir()?;
-        let path = dir.path.join(&name);
-        if dir.state == DirState::Broken {
+        let path = dir.named().join(&name);
+        if dir.state == DirState::Broken || self.is_twin(&dir, &name) {
             return Ok(());
         }
         let Some(fd) = self.shared_fd()? else {
             return self.tell(Act::Symlink, Reasons::NEW, &path);
         };
+        if shared.options.ignore_existing
+            && rustix::fs::statat(&fd, &name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+        {
+            return Ok(());
+        }
         if let Err(why) = self.make_way(&fd, &dir, &name) {
             shared.book.trouble(Trouble::Failed, &path, why);
             return Ok(());

@@ -28,7 +28,7 @@ impl Placer<'_> {
         let shared = self.shared;
         let is_dir = kind(stat) == FileType::Directory;
         let is = irregular(kind(stat)).unwrap_or("a file");
-        if !shared.options.mirror {
+        if !shared.options.mirror || shared.options.ignore_existing {
             return Err(format!("is {is} there and was left alone"));
         }
         if shared.add_only {
@@ -73,7 +73,7 @@ impl Placer<'_> {
             && let Ok(fd) = self.shared.root.open_dir(&later.dir.path)
             && let Err(why) = self.make_way(&fd, &later.dir, &later.name)
         {
-            let path = later.dir.path.join(&later.name);
+            let path = later.dir.named().join(&later.name);
             self.shared.book.trouble(Trouble::Failed, &path, why);
         }
     }
@@ -139,6 +139,6 @@ impl Placer<'_> {
 
     /// Where a name in that directory lies below the top of the copy.
     pub(super) fn below_top(&self, dir: &TargetDir, name: &OsStr) -> PathBuf {
-        self.shared.below_top(&dir.path.join(name))
+        self.shared.below_top(&dir.named().join(name))
     }
 }

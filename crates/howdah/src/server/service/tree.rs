@@ -7,7 +7,7 @@ use crate::session::tree::Tree;
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
-use howdah_store::{StoreError, TreeSource, TreeSubject, TreeTarget};
+use howdah_store::{StoreError, TreeSource, TreeSubject, TreeTarget, is_directory};
 
 impl Service {
     pub(super) fn begin_tree(
@@ -29,8 +29,15 @@ impl Service {
                 mut options,
             } => {
                 session.selection.restore(&mut Vec::new(), &mut options);
-                let (root, at) = session.rights.target(path.as_path())?;
-                let target = TreeTarget::below(&root, &at).map_err(|e| from_store(&e))?;
+                let target = if options.make_path {
+                    let (root, at) = session.rights.target_to_make(path.as_path())?;
+                    let is_directory = is_directory(path.as_path());
+                    TreeTarget::below_to_make(&root, &at, is_directory)
+                } else {
+                    let (root, at) = session.rights.target(path.as_path())?;
+                    TreeTarget::below(&root, &at)
+                };
+                let target = target.map_err(|e| from_store(&e))?;
                 let target = target.add_only(session.rights.is_adding_only());
                 let target = target.waiting(session.room.clone());
                 let announce = |answers| Message::TreeAccepted { answers };
@@ -62,6 +69,9 @@ impl Service {
                         }
                         result => result?,
                     }
+                }
+                if !options.recursive || options.copy_links {
+                    source.refuse_dangling();
                 }
                 source.check().map_err(|e| from_store(&e))?;
                 let announce = |manifest, packs| Message::TreeComes { manifest, packs }.encode();

@@ -1,0 +1,170 @@
+//! A destination that lies in what is copied, and a source that lies in the destination: both are known by device and
+//! inode where one running system has both sides.
+
+use super::entry::{DirId, bounds};
+use super::walk::read_names;
+use crate::Root;
+use crate::root::retry;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// This run of this system's kernel, which gives every directory that anybody here sees its own device and inode;
+/// `None` where that cannot be told.
+fn this_system() -> Option<u64> {
+    static SYSTEM: OnceLock<Option<u64>> = OnceLock::new();
+    *SYSTEM.get_or_init(|| {
+        let boot = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
+        let hash = blake3::hash(boot.trim_ascii());
+        let (first, _) = hash.as_bytes().split_first_chunk()?;
+        (!boot.trim_ascii().is_empty()).then(|| u64::from_le_bytes(*first))
+    })
+}
+
+impl DirId {
+    /// Of an open directory, if it can be told.
+    pub(crate) fn of(dir: impl AsFd) -> Option<Self> {
+        let (device, inode) = number(&rustix::fs::fstat(dir).ok()?);
+        Some(Self {
+            system: this_system()?,
+            device,
+            inode,
+        })
+    }
+
+    /// Device and inode, if it is a directory of this system.
+    pub(crate) fn here(self) -> Option<(u64, u64)> {
+        (this_system() == Some(self.system)).then_some((self.device, self.inode))
+    }
+}
+
+/// Device and inode.
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_lossless,
+    reason = "the fields' types differ between systems"
+)]
+pub(crate) fn number(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev as u64, stat.st_ino as u64)
+}
+
+/// The same of an open directory.
+pub(crate) fn number_of(dir: impl AsFd) -> (u64, u64) {
+    rustix::fs::fstat(dir).map_or((0, 0), |stat| number(&stat))
+}
+
+/// The way from a directory of the source down to the destination: names, the next one last. Empty: it is the
+/// destination.
+pub(crate) type Way = Vec<OsString>;
+
+/// The destination, or the nearest directory above it that is there, and all that it lies in.
+#[derive(Debug)]
+pub(crate) struct Above {
+    /// From it upwards.
+    ids: Vec<(u64, u64)>,
+    dir: OwnedFd,
+    /// What is to be made in it.
+    rest: Way,
+}
+
+impl Above {
+    /// What `at` below `root` lies in.
+    pub(crate) fn of(root: &Root, at: &Path) -> Option<Self> {
+        let mut rest = Vec::new();
+        let mut at = at;
+        let dir = loop {
+            if let Ok(dir) = root.open_dir(at) {
+                break dir;
+            }
+            rest.push(at.file_name()?.to_owned());
+            at = at.parent()?;
+        };
+        let mut ids = vec![number(&rustix::fs::fstat(&dir).ok()?)];
+        let mut below = parent_of(&dir).ok();
+        while let Some(dir) = below.take() {
+            let id = number(&rustix::fs::fstat(&dir).ok()?);
+            // The root lies in itself.
+            if ids.last() != Some(&id) && ids.len() < bounds::PATH {
+                below = parent_of(&dir).ok();
+                ids.push(id);
+            }
+        }
+        Some(Self { ids, dir, rest })
+    }
+
+    /// The way from that directory to the destination, if it lies in it.
+    pub(crate) fn way_from(&self, id: (u64, u64)) -> Option<Result<Way, Errno>> {
+        let steps = self.ids.iter().position(|other| *other == id)?;
+        Some(self.way(steps))
+    }
+
+    fn way(&self, steps: usize) -> Result<Way, Errno> {
+        let mut way = self.rest.clone();
+        let mut above = None;
+        for id in &self.ids[..steps] {
+            let dir = above.as_ref().unwrap_or(&self.dir);
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let parent = retry(|| rustix::fs::openat(dir, "..", flags, Mode::empty()))?;
+            way.push(name_in(&parent, *id)?);
+            above = Some(parent);
+        }
+        Ok(way)
+    }
+}
+
+fn parent_of(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    retry(|| rustix::fs::openat(dir, "..", flags, Mode::empty()))
+}
+
+/// What that directory is called in the one that it lies in.
+fn name_in(parent: &OwnedFd, id: (u64, u64)) -> Result<OsString, Errno> {
+    let mut found = None;
+    read_names(parent, |name, _| {
+        if found.is_none() {
+            let stat =
+                rustix::fs::statat(parent, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW);
+            if stat.is_ok_and(|stat| number(&stat) == id) {
+                found = Some(OsString::from_vec(name.to_vec()));
+            }
+        }
+    })?;
+    found.ok_or(Errno::NOENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn t30_the_way_to_a_destination_is_found_from_every_directory_that_it_lies_in() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("src/a/b")).unwrap();
+        fs::create_dir(dir.path().join("else")).unwrap();
+        let id = |path: &str| {
+            let fd = fs::File::open(dir.path().join(path)).unwrap();
+            DirId::of(&fd).and_then(DirId::here).unwrap()
+        };
+        let root = Root::open(dir.path().join("src/a")).unwrap();
+        let way = |at: &str, from: &str| {
+            let above = Above::of(&root, Path::new(at)).unwrap();
+            let way = above.way_from(id(from))?.unwrap();
+            let names = way.iter().rev().map(|name| name.to_string_lossy());
+            Some(names.collect::<Vec<_>>().join("/"))
+        };
+        let way = |at, from| way(at, from).unwrap_or_else(|| "none".to_owned());
+        assert_eq!(way("", "src/a"), "");
+        assert_eq!(way("", "src"), "a");
+        assert_eq!(way("", ""), "src/a");
+        assert_eq!(way("b", "src"), "a/b");
+        assert_eq!(way("new", "src"), "a/new");
+        assert_eq!(way("b/new/newer", "src/a"), "b/new/newer");
+        assert_eq!(way("b", "else"), "none");
+        assert_eq!(way("", "src/a/b"), "none");
+    }
+}

@@ -1,0 +1,111 @@
+//! What is told goes into the manifest in its order, behind the hashes that it waits for.
+
+use super::super::entry::{Entry, Meta, bounds};
+use super::super::hashing::{Hashers, Pending};
+use super::super::meta;
+use super::{Gone, Offered, PATIENCE, Walker};
+use std::time::Instant;
+
+pub(super) enum Told {
+    Entry(Entry),
+    /// A file whose hash is missing in `entry`.
+    File {
+        entry: Entry,
+        offered: Offered,
+        hash: Pending,
+    },
+}
+
+impl Walker<'_> {
+    /// Says once what a user or group is called.
+    pub(super) fn learn_owner(&mut self, meta: &Meta) -> Result<(), Gone> {
+        let owner = meta.owner.iter();
+        let owner = owner.flat_map(|&(user, group)| [(false, user), (true, group)]);
+        for (is_group, id) in owner.chain(meta::named_in_acls(&meta.xattrs)) {
+            if self.owners.len() < bounds::OWNERS
+                && self.owners.insert((is_group, id))
+                && let Some(name) = meta::owner_name(is_group, id)
+            {
+                self.put(Entry::Owner {
+                    group: is_group,
+                    id,
+                    name,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn put(&mut self, entry: Entry) -> Result<(), Gone> {
+        if self.line.is_empty() {
+            return Ok(self.manifest.put(&entry)?);
+        }
+        self.line.push_back(Told::Entry(entry));
+        let ahead = self.hashers.as_ref().map_or(0, Hashers::ahead);
+        self.tell(ahead)
+    }
+
+    /// A file that may be asked for from now on.
+    pub(super) fn offer(&mut self, entry: &Entry, offered: Offered) -> Result<(), Gone> {
+        self.manifest.put(entry)?;
+        if self.offered.is_full() {
+            self.flush()?;
+        }
+        self.offered.push(offered).map_err(|_| Gone)
+    }
+
+    /// Tells what is known, and waits for hashes while more than `waiting` entries wait in line.
+    pub(super) fn tell(&mut self, waiting: usize) -> Result<(), Gone> {
+        while let Some(next) = self.line.pop_front() {
+            let (mut entry, offered, hash) = match next {
+                Told::Entry(entry) => {
+                    self.manifest.put(&entry)?;
+                    continue;
+                }
+                Told::File {
+                    entry,
+                    offered,
+                    hash,
+                } => (entry, offered, hash),
+            };
+            let outcome = if self.line.len() >= waiting {
+                // What has been told leaves meanwhile.
+                let patience = PATIENCE.saturating_sub(self.flushed.elapsed());
+                if let Some(outcome) = hash.wait_for(patience) {
+                    outcome
+                } else {
+                    self.flush()?;
+                    hash.wait()
+                }
+            } else if let Some(outcome) = hash.poll() {
+                outcome
+            } else {
+                let told = Told::File {
+                    entry,
+                    offered,
+                    hash,
+                };
+                self.line.push_front(told);
+                return Ok(());
+            };
+            match (outcome, &mut entry) {
+                (Ok(found), Entry::File { hash, .. }) => {
+                    *hash = Some(found);
+                    self.offer(&entry, offered)?;
+                }
+                (Err(error), Entry::File { name, .. }) => {
+                    let name = std::mem::take(name);
+                    self.unreadable(&offered.dir.shown(&offered.name), &error);
+                    self.manifest.put(&Entry::Kept { name })?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), Gone> {
+        self.flushed = Instant::now();
+        Ok(self.manifest.flush()?)
+    }
+}
