@@ -37,7 +37,8 @@ fn await_sessions(site: &Site, busy: usize) -> Value {
     loop {
         let server = server_of(site);
         let sessions = server["sessions"].as_array().unwrap();
-        if sessions.iter().filter(|s| s["what"] != "").count() == busy {
+        let moves = |s: &&Value| s["what"] != "" && s["bytes"].as_u64() > Some(0);
+        if sessions.iter().filter(moves).count() == busy {
             return server;
         }
         assert!(Instant::now() < end, "{server}");

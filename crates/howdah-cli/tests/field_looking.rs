@@ -288,7 +288,7 @@ fn clean_removes_what_nobody_writes_and_says_so() {
         );
         assert!(done.err.contains("1 may be in use"), "{}", done.err);
         assert!(fs::exists(site.root(&part("0"))).unwrap());
-        let young = ways.run(&["clean", "--older-than", "1h", place]);
+        let young = ways.run(&["clean", "--older-than", "7d", place]);
         assert!(young.err.contains("0 names removed, 0 B"), "{}", young.err);
         let done = ways.run(&["clean", "--json", place]);
         assert_eq!(done.code, Some(0), "{}", done.err);
@@ -310,6 +310,25 @@ fn clean_removes_what_nobody_writes_and_says_so() {
         ways.ok(&["clean", place]);
         assert!(!fs::exists(site.root(&part("2"))).unwrap());
         ways.fails(&["clean", &format!("{place}/none")], 3, "none");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_told_before_a_connection_is_made() {
+    let site = Site::new(60);
+    for (args, part) in [
+        (&["ls"][..], "<PLACE>"),
+        (&["ls", "null:"], "null:"),
+        (&["ls", "h:x", "-"], "-"),
+        (&["du", "zero:5"], "zero:5"),
+        (&["clean", "-"], "-"),
+        (&["clean", "--older-than", "soon", "h:x"], "not a time"),
+        (&["ctl", "end", "1"], "<SESSION>"),
+        (&["ctl", "drain", "all"], "all"),
+    ] {
+        let done = site.run(Host::Here, "client", args, Input::None);
+        assert_eq!(done.code, Some(2), "{args:?}: {}", done.err);
+        assert!(done.err.contains(part), "{args:?}: {}", done.err);
     }
 }
 

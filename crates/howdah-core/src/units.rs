@@ -145,6 +145,7 @@ pub fn parse_span(text: &str) -> Result<Span, ParseUnitError> {
             "s" | "sec" => 1.0,
             "m" | "min" => 60.0,
             "h" => 3600.0,
+            "d" => 86_400.0,
             "" if number == 0.0 => 1.0,
             _ => return None,
         })

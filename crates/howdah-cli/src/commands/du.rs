@@ -130,7 +130,10 @@ impl Counter<'_> {
 }
 
 fn tell(args: &DuArgs, place: &Location, below: &Path, sum: Sum) -> anyhow::Result<()> {
-    let path = Path::new(&path_of(place)).join(below);
+    let mut path = Path::new(&path_of(place)).to_path_buf();
+    if !below.as_os_str().is_empty() {
+        path.push(below);
+    }
     let line = if args.json {
         let mut fields = ui::name_fields("path", below.as_os_str().as_bytes());
         fields.insert("place".into(), json!(ui::printable(&place.to_string())));

@@ -125,7 +125,9 @@ impl<'a> Printer<'a> {
         let Listing::Name(listed) = next else {
             return Ok(());
         };
-        if listed.path.as_os_str().is_empty() {
+        let depth = listed.path.iter().count();
+        // A far side that is too old to stop below the names tells more than was asked for.
+        if depth == 0 || depth > 1 && !self.args.recursive {
             return Ok(());
         }
         self.names += 1;

@@ -125,13 +125,16 @@ impl Meter {
         }
     }
 
+    /// Whether it is time for another look.
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        now.since(self.looked.0) >= Self::EVERY
+    }
+
     pub(super) fn note(&mut self, now: Time, bytes: u64) {
-        self.bytes = bytes;
-        let (then, before) = self.looked;
-        let span = now.since(then);
-        if span >= Self::EVERY {
-            self.rate = Rate::from_bytes_over(bytes.saturating_sub(before), span);
-            self.looked = (now, bytes);
+        if self.is_due(now) {
+            let (then, before) = std::mem::replace(&mut self.looked, (now, bytes));
+            self.rate = Rate::from_bytes_over(bytes.saturating_sub(before), now.since(then));
+            self.bytes = bytes;
         }
     }
 

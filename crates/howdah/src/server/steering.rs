@@ -46,9 +46,11 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return false;
         };
-        let stats = connection.stats();
-        let bytes = stats.bytes_sent + stats.bytes_received;
-        session.meter.note(now, bytes);
+        if session.meter.is_due(now) {
+            let stats = connection.stats();
+            let bytes = stats.bytes_sent + stats.bytes_received;
+            session.meter.note(now, bytes);
+        }
         if session.cut_at.is_some_and(|at| now >= at) {
             connection.close(
                 now,
