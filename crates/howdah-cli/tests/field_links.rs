@@ -68,7 +68,7 @@ fn t15_a_link_local_address_keeps_its_link() {
         "howdah://[fe80::b%lan0]:4440/there",
         "howdah://[fe80::b%25lan0]:4440/there",
     ] {
-        for transport in ["udp"] {
+        for transport in ["udp", "tcp"] {
             for ends in [[&*here, url], [url, &*back]] {
                 let args = [&["--transport", transport], &ends[..]].concat();
                 let done = site.copy_with(near, &args, Input::None);

@@ -243,3 +243,43 @@ fn t13_another_howdah_at_the_visible_host_is_passed_by() {
     server.stop();
     site.assert_nothing_half_done();
 }
+
+/// Neither side has UDP at all, nor a loopback device that is up.
+#[test]
+fn t28_tcp_and_the_ssh_channel_need_no_udp_of_their_own_host() {
+    let site = Site::new(200);
+    let Some(world) = world(&path()) else { return };
+    let (near, far) = (Host::In(world.near()), Host::In(world.far()));
+    let Some(sshd) = Sshd::start(&site, far, "10.88.0.2") else {
+        return;
+    };
+    let server = site.serve_at(far, "10.88.0.2:0", &site.root(""));
+    for namespace in [world.near(), world.far()] {
+        let mut down = namespace.command("ip");
+        let done = down.args(["link", "set", "lo", "down"]).status().unwrap();
+        assert!(done.success());
+    }
+    block(world.far(), &[UDP]);
+    let bytes = content("no loopback", (8 << 20) + 5);
+    fs::write(site.file("here"), &bytes).unwrap();
+    let (here, back) = (site.file("here"), site.file("back"));
+    let url = server.url("there");
+    for ends in [[&*here, &*url], [&*url, &*back]] {
+        let done = site.copy_with(near, &ends, Input::None);
+        done.assert_copied(bytes.len() as u64, "blake3");
+        assert!(done.err.contains("the data goes over TCP"), "{}", done.err);
+    }
+    assert!(fs::read(&back).unwrap() == bytes);
+    let run = |said: &str| {
+        for ends in [[&*here, "far:other"], ["far:other", &*back]] {
+            let done = sshd.start_copy(&site, near, &ends, Input::None).finish();
+            done.assert_copied(bytes.len() as u64, "blake3");
+            assert!(done.err.contains(said), "{}", done.err);
+        }
+        assert!(fs::read(&back).unwrap() == bytes);
+    };
+    run("the data goes over TCP");
+    block(world.far(), &[DATA_TCP]);
+    run("the data goes through ssh itself");
+    site.assert_nothing_half_done();
+}

@@ -10,6 +10,7 @@ use crate::schedule::Schedule;
 use crate::socket::{MAX_TRAIN_BYTES, SocketReport, UdpPort};
 use crate::sys;
 use crate::train::{TrainBuffer, TrainBuilder};
+use crate::tunnel::Lanes;
 use crate::waker::{self, WakeReceiver, Waker};
 use howdah_core::{ByteRange, Span, Time};
 use howdah_proto::codec::ConnectionId;
@@ -19,7 +20,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fd::AsFd;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// Names a connection of an endpoint.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -111,9 +112,13 @@ struct Slot {
     drops_before: u64,
 }
 
-/// One socket and the connections on it.
+/// Datagrams of one train by a lane, which has no limit of its own.
+const LANE_SEGMENTS: usize = 64;
+
+/// One socket, or none, and the connections on it and by [`Lanes`].
 pub struct Endpoint {
-    port: UdpPort,
+    port: Option<UdpPort>,
+    lanes: Lanes,
     config: EndpointConfig,
     clock: Clock,
     waker: Waker,
@@ -142,7 +147,7 @@ pub struct Endpoint {
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Endpoint")
-            .field("local", &self.port.local_addr())
+            .field("local", &self.local_addr())
             .finish_non_exhaustive()
     }
 }
@@ -157,9 +162,19 @@ fn random_u64() -> io::Result<u64> {
 impl Endpoint {
     /// Takes over a bound socket.
     pub fn new(socket: UdpSocket, config: EndpointConfig, clock: Clock) -> io::Result<Self> {
+        Self::with(Some(UdpPort::new(socket)?), config, clock)
+    }
+
+    /// Without a socket: its connections go by lanes only.
+    pub fn without_socket(config: EndpointConfig, clock: Clock) -> io::Result<Self> {
+        Self::with(None, config, clock)
+    }
+
+    fn with(port: Option<UdpPort>, config: EndpointConfig, clock: Clock) -> io::Result<Self> {
         let (waker, wakes) = waker::pair()?;
         Ok(Self {
-            port: UdpPort::new(socket)?,
+            port,
+            lanes: Lanes::new(waker.clone()),
             config,
             clock,
             waker,
@@ -187,14 +202,20 @@ impl Endpoint {
         self.waker.clone()
     }
 
-    /// The address that it is bound to.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.port.local_addr()
+    /// By which tunnels reach it.
+    pub fn lanes(&self) -> &Lanes {
+        &self.lanes
     }
 
-    /// What the host granted.
-    pub fn socket_report(&self) -> SocketReport {
-        self.port.report()
+    /// The address that it is bound to; without a socket one that nobody has.
+    pub fn local_addr(&self) -> SocketAddr {
+        let nobody = (Ipv6Addr::UNSPECIFIED, 0).into();
+        self.port.as_ref().map_or(nobody, UdpPort::local_addr)
+    }
+
+    /// What the host granted; nothing without a socket.
+    pub fn socket_report(&self) -> Option<SocketReport> {
+        self.port.as_ref().map(UdpPort::report)
     }
 
     /// Opens a connection.
@@ -202,8 +223,8 @@ impl Endpoint {
         let remote = UdpPort::canonical(remote);
         // A connected socket hears that nobody listens. (BSD refuses addresses on such sockets.)
         #[cfg(target_os = "linux")]
-        if !self.config.accept {
-            self.port.socket().connect(remote)?;
+        if let (false, Some(port)) = (self.config.accept || Lanes::is_one(remote), &self.port) {
+            port.socket().connect(remote)?;
         }
         let mut config = self.config.protocol.clone();
         config.max_datagram = self.max_datagram(remote);
@@ -292,7 +313,7 @@ impl Endpoint {
     /// Reads what has arrived, within bounds. Returns whether there may be more.
     fn receive<A: Application>(&mut self, application: &mut A) -> io::Result<bool> {
         self.gather.begin_round();
-        for _ in 0..RECEIVE_CALLS {
+        for call in 0..RECEIVE_CALLS {
             let mut meta = [RecvMeta::default(); RECEIVE_BATCH];
             let received = {
                 let mut slices: [IoSliceMut<'_>; RECEIVE_BATCH] = {
@@ -301,10 +322,20 @@ impl Endpoint {
                         IoSliceMut::new(buffers.next().map_or(&mut [], Vec::as_mut_slice))
                     })
                 };
-                self.port.recv(&mut slices, &mut meta)
+                // In turns: neither may keep the other waiting.
+                let by_lanes = call % 2 == 1 || self.port.is_none();
+                match &self.port {
+                    Some(port) if !(by_lanes && self.lanes.is_waiting()) => {
+                        port.recv(&mut slices, &mut meta)
+                    }
+                    _ => self.lanes.recv(&mut slices, &mut meta),
+                }
             };
             let count = match received {
                 Ok(count) => count,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && self.lanes.is_waiting() => {
+                    continue;
+                }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) if is_unreachable(&e) => {
@@ -336,7 +367,7 @@ impl Endpoint {
                     self.receive_buffers[index] = vec![0; BUFFER_BYTES];
                 }
             }
-            if count < RECEIVE_BATCH {
+            if count < RECEIVE_BATCH && !self.lanes.is_waiting() {
                 return Ok(false);
             }
         }
@@ -483,7 +514,7 @@ impl Endpoint {
                         let mut answer = Vec::new();
                         packet.encode(&mut answer);
                         // A lost answer is asked for again.
-                        let _ = self.port.send(from, local_ip, &answer, answer.len());
+                        let _ = self.send_to(from, local_ip, &answer, answer.len());
                         return None;
                     }
                     Verdict::Ignore => return None,
@@ -519,7 +550,8 @@ impl Endpoint {
             return;
         }
         self.drops_at = now;
-        if let Some(drops) = sys::socket_drops(self.port.socket().as_fd()) {
+        let port = self.port.as_ref();
+        if let Some(drops) = port.and_then(|port| sys::socket_drops(port.socket().as_fd())) {
             self.drops = drops;
         }
     }
@@ -634,7 +666,10 @@ impl Endpoint {
                 application: &mut *application,
                 key,
             };
-            let max_segments = self.port.max_segments();
+            let max_segments = match &self.port {
+                Some(port) if !Lanes::is_one(slot.connection.remote()) => port.max_segments(),
+                _ => LANE_SEGMENTS,
+            };
             let Some(info) =
                 slot.connection
                     .poll_transmit(now, max_segments, MAX_TRAIN_BYTES, &mut builder)
@@ -652,10 +687,7 @@ impl Endpoint {
     fn send(&mut self, now: Time, key: ConnKey, info: TransmitInfo) -> io::Result<bool> {
         let contents = self.train.contents();
         let src_ip = self.connections.get(&key).and_then(|slot| slot.local_ip);
-        match self
-            .port
-            .send(info.destination, src_ip, contents, info.segment_size)
-        {
+        match self.send_to(info.destination, src_ip, contents, info.segment_size) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 self.stalled = Some((key, info));
                 Ok(false)
@@ -674,11 +706,9 @@ impl Endpoint {
                 Ok(true)
             }
             // The host has segmentation but not on this route: one by one from now on.
-            Err(_) if info.segments > 1 && self.port.max_segments() == 1 => {
+            Err(_) if info.segments > 1 && self.sends_one_by_one() => {
                 for packet in contents.chunks(info.segment_size) {
-                    let _ = self
-                        .port
-                        .send(info.destination, src_ip, packet, packet.len());
+                    let _ = self.send_to(info.destination, src_ip, packet, packet.len());
                 }
                 Ok(true)
             }
@@ -687,6 +717,25 @@ impl Endpoint {
             Err(e) if is_broken_socket(&e) => Err(e),
             Ok(()) | Err(_) => Ok(true),
         }
+    }
+
+    /// By the socket, or by a lane if it is one's address.
+    fn send_to(
+        &self,
+        to: SocketAddr,
+        src_ip: Option<IpAddr>,
+        contents: &[u8],
+        segment_size: usize,
+    ) -> io::Result<()> {
+        match &self.port {
+            Some(port) if !Lanes::is_one(to) => port.send(to, src_ip, contents, segment_size),
+            _ => self.lanes.send(to, contents, segment_size),
+        }
+    }
+
+    fn sends_one_by_one(&self) -> bool {
+        let port = self.port.as_ref();
+        port.is_some_and(|port| port.max_segments() == 1)
     }
 
     fn retry_stalled(&mut self, now: Time) -> io::Result<bool> {
@@ -708,7 +757,7 @@ impl Endpoint {
             .chain(application.next_deadline())
             .min();
         let due = self.schedule.has_touched() || next.is_some_and(|at| at <= now);
-        if due && self.stalled.is_none() {
+        if (due && self.stalled.is_none()) || self.lanes.is_waiting() {
             return Ok(());
         }
         if self.stalled.is_none()
@@ -726,17 +775,17 @@ impl Endpoint {
             // Timers cannot do anything before the socket takes packets again.
             timeout = timeout.max(Span::from_millis(1));
         }
-        let mut fds = [
-            PollFd::new(self.port.socket(), interest),
-            PollFd::from_borrowed_fd(self.wakes.as_fd(), PollFlags::IN),
-        ];
+        let wakes = PollFd::from_borrowed_fd(self.wakes.as_fd(), PollFlags::IN);
+        let socket = self.port.as_ref().map(UdpPort::socket);
+        let socket = socket.map(|socket| PollFd::new(socket, interest));
+        let mut fds: Vec<PollFd<'_>> = std::iter::once(wakes).chain(socket).collect();
         let timeout = rustix::event::Timespec {
             tv_sec: (timeout.as_nanos() / 1_000_000_000) as i64,
             tv_nsec: (timeout.as_nanos() % 1_000_000_000) as _,
         };
         match rustix::event::poll(&mut fds, Some(&timeout)) {
             Ok(_) => {
-                if fds[1].revents().contains(PollFlags::IN) {
+                if fds[0].revents().contains(PollFlags::IN) {
                     self.wakes.drain();
                 }
                 Ok(())

@@ -89,16 +89,6 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Asks for a receive buffer of that size; the system may grant less.
-pub(crate) fn want_receive_buffer(socket: &UdpSocket, bytes: usize) {
-    #[cfg(target_os = "linux")]
-    if rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_ok() {
-        return;
-    }
-    // Whatever it is now will do.
-    let _ = socket2::SockRef::from(socket).set_recv_buffer_size(bytes);
-}
-
 impl UdpPort {
     pub(crate) fn new(socket: UdpSocket) -> io::Result<Self> {
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;

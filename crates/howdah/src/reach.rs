@@ -72,30 +72,17 @@ pub(crate) fn reach(
             protocol.handshake_timeout = protocol.handshake_timeout.min(ATTEMPT);
         }
         let patience = protocol.handshake_timeout.as_millis() / 1000;
-        let tunnel = match tunnel(way, line.far_end) {
-            Ok(tunnel) => tunnel,
+        let (mut endpoint, tunnel) = match open(way, protocol, clock, line.far_end) {
+            Ok(opened) => opened,
             Err(failure) => {
                 failures.push(failure);
                 continue;
             }
         };
-        let address = match (&tunnel, way) {
-            (Some(tunnel), _) => tunnel.address(),
-            (None, Way::Udp(address) | Way::Tcp(address)) => address,
-            (None, Way::Channel) => continue,
-        };
         if config.transport == Transport::Auto && tunnel.is_some() {
             config.warn.line(&notice(way, line, &failures));
         }
-        // Each address has a socket of its own: a connected one hears that nobody listens.
-        let mut endpoint = match open(address, protocol, clock) {
-            Ok(endpoint) => endpoint,
-            Err(error) => {
-                failures.push(format!("{address} (UDP) cannot be used: {error}"));
-                continue;
-            }
-        };
-        if let (Some(advice), None) = (endpoint.socket_report().advice(), &tunnel) {
+        if let Some(advice) = endpoint.socket_report().and_then(|report| report.advice()) {
             client.advise(&advice);
         }
         client.begin_attempt(endpoint.waker(), tunnel.is_some());
@@ -142,19 +129,46 @@ pub(crate) fn reach(
     ))
 }
 
-/// The tunnel of a way that needs one.
-fn tunnel(way: Way, far_end: Option<&FarEnd>) -> Result<Option<Tunnel>, String> {
-    match (way, far_end) {
-        (Way::Tcp(address), _) => match Tunnel::connect(address) {
-            Ok(tunnel) => Ok(Some(tunnel)),
-            Err(e) => Err(format!("{address} (TCP): {e}")),
-        },
-        (Way::Channel, Some(far_end)) => match far_end.tunnel() {
-            Ok(tunnel) => Ok(Some(tunnel)),
-            Err(e) => Err(format!("the ssh channel: {e}")),
-        },
-        (Way::Udp(_) | Way::Channel, _) => Ok(None),
-    }
+/// An endpoint with a connection on that way, and the tunnel of a way that needs one.
+fn open(
+    way: Way,
+    protocol: Config,
+    clock: Clock,
+    far_end: Option<&FarEnd>,
+) -> Result<(Endpoint, Option<Tunnel>), String> {
+    let config = EndpointConfig {
+        protocol,
+        accept: false,
+    };
+    let opened = match way {
+        Way::Udp(address) => {
+            // Each address has a socket of its own: a connected one hears that nobody listens.
+            let any: SocketAddr = if address.is_ipv4() {
+                (Ipv4Addr::UNSPECIFIED, 0).into()
+            } else {
+                (Ipv6Addr::UNSPECIFIED, 0).into()
+            };
+            howdah_net::bind(any)
+                .and_then(|socket| Endpoint::new(socket, config, clock))
+                .and_then(|mut endpoint| endpoint.connect(address).map(|_| (endpoint, None)))
+        }
+        Way::Tcp(_) | Way::Channel => {
+            Endpoint::without_socket(config, clock).and_then(|mut endpoint| {
+                let tunnel = match (way, far_end) {
+                    (Way::Tcp(address), _) => Tunnel::connect(address, endpoint.lanes())?,
+                    (_, Some(far_end)) => far_end.tunnel(endpoint.lanes())?,
+                    (_, None) => return Err(std::io::Error::other("there is none")),
+                };
+                endpoint.connect(tunnel.address())?;
+                Ok((endpoint, Some(tunnel)))
+            })
+        }
+    };
+    opened.map_err(|error| match way {
+        Way::Udp(address) => format!("{address} (UDP) cannot be used: {error}"),
+        Way::Tcp(address) => format!("{address} (TCP): {error}"),
+        Way::Channel => format!("the ssh channel: {error}"),
+    })
 }
 
 /// What a user must know who expects the speed of UDP.
@@ -169,22 +183,6 @@ fn notice(way: Way, line: &Line<'_>, failures: &[String]) -> String {
         line.port,
         failures.join("; ")
     )
-}
-
-/// A socket for that address, with a connection on its way.
-fn open(address: SocketAddr, protocol: Config, clock: Clock) -> std::io::Result<Endpoint> {
-    let any: SocketAddr = if address.is_ipv4() {
-        (Ipv4Addr::UNSPECIFIED, 0).into()
-    } else {
-        (Ipv6Addr::UNSPECIFIED, 0).into()
-    };
-    let config = EndpointConfig {
-        protocol,
-        accept: false,
-    };
-    let mut endpoint = Endpoint::new(howdah_net::bind(any)?, config, clock)?;
-    endpoint.connect(address)?;
-    Ok(endpoint)
 }
 
 #[cfg(test)]

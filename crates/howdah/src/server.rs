@@ -7,7 +7,7 @@ use crate::session::from_store;
 use crate::session::tree::Tree;
 use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity};
 use howdah_core::{Span, Time};
-use howdah_net::{Clock, Endpoint, EndpointConfig, TcpDoor};
+use howdah_net::{Clock, Endpoint, EndpointConfig, Lanes, TcpDoor};
 use howdah_proto::{Config, Security, TlsIdentity};
 use howdah_store::Root;
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,7 +153,7 @@ impl Server {
         };
         let endpoint = Endpoint::new(socket, config, Clock::new())
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot set up the socket: {e}")))?;
-        let door = listener.map(|listener| TcpDoor::open(listener, endpoint.local_addr()));
+        let door = listener.map(|listener| TcpDoor::open(listener, endpoint.lanes()));
         let door = door
             .transpose()
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot listen on TCP: {e}")))?;
@@ -172,9 +172,14 @@ impl Server {
         self.endpoint.local_addr()
     }
 
+    /// By which tunnels reach it.
+    pub(crate) fn lanes(&self) -> Lanes {
+        self.endpoint.lanes().clone()
+    }
+
     /// What the host does not grant, in plain words.
     pub fn advice(&self) -> Option<String> {
-        self.endpoint.socket_report().advice()
+        self.endpoint.socket_report()?.advice()
     }
 
     /// Serves until cancelled.

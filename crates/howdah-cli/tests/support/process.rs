@@ -254,6 +254,10 @@ impl Server {
         self.process.await_line(part, patience)
     }
 
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
     /// Asks it to stop, which it must do in good order.
     #[track_caller]
     pub(crate) fn stop(self) {

@@ -1,6 +1,6 @@
 //! Where tunnels over TCP come in.
 
-use super::{Near, PREFACE, Shared};
+use super::{Lanes, PREFACE, Shared};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -17,14 +17,14 @@ const PROOF_TIME: Duration = Duration::from_secs(15);
 /// An endpoint's peer says something more often than that.
 const SILENCE_MAX: Duration = Duration::from_mins(12);
 
-/// Accepts TCP connections and carries datagrams between them and an endpoint of this host, which sees a
-/// peer at a local address for each. Dropping it ends all of them.
+/// Accepts TCP connections and carries datagrams between them and an endpoint of this process, which sees a
+/// peer at an address of a [lane](Lanes) for each. Dropping it ends all of them.
 #[derive(Debug)]
 pub struct TcpDoor(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    endpoint: SocketAddr,
+    lanes: Lanes,
     guests: Mutex<Guests>,
 }
 
@@ -51,11 +51,11 @@ impl Drop for Guest {
 }
 
 impl TcpDoor {
-    /// Begins to accept, for the endpoint that is bound to that address.
-    pub fn open(listener: TcpListener, endpoint: SocketAddr) -> io::Result<Self> {
+    /// Begins to accept, for the endpoint of `lanes`.
+    pub fn open(listener: TcpListener, lanes: &Lanes) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let inner = Arc::new(Inner {
-            endpoint,
+            lanes: lanes.clone(),
             guests: Mutex::default(),
         });
         let doorman = Arc::clone(&inner);
@@ -65,7 +65,12 @@ impl TcpDoor {
         Ok(Self(inner))
     }
 
-    /// The connection from that local address has proved who it is. Whence it really comes, if through here.
+    /// Whence the connection from that address really comes, if through here.
+    pub fn origin(&self, address: SocketAddr) -> Option<SocketAddr> {
+        Some(self.0.lock().by_address.get(&address)?.remote)
+    }
+
+    /// The connection from that address has proved who it is. Whence it really comes, if through here.
     pub fn prove(&self, address: SocketAddr) -> Option<SocketAddr> {
         let mut guests = self.0.lock();
         let guest = guests.by_address.get_mut(&address)?;
@@ -73,7 +78,7 @@ impl TcpDoor {
         Some(guest.remote)
     }
 
-    /// The connection from that local address is over.
+    /// The connection from that address is over.
     pub fn close(&self, address: SocketAddr) {
         self.0.lock().by_address.remove(&address);
     }
@@ -131,10 +136,12 @@ impl Inner {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         let (reader, writer) = (stream.try_clone()?, stream.try_clone()?);
-        let near = Near::Answers(self.endpoint);
-        let shared = Arc::new(Shared::new(near)?);
-        let address = shared.socket.local_addr()?;
-        Shared::spawn(&shared, Announced::new(reader), writer, near)?;
+        let shared = Arc::new(Shared::new(&self.lanes));
+        let address = shared.lane.address;
+        if let Err(e) = Shared::spawn(&shared, Announced::new(reader), writer) {
+            shared.end();
+            return Err(e);
+        }
         let guest = Guest {
             remote,
             stream,

@@ -1,31 +1,29 @@
 //! Datagrams over a stream, for networks that let no UDP through.
 //!
-//! An endpoint speaks UDP only. Where that does not get through, it speaks to a socket on its own host, and
-//! two threads carry the datagrams over a TCP connection, or any other stream, to a socket on the other
-//! host, which speaks to the other endpoint. What is carried stays sealed; a tunnel knows nothing and can do no
-//! more than a router can.
+//! Two threads carry datagrams between a [lane](Lanes) of an endpoint and a TCP connection, or any other stream, at whose other
+//! end two threads do the same. No network of this host is used for that, not even loopback. What is carried stays
+//! sealed; a tunnel knows nothing and can do no more than a router can.
 
 mod door;
 mod frames;
+mod lanes;
 
 pub use door::TcpDoor;
+pub use lanes::Lanes;
 
-use crate::socket;
 use howdah_proto::codec::limits::MAX_DATAGRAM;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::RecvFlags;
+use lanes::Lane;
+use rustix::event::Timespec;
 use std::io::{self, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What a stream begins with, so that whatever else finds the port is noticed at once.
 const PREFACE: &[u8; 8] = b"howdah/1";
-/// Datagrams that wait for the stream, in bytes: more would only make them late.
-const WAITING_BYTES: usize = 2 << 20;
-/// Bytes of one write.
-const WRITE_BYTES: usize = 128 << 10;
+/// Bytes of one read.
+const READ_BYTES: usize = 128 << 10;
 /// How often the threads look whether they shall end.
 const LOOK_EVERY: Timespec = Timespec {
     tv_sec: 0,
@@ -34,19 +32,9 @@ const LOOK_EVERY: Timespec = Timespec {
 /// Time for a TCP connection to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Which endpoint the near side of a tunnel speaks to.
-#[derive(Clone, Copy, Debug)]
-pub enum Near {
-    /// The one that writes first: it opens a connection to [`Tunnel::address`].
-    Opens,
-    /// The one that answers at this address.
-    Answers(SocketAddr),
-}
-
 /// A running tunnel. Dropping it ends it, as the end of its stream does.
 #[derive(Debug)]
 pub struct Tunnel {
-    address: SocketAddr,
     shared: Arc<Shared>,
     /// What makes a read end that waits.
     tcp: Option<TcpStream>,
@@ -54,46 +42,41 @@ pub struct Tunnel {
 
 #[derive(Debug)]
 struct Shared {
-    socket: UdpSocket,
-    ended: AtomicBool,
-    /// Datagrams that came out of the stream.
-    arrived: AtomicU64,
+    lanes: Lanes,
+    lane: Arc<Lane>,
     began: Instant,
     /// Milliseconds after that: the last time that something came out of the stream.
     active_ms: AtomicU64,
 }
 
 impl Tunnel {
-    /// Over a new TCP connection to a [`TcpDoor`].
-    pub fn connect(to: SocketAddr) -> io::Result<Self> {
+    /// Over a new TCP connection to a [`TcpDoor`], for the endpoint of `lanes`.
+    pub fn connect(to: SocketAddr, lanes: &Lanes) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&to, CONNECT_TIMEOUT)?;
         stream.set_nodelay(true)?;
         let (reader, mut writer) = (stream.try_clone()?, stream.try_clone()?);
         writer.write_all(PREFACE)?;
-        let mut tunnel = Self::over(reader, writer, Near::Opens)?;
+        let mut tunnel = Self::over(reader, writer, lanes)?;
         tunnel.tcp = Some(stream);
         Ok(tunnel)
     }
 
-    /// Over a stream that is there.
+    /// Over a stream that is there, for the endpoint of `lanes`.
     pub fn over(
         reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
-        near: Near,
+        lanes: &Lanes,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared::new(near)?);
-        let address = shared.socket.local_addr()?;
-        Shared::spawn(&shared, reader, writer, near)?;
-        Ok(Self {
-            address,
-            shared,
-            tcp: None,
-        })
+        let shared = Arc::new(Shared::new(lanes));
+        // Dropped, it closes its lane, too.
+        let tunnel = Self { shared, tcp: None };
+        Shared::spawn(&tunnel.shared, reader, writer)?;
+        Ok(tunnel)
     }
 
-    /// Where the near endpoint finds it.
+    /// What the endpoint's peer is called at its other end.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.shared.lane.address
     }
 
     /// Whether the stream has ended.
@@ -113,36 +96,21 @@ impl Drop for Tunnel {
 }
 
 impl Shared {
-    fn new(near: Near) -> io::Result<Self> {
-        let socket = match near {
-            Near::Opens => UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?,
-            Near::Answers(endpoint) => {
-                let to = reachable(endpoint);
-                let any = match to {
-                    SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-                    SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-                };
-                let socket = UdpSocket::bind((any, 0))?;
-                socket.connect(to)?;
-                socket
-            }
-        };
-        socket::want_receive_buffer(&socket, WAITING_BYTES);
-        Ok(Self {
-            socket,
-            ended: AtomicBool::new(false),
-            arrived: AtomicU64::new(0),
+    fn new(lanes: &Lanes) -> Self {
+        Self {
+            lanes: lanes.clone(),
+            lane: lanes.open(),
             began: Instant::now(),
             active_ms: AtomicU64::new(0),
-        })
+        }
     }
 
     fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Relaxed)
+        self.lane.has_ended()
     }
 
     fn end(&self) {
-        self.ended.store(true, Ordering::Relaxed);
+        self.lanes.close(&self.lane);
     }
 
     /// How long nothing has come out of the stream.
@@ -156,18 +124,16 @@ impl Shared {
         shared: &Arc<Self>,
         reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
-        near: Near,
     ) -> io::Result<()> {
-        let connected = Arc::new(AtomicBool::new(matches!(near, Near::Answers(_))));
-        let (here, known) = (Arc::clone(shared), Arc::clone(&connected));
+        let here = Arc::clone(shared);
         let inward = move || {
             // Whatever the reason, the stream carries no more.
-            let _ = here.read_stream(reader, &known);
+            let _ = here.read_stream(reader);
             here.end();
         };
         let here = Arc::clone(shared);
         let outward = move || {
-            let _ = here.write_stream(writer, &connected);
+            let _ = here.write_stream(writer);
             here.end();
         };
         let builder = |name: &str| std::thread::Builder::new().name(name.into());
@@ -176,64 +142,29 @@ impl Shared {
         Ok(())
     }
 
-    fn read_stream(&self, reader: impl Read, connected: &AtomicBool) -> io::Result<()> {
-        let mut reader = BufReader::with_capacity(WRITE_BYTES, reader);
+    fn read_stream(&self, reader: impl Read) -> io::Result<()> {
+        let mut reader = BufReader::with_capacity(READ_BYTES, reader);
         let mut buffer = vec![0; MAX_DATAGRAM];
         while let Some(datagram) = frames::next(&mut reader, &mut buffer)? {
             if self.has_ended() {
                 break;
             }
-            self.arrived.fetch_add(1, Ordering::Relaxed);
             let now = self.began.elapsed().as_millis() as u64;
             self.active_ms.store(now, Ordering::Relaxed);
-            if connected.load(Ordering::Acquire) {
-                // A full buffer is loss, which is provided for.
-                let _ = self.socket.send(datagram);
-            }
+            self.lanes.arrive(&self.lane, datagram);
         }
         Ok(())
     }
 
-    fn write_stream(&self, mut writer: impl Write, connected: &AtomicBool) -> io::Result<()> {
-        let mut datagram = vec![0; MAX_DATAGRAM + 1];
-        let mut out = Vec::with_capacity(WRITE_BYTES);
-        while !self.has_ended() {
-            let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
-            match poll(&mut fds, Some(&LOOK_EVERY)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
-                Ok(_) => {}
-                Err(e) => return Err(e.into()),
-            }
-            while out.len() + frames::LENGTH_BYTES + MAX_DATAGRAM <= WRITE_BYTES {
-                if !connected.load(Ordering::Relaxed) {
-                    let (_, from) = self.socket.peek_from(&mut datagram)?;
-                    self.socket.connect(from)?;
-                    connected.store(true, Ordering::Release);
-                }
-                match rustix::net::recv(&self.socket, &mut datagram[..], RecvFlags::DONTWAIT) {
-                    Ok((len, _)) => frames::push(&mut out, datagram.get(..len).unwrap_or_default()),
-                    Err(rustix::io::Errno::INTR) => {}
-                    // Nothing more, or the endpoint is not there (yet).
-                    Err(_) => break,
-                }
-            }
-            writer.write_all(&out)?;
+    fn write_stream(&self, mut writer: impl Write) -> io::Result<()> {
+        let mut piece = Vec::new();
+        while let Some(next) = self.lane.next_piece(piece) {
+            writer.write_all(&next)?;
             writer.flush()?;
-            out.clear();
+            piece = next;
         }
         Ok(())
     }
-}
-
-/// How an endpoint on this host is reached that is bound to that address.
-fn reachable(bound: SocketAddr) -> SocketAddr {
-    let ip = match bound.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        // Takes IPv4 as well, and a host may have no IPv6 loopback.
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, bound.port())
 }
 
 #[cfg(test)]

@@ -1,80 +1,105 @@
-//! Real sockets on the loopback address.
+//! Real TCP connections on the loopback address, and pipes.
 
 use super::*;
-use std::net::TcpListener;
+use crate::buffers::BUFFER_BYTES;
+use crate::waker::{self, WakeReceiver};
+use quinn_udp::RecvMeta;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io::IoSliceMut;
+use std::net::{Ipv4Addr, TcpListener};
 
-/// An endpoint of a test: answers each datagram with itself, reversed.
-fn echo() -> UdpSocket {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let echo = socket.try_clone().expect("a descriptor");
-    echo.set_read_timeout(Some(Duration::from_secs(20)))
-        .expect("a limit");
-    std::thread::spawn(move || {
-        let mut buffer = [0; 10_000];
-        while let Ok((len, from)) = echo.recv_from(&mut buffer) {
-            buffer[..len].reverse();
-            if echo.send_to(&buffer[..len], from).is_err() {
-                break;
+/// What an endpoint does with its lanes.
+struct End {
+    lanes: Lanes,
+    wakes: WakeReceiver,
+}
+
+impl End {
+    fn new() -> Self {
+        let (waker, wakes) = waker::pair().expect("a pipe");
+        let lanes = Lanes::new(waker);
+        Self { lanes, wakes }
+    }
+
+    /// The next datagrams that came by one lane, and which one; `None`: none came for long.
+    fn next(&self) -> Option<(SocketAddr, Vec<u8>)> {
+        const PATIENCE: Timespec = Timespec {
+            tv_sec: 20,
+            tv_nsec: 0,
+        };
+        loop {
+            let mut buffer = vec![0; BUFFER_BYTES];
+            let mut metas = [RecvMeta::default()];
+            self.wakes.take();
+            let received = {
+                let mut slices = [IoSliceMut::new(&mut buffer)];
+                self.lanes.recv(&mut slices, &mut metas)
+            };
+            if received.is_ok() {
+                buffer.truncate(metas[0].len);
+                return Some((metas[0].addr, buffer));
+            }
+            let mut fds = [PollFd::from_borrowed_fd(self.wakes.as_fd(), PollFlags::IN)];
+            if poll(&mut fds, Some(&PATIENCE)).expect("a pipe") == 0 {
+                return None;
             }
         }
+    }
+}
+
+/// The end of a test that answers each datagram with itself, reversed.
+fn echo() -> Lanes {
+    let end = End::new();
+    let lanes = end.lanes.clone();
+    std::thread::spawn(move || {
+        while let Some((from, mut datagram)) = end.next() {
+            datagram.reverse();
+            // It may have gone.
+            let _ = end.lanes.send(from, &datagram, datagram.len());
+        }
     });
-    socket
+    lanes
 }
 
-fn client() -> UdpSocket {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    socket
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .expect("a limit");
-    socket
-}
-
-fn door(endpoint: &UdpSocket) -> (TcpDoor, SocketAddr) {
+fn door(lanes: &Lanes) -> (TcpDoor, SocketAddr) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("it has one");
-    let bound = endpoint.local_addr().expect("it has one");
-    (TcpDoor::open(listener, bound).expect("a door"), address)
+    (TcpDoor::open(listener, lanes).expect("a door"), address)
 }
 
 #[test]
 fn datagrams_pass_a_tcp_connection_both_ways() {
-    let endpoint = echo();
-    let (_door, address) = door(&endpoint);
-    let tunnel = Tunnel::connect(address).expect("a tunnel");
-    let client = client();
-    client.connect(tunnel.address()).expect("a way");
-    for len in [1, 1200, 8972] {
+    let (_door, address) = door(&echo());
+    let near = End::new();
+    let tunnel = Tunnel::connect(address, &near.lanes).expect("a tunnel");
+    for len in [1, 1200, 8972, MAX_DATAGRAM] {
         let sent: Vec<u8> = (0..len).map(|n| n as u8).collect();
-        client.send(&sent).expect("sent");
-        let mut got = vec![0; 10_000];
-        let n = client.recv(&mut got).expect("an answer");
-        assert!(got[..n].iter().rev().eq(&sent), "{len}");
+        let to = tunnel.address();
+        near.lanes.send(to, &sent, sent.len()).expect("sent");
+        let (from, got) = near.next().expect("an answer");
+        assert_eq!(from, to);
+        assert!(got.iter().rev().eq(&sent), "{len}");
     }
     assert!(!tunnel.has_ended());
 }
 
 #[test]
 fn datagrams_pass_any_stream() {
-    let endpoint = echo();
-    let bound = endpoint.local_addr().expect("it has one");
     let pipe = || {
         let (read, write) = rustix::pipe::pipe().expect("a pipe");
         (std::fs::File::from(read), std::fs::File::from(write))
     };
     let ((here_in, there_out), (there_in, here_out)) = (pipe(), pipe());
-    let _far = Tunnel::over(there_in, there_out, Near::Answers(bound)).expect("a tunnel");
-    let near = Tunnel::over(here_in, here_out, Near::Opens).expect("a tunnel");
-    let client = client();
-    client.send_to(b"abc", near.address()).expect("sent");
-    let mut got = [0; 10];
-    assert_eq!(client.recv(&mut got).expect("an answer"), 3);
-    assert_eq!(&got[..3], b"cba");
+    let near = End::new();
+    let _far = Tunnel::over(there_in, there_out, &echo()).expect("a tunnel");
+    let tunnel = Tunnel::over(here_in, here_out, &near.lanes).expect("a tunnel");
+    near.lanes.send(tunnel.address(), b"abc", 3).expect("sent");
+    assert_eq!(near.next().expect("an answer").1, b"cba");
 }
 
 #[test]
 fn a31_a_stranger_at_the_door_is_turned_away() {
-    let endpoint = echo();
-    let (_door, address) = door(&endpoint);
+    let (_door, address) = door(&echo());
     for words in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],
         b"howdah/1\0\0",
@@ -94,28 +119,25 @@ fn a31_a_stranger_at_the_door_is_turned_away() {
 
 #[test]
 fn a01_a_flood_of_connections_keeps_no_honest_client_out() {
-    let endpoint = echo();
-    let (door, address) = door(&endpoint);
+    let (door, address) = door(&echo());
+    let near = End::new();
     let flood: Vec<TcpStream> = (0..100)
         .map(|_| TcpStream::connect(address).expect("listens"))
         .collect();
-    let tunnel = Tunnel::connect(address).expect("a tunnel");
-    let client = client();
-    client.send_to(b"ab", tunnel.address()).expect("sent");
-    let mut got = [0; 10];
-    assert_eq!(client.recv(&mut got).expect("an answer"), 2);
+    let tunnel = Tunnel::connect(address, &near.lanes).expect("a tunnel");
+    near.lanes.send(tunnel.address(), b"ab", 2).expect("sent");
+    assert_eq!(near.next().expect("an answer").1, b"ba");
     assert!(door.addresses().len() <= 33);
     drop(flood);
 }
 
 #[test]
 fn a_tunnel_that_is_closed_ends_at_both_sides() {
-    let endpoint = echo();
-    let (door, address) = door(&endpoint);
-    let tunnel = Tunnel::connect(address).expect("a tunnel");
-    let client = client();
-    client.send_to(b"ab", tunnel.address()).expect("sent");
-    client.recv(&mut [0; 10]).expect("an answer");
+    let (door, address) = door(&echo());
+    let near = End::new();
+    let tunnel = Tunnel::connect(address, &near.lanes).expect("a tunnel");
+    near.lanes.send(tunnel.address(), b"ab", 2).expect("sent");
+    near.next().expect("an answer");
     let local = door.addresses()[0];
     let origin = door.prove(local).expect("known");
     assert_eq!(origin.ip(), Ipv4Addr::LOCALHOST);

@@ -617,8 +617,10 @@ impl Service {
             }
             Event::PathChanged(address) => self.log(&format!("a client moved to {address}")),
             Event::Closed(error) => {
+                let remote = connection.remote();
+                let origin = self.door.as_ref().and_then(|door| door.origin(remote));
                 if let Some(door) = &self.door {
-                    door.close(connection.remote());
+                    door.close(remote);
                 }
                 if let Some(mut session) = self.sessions.remove(&key) {
                     let busy = session.is_busy();
@@ -640,7 +642,7 @@ impl Service {
                     }
                 } else {
                     self.strangers
-                        .line(&format!("{}: {error}", connection.remote()));
+                        .line(&format!("{}: {error}", origin.unwrap_or(remote)));
                 }
             }
             _ => {}
@@ -744,9 +746,12 @@ impl Application for Service {
     }
 
     fn on_panic(&mut self, key: ConnKey, remote: Option<SocketAddr>) {
-        if let (Some(door), Some(remote)) = (&self.door, remote) {
+        let door = self.door.as_ref();
+        let origin = remote.and_then(|remote| door?.origin(remote));
+        if let (Some(door), Some(remote)) = (door, remote) {
             door.close(remote);
         }
+        let remote = origin.or(remote);
         self.active.remove(&key);
         let who = remote.map_or_else(|| "a client".to_owned(), |remote| remote.to_string());
         let what = match self.sessions.remove(&key) {

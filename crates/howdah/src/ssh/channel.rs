@@ -9,7 +9,7 @@ use super::sharing::{self, Shared};
 use super::verdict::{self, Heard};
 use crate::session::pace::Pace;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, PublicKey, SshTarget};
-use howdah_net::{Near, Tunnel};
+use howdah_net::{Lanes, Tunnel};
 use std::io::BufReader;
 use std::net::{IpAddr, SocketAddr};
 use std::process::{ChildStdin, ChildStdout};
@@ -221,14 +221,14 @@ impl FarEnd {
         self.channel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries datagrams through the channel from now on. Once.
-    pub(crate) fn tunnel(&self) -> std::io::Result<Tunnel> {
+    /// Carries datagrams of the endpoint of `lanes` through the channel from now on. Once.
+    pub(crate) fn tunnel(&self, lanes: &Lanes) -> std::io::Result<Tunnel> {
         let mut channel = self.lock_channel();
         let (Some(mut stdin), Some(stdout)) = (channel.0.take(), channel.1.take()) else {
             return Err(in_use());
         };
         handover::write_tunnel(&mut stdin)?;
-        Tunnel::over(stdout, stdin, Near::Opens)
+        Tunnel::over(stdout, stdin, lanes)
     }
 
     /// Whether ssh has ended, and the far end with it.

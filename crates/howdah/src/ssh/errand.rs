@@ -32,6 +32,9 @@ const SILENCE_MAX: Duration = Duration::from_mins(15);
 /// Any time that is longer is as good as this; a receiver waits for a day at most.
 const WAIT_MAX_S: u64 = 30 * 86_400;
 
+/// Whoever says nothing for that long is lost.
+const IDLE_MAX_MS: u64 = 86_400_000;
+
 /// What is to go where.
 pub(crate) struct Order<'a> {
     pub(crate) from: &'a SshTarget,
@@ -74,6 +77,7 @@ pub(crate) fn copy_between(
         reread: config.reread,
         wait_for_space_s: config.wait_for_space.as_millis().div_ceil(1000),
         hears_notes: true,
+        idle_timeout_ms: Some(config.idle_timeout.as_millis()),
     };
     let told = sender.send_on(errand)?;
     let summary = watch(&told, (&sender, &receiver), config, cancel, on_progress)?;
@@ -212,6 +216,9 @@ fn send(
     config.throttle = sender.throttle;
     (config.resume, config.reread) = (errand.resume, errand.reread);
     config.wait_for_space = Span::from_secs(errand.wait_for_space_s.min(WAIT_MAX_S));
+    if let Some(idle) = errand.idle_timeout_ms {
+        config.idle_timeout = Span::from_millis(idle.clamp(1, IDLE_MAX_MS));
+    }
     config.transport = match errand.transport {
         0 => Transport::Auto,
         1 => Transport::Udp,

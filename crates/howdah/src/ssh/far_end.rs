@@ -6,7 +6,7 @@ use crate::access::{Authority, Rights};
 use crate::keys::PublicKey;
 use crate::{Cancel, Error, ErrorKind, Identity, Log, Server, Throttle};
 use howdah_core::Span;
-use howdah_net::{Near, Tunnel};
+use howdah_net::{Lanes, Tunnel};
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
@@ -36,9 +36,9 @@ pub fn serve_over_ssh(
     reached: Option<IpAddr>,
     cancel: &Cancel,
 ) -> Result<(), Error> {
-    let endpoint = Arc::new(OnceLock::new());
+    let lanes = Arc::new(OnceLock::new());
     let throttle = Throttle::new();
-    let asked = listen(cancel, &endpoint, &throttle)?;
+    let asked = listen(cancel, &lanes, &throttle)?;
     let answer = |answer: &Answer| {
         handover::write_answer(io::stdout().lock(), answer)
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot answer: {e}")))
@@ -76,7 +76,7 @@ pub fn serve_over_ssh(
         Ask::Serve { key, ports } => match open(&key, ports.0..=ports.1, home) {
             Ok((server, identity)) => {
                 // Before the answer: whoever knows it may ask for a tunnel.
-                let _ = endpoint.set(server.local_addr());
+                let _ = lanes.set(server.lanes());
                 answer(&Answer::Ready {
                     port: server.local_addr().port(),
                     key: identity.public_key().to_string(),
@@ -189,11 +189,11 @@ impl Authority for OnlyOne {
 /// too. Meanwhile it may become a tunnel.
 fn listen(
     cancel: &Cancel,
-    endpoint: &Arc<OnceLock<SocketAddr>>,
+    lanes: &Arc<OnceLock<Lanes>>,
     throttle: &Throttle,
 ) -> Result<Receiver<Result<Ask, HandoverError>>, Error> {
     let (tell, asked) = channel();
-    let (cancel, endpoint, throttle) = (cancel.clone(), Arc::clone(endpoint), throttle.clone());
+    let (cancel, lanes, throttle) = (cancel.clone(), Arc::clone(lanes), throttle.clone());
     let trouble = |e| Error::new(ErrorKind::Io, format!("cannot use the channel: {e}"));
     let file = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
     let mut stdin = BufReader::new(file(io::stdin().as_fd()).map_err(trouble)?);
@@ -210,8 +210,8 @@ fn listen(
                 let _ = pace.apply_to(&throttle);
             }
         } else if handover::read_tunnel(&mut stdin)
-            && let Some(&address) = endpoint.get()
-            && let Ok(tunnel) = Tunnel::over(stdin, stdout, Near::Answers(address))
+            && let Some(lanes) = lanes.get()
+            && let Ok(tunnel) = Tunnel::over(stdin, stdout, lanes)
         {
             while !tunnel.has_ended() {
                 std::thread::sleep(LOOK_EVERY);

@@ -152,6 +152,9 @@ pub(super) struct Errand {
     /// Whoever asks tells [`Told::Note`] from a warning.
     #[serde(default)]
     pub(super) hears_notes: bool,
+    /// The receiver counts as lost after that long; who does not tell it means the sender's default.
+    #[serde(default)]
+    pub(super) idle_timeout_ms: Option<u64>,
 }
 
 /// Lists of names may be long: the bytes of their postcard in base64 take a third more, as JSON they took four times as
