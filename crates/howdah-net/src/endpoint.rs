@@ -757,7 +757,7 @@ impl Endpoint {
             .chain(application.next_deadline())
             .min();
         let due = self.schedule.has_touched() || next.is_some_and(|at| at <= now);
-        if (due && self.stalled.is_none()) || self.lanes.is_waiting() {
+        if due && self.stalled.is_none() {
             return Ok(());
         }
         if self.stalled.is_none()
@@ -765,6 +765,9 @@ impl Endpoint {
         {
             let pause = next.map_or(pause, |at| at.since(now).min(pause));
             std::thread::sleep(pause.into());
+            return Ok(());
+        }
+        if self.lanes.is_waiting() {
             return Ok(());
         }
         let limit = Span::from_millis(500);
