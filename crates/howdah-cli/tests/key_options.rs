@@ -317,3 +317,103 @@ fn h3_names_of_unfinished_copies_cannot_be_written() {
     }
     put(&site, &server, "big").assert_copied(15, "blake3");
 }
+
+/// H8: a key that may not read learns neither names nor whether something is equal.
+#[test]
+fn h8_a_writer_who_may_not_read_learns_nothing() {
+    let site = site("write-only ");
+    let server = site.serve();
+    let tree = site.file("tree");
+    fs::create_dir(&tree).unwrap();
+    fs::write(Path::new(&tree).join("guess"), "from the server").unwrap();
+    fs::create_dir(site.root("secrets")).unwrap();
+    fs::write(site.root("secrets/guess"), "from the server").unwrap();
+    let from = format!("{tree}/");
+    let url = server.url("secrets");
+    let run = |options: &[&str]| {
+        let words = [&["sync", "--accept-new"], options, &[&*from, &*url]].concat();
+        site.run(Host::Here, "client", &words, Input::None)
+    };
+    for options in [
+        &["--dry-run"][..],
+        &["--delete", "--dry-run"],
+        &["--checksum"],
+        &["--checksum", "--dry-run"],
+    ] {
+        run(options).assert_failed(REFUSED, &["would tell what is there"]);
+    }
+    // What is equal comes all the same, and again.
+    for _ in 0..2 {
+        let done = run(&["--json"]);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        let tree = &done.json()["tree"];
+        assert_eq!(
+            (tree["files"].as_u64(), tree["unchanged"].as_u64()),
+            (Some(1), Some(0))
+        );
+    }
+}
+
+/// What a key costs has bounds, and who it is good for, and how long.
+#[test]
+fn h9_h11_keys_have_quotas_days_and_networks() {
+    let site = site("max-bytes=\"20\",max-files=\"2\" ");
+    let mut server = site.serve();
+    let tree = site.file("tree");
+    fs::create_dir(&tree).unwrap();
+    for name in ["a", "b"] {
+        fs::write(Path::new(&tree).join(name), "1234567890").unwrap();
+    }
+    let put_tree = |to: &str| {
+        let words = ["cp", "--accept-new", "-r", &*tree, &*server.url(to)];
+        site.run(Host::Here, "client", &words, Input::None)
+    };
+    let done = put_tree("fits");
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    fs::write(Path::new(&tree).join("c"), "").unwrap();
+    put_tree("many").assert_failed(REFUSED, &["more than 2 files"]);
+    fs::remove_file(Path::new(&tree).join("c")).unwrap();
+    fs::write(Path::new(&tree).join("b"), "1234567890x").unwrap();
+    put_tree("much").assert_failed(REFUSED, &["more than 20 bytes"]);
+    put(&site, &server, "one").assert_copied(15, "blake3");
+    fs::write(site.file("long"), content("long", 21)).unwrap();
+    site.copy(Host::Here, &site.file("long"), &server.url("long"))
+        .assert_failed(REFUSED, &["more than 20 bytes"]);
+    let pipe = Input::Bytes(content("pipe", 2_000_000));
+    site.copy_with(Host::Here, &["-", &server.url("pipe")], pipe)
+        .assert_failed(REFUSED, &["more than 20 bytes"]);
+
+    for (options, word) in [
+        ("expires=\"2020-02-29\" ", "was good until 2020-02-29"),
+        (
+            "from=\"192.0.2.0/24,2001:db8::/32\" ",
+            "is not good from 127.0.0.1",
+        ),
+    ] {
+        grant(&site, options);
+        server.process.signal(Signal::HUP);
+        server.await_line("read again, 1 keys", PATIENCE);
+        put(&site, &server, "new").assert_failed(AUTH, &[word]);
+    }
+    grant(
+        &site,
+        "expires=\"2999-01-01\",from=\"127.0.0.0/8\",max-sessions=\"1\" ",
+    );
+    server.process.signal(Signal::HUP);
+    server.await_line("read again, 1 keys", PATIENCE);
+    put(&site, &server, "new").assert_copied(15, "blake3");
+    // One session stays open, whose source says nothing.
+    let args = ["-", &*server.url("waits")];
+    let first = site.start_copy(Host::Here, &args, Input::Held(content("held", 100_000)));
+    first.await_fed();
+    server.await_line("connected", PATIENCE);
+    let args = [
+        "--reconnect",
+        "0",
+        &*site.file("here"),
+        &*server.url("second"),
+    ];
+    site.copy_with(Host::Here, &args, Input::None)
+        .assert_failed(5, &["1 sessions at a time"]);
+    drop(first);
+}

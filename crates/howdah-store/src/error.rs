@@ -142,6 +142,16 @@ pub enum StoreError {
         /// What is wrong with it.
         what: String,
     },
+    /// More than whoever sends may bring.
+    #[error(
+        "{path:?} would be more than {what}, which this key may bring in a session; ask whoever runs the server"
+    )]
+    OverQuota {
+        /// What came too much.
+        path: PathBuf,
+        /// How much may come, with unit.
+        what: String,
+    },
     /// This program has a fault.
     #[error(
         "a fault of this program ended its thread {thread} (a message of it says where; please report it)"

@@ -108,6 +108,20 @@ pub fn expand(
     Ok(all)
 }
 
+/// Whether `found` is something that `pattern` may mean: what another machine says it has found is not believed otherwise.
+pub fn could_mean(pattern: &Path, found: &Path) -> bool {
+    let parts = |path: &Path| -> Vec<Vec<u8>> {
+        let parts = path.as_os_str().as_bytes().split(|&b| b == b'/');
+        let named = parts.filter(|part| !part.is_empty() && *part != b".");
+        named.map(<[u8]>::to_vec).collect()
+    };
+    let (asked, got) = (parts(pattern), parts(found));
+    let fits = |asked: &[u8], got: &[u8]| asked == got || got != b".." && matches(asked, got);
+    pattern.is_absolute() == found.is_absolute()
+        && asked.len() == got.len()
+        && asked.iter().zip(&got).all(|(asked, got)| fits(asked, got))
+}
+
 impl Place<'_> {
     /// What has that name, if anything.
     fn look(&self, path: &Path) -> Option<Matched> {
@@ -279,6 +293,34 @@ fn class<'p>(pattern: &'p [u8], name: &[u8]) -> Option<(bool, &'p [u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A server that is asked for `dir/*.tar` and finds `dir/.ssh` is not believed.
+    #[test]
+    fn h1_only_what_a_pattern_may_mean_is_believed() {
+        for (pattern, found, may) in [
+            ("dir/*.tar", "dir/a.tar", true),
+            ("dir/*.tar", "./dir/a.tar", true),
+            ("dir/*.tar", "dir/*.tar", true),
+            ("*/x/", "a/x/", true),
+            ("~/[ab]", "~/b", true),
+            ("/a/*", "/a/b", true),
+            ("dir/*.tar", "dir/.ssh", false),
+            ("dir/*.tar", "dir/.a.tar", false),
+            ("dir/*.tar", "other/a.tar", false),
+            ("dir/*", "dir/a/b", false),
+            ("dir/*", "dir/..", false),
+            ("*", "..", false),
+            ("*/*", "a/..", false),
+            ("*", "/etc", false),
+            ("dir/*", "dir", false),
+        ] {
+            assert_eq!(
+                could_mean(Path::new(pattern), Path::new(found)),
+                may,
+                "{pattern} {found}"
+            );
+        }
+    }
     use std::fs;
 
     #[test]

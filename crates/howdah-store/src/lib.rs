@@ -74,7 +74,7 @@ mod worker;
 pub use batch::{Batch, Part};
 pub use durable::Prepare;
 pub use error::StoreError;
-pub use glob::{MATCHES_MAX, Matched, Place as GlobPlace, expand, has_wildcards};
+pub use glob::{MATCHES_MAX, Matched, Place as GlobPlace, could_mean, expand, has_wildcards};
 pub use identity::SourceIdentity;
 pub use leftovers::{Fate, Leftover, Leftovers};
 pub use limits::Limits;
@@ -88,10 +88,10 @@ pub use target::{Held, Target};
 pub use tree::GROUP;
 pub use trees::{
     Act, BadModes, Change, ComparisonState, Difference, EntryKind, LARGE_OPEN, LargeFile,
-    LargeTarget, Listed, Listing, ModeChanges, Next, OwnerSeen, PACKED_MAX, PlacedFile, Reasons,
-    ReceiverEnds, Rule, SenderEnds, Spout, Tally, Tap, TreeComparison, TreeDescriber, TreeListing,
-    TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject,
-    TreeTarget, What, comparison_ends, is_begun, is_directory, origin_of,
+    LargeTarget, Listed, Listing, ModeChanges, Next, OwnerSeen, PACKED_MAX, PlacedFile, Quota,
+    Reasons, ReceiverEnds, Rule, SenderEnds, Spout, Tally, Tap, TreeComparison, TreeDescriber,
+    TreeListing, TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource,
+    TreeSubject, TreeTarget, What, comparison_ends, is_begun, is_directory, origin_of,
 };
 
 use std::path::Path;

@@ -1,11 +1,16 @@
 //! Who may touch which files.
 
+use crate::keys::KeyOptions;
 use crate::session::from_store;
-use crate::{Error, ErrorKind, Location, PublicKey};
+use crate::{Error, ErrorKind, Location, PathBytes, PublicKey};
 use howdah_core::Rate;
-use howdah_store::{GlobPlace, Matched, Root, StoreError, is_begun, is_directory, is_reserved};
-use std::ffi::OsStr;
+use howdah_store::{
+    GlobPlace, Matched, Quota, Root, StoreError, TreeOptions, is_begun, is_directory, is_reserved,
+};
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,8 +20,8 @@ pub(crate) trait Authority: Send + Sync {
     /// Whether the holder of `key` may come in at all.
     fn admits(&self, key: &PublicKey) -> bool;
 
-    /// What a session of the holder of `key` may do; called once when it begins.
-    fn enter(&self, key: &PublicKey) -> Result<Rights, Error>;
+    /// What a session of the holder of `key` may do, who comes from that address; called once when it begins.
+    fn enter(&self, key: &PublicKey, from: IpAddr) -> Result<Rights, Error>;
 
     /// What the list says about that key: its comment.
     fn comment(&self, _key: &PublicKey) -> String {
@@ -33,10 +38,45 @@ pub(crate) struct Rights {
     reach: Reach,
     read: bool,
     write: bool,
+    /// He may learn what is there: names, sizes, whether something is equal.
+    list: bool,
     /// Writes new files only.
     add_only: bool,
+    /// All that the session is for.
+    only: Option<Arc<Only>>,
     /// What this side sends and takes at most; the peer has no say in it.
     pub(crate) max_rate: Option<Rate>,
+    /// The peer may ask for a rate that ignores what else the path carries.
+    pub(crate) fixed_rate: bool,
+    /// So many sessions of that key at a time.
+    pub(crate) max_sessions: Option<u32>,
+    /// What may come in a session.
+    pub(crate) quota: Quota,
+}
+
+/// What a copy between two other machines needs at the receiver, and nothing besides: the sender is not trusted with more.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Only {
+    /// As whoever asked for the copy wrote it.
+    pub(crate) destination: PathBytes,
+    /// The last components of what is copied.
+    pub(crate) names: BTreeSet<OsString>,
+    /// How, if they are trees and not one file.
+    pub(crate) tree: Option<TreeOptions>,
+}
+
+impl Only {
+    /// Whether the sender asks for nothing that whoever asked for the copy did not.
+    fn allows(&self, options: &TreeOptions) -> bool {
+        let does = |o: &TreeOptions| {
+            let kept = (o.archive, o.permissions, o.no_permissions, o.chmod.clone());
+            let goes = (o.delete, o.mirror, o.backup_dir.clone(), o.dry_run);
+            let where_to = (o.contents, o.keep_dirlinks, o.make_path);
+            (kept, goes, where_to, o.chown.clone())
+        };
+        let asked = self.tree.as_ref();
+        asked.is_some_and(|asked| does(asked) == does(options))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -59,8 +99,13 @@ impl Rights {
             reach,
             read: true,
             write: true,
+            list: true,
             add_only: false,
+            only: None,
             max_rate: None,
+            fixed_rate: true,
+            max_sessions: None,
+            quota: Quota::default(),
         }
     }
 
@@ -83,7 +128,74 @@ impl Rights {
     /// Takes rights away.
     pub(crate) fn restricted(mut self, read: bool, write: bool, max_rate: Option<Rate>) -> Self {
         (self.read, self.write, self.max_rate) = (read, write, max_rate);
+        // Whoever may not read learns nothing of what is there, either.
+        self.list = read;
         self
+    }
+
+    /// Leaves what one copy needs that somebody else sends.
+    pub(crate) fn for_one_copy(mut self, only: Only) -> Self {
+        self.read = false;
+        self.only = Some(Arc::new(only));
+        self
+    }
+
+    /// Whether the holder must not learn what is there.
+    pub(crate) fn is_blind(&self) -> bool {
+        !self.list
+    }
+
+    /// The names that may come, if the session is for these alone.
+    pub(crate) fn names(&self) -> Option<&BTreeSet<OsString>> {
+        let only = self.only.as_ref()?;
+        let is_contents = only.tree.as_ref().is_some_and(|tree| tree.contents);
+        (!is_contents).then_some(&only.names)
+    }
+
+    /// Refuses a tree that is more than the session is for, or asks what its holder must not learn.
+    pub(crate) fn check_tree(&self, options: &TreeOptions) -> Result<(), Error> {
+        let looks =
+            options.dry_run || options.checksum || options.update || options.ignore_existing;
+        if !self.list && looks {
+            let text = "this key may write here and not read: --dry-run, --checksum, --update and --ignore-existing would \
+                        tell what is there";
+            return Err(Error::new(ErrorKind::Refused, text));
+        }
+        match &self.only {
+            Some(only) if !only.allows(options) => Err(more_than_asked()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a file of another name.
+    pub(crate) fn check_file(&self, name: Option<&OsStr>) -> Result<(), Error> {
+        match (&self.only, name) {
+            (Some(only), _) if only.tree.is_some() => Err(more_than_asked()),
+            (Some(only), Some(name)) if !only.names.contains(name) => Err(more_than_asked()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Bounds what a session costs.
+    pub(crate) fn bounded(mut self, options: &KeyOptions) -> Self {
+        self.fixed_rate = options.fixed_rate;
+        self.max_sessions = options.max_sessions;
+        self.quota = Quota {
+            files: options.max_files,
+            bytes: options.max_bytes,
+        };
+        self
+    }
+
+    /// Refuses more bytes than a session may bring; `path` is what they are for.
+    pub(crate) fn check_bytes(&self, path: &Path, bytes: u64) -> Result<(), Error> {
+        match self.quota.bytes.filter(|most| bytes > *most) {
+            Some(most) => Err(from_store(&StoreError::OverQuota {
+                path: path.to_owned(),
+                what: format!("{most} bytes"),
+            })),
+            None => Ok(()),
+        }
     }
 
     /// Takes away the right to replace, change or delete what exists.
@@ -181,6 +293,9 @@ impl Rights {
     /// A directory whose leftovers are to be removed: a right to write, and to delete.
     pub(crate) fn leftovers(&self, path: &Path) -> Result<Place, Error> {
         let (root, at) = self.target(path)?;
+        if self.only.is_some() {
+            return Err(more_than_asked());
+        }
         if self.add_only {
             let path = path.to_owned();
             return Err(from_store(&StoreError::MayOnlyAdd { path }));
@@ -193,11 +308,20 @@ impl Rights {
         Ok((root, PathBuf::from(OsStr::from_bytes(&names[..end]))))
     }
 
+    fn check_destination(&self, path: &Path) -> Result<(), Error> {
+        let only = self.only.as_ref();
+        match only.filter(|only| only.destination.as_path().as_os_str() != path.as_os_str()) {
+            Some(_) => Err(more_than_asked()),
+            None => Ok(()),
+        }
+    }
+
     /// Where something is to lie, with directories on the way that are not there yet.
     pub(crate) fn target_to_make(&self, path: &Path) -> Result<Place, Error> {
         let Reach::User { home } = &self.reach else {
             return self.target(path);
         };
+        self.check_destination(path)?;
         let named = expand(home, path)?;
         let mut above = named.clone();
         while !above.exists() && !above.is_symlink() && above.pop() {}
@@ -213,6 +337,7 @@ impl Rights {
     /// Where something is to lie. For a user, a directory that exists is one whatever links lead to it.
     pub(crate) fn target(&self, path: &Path) -> Result<Place, Error> {
         self.check_write()?;
+        self.check_destination(path)?;
         match &self.reach {
             Reach::Below(root) => {
                 // What stands in a journal is believed, so nobody may write one.
@@ -238,6 +363,11 @@ impl Rights {
             }
         }
     }
+}
+
+fn more_than_asked() -> Error {
+    let text = "this session is for one copy to one place, and that is another one";
+    Error::new(ErrorKind::Refused, text)
 }
 
 /// The root itself is the empty path.
@@ -353,6 +483,89 @@ mod tests {
         assert_eq!(target("none/new"), Err(ErrorKind::Refused));
         assert_eq!(target("none/"), Err(ErrorKind::Refused));
         assert_eq!(target("sub/file/"), Err(ErrorKind::Refused));
+    }
+
+    /// H2: whoever sends in a copy between two other machines gets what that copy needs, and not the account.
+    #[test]
+    fn h2_the_sender_of_a_copy_between_others_gets_one_destination() {
+        let home = tempfile::tempdir().expect("a place");
+        fs::write(home.path().join("secret"), "x").expect("written");
+        let rights = |tree: Option<&TreeOptions>| {
+            Rights::of_user(home.path().to_owned()).for_one_copy(Only {
+                destination: PathBytes::from(OsStr::new("backup")),
+                names: [OsString::from("photos")].into(),
+                tree: tree.cloned(),
+            })
+        };
+        let refused = |result: Result<(), Error>| {
+            result.is_err_and(|error| error.kind() == ErrorKind::Refused)
+        };
+        let one = rights(None);
+        assert!(one.target(Path::new("backup")).is_ok());
+        for other in [
+            "",
+            "~",
+            ".ssh/authorized_keys",
+            "backup/x",
+            "./backup",
+            "/etc/cron.d/x",
+        ] {
+            assert!(refused(one.target(Path::new(other)).map(drop)), "{other}");
+        }
+        for read in ["secret", "backup", ""] {
+            assert!(refused(one.source(Path::new(read)).map(drop)), "{read}");
+        }
+        assert!(one.check_file(Some(OsStr::new("photos"))).is_ok());
+        assert!(refused(one.check_file(Some(OsStr::new("authorized_keys")))));
+        let plain = TreeOptions::default();
+        assert!(refused(one.check_tree(&plain)), "a tree instead of a file");
+        let tree = rights(Some(&plain));
+        assert!(refused(tree.check_file(None)), "a file instead of a tree");
+        assert!(tree.check_tree(&plain).is_ok());
+        assert_eq!(tree.names().map(BTreeSet::len), Some(1));
+        let with = |change: fn(&mut TreeOptions)| {
+            let mut options = plain.clone();
+            change(&mut options);
+            options
+        };
+        for more in [
+            with(|o| o.contents = true),
+            with(|o| o.delete = true),
+            with(|o| o.archive = true),
+            with(|o| o.mirror = true),
+            with(|o| o.keep_dirlinks = true),
+            with(|o| o.make_path = true),
+            with(|o| o.chmod = Some("u+s".to_owned())),
+            with(|o| o.backup_dir = Some("old".to_owned())),
+        ] {
+            assert!(refused(tree.check_tree(&more)), "{more:?}");
+            assert!(rights(Some(&more)).check_tree(&more).is_ok());
+        }
+        let contents = with(|o| o.contents = true);
+        assert_eq!(rights(Some(&contents)).names(), None);
+    }
+
+    /// H8: whoever may write and not read learns nothing of what is there.
+    #[test]
+    fn h8_without_the_right_to_read_nothing_is_told() {
+        let home = std::env::temp_dir();
+        let writer = Rights::of_user(home.clone()).restricted(false, true, None);
+        assert!(writer.is_blind());
+        let plain = TreeOptions::default();
+        assert!(writer.check_tree(&plain).is_ok());
+        for options in [
+            TreeOptions {
+                dry_run: true,
+                ..plain.clone()
+            },
+            TreeOptions {
+                checksum: true,
+                ..plain.clone()
+            },
+        ] {
+            assert!(writer.check_tree(&options).is_err());
+            assert!(Rights::of_user(home.clone()).check_tree(&options).is_ok());
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::copy::{Remote, run};
 use crate::session::chore::{Finding, Question, Sum};
 use crate::session::from_store;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, KnownHosts, Location, PathBytes, Progress};
-use howdah_store::{Fate, Leftovers, Root, has_wildcards};
+use howdah_store::{Fate, Leftovers, Root, could_mean, has_wildcards};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -111,10 +111,16 @@ pub fn expand(
         let mut groups: Vec<Vec<Expanded>> = vec![Vec::new(); these.len()];
         for finding in found {
             let at = finding.of as usize;
-            let (Some(group), Some((of, _))) = (groups.get_mut(at), these.get(at)) else {
+            let not_asked = || {
                 let text = "it found something for a name that was not asked for";
-                return Err(Error::new(ErrorKind::Protocol, text));
+                Error::new(ErrorKind::Protocol, text)
             };
+            let (Some(group), Some((of, pattern))) = (groups.get_mut(at), these.get(at)) else {
+                return Err(not_asked());
+            };
+            if !could_mean(pattern.as_path(), finding.path.as_path()) {
+                return Err(not_asked());
+            }
             group.push(Expanded {
                 location: with_path(&locations[*of], finding.path),
                 of: *of,

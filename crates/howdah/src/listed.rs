@@ -5,7 +5,10 @@ use crate::keys::{AuthorizedKeys, KeyError, PublicKey};
 use crate::session::from_store;
 use crate::{Error, ErrorKind, Log};
 use howdah_store::Root;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use std::fs;
+use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,11 +127,27 @@ impl Authority for Listed {
         entry.map_or_else(String::new, |entry| entry.comment.clone())
     }
 
-    fn enter(&self, key: &PublicKey) -> Result<Rights, Error> {
+    fn enter(&self, key: &PublicKey, from: IpAddr) -> Result<Rights, Error> {
         let options = match self.lock().keys.find(key) {
             Some(entry) => entry.options.clone(),
             None => return Err(Error::new(ErrorKind::Auth, "this key is not on the list")),
         };
+        let turned_away = |why: String| Err(Error::new(ErrorKind::Auth, why));
+        let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
+        if let Some(day) = options.expires.filter(|day| today > *day) {
+            return turned_away(format!(
+                "says: this key was good until {day}; ask whoever runs the server"
+            ));
+        }
+        if options
+            .from
+            .as_ref()
+            .is_some_and(|networks| !networks.contains(from))
+        {
+            return turned_away(format!(
+                "says: this key is not good from {from}; ask whoever runs the server"
+            ));
+        }
         let root = options.root.as_ref().unwrap_or(&self.root);
         let (read, write) = (!options.write_only, !options.read_only);
         let rights = match Root::open(root) {
@@ -145,7 +164,8 @@ impl Authority for Listed {
         };
         Ok(rights
             .restricted(read, write, options.max_rate)
-            .adding_only(options.no_delete))
+            .adding_only(options.no_delete)
+            .bounded(&options))
     }
 
     fn refresh(&self) {
@@ -199,9 +219,10 @@ mod tests {
         assert_eq!(refresh(), [true, true]);
         fs::write(&path, format!("read-only {}", key(&ben))).expect("written");
         assert_eq!(refresh(), [false, true]);
-        let rights = listed.enter(ben.public_key()).expect("on the list");
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let rights = listed.enter(ben.public_key(), here).expect("on the list");
         assert!(rights.source(Path::new("")).is_ok() && rights.target(Path::new("x")).is_err());
-        assert!(listed.enter(anna.public_key()).is_err());
+        assert!(listed.enter(anna.public_key(), here).is_err());
         fs::remove_file(&path).expect("removed");
         assert_eq!(refresh(), [false, false]);
     }

@@ -71,7 +71,7 @@ pub use placed::PlacedFile;
 pub use receive::{LargeTarget, ReceiverEnds, TreeReceiver};
 pub use report::TreeReport;
 pub use send::{LargeFile, SenderEnds, TreeSender, TreeSource};
-pub use target::{TreeTarget, is_directory};
+pub use target::{Quota, TreeTarget, is_directory};
 pub(crate) use unfinished::NAME as SIGN;
 pub use unfinished::{is_begun, origin_of};
 

@@ -25,7 +25,7 @@ use super::placed::{PlacedFile, PlacedFiles};
 use super::queue::{Budget, Queue, lock};
 use super::report::{Book, TreeReport, Trouble, add, get, quoted};
 use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER, plain};
-use super::target::{Finished, TreeTarget, Wanted};
+use super::target::{Finished, Quota, TreeTarget, Wanted};
 use super::unfinished;
 use super::write::{Writer, Written};
 use super::{PACKED_MAX, TreeProgress, WAITING_FILES, WAITING_LARGE};
@@ -86,6 +86,9 @@ pub(crate) struct Shared {
     pub(crate) at: PathBuf,
     /// What exists is not touched.
     pub(crate) add_only: bool,
+    /// The sender is not to learn what is there: everything is wanted.
+    pub(crate) blind: bool,
+    pub(crate) quota: Quota,
     pub(crate) room: RoomWait,
     /// The directory that paths are told below, once it is known.
     pub(crate) top: Mutex<PathBuf>,
@@ -181,6 +184,8 @@ impl TreeReceiver {
             root: target.root,
             at: target.at,
             add_only: target.add_only,
+            blind: target.blind,
+            quota: target.quota,
             room: target.room,
             top: Mutex::default(),
             sources: Mutex::default(),

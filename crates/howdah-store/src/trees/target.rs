@@ -25,6 +25,18 @@ pub struct TreeTarget {
     pub(crate) asked: Asked,
     /// If it is to be made, it is a directory that the sources go into.
     pub(crate) makes_whole: bool,
+    /// The sender is not to learn what is there.
+    pub(crate) blind: bool,
+    pub(crate) quota: Quota,
+}
+
+/// How much may be asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quota {
+    /// Files.
+    pub files: Option<u64>,
+    /// Their bytes.
+    pub bytes: Option<u64>,
 }
 
 impl TreeTarget {
@@ -63,6 +75,8 @@ impl TreeTarget {
             room: RoomWait::default(),
             asked: Asked::default(),
             makes_whole,
+            blind: false,
+            quota: Quota::default(),
         })
     }
 
@@ -70,6 +84,20 @@ impl TreeTarget {
     #[must_use]
     pub fn add_only(mut self, add_only: bool) -> Self {
         self.add_only = add_only;
+        self
+    }
+
+    /// The sender does not learn what is there already: everything that it names is asked for.
+    #[must_use]
+    pub fn blind(mut self, blind: bool) -> Self {
+        self.blind = blind;
+        self
+    }
+
+    /// No more than that comes.
+    #[must_use]
+    pub fn at_most(mut self, quota: Quota) -> Self {
+        self.quota = quota;
         self
     }
 
@@ -130,6 +158,8 @@ impl TreeTarget {
             room: RoomWait::default(),
             asked: Asked::default(),
             makes_whole: false,
+            blind: false,
+            quota: Quota::default(),
         })
     }
 
@@ -146,6 +176,8 @@ impl TreeTarget {
             room: RoomWait::default(),
             asked: Asked::default(),
             makes_whole: false,
+            blind: false,
+            quota: Quota::default(),
         })
     }
 }

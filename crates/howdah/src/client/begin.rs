@@ -49,7 +49,7 @@ impl Client<'_> {
         }
         self.pace = pace;
         if self.task.is_put() {
-            pace.apply(now, connection, None);
+            pace.apply(now, connection, None, true);
         } else {
             connection.send_control(&Message::Pace(pace).encode());
         }

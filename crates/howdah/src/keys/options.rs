@@ -1,7 +1,9 @@
 //! What may stand in front of an authorised key: `root="/data/anna",read-only,max-rate="2gbit" KEY`.
 
 use super::ParseKeyError;
+use super::networks::Networks;
 use howdah_core::{Rate, units};
+use jiff::civil::Date;
 use std::path::PathBuf;
 
 /// What the holder of a key may do. The default is everything below the server's root.
@@ -17,6 +19,18 @@ pub struct KeyOptions {
     pub no_delete: bool,
     /// The server neither sends to him nor takes from him faster than that, in each of his sessions.
     pub max_rate: Option<Rate>,
+    /// He may have the server send at a rate of his choice, whatever else the path carries.
+    pub fixed_rate: bool,
+    /// So many sessions at a time.
+    pub max_sessions: Option<u32>,
+    /// In each session he brings at most so many bytes.
+    pub max_bytes: Option<u64>,
+    /// In each session he brings at most so many files.
+    pub max_files: Option<u64>,
+    /// The key is good through that day, in UTC.
+    pub expires: Option<Date>,
+    /// He comes from one of these networks.
+    pub from: Option<Networks>,
 }
 
 /// Splits a line into its options and the rest: at the first blank outside of quotes.
@@ -94,10 +108,50 @@ impl KeyOptions {
                     "max-rate takes a rate of at least 64kbit in quotes: max-rate=\"2gbit\"",
                 ))?);
             }
+            ("fixed-rate", None) if self.fixed_rate => return twice,
+            ("fixed-rate", None) => self.fixed_rate = true,
+            ("max-sessions", Some(_)) if self.max_sessions.is_some() => return twice,
+            ("max-sessions", value) => {
+                let count = value.and_then(|count| count.parse().ok());
+                self.max_sessions = Some(count.filter(|count| *count > 0).ok_or(
+                    ParseKeyError::Option(
+                        "max-sessions takes a number in quotes: max-sessions=\"4\"",
+                    ),
+                )?);
+            }
+            ("max-bytes", Some(_)) if self.max_bytes.is_some() => return twice,
+            ("max-bytes", value) => {
+                let bytes = value.and_then(|size| units::parse_bytes(&size).ok());
+                self.max_bytes = Some(bytes.ok_or(ParseKeyError::Option(
+                    "max-bytes takes a size in quotes: max-bytes=\"2TB\"",
+                ))?);
+            }
+            ("max-files", Some(_)) if self.max_files.is_some() => return twice,
+            ("max-files", value) => {
+                let count = value.and_then(|count| count.parse().ok());
+                self.max_files = Some(count.ok_or(ParseKeyError::Option(
+                    "max-files takes a number in quotes: max-files=\"100000\"",
+                ))?);
+            }
+            ("expires", Some(_)) if self.expires.is_some() => return twice,
+            ("expires", value) => {
+                let date = value.and_then(|date| date.parse().ok());
+                self.expires = Some(date.ok_or(ParseKeyError::Option(
+                    "expires takes a day in quotes: expires=\"2027-01-31\"",
+                ))?);
+            }
+            ("from", Some(_)) if self.from.is_some() => return twice,
+            ("from", value) => {
+                let networks = value.and_then(|list| Networks::parse(&list));
+                self.from = Some(networks.ok_or(ParseKeyError::Option(
+                    "from takes networks in quotes: from=\"192.0.2.0/24,2001:db8::/32\"",
+                ))?);
+            }
             _ => {
                 return Err(ParseKeyError::Option(
                     "it begins with neither 'howdah-ed25519' nor an option (root=\"DIR\", read-only, \
-                     write-only, no-delete, max-rate=\"RATE\")",
+                     write-only, no-delete, max-rate=\"RATE\", fixed-rate, max-sessions=\"N\", \
+                     max-bytes=\"SIZE\", max-files=\"N\", expires=\"DAY\", from=\"NETWORKS\")",
                 ));
             }
         }
@@ -141,6 +195,7 @@ mod tests {
             write_only: false,
             no_delete: false,
             max_rate: Some(gbit),
+            ..KeyOptions::default()
         };
         assert_eq!(all, Ok(want));
         assert!(KeyOptions::parse("write-only").is_ok_and(|o| o.write_only && !o.no_delete));
@@ -172,6 +227,19 @@ mod tests {
             ("max-rate=\"much\"", "max-rate takes"),
             ("max-rate=\"0bit\"", "max-rate takes"),
             ("max-rate", "max-rate takes"),
+            ("fixed-rate=\"1gbit\"", "nor an option"),
+            ("max-sessions=\"0\"", "max-sessions takes"),
+            ("max-sessions=\"-1\"", "max-sessions takes"),
+            ("max-sessions", "max-sessions takes"),
+            ("max-bytes=\"much\"", "max-bytes takes"),
+            ("max-files=\"1.5\"", "max-files takes"),
+            ("expires=\"tomorrow\"", "expires takes"),
+            ("expires=\"2027-02-30\"", "expires takes"),
+            ("from=\"\"", "from takes"),
+            ("from=\"10.0.0.0/33\"", "from takes"),
+            ("from=\"10.0.0.1,\"", "from takes"),
+            ("from=\"example.org\"", "from takes"),
+            ("from=\"10.0.0.1\",from=\"10.0.0.2\"", "twice"),
         ] {
             let error = KeyOptions::parse(text).expect_err(text).to_string();
             assert!(error.contains(part), "{text}: {error}");

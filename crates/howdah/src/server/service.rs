@@ -505,6 +505,10 @@ impl Service {
         let Some(receiving) = &mut session.receiving else {
             return Ok(());
         };
+        if let Some(put) = &session.put {
+            let came = connection.received_bytes(receiving.object);
+            session.rights.check_bytes(put.path.as_path(), came)?;
+        }
         let Some(arrived) = receiving.poll(now, connection)? else {
             return Ok(());
         };
@@ -535,13 +539,15 @@ impl Service {
                     (client, comment) => format!(" ({client} {comment})"),
                 };
                 let remote = connection.remote();
-                let peer = match self.door.as_ref().and_then(|door| door.prove(remote)) {
+                let origin = self.door.as_ref().and_then(|door| door.prove(remote));
+                let from = origin.unwrap_or(remote).ip();
+                let peer = match origin {
                     Some(origin) => format!("{origin} over TCP{key_name}"),
                     None => format!("{remote}{key_name}"),
                 };
                 let rights = public
                     .ok_or_else(|| Error::new(ErrorKind::Auth, "no Ed25519 key"))
-                    .and_then(|key| self.authority.enter(&key));
+                    .and_then(|key| self.authority.enter(&key, from));
                 let rights = match rights {
                     Ok(rights) => rights,
                     Err(error) => {
@@ -553,6 +559,17 @@ impl Service {
                 if self.control.is_draining() {
                     self.log(&format!("{peer}: turned away: the server is going away"));
                     connection.close(now, CloseCode::Application, GOING_AWAY);
+                    return;
+                }
+                let open = self.sessions.values().filter(|s| s.key == client).count();
+                if let Some(most) = rights.max_sessions.filter(|most| open >= *most as usize) {
+                    self.log(&format!(
+                        "{peer}: turned away: it has {open} sessions already"
+                    ));
+                    let text = format!(
+                        "this key may have {most} sessions at a time and has them already; try again when one has ended"
+                    );
+                    connection.close(now, CloseCode::Application, &text);
                     return;
                 }
                 connection.set_receive_cap(now, rights.max_rate);
@@ -587,8 +604,11 @@ impl Service {
             Event::Control(bytes) => {
                 let result = Message::decode(&bytes).and_then(|message| match message {
                     Message::Pace(pace) => {
-                        let cap = self.sessions.get(&key).and_then(|s| s.rights.max_rate);
-                        pace.apply(now, connection, cap);
+                        // Nobody has a say before he is in.
+                        let rights = self.sessions.get(&key).map(|s| &s.rights);
+                        let cap = rights.and_then(|rights| rights.max_rate);
+                        let fixed = rights.is_some_and(|rights| rights.fixed_rate);
+                        pace.apply(now, connection, cap, fixed);
                         Ok(())
                     }
                     message => {

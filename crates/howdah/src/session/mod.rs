@@ -28,6 +28,7 @@ pub(crate) fn from_store(error: &StoreError) -> Error {
         | StoreError::NotWritable { .. }
         | StoreError::TargetIsLink { .. }
         | StoreError::MayOnlyAdd { .. }
+        | StoreError::OverQuota { .. }
         | StoreError::TargetChanged { .. } => ErrorKind::Refused,
         StoreError::NoSpace { .. } => ErrorKind::NoSpace,
         StoreError::SourceChanged { .. } => ErrorKind::SourceChanged,
@@ -75,14 +76,18 @@ pub(crate) fn from_connection(error: &ConnectionError, peer: &str) -> Error {
         }
         E::ClosedByPeer {
             code: CloseCode::Unauthorized,
-            ..
-        } => Error::new(
-            ErrorKind::Auth,
-            format!(
-                "{peer} does not accept this key; add the line that 'howdah key show' prints to \
-                 its authorized keys"
-            ),
-        ),
+            reason,
+        } => {
+            // Whoever is on the list and turned away all the same hears why.
+            let why = match &**reason {
+                "" | KEY_REFUSED => {
+                    "does not accept this key; add the line that 'howdah key show' prints to its \
+                     authorized keys"
+                }
+                why => why,
+            };
+            Error::new(ErrorKind::Auth, format!("{peer} {why}"))
+        }
         E::ClosedByPeer { code, reason } => {
             let kind = match code {
                 CloseCode::Done | CloseCode::Application => ErrorKind::Network,
@@ -107,6 +112,9 @@ pub(crate) fn from_connection(error: &ConnectionError, peer: &str) -> Error {
         other => Error::new(ErrorKind::Protocol, format!("{peer}: {other}")),
     }
 }
+
+/// What the protocol says of a key that is not on the list.
+const KEY_REFUSED: &str = "key not accepted";
 
 /// Which side is older. The upper bytes of a version say that it is one of Howdah's, the last one
 /// counts.

@@ -54,9 +54,21 @@ impl Pace {
         }
     }
 
-    /// Makes this side of the connection send so, but no faster than its own `cap`.
-    pub(crate) fn apply(&self, now: Time, connection: &mut Connection, cap: Option<Rate>) {
-        let limit = self.limit_bps.map(Rate::from_bits_per_sec);
+    /// Makes this side of the connection send so, but no faster than its own `cap`. A peer that may not choose a
+    /// `fixed` rate gets a fair one, up to that rate.
+    pub(crate) fn apply(
+        &self,
+        now: Time,
+        connection: &mut Connection,
+        cap: Option<Rate>,
+        fixed: bool,
+    ) {
+        let wished = match self.policy {
+            WirePolicy::Fixed { rate_bps } if !fixed => Some(rate_bps),
+            _ => None,
+        };
+        let limit_bps = [self.limit_bps, wished].into_iter().flatten().min();
+        let limit = limit_bps.map(Rate::from_bits_per_sec);
         // The peer's figures: any.
         let limit = limit.map(|limit| limit.max(Throttle::MIN));
         let limit = match (limit, cap) {
@@ -64,11 +76,11 @@ impl Pace {
             (limit, cap) => limit.or(cap),
         };
         let policy = match self.policy {
-            WirePolicy::Fair => Policy::Fair,
             WirePolicy::Background => Policy::Background,
-            WirePolicy::Fixed { rate_bps } => {
+            WirePolicy::Fixed { rate_bps } if fixed => {
                 Policy::Fixed(Rate::from_bits_per_sec(rate_bps).max(Throttle::MIN))
             }
+            WirePolicy::Fair | WirePolicy::Fixed { .. } => Policy::Fair,
         };
         connection.set_policy(now, policy);
         connection.set_rate_cap(now, limit);

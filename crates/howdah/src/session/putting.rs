@@ -70,6 +70,8 @@ impl Put {
     ) -> Result<Option<(Place, Message)>, Error> {
         let mut held = WireRanges::default();
         let (mut values, mut changed) = (false, None);
+        rights.check_bytes(self.path.as_path(), self.size.unwrap_or(0))?;
+        rights.check_file(self.name.as_ref().map(|name| name.as_path().as_os_str()))?;
         let place = if self.path == *"null:" {
             rights.check_write()?;
             Place::Null { bytes: 0 }

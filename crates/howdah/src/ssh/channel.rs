@@ -2,7 +2,7 @@
 
 use super::candidates::{Resolving, candidates};
 use super::command;
-use super::handover::{self, Answer, Ask, Errand, HandoverError, Told};
+use super::handover::{self, Answer, Ask, Errand, HandoverError, OneCopy, Told};
 use super::launched::{Caller, FAREWELL, Launched, Patience};
 use super::process::Ssh;
 use super::sharing::{self, Shared};
@@ -43,17 +43,29 @@ struct Ready {
 }
 
 impl FarEnd {
-    /// Starts ssh and the far end, which will let the holder of `key` in.
+    /// Starts ssh and the far end, which will let the holder of `key` in, with all rights of the user there.
     pub(crate) fn start(
         config: &CopyConfig,
         target: &SshTarget,
         key: &PublicKey,
         cancel: &Cancel,
     ) -> Result<Self, Error> {
+        Self::start_for(config, target, key, None, cancel)
+    }
+
+    /// The same for somebody else's key, which gets what one copy needs.
+    pub(super) fn start_for(
+        config: &CopyConfig,
+        target: &SshTarget,
+        key: &PublicKey,
+        only: Option<Box<OneCopy>>,
+        cancel: &Cancel,
+    ) -> Result<Self, Error> {
         let ports = &config.ssh.ports;
         let ask = Ask::Serve {
             key: key.to_string(),
             ports: (*ports.start(), *ports.end()),
+            only,
         };
         Self::start_with(config, target, &ask, cancel)
     }

@@ -2,7 +2,7 @@
 //! the other, and the one that sends tells through its channel how it goes.
 
 use super::FarEnd;
-use super::handover::{self, Errand, Told};
+use super::handover::{self, Errand, OneCopy, Told};
 use super::link_local;
 use crate::access::expand;
 use crate::client::Task;
@@ -57,7 +57,8 @@ pub(crate) fn copy_between(
     }
     let sender = FarEnd::start_sender(config, order.from, cancel)?;
     let target = &order.to.target;
-    let receiver = FarEnd::start(config, target, &sender.key(), cancel)?;
+    let only = one_copy(&order);
+    let receiver = FarEnd::start_for(config, target, &sender.key(), Some(Box::new(only)), cancel)?;
     let pace = Pace::new(config.policy, &config.throttle);
     let errand = Errand {
         sources: order.sources,
@@ -84,6 +85,25 @@ pub(crate) fn copy_between(
     sender.leave();
     receiver.leave();
     Ok(summary)
+}
+
+/// What the receiver must let the sender do.
+fn one_copy(order: &Order<'_>) -> OneCopy {
+    // Rules and lists choose among what is read, which is the sender's affair.
+    let tree = order.tree.as_ref().map(|options| TreeOptions {
+        files: None,
+        rules: Vec::new(),
+        ..options.clone()
+    });
+    let names = order.sources.iter().filter_map(|source| {
+        let name = source.as_path().file_name()?;
+        Some(PathBytes::from(name))
+    });
+    OneCopy {
+        destination: order.to.path.clone(),
+        names: names.collect(),
+        tree,
+    }
 }
 
 fn watch(

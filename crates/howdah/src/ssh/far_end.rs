@@ -1,7 +1,7 @@
 //! The far end itself: what `howdah internal far-end` does on the machine that ssh has reached.
 
 use super::errand;
-use super::handover::{self, Answer, Ask, HandoverError};
+use super::handover::{self, Answer, Ask, HandoverError, OneCopy};
 use crate::access::{Authority, Rights};
 use crate::keys::PublicKey;
 use crate::{Cancel, Error, ErrorKind, Identity, Log, Server, Throttle};
@@ -73,7 +73,7 @@ pub fn serve_over_ssh(
         }
     };
     match ask {
-        Ask::Serve { key, ports } => match open(&key, ports.0..=ports.1, home) {
+        Ask::Serve { key, ports, only } => match open(&key, ports.0..=ports.1, home, only) {
             Ok((server, identity)) => {
                 // Before the answer: whoever knows it may ask for a tunnel.
                 let _ = lanes.set(server.lanes());
@@ -116,13 +116,23 @@ pub fn serve_over_ssh(
 }
 
 /// A server for the holder of `key`, under a key of its own.
-fn open(key: &str, ports: RangeInclusive<u16>, home: PathBuf) -> Result<(Server, Identity), Error> {
+fn open(
+    key: &str,
+    ports: RangeInclusive<u16>,
+    home: PathBuf,
+    only: Option<Box<OneCopy>>,
+) -> Result<(Server, Identity), Error> {
     let client = handover::key(key).map_err(|e| e.at("the other side"))?;
     let identity = Identity::generate()?;
     let (socket, listener) = bind(ports)?;
+    let rights = Rights::of_user(home);
+    let rights = match only {
+        Some(only) => rights.for_one_copy((*only).into()),
+        None => rights,
+    };
     let authority = Arc::new(OnlyOne {
         client,
-        rights: Rights::of_user(home),
+        rights,
         taken: AtomicBool::new(false),
     });
     let server = Server::on(socket, Some(listener), &identity, authority, Log::default())?;
@@ -174,7 +184,7 @@ impl Authority for OnlyOne {
         *key == self.client && !self.taken.load(Ordering::Relaxed)
     }
 
-    fn enter(&self, key: &PublicKey) -> Result<Rights, Error> {
+    fn enter(&self, key: &PublicKey, _from: IpAddr) -> Result<Rights, Error> {
         if *key != self.client || self.taken.swap(true, Ordering::Relaxed) {
             return Err(Error::new(
                 ErrorKind::Auth,
@@ -239,7 +249,7 @@ mod tests {
         let key = a_key().public_key().to_string();
         let home = std::env::temp_dir();
         // Port 0: any.
-        let (server, _) = open(&key, 0..=0, home).expect("a server");
+        let (server, _) = open(&key, 0..=0, home, None).expect("a server");
         let patience = Span::from_millis(50);
         server.run_once(&Cancel::new(), patience).expect("no one");
     }
@@ -247,22 +257,24 @@ mod tests {
     #[test]
     fn a30_the_key_that_was_told_gets_in_once_and_no_other() {
         let (told, other) = (a_key(), a_key());
+        let here = IpAddr::from(Ipv4Addr::LOCALHOST);
         let door = OnlyOne {
             client: *told.public_key(),
             rights: Rights::of_user(std::env::temp_dir()),
             taken: AtomicBool::new(false),
         };
-        assert!(!door.admits(other.public_key()) && door.enter(other.public_key()).is_err());
+        assert!(!door.admits(other.public_key()) && door.enter(other.public_key(), here).is_err());
         assert!(door.admits(told.public_key()));
         // A handshake that comes to nothing takes nothing away.
         assert!(door.admits(told.public_key()));
-        assert!(door.enter(told.public_key()).is_ok());
-        assert!(!door.admits(told.public_key()) && door.enter(told.public_key()).is_err());
+        assert!(door.enter(told.public_key(), here).is_ok());
+        assert!(!door.admits(told.public_key()) && door.enter(told.public_key(), here).is_err());
     }
 
     #[test]
     fn a_key_that_is_none_is_refused() {
-        let error = open("ssh-ed25519 AAAA", 0..=0, std::env::temp_dir()).expect_err("no key");
+        let error =
+            open("ssh-ed25519 AAAA", 0..=0, std::env::temp_dir(), None).expect_err("no key");
         assert_eq!(error.kind(), ErrorKind::Protocol);
     }
 }

@@ -3,6 +3,7 @@
 //! The first member of both objects names the versions and keeps its form, so that ends of any two versions
 //! can tell each other apart. Everything else may change with the versions.
 
+use crate::access::Only;
 use crate::session::message;
 use crate::session::message::KINDS;
 use crate::session::pace::Pace;
@@ -116,13 +117,42 @@ impl Versions {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) enum Ask {
     /// Answer one session of the holder of that key, on one of these ports.
-    Serve { key: String, ports: (u16, u16) },
+    Serve {
+        key: String,
+        ports: (u16, u16),
+        /// The holder of the key is to do nothing else than that copy.
+        #[serde(default)]
+        only: Option<Box<OneCopy>>,
+    },
     /// Make a key; an [`Errand`] will follow.
     Send,
     /// Send something to another far end.
     Errand(Box<Errand>),
     /// The user wants another pace from now on.
     Pace(Pace),
+}
+
+/// What a far end that receives from another one lets it do.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(super) struct OneCopy {
+    pub(super) destination: PathBytes,
+    /// Of what is copied: the last components.
+    #[serde(with = "packed")]
+    pub(super) names: Vec<PathBytes>,
+    /// How, if they are trees; without its list of files.
+    #[serde(with = "packed")]
+    pub(super) tree: Option<TreeOptions>,
+}
+
+impl From<OneCopy> for Only {
+    fn from(copy: OneCopy) -> Self {
+        let name = |name: &PathBytes| name.as_path().as_os_str().to_owned();
+        Self {
+            names: copy.names.iter().map(name).collect(),
+            destination: copy.destination,
+            tree: copy.tree,
+        }
+    }
 }
 
 /// What the sender of a copy between two far ends is told.
@@ -437,6 +467,7 @@ mod tests {
         let ask = Ask::Serve {
             key: "k".to_owned(),
             ports: (1, 2),
+            only: None,
         };
         let mut bytes = Vec::new();
         write_ask(&mut bytes, &ask).expect("memory");

@@ -7,8 +7,8 @@ use super::super::entry::{Meta, Stamp};
 use super::super::existing::{open_plain_at, refresh};
 use super::super::hashing::{Hashers, Pending};
 use super::super::queue::lock;
-use super::super::report::{Trouble, add};
-use super::super::target::{DirState, TargetDir, Wanted};
+use super::super::report::{Trouble, add, get};
+use super::super::target::{DirState, Quota, TargetDir, Wanted};
 use super::super::walk::kind;
 use super::super::{PACKED_MAX, meta};
 use super::Placer;
@@ -144,6 +144,15 @@ impl Placer<'_> {
         }
         add(&shared.book.wanted_files, 1);
         add(&shared.book.wanted_bytes, size);
+        let Quota { files, bytes } = shared.quota;
+        let over = |most: Option<u64>, is: u64| most.filter(|most| is > *most);
+        let what = over(files, get(&shared.book.wanted_files)).map(|most| format!("{most} files"));
+        let much =
+            || over(bytes, get(&shared.book.wanted_bytes)).map(|most| format!("{most} bytes"));
+        if let Some(what) = what.or_else(much) {
+            let path = dir.path.join(&name);
+            return Err(StoreError::OverQuota { path, what });
+        }
         if shared.options.dry_run {
             self.rewritten.extend(link);
             self.tell(Act::Copy, reasons, &dir.named().join(&name))?;
@@ -281,7 +290,7 @@ impl Placer<'_> {
                     stat: Box::new(stat),
                 }
             }
-            None if same_size && (same_time || shared.options.size_only) => {
+            None if same_size && !shared.blind && (same_time || shared.options.size_only) => {
                 self.keep(fd, dir, name, &stat, meta)?
             }
             _ => {

@@ -29,6 +29,7 @@ impl Service {
                 mut options,
             } => {
                 session.selection.restore(&mut Vec::new(), &mut options);
+                session.rights.check_tree(&options)?;
                 let target = if options.make_path {
                     let (root, at) = session.rights.target_to_make(path.as_path())?;
                     let is_directory = is_directory(path.as_path());
@@ -38,7 +39,14 @@ impl Service {
                     TreeTarget::below(&root, &at)
                 };
                 let target = target.map_err(|e| from_store(&e))?;
-                let target = target.add_only(session.rights.is_adding_only());
+                let target = target
+                    .add_only(session.rights.is_adding_only())
+                    .blind(session.rights.is_blind())
+                    .at_most(session.rights.quota);
+                let target = match session.rights.names() {
+                    Some(names) => target.expecting(names.iter().cloned()),
+                    None => target,
+                };
                 let target = target.waiting(session.room.clone());
                 let announce = |answers| Message::TreeAccepted { answers };
                 let (mut tree, contents) = Tree::receive(
