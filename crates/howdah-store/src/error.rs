@@ -199,10 +199,6 @@ impl StoreError {
                 path,
                 why: "its file system is read-only",
             },
-            io::ErrorKind::FileTooLarge => Self::NotWritable {
-                path,
-                why: "a file of that size is more than its file system, or a limit of its user, allows",
-            },
             _ => Self::Io {
                 path,
                 operation,
