@@ -5,7 +5,7 @@ use super::meta::Keeper;
 use super::placed::PlacedFiles;
 use super::queue::{Budget, lock, wait_for};
 use super::report::{Book, Trouble, add};
-use super::target::{Finished, TargetDir};
+use super::target::{Finished, FinishedDir, TargetDir};
 use super::write::Written;
 use crate::device::hash_of_device;
 use crate::durable::{rename_file, sync_dir};
@@ -285,8 +285,7 @@ impl Committer<'_> {
     pub(crate) fn finish_dirs(&self) -> Result<(), StoreError> {
         // One after the other: a directory comes after those in it, which its mode may shut off.
         let _turn = lock(self.finishing);
-        let finished = std::mem::take(&mut *lock(self.finished));
-        for (path, meta) in finished {
+        for FinishedDir { path, meta, .. } in self.finished.take() {
             let fd = match self.root.open_dir(&path) {
                 Ok(fd) => fd,
                 Err(error) => {

@@ -1,8 +1,10 @@
 //! Deletes what the source does not have, after everything else is in place.
 
+use super::entry::Stamp;
 use super::existing::open_writable;
 use super::filter::Filter;
 use super::inside::number;
+use super::meta;
 use super::names::Names;
 use super::queue::lock;
 use super::receive::Shared;
@@ -15,7 +17,7 @@ use crate::durable::rename_file;
 use crate::root::retry;
 use crate::stale::{self, InUse};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -230,10 +232,10 @@ impl Deleter<'_> {
                 return failed(Errno::NAMETOOLONG);
             }
             let opened = match act {
-                Act::Count => open_below(dir, name),
+                Act::Count => open_below(dir, name).map(|below| (below, None)),
                 Act::Delete => open_writable(dir, name, &stat),
             };
-            let below = match opened {
+            let (below, was) = match opened {
                 Ok(below) => below,
                 Err(e) => return failed(e),
             };
@@ -255,7 +257,17 @@ impl Deleter<'_> {
                 all &= self.one(&below, name, &path.join(name), act, depth + 1, each);
             }
             if !all {
+                if let Some(was) = was {
+                    let _ = rustix::fs::fchmod(&below, was);
+                }
                 return false;
+            }
+            if act == Act::Delete && self.shared.options.backup_dir.is_some() {
+                // Of a copy that was to make this directory.
+                super::unfinished::unmark(&below);
+                if let Err(e) = self.shared.back_up_dir(path, &stat) {
+                    return failed(e);
+                }
             }
         }
         if act == Act::Count {
@@ -325,20 +337,23 @@ impl Shared {
             .to_path_buf()
     }
 
-    /// Puts what has that name into the backup directory, under the same path.
-    pub(crate) fn back_up(
-        &self,
-        dir: &OwnedFd,
-        name: &OsStr,
-        path: &Path,
-        keep: Keep,
-    ) -> Result<(), Errno> {
+    /// Keeps a directory that goes; what was in it is kept already. So an empty one is kept, too.
+    pub(crate) fn back_up_dir(&self, path: &Path, stat: &Stat) -> Result<(), Errno> {
         let Some(backup) = &self.options.backup_dir else {
             return Ok(());
         };
+        let kept = self.backup_of(backup, path)?;
+        // Later runs put more into it.
+        let mode = Mode::from_raw_mode(stat.st_mode) | Mode::RWXU;
+        let _ = rustix::fs::fchmod(&kept, mode & Mode::from_raw_mode(0o777));
+        let _ = meta::set_time(&kept, Stamp::modified(stat));
+        Ok(())
+    }
+
+    /// That directory in the one for backups, made if need be.
+    fn backup_of(&self, backup: &str, above: &Path) -> Result<OwnedFd, Errno> {
         let top = lock(&self.top).clone();
         let mut to = self.root.open_dir(&top).map_err(|_| Errno::NOENT)?;
-        let above = path.parent().unwrap_or_else(|| Path::new(""));
         let backup = super::send::plain(Path::new(backup));
         // What an earlier run kept below it under a name that is to be a directory makes room, and stays. The place
         // itself is the user's.
@@ -356,6 +371,22 @@ impl Shared {
             }
         }
         self.disks.note(&to);
+        Ok(to)
+    }
+
+    /// Puts what has that name into the backup directory, under the same path.
+    pub(crate) fn back_up(
+        &self,
+        dir: &OwnedFd,
+        name: &OsStr,
+        path: &Path,
+        keep: Keep,
+    ) -> Result<(), Errno> {
+        let Some(backup) = &self.options.backup_dir else {
+            return Ok(());
+        };
+        let above = path.parent().unwrap_or_else(|| Path::new(""));
+        let to = self.backup_of(backup, above)?;
         keep_aside(&to, name, true)?;
         if keep == Keep::Move {
             return rename_file(dir, name, &to, name, true);

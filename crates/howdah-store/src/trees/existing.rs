@@ -34,8 +34,12 @@ pub(crate) fn make_dir(parent: &OwnedFd, name: &OsStr, dry_run: bool) -> Result<
 }
 
 /// Opens a directory in which names come and go, also where its mode does not let its owner do that: then it is
-/// given one that does. Root needs none.
-pub(crate) fn open_writable(parent: &OwnedFd, name: &OsStr, stat: &Stat) -> Result<OwnedFd, Errno> {
+/// given one that does, and the one that it had comes back, too. Root needs none.
+pub(crate) fn open_writable(
+    parent: &OwnedFd,
+    name: &OsStr,
+    stat: &Stat,
+) -> Result<(OwnedFd, Option<Mode>), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = || retry(|| rustix::fs::openat(parent, name, flags, Mode::empty()));
     let user = rustix::process::geteuid();
@@ -46,22 +50,24 @@ pub(crate) fn open_writable(parent: &OwnedFd, name: &OsStr, stat: &Stat) -> Resu
         let at = retry(|| rustix::fs::openat(parent, name, flags, Mode::empty()))?;
         let way = format!("/proc/self/fd/{}", at.as_raw_fd());
         let _ = rustix::fs::chmod(way, mode | Mode::RWXU);
-        return open();
+        return Ok((open()?, Some(mode)));
     }
     let fd = open()?;
     let now = rustix::fs::fstat(&fd)?;
-    open_up(&fd, &now);
-    Ok(fd)
+    let was = open_up(&fd, &now);
+    Ok((fd, was))
 }
 
-/// Lets the owner of an open directory write to it; its mode comes back when it is finished.
-pub(crate) fn open_up(dir: &OwnedFd, stat: &Stat) {
+/// Lets the owner of an open directory write to it; its mode, which comes back when it is finished, if that was another.
+pub(crate) fn open_up(dir: &OwnedFd, stat: &Stat) -> Option<Mode> {
     let user = rustix::process::geteuid();
     let mode = Mode::from_raw_mode(stat.st_mode);
     if !user.is_root() && stat.st_uid == user.as_raw() && !mode.contains(Mode::RWXU) {
         // What cannot be written to then is told of by name.
-        let _ = retry(|| rustix::fs::fchmod(dir, mode | Mode::RWXU));
+        retry(|| rustix::fs::fchmod(dir, mode | Mode::RWXU)).ok()?;
+        return Some(mode);
     }
+    None
 }
 
 pub(crate) fn open_plain_at(dir: impl AsFd, name: &OsStr) -> Result<std::fs::File, Errno> {

@@ -316,3 +316,67 @@ fn t29_an_empty_source_deletes_nothing_unless_that_is_said() {
         assert_eq!(pair.names().is_empty(), !dry_run);
     }
 }
+
+/// An empty directory is something, too: deleted, in another one, and in the place of a file or link.
+#[test]
+fn t11_empty_directories_are_kept_where_that_was_asked_for() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    for (delete, comes) in [
+        (true, Is::Absent),
+        (true, Is::Text(1)),
+        (false, Is::Link(1)),
+        (false, Is::Text(2)),
+    ] {
+        let dir = pair(&[(comes, Is::Empty), (Is::Empty, Is::Empty)]);
+        let to = dir.path().join("to");
+        if delete {
+            fs::create_dir_all(to.join("n1/extra/empty")).unwrap();
+        }
+        fs::set_permissions(to.join("n0"), fs::Permissions::from_mode(0o750)).unwrap();
+        let was = fs::metadata(to.join("n0")).unwrap().modified().unwrap();
+        let options = TreeOptions {
+            delete,
+            backup_dir: Some(".old".into()),
+            ..mirror()
+        };
+        let report = sync(dir.path(), &options).receiver;
+        assert_eq!(report.failed, 0, "{comes:?}: {report:?}");
+        let kept = fs::metadata(to.join(".old/n0")).unwrap();
+        assert_eq!(
+            (kept.mode() & 0o777, kept.modified().unwrap()),
+            (0o750, was)
+        );
+        assert_eq!(to.join(".old/n1/extra/empty").is_dir(), delete);
+        let again = sync(dir.path(), &options).receiver;
+        assert_eq!(
+            (again.files, again.links, again.deleted, again.failed),
+            (0, 0, 0, 0)
+        );
+    }
+}
+
+/// As with rsync: an empty source is one that holds nothing, not one of which nothing takes part.
+#[test]
+fn t29_a_source_of_which_all_is_left_out_is_not_empty() {
+    use super::filter::Rule;
+    for dry_run in [true, false] {
+        let pair = Pair::new(&["a.tmp", "b.tmp"], &["c.tmp", "d/e"]);
+        let options = TreeOptions {
+            dry_run,
+            rules: vec![Rule {
+                include: false,
+                listed: false,
+                pattern: "*.tmp".into(),
+            }],
+            ..deleting()
+        };
+        let report = pair.sync(&options).unwrap().receiver;
+        assert_eq!((report.deleted, report.failed), (2, 0), "{report:?}");
+        let left: &[&str] = if dry_run {
+            &["c.tmp", "d", "d/e"]
+        } else {
+            &["c.tmp"]
+        };
+        assert_eq!(pair.names(), left);
+    }
+}

@@ -473,6 +473,11 @@ impl Keeper {
         owned && self.differs(&stat, meta, true, found).is_empty()
     }
 
+    /// Whether permissions are made equal.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.exact
+    }
+
     /// The mode that a directory gets in the end: `fresh` if it was made just now in `parent`, and then `is` is what it
     /// inherited, else what it had.
     pub(crate) fn dir_mode(&self, parent: impl AsFd, fresh: bool, is: u32, asked: u32) -> u32 {

@@ -181,6 +181,7 @@ impl TreeReceiver {
         let shared = Arc::new(Shared {
             options: options.without_list(),
             makes_whole: target.makes_whole,
+            finished: Arc::new(Finished::below(&target.root)),
             root: target.root,
             at: target.at,
             add_only: target.add_only,
@@ -195,7 +196,6 @@ impl TreeReceiver {
             keeper: Arc::new(Keeper::new(options)?),
             disks: Disks::default(),
             book: Arc::default(),
-            finished: Arc::default(),
             finishing: Mutex::default(),
             expected: Queue::new(WAITING_FILES),
             large: Mutex::default(),

@@ -1,5 +1,6 @@
 //! Nobody gets more of a copy than its source, or what it replaces, allowed.
 
+use super::entry::{Entry, Meta};
 use super::sync_tests::Pair;
 use super::tests::recursive;
 use super::*;
@@ -152,4 +153,106 @@ fn links_that_are_there_get_their_time_and_owner() {
         assert_eq!(there().mtime(), 1_000_000);
     }
     assert_eq!(told(&archive), []);
+}
+
+/// A copy that ends before its time, as somebody who is not root: what was closed is closed again, and new directories are
+/// as open as they are to be, for it is not known of them later. `HOWDAH_TEST_CLOSED` is where.
+#[test]
+fn child_ends_early() {
+    let Some(at) = std::env::var_os("HOWDAH_TEST_CLOSED") else {
+        return;
+    };
+    let at = Path::new(&at);
+    for (permissions, new) in [(true, 0o700), (false, 0o755)] {
+        let to = at.join(format!("{permissions}"));
+        fs::create_dir_all(to.join("closed/deep")).unwrap();
+        for dir in ["closed/deep", "closed", ""] {
+            set_mode(&to.join(dir), 0o555);
+        }
+        if !permissions {
+            // Whoever only copies opens nothing.
+            set_mode(&to, 0o755);
+        }
+        let options = TreeOptions {
+            permissions,
+            contents: true,
+            ..recursive()
+        };
+        let target = TreeTarget::local(&to).unwrap();
+        let (receiver, ends) =
+            TreeReceiver::start(target, false, &options, false, std::sync::Arc::new(|| {}))
+                .unwrap();
+        let mut manifest = codec::ManifestWriter::new(ends.manifest).unwrap();
+        let meta = Meta {
+            mode: 0o755,
+            ..Meta::default()
+        };
+        let dir = |name: &str| Entry::Dir {
+            name: name.into(),
+            meta: meta.clone(),
+        };
+        let up = || Entry::Up { complete: true };
+        let top = Entry::Top { meta: meta.clone() };
+        for entry in [
+            top,
+            dir("closed"),
+            dir("deep"),
+            up(),
+            up(),
+            dir("new"),
+            dir("in"),
+        ] {
+            manifest.put(&entry).unwrap();
+        }
+        manifest.flush().unwrap();
+        let end = std::time::Instant::now() + std::time::Duration::from_mins(1);
+        while !to.join("new/in").exists() {
+            assert!(std::time::Instant::now() < end, "it does not come so far");
+            std::thread::yield_now();
+        }
+        let is_open = mode(&to.join("closed/deep")) & 0o200 != 0;
+        assert_eq!(is_open, permissions);
+        drop((manifest, ends.packs, ends.answers));
+        for thread in receiver.stop() {
+            thread.join().unwrap();
+        }
+        let modes = ["closed/deep", "closed", "new", "new/in"].map(|dir| mode(&to.join(dir)));
+        assert_eq!(modes, [0o555, 0o555, new, new], "{permissions}");
+        if permissions {
+            assert_eq!(mode(&to), 0o555);
+        }
+    }
+}
+
+#[test]
+fn t10_a_copy_that_ends_early_leaves_nothing_open() {
+    let place = tempfile::tempdir().unwrap();
+    set_mode(place.path(), 0o755);
+    let at = place.path().join("at");
+    fs::create_dir(&at).unwrap();
+    let program = place.path().join("tests");
+    let own = std::env::current_exe().unwrap();
+    if fs::hard_link(&own, &program).is_err() {
+        fs::copy(&own, &program).unwrap();
+    }
+    let mut command = if rustix::process::geteuid().is_root() {
+        lchown(&at, Some(65_534), Some(65_534)).unwrap();
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        command.arg(&program);
+        command
+    } else {
+        std::process::Command::new(&program)
+    };
+    let done = command
+        .args(["trees::rights_tests::child_ends_early", "--exact"])
+        .env("HOWDAH_TEST_CLOSED", &at)
+        .output();
+    let Ok(done) = done else {
+        println!("skipped: there is no setpriv here");
+        return;
+    };
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{said}");
+    assert!(said.contains("1 passed"), "{said}");
 }

@@ -8,6 +8,7 @@ use super::send::plain;
 use super::unfinished;
 use crate::identity::Identity;
 use crate::{RoomWait, Root, StoreError, unwritable};
+use rustix::fs::Mode;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -213,8 +214,54 @@ pub(crate) enum DirState {
     Broken,
 }
 
-/// Directories that nobody writes to any more, and what they are to become.
-pub(crate) type Finished = Mutex<Vec<(PathBuf, Meta)>>;
+/// A directory that nobody writes to any more.
+#[derive(Debug)]
+pub(crate) struct FinishedDir {
+    /// Below the root.
+    pub(crate) path: PathBuf,
+    /// What it is to become.
+    pub(crate) meta: Meta,
+    /// That it gets if nobody comes to that any more.
+    early: Option<Mode>,
+}
+
+/// Directories that wait to become what they are to be. If that never comes, for the copy has ended, those that were
+/// there are closed again, and new ones are as open as they are to be.
+#[derive(Debug, Default)]
+pub(crate) struct Finished {
+    root: Option<Arc<Root>>,
+    list: Mutex<Vec<FinishedDir>>,
+}
+
+impl Finished {
+    pub(crate) fn below(root: &Arc<Root>) -> Self {
+        Self {
+            root: Some(Arc::clone(root)),
+            list: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        lock(&self.list).len()
+    }
+
+    /// Those in a directory come before it.
+    pub(crate) fn take(&self) -> Vec<FinishedDir> {
+        std::mem::take(&mut *lock(&self.list))
+    }
+}
+
+impl Drop for Finished {
+    fn drop(&mut self) {
+        for FinishedDir { path, early, .. } in self.take() {
+            if let (Some(root), Some(early)) = (&self.root, early)
+                && let Ok(dir) = root.open_dir(&path)
+            {
+                let _ = rustix::fs::fchmod(dir, early);
+            }
+        }
+    }
+}
 
 /// A directory of the destination, for as long as something is on its way into it. What lies in it keeps
 /// it, so a directory is finished after all that it contains.
@@ -229,6 +276,8 @@ pub(crate) struct TargetDir {
     /// What it becomes in the end; `None`: it is not ours to change.
     pub(crate) meta: Option<Meta>,
     pub(crate) finished: Arc<Finished>,
+    /// The mode that it gets if the copy ends before its time: that it had, if it was opened to its owner.
+    pub(crate) early: Option<Mode>,
     pub(crate) parent: Option<Arc<Self>>,
 }
 
@@ -244,8 +293,9 @@ impl Drop for TargetDir {
         if let Some(meta) = self.meta.take()
             && matches!(self.state, DirState::Fresh | DirState::There)
         {
-            let path = std::mem::take(&mut self.path);
-            lock(&self.finished).push((path, meta));
+            let (path, early) = (std::mem::take(&mut self.path), self.early);
+            let dir = FinishedDir { path, meta, early };
+            lock(&self.finished.list).push(dir);
         }
         // Deep trees would overflow the stack otherwise.
         let mut parent = self.parent.take();

@@ -403,7 +403,9 @@ impl<'a> Walker<'a> {
                 ignores.ignore(&below.join(OsStr::from_bytes(name)), is_dir)
             };
             match (admitted, is_dir) {
-                (false, _) => {}
+                (false, _) if ignored.len() > 0 || !below.as_os_str().is_empty() => {}
+                // One is named: the source is not empty.
+                (false, _) => ignored.push(name),
                 (true, _) if ignores.as_ref().is_some_and(ignore) => ignored.push(name),
                 // What a copy into this directory has not finished is nobody's file yet.
                 (true, false) if is_unfinished(name) => {}

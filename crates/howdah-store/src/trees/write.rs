@@ -124,7 +124,6 @@ mod tests {
     use super::*;
     use crate::trees::TreeOptions;
     use crate::trees::entry::Meta;
-    use crate::trees::queue;
     use crate::trees::target::{DirState, Finished};
     use std::path::PathBuf;
 
@@ -146,6 +145,7 @@ mod tests {
             sync: SyncWay::Each,
             meta: Some(Meta::default()),
             finished: Arc::clone(&finished),
+            early: None,
             parent: None,
         });
         let wanted = |name: &str| Wanted {
@@ -161,10 +161,7 @@ mod tests {
             writer.fill(&wanted(name), b"x").unwrap();
         }
         drop(dir);
-        let paths: Vec<_> = queue::lock(&finished)
-            .iter()
-            .map(|(path, _)| path.clone())
-            .collect();
+        let paths: Vec<_> = finished.take().into_iter().map(|dir| dir.path).collect();
         assert_eq!(paths, [PathBuf::from("d")]);
     }
 }

@@ -93,6 +93,7 @@ impl Placer<'_> {
             sync: parent.sync,
             meta: None,
             finished: Arc::clone(&shared.finished),
+            early: None,
             parent: Some(Arc::clone(parent)),
         };
         self.push(dir, None, false);

@@ -9,13 +9,13 @@ use super::super::meta;
 use super::super::report::{Trouble, add};
 use super::super::target::{DirState, TargetDir};
 use super::super::walk::kind;
-use super::super::{PACKED_MAX, queue, unfinished};
+use super::super::{PACKED_MAX, unfinished};
 use super::twins::Twins;
 use super::{Level, Placer};
 use crate::stale;
 use crate::{StoreError, unwritable};
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,8 @@ struct Made {
     mode: u32,
     /// Where it is, if a link led to it.
     real: Option<PathBuf>,
+    /// That it had, if it was opened to its owner.
+    was: Option<Mode>,
 }
 
 impl Made {
@@ -45,6 +47,7 @@ impl Made {
             fd: None,
             mode: 0,
             real: None,
+            was: None,
         }
     }
 }
@@ -99,9 +102,8 @@ impl Placer<'_> {
             if let Some(meta) = &top_meta {
                 self.tell_dir(&fd, at, meta)?;
             }
-            if !dry_run && ours && !shared.add_only {
-                open_up(&fd, &stat);
-            }
+            let opens = ours && self.opens() && !shared.add_only;
+            let was = if opens { open_up(&fd, &stat) } else { None };
             let dir = TargetDir {
                 path: at.clone(),
                 called: None,
@@ -109,6 +111,7 @@ impl Placer<'_> {
                 sync: shared.disks.note(&fd),
                 meta: top_meta.filter(|_| !dry_run && !shared.add_only),
                 finished: Arc::clone(&shared.finished),
+                early: was,
                 parent: None,
             };
             let is_begun = ours && !dry_run && !shared.add_only && unfinished::is_marked(&fd);
@@ -131,6 +134,7 @@ impl Placer<'_> {
             sync: shared.disks.note(&parent_fd),
             meta: None,
             finished: Arc::clone(&shared.finished),
+            early: None,
             parent: None,
         };
         if let Some(meta) = top_meta {
@@ -151,6 +155,7 @@ impl Placer<'_> {
                 sync: parent.sync,
                 meta: (!dry_run).then_some(meta),
                 finished: Arc::clone(&shared.finished),
+                early: self.early(state, mode),
                 parent: Some(Arc::new(parent)),
             };
             shared.set_top(at);
@@ -218,11 +223,13 @@ impl Placer<'_> {
         let asked = meta.mode;
         let mut was = None;
         let is_twin = self.is_twin(&parent, &name);
+        self.goes_on |= is_renamed_top;
         let Made {
             state,
             fd,
             mode,
             real,
+            was: opened,
         } = match parent.state {
             _ if is_twin => Made::without(DirState::Broken),
             DirState::Absent | DirState::Broken => Made::without(parent.state),
@@ -253,7 +260,7 @@ impl Placer<'_> {
         if let (true, DirState::Fresh, Some(fd)) = (is_renamed_top, state, &fd) {
             unfinished::mark(fd, shared.options.origin);
         }
-        let meta = Meta { mode, ..meta };
+        let (meta, early) = (Meta { mode, ..meta }, self.early(state, mode));
         match (state, &fd) {
             (DirState::Absent, _) if was.is_some() => {
                 self.tell(Act::Mkdir, Reasons::KIND, &named)?;
@@ -271,6 +278,7 @@ impl Placer<'_> {
             // A directory that was there and may not be changed stays as it is.
             meta: (!(dry_run || shared.add_only && state == DirState::There)).then_some(meta),
             finished: Arc::clone(&shared.finished),
+            early: opened.or(early),
             parent: Some(parent),
         };
         self.push(dir, fd, true);
@@ -288,8 +296,22 @@ impl Placer<'_> {
         reason = "the field's type differs between systems"
     )]
     fn dir_mode(&self, parent: &OwnedFd, state: DirState, stat: &Stat, asked: u32) -> u32 {
-        let (fresh, is) = (state == DirState::Fresh, stat.st_mode as u32);
-        self.shared.keeper.dir_mode(parent, fresh, is, asked)
+        let keeper = &self.shared.keeper;
+        // All that is in a tree that was begun by such a copy is of its making.
+        let fresh = state == DirState::Fresh || self.goes_on && !keeper.is_exact();
+        keeper.dir_mode(parent, fresh, stat.st_mode as u32, asked)
+    }
+
+    /// What a new directory is left as by a copy that ends early; where modes are made equal, the next one does that.
+    fn early(&self, state: DirState, mode: u32) -> Option<Mode> {
+        let is_kept = state == DirState::Fresh && !self.shared.keeper.is_exact();
+        is_kept.then(|| Mode::from_raw_mode(mode as _) | Mode::RWXU)
+    }
+
+    /// Whether directories that are closed to their owner are opened for the time of the copy: where it sets their modes
+    /// in the end, so that the next one puts right what a killed one leaves open.
+    fn opens(&self) -> bool {
+        !self.shared.options.dry_run && (self.goes_on || self.shared.keeper.is_exact())
     }
 
     /// In a dry run: whether a directory that is there would be changed, besides what goes into it.
@@ -344,16 +366,17 @@ impl Placer<'_> {
                 return Ok(Made::without(state));
             }
             let stat = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            let opened = if dry_run {
-                open_below(fd, name)?
-            } else {
+            let (opened, was) = if self.opens() {
                 open_writable(fd, name, &stat)?
+            } else {
+                (open_below(fd, name)?, None)
             };
             Ok(Made {
                 state,
                 fd: Some(opened),
                 mode: self.dir_mode(fd, state, &stat, asked),
                 real: None,
+                was: was.filter(|_| state == DirState::There),
             })
         });
         Ok(opened.map_err(|e| match e {
@@ -391,13 +414,14 @@ impl Placer<'_> {
         if kind(&stat) != FileType::Directory {
             return None;
         }
-        let opened = if shared.options.dry_run {
-            open_below(&above, name)
-        } else {
+        let opened = if self.opens() {
             open_writable(&above, name, &stat)
+        } else {
+            open_below(&above, name).map(|opened| (opened, None))
         };
         let opened = opened.map_err(|e| format!("the directory cannot be entered ({e})"));
-        Some(opened.map(|opened| Made {
+        Some(opened.map(|(opened, was)| Made {
+            was,
             state: DirState::There,
             mode: self.dir_mode(&above, DirState::There, &stat, asked),
             fd: Some(opened),
@@ -414,7 +438,7 @@ impl Placer<'_> {
         if self.levels.is_empty() {
             return Err(refused("it leaves the top directory"));
         }
-        if queue::lock(&self.shared.finished).len() >= FINISHED_WAITING {
+        if self.shared.finished.waiting() >= FINISHED_WAITING {
             self.shared.finish_dirs()?;
         }
         Ok(())

@@ -44,6 +44,7 @@ impl Placer<'_> {
             sync: SyncWay::Each,
             meta: None,
             finished: Arc::clone(&shared.finished),
+            early: None,
             parent: None,
         };
         self.push(dir, None, is_contents);

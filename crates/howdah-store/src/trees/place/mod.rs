@@ -64,6 +64,8 @@ pub(crate) struct Placer<'a> {
     above: OnceCell<Option<Above>>,
     /// The destination lies in the source, which has been told.
     told_inside: bool,
+    /// The top is one that this copy, or an interrupted one of the same source, has made.
+    goes_on: bool,
     /// Files so far.
     index: u64,
     linked: HashMap<u64, (Arc<TargetDir>, OsString)>,
@@ -106,6 +108,7 @@ impl<'a> Placer<'a> {
             place: None,
             above: OnceCell::new(),
             told_inside: false,
+            goes_on: false,
             index: 0,
             linked: HashMap::new(),
             links: Vec::new(),

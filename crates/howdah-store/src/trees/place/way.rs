@@ -38,7 +38,7 @@ impl Placer<'_> {
         }
         let path = self.below_top(dir, name);
         if is_dir {
-            return self.clear_dir(fd, name, &path);
+            return self.clear_dir(fd, name, stat, &path);
         }
         if shared.options.dry_run {
             return Ok(());
@@ -78,7 +78,13 @@ impl Placer<'_> {
         }
     }
 
-    fn clear_dir(&self, fd: &OwnedFd, name: &OsStr, path: &Path) -> Result<(), String> {
+    fn clear_dir(
+        &self,
+        fd: &OwnedFd,
+        name: &OsStr,
+        stat: &Stat,
+        path: &Path,
+    ) -> Result<(), String> {
         const STAYS: &str = "is a directory there, which";
         let shared = self.shared;
         let options = &shared.options;
@@ -97,6 +103,7 @@ impl Placer<'_> {
                 };
             }
             let gone = retry(|| rustix::fs::unlinkat(fd, name, AtFlags::REMOVEDIR));
+            let gone = gone.and_then(|()| shared.back_up_dir(path, stat));
             return gone.map_err(|e| match e {
                 Errno::NOTEMPTY | Errno::EXIST => {
                     format!("{STAYS} is not empty; --delete lets it go")
