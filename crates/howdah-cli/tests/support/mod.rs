@@ -55,7 +55,7 @@ impl Site {
         }
         site.make_key("server");
         let line = site.make_key("client");
-        fs::write(site.config("server").join("authorized_keys"), line).unwrap();
+        write_own(&site.config("server").join("authorized_keys"), &line);
         site
     }
 
@@ -168,6 +168,13 @@ impl Site {
     pub(crate) fn assert_nothing_half_done(&self) {
         assert_eq!(parts(self.path()), Vec::<PathBuf>::new());
     }
+}
+
+/// Writes a file that nobody else can change, whatever the umask says.
+pub(crate) fn write_own(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 /// Unfinished files in and below `dir`.
