@@ -390,3 +390,102 @@ fn t16_two_names_that_are_one_there_are_both_told_of() {
         site.assert_nothing_half_done();
     });
 }
+
+/// Times that the disk rounds, or does not reach.
+#[test]
+fn t17_what_the_disk_makes_of_a_time_is_no_change() {
+    on_each(|site, _| times(site, false));
+}
+
+/// The same on a disk that clamps: ext4 ends in 2446 and begins in 1901.
+#[test]
+fn t17_times_beyond_the_disk_are_told_once_and_copied_once() {
+    let site = Site::new(200);
+    let image = site.config("image").display().to_string();
+    let disk = support::place::LoopDisk::make(&image, 64, &site.root(""));
+    if disk.is_some() {
+        times(&site, true);
+    }
+}
+
+/// Copies a tree with strange times to a directory of the server and to one that is asked to bring it back there.
+/// `tells`: the disk says at once what it made of a time, and not when it is mounted again.
+fn times(site: &Site, tells: bool) {
+    // 2500, 2200, 1899, 1950, before 1970, an odd second, one with more than a disk keeps.
+    const TIMES: [(i64, i64); 7] = [
+        (16_725_225_601, 5),
+        (7_258_118_401, 0),
+        (-2_240_524_799, 999_999_999),
+        (-631_151_999, 1),
+        (-1, 987_654_321),
+        (1_700_000_001, 0),
+        (1_700_000_003, 987_654_321),
+    ];
+    fs::create_dir_all(site.file("strange")).unwrap();
+    let Some(_disk) = support::place::SmallDisk::mount(&site.file("strange"), 16) else {
+        return;
+    };
+    let from = site.file("strange/tree");
+    fs::create_dir_all(format!("{from}/below")).unwrap();
+    let set = |path: &str, (tv_sec, tv_nsec): (i64, i64)| {
+        let time = rustix::fs::Timespec { tv_sec, tv_nsec };
+        let times = rustix::fs::Timestamps {
+            last_access: time,
+            last_modification: time,
+        };
+        rustix::fs::futimens(fs::File::open(path).unwrap(), &times).unwrap();
+    };
+    for (i, time) in TIMES.into_iter().enumerate() {
+        let path = format!("{from}/below/{i}");
+        fs::write(&path, "x").unwrap();
+        set(&path, time);
+    }
+    fs::write(format!("{from}/large"), content("large", 5 * MIB)).unwrap();
+    set(&format!("{from}/large"), TIMES[0]);
+    set(&format!("{from}/below"), TIMES[2]);
+    set(&from, TIMES[0]);
+    let server = site.serve();
+    let source = format!("{from}/.");
+    let to = server.url("tree");
+    const TOLD: &str = "this disk has not";
+    for (options, whole) in [
+        (&["sync"][..], false),
+        (&["cp", "-r"], false),
+        (&["sync", "-a"], true),
+    ] {
+        for first in [true, false] {
+            let words = ["--json", "--accept-new", &*source, &*to];
+            let done = command(site, &[options, &words].concat());
+            assert_eq!(done.code, Some(0), "{options:?} {}", done.err);
+            let json = done.json();
+            let is_new = first && options == ["sync"];
+            let files = if is_new { 8 } else { 0 };
+            assert_eq!(json["tree"]["files"], files, "{options:?} {json}");
+            let told = done.err.matches(TOLD).count() + json.to_string().matches(TOLD).count();
+            assert!(is_new || told == 0, "{options:?} {}", done.err);
+            assert!(told > 0 || !is_new || !tells, "{options:?} {}", done.err);
+            let dry = [&options[..1], &["--dry-run"], &options[1..], &words].concat();
+            let done = command(site, &dry);
+            let json = done.json();
+            assert_eq!(json["tree"]["files"], 0, "{options:?} {json}");
+            assert!(whole || !done.err.contains("time"), "{}", done.err);
+        }
+    }
+    for (a, b) in [(&source, &to), (&to, &source)] {
+        let done = command(site, &["verify", "--accept-new", a, b]);
+        assert_eq!(
+            done.code,
+            Some(0),
+            "{}{}",
+            done.err,
+            String::from_utf8_lossy(&done.out)
+        );
+    }
+    // What changes is still copied.
+    set(&format!("{from}/below/0"), (1_600_000_000, 0));
+    let sync = ["sync", "--json", "--accept-new", &*source, &*to];
+    let done = command(site, &sync);
+    assert_eq!(done.json()["tree"]["files"], 1, "{}", done.json());
+    server.stop();
+    site.assert_nothing_half_done();
+}

@@ -2,13 +2,14 @@
 
 use crate::StoreError;
 use crate::identity::Identity;
+use crate::journal::Journal;
 use crate::rights;
 use crate::root::{irregular, retry};
 use crate::same;
 use crate::stale::{self, Lock, temp_name};
 use crate::unwritable;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -57,6 +58,11 @@ impl Place {
     /// Whether something had the name.
     pub(crate) fn is_taken(&self) -> bool {
         self.before.is_some()
+    }
+
+    /// Bytes of what had it.
+    pub(crate) fn taken_bytes(&self) -> Option<u64> {
+        self.before.as_ref().map(Identity::size)
     }
 
     pub(crate) fn dir(&self) -> &OwnedFd {
@@ -123,15 +129,17 @@ impl PartFile {
             .union(OFlags::EXCL)
             .union(OFlags::NOFOLLOW)
             .union(OFlags::CLOEXEC);
-        let mut attempts = 0;
+        let (mut attempts, mut short) = (0, false);
         loop {
-            let temp = if to_be_found && attempts == 0 {
-                let temp = stale::resume_name(&place.name);
+            let temp = if short {
+                stale::short_temp_name()
+            } else if to_be_found && attempts == 0 {
+                let temp = stale::resume_name(&place.dir, &place.name);
                 // A journal without its file speaks of one that is gone.
                 stale::remove_orphan(&place.dir, &temp);
                 temp
             } else {
-                temp_name(&place.name)
+                temp_name(&place.dir, &place.name)
             };
             let mode = Mode::RUSR | Mode::WUSR;
             match retry(|| rustix::fs::openat(&place.dir, &temp, FLAGS, mode)) {
@@ -146,6 +154,7 @@ impl PartFile {
                 }
                 Ok(fd) => return Ok(Self::adopt(place, File::from(fd), temp, 0)),
                 Err(Errno::EXIST) if attempts < 16 => attempts += 1,
+                Err(Errno::NAMETOOLONG) if !short => short = true,
                 Err(e) => {
                     let (dir, path) = (&place.dir, &place.path);
                     return Err(unwritable::from_making(dir, path, "create a file for", e));
@@ -264,7 +273,7 @@ impl PartFile {
         }
         sync_dir(self.dir()).map_err(|e| StoreError::from_io(path, "sync the directory of", e))?;
         self.remove_journal();
-        let usual = stale::resume_name(&self.place.name);
+        let usual = stale::resume_name(self.dir(), &self.place.name);
         if self.temp != usual {
             // Somebody had it when this copy began, perhaps one that was just ending.
             stale::remove_part(self.dir(), &usual);
@@ -331,8 +340,33 @@ impl PartFile {
     fn unlink(&self) {
         // The journal first: it would speak of a file that is gone. Nobody is left to tell of
         // a failure; the names say what they are.
-        self.remove_journal();
-        let _ = rustix::fs::unlinkat(self.dir(), &self.temp, AtFlags::empty());
+        // Somebody else may have finished this directory.
+        keeping_times(self.dir(), || {
+            self.remove_journal();
+            let _ = rustix::fs::unlinkat(self.dir(), &self.temp, AtFlags::empty());
+        });
+    }
+
+    /// Leaves it to the next copy, unless there is nothing left to do for one: another copy of the same source may have
+    /// brought it meanwhile, as when this one's peer lost it and began again.
+    ///
+    /// Whoever publishes takes away what nobody has locked. Unlocked first and looked at afterwards, one of both sees
+    /// the other.
+    fn leave(&self) {
+        let _ = retry(|| rustix::fs::flock(&self.file, FlockOperation::NonBlockingUnlock));
+        let Place { dir, name, .. } = &self.place;
+        let now = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+        let is_other = now.is_ok_and(|stat| Some(Identity::new(&stat)) != self.place.before);
+        if !is_other {
+            return;
+        }
+        let journal = stale::journal_name(&self.temp);
+        let journal = journal.and_then(|journal| Journal::open(dir, &journal, &self.file));
+        if let Some((_, past)) = journal
+            && same::is_likely_part_of(dir, name, &self.file, past.header.source.size, &past.ranges)
+        {
+            keeping_times(dir, || stale::remove_part(dir, &self.temp));
+        }
     }
 
     /// [`remove`](Self::remove) that also gives the space back at once, although others still
@@ -348,6 +382,30 @@ impl PartFile {
 impl Drop for PartFile {
     fn drop(&mut self) {
         self.remove();
+        if matches!(*self.lock_state(), State::Kept(_)) {
+            self.leave();
+        }
+    }
+}
+
+/// Does something in a directory that its times do not show.
+pub(crate) fn keeping_times<T>(dir: &OwnedFd, action: impl FnOnce() -> T) -> T {
+    let before = rustix::fs::fstat(dir);
+    let done = action();
+    if let Ok(before) = before {
+        let _ = rustix::fs::futimens(dir, &times_of(&before));
+    }
+    done
+}
+
+pub(crate) fn times_of(stat: &Stat) -> Timestamps {
+    let at = |tv_sec, nanos: u64| Timespec {
+        tv_sec,
+        tv_nsec: i64::try_from(nanos).unwrap_or(0),
+    };
+    Timestamps {
+        last_access: at(stat.st_atime, stat.st_atime_nsec),
+        last_modification: at(stat.st_mtime, stat.st_mtime_nsec),
     }
 }
 

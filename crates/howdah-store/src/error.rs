@@ -163,6 +163,14 @@ pub enum StoreError {
     /// Stopped in the middle; whoever stopped it knows why.
     #[error("stopped before the end")]
     Aborted,
+    /// The file system has only shorter names, or paths.
+    #[error(
+        "the name of {path:?} is longer than the disk there takes; give it a shorter one, or leave it out"
+    )]
+    NameTooLong {
+        /// The file.
+        path: PathBuf,
+    },
     /// Anything else that the operating system reports.
     #[error("cannot {operation} {path:?}: {source}")]
     Io {
@@ -187,6 +195,7 @@ impl StoreError {
         match error.kind() {
             io::ErrorKind::NotFound => Self::NotFound { path },
             io::ErrorKind::PermissionDenied => Self::PermissionDenied { path },
+            io::ErrorKind::InvalidFilename => Self::NameTooLong { path },
             kind @ (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
                 let is_quota = kind == io::ErrorKind::QuotaExceeded;
                 let lack = Lack {

@@ -112,7 +112,7 @@ pub(crate) fn zeros(len: u64, mut each: impl FnMut(&[u8])) {
     }
 }
 
-fn is_zero(bytes: &[u8]) -> bool {
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     bytes
         .chunks(ZEROS.len())
         .all(|piece| piece == &ZEROS[..piece.len()])

@@ -24,33 +24,70 @@ const SUFFIX: &str = ".howdah-part";
 const JOURNAL_SUFFIX: &str = ".howdah-journal";
 /// Digits that tell one temporary file of a target from another.
 const RANDOM_DIGITS: usize = 16;
-/// Longest name of a file, in bytes (`NAME_MAX`).
+/// Longest name of a file on any disk, in bytes (`NAME_MAX`).
 const MAX_NAME: usize = 255;
 /// Names of a directory that are looked at: a quarter of a second's work at most. In larger ones
 /// something may stay behind.
 const MAX_NAMES: usize = 200_000;
 
-/// The name of a part file that nobody will look for, cut so that the whole fits into 255 bytes.
-pub(crate) fn temp_name(name: &OsStr) -> OsString {
+/// Bytes of an unfinished file's name besides what it has of its target's.
+const OVERHEAD: usize = 1 + 1 + RANDOM_DIGITS + JOURNAL_SUFFIX.len();
+
+/// The name in `dir` of a part file that nobody will look for, cut so that it and its journal's fit.
+pub(crate) fn temp_name(dir: impl AsFd, name: &OsStr) -> OsString {
+    with_digits(name, room_for(dir, name), random())
+}
+
+/// The same as short as can be, for a disk that takes shorter names than it says.
+pub(crate) fn short_temp_name() -> OsString {
+    with_digits(OsStr::new(""), 0, random())
+}
+
+fn random() -> u64 {
     // Seeded from the operating system; O_EXCL makes sure.
-    let random = std::collections::hash_map::RandomState::new()
+    std::collections::hash_map::RandomState::new()
         .build_hasher()
-        .finish();
-    with_digits(name, random)
+        .finish()
 }
 
 /// The name of the part file that the next copy to the same target looks for.
-pub(crate) fn resume_name(name: &OsStr) -> OsString {
+pub(crate) fn resume_name(dir: impl AsFd, name: &OsStr) -> OsString {
     let hash = blake3::hash(name.as_bytes());
     let mut digits = [0; 8];
     digits.copy_from_slice(&hash.as_bytes()[..8]);
-    with_digits(name, u64::from_le_bytes(digits))
+    with_digits(name, room_for(dir, name), u64::from_le_bytes(digits))
 }
 
-fn with_digits(name: &OsStr, digits: u64) -> OsString {
-    let mut bytes = prefix(name);
+fn with_digits(name: &OsStr, room: usize, digits: u64) -> OsString {
+    let mut bytes = prefix(name, room);
     bytes.extend_from_slice(format!("{digits:016x}{SUFFIX}").as_bytes());
     OsString::from_vec(bytes)
+}
+
+/// How much of a target's name in `dir` has room in the names of its unfinished files.
+fn room_for(dir: impl AsFd, name: &OsStr) -> usize {
+    /// No disk has shorter ones, so it is not asked about these.
+    const SURE: usize = 64;
+    if name.len() + OVERHEAD <= SURE {
+        name.len()
+    } else {
+        room(name_max(dir))
+    }
+}
+
+/// The same for any name on a disk with names of so many bytes.
+pub(crate) fn room(name_max: usize) -> usize {
+    name_max.saturating_sub(OVERHEAD)
+}
+
+/// The longest name that the disk of that directory takes, in bytes. Those that encrypt names have less than others:
+/// 143 with eCryptfs.
+pub(crate) fn name_max(dir: impl AsFd) -> usize {
+    let told = rustix::fs::fstatvfs(dir).map_or(0, |fs| fs.f_namemax);
+    match usize::try_from(told) {
+        Ok(max) if (1..MAX_NAME).contains(&max) => max,
+        _ => MAX_NAME,
+    }
 }
 
 /// The name of a part file's journal.
@@ -62,13 +99,12 @@ pub(crate) fn journal_name(part: &OsStr) -> Option<OsString> {
 }
 
 /// What stands in front of the digits.
-fn prefix(name: &OsStr) -> Vec<u8> {
-    [b".", kept_of(name.as_bytes()), b"."].concat()
+fn prefix(name: &OsStr, room: usize) -> Vec<u8> {
+    [b".", kept_of(name.as_bytes(), room), b"."].concat()
 }
 
 /// What of a target's name stands in the names of its unfinished files: all of it, or its beginning.
-pub(crate) fn kept_of(name: &[u8]) -> &[u8] {
-    let room = MAX_NAME - (1 + 1 + RANDOM_DIGITS + JOURNAL_SUFFIX.len());
+pub(crate) fn kept_of(name: &[u8], room: usize) -> &[u8] {
     let mut cut = name.len().min(room);
     while cut < name.len() && cut > 0 && name[cut] & 0xc0 == 0x80 {
         cut -= 1; // not inside of a UTF-8 character
@@ -186,7 +222,7 @@ pub(crate) fn remove_stale(dir: &OwnedFd, name: &OsStr) -> usize {
     let Ok(entries) = Dir::read_from(dir) else {
         return 0;
     };
-    let prefix = prefix(name);
+    let prefix = prefix(name, room_for(dir, name));
     let mut removed = 0;
     for entry in entries.take(MAX_NAMES).map_while(Result::ok) {
         let bytes = entry.file_name().to_bytes();
@@ -408,9 +444,13 @@ mod tests {
 
     #[test]
     fn a_name_is_known_again_and_no_other_one_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = open(dir.path());
         for target in ["a", "a.b", &"x".repeat(255), &"\u{e9}".repeat(127)] {
             let target = OsStr::new(target);
-            for temp in [temp_name(target), resume_name(target)] {
+            let room = room_for(&dir, target);
+            for temp in [temp_name(&dir, target), resume_name(&dir, target)] {
+                let prefix = |name| prefix(name, room);
                 assert!(is_temp_name(temp.as_bytes(), &prefix(target)), "{temp:?}");
                 assert!(is_any_temp_name(temp.as_bytes()));
                 assert!(!is_temp_name(temp.as_bytes(), &prefix(OsStr::new("b"))));
@@ -418,13 +458,15 @@ mod tests {
                 assert!(journal.len() <= MAX_NAME);
                 assert!(!is_temp_name(journal.as_bytes(), &prefix(target)));
                 for name in [&temp, &journal] {
-                    assert_eq!(target_in(name.as_bytes()), Some(kept_of(target.as_bytes())));
+                    let kept = kept_of(target.as_bytes(), super::room(MAX_NAME));
+                    assert_eq!(target_in(name.as_bytes()), Some(kept));
                 }
             }
-            assert_ne!(temp_name(target), temp_name(target));
-            assert_eq!(resume_name(target), resume_name(target));
+            assert_ne!(temp_name(&dir, target), temp_name(&dir, target));
+            assert_eq!(resume_name(&dir, target), resume_name(&dir, target));
         }
-        let prefix = prefix(OsStr::new("a"));
+        assert!(is_any_temp_name(short_temp_name().as_bytes()));
+        let prefix = prefix(OsStr::new("a"), 200);
         for other in [
             ".a.howdah-part",
             ".a.0123456789abcde.howdah-part",
@@ -441,6 +483,23 @@ mod tests {
                 other.starts_with(".a.b."),
                 "{other}"
             );
+        }
+    }
+
+    #[test]
+    fn t18_names_fit_what_the_disk_takes() {
+        for max in [1, 33, 34, 64, 143, 255] {
+            for target in ["a", &"x".repeat(255), &"\u{e9}".repeat(71)] {
+                let target = OsStr::new(target);
+                let temp = with_digits(target, room(max), 5);
+                let journal = journal_name(&temp).unwrap();
+                // The shortest has nothing of its target's name.
+                assert!(journal.len() <= max.max(OVERHEAD), "{max}");
+                let kept = kept_of(target.as_bytes(), room(max));
+                for name in [&temp, &journal] {
+                    assert_eq!(target_in(name.as_bytes()), Some(kept), "{max}");
+                }
+            }
         }
     }
 

@@ -132,7 +132,7 @@ impl Target {
     }
 
     fn find(place: Place) -> Self {
-        let temp = stale::resume_name(place.name());
+        let temp = stale::resume_name(place.dir(), place.name());
         let found = look(&place, temp).unwrap_or(Found::Foreign);
         Self {
             place,

@@ -52,6 +52,8 @@ pub(crate) struct Rights {
     pub(crate) max_sessions: Option<u32>,
     /// What may come in a session.
     pub(crate) quota: Quota,
+    /// Memory that a tree may take, however much the peer asks for. `None`: what it asks for.
+    max_memory: Option<u64>,
 }
 
 /// What a copy between two other machines needs at the receiver, and nothing besides: the sender is not trusted with more.
@@ -106,6 +108,7 @@ impl Rights {
             fixed_rate: true,
             max_sessions: None,
             quota: Quota::default(),
+            max_memory: None,
         }
     }
 
@@ -131,6 +134,20 @@ impl Rights {
         // Whoever may not read learns nothing of what is there, either.
         self.list = read;
         self
+    }
+
+    /// A tree takes so much memory at the most.
+    pub(crate) fn with_memory(mut self, bytes: u64) -> Self {
+        self.max_memory = Some(bytes);
+        self
+    }
+
+    /// What of the memory that a peer asks for it gets.
+    pub(crate) fn memory(&self, asked: Option<u64>) -> Option<u64> {
+        match (asked, self.max_memory) {
+            (Some(asked), Some(max)) => Some(asked.min(max)),
+            (asked, _) => asked,
+        }
     }
 
     /// Leaves what one copy needs that somebody else sends.

@@ -34,8 +34,8 @@ pub use copy::{CopyConfig, RatePolicy, copy};
 pub use error::{Error, ErrorKind};
 pub use files::{ChangeLog, FileLog, Hears};
 pub use howdah_store::{
-    Act, Change, Difference, EntryKind, Fate, Leftovers, Listed, Listing, ModeChanges, OwnerSeen,
-    PlacedFile, Rule, Tally, TreeOptions, TreeReport, What,
+    Act, Change, Difference, EntryKind, Fate, Leftovers, Listed, Listing, Memory, ModeChanges,
+    OwnerSeen, PlacedFile, Rule, Tally, TreeOptions, TreeReport, What,
 };
 pub use keys::{AuthorizedKeys, Identity, KnownHosts, PublicKey, Trust};
 pub use list::list;

@@ -4,7 +4,7 @@ use crate::access::{Authority, Rights};
 use crate::keys::{AuthorizedKeys, KeyError, PublicKey};
 use crate::session::from_store;
 use crate::{Error, ErrorKind, Log};
-use howdah_store::Root;
+use howdah_store::{Memory, Root};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use std::fs;
@@ -29,6 +29,8 @@ pub struct Reread {
 
 /// Lets in who is on the list.
 pub(crate) struct Listed {
+    /// Of a tree whose client asks for more than usual.
+    memory: u64,
     /// Opened when a session begins: it is what its name means then.
     root: PathBuf,
     file: Option<Reread>,
@@ -69,6 +71,7 @@ impl Look {
 impl Listed {
     /// `keys` is what `file` held a moment ago.
     pub(crate) fn new(root: PathBuf, keys: AuthorizedKeys, file: Option<Reread>, log: Log) -> Self {
+        let memory = Memory::DEFAULT;
         let seen = file.as_ref().and_then(|file| Look::at(&file.path));
         let state = State {
             keys,
@@ -77,10 +80,17 @@ impl Listed {
         };
         Self {
             root,
+            memory,
             file,
             state: Mutex::new(state),
             log,
         }
+    }
+
+    /// Trees of clients that ask for more than usual get so much memory.
+    pub(crate) fn with_memory(mut self, bytes: Option<u64>) -> Self {
+        self.memory = bytes.unwrap_or(self.memory);
+        self
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -165,7 +175,8 @@ impl Authority for Listed {
         Ok(rights
             .restricted(read, write, options.max_rate)
             .adding_only(options.no_delete)
-            .bounded(&options))
+            .bounded(&options)
+            .with_memory(self.memory))
     }
 
     fn refresh(&self) {

@@ -75,6 +75,8 @@ pub struct ServerConfig {
     pub reread: Option<Reread>,
     /// Sockets that somebody else has bound: `listen` is not used then.
     pub inherited: Option<Inherited>,
+    /// Bytes of memory that each tree may take if its client asks for more than usual.
+    pub memory: Option<u64>,
     /// Hears about connections and transfers.
     pub log: Log,
     /// Sees its sessions, and ends them.
@@ -110,7 +112,8 @@ impl Server {
             .map_err(|e| Error::new(ErrorKind::Usage, format!("the root: {e}")))?;
         Root::open(&root).map_err(|e| from_store(&e))?;
         let (log, control) = (config.log.clone(), config.control);
-        let authority = Arc::new(Listed::new(root, config.authorized, config.reread, log));
+        let listed = Listed::new(root, config.authorized, config.reread, log);
+        let authority = Arc::new(listed.with_memory(config.memory));
         let (socket, listener) = match config.inherited {
             Some(Inherited { udp, tcp }) => (udp, tcp),
             None => bind(config.listen, &config.log)?,

@@ -40,6 +40,10 @@ pub(crate) struct ServeArgs {
     /// Private key of this machine, made if absent [default: ~/.config/howdah/id_ed25519.pem]
     #[arg(long, value_name = "FILE")]
     pub(crate) identity: Option<PathBuf>,
+
+    /// Memory that the tree of a client that asks for more may take, with its --memory
+    #[arg(long, value_name = "SIZE", default_value = "48MiB", value_parser = super::values::memory)]
+    pub(crate) memory: u64,
 }
 
 /// An address and a port; a link-local address may have the name of its link behind it (`[fe80::1%eth0]:4433`).

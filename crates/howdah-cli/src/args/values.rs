@@ -1,13 +1,24 @@
 //! Values that the library has no type for.
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use howdah::Location;
+use howdah::{Location, Memory};
 use howdah_core::{Span, units};
 use std::str::FromStr;
 
 /// One side of a copy; its path may be any bytes.
 pub(crate) fn location() -> impl TypedValueParser<Value = Location> {
     OsStringValueParser::new().try_map(|given| Location::try_from(&*given))
+}
+
+/// `--memory`: what a side of a copy may take.
+pub(crate) fn memory(text: &str) -> Result<u64, String> {
+    const MOST: u64 = 4 << 30;
+    let bytes = units::parse_bytes(text).map_err(|e| e.to_string())?;
+    if (Memory::LEAST..=MOST).contains(&bytes) {
+        Ok(bytes)
+    } else {
+        Err("a side of a copy takes from 40MiB to 4GiB".to_owned())
+    }
 }
 
 /// `--queue`: how much waits in front of the bottleneck.

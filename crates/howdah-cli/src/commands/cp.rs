@@ -219,6 +219,7 @@ pub(super) fn tree_options(args: &TreeArgs, select: &SelectArgs) -> anyhow::Resu
         chown: args.chown.clone(),
         no_permissions: args.no_perms,
         make_path: args.mkpath,
+        memory: Some(args.memory),
         ..select_options(select)?
     })
 }

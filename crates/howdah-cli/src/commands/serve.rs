@@ -55,6 +55,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         reread: Some(reread),
         inherited,
         control: control.clone(),
+        memory: Some(args.memory),
         log: Log::new(|line| ui::say(&format!("{} {line}", ui::now_utc()))),
     })?;
     let shown = root.clone();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Bytes of a chunk.
 const CHUNK: u64 = 256 << 10;
 /// Chunks that stay for the next ones: new memory is dear.
-const SPARES_MAX: usize = 64;
+const SPARES_MAX: usize = 8;
 
 /// Bytes by their place in the object.
 #[derive(Debug, Default)]
@@ -94,6 +94,6 @@ mod tests {
             assert!(early.is_empty());
             assert!(early.chunks.len() <= 1, "the last one is not full");
         }
-        assert!(early.spares.len() <= 5, "{}", early.spares.len());
+        assert!(early.spares.len() <= SPARES_MAX, "{}", early.spares.len());
     }
 }

@@ -1,5 +1,6 @@
 //! Where an object's bytes go.
 
+mod compare;
 mod early;
 mod file;
 mod flusher;
@@ -254,7 +255,7 @@ impl Sink {
             }
         });
         let (slot, reporter) = Slot::new(&path, Arc::clone(&wake));
-        let (inlet, outlet) = queue::queue(options.limits.queue_bytes, wake);
+        let (inlet, outlet) = queue::queue(options.limits.queue_bytes, queue::FILE_SPARES, wake);
         let work = file::FileWriter {
             part: Arc::clone(&part),
             hash: options.hash,
@@ -277,6 +278,26 @@ impl Sink {
         })))
     }
 
+    /// For a file that is there and must not be replaced: what comes is compared with it, and not stored. The same
+    /// content is no change; other content is an error at the end, not before, as whoever may not read is not to be
+    /// told which byte is wrong.
+    pub fn compare(target: Target, options: &SinkOptions, wake: Wake) -> Result<Self, StoreError> {
+        let path = target.place.path().to_path_buf();
+        let work = compare::Comparer::new(target.place, options)?;
+        let (slot, reporter) = Slot::new(&path, Arc::clone(&wake));
+        let (inlet, outlet) = queue::queue(options.limits.queue_bytes, queue::FILE_SPARES, wake);
+        worker::spawn("howdah-write", move || work.run(outlet, reporter))
+            .map_err(|e| StoreError::from_io(&path, "start a thread to write", e))?;
+        Ok(Self(Inner::Thread(Threaded {
+            inlet,
+            slot,
+            part: None,
+            ordered: false,
+            held: RangeSet::new(),
+            ledger: None,
+        })))
+    }
+
     fn ordered(
         writer: Box<dyn Write + Send>,
         hash: bool,
@@ -287,7 +308,7 @@ impl Sink {
         let (slot, reporter) = Slot::new(name, Arc::clone(&wake));
         let window = limits.first_window();
         let bound = limits.queue_bytes.max(queue_for(window));
-        let (inlet, outlet) = queue::queue(bound, wake);
+        let (inlet, outlet) = queue::queue(bound, queue::STREAM_SPARES, wake);
         let work = ordered::OrderedWriter::new(writer, hash, window);
         worker::spawn("howdah-pipe", move || work.run(outlet, reporter))
             .map_err(|e| StoreError::from_io(name, "start a thread to write", e))?;
@@ -449,10 +470,10 @@ impl Sink {
     }
 }
 
-/// Everything that a window allows fits into the queue while the pipe does not move: buffers are at least half full
-/// (see `Inlet::submit`).
+/// Everything that a window allows fits into the queue while the pipe does not move: buffers are full to three
+/// quarters (see `Inlet::submit`), and say what is in them.
 fn queue_for(window: u64) -> usize {
-    usize::try_from(window.saturating_mul(2)).unwrap_or(usize::MAX)
+    usize::try_from(window.saturating_add(window / 2)).unwrap_or(usize::MAX)
 }
 
 impl Drop for Threaded {

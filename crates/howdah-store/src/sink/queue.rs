@@ -11,8 +11,9 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError};
 use std::sync::mpsc::{channel, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Buffers that may wait to be taken back: 32 MiB of 64 KiB buffers.
-const MAX_SPARES: usize = 512;
+/// Buffers that may wait to be taken back: 32 MiB of 64 KiB buffers. Of a stream, which keeps what it holds in others, some.
+pub(super) const FILE_SPARES: usize = 512;
+pub(super) const STREAM_SPARES: usize = 32;
 /// After a batch the writer sleeps this long before it looks again, if little had come: so that
 /// the engine needs no system call to hand in the next ones.
 const NAP: Duration = Duration::from_micros(400);
@@ -49,6 +50,7 @@ pub(super) struct Inlet {
     spares: Receiver<Vec<u8>>,
     /// Buffers that came free on this side.
     own_spares: Vec<Vec<u8>>,
+    max_spares: usize,
     shared: Arc<Shared>,
 }
 
@@ -69,10 +71,11 @@ struct Spell {
     bytes: u64,
 }
 
-pub(super) fn queue(bound: usize, wake: Wake) -> (Inlet, Outlet) {
+/// Keeps so many `spares`.
+pub(super) fn queue(bound: usize, max_spares: usize, wake: Wake) -> (Inlet, Outlet) {
     // Bounded by `queued`, which counts memory, not messages.
     let (sender, receiver) = channel();
-    let (spare_sender, spare_receiver) = sync_channel(MAX_SPARES);
+    let (spare_sender, spare_receiver) = sync_channel(max_spares);
     let shared = Arc::new(Shared {
         bound: AtomicUsize::new(bound),
         queued: AtomicUsize::new(0),
@@ -87,6 +90,7 @@ pub(super) fn queue(bound: usize, wake: Wake) -> (Inlet, Outlet) {
         sender,
         spares: spare_receiver,
         own_spares: Vec::new(),
+        max_spares,
         shared: Arc::clone(&shared),
     };
     let outlet = Outlet {
@@ -105,7 +109,7 @@ impl Inlet {
         if !batch.is_sound() {
             return Err(batch);
         }
-        let hollow = batch.payload_bytes() < batch.buf.capacity() as u64 / 2;
+        let hollow = batch.payload_bytes() < batch.buf.capacity() as u64 / 4 * 3;
         let charge = if hollow {
             batch.charge() - batch.buf.capacity() + batch.payload_bytes() as usize
         } else {
@@ -120,7 +124,7 @@ impl Inlet {
         }
         let batch = if hollow {
             let (batch, buf) = batch.compacted();
-            if self.own_spares.len() < MAX_SPARES {
+            if self.own_spares.len() < self.max_spares {
                 self.own_spares.push(buf);
             }
             batch

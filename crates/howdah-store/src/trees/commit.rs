@@ -5,17 +5,20 @@ use super::meta::Keeper;
 use super::placed::PlacedFiles;
 use super::queue::{Budget, lock, wait_for};
 use super::report::{Book, Trouble, add};
-use super::target::{Finished, FinishedDir, TargetDir};
+use super::target::{Finished, FinishedDir, TargetDir, Wanted};
 use super::write::Written;
 use crate::device::hash_of_device;
 use crate::durable::{rename_file, sync_dir};
 use crate::identity::Identity;
+use crate::same::same_file;
 use crate::{RoomWait, Root, StoreError, unwritable};
 use rustix::fd::OwnedFd;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -156,6 +159,8 @@ pub(crate) struct Committer<'a> {
     /// Files are read back from the device before they get their names.
     pub(crate) reread: bool,
     pub(crate) shown: &'a Path,
+    /// Somebody else's file stands for one of ours.
+    pub(crate) yielded: AtomicBool,
 }
 
 impl Committer<'_> {
@@ -200,6 +205,10 @@ impl Committer<'_> {
             let result = self.name_all(dir, group);
             failure = failure.or_else(|| result.err());
         }
+        // What somebody else wrote was perhaps not on the disk at the first time.
+        if self.yielded.swap(false, Ordering::Relaxed) {
+            self.disks.sync(self.shown)?;
+        }
         failure.map_or(Ok(()), Err)
     }
 
@@ -219,7 +228,13 @@ impl Committer<'_> {
             if self.reread {
                 self.read_back(file, &fd)?;
             }
-            match self.give_name(&fd, file) {
+            let given = match self.give_name(&fd, file) {
+                Err(error @ StoreError::TargetChanged { .. }) => {
+                    self.yield_to_same(&fd, file, error)
+                }
+                result => result,
+            };
+            match given {
                 Ok(()) => {
                     add(&self.book.files, 1);
                     self.book.set_current(&wanted.path());
@@ -256,6 +271,49 @@ impl Committer<'_> {
         self.room
             .until_room(|| false, figures, give)
             .map_err(figures)
+    }
+
+    /// Somebody else gave that name meanwhile, as a connection that was lost and comes back does it. If it is the very
+    /// same file it stays, with what is known of it besides its content, and ours goes; otherwise it is `error`.
+    fn yield_to_same(
+        &self,
+        dir: &OwnedFd,
+        file: &Written,
+        error: StoreError,
+    ) -> Result<(), StoreError> {
+        let (wanted, path) = (&file.wanted, file.wanted.path());
+        let Some(theirs) = same_file(dir, &wanted.name, &file.file, file.bytes) else {
+            return Err(error);
+        };
+        if !self.is_like(dir, &theirs, wanted) {
+            for (what, e) in self
+                .keeper
+                .apply_to_file(&theirs, dir, &wanted.name, &wanted.meta)
+            {
+                let what = format!("{what} not kept: {e}");
+                self.book.trouble(Trouble::NotKept, &path, what);
+            }
+        }
+        if wanted.dir.sync == SyncWay::Each {
+            let synced = theirs.sync_all();
+            synced.map_err(|e| StoreError::from_io(&path, "sync", e))?;
+        }
+        self.yielded.store(true, Ordering::Relaxed);
+        self.discard(file, Some(dir));
+        Ok(())
+    }
+
+    /// Whether that file has all that it is to have besides its content.
+    fn is_like(&self, dir: &OwnedFd, file: &File, wanted: &Wanted) -> bool {
+        let meta = &wanted.meta;
+        let found = || super::meta::xattrs(dir, &wanted.name).map(|(found, _)| found);
+        rustix::fs::fstat(file).is_ok_and(|stat| {
+            self.keeper.is_owner(meta, stat.st_uid, stat.st_gid)
+                && self
+                    .keeper
+                    .differs(dir, &stat, meta, false, found)
+                    .is_empty()
+        })
     }
 
     /// Compares what the device gives back. It has been synced.

@@ -35,6 +35,8 @@ pub(crate) struct Inventory {
     seen: Vec<bool>,
     /// Unfinished files, by what is in their names of those of their targets.
     unfinished: HashMap<Vec<u8>, Vec<Vec<u8>>>,
+    /// So much of a target's name is in them.
+    room: usize,
     /// What the source has named and the list did not: new, or another spelling of a name that is in it.
     unlisted: Names,
 }
@@ -55,6 +57,7 @@ impl Inventory {
         Ok(Self {
             names,
             seen,
+            room: stale::room(stale::name_max(dir)),
             unfinished,
             unlisted: Names::default(),
         })
@@ -69,7 +72,7 @@ impl Inventory {
             return;
         }
         // The next copy goes on with what an interrupted one has left of it.
-        let left = self.unfinished.remove(stale::kept_of(name));
+        let left = self.unfinished.remove(stale::kept_of(name, self.room));
         for index in left
             .iter()
             .flatten()
@@ -312,8 +315,10 @@ fn keep_aside(dir: &OwnedFd, name: &OsStr, is_dir: bool) -> Result<(), Errno> {
         Err(e) => return Err(e),
     }
     for number in 1..NUMBERS {
-        let mut aside = name.to_owned();
-        aside.push(format!(".~{number}~"));
+        let suffix = format!(".~{number}~");
+        let room = stale::name_max(dir).saturating_sub(suffix.len());
+        let mut aside = OsStr::from_bytes(stale::kept_of(name.as_bytes(), room)).to_owned();
+        aside.push(suffix);
         match rename_file(dir, name, dir, &aside, false) {
             Err(Errno::EXIST | Errno::NOTEMPTY) => {}
             result => return result,
@@ -391,7 +396,7 @@ impl Shared {
         if keep == Keep::Move {
             return rename_file(dir, name, &to, name, true);
         }
-        let temp = stale::temp_name(name);
+        let temp = stale::temp_name(&to, name);
         match rustix::fs::linkat(dir, name, &to, &temp, AtFlags::empty()) {
             Ok(()) => rename_file(&to, &temp, &to, name, true),
             // This file system has no further names, or not of this.

@@ -55,6 +55,40 @@ impl Stamp {
         self.secs == other.secs && KEPT_NS.iter().any(|&unit| cut(unit) == less.nanos)
     }
 
+    /// Whether both may be times of one moment, of which one disk keeps the nearest that it has. Nobody need write to
+    /// either, so the limits of the file systems are taken as their makers tell them. `coarse`: also even
+    /// seconds, as FAT has them.
+    pub(crate) fn is_held_as(self, other: Self, coarse: bool) -> bool {
+        const FIRST: [i64; 4] = [
+            i32::MIN as i64, // ext2, ext3, ext4, XFS and others
+            315_532_800,     // FAT and exFAT, in UTC
+            -2_082_844_800,  // HFS and HFS+
+            -11_644_473_600, // NTFS and SMB
+        ];
+        const LAST: [i64; 9] = [
+            i32::MAX as i64, // ext2, ext3, and ext4 with small inodes; XFS
+            15_032_385_535,  // ext4
+            16_299_260_425,  // XFS with bigtime
+            4_354_819_199,   // exFAT, in UTC
+            4_354_819_198,   // FAT, in UTC
+            2_212_122_495,   // HFS and HFS+
+            u32::MAX as i64, // NFS 3, Ceph and others
+            910_692_730_085, // NTFS and SMB
+            i64::MAX,
+        ];
+        const EVEN: i64 = 2;
+        let (early, late) = (self.min(other), self.max(other));
+        let is_even = |kept: Self, of: Self| {
+            kept.nanos == 0
+                && kept.secs % EVEN == 0
+                && kept.secs == of.secs - of.secs.rem_euclid(EVEN)
+        };
+        self.is_same_moment(other)
+            || late.nanos == 0 && FIRST.contains(&late.secs)
+            || early.nanos == 0 && LAST.contains(&early.secs)
+            || coarse && is_even(early, late)
+    }
+
     pub(crate) fn to_timespec(self) -> Timespec {
         Timespec {
             tv_sec: self.secs,

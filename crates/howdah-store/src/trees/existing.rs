@@ -90,7 +90,7 @@ pub(crate) fn refresh(
     let found = || meta::xattrs(dir, name).map(|(found, _)| found);
     // What cannot be kept is said each time.
     let owned = keeper.is_owner(meta, stat.st_uid, stat.st_gid);
-    if owned && keeper.differs(stat, meta, false, found).is_empty() {
+    if owned && keeper.differs(dir, stat, meta, false, found).is_empty() {
         return;
     }
     match open_plain_at(dir, name) {

@@ -11,6 +11,7 @@ use super::target::{DirState, TargetDir};
 use super::walk::kind;
 use crate::StoreError;
 use crate::durable::rename_file;
+use crate::same::same_file;
 use crate::stale::temp_name;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
@@ -70,10 +71,16 @@ pub(super) fn put_symlink(
     if now.is_some() {
         back_up()?;
     }
-    let temp = temp_name(name);
+    let temp = temp_name(dir, name);
     rustix::fs::symlinkat(target, dir, &temp)?;
     let not_kept = keeper.apply_to_link(dir, &temp, meta);
-    rename_or_remove(dir, &temp, name, now.is_some())?;
+    match rename_or_remove(dir, &temp, name, now.is_some()) {
+        // Somebody else made the very same meanwhile.
+        Err(Errno::EXIST)
+            if rustix::fs::readlinkat(dir, name, Vec::new())
+                .is_ok_and(|there| there.as_bytes() == target.as_bytes()) => {}
+        made => made?,
+    }
     Ok((true, not_kept))
 }
 
@@ -185,6 +192,10 @@ fn put_link(
         }
         Ok(there) => match kind(&there) {
             FileType::RegularFile | FileType::Symlink if !add_only => Some(there),
+            // It is another file with the same content, and stays.
+            FileType::RegularFile if is_same_content(from, old, to, name)? => {
+                return Ok(Put::There);
+            }
             _ => return Err(Errno::EXIST),
         },
         Err(Errno::NOENT) => None,
@@ -193,7 +204,7 @@ fn put_link(
     if replace.is_some() && !replace.is_some_and(|there| is_copy(&there, &source)) {
         back_up()?;
     }
-    let temp = temp_name(name);
+    let temp = temp_name(to, name);
     let first = if replace.is_some() { &temp } else { name };
     match rustix::fs::linkat(from, old, to, first, AtFlags::empty()) {
         Ok(()) => {
@@ -201,6 +212,14 @@ fn put_link(
                 rename_or_remove(to, &temp, name, true)?;
             }
             Ok(Put::Linked)
+        }
+        // Somebody else made the very same meanwhile.
+        Err(Errno::EXIST)
+            if rustix::fs::statat(to, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|there| {
+                (there.st_dev, there.st_ino) == (source.st_dev, source.st_ino)
+            }) =>
+        {
+            Ok(Put::There)
         }
         Err(e @ (Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK)) => {
             // An earlier run may have made the copy.
@@ -212,6 +231,12 @@ fn put_link(
         }
         Err(e) => Err(e),
     }
+}
+
+fn is_same_content(from: &OwnedFd, old: &OsStr, to: &OwnedFd, name: &OsStr) -> Result<bool, Errno> {
+    let source = open_plain_at(from, old)?;
+    let size = rustix::fs::fstat(&source)?.st_size as u64;
+    Ok(same_file(to, name, &source, size).is_some())
 }
 
 fn rename_or_remove(dir: &OwnedFd, temp: &OsStr, name: &OsStr, replace: bool) -> Result<(), Errno> {

@@ -2,6 +2,7 @@
 //! through descriptors.
 
 use super::change::Reasons;
+use super::clock::Clock;
 use super::entry::{Meta, Stamp, Xattrs, bounds};
 use super::modes::ModeChanges;
 use super::options::TreeOptions;
@@ -17,6 +18,9 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Mutex;
+
+/// How it is told that the disk made another time of one.
+const OUT_OF_REACH: &str = "the exact time, which this disk has not (as it perhaps has not those of others, which are not told),";
 
 /// What an attribute could not be kept for.
 pub(crate) type NotKept = (&'static str, Errno);
@@ -178,6 +182,7 @@ pub(crate) struct Keeper {
     given: (Option<u32>, Option<u32>),
     numeric: bool,
     root: bool,
+    pub(crate) clock: Clock,
     users: Mutex<HashMap<u32, Here>>,
     groups: Mutex<HashMap<u32, Here>>,
 }
@@ -205,6 +210,7 @@ impl Keeper {
             given,
             numeric: options.numeric_ids,
             root: rustix::process::geteuid().is_root(),
+            clock: Clock::default(),
             users: Mutex::default(),
             groups: Mutex::default(),
         })
@@ -361,7 +367,8 @@ impl Keeper {
     }
 
     /// In what something that is there differs from what it is to be, besides its content, as far as it could be kept.
-    /// `found`: its extended attributes, which are asked for only if they are kept.
+    /// `found`: its extended attributes, which are asked for only if they are kept. `at`: a directory
+    /// on its disk.
     #[allow(
         clippy::unnecessary_cast,
         clippy::cast_lossless,
@@ -369,6 +376,7 @@ impl Keeper {
     )]
     pub(crate) fn differs(
         &self,
+        at: impl AsFd,
         stat: &Stat,
         meta: &Meta,
         is_dir: bool,
@@ -377,7 +385,7 @@ impl Keeper {
         let kept = self.could_keep(meta, stat);
         let mode = self.mode_of(meta, is_dir, kept, bits(stat));
         let same_mode = mode.is_none_or(|mode| stat.st_mode as u32 & 0o7777 == mode);
-        let same_time = Stamp::modified(stat).is_same_moment(meta.mtime);
+        let same_time = self.clock.is_same(at, Stamp::modified(stat), meta.mtime);
         let reasons = Reasons::default()
             .and(Reasons::TIME, !same_time)
             .and(Reasons::MODE, !same_mode);
@@ -470,7 +478,7 @@ impl Keeper {
         };
         let owned = self.is_owner(meta, stat.st_uid, stat.st_gid);
         let found = || xattrs(&dir, OsStr::new(".")).map(|(found, _)| found);
-        owned && self.differs(&stat, meta, true, found).is_empty()
+        owned && self.differs(&dir, &stat, meta, true, found).is_empty()
     }
 
     /// Whether permissions are made equal.
@@ -597,8 +605,17 @@ impl Keeper {
             let mode = Mode::from_raw_mode(mode as _);
             note("mode", retry(|| rustix::fs::fchmod(fd, mode)));
         }
-        note("time", set_time(fd, meta.mtime));
+        not_kept.extend(self.set_time(fd, meta.mtime));
         not_kept
+    }
+
+    /// Sets the time of modification; what the disk cannot hold is told once.
+    fn set_time(&self, fd: impl AsFd, mtime: Stamp) -> Option<NotKept> {
+        match set_time(&fd, mtime) {
+            Err(e) => Some(("time", e)),
+            Ok(()) if self.clock.is_news(&fd, mtime) => Some((OUT_OF_REACH, Errno::RANGE)),
+            Ok(()) => None,
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! streams, which the engine carries. docs/trees.md says what is in them and why.
 
 mod change;
+mod clock;
 mod codec;
 mod commit;
 mod compare;
@@ -20,6 +21,7 @@ mod ignores;
 mod inside;
 mod linked;
 mod links;
+mod memory;
 mod meta;
 mod modes;
 mod names;
@@ -49,6 +51,8 @@ mod gate_tests;
 #[cfg(test)]
 mod kinds_tests;
 #[cfg(test)]
+mod peers_tests;
+#[cfg(test)]
 mod rights_tests;
 #[cfg(test)]
 mod sync_tests;
@@ -64,6 +68,7 @@ pub use compare::{
 };
 pub use describe::{TreeDescriber, TreeSubject};
 pub use filter::Rule;
+pub use memory::Memory;
 pub use modes::{BadModes, ModeChanges};
 pub use options::TreeOptions;
 pub use pipe::{Spout, Tap};
@@ -82,8 +87,10 @@ pub const PACKED_MAX: u64 = 4 << 20;
 /// Large files that are under way at a time, well below the protocol's bound for open objects.
 pub const LARGE_OPEN: u64 = 24;
 /// Files that the sender has told and the receiver not answered, or the receiver has asked for and not
-/// got: at 400 ms of round trip still 300,000 files a second.
-const WAITING_FILES: usize = 131_072;
+/// got: at 200 ms of round trip still 80,000 files a second.
+const WAITING_FILES: usize = 16_384;
+/// Files that were asked for and have neither their names nor an error.
+const UNSETTLED: u64 = 24_576;
 /// Large files that the receiver waits for.
 const WAITING_LARGE: u64 = 4096;
 /// What a dry run would do that whoever listens has not taken yet.

@@ -77,6 +77,8 @@ pub struct TreeOptions {
     pub no_permissions: bool,
     /// Directories that the destination is to lie in are made.
     pub make_path: bool,
+    /// Bytes of memory that each side may take instead of [`Memory::DEFAULT`](super::Memory::DEFAULT).
+    pub memory: Option<u64>,
 }
 
 impl TreeOptions {

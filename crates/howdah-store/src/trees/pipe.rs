@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
 /// Bytes that a [`Tap`] gathers before they leave by themselves.
 const CHUNK: usize = 64 << 10;
-/// Chunks between the two ends.
+/// Chunks between the two ends, none longer than `CHUNK`.
 const CHUNKS: usize = 32;
 
 /// A pipe of at most `CHUNKS` chunks.
@@ -34,10 +34,14 @@ pub struct Tap {
 
 impl Tap {
     /// Appends to what leaves with the next flush, and flushes if that has become a chunk.
-    pub(crate) fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= CHUNK {
-            self.flush()?;
+    pub(crate) fn put(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let (head, tail) = bytes.split_at(bytes.len().min(CHUNK - self.buffer.len()));
+            self.buffer.extend_from_slice(head);
+            bytes = tail;
+            if self.buffer.len() == CHUNK {
+                self.flush()?;
+            }
         }
         Ok(())
     }
@@ -50,15 +54,16 @@ fn broken() -> io::Error {
 /// For the engine: what is written leaves at once.
 impl Write for Tap {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.sender.send(bytes.to_vec()).map_err(|_| broken())?;
-        Ok(bytes.len())
+        self.write_vectored(&[IoSlice::new(bytes)])
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let len = slices.iter().map(|slice| slice.len()).sum();
+        let len = slices.iter().map(|slice| slice.len()).sum::<usize>();
+        let len = len.min(CHUNK);
         let mut chunk = Vec::with_capacity(len);
         for slice in slices {
-            chunk.extend_from_slice(slice);
+            let room = len - chunk.len();
+            chunk.extend_from_slice(&slice[..slice.len().min(room)]);
         }
         if len > 0 {
             self.sender.send(chunk).map_err(|_| broken())?;
@@ -70,7 +75,8 @@ impl Write for Tap {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        let chunk = std::mem::take(&mut self.buffer);
+        let next = Vec::with_capacity(if self.buffer.len() == CHUNK { CHUNK } else { 0 });
+        let chunk = std::mem::replace(&mut self.buffer, next);
         self.sender.send(chunk).map_err(|_| broken())
     }
 }
@@ -164,6 +170,24 @@ mod tests {
         spout.read_to_end(&mut all).unwrap();
         assert_eq!(all, b"bcdefg");
         assert!(spout.is_ready() && spout.byte().is_err());
+    }
+
+    #[test]
+    fn t34_no_chunk_is_longer_than_it_may_be() {
+        let (mut tap, mut spout) = pipe();
+        let bytes = vec![7; CHUNK + 5];
+        let slices = [IoSlice::new(b"abc"), IoSlice::new(&bytes)];
+        assert_eq!(tap.write_vectored(&slices).unwrap(), CHUNK);
+        assert_eq!(tap.write(&bytes).unwrap(), CHUNK);
+        tap.put(&bytes).unwrap();
+        tap.put(&bytes).unwrap();
+        drop(tap);
+        let mut lens = Vec::new();
+        while spout.refill() {
+            lens.push(spout.chunk.len());
+            spout.at = spout.chunk.len();
+        }
+        assert_eq!(lens, [CHUNK, CHUNK, CHUNK, CHUNK, 10]);
     }
 
     #[test]

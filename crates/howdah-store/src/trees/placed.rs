@@ -98,7 +98,7 @@ pub(crate) struct SentFiles {
 
 impl SentFiles {
     /// More than can be under way.
-    const MAX: usize = 4 * super::WAITING_FILES;
+    const MAX: usize = 2 * super::UNSETTLED as usize;
 
     pub(crate) fn put(&mut self, index: u64, path: PathBuf, bytes: u64) {
         self.waiting.insert(index, (path, bytes));

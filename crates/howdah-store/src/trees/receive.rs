@@ -28,7 +28,9 @@ use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER, plain};
 use super::target::{Finished, Quota, TreeTarget, Wanted};
 use super::unfinished;
 use super::write::{Writer, Written};
-use super::{PACKED_MAX, TreeProgress, WAITING_FILES, WAITING_LARGE};
+use super::{Memory, PACKED_MAX, TreeProgress, UNSETTLED, WAITING_FILES, WAITING_LARGE};
+use crate::Limits;
+use crate::same::same_bytes;
 use crate::{RoomWait, Root, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake};
 use howdah_core::RangeSet;
 use rustix::fd::OwnedFd;
@@ -42,9 +44,7 @@ use std::thread::JoinHandle;
 
 /// Threads that write small files.
 const WRITERS: usize = 4;
-/// Small files that are received and not written, in bytes.
-const WRITE_BEHIND: u64 = 32 << 20;
-/// What one file costs there besides its content.
+/// What one small file costs besides its content while it is received and not written.
 const FILE_OVERHEAD: u64 = 512;
 
 /// The receiving side of a tree transfer.
@@ -111,6 +111,9 @@ pub(crate) struct Shared {
     pub(crate) large_waiting: Budget,
     /// Files that were asked for and have neither a name nor an error.
     pub(crate) unsettled: Budget,
+    /// Bytes of what is known of files that were asked for and have not come.
+    pub(crate) names: Budget,
+    large_limits: Limits,
     writes: Queue<Unwritten>,
     writing: Budget,
     batch: Batch,
@@ -178,6 +181,7 @@ impl TreeReceiver {
             target
         };
         let gate = Gate::new(target.asked);
+        let memory = Memory::of(options);
         let shared = Arc::new(Shared {
             options: options.without_list(),
             makes_whole: target.makes_whole,
@@ -200,9 +204,14 @@ impl TreeReceiver {
             expected: Queue::new(WAITING_FILES),
             large: Mutex::default(),
             large_waiting: Budget::new(WAITING_LARGE),
-            unsettled: Budget::new(u64::MAX),
+            unsettled: Budget::new(UNSETTLED),
+            names: Budget::new(memory.names_bytes()),
+            large_limits: Limits {
+                queue_bytes: memory.large_bytes() as usize,
+                ..Limits::default()
+            },
             writes: Queue::new(1024),
-            writing: Budget::new(WRITE_BEHIND),
+            writing: Budget::new(memory.files_bytes()),
             batch: Batch::new(),
             error: FirstError::default(),
             placed: PlacedFiles::new(options.tells_files, listens, Arc::clone(&wake)),
@@ -279,6 +288,7 @@ impl TreeReceiver {
             return Err(refused(format!("file {index} comes and was not asked for")));
         };
         shared.large_waiting.release(1);
+        shared.names.release(wanted.weight());
         if wanted.size != size {
             shared.unsettled.release(1);
             let path = quoted(&wanted.path());
@@ -297,9 +307,6 @@ impl TreeReceiver {
         });
         let sink = shared.root.open_dir(&wanted.dir.path).and_then(|dir| {
             let mut target = Target::placed(dir, &wanted.name, &path, prepare)?;
-            if shared.add_only && target.is_taken() {
-                return Err(StoreError::MayOnlyAdd { path: path.clone() });
-            }
             if shared.options.anew {
                 target = target.anew();
             }
@@ -309,8 +316,12 @@ impl TreeReceiver {
                 reread: shared.options.reread,
                 holes,
                 room: shared.room.clone(),
+                limits: shared.large_limits,
                 ..SinkOptions::default()
             };
+            if shared.add_only && target.is_taken() {
+                return Sink::compare(target, &options, Arc::clone(&shared.wake));
+            }
             Sink::resume(target, &options, Arc::clone(&shared.wake))
         });
         match sink {
@@ -429,6 +440,7 @@ impl Shared {
         self.writing.stop();
         self.unsettled.stop();
         self.large_waiting.stop();
+        self.names.stop();
         self.batch.stop();
         self.changes.stop();
         lock(&self.large).clear();
@@ -461,6 +473,7 @@ impl Shared {
             placed: &self.placed,
             reread: self.options.reread,
             shown,
+            yielded: AtomicBool::new(false),
         }
     }
 
@@ -513,7 +526,8 @@ impl Shared {
                 PACK_MISSING => {
                     let index = get_varint(&mut spout)?;
                     let wanted = lock(&self.large).remove(&index);
-                    if wanted.is_some() {
+                    if let Some(wanted) = wanted {
+                        self.names.release(wanted.weight());
                         drop(wanted);
                         self.large_waiting.release(1);
                         self.unsettled.release(1);
@@ -533,13 +547,15 @@ impl Shared {
     }
 
     fn next_expected(&self) -> Result<Wanted, StoreError> {
-        self.expected.pop().ok_or_else(|| {
+        let next = self.expected.pop().ok_or_else(|| {
             if self.error.is_some() {
                 StoreError::Aborted
             } else {
                 refused("more files come than were asked for")
             }
-        })
+        })?;
+        self.names.release(next.weight());
+        Ok(next)
     }
 
     fn unpack_file(&self, spout: &mut Spout, newer: bool) -> Result<(), StoreError> {
@@ -566,7 +582,7 @@ impl Shared {
         if let Some(mtime) = mtime {
             wanted.meta.mtime = mtime;
         }
-        let charge = len + FILE_OVERHEAD;
+        let charge = len + FILE_OVERHEAD + wanted.weight();
         if !self.writing.acquire(charge) {
             return Err(StoreError::Aborted);
         }
@@ -588,6 +604,12 @@ impl Shared {
                 return;
             };
             let path = next.wanted.path();
+            if self.add_only && next.wanted.before.is_some() {
+                self.settle_same(&next, &path);
+                self.writing.release(next.charge);
+                self.unsettled.release(1);
+                continue;
+            }
             let written = if *blake3::hash(&next.bytes).as_bytes() == next.hash {
                 self.until_room(|| writer.fill(&next.wanted, &next.bytes))
                     .map(|(temp, file)| Written {
@@ -617,6 +639,39 @@ impl Shared {
                     self.unsettled.release(1);
                 }
             }
+        }
+    }
+
+    /// A file that is there and must not be replaced: the same content is no change.
+    fn settle_same(&self, next: &Unwritten, path: &Path) {
+        let wanted = &next.wanted;
+        let settled = self.root.open_dir(&wanted.dir.path).and_then(|dir| {
+            let same = same_bytes(&dir, &wanted.name, &next.bytes);
+            let Some(file) = same.filter(|_| *blake3::hash(&next.bytes).as_bytes() == next.hash)
+            else {
+                let path = path.to_path_buf();
+                return Err(StoreError::MayOnlyAdd { path });
+            };
+            // Whoever wrote it may not have come to that.
+            let synced = file.sync_all();
+            synced.map_err(|e| StoreError::from_io(path, "sync", e))
+        });
+        match settled {
+            Ok(()) => {
+                add(&self.book.files, 1);
+                self.placed.put(wanted, wanted.size);
+            }
+            Err(error) => self.book.note(Trouble::Failed, || error.to_string()),
+        }
+    }
+}
+
+impl Drop for Shared {
+    /// The last thread of a copy that was stopped: what it did in directories has changed their times, and perhaps their
+    /// modes.
+    fn drop(&mut self) {
+        if !self.options.dry_run && !self.error.is_some() {
+            let _ = self.finish_dirs();
         }
     }
 }

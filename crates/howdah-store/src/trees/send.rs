@@ -26,7 +26,7 @@ use super::placed::{PlacedFile, SentFiles};
 use super::queue::{Budget, Queue, lock};
 use super::report::{Book, TreeReport, Trouble, add, get};
 use super::walk::{Offered, SourceDir, Top, Walker, kind};
-use super::{LARGE_OPEN, PACKED_MAX, TreeProgress, WAITING_FILES};
+use super::{LARGE_OPEN, Memory, PACKED_MAX, TreeProgress, WAITING_FILES};
 use crate::identity::Identity;
 use crate::source::SourceSpec;
 use crate::{Root, Source, StoreError, Wake};
@@ -43,10 +43,8 @@ use std::thread::JoinHandle;
 
 /// Threads that read small files.
 const READERS: usize = 4;
-/// Small files that are read and not yet packed, in bytes.
-const READ_AHEAD: u64 = 32 << 20;
-/// What one file costs there besides its content.
-const FILE_OVERHEAD: u64 = 512;
+/// What one file costs besides its content while it is read and not yet packed.
+const FILE_OVERHEAD: u64 = 1024;
 /// A file that changes while it is read is read that often.
 const READS: usize = 3;
 
@@ -328,8 +326,8 @@ impl TreeSender {
             book: Book::default(),
             offered: Queue::new(WAITING_FILES),
             jobs: Queue::new(4 * READERS),
-            order: Queue::new(16_384),
-            reading: Budget::new(READ_AHEAD),
+            order: Queue::new(4096),
+            reading: Budget::new(Memory::of(options).files_bytes()),
             large: Budget::new(LARGE_OPEN),
             answered: AtomicBool::new(false),
             error: FirstError::default(),

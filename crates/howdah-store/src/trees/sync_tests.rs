@@ -92,6 +92,9 @@ fn what_the_source_does_not_have_goes_and_times_stay() {
 fn unfinished_files_of_others_stay_as_long_as_they_are_of_use() {
     use crate::stale::{Lock, journal_name, lock, resume_name, temp_name};
     let pair = Pair::new(&["kept", "d/b"], &["gone/x", "busy/x"]);
+    let at = fs::File::open(pair.to("")).unwrap();
+    let resume_name = |name: &str| resume_name(&at, name.as_ref());
+    let temp_name = |name: &str| temp_name(&at, name.as_ref());
     let left = |dir: &str, part: &std::ffi::OsStr| {
         let journal = journal_name(part).unwrap();
         for name in [part, &journal] {

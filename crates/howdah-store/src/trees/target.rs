@@ -320,6 +320,13 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
+    /// Bytes that it takes while it waits, about.
+    pub(crate) fn weight(&self) -> u64 {
+        let xattrs = self.meta.xattrs.iter();
+        let xattrs = xattrs.map(|(name, value)| name.len() + value.len() + 64);
+        (size_of::<Self>() + self.name.len() + xattrs.sum::<usize>()) as u64
+    }
+
     /// Below the root.
     pub(crate) fn path(&self) -> PathBuf {
         self.dir.named().join(&self.name)

@@ -4,9 +4,10 @@
 //! again after an interruption, would begin anew one directory further down. The sign tells whose it is: another source goes below
 //! that directory, as always.
 
+use crate::durable::times_of;
 use crate::root::retry;
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
@@ -101,19 +102,8 @@ pub(crate) fn finish(dir: impl AsFd) {
     if !is_open {
         let _ = rustix::fs::fchmod(&dir, mode);
     }
-    let _ = rustix::fs::futimens(&dir, &times(&stat));
+    let _ = rustix::fs::futimens(&dir, &times_of(&stat));
     let _ = rustix::fs::fsync(&dir);
-}
-
-fn times(stat: &Stat) -> Timestamps {
-    let at = |tv_sec, nanos: u64| Timespec {
-        tv_sec,
-        tv_nsec: i64::try_from(nanos).unwrap_or(0),
-    };
-    Timestamps {
-        last_access: at(stat.st_atime, stat.st_atime_nsec),
-        last_modification: at(stat.st_mtime, stat.st_mtime_nsec),
-    }
 }
 
 #[cfg(test)]

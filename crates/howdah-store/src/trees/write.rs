@@ -5,7 +5,7 @@ use super::meta::Keeper;
 use super::report::{Book, Trouble};
 use super::target::{TargetDir, Wanted};
 use crate::root::retry;
-use crate::stale::{self, temp_name};
+use crate::stale::{self, Lock, temp_name};
 use crate::unwritable::from_making;
 use crate::{Root, StoreError, sparse};
 use rustix::fd::OwnedFd;
@@ -104,19 +104,26 @@ fn create(dir: &OwnedFd, wanted: &Wanted) -> Result<(OsString, File), Errno> {
         .union(OFlags::NOFOLLOW)
         .union(OFlags::CLOEXEC);
     let mut attempts = 0;
+    let mut temp = temp_name(dir, &wanted.name);
     loop {
-        let temp = temp_name(&wanted.name);
         let mode = Mode::RUSR | Mode::WUSR;
         match retry(|| rustix::fs::openat(dir, &temp, FLAGS, mode)) {
-            Ok(fd) => {
-                // If somebody who tidies up was quicker, the rename does not find it and says so.
-                stale::lock(&fd);
-                return Ok((temp, File::from(fd)));
+            // Somebody who tidies up saw the file before it had its lock, and takes it away.
+            Ok(fd) if attempts < 16 && (stale::lock(&fd) == Lock::Taken || is_gone(&fd)) => {
+                let _ = rustix::fs::unlinkat(dir, &temp, AtFlags::empty());
+                temp = temp_name(dir, &wanted.name);
             }
-            Err(Errno::EXIST) if attempts < 16 => attempts += 1,
+            Ok(fd) => return Ok((temp, File::from(fd))),
+            Err(Errno::EXIST) if attempts < 16 => temp = temp_name(dir, &wanted.name),
+            Err(Errno::NAMETOOLONG) if attempts == 0 => temp = stale::short_temp_name(),
             Err(e) => return Err(e),
         }
+        attempts += 1;
     }
+}
+
+fn is_gone(file: &OwnedFd) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|stat| stat.st_nlink == 0)
 }
 
 #[cfg(test)]

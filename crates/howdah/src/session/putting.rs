@@ -82,8 +82,7 @@ impl Put {
                 Err(error) => error,
             })?;
             if rights.is_adding_only() && target.is_taken() {
-                let path = self.path.as_path().to_owned();
-                return Err(from_store(&StoreError::MayOnlyAdd { path }));
+                return self.compare(target, wake).map(Some);
             }
             // A source that does not fit its own size is nobody's.
             let source = self
@@ -124,6 +123,24 @@ impl Put {
             changed,
         };
         Ok(Some((place, ready)))
+    }
+
+    /// What is there must not be replaced: only the same is taken.
+    fn compare(&self, target: Target, wake: Wake) -> Result<(Place, Message), Error> {
+        let options = SinkOptions {
+            hash: self.hash,
+            size: self.size,
+            holes: self.holes.clone(),
+            ..SinkOptions::default()
+        };
+        let sink = Sink::compare(target, &options, wake).map_err(|e| from_store(&e))?;
+        let ready = Message::Ready {
+            object: self.object,
+            held: WireRanges::default(),
+            values: false,
+            changed: None,
+        };
+        Ok((Place::Store(sink), ready))
     }
 }
 

@@ -91,6 +91,12 @@ impl Receiving {
         })
     }
 
+    /// A window that gets no longer than that, in bytes.
+    pub(crate) fn with_window_of(mut self, most: u64) -> Self {
+        self.window = self.window.map(|window| window.at_most(most));
+        self
+    }
+
     /// Whether one more receive buffer can be taken.
     pub(crate) fn accepts_data(&self) -> bool {
         match &self.place {

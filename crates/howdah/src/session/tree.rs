@@ -12,10 +12,10 @@ use howdah_core::{Span, Time};
 use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_store::{
-    Change, ComparisonState, LargeFile, LargeTarget, Limits, PlacedFile, ReceiverEnds, SenderEnds,
-    Sink, SinkSpec, Source, SourceIdentity, SourceSpec, Spout, StoreError, Tap, TreeDescriber,
-    TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject,
-    TreeTarget, Wake,
+    Change, ComparisonState, LargeFile, LargeTarget, Limits, Memory, PlacedFile, ReceiverEnds,
+    SenderEnds, Sink, SinkSpec, Source, SourceIdentity, SourceSpec, Spout, StoreError, Tap,
+    TreeDescriber, TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource,
+    TreeSubject, TreeTarget, Wake,
 };
 use std::thread::JoinHandle;
 
@@ -84,28 +84,44 @@ pub(crate) struct Tree {
     placed: Vec<PlacedFile>,
     /// The last small file, and when it was another one.
     small: (String, Time),
+    memory: Memory,
 }
 
-fn limits(window: u64) -> Limits {
+/// How much is known of names beyond what was sent.
+const TALK_AHEAD: u64 = 1 << 20;
+
+/// Bounds of a stream that may run `ahead` of what was sent, whose window is so long at first and at the most.
+fn limits(ahead: u64, window: u64, most: u64) -> Limits {
     Limits {
-        pipe_ahead_bytes: window,
+        pipe_ahead_bytes: ahead,
+        pipe_bytes: (most.max(window) + ahead) as usize,
         reorder_start_bytes: window,
+        reorder_bytes: most.max(window),
         queue_bytes: 4 << 20,
         ..Limits::default()
     }
+}
+
+fn talk_limits() -> Limits {
+    limits(TALK_AHEAD, TALK_WINDOW, TALK_WINDOW)
+}
+
+fn packs_limits(memory: Memory) -> Limits {
+    limits(memory.ahead_bytes(), PACKS_WINDOW, memory.window_bytes())
 }
 
 fn send_stream(
     connection: &mut Connection,
     object: u64,
     spout: Spout,
-    window: u64,
+    limits: &Limits,
     wake: &Wake,
 ) -> Result<Out, Error> {
     let spec = SourceSpec::Reader(Box::new(spout));
-    let source = Source::open_with(spec, false, wake.clone(), &limits(window));
+    let source = Source::open_with(spec, false, wake.clone(), limits);
     let source = source.map_err(|e| from_store(&e))?;
-    let sending = Sending::new(connection, object, source, false, Some(window));
+    let window = Some(limits.reorder_start_bytes);
+    let sending = Sending::new(connection, object, source, false, window);
     Ok(Out {
         sending,
         file: None,
@@ -116,13 +132,14 @@ fn receive_stream(
     connection: &mut Connection,
     object: u64,
     tap: Tap,
-    window: u64,
+    limits: &Limits,
     wake: &Wake,
 ) -> Result<In, Error> {
     let spec = SinkSpec::Writer(Box::new(tap));
-    let sink = Sink::create_with(spec, false, None, wake.clone(), &limits(window));
+    let sink = Sink::create_with(spec, false, None, wake.clone(), limits);
     let place = Place::Store(sink.map_err(|e| from_store(&e))?);
     let receiving = Receiving::new(connection, object, place, None, false, None)?;
+    let receiving = receiving.with_window_of(limits.reorder_bytes);
     Ok(In {
         receiving,
         file: None,
@@ -146,6 +163,7 @@ impl Tree {
             listens: true,
             placed: Vec::new(),
             small: (String::new(), Time::ZERO),
+            memory: Memory::of(&TreeOptions::default()),
         }
     }
 
@@ -162,6 +180,7 @@ impl Tree {
         let (sender, ends) = started.map_err(|e| from_store(&e))?;
         let mut tree = Self::new(Side::Sender(sender));
         tree.dry_run = options.dry_run;
+        tree.memory = Memory::of(options);
         tree.open_sender(connection, ends, wake, announce)?;
         Ok(tree)
     }
@@ -195,8 +214,14 @@ impl Tree {
         let (manifest, packs) = (connection.allocate_object(), connection.allocate_object());
         connection.send_control(&announce(manifest, packs));
         self.out = vec![
-            send_stream(connection, manifest, ends.manifest, TALK_WINDOW, wake)?,
-            send_stream(connection, packs, ends.packs, PACKS_WINDOW, wake)?,
+            send_stream(connection, manifest, ends.manifest, &talk_limits(), wake)?,
+            send_stream(
+                connection,
+                packs,
+                ends.packs,
+                &packs_limits(self.memory),
+                wake,
+            )?,
         ];
         self.answers = Some(ends.answers);
         self.packs = Some(packs);
@@ -211,7 +236,7 @@ impl Tree {
         wake: &Wake,
     ) -> Result<(), Error> {
         let tap = self.answers.take().ok_or_else(out_of_turn)?;
-        let answers = receive_stream(connection, object, tap, TALK_WINDOW, wake)?;
+        let answers = receive_stream(connection, object, tap, &talk_limits(), wake)?;
         self.into.push(answers);
         Ok(())
     }
@@ -231,6 +256,7 @@ impl Tree {
         let (receiver, ends) = started.map_err(|e| from_store(&e))?;
         let mut tree = Self::new(Side::Receiver(receiver));
         tree.dry_run = options.dry_run;
+        tree.memory = Memory::of(options);
         tree.reread = options.reread;
         tree.listens = listens;
         let contents = tree.open_receiver(connection, ends, wake, announce)?;
@@ -260,7 +286,7 @@ impl Tree {
     ) -> Result<Contents, Error> {
         let answers = connection.allocate_object();
         connection.send_control(&announce(answers).encode());
-        let out = send_stream(connection, answers, ends.answers, TALK_WINDOW, wake)?;
+        let out = send_stream(connection, answers, ends.answers, &talk_limits(), wake)?;
         self.out.push(out);
         Ok(Contents {
             manifest: ends.manifest,
@@ -280,9 +306,15 @@ impl Tree {
             manifest: manifest_tap,
             packs: packs_tap,
         } = contents;
-        let first = receive_stream(connection, manifest, manifest_tap, TALK_WINDOW, wake)?;
+        let first = receive_stream(connection, manifest, manifest_tap, &talk_limits(), wake)?;
         self.into.push(first);
-        let second = receive_stream(connection, packs, packs_tap, PACKS_WINDOW, wake)?;
+        let second = receive_stream(
+            connection,
+            packs,
+            packs_tap,
+            &packs_limits(self.memory),
+            wake,
+        )?;
         self.into.push(second);
         Ok(())
     }
@@ -608,7 +640,11 @@ impl Tree {
     }
 
     pub(crate) fn accepts_data(&self) -> bool {
-        self.into.iter().all(|found| found.receiving.accepts_data())
+        let large = self.into.iter().filter(|found| found.file.is_some());
+        let states = large.filter_map(|found| found.receiving.sink_state());
+        let queued: u64 = states.map(|state| state.queued_bytes).sum();
+        queued <= self.memory.large_bytes()
+            && self.into.iter().all(|found| found.receiving.accepts_data())
     }
 
     pub(crate) fn place(&mut self, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]) {

@@ -27,6 +27,11 @@ impl Window {
         }
     }
 
+    /// The same, bounded otherwise.
+    pub(super) fn at_most(self, most: u64) -> Self {
+        Self { most, ..self }
+    }
+
     /// `written` bytes in all have been written out by `now`. `Some`: the window should be that long.
     pub(super) fn on_written(&mut self, now: Time, rtt: Span, written: u64) -> Option<u64> {
         let (passed, round) = (now.since(self.since), rtt.max(SHORTEST));

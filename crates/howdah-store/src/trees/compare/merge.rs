@@ -406,7 +406,7 @@ impl Merge<'_> {
     }
 
     fn time(&mut self, path: &Path, is_dir: bool, a: &Meta, b: &Meta) -> Result<(), StoreError> {
-        if a.mtime.is_same_moment(b.mtime) {
+        if a.mtime.is_held_as(b.mtime, self.shared.options.checksum) {
             return Ok(());
         }
         let pair = |stamp: Stamp| (stamp.secs, stamp.nanos);

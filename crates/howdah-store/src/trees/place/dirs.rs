@@ -324,7 +324,7 @@ impl Placer<'_> {
             return Ok(());
         };
         let found = || meta::xattrs(fd, OsStr::new(".")).map(|(found, _)| found);
-        let reasons = shared.keeper.differs(&stat, meta, true, found);
+        let reasons = shared.keeper.differs(fd, &stat, meta, true, found);
         if reasons.is_empty() {
             return Ok(());
         }

@@ -166,11 +166,18 @@ impl Placer<'_> {
             before,
             index,
         };
+        let weight = wanted.weight();
+        if shared.unsettled.is_short_of(1) || shared.names.is_short_of(weight) {
+            self.flush()?;
+        }
+        if !shared.unsettled.acquire(1) || !shared.names.acquire(weight) {
+            return Err(StoreError::Aborted);
+        }
         if size > PACKED_MAX {
             if shared.large_waiting.is_short_of(1) {
                 self.flush()?;
             }
-            if !shared.large_waiting.acquire(1) || !shared.unsettled.acquire(1) {
+            if !shared.large_waiting.acquire(1) {
                 return Err(StoreError::Aborted);
             }
             lock(&shared.large).insert(index, wanted);
@@ -178,7 +185,7 @@ impl Placer<'_> {
             if shared.expected.is_full() {
                 self.flush()?;
             }
-            if !shared.unsettled.acquire(1) || shared.expected.push(wanted).is_err() {
+            if shared.expected.push(wanted).is_err() {
                 return Err(StoreError::Aborted);
             }
         }
@@ -274,7 +281,10 @@ impl Placer<'_> {
             }
         }
         let same_size = stat.st_size as u64 == size;
-        let same_time = Stamp::modified(&stat).is_same_moment(meta.mtime);
+        let same_time = shared
+            .keeper
+            .clock
+            .is_same(fd, Stamp::modified(&stat), meta.mtime);
         Ok(match hash {
             Some(expected) if same_size => {
                 let hashers = self.hashers.get_or_insert_with(Hashers::new);
@@ -292,6 +302,10 @@ impl Placer<'_> {
             }
             None if same_size && !shared.blind && (same_time || shared.options.size_only) => {
                 self.keep(fd, dir, name, &stat, meta)?
+            }
+            // Perhaps it is the same all the same, which is no change: its content comes and is compared.
+            None if same_size && shared.add_only => {
+                Decision::Want(Some(Identity::new(&stat)), Reasons::TIME)
             }
             _ => {
                 let reasons = self.why(fd, name, &stat, meta);
@@ -342,7 +356,7 @@ impl Placer<'_> {
         }
         let found = || meta::xattrs(fd, name).map(|(found, _)| found);
         let keeper = &self.shared.keeper;
-        keeper.differs(stat, meta, false, found)
+        keeper.differs(fd, stat, meta, false, found)
     }
 
     /// A file that is to take the place of what is there, if it may.

@@ -131,7 +131,7 @@ fn does_fold(dir: &OwnedFd, first: &OsStr, dry_run: bool) -> bool {
     if dry_run {
         return false;
     }
-    let probe = temp_name(OsStr::new("howdah"));
+    let probe = temp_name(dir, OsStr::new("howdah"));
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
     let Ok(file) = retry(|| rustix::fs::openat(dir, &probe, flags, mode)) else {

@@ -30,6 +30,7 @@ impl Service {
             } => {
                 session.selection.restore(&mut Vec::new(), &mut options);
                 session.rights.check_tree(&options)?;
+                options.memory = session.rights.memory(options.memory);
                 let target = if options.make_path {
                     let (root, at) = session.rights.target_to_make(path.as_path())?;
                     let is_directory = is_directory(path.as_path());
@@ -61,6 +62,7 @@ impl Service {
                 mut options,
             } => {
                 session.selection.restore(&mut paths, &mut options);
+                options.memory = session.rights.memory(options.memory);
                 let mut source = TreeSource::new();
                 for path in &paths {
                     let name = path.as_path().file_name();

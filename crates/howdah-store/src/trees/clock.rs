@@ -1,0 +1,129 @@
+//! Times as the disks at the destination can hold them.
+//!
+//! ext4 ends in 2446 and begins in 1901, exFAT knows 1980 to 2107, FAT has even seconds only. A time that was set
+//! comes back as the nearest one. What that is depends on the file system, its options and its driver, so the disk itself
+//! is asked: a file without a name gets the time and says what it has then.
+
+use super::entry::Stamp;
+use super::queue::lock;
+use crate::durable::keeping_times;
+use crate::root::retry;
+use crate::stale::{self, temp_name};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// File systems that are remembered.
+const DISKS: usize = 64;
+
+/// The disks that have been asked.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    /// A file without a name on each, by the disk's number.
+    probes: Mutex<HashMap<u64, OwnedFd>>,
+    told: AtomicBool,
+}
+
+impl Clock {
+    /// Whether what has that time `there`, in or beside the open directory `dir`, may have been given the time `wanted`.
+    pub(crate) fn is_same(&self, dir: impl AsFd, there: Stamp, wanted: Stamp) -> bool {
+        there.is_same_moment(wanted)
+            || may_be_out_of_reach(there, wanted) && self.held(dir, wanted) == Some(there)
+    }
+
+    /// The time that the disk of `dir` makes of `wanted`; `None`: it cannot be asked.
+    pub(crate) fn held(&self, dir: impl AsFd, wanted: Stamp) -> Option<Stamp> {
+        let dir = dir.as_fd();
+        let disk = rustix::fs::fstat(dir).ok()?.st_dev;
+        let mut probes = lock(&self.probes);
+        if !probes.contains_key(&disk) {
+            if probes.len() >= DISKS {
+                probes.clear();
+            }
+            probes.insert(disk, probe(dir)?);
+        }
+        let probe = probes.get(&disk)?;
+        super::meta::set_time(probe, wanted).ok()?;
+        Some(Stamp::modified(&rustix::fs::fstat(probe).ok()?))
+    }
+
+    /// After `wanted` was set: whether it is to be told, once, that the disk keeps another time.
+    pub(crate) fn is_news(&self, file: impl AsFd, wanted: Stamp) -> bool {
+        let there = rustix::fs::fstat(file).map(|stat| Stamp::modified(&stat));
+        there.is_ok_and(|there| !there.is_same_moment(wanted))
+            && !self.told.swap(true, Ordering::Relaxed)
+    }
+}
+
+/// Whether the disk may have made the one time of the other. Most times differ because a file has changed.
+fn may_be_out_of_reach(there: Stamp, wanted: Stamp) -> bool {
+    /// What every disk holds: the first year of FAT is left out, whose days begin where the machine is.
+    const COMMON: std::ops::Range<i64> = 347_155_200..i32::MAX as i64;
+    /// FAT's.
+    const COARSEST: u64 = 2;
+    !COMMON.contains(&wanted.secs) || there.secs.abs_diff(wanted.secs) <= COARSEST
+}
+
+/// Opens a file on the disk of that directory that nobody sees.
+fn probe(dir: impl AsFd) -> Option<OwnedFd> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    #[cfg(target_os = "linux")]
+    {
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        if let Ok(fd) = retry(|| rustix::fs::openat(&dir, ".", flags, mode)) {
+            return Some(fd);
+        }
+    }
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let temp = temp_name(&dir, OsStr::new("time"));
+    let dir = dir.as_fd().try_clone_to_owned().ok()?;
+    let made: Result<OwnedFd, Errno> = keeping_times(&dir, || {
+        let fd = retry(|| rustix::fs::openat(&dir, &temp, flags, mode))?;
+        stale::lock(&fd);
+        rustix::fs::unlinkat(&dir, &temp, AtFlags::empty())?;
+        Ok(fd)
+    });
+    made.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn t17_a_time_is_the_same_if_the_disk_makes_it_of_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let fd = File::open(dir.path()).unwrap();
+        let clock = Clock::default();
+        let now = Stamp {
+            secs: 1_700_000_000,
+            nanos: 5,
+        };
+        for secs in [
+            16_725_225_600,
+            -2_240_524_800,
+            1 << 33,
+            -5,
+            0,
+            1_700_000_001,
+        ] {
+            let wanted = Stamp { secs, nanos: 7 };
+            let there = clock.held(&fd, wanted).unwrap();
+            assert!(clock.is_same(&fd, there, wanted));
+            assert!(!clock.is_same(&fd, now, wanted), "{secs}");
+            assert_eq!(clock.held(&fd, there), Some(there));
+            let file = tempfile::tempfile_in(dir.path()).unwrap();
+            super::super::meta::set_time(&file, wanted).unwrap();
+            assert_eq!(
+                Clock::default().is_news(&file, wanted),
+                !there.is_same_moment(wanted)
+            );
+        }
+        assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none());
+    }
+}
