@@ -66,3 +66,40 @@ fn ten_times_as_many_names_need_no_more_memory() {
         }
     }
 }
+
+/// A side of a tree takes no more than that, whatever the files are like.
+const BOUND: u64 = 48 << 20;
+
+#[test]
+fn t34_a_tree_of_any_shape_takes_no_more_than_it_may() {
+    let site = Site::new(400);
+    let _disks = [site.file(""), site.root("")].map(|at| SmallDisk::mount(&at, 700));
+    // Number and bytes of files; the last beside a huge one.
+    for (name, count, bytes) in [
+        ("sixty", 1500, 60_000),
+        ("four", 20_000, 4096),
+        ("empty", 30_000, 0),
+        ("largest", 30, 4 << 20),
+        ("beside", 5000, 10_000),
+    ] {
+        let from = site.file(name);
+        for i in 0..count {
+            let dir = format!("{from}/{}", i / IN_EACH);
+            if i % IN_EACH == 0 {
+                fs::create_dir_all(&dir).unwrap();
+            }
+            fs::write(format!("{dir}/{i}"), vec![i as u8; bytes]).unwrap();
+        }
+        if name == "beside" {
+            fs::write(format!("{from}/huge"), vec![7; 100 << 20]).unwrap();
+        }
+        let [sender, receiver] = peaks(&site, &from, name);
+        println!("{name}: {sender} and {receiver} bytes");
+        assert!(
+            sender <= BOUND && receiver <= BOUND,
+            "{name}: {sender}, {receiver}"
+        );
+        fs::remove_dir_all(&from).unwrap();
+        fs::remove_dir_all(site.root(name)).unwrap();
+    }
+}

@@ -51,10 +51,11 @@ impl Clock {
         Some(Stamp::modified(&rustix::fs::fstat(probe).ok()?))
     }
 
-    /// After `wanted` was set: whether it is to be told, once, that the disk keeps another time.
-    pub(crate) fn is_news(&self, file: impl AsFd, wanted: Stamp) -> bool {
+    /// After `wanted` was set: whether it is to be told, once, that the disk keeps another time. It is not if that was
+    /// so `before`.
+    pub(crate) fn is_news(&self, file: impl AsFd, wanted: Stamp, before: Option<Stamp>) -> bool {
         let there = rustix::fs::fstat(file).map(|stat| Stamp::modified(&stat));
-        there.is_ok_and(|there| !there.is_same_moment(wanted))
+        there.is_ok_and(|there| !there.is_same_moment(wanted) && Some(there) != before)
             && !self.told.swap(true, Ordering::Relaxed)
     }
 }
@@ -120,7 +121,7 @@ mod tests {
             let file = tempfile::tempfile_in(dir.path()).unwrap();
             super::super::meta::set_time(&file, wanted).unwrap();
             assert_eq!(
-                Clock::default().is_news(&file, wanted),
+                Clock::default().is_news(&file, wanted, None),
                 !there.is_same_moment(wanted)
             );
         }

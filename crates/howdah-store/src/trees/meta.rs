@@ -611,9 +611,12 @@ impl Keeper {
 
     /// Sets the time of modification; what the disk cannot hold is told once.
     fn set_time(&self, fd: impl AsFd, mtime: Stamp) -> Option<NotKept> {
+        let before = rustix::fs::fstat(&fd).map(|stat| Stamp::modified(&stat));
         match set_time(&fd, mtime) {
             Err(e) => Some(("time", e)),
-            Ok(()) if self.clock.is_news(&fd, mtime) => Some((OUT_OF_REACH, Errno::RANGE)),
+            Ok(()) if self.clock.is_news(&fd, mtime, before.ok()) => {
+                Some((OUT_OF_REACH, Errno::RANGE))
+            }
             Ok(()) => None,
         }
     }
