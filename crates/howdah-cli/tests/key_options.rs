@@ -134,7 +134,11 @@ fn a39_a_key_that_only_adds_replaces_and_deletes_nothing() {
     assert_eq!(after, before);
     assert!(fs::read(site.root("tree/sub/new")).unwrap() == content("new", LARGE));
     put(&site, &server, "new").assert_copied(15, "blake3");
+    // The same once more is no change; other content is one.
+    put(&site, &server, "new").assert_copied(15, "blake3");
+    fs::write(site.file("here"), "from the clienT").unwrap();
     put(&site, &server, "new").assert_failed(REFUSED, &["none may be replaced"]);
+    fs::write(site.file("here"), "from the client").unwrap();
     get(&site, &server, "new").assert_copied(15, "blake3");
     server.stop();
     site.assert_nothing_half_done();
