@@ -106,20 +106,17 @@ fn unfinished_files_of_others_stay_as_long_as_they_are_of_use() {
     let long = "l".repeat(250);
     fs::write(pair.from(&long), "long").unwrap();
     // The next copy goes on with these.
-    left("", &resume_name("kept".as_ref()));
+    left("", &resume_name("kept"));
     left("", &temp_name(long.as_ref()));
     // The source has no such files.
-    left("", &resume_name("other".as_ref()));
-    left("gone", &temp_name("x".as_ref()));
+    left("", &resume_name("other"));
+    left("gone", &temp_name("x"));
     // Nobody else's business, and not a name of ours.
-    let excluded = resume_name("mine.iso".as_ref());
+    let excluded = resume_name("mine.iso");
     left("", &excluded);
     fs::write(pair.to("thesis.howdah-part"), "not ours").unwrap();
     // A running copy's.
-    let busy = [
-        left("", &resume_name("new".as_ref())),
-        left("busy", &temp_name("y".as_ref())),
-    ];
+    let busy = [left("", &resume_name("new")), left("busy", &temp_name("y"))];
     assert!(busy.iter().all(|file| lock(file) == Lock::Ours));
     unfinished::mark(fs::File::open(pair.to("gone")).unwrap(), Some(7));
     let options = |dry_run| TreeOptions {
