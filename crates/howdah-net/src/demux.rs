@@ -1,7 +1,7 @@
 //! Which connection a datagram belongs to.
 
+use crate::application::ConnKey;
 use crate::door::Knock;
-use crate::endpoint::ConnKey;
 use howdah_proto::codec::{ConnectionId, DoorPacket, Header, Level, limits};
 use std::collections::HashMap;
 

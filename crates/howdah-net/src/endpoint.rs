@@ -1,5 +1,6 @@
 //! The loop: one socket, its connections, one thread.
 
+use crate::application::{Application, Attended, ConnKey, Placement};
 use crate::buffers::{BUFFER_BYTES, Spares};
 use crate::clock::{Clock, wall_now};
 use crate::demux::{Demux, Route};
@@ -12,75 +13,15 @@ use crate::sys;
 use crate::train::{TrainBuffer, TrainBuilder};
 use crate::tunnel::Lanes;
 use crate::waker::{self, WakeReceiver, Waker};
-use howdah_core::{ByteRange, Span, Time};
+use howdah_core::{Span, Time};
 use howdah_proto::codec::ConnectionId;
 use howdah_proto::{Arriving, Config, Connection, Event, Handled, Role, TransmitInfo};
 use quinn_udp::RecvMeta;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::AsFd;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
-
-/// Names a connection of an endpoint.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct ConnKey(pub u64);
-
-/// Received bytes and where they belong.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Placement {
-    /// Where they start in the buffer.
-    pub at: usize,
-    /// Which bytes of the object they are.
-    pub range: ByteRange,
-}
-
-/// What runs on top of an endpoint. All calls come from the endpoint's thread and must not block.
-pub trait Application {
-    /// Something happened to a connection.
-    fn on_event(&mut self, now: Time, key: ConnKey, connection: &mut Connection, event: Event);
-
-    /// Fills `buffer` with bytes of an outgoing object, from `offset` on. They were announced by
-    /// [`Connection::set_readable`].
-    fn read(&mut self, key: ConnKey, object: u64, offset: u64, buffer: &mut [u8]);
-
-    /// Whether received bytes can be placed now.
-    fn accepts_data(&mut self, key: ConnKey) -> bool;
-
-    /// Received bytes of one object. The buffer may be taken; another one is then left in its place
-    /// (of [`Application::take_spare`], or none).
-    fn place(&mut self, key: ConnKey, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]);
-
-    /// A buffer that [`place`](Self::place) took and nobody needs any more.
-    fn take_spare(&mut self) -> Option<Vec<u8>>;
-
-    /// Moves everything on that does not depend on packets: sources, sinks, deadlines. Called
-    /// once per round of the loop for every connection that is [attended](Self::attended) to, and
-    /// for others when packets come or timers fire, which is at least at every keep-alive.
-    fn poll(&mut self, now: Time, key: ConnKey, connection: &mut Connection);
-
-    /// The connections that something else than packets may move on: with a source or a sink.
-    fn attended(&self) -> Attended<'_>;
-
-    /// A method of this trait, or the protocol, has panicked for that connection of a server. The connection is gone
-    /// without a word, and what belongs to it should be, too.
-    fn on_panic(&mut self, _key: ConnKey, _remote: Option<SocketAddr>) {}
-
-    /// Called once per round; returning false ends [`Endpoint::run`].
-    fn keep_running(&mut self, now: Time) -> bool;
-
-    /// When [`poll`](Self::poll) wants to be called at the latest.
-    fn next_deadline(&self) -> Option<Time>;
-}
-
-/// Connections that [`Application::poll`] is called for in every round.
-#[derive(Clone, Copy, Debug)]
-pub enum Attended<'a> {
-    /// Every one.
-    All,
-    /// These. Thousands of idle ones beside them cost nothing.
-    Only(&'a BTreeSet<ConnKey>),
-}
 
 /// Settings of an endpoint.
 #[derive(Debug)]

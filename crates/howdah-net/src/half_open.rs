@@ -3,7 +3,7 @@
 //! Places are shared by networks first (an IPv6 /48, an IPv4 /24), then by hosts in them (a /64, an address): whoever has most of them gives the oldest one
 //! up. So one that opens handshakes from all of its addresses shuts nobody out but himself.
 
-use crate::endpoint::ConnKey;
+use crate::application::ConnKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 

@@ -1,6 +1,7 @@
 //! A panic in the work for one connection ends that one, and not those of everybody else.
 
-use crate::endpoint::{Application, Endpoint};
+use crate::application::Application;
+use crate::endpoint::Endpoint;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 impl Endpoint {

@@ -10,6 +10,7 @@
 //!
 //! `unsafe` is confined to `sys`, for one socket option that no library wraps.
 
+mod application;
 mod buffers;
 mod clock;
 mod demux;
@@ -27,8 +28,9 @@ mod tunnel;
 mod usage;
 mod waker;
 
+pub use application::{Application, Attended, ConnKey, Placement};
 pub use clock::Clock;
-pub use endpoint::{Application, Attended, ConnKey, Endpoint, EndpointConfig, Placement};
+pub use endpoint::{Endpoint, EndpointConfig};
 pub use socket::{
     ENOUGH_RECEIVE_BUFFER, SocketReport, WANTED_RECEIVE_BUFFER, WANTED_SEND_BUFFER, bind, listen,
     socket_report,

@@ -1,6 +1,6 @@
 //! Which connections have something to do: no work for those that have not.
 
-use crate::endpoint::ConnKey;
+use crate::application::ConnKey;
 use howdah_core::Time;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
 //! Builds trains: packets behind each other in one buffer, sealed in place.
 
-use crate::endpoint::{Application, ConnKey};
+use crate::application::{Application, ConnKey};
 use howdah_proto::{PacketOut, PacketSink};
 
 /// Room for one GSO train.
