@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo kill-test soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-entries bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench setup-test
+.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-entries bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench setup-test
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -162,6 +162,14 @@ kill-test: setup ## kill -9 at 200 moments with resume after each; every i-th ca
 	HOWDAH_KILLS=$${HOWDAH_KILLS:-200} $(CARGO) test --locked -p howdah-cli --test kills -- --nocapture
 	$(call say,every call fails once)
 	HOWDAH_FAULTS=all $(CARGO) test --locked -p howdah-cli --test injected -- --nocapture
+
+# Filters are parts of names: the holes of docs/security.md, and the modules that keep them shut.
+hostile: setup-bpf ## Hostile peers and neighbours: the test of each hole of docs/security.md
+	$(call say,what a peer may do to the protocol)
+	$(CARGO) test --locked -p howdah-proto --test hostile --test misbehaviour --test amplification --test door
+	$(call say,one test for each hole)
+	$(CARGO) test --workspace --lib --bins --tests --features howdah-bpf/bpf --locked -- \
+		h1_ h2_ h3_ h4_ h5_ h6_ h7_ h8_ h9_ h10_ h11_ h12_ h13_ a45_ half_open:: unconfirmed:: strangers:: crew::
 
 soak: setup ## A hundred copies and faults at once, SOAK_ROUNDS (60) times; the server must not grow
 	$(call say,a swarm again and again)

@@ -10,7 +10,7 @@ use std::fs;
 use std::time::Duration;
 use support::place::content;
 use support::process::{Done, Input, Process};
-use support::{Host, Site};
+use support::{Host, Site, write_own};
 
 const SIZE: usize = 40 << 20;
 /// What a copy of 64 kbit/s cannot reach before the test's time is over.
@@ -123,18 +123,18 @@ fn signals_ask_and_read_the_config_file_again() {
     let server = site.serve();
     let config = site.config("client").join("config.toml");
     let text = format!("[host.\"{}\"]\nlimit = '64kbit'\n", server.address.ip());
-    fs::write(&config, text).unwrap();
+    write_own(&config, &text);
     let source = format!("zero:{SIZE}");
     let mut copy = begin(&site, &[&source, &server.url("a")]);
     assert_eq!(list(&site)[0]["limit_bps"], 64_000);
     copy.signal(Signal::USR1);
     copy.await_line("limit 64.0 kbit/s", PATIENCE);
     // A mistake changes nothing.
-    fs::write(&config, "limt = 'none'\n").unwrap();
+    write_own(&config, "limt = 'none'\n");
     copy.signal(Signal::USR2);
     copy.await_line("did you mean 'limit'?", PATIENCE);
     assert_eq!(list(&site)[0]["limit_bps"], 64_000);
-    fs::write(&config, "limit = 'none'\n").unwrap();
+    write_own(&config, "limit = 'none'\n");
     copy.signal(Signal::USR2);
     copy.finish().assert_copied(SIZE as u64, "blake3");
     server.stop();
@@ -145,11 +145,10 @@ fn config_show_names_the_source_of_each_value() {
     let site = Site::new(30);
     let config = site.config("client").join("config.toml");
     let path = config.to_str().unwrap();
-    fs::write(
+    write_own(
         &config,
         "limit = '1gbit'\n[host.\"far\"]\npolicy = 'background'\n",
-    )
-    .unwrap();
+    );
     let lines = |args: &[&str]| -> Vec<String> {
         let done = howdah(&site, &[&["config", "show"], args].concat());
         assert_eq!(done.code, Some(0), "{}", done.err);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::fs;
 use std::process::Command;
 use support::process::Input;
-use support::{Host, Site, place};
+use support::{Host, Site, place, write_own};
 
 const HOWDAH: &str = env!("CARGO_BIN_EXE_howdah");
 
@@ -103,7 +103,7 @@ fn the_bench_measures_both_ways_and_the_disks() {
     fs::create_dir(site.root("in")).unwrap();
     // A habit must not spoil the figures.
     let config = site.config("client").join("config.toml");
-    fs::write(config, "limit = '64kbit'\n").unwrap();
+    write_own(&config, "limit = '64kbit'\n");
     let here = site.file("");
     let url = server.url("in");
     let args = [

@@ -370,7 +370,11 @@ fn identity(args: &ConnectArgs) -> anyhow::Result<Identity> {
 
 fn known_hosts(args: &ConnectArgs) -> anyhow::Result<KnownHosts> {
     let path = key_file(args.known_hosts.as_ref(), keys::default_known_hosts_path())?;
-    Ok(KnownHosts::load(&path)?)
+    let known = KnownHosts::load(&path)?;
+    for error in known.passed_over() {
+        ui::say_marked("warning", &format!("{error}; the line is passed over"));
+    }
+    Ok(known)
 }
 
 /// What the library would refuse as well, said in the words of the command line.

@@ -5,9 +5,6 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 pub(super) fn run(signals: &Signals) -> anyhow::Result<()> {
-    // What this process knows is not for a core dump, nor for others of the same user to look at.
-    #[cfg(target_os = "linux")]
-    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
     let home = home.map_or_else(std::env::current_dir, |home| Ok(PathBuf::from(home)))?;
     let reached = std::env::var("SSH_CONNECTION").ok();

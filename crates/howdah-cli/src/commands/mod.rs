@@ -35,6 +35,9 @@ use anyhow::Context as _;
 use std::path::PathBuf;
 
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
+    if holds_keys(&command) {
+        keep_memory_private();
+    }
     match command {
         Command::Cp(args) => cp::run(&args),
         Command::Sync(args) => sync::run(&args),
@@ -74,6 +77,35 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
             "this command looks into the kernel of Linux and does not run elsewhere",
         )
         .into()),
+    }
+}
+
+/// Whether it has a private key, or that of a session, in its memory.
+fn holds_keys(command: &Command) -> bool {
+    match command {
+        Command::Cp(_)
+        | Command::Sync(_)
+        | Command::Verify(_)
+        | Command::Ls(_)
+        | Command::Du(_)
+        | Command::Clean(_)
+        | Command::Serve(_)
+        | Command::Key(_) => true,
+        #[cfg(target_os = "linux")]
+        Command::Bench(_) => true,
+        Command::Internal(command) => matches!(command, crate::args::InternalCommand::FarEnd),
+        _ => false,
+    }
+}
+
+/// What this process knows is not for a core dump, nor for other processes of the same user to look at. For `perf` and
+/// debuggers run by that user `HOWDAH_DUMPABLE=1` leaves it as it is.
+fn keep_memory_private() {
+    #[cfg(target_os = "linux")]
+    if std::env::var_os("HOWDAH_DUMPABLE").is_none_or(|value| value != "1") {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        // The kernel refuses values that it does not know, and this one is as old as the call.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     }
 }
 

@@ -5,6 +5,7 @@ use clap::Command;
 use howdah::{Error, ErrorKind};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
@@ -49,10 +50,15 @@ impl ConfigFile {
         };
         let error = |text: String| Err(Error::new(ErrorKind::Usage, text));
         let read = || {
-            if std::fs::metadata(&path)?.len() > MAX_BYTES {
+            // Whoever can change it chooses the program that is run as ssh.
+            let file = std::fs::File::open(&path)?;
+            howdah::keys::check_ours(&path, &file).map_err(std::io::Error::other)?;
+            let mut text = String::new();
+            file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+            if text.len() as u64 > MAX_BYTES {
                 return Err(std::io::Error::other("it is too large"));
             }
-            std::fs::read_to_string(&path)
+            Ok(text)
         };
         match read() {
             Ok(text) => Self::parse(cli, &path, &text).map(Some),

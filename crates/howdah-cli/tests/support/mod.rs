@@ -119,7 +119,9 @@ impl Site {
             // Most tests want to hear of a lost connection at once.
             .env("HOWDAH_RECONNECT", "0")
             // The test may be killed before it can clean up.
-            .env("HOWDAH_DIE_WITH_PARENT", "1");
+            .env("HOWDAH_DIE_WITH_PARENT", "1")
+            // Tests of ordinary users count its descriptors.
+            .env("HOWDAH_DUMPABLE", "1");
         Process::start(command, input, self.limit)
     }
 

@@ -22,8 +22,12 @@ use std::sync::mpsc::channel;
 
 impl Client<'_> {
     pub(super) fn judge(&mut self, peer_key: &[u8]) -> Result<(), Error> {
-        let key = PublicKey::from_spki_der(peer_key)
-            .ok_or_else(|| Error::new(ErrorKind::Auth, "the server's key is no Ed25519 key"))?;
+        let key = PublicKey::from_spki_der(peer_key).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Auth,
+                "the server's key is no Ed25519 key, or one that anybody can sign for",
+            )
+        })?;
         // Asking somebody takes long, and the connection must be kept alive meanwhile.
         let (tell, judgement) = channel();
         let (host, port, trust) = (self.host.clone(), self.port, self.config.trust.clone());

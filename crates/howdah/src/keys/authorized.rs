@@ -154,21 +154,30 @@ pub fn read_public_lines(path: &Path) -> Result<Vec<KeyLine>, KeyError> {
     Ok(lines.into_iter().map(|(_, line)| line).collect())
 }
 
-/// Parses each line that is neither blank nor a comment; gives back its number, from 1.
+/// Parses each line that is neither blank nor a comment, as far as the first mistake; gives back its number, from 1.
 pub(super) fn parse_lines<T>(
     bytes: &[u8],
     parse: impl Fn(&str) -> Result<T, ParseKeyError>,
 ) -> Result<Vec<(usize, T)>, (usize, ParseKeyError)> {
-    let mut entries = Vec::new();
-    for (number, line) in (1..).zip(bytes.split(|&b| b == b'\n')) {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let text = str::from_utf8(line).map_err(|_| (number, ParseKeyError::Utf8))?;
-        let text = text.trim_matches([' ', '\t']);
-        if !text.is_empty() && !text.starts_with('#') {
-            entries.push((number, parse(text).map_err(|reason| (number, reason))?));
+    each_line(bytes)
+        .map(|(number, line)| {
+            let text = str::from_utf8(line).map_err(|_| ParseKeyError::Utf8);
+            let entry = text.and_then(&parse);
+            entry.map_or_else(|reason| Err((number, reason)), |entry| Ok((number, entry)))
+        })
+        .collect()
+}
+
+/// The lines that are neither blank nor comments, without blanks around them, and their numbers, from 1.
+pub(super) fn each_line(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let lines = (1..).zip(bytes.split(|&b| b == b'\n'));
+    lines.filter_map(|(number, line)| {
+        let mut line = line.strip_suffix(b"\r").unwrap_or(line);
+        while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = line {
+            line = rest;
         }
-    }
-    Ok(entries)
+        (!line.is_empty() && !line.starts_with(b"#")).then_some((number, line))
+    })
 }
 
 #[cfg(test)]

@@ -41,6 +41,9 @@ pub(super) fn read(path: &Path, limit: u64, exposure: Exposure) -> Result<Vec<u8
         .map_err(io_error("read", path))?;
     let meta = file.metadata().map_err(io_error("read", path))?;
     check(path, &meta, exposure)?;
+    if exposure != Exposure::Anything {
+        check_parent(path)?;
+    }
     let mut bytes = Vec::new();
     file.take(limit + 1)
         .read_to_end(&mut bytes)
@@ -74,6 +77,33 @@ pub(super) fn check(path: &Path, meta: &Metadata, exposure: Exposure) -> Result<
     }
 }
 
+/// Refuses a file that somebody else may change or replace. What is no regular file, as a pipe, passes: its path was
+/// named with care.
+pub fn check_ours(path: &Path, file: &File) -> Result<(), KeyError> {
+    let meta = file.metadata().map_err(io_error("read", path))?;
+    if !meta.is_file() {
+        return Ok(());
+    }
+    check(path, &meta, Exposure::Readable)?;
+    check_parent(path)
+}
+
+/// Who may write to the directory of a file can put another one there; not where the sticky bit is set, as in /tmp.
+fn check_parent(path: &Path) -> Result<(), KeyError> {
+    // Where the file is, if its name is a link.
+    let real = path.canonicalize().map_err(io_error("read", path))?;
+    let Some(parent) = real.parent() else {
+        return Ok(());
+    };
+    let meta = parent.metadata().map_err(io_error("examine", parent))?;
+    let mode = meta.mode() & 0o7777;
+    if mode & 0o022 != 0 && mode & 0o1000 == 0 {
+        let path = parent.to_owned();
+        return Err(KeyError::WritableByOthers { path, mode });
+    }
+    Ok(())
+}
+
 /// Makes the directory that will hold `path`, closed to others.
 pub(super) fn create_parent(path: &Path) -> Result<(), KeyError> {
     match path.parent() {
@@ -95,4 +125,50 @@ pub(super) fn sync_parent(path: &Path) -> Result<(), KeyError> {
     File::open(parent)
         .and_then(|dir| dir.sync_all())
         .map_err(io_error("sync the directory", parent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn h13_a_directory_that_others_may_write_to_holds_no_keys() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("keys");
+        fs::create_dir(&inner).unwrap();
+        let file = inner.join("file");
+        fs::write(&file, "text").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        let link = dir.path().join("link");
+        symlink(&file, &link).unwrap();
+        for (mode, good) in [
+            (0o700, true),
+            (0o755, true),
+            (0o1777, true),
+            (0o777, false),
+            (0o770, false),
+            (0o702, false),
+        ] {
+            fs::set_permissions(&inner, Permissions::from_mode(mode)).unwrap();
+            for path in [&file, &link] {
+                let open = File::open(path).unwrap();
+                let results = [
+                    read(path, 10, Exposure::Secret).map(drop),
+                    read(path, 10, Exposure::Readable).map(drop),
+                    check_ours(path, &open),
+                ];
+                for result in results {
+                    let text = result.err().map(|error| error.to_string());
+                    assert_eq!(text.is_none(), good, "{mode:o}: {text:?}");
+                    let remedy =
+                        |text: String| text.contains("chmod go-w") && text.ends_with("keys");
+                    assert!(text.is_none_or(remedy), "{mode:o}");
+                }
+                // Public lines are read from anywhere.
+                read(path, 10, Exposure::Anything).unwrap();
+            }
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The servers that a client has met, and their keys.
 
-use super::authorized::parse_lines;
+use super::authorized::each_line;
 use super::files::{self, Exposure, io_error};
 use super::public::split_word;
 use super::{KeyError, KeyLine, NewHost, ParseKeyError, PublicKey, Trust};
@@ -15,13 +15,15 @@ const MAX_FILE: u64 = 4 << 20;
 /// A file of lines `HOST:PORT howdah-ed25519 BASE64`, IPv6 addresses in brackets.
 ///
 /// A host may have several lines while it changes its key. Blank lines and lines that start with
-/// `#` are skipped; any other line is an error.
+/// `#` are skipped. Any other line is an error for the host
+/// that it begins with, and [passed over](Self::passed_over) for all others.
 ///
 /// The default knows nobody and has no file.
 #[derive(Clone, Debug, Default)]
 pub struct KnownHosts {
     path: PathBuf,
     entries: Vec<Entry>,
+    passed_over: Vec<PassedOver>,
     /// Number of lines in the file, comments too.
     lines: usize,
 }
@@ -31,6 +33,29 @@ struct Entry {
     line: usize,
     host: String,
     key: PublicKey,
+}
+
+/// A line that makes no sense.
+#[derive(Clone, Debug)]
+struct PassedOver {
+    line: usize,
+    /// Its first word in lower case, without brackets.
+    host: String,
+    reason: ParseKeyError,
+}
+
+impl PassedOver {
+    /// Whether it may have been meant for that host: a new key must not take the place of one that is only misspelt.
+    fn may_be(&self, host_and_port: &str) -> bool {
+        let host = host_and_port.replace(['[', ']'], "");
+        let name = host.rsplit_once(':').map_or(&*host, |(name, _)| name);
+        self.host == host
+            || self.host == name
+            || self
+                .host
+                .rsplit_once(':')
+                .is_some_and(|(left, port)| left == name && port.parse::<u16>().is_err())
+    }
 }
 
 /// What is known about a host's key.
@@ -56,22 +81,36 @@ impl KnownHosts {
             Err(error) if error.is_not_found() => Vec::new(),
             other => other?,
         };
-        let lines =
-            parse_lines(&bytes, parse_entry).map_err(|(line, reason)| KeyError::MalformedLine {
-                path: path.to_owned(),
-                line,
-                reason,
-            })?;
-        let entries = lines
-            .into_iter()
-            .map(|(line, (host, key))| Entry { line, host, key })
-            .collect();
-        let lines = bytes.split_inclusive(|&b| b == b'\n').count();
-        Ok(Self {
+        let mut known = Self {
             path: path.to_owned(),
-            entries,
-            lines,
-        })
+            lines: bytes.split_inclusive(|&b| b == b'\n').count(),
+            ..Self::default()
+        };
+        for (line, text) in each_line(&bytes) {
+            let read = str::from_utf8(text).map_err(|_| ParseKeyError::Utf8);
+            match read.and_then(parse_entry) {
+                Ok((host, key)) => known.entries.push(Entry { line, host, key }),
+                Err(reason) => {
+                    let text = String::from_utf8_lossy(text).to_ascii_lowercase();
+                    let host = split_word(&text).0.replace(['[', ']'], "");
+                    known.passed_over.push(PassedOver { line, host, reason });
+                }
+            }
+        }
+        Ok(known)
+    }
+
+    /// What is wrong with lines that make no sense, which hold for no host.
+    pub fn passed_over(&self) -> impl Iterator<Item = KeyError> {
+        self.passed_over.iter().map(|passed| self.malformed(passed))
+    }
+
+    fn malformed(&self, passed: &PassedOver) -> KeyError {
+        KeyError::MalformedLine {
+            path: self.path.clone(),
+            line: passed.line,
+            reason: passed.reason,
+        }
     }
 
     /// The file.
@@ -82,6 +121,9 @@ impl KnownHosts {
     /// What is known about `key` at `host` (a name or an address without brackets) and `port`.
     pub fn lookup(&self, host: &str, port: u16, key: &PublicKey) -> Result<Lookup, KeyError> {
         let host = host_and_port(host, port)?;
+        if let Some(passed) = self.passed_over.iter().find(|line| line.may_be(&host)) {
+            return Err(self.malformed(passed));
+        }
         let mut on_record = self
             .entries
             .iter()
@@ -147,6 +189,8 @@ impl KnownHosts {
         // One write: whoever reads meanwhile sees all of the line or nothing of it.
         file.write_all(text.as_bytes()).map_err(write_error())?;
         file.sync_all().map_err(write_error())?;
+        // It may be a new file.
+        files::sync_parent(&self.path)?;
         self.lines += 1;
         self.entries.push(Entry {
             line: self.lines,
@@ -313,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_lines_are_named() {
+    fn h13_malformed_lines_are_named_and_hold_nobody_else_up() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("known_hosts");
         let a = key();
@@ -327,9 +371,36 @@ mod tests {
             ":1 k",
         ] {
             let bad = bad.replace(" k", &format!(" {a}"));
-            fs::write(&path, format!("\n{bad}\n")).unwrap();
-            let error = KnownHosts::load(&path).unwrap_err().to_string();
+            fs::write(&path, format!("\n{bad}\nother:1 {a}\n")).unwrap();
+            let mut hosts = KnownHosts::load(&path).unwrap();
+            let error = hosts.passed_over().next().unwrap().to_string();
             assert!(error.contains("known_hosts:2: "), "{bad}: {error}");
+            assert_eq!(hosts.lookup("other", 1, &a).unwrap(), Lookup::Match);
+            hosts.add("third", 1, &a).unwrap();
+            let hosts = KnownHosts::load(&path).unwrap();
+            assert_eq!(hosts.lookup("third", 1, &a).unwrap(), Lookup::Match);
+        }
+    }
+
+    #[test]
+    fn h13_a_misspelt_line_is_no_first_use_of_its_host() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("known_hosts");
+        let weak = PublicKey::from_raw([0; 32]);
+        for (bad, host) in [
+            (format!("Site:1 {weak}"), "site"),
+            ("site:1 howdah-ed25519 AAAA".into(), "site"),
+            (format!("site:0x1 {}", key()), "site"),
+            ("site".into(), "site"),
+            ("[fe80::1]:1 howdah-ed25519".into(), "fe80::1"),
+            ("site:1 \u{7}".into(), "site"),
+        ] {
+            fs::write(&path, format!("{bad}\n")).unwrap();
+            let mut hosts = KnownHosts::load(&path).unwrap();
+            let error = hosts.verify(host, 1, &key(), &Trust::AcceptNew);
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("known_hosts:1: "), "{bad}: {error}");
+            hosts.verify("other", 1, &key(), &Trust::AcceptNew).unwrap();
         }
     }
 
@@ -384,7 +455,9 @@ mod tests {
 
         #[test]
         fn hostile_bytes_never_panic(bytes: Vec<u8>) {
-            let _ = parse_lines(&bytes, parse_entry);
+            for (_, text) in each_line(&bytes) {
+                let _ = str::from_utf8(text).map(parse_entry);
+            }
         }
     }
 }

@@ -20,6 +20,7 @@ mod trust;
 
 pub use authorized::{AuthorizedKey, AuthorizedKeys, read_public_lines};
 pub use error::KeyError;
+pub use files::check_ours;
 pub use identity::Identity;
 pub use known_hosts::{KnownHosts, Lookup};
 pub use networks::Networks;

@@ -79,10 +79,11 @@ impl PublicKey {
         Self { spki }
     }
 
-    /// Reads a DER `SubjectPublicKeyInfo`, as TLS carries it; `None` unless it is Ed25519.
+    /// Reads a DER `SubjectPublicKeyInfo`, as TLS carries it; `None` unless it is Ed25519, and one that only its
+    /// owner can sign for.
     pub fn from_spki_der(der: &[u8]) -> Option<Self> {
-        let raw = der.strip_prefix(&SPKI_PREFIX)?;
-        Some(Self::from_raw(raw.try_into().ok()?))
+        let raw = der.strip_prefix(&SPKI_PREFIX)?.try_into().ok()?;
+        (!is_small_order(&raw)).then(|| Self::from_raw(raw))
     }
 
     /// DER `SubjectPublicKeyInfo`, 44 bytes.
@@ -256,14 +257,19 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_anybody_can_sign_for_are_refused() {
+    fn h13_keys_that_anybody_can_sign_for_are_refused() {
         let mut one = [0; 32];
         one[0] = 1;
         let mut minus_one = [0xff; 32];
         minus_one[0] = 0xec;
         minus_one[31] = 0x7f;
-        for raw in [[0; 32], one, minus_one] {
-            let text = PublicKey::from_raw(raw).to_string();
+        let mut negative_zero = [0; 32];
+        negative_zero[31] = 0x80;
+        for raw in [[0; 32], one, minus_one, negative_zero] {
+            let key = PublicKey::from_raw(raw);
+            // Neither from a file nor from a peer.
+            assert_eq!(PublicKey::from_spki_der(key.spki_der()), None);
+            let text = key.to_string();
             assert_eq!(
                 text.parse::<PublicKey>().unwrap_err(),
                 ParseKeyError::SmallOrder
