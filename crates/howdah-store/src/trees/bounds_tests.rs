@@ -59,3 +59,38 @@ fn many_directories_get_their_times_although_no_file_is_written() {
     assert_eq!(moved.receiver.notes, Vec::<String>::new());
     assert_eq!(look(&from), look(&to));
 }
+
+#[test]
+fn h5_further_names_come_also_for_files_that_have_left_the_memory() {
+    /// More than stay in memory, in tests.
+    const FILES: usize = 1500;
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    for sub in ["a/deep", "b", "c"] {
+        fs::create_dir_all(from.join(sub)).unwrap();
+    }
+    let path = |sub: &str, i: usize| format!("{sub}/{i}");
+    for i in 0..FILES {
+        let first = from.join(path("a/deep", i));
+        fs::write(&first, i.to_string()).unwrap();
+        for sub in ["b", "c"] {
+            fs::hard_link(&first, from.join(path(sub, i))).unwrap();
+        }
+    }
+    let options = TreeOptions {
+        archive: true,
+        ..recursive()
+    };
+    for links in [2 * FILES as u64, 0] {
+        let moved = contents(&from, &to, &options).unwrap();
+        assert_eq!(moved.receiver.notes, Vec::<String>::new());
+        assert_eq!(moved.receiver.links, links);
+        for i in 0..FILES {
+            let inode = |sub| fs::metadata(to.join(path(sub, i))).unwrap().ino();
+            assert_eq!(inode("a/deep"), inode("b"), "{i}");
+            assert_eq!(inode("b"), inode("c"), "{i}");
+        }
+        assert_eq!(look(&from), look(&to));
+        assert_eq!(fs::read_dir(&to).unwrap().count(), 3);
+    }
+}

@@ -5,6 +5,7 @@ use super::delete::Keep;
 use super::entry::{Meta, Stamp};
 use super::existing::open_plain_at;
 use super::meta::{self, Keeper, NotKept};
+use super::place::First;
 use super::receive::Shared;
 use super::report::{Book, Trouble, add};
 use super::target::{DirState, TargetDir};
@@ -16,7 +17,6 @@ use crate::stale::temp_name;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
@@ -134,21 +134,24 @@ pub(super) fn note_no_symlink(book: &Book, path: &Path, error: Errno) {
 }
 
 /// Gives a file that is there a further name.
-pub(super) fn link_later(
-    shared: &Shared,
-    linked: &HashMap<u64, (Arc<TargetDir>, OsString)>,
-    later: &LinkLater,
-) {
+pub(super) fn link_later(shared: &Shared, first: Option<&First>, later: &LinkLater) {
     if shared.options.dry_run || matches!(later.dir.state, DirState::Broken | DirState::Absent) {
         return;
     }
     let path = later.dir.named().join(&later.name);
-    let made = linked.get(&later.link).map(|(dir, name)| {
-        let from = shared.root.open_dir(&dir.path)?;
+    let made = first.map(|first| {
+        let from = shared.root.open_dir(&first.path)?;
         let to = shared.root.open_dir(&later.dir.path)?;
         let back_up = || shared.back_up(&to, &later.name, &shared.below_top(&path), Keep::Link);
-        put_link(&from, name, &to, &later.name, shared.add_only, back_up)
-            .map_err(|e| StoreError::from_io(&path, "make the further name", e))
+        put_link(
+            &from,
+            &first.name,
+            &to,
+            &later.name,
+            shared.add_only,
+            back_up,
+        )
+        .map_err(|e| StoreError::from_io(&path, "make the further name", e))
     });
     match made {
         Some(Ok(Put::There)) => {}

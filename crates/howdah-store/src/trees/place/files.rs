@@ -1,7 +1,6 @@
 //! Files: what is there, whether they are wanted, and the answer.
 
 use super::super::change::{Act, Reasons};
-use super::super::codec::refused;
 use super::super::delete::Keep;
 use super::super::entry::{Meta, Stamp};
 use super::super::existing::{open_plain_at, refresh};
@@ -61,13 +60,9 @@ impl Placer<'_> {
         let name = self.top_name(name);
         let dir = self.dir()?;
         if let Some(link) = link {
-            let twin = self
-                .linked
-                .insert(link, (Arc::clone(&dir), name.clone()))
-                .is_some();
-            if twin {
-                return Err(refused("two files have the same link number"));
-            }
+            let (dir, name) = (Arc::clone(&dir), name.clone());
+            let place = (&*self.shared.root, &*self.shared.at);
+            self.linked.insert(place, link, dir, name)?;
         }
         let (decision, fd) = if self.is_twin(&dir, &name) {
             (Decision::Skip, None)

@@ -4,6 +4,7 @@
 mod avoid;
 mod dirs;
 mod files;
+mod firsts;
 mod made;
 mod twins;
 mod way;
@@ -24,10 +25,12 @@ use super::target::{DirState, TargetDir};
 use super::walk::kind;
 use crate::StoreError;
 use files::Found;
+pub(super) use firsts::First;
+use firsts::Firsts;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use std::cell::{OnceCell, RefCell};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
@@ -68,7 +71,7 @@ pub(crate) struct Placer<'a> {
     goes_on: bool,
     /// Files so far.
     index: u64,
-    linked: HashMap<u64, (Arc<TargetDir>, OsString)>,
+    linked: Firsts,
     /// In a dry run: of those, the files that would be copied.
     rewritten: HashSet<u64>,
     links: Vec<LinkLater>,
@@ -110,7 +113,7 @@ impl<'a> Placer<'a> {
             told_inside: false,
             goes_on: false,
             index: 0,
-            linked: HashMap::new(),
+            linked: Firsts::default(),
             links: Vec::new(),
         }
     }
@@ -354,13 +357,16 @@ impl<'a> Placer<'a> {
     /// All files that were asked for are settled: gives them their further names.
     fn make_links(&mut self) -> Result<(), StoreError> {
         for later in std::mem::take(&mut self.links) {
-            if !self.stays(&later) {
+            let first = self
+                .linked
+                .get((&self.shared.root, &self.shared.at), later.link)?;
+            if !self.stays(&later, first.as_ref()) {
                 self.make_way_for(&later);
-                self.tell_link(&later)?;
-                link_later(self.shared, &self.linked, &later);
+                self.tell_link(&later, first.as_ref())?;
+                link_later(self.shared, first.as_ref(), &later);
             }
             if later.last {
-                self.linked.remove(&later.link);
+                self.linked.remove(later.link);
                 self.rewritten.remove(&later.link);
             }
         }
@@ -368,7 +374,7 @@ impl<'a> Placer<'a> {
     }
 
     /// Whether what has that further name stays, because it is there or because it is newer.
-    fn stays(&self, later: &LinkLater) -> bool {
+    fn stays(&self, later: &LinkLater, first: Option<&First>) -> bool {
         let options = &self.shared.options;
         if !options.ignore_existing && !options.update {
             return false;
@@ -376,16 +382,15 @@ impl<'a> Placer<'a> {
         let Some(there) = self.at(&later.dir, &later.name) else {
             return false;
         };
-        let twin = self.linked.get(&later.link);
-        let is_older = |(dir, name): &(Arc<TargetDir>, OsString)| {
-            let twin = self.at(dir, name);
+        let is_older = |first: &First| {
+            let twin = self.at_first(first);
             twin.is_some_and(|twin| {
                 let is_same = number(&twin) == number(&there);
                 !is_same && files::is_newer(&there, Stamp::modified(&twin))
             })
         };
         options.ignore_existing
-            || kind(&there) == FileType::RegularFile && twin.is_some_and(is_older)
+            || kind(&there) == FileType::RegularFile && first.is_some_and(is_older)
     }
 
     /// What has that name now.
@@ -393,24 +398,35 @@ impl<'a> Placer<'a> {
         if matches!(dir.state, DirState::Absent | DirState::Broken) {
             return None;
         }
-        let fd = self.shared.root.open_dir(&dir.path).ok()?;
+        self.at_path(&dir.path, name)
+    }
+
+    fn at_first(&self, first: &First) -> Option<Stat> {
+        if first.is_absent {
+            return None;
+        }
+        self.at_path(&first.path, &first.name)
+    }
+
+    fn at_path(&self, dir: &Path, name: &OsStr) -> Option<Stat> {
+        let fd = self.shared.root.open_dir(dir).ok()?;
         rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
     /// In a dry run: whether that further name would be made, and why.
-    fn tell_link(&self, later: &LinkLater) -> Result<(), StoreError> {
+    fn tell_link(&self, later: &LinkLater, first: Option<&First>) -> Result<(), StoreError> {
         let shared = self.shared;
         if !shared.options.dry_run || later.dir.state == DirState::Broken {
             return Ok(());
         }
-        let Some((dir, name)) = self.linked.get(&later.link) else {
+        let Some(first) = first else {
             return Ok(());
         };
         let reasons = match self.at(&later.dir, &later.name) {
             None => Reasons::NEW,
             Some(stat) if kind(&stat) != FileType::RegularFile => Reasons::KIND,
             Some(stat) => {
-                let twin = self.at(dir, name);
+                let twin = self.at_first(first);
                 let is_same = twin
                     .is_some_and(|twin| (twin.st_dev, twin.st_ino) == (stat.st_dev, stat.st_ino));
                 if is_same && !self.rewritten.contains(&later.link) {
