@@ -408,6 +408,9 @@ fn t17_times_beyond_the_disk_are_told_once_and_copied_once() {
     }
 }
 
+/// What a copy says once of times that the disk cannot hold.
+const TOLD: &str = "this disk has not";
+
 /// Copies a tree with strange times to a directory of the server and to one that is asked to bring it back there.
 /// `tells`: the disk says at once what it made of a time, and not when it is mounted again.
 fn times(site: &Site, tells: bool) {
@@ -447,7 +450,6 @@ fn times(site: &Site, tells: bool) {
     let server = site.serve();
     let source = format!("{from}/.");
     let to = server.url("tree");
-    const TOLD: &str = "this disk has not";
     for (options, whole) in [
         (&["sync"][..], false),
         (&["cp", "-r"], false),
