@@ -49,7 +49,7 @@ pub trait Application {
     /// without a word, and what belongs to it should be, too.
     fn on_panic(&mut self, _key: ConnKey, _remote: Option<SocketAddr>) {}
 
-    /// Called once per round; returning false ends [`Endpoint::run`].
+    /// Called once per round; returning false ends [`Endpoint::run`](crate::Endpoint::run).
     fn keep_running(&mut self, now: Time) -> bool;
 
     /// When [`poll`](Self::poll) wants to be called at the latest.

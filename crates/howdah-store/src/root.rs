@@ -59,7 +59,7 @@ impl Root {
     }
 
     /// The same for somebody who may go wherever the user of this process may: links that are
-    /// [followed](Self::follow) lead out.
+    /// followed lead out.
     #[must_use]
     pub fn of_user(mut self) -> Self {
         self.of_user = true;
