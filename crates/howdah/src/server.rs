@@ -16,7 +16,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 mod control;
+mod entry;
 mod service;
+mod session;
 mod steering;
 mod strangers;
 

@@ -1,23 +1,20 @@
 //! The sessions of a server, as the endpoint's loop drives them.
 
-use super::control::Meter;
+use super::session::Session;
 use super::{LOOK_EVERY, Log, ServerControl, Strangers};
 use crate::access::{Authority, Rights};
-use crate::keys::PublicKey;
-use crate::session::at_cap::AtCap;
 use crate::session::chore::Chore;
-use crate::session::holes::Announced;
-use crate::session::message::{Message, Selection, SideReport};
+use crate::session::message::{Message, SideReport};
 use crate::session::putting::Put;
 use crate::session::receiving::Receiving;
 use crate::session::resume::WireIdentity;
 use crate::session::sending::Sending;
 use crate::session::tree::Tree;
-use crate::session::waits::{Wait, WaitClock};
+use crate::session::waits::Wait;
 use crate::session::{from_connection, from_store};
 use crate::{Cancel, Error, ErrorKind, Location, PathBytes};
 use howdah_core::{RangeSet, Span, Time};
-use howdah_net::{Application, Attended, ConnKey, Placement, TcpDoor, Usage, Waker};
+use howdah_net::{Application, Attended, ConnKey, Placement, TcpDoor, Waker};
 use howdah_proto::error::CloseCode;
 use howdah_proto::{Connection, Event};
 use howdah_store::{RoomWait, Source, SourceIdentity, SourceSpec, Wake};
@@ -27,71 +24,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 mod tree;
-
-/// What a client is told that comes, or does nothing, while the server waits for its last session to end.
-pub(super) const GOING_AWAY: &str = "the server is going away; try again later";
-
-/// One client.
-#[derive(Debug)]
-pub(super) struct Session {
-    start: Usage,
-    pub(super) peer: String,
-    rights: Rights,
-    /// Of the client; empty if it is of an unknown kind.
-    key: String,
-    sending: Option<Sending>,
-    receiving: Option<Receiving>,
-    pub(super) tree: Option<Tree>,
-    chore: Option<Chore>,
-    /// Of what comes next.
-    holes: Announced,
-    /// Names and rules that came before the request that they belong to.
-    selection: Selection,
-    selection_bytes: usize,
-    /// What it is that comes, or will come when its place is free.
-    put: Option<Put>,
-    /// Its patience with full disks.
-    room: RoomWait,
-    /// Another connection of the same client wants to go on with it.
-    superseded: bool,
-    pub(super) what: String,
-    pub(super) wait: WaitClock,
-    at_cap: AtCap,
-    pub(super) meter: Meter,
-    /// Nothing has been asked for since then.
-    pub(super) idle_since: Option<Time>,
-    /// It was told to go, and is cut off then.
-    pub(super) cut_at: Option<Time>,
-}
-
-impl Session {
-    /// Whether it has a transfer under way.
-    pub(super) fn is_busy(&self) -> bool {
-        self.sending.is_some()
-            || self.receiving.is_some()
-            || self.put.is_some()
-            || self.tree.is_some()
-            || self.chore.is_some()
-    }
-
-    /// Whether the data comes from the client.
-    fn receives(&self) -> bool {
-        self.put.is_some() || self.tree.as_ref().is_some_and(Tree::is_receiver)
-    }
-
-    /// What of the client is missing now. Its [`Message::Done`] may take for ever: behind a pipe sits
-    /// somebody who reads.
-    fn waits_for(&self) -> Option<Wait> {
-        match (&self.sending, &self.receiving) {
-            // Its walk through the disk may take for ever.
-            _ if self.tree.is_some() || self.chore.is_some() => None,
-            (None, None) if self.put.is_some() => None,
-            (None, None) => Some(Wait::Request),
-            (_, Some(receiving)) => receiving.waits_for_end().then_some(Wait::End),
-            (Some(_), None) => None,
-        }
-    }
-}
 
 /// How long a server serves.
 #[derive(Clone, Copy, Debug)]
@@ -529,77 +461,7 @@ impl Service {
 
     fn handle_event(&mut self, now: Time, key: ConnKey, connection: &mut Connection, event: Event) {
         match event {
-            Event::Connected { peer_key } => {
-                let public = PublicKey::from_spki_der(&peer_key);
-                let client = public.map_or_else(String::new, |key| key.fingerprint());
-                let comment = public.map_or_else(String::new, |key| self.authority.comment(&key));
-                let key_name = match (&*client, &*comment) {
-                    ("", _) => String::new(),
-                    (client, "") => format!(" ({client})"),
-                    (client, comment) => format!(" ({client} {comment})"),
-                };
-                let remote = connection.remote();
-                let origin = self.door.as_ref().and_then(|door| door.prove(remote));
-                let from = origin.unwrap_or(remote).ip();
-                let peer = match origin {
-                    Some(origin) => format!("{origin} over TCP{key_name}"),
-                    None => format!("{remote}{key_name}"),
-                };
-                let rights = public
-                    .ok_or_else(|| Error::new(ErrorKind::Auth, "no Ed25519 key"))
-                    .and_then(|key| self.authority.enter(&key, from));
-                let rights = match rights {
-                    Ok(rights) => rights,
-                    Err(error) => {
-                        self.log(&format!("{peer}: turned away: {error}"));
-                        connection.close(now, CloseCode::Unauthorized, &error.to_string());
-                        return;
-                    }
-                };
-                if self.control.is_draining() {
-                    self.log(&format!("{peer}: turned away: the server is going away"));
-                    connection.close(now, CloseCode::Application, GOING_AWAY);
-                    return;
-                }
-                let open = self.sessions.values().filter(|s| s.key == client).count();
-                if let Some(most) = rights.max_sessions.filter(|most| open >= *most as usize) {
-                    self.log(&format!(
-                        "{peer}: turned away: it has {open} sessions already"
-                    ));
-                    let text = format!(
-                        "this key may have {most} sessions at a time and has them already; try again when one has ended"
-                    );
-                    connection.close(now, CloseCode::Application, &text);
-                    return;
-                }
-                connection.set_receive_cap(now, rights.max_rate);
-                connection.set_rate_cap(now, rights.max_rate);
-                self.log(&format!("{peer}: connected"));
-                self.met = true;
-                let session = Session {
-                    start: howdah_net::usage(),
-                    peer,
-                    rights,
-                    key: client,
-                    sending: None,
-                    receiving: None,
-                    tree: None,
-                    chore: None,
-                    holes: Announced::default(),
-                    selection: Selection::default(),
-                    selection_bytes: 0,
-                    put: None,
-                    room: RoomWait::default(),
-                    superseded: false,
-                    what: String::new(),
-                    wait: WaitClock::default(),
-                    at_cap: AtCap::default(),
-                    meter: Meter::new(now),
-                    idle_since: Some(now),
-                    cut_at: None,
-                };
-                self.sessions.insert(key, session);
-            }
+            Event::Connected { peer_key } => self.on_connected(now, key, connection, &peer_key),
             Event::Control(_) if !connection.is_established() => {}
             Event::Control(bytes) => {
                 let result = Message::decode(&bytes).and_then(|message| match message {

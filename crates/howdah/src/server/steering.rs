@@ -1,7 +1,8 @@
 //! What somebody beside a server has ordered, carried out by its loop.
 
 use super::control::SessionStatus;
-use super::service::{GOING_AWAY, Service};
+use super::entry::GOING_AWAY;
+use super::service::Service;
 use crate::{Error, ErrorKind};
 use howdah_core::{Span, Time};
 use howdah_net::ConnKey;

@@ -9,6 +9,7 @@ pub(crate) mod putting;
 pub(crate) mod receiving;
 pub(crate) mod resume;
 pub(crate) mod sending;
+mod streams;
 pub(crate) mod tree;
 pub(crate) mod waits;
 mod window;

@@ -7,22 +7,18 @@ use super::message::Message;
 use super::receiving::{Place, Receiving};
 use super::resume::{WireIdentity, WireRanges};
 use super::sending::{Sending, Shares};
+use super::streams::{In, Out, packs_limits, receive_stream, send_stream, talk_limits};
 use crate::{Error, ErrorKind};
 use howdah_core::{Span, Time};
 use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_store::{
-    Change, ComparisonState, LargeFile, LargeTarget, Limits, Memory, PlacedFile, ReceiverEnds,
-    SenderEnds, Sink, SinkSpec, Source, SourceIdentity, SourceSpec, Spout, StoreError, Tap,
-    TreeDescriber, TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource,
-    TreeSubject, TreeTarget, Wake,
+    Change, ComparisonState, LargeFile, LargeTarget, Memory, PlacedFile, ReceiverEnds, SenderEnds,
+    SourceIdentity, StoreError, Tap, TreeDescriber, TreeOptions, TreeProgress, TreeReceiver,
+    TreeReport, TreeSender, TreeSource, TreeSubject, TreeTarget, Wake,
 };
 use std::thread::JoinHandle;
 
-/// How far a manifest and its answers may run ahead of their readers, in bytes. Both sides know it.
-const TALK_WINDOW: u64 = 8 << 20;
-/// The same of packs at first; the receiver lengthens it as far as it writes as much in a round trip.
-const PACKS_WINDOW: u64 = 16 << 20;
 /// Large files that arrive at a time, at most; the sender keeps to less.
 const LARGE_MAX: usize = 32;
 /// Names of files under way that are told, at most.
@@ -31,22 +27,6 @@ const NAMES_MAX: usize = 8;
 const SMALL_FOR: Span = Span::from_secs(1);
 /// Files in place that one message tells of, at most: a message is bounded.
 const PLACED_MAX: usize = 2048;
-
-/// An object on its way out.
-#[derive(Debug)]
-struct Out {
-    sending: Sending,
-    /// `None`: a stream.
-    file: Option<LargeFile>,
-}
-
-/// An object on its way in.
-#[derive(Debug)]
-struct In {
-    receiving: Receiving,
-    /// `None`: a stream.
-    file: Option<LargeTarget>,
-}
 
 #[derive(Debug)]
 enum Side {
@@ -85,65 +65,6 @@ pub(crate) struct Tree {
     /// The last small file, and when it was another one.
     small: (String, Time),
     memory: Memory,
-}
-
-/// How much is known of names beyond what was sent.
-const TALK_AHEAD: u64 = 1 << 20;
-
-/// Bounds of a stream that may run `ahead` of what was sent, whose window is so long at first and at the most.
-fn limits(ahead: u64, window: u64, most: u64) -> Limits {
-    Limits {
-        pipe_ahead_bytes: ahead,
-        pipe_bytes: (most.max(window) + ahead) as usize,
-        reorder_start_bytes: window,
-        reorder_bytes: most.max(window),
-        queue_bytes: 4 << 20,
-        ..Limits::default()
-    }
-}
-
-fn talk_limits() -> Limits {
-    limits(TALK_AHEAD, TALK_WINDOW, TALK_WINDOW)
-}
-
-fn packs_limits(memory: Memory) -> Limits {
-    limits(memory.ahead_bytes(), PACKS_WINDOW, memory.window_bytes())
-}
-
-fn send_stream(
-    connection: &mut Connection,
-    object: u64,
-    spout: Spout,
-    limits: &Limits,
-    wake: &Wake,
-) -> Result<Out, Error> {
-    let spec = SourceSpec::Reader(Box::new(spout));
-    let source = Source::open_with(spec, false, wake.clone(), limits);
-    let source = source.map_err(|e| from_store(&e))?;
-    let window = Some(limits.reorder_start_bytes);
-    let sending = Sending::new(connection, object, source, false, window);
-    Ok(Out {
-        sending,
-        file: None,
-    })
-}
-
-fn receive_stream(
-    connection: &mut Connection,
-    object: u64,
-    tap: Tap,
-    limits: &Limits,
-    wake: &Wake,
-) -> Result<In, Error> {
-    let spec = SinkSpec::Writer(Box::new(tap));
-    let sink = Sink::create_with(spec, false, None, wake.clone(), limits);
-    let place = Place::Store(sink.map_err(|e| from_store(&e))?);
-    let receiving = Receiving::new(connection, object, place, None, false, None)?;
-    let receiving = receiving.with_window_of(limits.reorder_bytes);
-    Ok(In {
-        receiving,
-        file: None,
-    })
 }
 
 impl Tree {

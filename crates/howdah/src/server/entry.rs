@@ -1,0 +1,73 @@
+//! Who is let in.
+
+use super::service::Service;
+use super::session::Session;
+use crate::keys::PublicKey;
+use crate::{Error, ErrorKind};
+use howdah_core::Time;
+use howdah_net::ConnKey;
+use howdah_proto::Connection;
+use howdah_proto::error::CloseCode;
+
+/// What a client is told that comes, or does nothing, while the server waits for its last session to end.
+pub(super) const GOING_AWAY: &str = "the server is going away; try again later";
+
+impl Service {
+    /// A client has proved its key: lets it in, or says why not.
+    pub(super) fn on_connected(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+        peer_key: &[u8],
+    ) {
+        let public = PublicKey::from_spki_der(&peer_key);
+        let client = public.map_or_else(String::new, |key| key.fingerprint());
+        let comment = public.map_or_else(String::new, |key| self.authority.comment(&key));
+        let key_name = match (&*client, &*comment) {
+            ("", _) => String::new(),
+            (client, "") => format!(" ({client})"),
+            (client, comment) => format!(" ({client} {comment})"),
+        };
+        let remote = connection.remote();
+        let origin = self.door.as_ref().and_then(|door| door.prove(remote));
+        let from = origin.unwrap_or(remote).ip();
+        let peer = match origin {
+            Some(origin) => format!("{origin} over TCP{key_name}"),
+            None => format!("{remote}{key_name}"),
+        };
+        let rights = public
+            .ok_or_else(|| Error::new(ErrorKind::Auth, "no Ed25519 key"))
+            .and_then(|key| self.authority.enter(&key, from));
+        let rights = match rights {
+            Ok(rights) => rights,
+            Err(error) => {
+                self.log(&format!("{peer}: turned away: {error}"));
+                connection.close(now, CloseCode::Unauthorized, &error.to_string());
+                return;
+            }
+        };
+        if self.control.is_draining() {
+            self.log(&format!("{peer}: turned away: the server is going away"));
+            connection.close(now, CloseCode::Application, GOING_AWAY);
+            return;
+        }
+        let open = self.sessions.values().filter(|s| s.key == client).count();
+        if let Some(most) = rights.max_sessions.filter(|most| open >= *most as usize) {
+            self.log(&format!(
+                "{peer}: turned away: it has {open} sessions already"
+            ));
+            let text = format!(
+                "this key may have {most} sessions at a time and has them already; try again when one has ended"
+            );
+            connection.close(now, CloseCode::Application, &text);
+            return;
+        }
+        connection.set_receive_cap(now, rights.max_rate);
+        connection.set_rate_cap(now, rights.max_rate);
+        self.log(&format!("{peer}: connected"));
+        self.met = true;
+        let session = Session::new(now, peer, client, rights);
+        self.sessions.insert(key, session);
+    }
+}

@@ -1,0 +1,89 @@
+//! The objects of a tree: streams within their bounds, and large files.
+
+use super::from_store;
+use super::receiving::{Place, Receiving};
+use super::sending::Sending;
+use crate::Error;
+use howdah_proto::Connection;
+use howdah_store::{
+    LargeFile, LargeTarget, Limits, Memory, Sink, SinkSpec, Source, SourceSpec, Spout, Tap, Wake,
+};
+
+/// How far a manifest and its answers may run ahead of their readers, in bytes. Both sides know it.
+const TALK_WINDOW: u64 = 8 << 20;
+/// The same of packs at first; the receiver lengthens it as far as it writes as much in a round trip.
+const PACKS_WINDOW: u64 = 16 << 20;
+/// How much is known of names beyond what was sent.
+const TALK_AHEAD: u64 = 1 << 20;
+
+/// An object on its way out.
+#[derive(Debug)]
+pub(super) struct Out {
+    pub(super) sending: Sending,
+    /// `None`: a stream.
+    pub(super) file: Option<LargeFile>,
+}
+
+/// An object on its way in.
+#[derive(Debug)]
+pub(super) struct In {
+    pub(super) receiving: Receiving,
+    /// `None`: a stream.
+    pub(super) file: Option<LargeTarget>,
+}
+
+/// Bounds of a stream that may run `ahead` of what was sent, whose window is so long at first and at the most.
+fn limits(ahead: u64, window: u64, most: u64) -> Limits {
+    Limits {
+        pipe_ahead_bytes: ahead,
+        pipe_bytes: (most.max(window) + ahead) as usize,
+        reorder_start_bytes: window,
+        reorder_bytes: most.max(window),
+        queue_bytes: 4 << 20,
+        ..Limits::default()
+    }
+}
+
+pub(super) fn talk_limits() -> Limits {
+    limits(TALK_AHEAD, TALK_WINDOW, TALK_WINDOW)
+}
+
+pub(super) fn packs_limits(memory: Memory) -> Limits {
+    limits(memory.ahead_bytes(), PACKS_WINDOW, memory.window_bytes())
+}
+
+pub(super) fn send_stream(
+    connection: &mut Connection,
+    object: u64,
+    spout: Spout,
+    limits: &Limits,
+    wake: &Wake,
+) -> Result<Out, Error> {
+    let spec = SourceSpec::Reader(Box::new(spout));
+    let source = Source::open_with(spec, false, wake.clone(), limits);
+    let source = source.map_err(|e| from_store(&e))?;
+    let window = Some(limits.reorder_start_bytes);
+    let sending = Sending::new(connection, object, source, false, window);
+    Ok(Out {
+        sending,
+        file: None,
+    })
+}
+
+pub(super) fn receive_stream(
+    connection: &mut Connection,
+    object: u64,
+    tap: Tap,
+    limits: &Limits,
+    wake: &Wake,
+) -> Result<In, Error> {
+    let spec = SinkSpec::Writer(Box::new(tap));
+    let sink = Sink::create_with(spec, false, None, wake.clone(), limits);
+    let place = Place::Store(sink.map_err(|e| from_store(&e))?);
+    let receiving = Receiving::new(connection, object, place, None, false, None)?;
+    let receiving = receiving.with_window_of(limits.reorder_bytes);
+    Ok(In {
+        receiving,
+        file: None,
+    })
+}
