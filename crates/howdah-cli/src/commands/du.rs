@@ -4,7 +4,7 @@ use super::ls::path_of;
 use super::places::Visit;
 use crate::args::DuArgs;
 use crate::ui;
-use howdah::{EntryKind, Listing, Location, TreeOptions, list};
+use howdah::{EntryKind, Listing, Location, TreeOptions};
 use howdah_core::units;
 use serde_json::json;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,15 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &DuArgs) -> anyhow::Result<()> {
     let mut visit = Visit::begin(&args.connect, &args.places, args.json)?;
-    let places = match visit.expand(&args.places) {
-        Ok(places) => places,
-        Err(error) => {
-            if args.json {
-                ui::print(&ui::error_event(&error.clone().into())?)?;
-            }
-            return Err(error.into());
-        }
-    };
+    let places = visit.expand(&args.places)?;
     let mut all = Sum::default();
     for place in &places {
         if let Some((false, bytes)) = place.found {
@@ -35,27 +27,8 @@ pub(super) fn run(args: &DuArgs) -> anyhow::Result<()> {
             open: Vec::new(),
             total: Sum::default(),
         };
-        let (mut failure, cancel) = (None, visit.cancel().clone());
-        let mut take = |next: &Listing| {
-            if failure.is_none() {
-                failure = counter.take(next).err();
-                if failure.is_some() {
-                    cancel.cancel();
-                }
-            }
-        };
         let options = TreeOptions::default();
-        let result = list(
-            &place.location,
-            &options,
-            &visit.config,
-            &cancel,
-            &mut take,
-            &mut |_| (),
-        );
-        if let Some(error) = failure {
-            return Err(error);
-        }
+        let result = visit.list(&place.location, &options, |next| counter.take(next))?;
         match result {
             Ok(report) => {
                 let total = counter.total;

@@ -3,7 +3,7 @@
 use super::places::Visit;
 use crate::args::LsArgs;
 use crate::ui;
-use howdah::{EntryKind, Expanded, Listed, Listing, Location, TreeOptions, list};
+use howdah::{EntryKind, Expanded, Listed, Listing, Location, TreeOptions};
 use serde_json::json;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,15 +14,7 @@ const SORTED: usize = 50_000;
 
 pub(super) fn run(args: &LsArgs) -> anyhow::Result<()> {
     let mut visit = Visit::begin(&args.connect, &args.places, args.json)?;
-    let places = match visit.expand(&args.places) {
-        Ok(places) => places,
-        Err(error) => {
-            if args.json {
-                ui::print(&ui::error_event(&error.clone().into())?)?;
-            }
-            return Err(error.into());
-        }
-    };
+    let places = visit.expand(&args.places)?;
     let mut out = Printer::new(args);
     let several = places.len() > 1;
     // As with ls: files first, then directories under their names.
@@ -39,27 +31,7 @@ pub(super) fn run(args: &LsArgs) -> anyhow::Result<()> {
             ..TreeOptions::default()
         };
         out.begin(place, several);
-        let mut failure = None;
-        let cancel = visit.cancel().clone();
-        let mut tell = |next: &Listing| {
-            if failure.is_none() {
-                failure = out.take(next).err();
-                if failure.is_some() {
-                    cancel.cancel();
-                }
-            }
-        };
-        let result = list(
-            &place.location,
-            &options,
-            &visit.config,
-            &cancel,
-            &mut tell,
-            &mut |_| (),
-        );
-        if let Some(error) = failure {
-            return Err(error);
-        }
+        let result = visit.list(&place.location, &options, |next| out.take(next))?;
         out.flush()?;
         match result {
             Ok(report) => visit.notes(&place.location, report.failed, &report.notes),

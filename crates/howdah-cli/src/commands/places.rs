@@ -4,7 +4,10 @@ use super::cp::config;
 use crate::args::ConnectArgs;
 use crate::exit::{self, Passed};
 use crate::ui::{self, Signals};
-use howdah::{Cancel, CopyConfig, Error, ErrorKind, Expanded, Location, Log, Progress, expand};
+use howdah::{
+    Cancel, CopyConfig, Error, ErrorKind, Expanded, Listing, Location, Log, Progress, TreeOptions,
+    TreeReport, expand, list,
+};
 
 /// A command on its way through its places.
 pub(super) struct Visit {
@@ -44,9 +47,38 @@ impl Visit {
     }
 
     /// What the names of the places mean.
-    pub(super) fn expand(&mut self, places: &[Location]) -> Result<Vec<Expanded>, Error> {
+    pub(super) fn expand(&mut self, places: &[Location]) -> anyhow::Result<Vec<Expanded>> {
         let cancel = self.signals.cancel().clone();
-        expand(places, &mut self.config, &cancel, &mut |_: &Progress| {})
+        match expand(places, &mut self.config, &cancel, &mut |_: &Progress| {}) {
+            Ok(places) => Ok(places),
+            Err(error) => {
+                let error = error.into();
+                if self.json {
+                    ui::print(&ui::error_event(&error)?)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Hands what lies at a place to `take`, until that fails.
+    pub(super) fn list(
+        &self,
+        place: &Location,
+        options: &TreeOptions,
+        mut take: impl FnMut(&Listing) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Result<TreeReport, Error>> {
+        let (mut failure, cancel) = (None, self.signals.cancel());
+        let mut tell = |next: &Listing| {
+            if failure.is_none() {
+                failure = take(next).err();
+                if failure.is_some() {
+                    cancel.cancel();
+                }
+            }
+        };
+        let result = list(place, options, &self.config, cancel, &mut tell, &mut |_| ());
+        failure.map_or(Ok(result), Err)
     }
 
     /// Something at a place could not be read, or the place itself.

@@ -21,7 +21,7 @@ impl Service {
         connection: &mut Connection,
         peer_key: &[u8],
     ) {
-        let public = PublicKey::from_spki_der(&peer_key);
+        let public = PublicKey::from_spki_der(peer_key);
         let client = public.map_or_else(String::new, |key| key.fingerprint());
         let comment = public.map_or_else(String::new, |key| self.authority.comment(&key));
         let key_name = match (&*client, &*comment) {
