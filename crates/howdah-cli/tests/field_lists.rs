@@ -77,7 +77,16 @@ fn t01_thousands_of_names_and_long_lists_come_from_one_host() {
     ] {
         let done = sync(&list_file, &from, &to);
         done.assert_failed(PARTIAL, &["is in the list of files and does not exist"]);
-        assert_eq!(done.json()["tree"]["failed"], 997_000, "{}", done.json());
+        let summary = done.json();
+        assert_eq!(summary["tree"]["failed"], 997_000, "{summary}");
+        for side in ["sender", "receiver"] {
+            let peak = summary[side]["peak_rss_bytes"].as_u64().unwrap();
+            assert!(
+                peak < 48 << 20,
+                "{from} to {to}, {side}: {} MiB",
+                peak >> 20
+            );
+        }
     }
     assert_eq!(
         (count(&site.file("got")), count(&site.root("put"))),

@@ -25,6 +25,10 @@ impl ControlSender {
         self.bytes.extend(message);
     }
 
+    pub(crate) fn backlog(&self) -> usize {
+        self.bytes.len()
+    }
+
     fn end(&self) -> u64 {
         self.base + self.bytes.len() as u64
     }

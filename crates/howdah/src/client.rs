@@ -7,6 +7,7 @@ use crate::session::holes::Announced;
 use crate::session::message::{BOTTLENECKS, Message, RATE_CAP, SideReport, shown};
 use crate::session::pace::Pace;
 use crate::session::receiving::{Place, Receiving};
+use crate::session::selection::Telling;
 use crate::session::sending::Sending;
 use crate::session::tree::{Contents, Tree};
 use crate::session::waits::{Wait, WaitClock};
@@ -94,6 +95,8 @@ enum Step {
     Connecting,
     /// Somebody looks at the server's key.
     Judging(Receiver<Result<(), Error>>),
+    /// What is asked for is being told.
+    Telling(Box<Telling>),
     /// Asked for an object, no answer yet.
     Asked,
     /// Bytes move.
@@ -526,6 +529,7 @@ impl<'a> Client<'a> {
     }
 
     fn move_on(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
+        self.tell_more(connection)?;
         if let Step::Judging(judgement) = &self.step {
             match judgement.try_recv() {
                 Ok(result) => {

@@ -35,7 +35,7 @@ pub use error::{Error, ErrorKind};
 pub use files::{ChangeLog, FileLog, Hears};
 pub use howdah_store::{
     Act, Change, Difference, EntryKind, Fate, Leftovers, Listed, Listing, Memory, ModeChanges,
-    OwnerSeen, PlacedFile, Rule, Tally, TreeOptions, TreeReport, What,
+    OwnerSeen, PathList, PathListBuilder, PlacedFile, Rule, Tally, TreeOptions, TreeReport, What,
 };
 pub use keys::{AuthorizedKeys, Identity, KnownHosts, PublicKey, Trust};
 pub use list::list;

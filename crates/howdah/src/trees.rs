@@ -4,7 +4,7 @@ use crate::client::Task;
 use crate::copy::{Remote, run};
 use crate::reconnect::{What, lasting};
 use crate::session::from_store;
-use crate::session::message::Selection;
+use crate::session::selection;
 use crate::ssh::{Order, copy_between};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, Summary};
 use howdah_store::{StoreError, TreeOptions, TreeSource, TreeTarget, origin_of};
@@ -70,7 +70,7 @@ fn copy_tree_once(
         asked.files = None;
     }
     let named: Vec<_> = sources.iter().filter_map(Remote::of).collect();
-    Selection::check(named.iter().map(|(_, path)| path), &asked)?;
+    selection::check(named.iter().map(|(_, path)| path), &asked)?;
     drop(named);
     if let (Some(Location::Ssh(first)), Location::Ssh(to)) = (sources.first(), destination) {
         if options.tells_files {

@@ -6,12 +6,12 @@
 use crate::client::Task;
 use crate::copy::{Remote, run};
 use crate::session::from_store;
-use crate::session::message::Selection;
+use crate::session::selection;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress};
 use howdah_core::{Rate, Span};
 use howdah_store::{
-    ComparisonState, Difference, Next, ReceiverEnds, SenderEnds, StoreError, Tally, TreeComparison,
-    TreeDescriber, TreeOptions, TreeReport, TreeSubject, comparison_ends,
+    ComparisonState, Difference, NOTES, Next, ReceiverEnds, SenderEnds, StoreError, Tally,
+    TreeComparison, TreeDescriber, TreeOptions, TreeReport, TreeSubject, comparison_ends,
 };
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -111,7 +111,15 @@ pub fn verify(
     run.stop.cancel();
     let comparison = run.comparison;
     let tally = comparison.tally();
-    let mut listed_nowhere = comparison.not_found();
+    let (mut missing, mut missing_notes) = (0u64, Vec::new());
+    comparison.tell_missing(|path| {
+        missing += 1;
+        if missing_notes.len() < NOTES {
+            let path = path.display().to_string();
+            let note = format!("{path:?} is in the list of files and on neither side");
+            missing_notes.push(note);
+        }
+    });
     drop(comparison);
     let mut sides = run.sides;
     let ends: Vec<Told> = sides.iter_mut().map(Side::end).collect();
@@ -142,12 +150,8 @@ pub fn verify(
         let notes = report.notes.iter().map(|note| format!("{side}: {note}"));
         all.notes.extend(notes);
     }
-    for path in listed_nowhere.drain(..) {
-        all.failed += 1;
-        let path = path.display().to_string();
-        let note = format!("{path:?} is in the list of files and on neither side");
-        all.notes.push(note);
-    }
+    all.failed = all.failed.saturating_add(missing);
+    all.notes.append(&mut missing_notes);
     all.equal &= all.failed == 0 && all.changed == 0;
     all.seconds = started.elapsed().as_secs_f64();
     Ok(all)
@@ -173,7 +177,7 @@ impl Plan {
     ) -> Result<(Self, SenderEnds), Error> {
         if let Some((remote, path)) = Remote::of(location) {
             let options = options.clone();
-            Selection::check([], &options)?;
+            selection::check([], &options)?;
             let (engine, ends) = comparison_ends();
             let there = There {
                 remote,

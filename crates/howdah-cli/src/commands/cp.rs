@@ -11,12 +11,12 @@ use crate::ui::{self, Reporter, Signals, Start, Wishes};
 use anyhow::Context as _;
 use howdah::keys::{self, Identity, KnownHosts, Trust};
 use howdah::{
-    CopyConfig, Error, ErrorKind, FileLog, Location, Progress, RatePolicy, Rule, Summary,
-    TreeOptions,
+    CopyConfig, Error, ErrorKind, FileLog, Location, PathList, PathListBuilder, Progress,
+    RatePolicy, Rule, Summary, TreeOptions,
 };
 use howdah_core::Span;
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -288,23 +288,37 @@ fn read_list(path: &Path) -> anyhow::Result<Vec<u8>> {
     })
 }
 
-/// The paths in a list.
-fn listed_files(path: &Path, ends_with_nul: bool) -> anyhow::Result<Vec<Vec<u8>>> {
-    let list = read_list(path)?;
+/// The paths in a list, of which there may be millions.
+fn listed_files(path: &Path, ends_with_nul: bool) -> anyhow::Result<PathList> {
+    let cannot = |e: io::Error| {
+        let text = format!("cannot read the list {}: {e}", path.display());
+        Error::new(ErrorKind::Usage, text)
+    };
+    let mut list: Box<dyn BufRead> = if path == Path::new("-") {
+        ui::check_input()?;
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(BufReader::new(File::open(path).map_err(cannot)?))
+    };
     let end = if ends_with_nul { 0 } else { b'\n' };
-    let lines = list.split(|&byte| byte == end);
-    let files: Vec<_> = lines
-        .filter(|l| !l.is_empty())
-        .map(<[u8]>::to_vec)
-        .collect();
-    if let Some(bad) = files.iter().find(|file| file.starts_with(b"/")) {
-        let text = format!(
-            "the list has the absolute path {:?}; write paths below SRC",
-            String::from_utf8_lossy(bad)
-        );
-        return Err(Error::new(ErrorKind::Usage, text).into());
+    let (mut files, mut line) = (PathListBuilder::default(), Vec::new());
+    while list.read_until(end, &mut line).map_err(cannot)? > 0 {
+        if line.last() == Some(&end) {
+            line.pop();
+        }
+        if line.starts_with(b"/") {
+            let text = format!(
+                "the list has the absolute path {:?}; write paths below SRC",
+                String::from_utf8_lossy(&line)
+            );
+            return Err(Error::new(ErrorKind::Usage, text).into());
+        }
+        if !line.is_empty() {
+            files.push(&line);
+        }
+        line.clear();
     }
-    Ok(files)
+    Ok(files.finish())
 }
 
 fn start(args: &CpArgs, policy: RatePolicy) -> Start {

@@ -420,6 +420,11 @@ impl Connection {
         self.control_tx.push_message(message);
     }
 
+    /// Bytes of control messages that the peer has not confirmed.
+    pub fn control_backlog(&self) -> usize {
+        self.control_tx.backlog()
+    }
+
     /// An id for an object to send; the peer must be told of it by a control message.
     pub fn allocate_object(&mut self) -> u64 {
         let id = self.next_object;

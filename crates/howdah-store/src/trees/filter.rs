@@ -1,14 +1,14 @@
 //! Which names take part.
 
 use super::entry::bounds;
-use super::names::Names;
 use super::options::TreeOptions;
+use super::paths::PathList;
 use crate::StoreError;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -47,54 +47,45 @@ pub(crate) struct Filter {
     listed: Option<Listed>,
 }
 
-/// Paths that were listed: there may be millions.
 #[derive(Debug)]
 struct Listed {
-    paths: Names,
+    paths: PathList,
     /// Which of them were found.
     found: Mutex<Vec<bool>>,
 }
 
 impl Listed {
-    fn new(files: &[Vec<u8>]) -> Self {
-        let mut paths = Names::default();
-        for file in files {
-            let path = super::send::plain(Path::new(OsStr::from_bytes(file)));
-            paths.push(path.as_os_str().as_bytes());
+    fn new(paths: &PathList) -> Self {
+        let mut found = vec![false; paths.len()];
+        // The top itself is always there; it is the first.
+        if let (Some((0, top)), Some(found)) = (paths.at_or_after(b""), found.first_mut()) {
+            *found = top.is_empty();
         }
-        paths.sort();
-        // The top itself is always there.
-        let found = (0..paths.len()).map(|i| paths.get(i).is_some_and(<[u8]>::is_empty));
         Self {
-            found: Mutex::new(found.collect()),
-            paths,
+            paths: paths.clone(),
+            found: Mutex::new(found),
         }
     }
 
     /// Whether a path is one of them, lies in one, or, of a directory, on the way to one.
     fn admits(&self, path: &Path, is_dir: bool) -> bool {
         let bytes = path.as_os_str().as_bytes();
-        let first = self.paths.lower_bound(bytes);
-        if self.paths.get(first) == Some(bytes) {
-            let mut found = super::queue::lock(&self.found);
-            // Perhaps it was listed more than once.
-            let same = (first..self.paths.len()).take_while(|&i| self.paths.get(i) == Some(bytes));
-            for index in same {
-                found[index] = true;
-            }
+        let next = self.paths.at_or_after(bytes);
+        if let Some((index, _)) = next.filter(|(_, next)| next == bytes) {
+            super::queue::lock(&self.found)[index] = true;
             return true;
         }
         if is_dir {
             let within = [bytes, b"/"].concat();
-            let next = self.paths.get(self.paths.lower_bound(&within));
-            if next.is_some_and(|next| next.starts_with(&within)) {
+            let next = self.paths.at_or_after(&within);
+            if next.is_some_and(|(_, next)| next.starts_with(&within)) {
                 return true;
             }
         }
         let above = path.ancestors().skip(1);
         above
             .map(|above| above.as_os_str().as_bytes())
-            .any(|above| self.paths.find(above).is_some())
+            .any(|above| self.paths.contains(above))
     }
 }
 
@@ -135,7 +126,7 @@ impl Filter {
                 used: AtomicBool::new(false),
             })
         };
-        let listed = options.files.as_deref().map(Listed::new);
+        let listed = options.files.as_ref().map(Listed::new);
         Ok(Self {
             rules: options
                 .rules
@@ -191,24 +182,25 @@ impl Filter {
         if self
             .listed
             .as_ref()
-            .is_some_and(|listed| listed.paths.len() == 0)
+            .is_some_and(|listed| listed.paths.is_empty())
         {
             doubts.push("the list of files is empty, so there is nothing to copy".to_owned());
         }
         doubts
     }
 
-    /// What was listed and is not there.
-    pub(crate) fn not_found(&self) -> Vec<PathBuf> {
+    /// Tells what was listed and is not there.
+    pub(crate) fn tell_missing(&self, mut tell: impl FnMut(&Path)) {
         let Some(listed) = &self.listed else {
-            return Vec::new();
+            return;
         };
         let found = super::queue::lock(&listed.found);
-        let missing = found.iter().enumerate().filter(|(_, found)| !**found);
-        let missing = missing.filter_map(|(index, _)| listed.paths.get(index));
-        missing
-            .map(|path| PathBuf::from(OsStr::from_bytes(path)))
-            .collect()
+        let mut walk = listed.paths.walk();
+        for found in found.iter() {
+            if let Some(path) = walk.next_path().filter(|_| !found) {
+                tell(Path::new(OsStr::from_bytes(path)));
+            }
+        }
     }
 }
 
@@ -376,21 +368,20 @@ mod tests {
     fn n4_a_dot_in_a_list_is_the_top() {
         for dot in [".", "./", "././"] {
             let options = TreeOptions {
-                files: Some(vec![dot.as_bytes().to_vec(), b"a/b".to_vec()]),
+                files: Some([dot, "a/b"].iter().collect()),
                 ..TreeOptions::default()
             };
             let filter = Filter::new(&options).unwrap();
             assert!(filter.admits(Path::new("x/y"), false), "{dot}");
             assert!(filter.admits(Path::new("a/b"), false));
-            assert_eq!(filter.not_found(), Vec::<PathBuf>::new(), "{dot}");
+            filter.tell_missing(|path| panic!("{dot}: {path:?} is missing"));
         }
     }
 
     #[test]
     fn a_list_leads_to_its_files_and_no_others() {
-        let files = ["a/b/c", "./d/", "e"].map(|path| path.as_bytes().to_vec());
         let options = TreeOptions {
-            files: Some(files.to_vec()),
+            files: Some(["a/b/c", "./d/", "e"].iter().collect()),
             ..TreeOptions::default()
         };
         let filter = Filter::new(&options).unwrap();
@@ -406,7 +397,9 @@ mod tests {
         ] {
             assert_eq!(filter.admits(Path::new(path), is_dir), admitted, "{path}");
         }
-        assert_eq!(filter.not_found(), [PathBuf::from("e")]);
+        let mut missing = Vec::new();
+        filter.tell_missing(|path| missing.push(path.to_owned()));
+        assert_eq!(missing, [Path::new("e")]);
     }
 
     #[test]

@@ -251,7 +251,7 @@ mod tests {
         assert!(!passes(asked(), &options, &[large]));
         let listed = TreeOptions {
             contents: true,
-            files: Some(vec![b"a/b".to_vec()]),
+            files: Some(["a/b"].iter().collect()),
             ..TreeOptions::default()
         };
         assert!(passes(asked(), &listed, &[dir("a"), file("b")]));

@@ -22,6 +22,11 @@ impl Names {
             .sort_unstable_by(|&a, &b| slice(bytes, a).cmp(slice(bytes, b)));
     }
 
+    /// Of all names.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }
@@ -30,12 +35,6 @@ impl Names {
     pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
         let by_name = |&at: &u64| slice(&self.bytes, at).cmp(name);
         self.order.binary_search_by(by_name).ok()
-    }
-
-    /// Where the first name stands, in a sorted list, that does not come before that one.
-    pub(crate) fn lower_bound(&self, name: &[u8]) -> usize {
-        self.order
-            .partition_point(|&at| slice(&self.bytes, at) < name)
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {

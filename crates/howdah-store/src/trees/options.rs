@@ -1,6 +1,7 @@
 //! What both sides of a tree transfer must know.
 
 use super::filter::Rule;
+use super::paths::PathList;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -26,7 +27,7 @@ pub struct TreeOptions {
     /// Which names take part.
     pub rules: Vec<Rule>,
     /// Only these paths below the top, and what is in them.
-    pub files: Option<Vec<Vec<u8>>>,
+    pub files: Option<PathList>,
     /// Smaller files are left out, in bytes.
     pub min_size: Option<u64>,
     /// Larger ones are, too.
@@ -96,22 +97,13 @@ impl TreeOptions {
         levels.is_some_and(|levels| below.iter().count() >= levels)
     }
 
-    /// The same without the list, which the filter has in less memory.
-    pub(crate) fn without_list(&self) -> Self {
-        Self {
-            files: None,
-            rules: self.rules.clone(),
-            backup_dir: self.backup_dir.clone(),
-            chmod: self.chmod.clone(),
-            chown: self.chown.clone(),
-            ..*self
-        }
-    }
-
     /// Bytes that rules and list take in a request.
     pub fn request_bytes(&self) -> usize {
         let rules = self.rules.iter().map(|rule| rule.pattern.len() + 4);
-        let files = self.files.iter().flatten().map(|file| file.len() + 4);
+        let files = self
+            .files
+            .iter()
+            .map(|files| files.bytes() as usize + 4 * files.len());
         rules.sum::<usize>() + files.sum::<usize>()
     }
 }

@@ -183,7 +183,7 @@ impl TreeReceiver {
         let gate = Gate::new(target.asked);
         let memory = Memory::of(options);
         let shared = Arc::new(Shared {
-            options: options.without_list(),
+            options: options.clone(),
             makes_whole: target.makes_whole,
             finished: Arc::new(Finished::below(&target.root)),
             root: target.root,

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Notes of each kind that are kept; the others are only counted.
-const NOTES: usize = 8;
+pub const NOTES: usize = 8;
 /// Longest note, in bytes.
 const NOTE_BYTES: usize = 400;
 

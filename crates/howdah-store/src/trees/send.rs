@@ -322,7 +322,7 @@ impl TreeSender {
     ) -> Result<(Self, SenderEnds), StoreError> {
         let filter = Filter::new(options)?;
         let shared = Arc::new(Shared {
-            options: options.without_list(),
+            options: options.clone(),
             book: Book::default(),
             offered: Queue::new(WAITING_FILES),
             jobs: Queue::new(4 * READERS),

@@ -253,11 +253,7 @@ fn sizes_ages_and_lists_choose_files() {
 
     let pair = Pair::new(&["a", "d/b", "d/c", "e/f", "g"], &[]);
     let options = TreeOptions {
-        files: Some(
-            ["d/b", "e", "none"]
-                .map(|name| name.as_bytes().to_vec())
-                .to_vec(),
-        ),
+        files: Some(["d/b", "e", "none"].iter().collect()),
         ..recursive()
     };
     let moved = pair.sync(&options).unwrap();

@@ -199,10 +199,10 @@ impl<'a> Walker<'a> {
             self.tops(tops)?;
         }
         if !self.compares {
-            for path in self.filter.not_found() {
+            self.filter.tell_missing(|path| {
                 let what = "is in the list of files and does not exist";
-                self.book.trouble(Trouble::Failed, &path, what);
-            }
+                self.book.trouble(Trouble::Failed, path, what);
+            });
         }
         if !self.compares {
             // What is only there may be kept from going.

@@ -13,7 +13,7 @@ use howdah_core::{RangeSet, Time};
 use howdah_proto::Connection;
 use howdah_store::{
     Limits, RoomWait, Sink, SinkOptions, SinkSpec, Source, SourceIdentity, SourceSpec, StoreError,
-    Target,
+    Target, TreeOptions,
 };
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -137,8 +137,21 @@ impl Client<'_> {
                 connection.send_control(&Message::Ask(question.clone()).encode());
                 self.step = Step::Asked;
             }
-            Task::PutTree { .. } | Task::GetTree { .. } | Task::Describe { .. } => {
-                self.begin_tree(connection)?;
+            Task::PutTree { options, .. } => {
+                // The list is for the one who walks.
+                let asked = TreeOptions {
+                    files: None,
+                    ..options.clone()
+                };
+                self.tell(connection, Vec::new(), asked)?;
+            }
+            Task::GetTree { paths, options, .. } => {
+                let (paths, options) = (paths.clone(), options.clone());
+                self.tell(connection, paths, options)?;
+            }
+            Task::Describe { options, .. } => {
+                let options = options.clone();
+                self.tell(connection, Vec::new(), options)?;
             }
         }
         Ok(())

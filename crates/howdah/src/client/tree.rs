@@ -1,9 +1,10 @@
 //! The client's part in a copy of a tree.
 
 use super::{Client, Step, Task};
-use crate::session::message::{Message, Selection, SideReport};
+use crate::session::message::{Message, SideReport};
+use crate::session::selection::Telling;
 use crate::session::tree::Tree;
-use crate::{Error, ErrorKind, RatePolicy};
+use crate::{Error, ErrorKind, PathBytes, RatePolicy};
 use howdah_core::Time;
 use howdah_proto::Connection;
 use howdah_proto::error::CloseCode;
@@ -17,7 +18,33 @@ impl Client<'_> {
         }
     }
 
-    pub(super) fn begin_tree(&mut self, connection: &mut Connection) -> Result<(), Error> {
+    /// Tells what is asked for; the request follows its names and rules.
+    pub(super) fn tell(
+        &mut self,
+        connection: &mut Connection,
+        paths: Vec<PathBytes>,
+        options: TreeOptions,
+    ) -> Result<(), Error> {
+        self.step = Step::Telling(Box::new(Telling::new(paths, options)));
+        self.tell_more(connection)
+    }
+
+    pub(super) fn tell_more(&mut self, connection: &mut Connection) -> Result<(), Error> {
+        let Step::Telling(telling) = &mut self.step else {
+            return Ok(());
+        };
+        match telling.go_on(connection) {
+            Some((paths, options)) => self.begin_tree(connection, paths, options),
+            None => Ok(()),
+        }
+    }
+
+    fn begin_tree(
+        &mut self,
+        connection: &mut Connection,
+        named: Vec<PathBytes>,
+        asked: TreeOptions,
+    ) -> Result<(), Error> {
         let wake = self.wake();
         let again = || Error::new(ErrorKind::Network, "the connection began twice");
         match &mut self.task {
@@ -28,14 +55,6 @@ impl Client<'_> {
             } => {
                 let source = source.take().ok_or_else(again)?;
                 let several = source.len() > 1;
-                // The list is for the one who walks.
-                let mut asked = TreeOptions {
-                    files: None,
-                    ..options.clone()
-                };
-                for part in Selection::split(&mut Vec::new(), &mut asked) {
-                    connection.send_control(&part.encode());
-                }
                 let announce = |manifest, packs| Message::TreePut {
                     manifest,
                     packs,
@@ -55,10 +74,6 @@ impl Client<'_> {
             } => {
                 let target = target.take().ok_or_else(again)?.waiting(self.room.clone());
                 let several = paths.len() > 1;
-                let (mut named, mut asked) = (paths.clone(), options.clone());
-                for part in Selection::split(&mut named, &mut asked) {
-                    connection.send_control(&part.encode());
-                }
                 let announce = |answers| Message::TreeGet {
                     answers,
                     paths: named,
@@ -71,16 +86,9 @@ impl Client<'_> {
                 self.step = Step::Asked;
             }
             Task::Describe {
-                path,
-                ends,
-                state,
-                options,
+                path, ends, state, ..
             } => {
                 let (ends, state) = (ends.take().ok_or_else(again)?, state.clone());
-                let mut asked = options.clone();
-                for part in Selection::split(&mut Vec::new(), &mut asked) {
-                    connection.send_control(&part.encode());
-                }
                 let announce = |answers| Message::TreeVerify {
                     answers,
                     path: path.clone(),

@@ -15,7 +15,7 @@ impl Client<'_> {
     pub(super) fn waits_for(&self, connection: &Connection) -> Option<Wait> {
         match self.step {
             // The connection has clocks of its own for these.
-            Step::Connecting | Step::Ended(_) => None,
+            Step::Connecting | Step::Telling(_) | Step::Ended(_) => None,
             Step::Judging(_) => Some(Wait::Judgement),
             Step::Asked => Some(Wait::Answer),
             Step::Thanking(_) => Some(Wait::Thanks),

@@ -273,7 +273,7 @@ impl Service {
             }
             Message::Holes { object, ranges } => session.holes.note(object, ranges),
             Message::Selection(part) if !busy => {
-                session.selection.note(&mut session.selection_bytes, part)?;
+                session.asked.note(part)?;
             }
             Message::Values {
                 object,

@@ -5,9 +5,9 @@ use crate::access::Rights;
 use crate::session::at_cap::AtCap;
 use crate::session::chore::Chore;
 use crate::session::holes::Announced;
-use crate::session::message::Selection;
 use crate::session::putting::Put;
 use crate::session::receiving::Receiving;
+use crate::session::selection::Asked;
 use crate::session::sending::Sending;
 use crate::session::tree::Tree;
 use crate::session::waits::{Wait, WaitClock};
@@ -30,8 +30,7 @@ pub(super) struct Session {
     /// Of what comes next.
     pub(super) holes: Announced,
     /// Names and rules that came before the request that they belong to.
-    pub(super) selection: Selection,
-    pub(super) selection_bytes: usize,
+    pub(super) asked: Asked,
     /// What it is that comes, or will come when its place is free.
     pub(super) put: Option<Put>,
     /// Its patience with full disks.
@@ -61,8 +60,7 @@ impl Session {
             tree: None,
             chore: None,
             holes: Announced::default(),
-            selection: Selection::default(),
-            selection_bytes: 0,
+            asked: Asked::default(),
             put: None,
             room: RoomWait::default(),
             superseded: false,

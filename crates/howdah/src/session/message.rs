@@ -3,10 +3,11 @@
 use super::chore::{Finding, Question, Sum};
 use super::pace::Pace;
 use super::resume::{WireHeld, WireIdentity, WireRanges};
+use super::selection::Selection;
 use crate::{Error, ErrorKind, PathBytes, SideUsage, versions};
 use howdah_core::Span;
 use howdah_proto::Stats;
-use howdah_store::{Rule, StoreError, TreeOptions, TreeReport};
+use howdah_store::{StoreError, TreeOptions, TreeReport};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -157,142 +158,6 @@ pub(crate) enum Message {
     Findings(Vec<Finding>),
     /// Server: that was all.
     Answered(Sum),
-}
-
-/// Names and rules of a request, in parts that fit into messages.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub(crate) struct Selection {
-    /// What is asked for.
-    pub(crate) paths: Vec<PathBytes>,
-    pub(crate) rules: Vec<Rule>,
-    /// The listed paths below the top.
-    pub(crate) files: Vec<Vec<u8>>,
-}
-
-impl Selection {
-    /// Bytes of all of it that a server takes.
-    pub(crate) const MAX_BYTES: usize = 128 << 20;
-    /// Of one message.
-    const PART_BYTES: usize = 32 << 10;
-
-    /// Takes names and rules out of a request if it would be too long with them, as messages that go before it.
-    /// Pairs with [`restore`](Self::restore).
-    pub(crate) fn split(paths: &mut Vec<PathBytes>, options: &mut TreeOptions) -> Vec<Message> {
-        let named: usize = paths
-            .iter()
-            .map(|p| p.as_path().as_os_str().len() + 4)
-            .sum();
-        if named + options.request_bytes() <= Self::PART_BYTES {
-            return Vec::new();
-        }
-        let mut parts = vec![(0, Self::default())];
-        let mut add = |bytes: usize, put: &mut dyn FnMut(&mut Self)| {
-            let bytes = bytes + 4;
-            if parts
-                .last()
-                .is_none_or(|(full, _)| full + bytes > Self::PART_BYTES)
-            {
-                parts.push((0, Self::default()));
-            }
-            if let Some((full, part)) = parts.last_mut() {
-                *full += bytes;
-                put(part);
-            }
-        };
-        for path in paths.drain(..) {
-            let bytes = path.as_path().as_os_str().len();
-            add(bytes, &mut |part| part.paths.push(path.clone()));
-        }
-        for rule in options.rules.drain(..) {
-            add(rule.pattern.len(), &mut |part| {
-                part.rules.push(rule.clone());
-            });
-        }
-        for file in options.files.iter_mut().flat_map(|files| files.drain(..)) {
-            add(file.len(), &mut |part| part.files.push(file.clone()));
-        }
-        parts
-            .into_iter()
-            .map(|(_, part)| Message::Selection(part))
-            .collect()
-    }
-
-    /// An error if a request with these names would be too much, or one of them.
-    pub(crate) fn check<'a>(
-        paths: impl IntoIterator<Item = &'a PathBytes>,
-        options: &TreeOptions,
-    ) -> Result<(), Error> {
-        let long = options
-            .rules
-            .iter()
-            .find(|rule| rule.pattern.len() > Self::PART_BYTES);
-        if let Some(rule) = long {
-            let text = format!(
-                "the pattern {:.40}... has {} bytes, more than the {} that one may have",
-                rule.pattern,
-                rule.pattern.len(),
-                Self::PART_BYTES
-            );
-            return Err(Error::new(ErrorKind::Usage, text));
-        }
-        let files = options.files.iter().flatten();
-        if let Some(long) = files.clone().find(|file| file.len() > Self::PART_BYTES) {
-            let text = format!(
-                "the list has a path of {} bytes, which no path can have; is each in a line of its own (-0: \
-                 behind a NUL)?",
-                long.len()
-            );
-            return Err(Error::new(ErrorKind::Usage, text));
-        }
-        let whole = Self {
-            paths: paths.into_iter().cloned().collect(),
-            rules: options.rules.clone(),
-            files: Vec::new(),
-        };
-        let listed: usize = files.map(|file| file.len() + 24).sum();
-        Self::default().note(&mut (whole.bytes() + listed), Self::default())
-    }
-
-    fn bytes(&self) -> usize {
-        let paths = self
-            .paths
-            .iter()
-            .map(|path| path.as_path().as_os_str().len());
-        let rules = self.rules.iter().map(|rule| rule.pattern.len());
-        let files = self.files.iter().map(Vec::len);
-        // What each takes in memory, too.
-        paths
-            .chain(rules)
-            .chain(files)
-            .map(|bytes| bytes + 24)
-            .sum()
-    }
-
-    /// Takes in what came before a request; an error if it is too much.
-    pub(crate) fn note(&mut self, taken_bytes: &mut usize, part: Self) -> Result<(), Error> {
-        *taken_bytes = taken_bytes.saturating_add(part.bytes());
-        if *taken_bytes > Self::MAX_BYTES {
-            let text = format!(
-                "names and rules take more than {} MiB; name directories, or copy in parts",
-                Self::MAX_BYTES >> 20
-            );
-            return Err(Error::new(ErrorKind::Usage, text));
-        }
-        self.paths.extend(part.paths);
-        self.rules.extend(part.rules);
-        self.files.extend(part.files);
-        Ok(())
-    }
-
-    /// Puts what came before a request back into it.
-    pub(crate) fn restore(&mut self, paths: &mut Vec<PathBytes>, options: &mut TreeOptions) {
-        let before = std::mem::take(self);
-        paths.splice(0..0, before.paths);
-        options.rules.splice(0..0, before.rules);
-        if let Some(files) = &mut options.files {
-            files.splice(0..0, before.files);
-        }
-    }
 }
 
 /// What one side used and sent.

@@ -8,6 +8,7 @@ pub(crate) mod pace;
 pub(crate) mod putting;
 pub(crate) mod receiving;
 pub(crate) mod resume;
+pub(crate) mod selection;
 pub(crate) mod sending;
 mod streams;
 pub(crate) mod tree;

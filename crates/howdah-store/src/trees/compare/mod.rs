@@ -36,7 +36,7 @@ use super::receive::ReceiverEnds;
 use super::send::SenderEnds;
 use crate::{StoreError, Wake};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -227,9 +227,9 @@ impl TreeComparison {
         self.shared.state.clone()
     }
 
-    /// Paths that were listed and are on neither side; known at the end.
-    pub fn not_found(&self) -> Vec<PathBuf> {
-        self.shared.filter.not_found()
+    /// Tells paths that were listed and are on neither side; known at the end.
+    pub fn tell_missing(&self, tell: impl FnMut(&Path)) {
+        self.shared.filter.tell_missing(tell);
     }
 }
 

@@ -28,7 +28,7 @@ impl Service {
                 several,
                 mut options,
             } => {
-                session.selection.restore(&mut Vec::new(), &mut options);
+                session.asked.restore(&mut Vec::new(), &mut options);
                 session.rights.check_tree(&options)?;
                 options.memory = session.rights.memory(options.memory);
                 let target = if options.make_path {
@@ -61,7 +61,7 @@ impl Service {
                 mut paths,
                 mut options,
             } => {
-                session.selection.restore(&mut paths, &mut options);
+                session.asked.restore(&mut paths, &mut options);
                 options.memory = session.rights.memory(options.memory);
                 let mut source = TreeSource::new();
                 for path in &paths {
@@ -104,7 +104,7 @@ impl Service {
                 path,
                 mut options,
             } => {
-                session.selection.restore(&mut Vec::new(), &mut options);
+                session.asked.restore(&mut Vec::new(), &mut options);
                 // Who compares learns what is in a file, so this takes the right to read.
                 let (root, at) = session.rights.source(path.as_path())?;
                 let subject = TreeSubject::below(&root, &at).map_err(|e| from_store(&e))?;

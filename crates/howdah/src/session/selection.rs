@@ -1,0 +1,209 @@
+//! Names and rules of a request, of which there may be millions: they go before it, in parts that fit into messages.
+
+use super::message::Message;
+use crate::{Error, ErrorKind, PathBytes};
+use howdah_proto::Connection;
+use howdah_store::{PathList, PathListBuilder, PathWalk, Rule, TreeOptions};
+use serde::{Deserialize, Serialize};
+
+/// Of one message.
+const PART_BYTES: usize = 32 << 10;
+/// Bytes of all of it that a server takes.
+const MAX_BYTES: usize = 128 << 20;
+/// What each name or rule takes besides its bytes.
+const EACH_BYTES: usize = 24;
+/// What waits to be confirmed; the rest is told as the path takes it.
+const UNTOLD_BYTES: usize = 1 << 20;
+
+/// A part.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Selection {
+    /// What is asked for.
+    paths: Vec<PathBytes>,
+    rules: Vec<Rule>,
+    /// The listed paths below the top.
+    files: Vec<Vec<u8>>,
+}
+
+impl Selection {
+    fn bytes(&self) -> usize {
+        let paths = self.paths.iter().map(path_bytes);
+        let rules = self.rules.iter().map(|rule| rule.pattern.len());
+        let files = self.files.iter().map(Vec::len);
+        let each = paths.chain(rules).chain(files);
+        each.map(|bytes| bytes + EACH_BYTES).sum()
+    }
+}
+
+fn path_bytes(path: &PathBytes) -> usize {
+    path.as_path().as_os_str().len()
+}
+
+/// A request that is told: first the parts, then what is left of it.
+#[derive(Debug)]
+pub(crate) struct Telling {
+    paths: std::vec::IntoIter<PathBytes>,
+    rules: std::vec::IntoIter<Rule>,
+    files: Option<PathWalk>,
+    /// A listed path that did not fit into the part before.
+    next: Option<Vec<u8>>,
+    rest: (Vec<PathBytes>, TreeOptions),
+}
+
+impl Telling {
+    /// Takes names and rules out of the request if it would be too long with them. Pairs with [`Asked::restore`].
+    pub(crate) fn new(mut paths: Vec<PathBytes>, mut options: TreeOptions) -> Self {
+        let (mut first, mut rules, mut files) = (Vec::new(), Vec::new(), None);
+        let named: usize = paths.iter().map(|path| path_bytes(path) + 4).sum();
+        if named + options.request_bytes() > PART_BYTES {
+            first = std::mem::take(&mut paths);
+            rules = std::mem::take(&mut options.rules);
+            files = options.files.as_mut().map(std::mem::take);
+        }
+        Self {
+            paths: first.into_iter(),
+            rules: rules.into_iter(),
+            files: files.map(|files| files.walk()),
+            next: None,
+            rest: (paths, options),
+        }
+    }
+
+    /// Tells as much as may be on its way. `Some`: that was all, and this is the rest of the request.
+    pub(crate) fn go_on(
+        &mut self,
+        connection: &mut Connection,
+    ) -> Option<(Vec<PathBytes>, TreeOptions)> {
+        while connection.control_backlog() < UNTOLD_BYTES {
+            let Some(part) = self.part() else {
+                return Some(std::mem::take(&mut self.rest));
+            };
+            connection.send_control(&Message::Selection(part).encode());
+        }
+        None
+    }
+
+    fn part(&mut self) -> Option<Selection> {
+        let mut part = Selection::default();
+        let mut room = Room(PART_BYTES);
+        while let Some(path) = self.paths.as_slice().first() {
+            if !room.takes(path_bytes(path)) {
+                return Some(part);
+            }
+            part.paths.extend(self.paths.next());
+        }
+        while let Some(rule) = self.rules.as_slice().first() {
+            if !room.takes(rule.pattern.len()) {
+                return Some(part);
+            }
+            part.rules.extend(self.rules.next());
+        }
+        while let Some(walk) = &mut self.files {
+            let next = self.next.take();
+            let Some(next) = next.or_else(|| walk.next_path().map(<[u8]>::to_vec)) else {
+                self.files = None;
+                break;
+            };
+            if !room.takes(next.len()) {
+                self.next = Some(next);
+                return Some(part);
+            }
+            part.files.push(next);
+        }
+        (part != Selection::default()).then_some(part)
+    }
+}
+
+/// What still fits into a part; one thing always does.
+struct Room(usize);
+
+impl Room {
+    fn takes(&mut self, bytes: usize) -> bool {
+        let (bytes, is_first) = (bytes + 4, self.0 == PART_BYTES);
+        let fits = bytes <= self.0 || is_first;
+        self.0 = self.0.saturating_sub(bytes);
+        fits
+    }
+}
+
+/// An error if a request with these names would be too much, or one of them.
+pub(crate) fn check<'a>(
+    paths: impl IntoIterator<Item = &'a PathBytes>,
+    options: &TreeOptions,
+) -> Result<(), Error> {
+    let mut rules = options.rules.iter();
+    if let Some(rule) = rules.find(|rule| rule.pattern.len() > PART_BYTES) {
+        let text = format!(
+            "the pattern {:.40}... has {} bytes, more than the {PART_BYTES} that one may have",
+            rule.pattern,
+            rule.pattern.len(),
+        );
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    let files = options.files.as_ref();
+    if let Some(long) = files.map(PathList::longest).filter(|&l| l > PART_BYTES) {
+        let text = format!(
+            "the list has a path of {long} bytes, which no path can have; is each in a line of its own (-0: \
+             behind a NUL)?",
+        );
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    let paths = paths.into_iter().map(path_bytes);
+    let rules = options.rules.iter().map(|rule| rule.pattern.len());
+    let named: usize = paths.chain(rules).map(|bytes| bytes + EACH_BYTES).sum();
+    let listed = files.map_or(0, |files| {
+        usize::try_from(files.bytes())
+            .unwrap_or(usize::MAX)
+            .saturating_add(files.len() * EACH_BYTES)
+    });
+    within(named.saturating_add(listed))
+}
+
+fn within(bytes: usize) -> Result<(), Error> {
+    if bytes <= MAX_BYTES {
+        return Ok(());
+    }
+    let text = format!(
+        "names and rules take more than {} MiB; name directories, or copy in parts",
+        MAX_BYTES >> 20
+    );
+    Err(Error::new(ErrorKind::Usage, text))
+}
+
+/// Gathers what comes before a request.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    paths: Vec<PathBytes>,
+    rules: Vec<Rule>,
+    files: PathListBuilder,
+    bytes: usize,
+}
+
+impl Asked {
+    /// Takes in a part; an error if it is too much.
+    pub(crate) fn note(&mut self, part: Selection) -> Result<(), Error> {
+        self.bytes = self.bytes.saturating_add(part.bytes());
+        within(self.bytes)?;
+        self.paths.extend(part.paths);
+        self.rules.extend(part.rules);
+        for path in part.files {
+            self.files.push(&path);
+        }
+        Ok(())
+    }
+
+    /// Puts what came before a request back into it.
+    pub(crate) fn restore(&mut self, paths: &mut Vec<PathBytes>, options: &mut TreeOptions) {
+        let before = std::mem::take(self);
+        paths.splice(0..0, before.paths);
+        options.rules.splice(0..0, before.rules);
+        if let Some(files) = &mut options.files {
+            let mut all = before.files;
+            let mut walk = files.walk();
+            while let Some(path) = walk.next_path() {
+                all.push(path);
+            }
+            *files = all.finish();
+        }
+    }
+}
