@@ -182,6 +182,7 @@ differential: setup-test ## Move 500 made-up trees with cp -a and rsync -aHAX an
 fuzz: setup ## Run every fuzz target for FUZZ_SECONDS (60) in all
 	@rustup toolchain list | grep -q nightly || rustup toolchain install nightly --profile minimal
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-fuzz
+	$(CARGO) run -q --locked -p howdah-fuzz --example corpus -- unpack fuzz/corpus
 	$(call say,fuzzing for $(FUZZ_SECONDS) s)
 	@targets="$$($(CARGO) +nightly fuzz list)"; \
 	seconds=$$(( $(FUZZ_SECONDS) / $$(wc -w <<<"$$targets") )); \

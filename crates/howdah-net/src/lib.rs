@@ -16,6 +16,9 @@ mod clock;
 mod demux;
 mod door;
 mod endpoint;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gather;
 mod half_open;
 mod isolation;

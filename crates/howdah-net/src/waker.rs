@@ -3,12 +3,17 @@
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+
+mod note;
+
+/// What [`note`] is made of: tests have others.
+mod atomics {
+    pub(super) use std::sync::atomic::{AtomicBool, Ordering};
+}
 
 #[derive(Debug)]
 struct Inner {
-    /// Set while a byte stands in the pipe: most wakes cost no system call.
-    pending: AtomicBool,
+    note: note::Note,
     write: OwnedFd,
 }
 
@@ -30,7 +35,7 @@ pub(crate) fn pair() -> io::Result<(Waker, WakeReceiver)> {
         rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?;
     }
     let inner = Arc::new(Inner {
-        pending: AtomicBool::new(false),
+        note: note::Note::new(),
         write,
     });
     Ok((Waker(Arc::clone(&inner)), WakeReceiver { read, inner }))
@@ -39,10 +44,10 @@ pub(crate) fn pair() -> io::Result<(Waker, WakeReceiver)> {
 impl Waker {
     /// Makes the endpoint look at its application soon.
     pub fn wake(&self) {
-        if !self.0.pending.swap(true, Ordering::AcqRel) {
-            // A full pipe wakes as well.
+        // A full pipe wakes as well.
+        self.0.note.call(|| {
             let _ = rustix::io::write(&self.0.write, &[1]);
-        }
+        });
     }
 }
 
@@ -60,11 +65,6 @@ impl WakeReceiver {
 
     /// Whether somebody called; forgets it.
     pub(crate) fn take(&self) -> bool {
-        if !self.inner.pending.swap(false, Ordering::AcqRel) {
-            return false;
-        }
-        let mut buffer = [0; 16];
-        let _ = rustix::io::read(&self.read, &mut buffer);
-        true
+        self.inner.note.take(|| self.drain())
     }
 }

@@ -345,6 +345,9 @@ impl Incoming {
 }
 
 #[cfg(test)]
+mod model;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -358,5 +358,9 @@ impl Journal {
     }
 }
 
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;

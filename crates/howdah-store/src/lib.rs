@@ -50,6 +50,9 @@ mod cursor;
 mod device;
 mod durable;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod glob;
 mod identity;
 mod journal;

@@ -12,6 +12,9 @@ mod client;
 mod copy;
 mod error;
 mod files;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod keys;
 mod list;
 mod listed;

@@ -6,6 +6,8 @@
 
 mod door;
 mod frames;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod lanes;
 
 pub use door::TcpDoor;

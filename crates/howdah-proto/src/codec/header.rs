@@ -151,12 +151,16 @@ impl Header {
 /// The full packet number nearest to `expected` whose low half is `low`
 /// (RFC 9000 appendix A.3 with a window of 2^32).
 pub fn expand_packet_number(expected: u64, low: u32) -> u64 {
-    const WINDOW: u64 = 1 << 32;
-    let candidate = (expected & !(WINDOW - 1)) | u64::from(low);
-    if candidate + WINDOW / 2 <= expected {
-        candidate + WINDOW
-    } else if candidate > expected + WINDOW / 2 && candidate >= WINDOW {
-        candidate - WINDOW
+    expand(1 << 32, expected, low.into())
+}
+
+/// The same for a window of any power of two.
+fn expand(window: u64, expected: u64, low: u64) -> u64 {
+    let candidate = (expected & !(window - 1)) | low;
+    if candidate + window / 2 <= expected {
+        candidate + window
+    } else if candidate > expected + window / 2 && candidate >= window {
+        candidate - window
     } else {
         candidate
     }
@@ -200,6 +204,35 @@ mod tests {
         }
         .encode(&mut out);
         assert_eq!(out.len(), HANDSHAKE_HEADER_LEN + COOKIE_LEN);
+    }
+
+    /// Every number about every expected one, in windows small enough to try them all.
+    #[test]
+    fn packet_numbers_are_right_in_every_small_case() {
+        for window in [2u64, 4, 16, 64] {
+            for expected in 0..6 * window {
+                for low in 0..window {
+                    let got = expand(window, expected, low);
+                    assert_eq!(got % window, low);
+                    // The nearest that there is; of two that are as near, the later one.
+                    let nearest = (0..8 * window)
+                        .filter(|number| number % window == low)
+                        .min_by_key(|number| (number.abs_diff(expected), u64::MAX - number));
+                    assert_eq!(Some(got), nearest, "{window} {expected} {low}");
+                }
+            }
+        }
+        // The same edges in the window that is spoken.
+        for base in [0u64, 1, 1 << 31, (1 << 32) - 1, 1 << 32, 3 << 31, 1 << 61] {
+            for step in [0, 1, 2, (1 << 31) - 1] {
+                assert_eq!(
+                    expand_packet_number(base, (base + step) as u32),
+                    base + step
+                );
+                let below = base.saturating_sub(step);
+                assert_eq!(expand_packet_number(base, below as u32), below);
+            }
+        }
     }
 
     proptest! {

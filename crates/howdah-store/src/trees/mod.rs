@@ -15,6 +15,8 @@ mod disks;
 mod entry;
 mod existing;
 mod filter;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod gate;
 mod hashing;
 mod ignores;
@@ -41,6 +43,11 @@ mod unfinished;
 mod walk;
 mod write;
 
+/// What [`queue`] is made of: tests have others.
+mod locks {
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+}
+
 #[cfg(test)]
 mod bounds_tests;
 #[cfg(test)]
@@ -53,6 +60,8 @@ mod gate_tests;
 mod kinds_tests;
 #[cfg(test)]
 mod peers_tests;
+#[cfg(test)]
+mod queue_tests;
 #[cfg(test)]
 mod rights_tests;
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 pub(crate) mod at_cap;
 pub(crate) mod chore;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 pub(crate) mod holes;
 pub(crate) mod message;
 pub(crate) mod pace;

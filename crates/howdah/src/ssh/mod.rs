@@ -9,6 +9,8 @@ mod channel;
 mod command;
 mod errand;
 mod far_end;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod handover;
 mod launched;
 mod link_local;
