@@ -2,9 +2,9 @@
 
 #![expect(clippy::missing_panics_doc, reason = "to panic is what they are for")]
 
-use super::message::{Message, Selection, SideReport};
+use super::message::{Message, SideReport};
 use super::pace::Pace;
-use crate::PathBytes;
+use super::selection::{Asked, Selection};
 use howdah_store::{Rule, TreeOptions, TreeReport};
 use std::time::Duration;
 
@@ -12,47 +12,20 @@ use std::time::Duration;
 pub fn message(bytes: &[u8]) {
     let patience = Message::patience(bytes);
     assert!(patience <= Duration::from_hours(24));
-    let Ok(mut message) = Message::decode(bytes) else {
+    let Ok(message) = Message::decode(bytes) else {
         return;
     };
     let written = message.encode();
     let again = Message::decode(&written).expect("we wrote it");
     // Not the messages: a number in them may be none.
     assert_eq!(again.encode(), written);
-    if let Message::Selection(part) = &mut message {
-        let (mut whole, mut taken) = (Selection::default(), 0);
-        let count = part.paths.len() + part.rules.len() + part.files.len();
-        whole
-            .note(&mut taken, part.clone())
-            .expect("one message is not too much");
-        // Each is counted, also an empty one.
-        assert!(taken >= count);
-        taken = Selection::MAX_BYTES;
-        assert!(count == 0 || whole.note(&mut taken, part.clone()).is_err());
-    }
-    if let Message::TreeGet { paths, options, .. } = &mut message {
-        // Taken apart and put together, it is the same request.
-        let (mut left, mut rest) = (paths.clone(), options.clone());
-        let mut whole = Selection::default();
-        let mut taken = 0;
-        for part in Selection::split(&mut left, &mut rest) {
-            let Message::Selection(part) = part else {
-                panic!("another message");
-            };
-            whole
-                .note(&mut taken, part)
-                .expect("it came in one message");
-        }
-        whole.restore(&mut left, &mut rest);
-        let both = |paths: &[PathBytes], options: &TreeOptions| {
-            Message::TreeGet {
-                answers: 0,
-                paths: paths.to_vec(),
-                options: options.clone(),
-            }
-            .encode()
-        };
-        assert_eq!(both(&left, &rest), both(paths, options));
+    if let Message::Selection(part) = &message {
+        let mut asked = Asked::default();
+        let noted = asked.note(part.clone());
+        assert!(noted.is_ok(), "one message is not too much");
+        let (mut paths, mut options) = (Vec::new(), TreeOptions::default());
+        asked.restore(&mut paths, &mut options);
+        assert!(options.files.is_none(), "a list that nobody asked with");
     }
     if let Message::Fail { kind, message } = &message {
         let told = Message::failure(*kind, message, "peer").to_string();
@@ -69,7 +42,7 @@ pub fn message_samples() -> Vec<Vec<u8>> {
             pattern: "*.key".into(),
             listed: false,
         }],
-        files: Some(vec![b"a/b".to_vec()]),
+        files: Some([b"a/b".to_vec()].into_iter().collect()),
         ..TreeOptions::default()
     };
     let side = SideReport::default();
@@ -116,10 +89,7 @@ pub fn message_samples() -> Vec<Vec<u8>> {
         Message::TreePlaced {
             runs: vec![(0, 3), (1, 1)],
         },
-        Message::Selection(Selection {
-            paths: vec!["x".into()],
-            ..Selection::default()
-        }),
+        Message::Selection(Selection::default()),
         Message::Values {
             object: 0,
             first: 2,
