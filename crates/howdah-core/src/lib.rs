@@ -8,11 +8,13 @@
 //! * [`Transport`]: the contract between a protocol and whatever drives it.
 //! * [`Carrier`]: what a driver must know beyond that to move real bytes.
 //! * [`Observe`]: what an endpoint says about itself to those who measure.
+//! * [`Ecn`]: what a packet's header says about congestion.
 //! * [`units`]: how people write those quantities (`180ms`, `10gbit`, `4GiB`, `1%`).
 
 #![forbid(unsafe_code)]
 
 pub mod carrier;
+mod ecn;
 mod observe;
 mod range;
 mod range_set;
@@ -22,6 +24,7 @@ pub mod transport;
 pub mod units;
 
 pub use carrier::{Carrier, Place};
+pub use ecn::Ecn;
 pub use observe::{Observe, Snapshot};
 pub use range::ByteRange;
 pub use range_set::RangeSet;

@@ -1,6 +1,6 @@
 //! The contract between a protocol state machine and whatever drives it.
 
-use crate::Time;
+use crate::{Ecn, Time};
 use smallvec::SmallVec;
 
 /// Header bytes of one datagram. Data packets' headers fit inline.
@@ -70,6 +70,17 @@ pub trait Transport {
     fn handle_refused(&mut self, now: Time, datagram: Datagram) -> Option<Datagram> {
         let _ = now;
         Some(datagram)
+    }
+
+    /// The ECN field of a datagram that this transport sends. By default it knows no marks.
+    fn ecn(&self, datagram: &Datagram) -> Ecn {
+        let _ = datagram;
+        Ecn::NotEct
+    }
+
+    /// The datagram that [`handle_datagram`](Self::handle_datagram) gets next was marked on the way. By default nobody cares.
+    fn handle_mark(&mut self, now: Time) {
+        let _ = now;
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next, and why.

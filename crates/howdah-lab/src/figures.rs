@@ -2,7 +2,7 @@
 
 use crate::metrics::{self, Progress};
 use crate::result::{FlowResult, Interval};
-use crate::scenario::{Cell, FlowSpec};
+use crate::scenario::{Cell, FlowSpec, LossSpec};
 use howdah_core::Span;
 use std::collections::BTreeMap;
 
@@ -35,6 +35,31 @@ pub(crate) fn route_rtt_s(cell: &Cell, spec: &FlowSpec) -> f64 {
         .map(|&path| cell.paths[path].forward.delay_ns + cell.paths[path].backward.delay_ns)
         .sum();
     seconds(ns)
+}
+
+/// What user bytes can at most pass a flow's route in a second, in bits, where random loss is independent of everything:
+/// the share of the narrowest path that is payload and is not lost. `None` without a rate, or with another loss.
+pub(crate) fn bound_bps(cell: &Cell, spec: &FlowSpec, payload_share: f64) -> Option<f64> {
+    let mut least: Option<f64> = None;
+    let mut passes = 1.0;
+    for &path in &spec.via {
+        let path = &cell.paths[path];
+        let there = if spec.reverse {
+            &path.backward
+        } else {
+            &path.forward
+        };
+        passes *= match there.loss {
+            LossSpec::None => 1.0,
+            LossSpec::Bernoulli(p) => 1.0 - p,
+            _ => return None,
+        };
+        let bps = there.mean_rate_bps();
+        if bps > 0 {
+            least = Some(least.map_or(bps as f64, |least| least.min(bps as f64)));
+        }
+    }
+    least.map(|bps| bps * payload_share * passes)
 }
 
 /// Figures of single flows, and of all flows together.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod blasters;
+pub mod company;
 pub mod comparison;
 mod derive;
 pub mod fidelity;
@@ -21,6 +22,8 @@ pub mod report;
 pub mod result;
 pub mod run;
 pub mod scenario;
+mod sheet;
 pub mod sim;
+pub mod starts;
 pub mod stats;
 pub mod table;

@@ -19,6 +19,12 @@ pub const HOWDAH_FIXED: &str = "howdah-fixed";
 /// Our protocol, giving way to everybody.
 pub const HOWDAH_BACKGROUND: &str = "howdah-background";
 
+/// The library quinn: a model of its CUBIC in the simulator, the library itself on a testbed.
+const QUIC: (&str, &str) = (
+    "quic",
+    "QUIC, the library quinn with its CUBIC; in the simulator that CUBIC, paced, over TCP's engine (model)",
+);
+
 /// How our protocol shares a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Manner {
@@ -41,6 +47,8 @@ pub enum Protocol {
     Udt(fn() -> UdtConfig),
     /// SABUL.
     Sabul,
+    /// QUIC: a model here, a real program on a testbed.
+    Quic,
     /// A behavioural model of a proprietary transport.
     Model(fn() -> Settings),
     /// A tool that blasts UDP.
@@ -111,6 +119,7 @@ pub fn find(name: &str) -> Option<Protocol> {
         HOWDAH_FIXED => Some(Protocol::Howdah(Manner::Fixed)),
         HOWDAH_BACKGROUND => Some(Protocol::Howdah(Manner::Background)),
         _ if name == SABUL.0 => Some(Protocol::Sabul),
+        _ if name == QUIC.0 => Some(Protocol::Quic),
         _ => {
             let model = MODELS.iter().find(|model| model.name == name);
             let model = model.map(|model| Protocol::Model(model.settings));
@@ -140,7 +149,7 @@ pub fn names() -> Vec<&'static str> {
     let blasters = blasters::ALL.iter().map(|tool| tool.0);
     let programs = foreign().map(|program| program.0);
     let rivals = tcp.chain(udts).chain(models).chain(movers).chain(blasters);
-    let rivals = rivals.chain(programs);
+    let rivals = rivals.chain([QUIC.0]).chain(programs);
     ours.into_iter().chain(rivals).chain(["none"]).collect()
 }
 
@@ -157,6 +166,7 @@ pub fn describe() -> Vec<(&'static str, &'static str)> {
     all.extend(MODELS.iter().map(|model| (model.name, model.about)));
     all.extend(movers::ALL.iter().map(|mover| (mover.name, mover.about)));
     all.extend(blasters::ALL.iter().map(|tool| (tool.0, tool.2)));
+    all.push(QUIC);
     all.extend(foreign());
     all
 }
@@ -164,7 +174,9 @@ pub fn describe() -> Vec<(&'static str, &'static str)> {
 /// Name and one line about each program that only a testbed can run.
 #[cfg(target_os = "linux")]
 fn foreign() -> impl Iterator<Item = (&'static str, &'static str)> {
-    crate::netns::describe().map(|program| (program.name, program.about))
+    crate::netns::describe()
+        .map(|program| (program.name, program.about))
+        .filter(|program| program.0 != QUIC.0)
 }
 
 /// None without namespaces.

@@ -308,6 +308,12 @@ pub struct LinkResult {
     pub offered_packets: u64,
     /// Dropped by the queue.
     pub queue_drops: u64,
+    /// Dropped by active queue management before it was full.
+    #[serde(default)]
+    pub aqm_drops: u64,
+    /// Marked by it (ECN) and let go.
+    #[serde(default)]
+    pub marked: u64,
     /// Lost at random behind it.
     pub random_losses: u64,
     /// Share of the rate that was used, over the measured part.

@@ -2,7 +2,7 @@
 
 use howdah_core::Span;
 
-/// What a queue does before it is full. No variant marks packets (ECN): they are dropped.
+/// What a queue does before it is full. `CoDel` and `DualPI2` mark packets that can be marked (ECN) instead of dropping them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Aqm {
     /// Nothing: droptail.
@@ -13,6 +13,53 @@ pub enum Aqm {
     CoDel(CoDelConfig),
     /// Random Early Detection. It decides when a packet arrives.
     Red(RedConfig),
+    /// Two coupled queues, one of them for L4S (RFC 9332). It decides when a packet leaves, so the queue is
+    /// [stored](crate::PathConfig::stores_packets).
+    DualPi2(DualPi2Config),
+}
+
+/// Constants of `DualPI2`. [`Default`] is that of RFC 9332, appendix A.1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DualPi2Config {
+    /// Delay at which the classic queue is held.
+    pub target: Span,
+    /// The largest round-trip time to serve well.
+    pub rtt_max: Span,
+    /// The coupling factor k.
+    pub coupling: f64,
+    /// Delay of the L4S queue from which on its own marks begin, ...
+    pub ramp_from: Span,
+    /// ... and over how much more they become certain.
+    pub ramp_range: Span,
+}
+
+impl Default for DualPi2Config {
+    fn default() -> Self {
+        Self {
+            target: Span::from_millis(15),
+            rtt_max: Span::from_millis(100),
+            coupling: 2.0,
+            ramp_from: Span::from_micros(800),
+            ramp_range: Span::from_micros(400),
+        }
+    }
+}
+
+impl DualPi2Config {
+    /// `Tupdate`: how often the controller looks.
+    pub(crate) fn update(&self) -> Span {
+        self.target.min(self.rtt_max / 3).max(Span::from_micros(10))
+    }
+
+    /// The integral gain, in 1/s.
+    pub(crate) fn alpha(&self) -> f64 {
+        0.1 * self.update().as_secs_f64() / self.rtt_max.as_secs_f64().powi(2)
+    }
+
+    /// The proportional gain, in 1/s.
+    pub(crate) fn beta(&self) -> f64 {
+        0.3 / self.rtt_max.as_secs_f64()
+    }
 }
 
 /// `CoDel`'s two times. [`Default`] is that of RFC 8289 (sections 4.2 and 4.3).

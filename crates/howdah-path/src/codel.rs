@@ -82,13 +82,7 @@ impl CoDel {
                 false
             }
             Place::Entered => {
-                self.dropping = true;
-                // A return soon after the last dropping state goes on at about its drop rate.
-                let delta = self.count.wrapping_sub(self.last_count);
-                let soon = now_ns.saturating_sub(self.drop_next_ns) < 16 * self.interval_ns;
-                self.count = if delta > 1 && soon { delta } else { 1 };
-                self.drop_next_ns = self.control_law(now_ns);
-                self.last_count = self.count;
+                self.enter(now_ns);
                 false
             }
             Place::Dropped => {
@@ -106,6 +100,28 @@ impl CoDel {
             self.place = Place::Start;
         }
         drops
+    }
+
+    /// A dropping state begins.
+    fn enter(&mut self, now_ns: u64) {
+        self.dropping = true;
+        // A return soon after the last dropping state goes on at about its drop rate.
+        let delta = self.count.wrapping_sub(self.last_count);
+        let soon = now_ns.saturating_sub(self.drop_next_ns) < 16 * self.interval_ns;
+        self.count = if delta > 1 && soon { delta } else { 1 };
+        self.drop_next_ns = self.control_law(now_ns);
+        self.last_count = self.count;
+    }
+
+    /// The packet that [`drops`](Self::drops) chose was marked instead and goes: the loop ends with it (RFC 8289, 5.5, as in
+    /// Linux: a mark takes the place of the drop and of what would have followed it).
+    pub(crate) fn was_marked(&mut self, now_ns: u64) {
+        match self.place {
+            Place::Start => {}
+            Place::Entered => self.enter(now_ns),
+            Place::Dropped => self.drop_next_ns = self.control_law(self.drop_next_ns),
+        }
+        self.place = Place::Start;
     }
 
     fn above_for_an_interval(&mut self, now_ns: u64, sojourn_ns: u64, bytes_behind: u64) -> bool {

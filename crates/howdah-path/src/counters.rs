@@ -27,6 +27,8 @@ pub struct PathCounters {
     pub duplicated: u64,
     /// Delivered packets that were damaged.
     pub corrupted: u64,
+    /// Packets that active queue management marked and let go, lost behind the bottleneck or not.
+    pub marked: u64,
     /// IP bytes that entered.
     pub bytes_offered: u64,
     /// IP bytes of `delivered`.

@@ -6,10 +6,10 @@ use crate::jitter::JitterStage;
 use crate::loss::Loss;
 use crate::red::Red;
 use crate::server::Server;
-use crate::stored::{Offered, Stored};
+use crate::stored::{Offered, Released, Stored};
 use crate::switch::{Backlog, Order, Switch};
 use crate::{DelayHistogram, PathConfig, PathCounters};
-use howdah_core::{Span, Time};
+use howdah_core::{Ecn, Span, Time};
 use std::collections::VecDeque;
 
 /// What becomes of a packet.
@@ -20,8 +20,8 @@ pub enum Verdict {
     /// It does not.
     Drop(DropReason),
     /// It waits in a [stored queue](PathConfig::stores_packets). Keep it behind those that wait
-    /// already; [`OneWay::release`] will tell, first come first served. A path that stores nothing
-    /// never says this.
+    /// already; [`OneWay::release`] will tell, first come first served, or so in each of two queues
+    /// ([`OneWay::queue_of`]). A path that stores nothing never says this.
     Queued,
 }
 
@@ -34,6 +34,8 @@ pub struct Delivery {
     pub corrupt: bool,
     /// When a second copy (damaged alike) arrives.
     pub duplicate_at: Option<Time>,
+    /// Whether the queue marked it ([`Ecn::Ce`]).
+    pub marked: bool,
 }
 
 /// Why a packet does not arrive.
@@ -159,12 +161,28 @@ impl OneWay {
     /// # Panics
     /// If a backlog is to be dropped that is not stored: its packets have got their times already.
     pub fn switch(&mut self, now: Time, config: &PathConfig, switch: Switch) -> Vec<Verdict> {
+        let fates = self.switch_queues(now, config, switch);
+        fates.into_iter().map(|(_, verdict)| verdict).collect()
+    }
+
+    /// The same, with the line ([`queue_of`](Self::queue_of)) at whose head each of them stood.
+    ///
+    /// # Panics
+    /// As [`switch`](Self::switch).
+    pub fn switch_queues(
+        &mut self,
+        now: Time,
+        config: &PathConfig,
+        switch: Switch,
+    ) -> Vec<(usize, Verdict)> {
         let mut fates = Vec::new();
         match switch.backlog {
             Backlog::Inherited => {}
             Backlog::DrainsOnOldPath => {
                 while let Some(due) = self.next_release() {
-                    fates.extend(self.release(now.max(due)));
+                    let queue = self.next_queue();
+                    let verdict = self.release(now.max(due));
+                    fates.extend(verdict.map(|verdict| (queue, verdict)));
                 }
                 // On a dead link nothing drains.
                 self.discard_all(&mut fates);
@@ -186,12 +204,16 @@ impl OneWay {
         fates
     }
 
-    fn discard_all(&mut self, fates: &mut Vec<Verdict>) {
+    fn discard_all(&mut self, fates: &mut Vec<(usize, Verdict)>) {
         if let Queue::Stored(stored) = &mut self.queue {
-            while let Some(packet) = stored.discard() {
+            loop {
+                let queue = stored.next_queue();
+                let Some(packet) = stored.discard() else {
+                    break;
+                };
                 self.counters.dropped_switch += 1;
                 self.counters.bytes_dropped_switch += u64::from(packet.ip_bytes);
-                fates.push(Verdict::Drop(DropReason::Switched));
+                fates.push((queue, Verdict::Drop(DropReason::Switched)));
             }
         }
     }
@@ -235,12 +257,33 @@ impl OneWay {
 
     /// Offers one packet of `ip_bytes` (IP header included, link header not).
     pub fn offer(&mut self, now: Time, ip_bytes: u32) -> Verdict {
-        self.offer_inner(now, ip_bytes).0
+        self.offer_ecn(now, ip_bytes, Ecn::NotEct)
+    }
+
+    /// The same of a packet with such an ECN field.
+    pub fn offer_ecn(&mut self, now: Time, ip_bytes: u32, ecn: Ecn) -> Verdict {
+        self.offer_inner(now, ip_bytes, ecn).0
+    }
+
+    /// In which of the two waiting lines of a stored queue a packet with such an ECN field stands: always 0 but with `DualPI2`.
+    pub fn queue_of(&self, ecn: Ecn) -> usize {
+        match &self.queue {
+            Queue::Computed(_) => 0,
+            Queue::Stored(stored) => stored.queue_of(ecn),
+        }
+    }
+
+    /// Which line the next [`release`](Self::release) takes from.
+    pub fn next_queue(&self) -> usize {
+        match &self.queue {
+            Queue::Computed(_) => 0,
+            Queue::Stored(stored) => stored.next_queue(),
+        }
     }
 
     /// The verdict, and whether the packet kept the order of its predecessors.
     #[inline]
-    pub(crate) fn offer_inner(&mut self, now: Time, ip_bytes: u32) -> (Verdict, bool) {
+    pub(crate) fn offer_inner(&mut self, now: Time, ip_bytes: u32, ecn: Ecn) -> (Verdict, bool) {
         let index = self.counters.offered;
         let bytes = u64::from(ip_bytes);
         self.counters.offered += 1;
@@ -259,6 +302,7 @@ impl OneWay {
                 return (self.refuse(DropReason::QueueFull, bytes), true);
             }
         }
+        let mut marked = false;
         let left = match &mut self.queue {
             Queue::Computed(server) => {
                 let wait = match &self.waits {
@@ -275,8 +319,9 @@ impl OneWay {
                     Err(reason) => return (self.refuse(reason, bytes), true),
                 }
             }
-            Queue::Stored(stored) => match stored.offer(now, ip_bytes, index) {
-                Offered::Sent(left) => {
+            Queue::Stored(stored) => match stored.offer(now, ip_bytes, index, ecn) {
+                Offered::Sent(left, mark) => {
+                    marked = mark;
                     if let Some(waits) = &mut self.waits {
                         waits.record(Span::ZERO);
                     }
@@ -286,7 +331,7 @@ impl OneWay {
                 Offered::Dropped(reason) => return (self.refuse(reason, bytes), true),
             },
         };
-        self.behind_the_bottleneck(left, ip_bytes, index)
+        self.behind_the_bottleneck(left, ip_bytes, index, marked)
     }
 
     #[cold]
@@ -303,8 +348,15 @@ impl OneWay {
 
     /// The stages after queue and rate, for a packet whose last bit has left at `left`.
     #[inline]
-    fn behind_the_bottleneck(&mut self, left: Time, ip_bytes: u32, index: u64) -> (Verdict, bool) {
+    fn behind_the_bottleneck(
+        &mut self,
+        left: Time,
+        ip_bytes: u32,
+        index: u64,
+        marked: bool,
+    ) -> (Verdict, bool) {
         let bytes = u64::from(ip_bytes);
+        self.counters.marked += u64::from(marked);
         if self.loss.next(index) {
             self.counters.dropped_loss += 1;
             self.counters.bytes_dropped_loss += bytes;
@@ -329,6 +381,7 @@ impl OneWay {
             at,
             corrupt,
             duplicate_at: duplicate.then_some(at),
+            marked,
         };
         (Verdict::Deliver(delivery), ordered)
     }
@@ -350,7 +403,11 @@ impl OneWay {
         let Queue::Stored(stored) = &mut self.queue else {
             return None;
         };
-        let (packet, left) = stored.release(now)?;
+        let Released {
+            packet,
+            left,
+            marked,
+        } = stored.release(now)?;
         let Some(left) = left else {
             return Some(self.refuse(DropReason::Aqm, u64::from(packet.ip_bytes)));
         };
@@ -358,7 +415,7 @@ impl OneWay {
             waits.record(now.since(packet.arrived));
         }
         Some(
-            self.behind_the_bottleneck(left, packet.ip_bytes, packet.index)
+            self.behind_the_bottleneck(left, packet.ip_bytes, packet.index, marked)
                 .0,
         )
     }

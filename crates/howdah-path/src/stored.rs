@@ -8,11 +8,12 @@
 use crate::aqm::{Aqm, RedUnit};
 use crate::bucket::Bucket;
 use crate::codel::CoDel;
+use crate::dualpi2::{CLASSIC, DualPi2, Fate, Head, L4S};
 use crate::link::Link;
 use crate::red::Red;
 use crate::server::{NANOS_PER_BYTE_AT_1_BIT_PER_SEC, packets_in};
 use crate::{DropReason, PathConfig, QueueLimit};
-use howdah_core::{Rate, Span, Time};
+use howdah_core::{Ecn, Rate, Span, Time};
 use std::collections::VecDeque;
 
 /// A packet that waits.
@@ -22,13 +23,23 @@ pub(crate) struct Waiting {
     pub(crate) ip_bytes: u32,
     /// Its number among all packets offered to the path.
     pub(crate) index: u64,
+    pub(crate) ecn: Ecn,
+}
+
+/// A packet that has had its turn.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Released {
+    pub(crate) packet: Waiting,
+    /// When its last bit has left; `None` if it is dropped.
+    pub(crate) left: Option<Time>,
+    pub(crate) marked: bool,
 }
 
 /// What becomes of a packet that is offered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Offered {
-    /// The link was idle: the last bit has left then.
-    Sent(Time),
+    /// The link was idle: the last bit has left then, and the packet is marked or not.
+    Sent(Time, bool),
     /// It waits.
     Waits,
     Dropped(DropReason),
@@ -41,9 +52,11 @@ pub(crate) struct Stored {
     limit: QueueLimit,
     codel: Option<CoDel>,
     red: Option<Red>,
+    dual: Option<DualPi2>,
     rate: Option<Rate>,
     overhead_bytes: u32,
-    waiting: VecDeque<Waiting>,
+    /// The queue; with a dual queue the classic one and the L4S one.
+    queues: [VecDeque<Waiting>; 2],
     waiting_link_bytes: u64,
 }
 
@@ -56,9 +69,10 @@ impl Stored {
             limit: config.queue,
             codel: None,
             red: None,
+            dual: None,
             rate: config.rate,
             overhead_bytes: config.link_overhead_bytes,
-            waiting: VecDeque::new(),
+            queues: [VecDeque::new(), VecDeque::new()],
             waiting_link_bytes: 0,
         };
         stored.set_aqm(config.aqm, seed);
@@ -68,7 +82,7 @@ impl Stored {
     /// What waits goes on waiting, and leaves at the new rate; the packet that is being sent goes
     /// at the old one.
     pub(crate) fn reconfigure(&mut self, config: &PathConfig, seed: u64) {
-        let packets = self.waiting.len() as u64;
+        let packets = self.len() as u64;
         self.waiting_link_bytes -= packets * u64::from(self.overhead_bytes);
         self.waiting_link_bytes += packets * u64::from(config.link_overhead_bytes);
         self.link.reconfigure(config);
@@ -87,6 +101,7 @@ impl Stored {
         self.bucket = None;
         self.codel = None;
         self.red = None;
+        self.dual = None;
         self.reconfigure(config, seed);
     }
 
@@ -101,14 +116,84 @@ impl Stored {
             (Aqm::Red(config), none) => *none = Some(Red::new(seed, config)),
             (_, some) => *some = None,
         }
+        match (aqm, &mut self.dual) {
+            (Aqm::DualPi2(config), Some(dual)) => dual.reconfigure(config),
+            (Aqm::DualPi2(config), none) => *none = Some(DualPi2::new(config)),
+            (_, some) => *some = None,
+        }
     }
 
-    pub(crate) fn offer(&mut self, now: Time, ip_bytes: u32, index: u64) -> Offered {
+    /// Which queue a packet waits in.
+    pub(crate) fn queue_of(&self, ecn: Ecn) -> usize {
+        if self.dual.is_some() && ecn.is_l4s() {
+            L4S
+        } else {
+            CLASSIC
+        }
+    }
+
+    /// Which queue is served next.
+    pub(crate) fn next_queue(&self) -> usize {
+        let waiting = [CLASSIC, L4S].map(|queue| !self.queues[queue].is_empty());
+        match &self.dual {
+            Some(dual) => dual.next(waiting),
+            // What waited when a dual queue became another one.
+            None if !waiting[CLASSIC] => L4S,
+            None => CLASSIC,
+        }
+    }
+
+    fn head(&self, packet: &Waiting) -> Head {
+        Head {
+            arrived: packet.arrived,
+            link_bytes: u64::from(packet.ip_bytes) + u64::from(self.overhead_bytes),
+        }
+    }
+
+    /// What the AQM makes of a packet at its queue's head that has been taken out.
+    fn judge(&mut self, now: Time, packet: &Waiting) -> Fate {
+        let head = self.head(packet);
+        let queue = self.queue_of(packet.ecn);
+        if let Some(dual) = &mut self.dual {
+            let behind = self.queues[queue].len();
+            let other = !self.queues[1 - queue].is_empty();
+            return dual.decide(now, head, packet.ecn, (behind, other));
+        }
+        if let Some(codel) = &mut self.codel {
+            let sojourn = now.since(packet.arrived).as_nanos();
+            if codel.drops(now.as_nanos(), sojourn, self.waiting_link_bytes) {
+                if packet.ecn.is_capable() {
+                    codel.was_marked(now.as_nanos());
+                    return Fate::Mark;
+                }
+                return Fate::Drop;
+            }
+        }
+        Fate::Send
+    }
+
+    /// Lets the dual queue's controller do what it would have done by now.
+    fn catch_up(&mut self, now: Time) {
+        let head = self.queues[CLASSIC].front().map(|packet| self.head(packet));
+        if let Some(dual) = &mut self.dual {
+            dual.catch_up(now, head);
+        }
+    }
+
+    pub(crate) fn offer(&mut self, now: Time, ip_bytes: u32, index: u64, ecn: Ecn) -> Offered {
         let link_bytes = u64::from(ip_bytes) + u64::from(self.overhead_bytes);
         if self.link.is_dead() {
             return Offered::Dropped(DropReason::QueueFull);
         }
-        let idle = self.waiting.is_empty() && now >= self.ready_at(link_bytes);
+        self.catch_up(now);
+        let is_empty = self.len() == 0;
+        let idle = is_empty && now >= self.ready_at(link_bytes);
+        let packet = Waiting {
+            arrived: now,
+            ip_bytes,
+            index,
+            ecn,
+        };
         if self.red_drops(now, idle) {
             return Offered::Dropped(DropReason::Aqm);
         }
@@ -116,11 +201,17 @@ impl Stored {
             if let Some(codel) = &mut self.codel {
                 codel.arrived(link_bytes);
                 codel.empty();
+            } else if self.dual.is_some() {
+                match self.judge(now, &packet) {
+                    Fate::Drop => return Offered::Dropped(DropReason::Aqm),
+                    Fate::Mark => return Offered::Sent(self.send(now, ip_bytes, false), true),
+                    Fate::Send => {}
+                }
             }
-            return Offered::Sent(self.send(now, ip_bytes, false));
+            return Offered::Sent(self.send(now, ip_bytes, false), false);
         }
         // A packet that has the link to itself but no tokens yet is accepted, too.
-        let alone = self.waiting.is_empty() && now >= self.link.free_at();
+        let alone = is_empty && now >= self.link.free_at();
         let accepted = match self.limit {
             _ if alone => true,
             QueueLimit::Unlimited => true,
@@ -138,11 +229,8 @@ impl Stored {
         if let Some(codel) = &mut self.codel {
             codel.arrived(link_bytes);
         }
-        self.waiting.push_back(Waiting {
-            arrived: now,
-            ip_bytes,
-            index,
-        });
+        let queue = self.queue_of(ecn);
+        self.queues[queue].push_back(packet);
         self.waiting_link_bytes += link_bytes;
         Offered::Waits
     }
@@ -194,38 +282,43 @@ impl Stored {
 
     /// Packets in the queue and on the link.
     fn packets(&self, now: Time) -> u64 {
-        self.waiting.len() as u64 + u64::from(now < self.link.free_at())
+        self.len() as u64 + u64::from(now < self.link.free_at())
     }
 
-    /// When the packet at the head is to be [released](Self::release).
+    /// When the packet that is served next is to be [released](Self::release).
     pub(crate) fn next_release(&self) -> Option<Time> {
-        let head = self.waiting.front()?;
+        let head = self.queues[self.next_queue()].front()?;
         let ready = self.ready_at(u64::from(head.ip_bytes) + u64::from(self.overhead_bytes));
         (!self.link.is_dead() && ready != Time::MAX).then_some(ready)
     }
 
-    /// The fate of the packet at the head: when its last bit has left, or `None` if it is dropped.
-    pub(crate) fn release(&mut self, now: Time) -> Option<(Waiting, Option<Time>)> {
-        let packet = self.waiting.pop_front()?;
-        self.waiting_link_bytes -= u64::from(packet.ip_bytes) + u64::from(self.overhead_bytes);
-        if let Some(codel) = &mut self.codel {
-            let sojourn = now.since(packet.arrived).as_nanos();
-            if codel.drops(now.as_nanos(), sojourn, self.waiting_link_bytes) {
-                return Some((packet, None));
+    /// The fate of the packet that is served next.
+    pub(crate) fn release(&mut self, now: Time) -> Option<Released> {
+        self.catch_up(now);
+        let packet = self.discard()?;
+        let (left, marked) = match self.judge(now, &packet) {
+            Fate::Drop => (None, false),
+            fate => {
+                let left = self.send(now, packet.ip_bytes, true);
+                (Some(left), fate == Fate::Mark)
             }
-        }
-        Some((packet, Some(self.send(now, packet.ip_bytes, true))))
+        };
+        Some(Released {
+            packet,
+            left,
+            marked,
+        })
     }
 
-    /// Takes the packet at the head out, whatever the link does.
+    /// Takes the packet that is served next out, whatever the link does.
     pub(crate) fn discard(&mut self) -> Option<Waiting> {
-        let packet = self.waiting.pop_front()?;
+        let packet = self.queues[self.next_queue()].pop_front()?;
         self.waiting_link_bytes -= u64::from(packet.ip_bytes) + u64::from(self.overhead_bytes);
         Some(packet)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+        self.queues[CLASSIC].len() + self.queues[L4S].len()
     }
 
     /// How long a packet that comes now would wait before its first bit leaves: at a trace's mean

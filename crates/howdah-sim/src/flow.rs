@@ -115,6 +115,8 @@ pub struct EndpointCounters {
     pub received_bytes: u64,
     /// Datagrams handed to the transport marked as corrupt.
     pub received_corrupt: u64,
+    /// Datagrams that came marked (ECN) by a queue on the way.
+    pub received_marked: u64,
     /// Datagrams that reached the endpoint and that an arrival hook threw away.
     pub discarded: u64,
     /// Datagrams that the host's own queue refused and that the transport took back (see

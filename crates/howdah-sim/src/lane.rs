@@ -1,6 +1,7 @@
 //! Datagrams in flight over one path.
 
 use crate::agenda::Key;
+use howdah_core::Ecn;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -23,6 +24,8 @@ pub(crate) struct Flight {
     pub(crate) hop: u16,
     /// A path on the way damaged it.
     pub(crate) corrupt: bool,
+    /// Its ECN field, as the paths so far have left it.
+    pub(crate) ecn: Ecn,
 }
 
 /// Everything in flight over one path, in order of arrival.
@@ -92,6 +95,7 @@ mod tests {
             sender: 0,
             hop: 0,
             corrupt: false,
+            ecn: Ecn::NotEct,
         }
     }
 

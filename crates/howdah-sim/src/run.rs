@@ -7,7 +7,7 @@ use crate::lane::Flight;
 use crate::timeline::Action;
 use crate::world::{Path, Source, TIMELINE_SLOT, World};
 use crate::{EndpointId, PathId};
-use howdah_core::{Arrival, Datagram, HeaderBytes, Time, Transport};
+use howdah_core::{Arrival, Datagram, Ecn, HeaderBytes, Time, Transport};
 use howdah_path::{Delivery, PathConfig, Switch, Verdict};
 
 /// Datagrams asked of a transport at a time.
@@ -67,7 +67,7 @@ impl<T: Transport> World<T> {
             path.ledger.audit(
                 PathId::nth(index),
                 path.lane.len(),
-                path.waiting.len(),
+                path.waits(),
                 &path.one_way.counters(),
                 path.one_way.waiting(),
             );
@@ -170,6 +170,10 @@ impl<T: Transport> World<T> {
     #[inline(always)]
     pub(crate) fn deliver(&mut self, flight: Flight, index: usize) {
         let endpoint = &mut self.endpoints[index];
+        if flight.ecn == Ecn::Ce {
+            endpoint.counters.received_marked += 1;
+            endpoint.transport.handle_mark(self.now);
+        }
         if flight.corrupt || endpoint.hook.is_some() {
             self.arrive_slowly(flight, index);
         } else {
@@ -298,6 +302,7 @@ impl<T: Transport> World<T> {
         counters.sent_bytes += u64::from(wire_len);
         let sender = index as u32;
         self.fingerprint.mix(self.now, Kind::Sent, sender, wire_len);
+        let ecn = self.endpoints[index].transport.ecn(&datagram);
         let parcel = self.pool.store(datagram);
         self.offer(Flight {
             key: Key::NEVER,
@@ -306,6 +311,7 @@ impl<T: Transport> World<T> {
             sender,
             hop: 0,
             corrupt: false,
+            ecn,
         });
     }
 
@@ -338,7 +344,7 @@ impl<T: Transport> World<T> {
         let path = &mut self.paths[index];
         let ip_bytes = flight.wire_len + endpoint.header_bytes;
         path.ledger.offered += 1;
-        match path.one_way.offer(self.now, ip_bytes) {
+        match path.one_way.offer_ecn(self.now, ip_bytes, flight.ecn) {
             Verdict::Deliver(delivery) => {
                 self.take_off(index, flight, delivery, self.now, ip_bytes);
             }
@@ -346,7 +352,8 @@ impl<T: Transport> World<T> {
             Verdict::Queued => {
                 // Until it is released, the key says since when it has waited.
                 let key = Key::new(self.now, 0);
-                path.waiting.push_back(Flight { key, ..flight });
+                let queue = path.one_way.queue_of(flight.ecn);
+                path.waiting[queue].push_back(Flight { key, ..flight });
                 self.arm_queue(index);
             }
         }
@@ -359,16 +366,17 @@ impl<T: Transport> World<T> {
             if one_way.next_release().is_none_or(|due| due > self.now) {
                 break;
             }
+            let queue = one_way.next_queue();
             let Some(verdict) = one_way.release(self.now) else {
                 break;
             };
-            self.settle_waiting(index, verdict);
+            self.settle_waiting(index, queue, verdict);
         }
         self.arm_queue(index);
     }
 
-    fn settle_waiting(&mut self, index: usize, verdict: Verdict) {
-        let flight = self.paths[index].waiting.pop_front();
+    fn settle_waiting(&mut self, index: usize, queue: usize, verdict: Verdict) {
+        let flight = self.paths[index].waiting[queue].pop_front();
         let flight = flight.expect("the path and the engine agree on who waits");
         match verdict {
             Verdict::Deliver(delivery) => {
@@ -387,10 +395,11 @@ impl<T: Transport> World<T> {
     /// If a backlog is to be dropped that is not in a stored queue.
     pub fn switch_path(&mut self, id: PathId, config: &PathConfig, switch: Switch) {
         let index = id.index();
-        let fates = self.paths[index].one_way.switch(self.now, config, switch);
+        let one_way = &mut self.paths[index].one_way;
+        let fates = one_way.switch_queues(self.now, config, switch);
         // Those that leave over the old path are judged by the old path's shortest time.
-        for verdict in fates {
-            self.settle_waiting(index, verdict);
+        for (queue, verdict) in fates {
+            self.settle_waiting(index, queue, verdict);
         }
         self.paths[index].floor = Floor::of(config);
         self.arm_queue(index);
@@ -435,6 +444,9 @@ impl<T: Transport> World<T> {
         self.seq += 1;
         flight.key = Key::new(delivery.at, self.seq);
         flight.corrupt |= delivery.corrupt;
+        if delivery.marked {
+            flight.ecn = Ecn::Ce;
+        }
         path.lane.push(flight);
         if let Some(again) = delivery.duplicate_at {
             path.floor.check(offered, again, ip_bytes);
@@ -539,8 +551,8 @@ mod tests {
         world.endpoints[0].transport = Once(Some(Time::ZERO));
         let _ = world.endpoint_mut(EndpointId(0));
         world.run_until(Time::from_nanos(20));
-        assert_eq!(world.paths[0].waiting.len(), 1);
-        world.paths[0].waiting.clear();
+        assert_eq!(world.paths[0].waiting[0].len(), 1);
+        world.paths[0].waiting[0].clear();
         world.audit();
     }
 

@@ -37,8 +37,8 @@ pub(crate) struct Path {
     pub(crate) lane: Lane,
     pub(crate) slot: u32,
     pub(crate) ledger: Ledger,
-    /// The datagrams in the path's stored queue.
-    pub(crate) waiting: VecDeque<Flight>,
+    /// The datagrams in the path's stored queue, or in both lines of a dual one.
+    pub(crate) waiting: [VecDeque<Flight>; 2],
     /// For paths that ever had one that waited.
     pub(crate) queue_slot: Option<u32>,
     /// Datagrams in the path from which on it refuses those of the hosts in front of it.
@@ -48,7 +48,12 @@ pub(crate) struct Path {
 impl Path {
     /// Datagrams waiting and under way.
     pub(crate) fn holds(&self) -> usize {
-        self.lane.len() + self.waiting.len()
+        self.lane.len() + self.waits()
+    }
+
+    /// Datagrams waiting.
+    pub(crate) fn waits(&self) -> usize {
+        self.waiting.iter().map(VecDeque::len).sum()
     }
 }
 
@@ -143,7 +148,7 @@ impl<T: Transport> World<T> {
             lane: Lane::default(),
             slot: self.agenda.add(),
             ledger: Ledger::default(),
-            waiting: VecDeque::new(),
+            waiting: [VecDeque::new(), VecDeque::new()],
             queue_slot: None,
             host_queue: usize::MAX,
         });

@@ -135,6 +135,14 @@ pub(crate) struct LabReportArgs {
     #[arg(long, conflicts_with = "comparison")]
     pub(crate) fidelity: bool,
 
+    /// Prints how ours shares links with others as Markdown, instead: scenarios/company.toml
+    #[arg(long, conflicts_with_all = ["comparison", "fidelity"])]
+    pub(crate) company: bool,
+
+    /// Prints how long flows take to start as Markdown, instead: scenarios/starts.toml
+    #[arg(long, conflicts_with_all = ["comparison", "fidelity", "company"])]
+    pub(crate) starts: bool,
+
     /// For programs: JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,

@@ -141,7 +141,7 @@ impl FromStr for RivalName {
         }
         let all = Self::ALL.map(Self::as_str).join(", ");
         Err(match protocol::find(text) {
-            Some(Protocol::Foreign(_)) => {
+            Some(Protocol::Foreign(_) | Protocol::Quic) => {
                 format!(
                     "{text} is a program of its own, which 'howdah lab run --on netns' runs; here are {all}"
                 )

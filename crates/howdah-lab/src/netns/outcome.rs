@@ -294,6 +294,8 @@ fn links(cell: &Cell, played: &Played) -> Vec<LinkResult> {
                 rate_bps,
                 offered_packets: counters.offered,
                 queue_drops: counters.dropped_queue,
+                aqm_drops: counters.dropped_aqm,
+                marked: counters.marked,
                 random_losses: counters.dropped_loss,
                 utilisation: if rate_bps > 0.0 && played.end_s > 0.0 {
                     link_bytes as f64 * 8.0 / (rate_bps * played.end_s)

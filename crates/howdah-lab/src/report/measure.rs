@@ -471,7 +471,7 @@ fn bottleneck(link: &str, several: bool) -> [Measure; 3] {
         move |cell| {
             let link = drops(cell)?;
             let offered = link.offered_packets;
-            (offered > 0).then(|| link.queue_drops as f64 / offered as f64)
+            (offered > 0).then(|| (link.queue_drops + link.aqm_drops) as f64 / offered as f64)
         },
     );
     [utilisation, queue, dropped].map(|mut measure| {

@@ -7,6 +7,7 @@ use super::load::Loaded;
 use super::papers::PaperFigure;
 use super::statements;
 use super::{Options, fidelity, names, papers, rfc9743, sections, svg};
+use crate::{company, starts};
 use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("page.css");
@@ -60,6 +61,16 @@ pub(crate) fn page(loaded: &Loaded, options: &Options) -> String {
             "rfc9743",
             "Congestion control under the headings of RFC 9743",
             rfc9743::section(&experiments, subject),
+        ),
+        (
+            "company",
+            "Company: ours beside others",
+            sections::sheets(&company::sheets(loaded.cells.iter())),
+        ),
+        (
+            "starts",
+            "Starts: the first round trips",
+            sections::sheets(&starts::sheets(loaded.cells.iter())),
         ),
     ];
     for (id, title, html) in more {

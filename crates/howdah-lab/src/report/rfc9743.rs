@@ -541,7 +541,7 @@ fn queue(cell: &CellResult, _: &str) -> Option<f64> {
 fn drops(cell: &CellResult, _: &str) -> Option<f64> {
     let limited = measure::forward(cell).filter(|l| l.rate_bps > 0.0 && l.offered_packets > 0);
     limited
-        .map(|link| link.queue_drops as f64 / link.offered_packets as f64)
+        .map(|link| (link.queue_drops + link.aqm_drops) as f64 / link.offered_packets as f64)
         .reduce(f64::max)
 }
 

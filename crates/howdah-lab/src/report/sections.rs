@@ -8,9 +8,34 @@ use super::measure::Measure;
 use super::names;
 use super::stats::{Interval, Spread};
 use crate::result::{CellResult, Mark, ScenarioText};
+use crate::sheet::Sheet;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
+
+/// Plain tables below each other; `None` of none.
+pub(crate) fn sheets(sheets: &[Sheet]) -> Option<String> {
+    let html = |sheet: &Sheet| {
+        let mut table = Table::new(escape(&sheet.caption));
+        for (at, head) in sheet.heads.iter().enumerate() {
+            let head = escape(head);
+            table = if at == 0 {
+                table.text(head)
+            } else {
+                table.number(head)
+            };
+        }
+        for row in &sheet.rows {
+            table.row(
+                row.iter()
+                    .map(|cell| escape(&cell.replace("**", "")))
+                    .collect(),
+            );
+        }
+        table.html()
+    };
+    (!sheets.is_empty()).then(|| sheets.iter().map(html).collect())
+}
 
 /// What was run, on what.
 pub(crate) fn header(loaded: &Loaded) -> String {

@@ -55,8 +55,11 @@ pub struct FlowSpec {
     pub name: String,
     /// Protocol as the scenario names it.
     pub protocol: String,
-    /// First action, in nanoseconds.
+    /// First action, in nanoseconds; what was drawn of [`start_within_ns`](Self::start_within_ns) included.
     pub start_ns: u64,
+    /// The seed moves the start by up to this. It has shown in `start_ns` by then.
+    #[serde(skip)]
+    pub start_within_ns: u64,
     /// Bytes to carry; `None` for as much as the time allows.
     pub size_bytes: Option<u64>,
     /// Paths on the way, by index into [`Cell::paths`].
@@ -305,6 +308,9 @@ pub struct Measure {
     pub settle: Option<f64>,
     /// End as soon as every sized flow is complete.
     pub until_complete: bool,
+    /// Figures of the first round trips are wanted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub start: bool,
 }
 
 impl Cell {

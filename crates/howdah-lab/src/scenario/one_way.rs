@@ -2,8 +2,8 @@
 
 use howdah_core::{Rate, Span};
 use howdah_path::{
-    Aqm, CoDelConfig, DelayTrace, Jitter, LossModel, LossTrace, PathConfig, QueueLimit, RateTrace,
-    RedConfig, RedUnit, TokenBucket,
+    Aqm, CoDelConfig, DelayTrace, DualPi2Config, Jitter, LossModel, LossTrace, PathConfig,
+    QueueLimit, RateTrace, RedConfig, RedUnit, TokenBucket,
 };
 use serde::Serialize;
 
@@ -79,6 +79,12 @@ pub enum AqmSpec {
         target_ns: u64,
         /// About the largest round-trip time to serve well, in nanoseconds.
         interval_ns: u64,
+    },
+    /// Two coupled queues (RFC 9332).
+    #[serde(rename = "dualpi2")]
+    DualPi2 {
+        /// Delay at which the classic queue is held, in nanoseconds.
+        target_ns: u64,
     },
     /// Random Early Detection, in packets.
     Red {
@@ -218,6 +224,10 @@ impl AqmSpec {
             } => Aqm::CoDel(CoDelConfig {
                 target: Span::from_nanos(target_ns),
                 interval: Span::from_nanos(interval_ns),
+            }),
+            Self::DualPi2 { target_ns } => Aqm::DualPi2(DualPi2Config {
+                target: Span::from_nanos(target_ns),
+                ..DualPi2Config::default()
             }),
             Self::Red {
                 min,

@@ -352,3 +352,51 @@ fn traces_come_from_files_of_their_own() {
     let error = read().unwrap_err();
     assert_eq!((error.file(), error.line()), (trace.as_path(), Some(3)));
 }
+
+#[test]
+fn a_dual_queue_has_a_target() {
+    let with = |aqm: &str| SMALL.replace("[flow.main]", &format!("aqm = {aqm}\n[flow.main]"));
+    let aqm = |text: &str| cell(&with(text)).paths[0].forward.aqm;
+    let target_ns = 15_000_000;
+    assert_eq!(aqm("\"dualpi2\""), AqmSpec::DualPi2 { target_ns });
+    let target_ns = 5_000_000;
+    let text = "{ kind = \"dualpi2\", target = \"5ms\" }";
+    assert_eq!(aqm(text), AqmSpec::DualPi2 { target_ns });
+    let message = plan(&with("{ kind = \"dualpi2\", target = \"0ms\" }")).unwrap_err();
+    assert!(
+        message.to_string().contains("no delay to hold"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_start_moves_with_the_seed_and_with_nothing_else() {
+    let text = SMALL.replace(
+        "\"howdah\"",
+        "\"howdah\"\nstart = \"1s\"\nstart_within = \"500ms\"",
+    );
+    let starts = |text: &str| -> Vec<u64> {
+        let plan = plan(&format!("repeats = 4\n{text}")).unwrap();
+        plan.cells().map(|cell| cell.flows[0].start_ns).collect()
+    };
+    let drawn = starts(&text);
+    assert_eq!(drawn.len(), 4);
+    assert!(
+        drawn
+            .iter()
+            .all(|ns| (1_000_000_000..1_500_000_000).contains(ns))
+    );
+    assert!(drawn.windows(2).all(|pair| pair[0] != pair[1]));
+    assert_eq!(starts(&text), drawn);
+    assert_eq!(
+        starts(&text.replace("start_within", "#")),
+        [1_000_000_000; 4]
+    );
+    let late = text.replace("500ms", "10000s");
+    assert!(
+        plan(&late)
+            .unwrap_err()
+            .to_string()
+            .contains("start_within")
+    );
+}

@@ -140,6 +140,7 @@ impl Built {
                     name: String::new(),
                     protocol: group.protocol.clone(),
                     start_ns: short.start_ns,
+                    start_within_ns: 0,
                     size_bytes: Some(short.size_bytes),
                     via: group.via.clone(),
                     reverse: group.reverse,

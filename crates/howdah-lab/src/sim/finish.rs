@@ -199,6 +199,8 @@ fn links(cell: &Cell, built: &Built, log: &mut Log, end: Time) -> Vec<LinkResult
                 rate_bps: spec.mean_rate_bps() as f64,
                 offered_packets: counters.offered,
                 queue_drops: counters.dropped_queue,
+                aqm_drops: counters.dropped_aqm,
+                marked: counters.marked,
                 random_losses: counters.dropped_loss,
                 utilisation: if log.capacity_bits > 0.0 {
                     log.carried_bits / log.capacity_bits

@@ -9,6 +9,7 @@ mod finish;
 mod node;
 mod sample;
 mod shorts;
+mod start;
 mod udt;
 
 use crate::result::CellResult;
@@ -33,6 +34,7 @@ pub struct Stopped;
 pub fn run(cell: &Cell, stop: &AtomicBool) -> Result<CellResult, Stopped> {
     let mut built = Built::new(cell);
     let mut log = Log::new(cell, &mut built);
+    let starts = start::watch(cell, &mut built);
     let mut changes = cell.timeline.iter().peekable();
     let mut shortened = false;
     let mut now = Time::ZERO;
@@ -57,5 +59,7 @@ pub fn run(cell: &Cell, stop: &AtomicBool) -> Result<CellResult, Stopped> {
             break;
         }
     }
-    Ok(finish::result(cell, &built, log, now, shortened))
+    let mut result = finish::result(cell, &built, log, now, shortened);
+    start::add(cell, &built, &starts, now, &mut result.metrics);
+    Ok(result)
 }

@@ -3,7 +3,9 @@
 use crate::movers::Core;
 use crate::protocol::{self, Manner, Protocol};
 use crate::scenario::{Options, StreamSpec};
-use howdah_core::{Arrival, Datagram, Observe, Rate, Snapshot, Span, Time, Transport, WakeReason};
+use howdah_core::{
+    Arrival, Datagram, Ecn, Observe, Rate, Snapshot, Span, Time, Transport, WakeReason,
+};
 use howdah_proto::Policy;
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_rivals::blast::{BlastEndpoint, SharedBudget};
@@ -67,6 +69,15 @@ impl Transport for Node {
     }
 
     #[inline]
+    fn ecn(&self, datagram: &Datagram) -> Ecn {
+        each!(self, node => node.ecn(datagram))
+    }
+
+    fn handle_mark(&mut self, now: Time) {
+        each!(self, node => node.handle_mark(now));
+    }
+
+    #[inline]
     fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
         each!(self, node => node.poll_timeout())
     }
@@ -109,6 +120,7 @@ pub(crate) fn pair(wish: &Wish<'_>) -> Option<Pair> {
         Protocol::Model(settings) => modelled(wish, settings()),
         Protocol::Udt(config) => super::udt::pair(config(), wish),
         Protocol::Sabul => super::udt::sabul(wish),
+        Protocol::Quic => quic(wish),
         // The runner skips such cells.
         Protocol::Foreign(_) => return None,
         Protocol::Blast(tool) => {
@@ -253,14 +265,32 @@ pub(crate) const ERAS: [&str; 3] = ["linux24", "linux26", "modern"];
 pub(crate) const RECEIVERS: [&str; 5] = ["linux24", "linux26", "modern", "freebsd53", "winxp_sp2"];
 
 fn over_tcp(wish: &Wish<'_>, congestion_control: cc::Entry) -> Pair {
+    let sender = match wish.options.era.as_deref() {
+        Some("linux24") => TcpConfig::linux24(),
+        Some("linux26") => TcpConfig::linux26(),
+        _ => TcpConfig::modern(),
+    };
+    tcp_pair(wish, sender.with(congestion_control))
+}
+
+/// Packets that quinn's pacer lets out at once (`MIN_BURST_SIZE`).
+const QUINN_BURST: u32 = 10;
+
+/// What quinn adds to its congestion control: it paces, in small bursts, and its packets' headers are about as
+/// long as TCP's. Finding and repairing losses is TCP's here: by time, as QUIC does (RFC 9002).
+fn quic(wish: &Wish<'_>) -> Pair {
+    let sender = TcpConfig {
+        pacing: true,
+        burst_segments: QUINN_BURST,
+        defers_small_bursts: false,
+        ..TcpConfig::modern()
+    };
+    tcp_pair(wish, sender.with(cc::quinn::ENTRY))
+}
+
+fn tcp_pair(wish: &Wish<'_>, mut sender: TcpConfig) -> Pair {
     let options = wish.options;
     let era = options.era.as_deref().unwrap_or("modern");
-    let mut sender = match era {
-        "linux24" => TcpConfig::linux24(),
-        "linux26" => TcpConfig::linux26(),
-        _ => TcpConfig::modern(),
-    }
-    .with(congestion_control);
     // An old sender talks to a receiver of its time, unless the scenario says otherwise.
     let mut receiver = match options.receiver.as_deref().unwrap_or(era) {
         "linux24" => ReceiverConfig::linux24(),

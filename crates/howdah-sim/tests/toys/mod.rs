@@ -6,7 +6,7 @@
     reason = "shared by test binaries and the benchmark, which use different parts"
 )]
 
-use howdah_core::{Arrival, Datagram, HeaderBytes, Rate, Span, Time, Transport, WakeReason};
+use howdah_core::{Arrival, Datagram, Ecn, HeaderBytes, Rate, Span, Time, Transport, WakeReason};
 
 /// Every toy's header: a number.
 const HEADER_BYTES: u32 = 8;
@@ -38,6 +38,7 @@ pub struct Blaster {
     whole_ns: u64,
     part: u64,
     due: u32,
+    pub ecn: Ecn,
 }
 
 impl Blaster {
@@ -53,6 +54,7 @@ impl Blaster {
             whole_ns: bits / rate.bits_per_sec(),
             part: bits % rate.bits_per_sec(),
             due: 0,
+            ecn: Ecn::NotEct,
         }
     }
 
@@ -84,6 +86,8 @@ pub struct Sink {
     pub late: u64,
     /// Arrivals with the same number as the one before.
     pub repeated: u64,
+    /// Arrivals that a queue had marked.
+    pub marked: u64,
     pub highest: Option<u64>,
     pub first_at: Option<Time>,
     pub last_at: Option<Time>,
@@ -173,6 +177,12 @@ impl Toy {
         Self::Blaster(Blaster::new(rate, wire_len, datagrams))
     }
 
+    /// A blaster whose datagrams can be marked.
+    pub fn capable(rate: Rate, wire_len: u32, datagrams: u64, ecn: Ecn) -> Self {
+        let blaster = Blaster::new(rate, wire_len, datagrams);
+        Self::Blaster(Blaster { ecn, ..blaster })
+    }
+
     pub fn sink() -> Self {
         Self::Sink(Sink::default())
     }
@@ -250,6 +260,19 @@ impl Transport for Toy {
                 count
             }
             _ => 0,
+        }
+    }
+
+    fn ecn(&self, _: &Datagram) -> Ecn {
+        match self {
+            Self::Blaster(blaster) => blaster.ecn,
+            _ => Ecn::NotEct,
+        }
+    }
+
+    fn handle_mark(&mut self, _: Time) {
+        if let Self::Sink(sink) = self {
+            sink.marked += 1;
         }
     }
 

@@ -4,9 +4,9 @@ use crate::args::LabReportArgs;
 use crate::ui;
 use howdah::{Error, ErrorKind};
 use howdah_lab::comparison::{self, ComparisonError};
-use howdah_lab::fidelity;
 use howdah_lab::report::{self, Options};
 use howdah_lab::result::Summary;
+use howdah_lab::{company, fidelity, starts};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -24,14 +24,18 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    if args.fidelity {
-        let read = |dir: &PathBuf| super::summary(dir);
+    let printed: [(bool, fn(&[Summary]) -> String); 3] = [
+        (args.fidelity, fidelity::markdown),
+        (args.company, company::markdown),
+        (args.starts, starts::markdown),
+    ];
+    if let Some((_, markdown)) = printed.iter().find(|(wanted, _)| *wanted) {
         let campaigns = args
             .dirs
             .iter()
-            .map(read)
+            .map(|dir| super::summary(dir))
             .collect::<anyhow::Result<Vec<_>>>()?;
-        ui::print(fidelity::markdown(&campaigns).trim_end())?;
+        ui::print(markdown(&campaigns).trim_end())?;
         return Ok(());
     }
     let Some((dir, beside)) = args.dirs.split_first() else {

@@ -82,13 +82,31 @@ impl Decoder<'_> {
         Ok(start)
     }
 
+    /// By how much later it may begin.
+    fn start_within(&self, table: &Table<'_>) -> Result<Span, ScenarioError> {
+        let within = table.span("start_within")?.unwrap_or(Span::ZERO);
+        let latest = table.span("start")?.unwrap_or(Span::ZERO) + within;
+        if !within.is_zero() && latest >= self.duration {
+            let message = format!("the measurement ends after {}", self.duration);
+            return Err(table.error_at("start_within", message));
+        }
+        Ok(within)
+    }
+
     pub(super) fn flow(
         &self,
         entry: &Entry,
         what: &str,
     ) -> Result<Option<FlowSpec>, ScenarioError> {
         let known = [
-            &["protocol", "start", "size", "via", "reverse"],
+            &[
+                "protocol",
+                "start",
+                "start_within",
+                "size",
+                "via",
+                "reverse",
+            ],
             &OPTION_KEYS[..],
             &blast::KEYS,
         ]
@@ -110,6 +128,7 @@ impl Decoder<'_> {
             options: self.options(&table, &via, &protocol)?,
             protocol,
             start_ns: self.start(&table)?.as_nanos(),
+            start_within_ns: self.start_within(&table)?.as_nanos(),
             size_bytes: size_bytes.flatten(),
             via,
             reverse: table.truth("reverse")?.unwrap_or(false),

@@ -78,11 +78,31 @@ pub(crate) fn decode(
     }
     let repeats = top.whole("repeats", 1)?.unwrap_or(1);
     Ok((0..repeats)
-        .map(|repeat| Cell {
-            seed: cell.seed.wrapping_add(repeat),
-            ..cell.clone()
+        .map(|repeat| {
+            let mut one = Cell {
+                seed: cell.seed.wrapping_add(repeat),
+                ..cell.clone()
+            };
+            draw_starts(&mut one);
+            one
         })
         .collect())
+}
+
+/// Moves the start of each flow that may begin later by its share of that time, so that repeats without any other
+/// chance are not the same run. The numbers are their own: what else is drawn from the seed stays as it is.
+fn draw_starts(cell: &mut Cell) {
+    for (index, flow) in cell.flows.iter_mut().enumerate() {
+        if flow.start_within_ns == 0 {
+            continue;
+        }
+        let mut hash = blake3::Hasher::new();
+        hash.update(b"start").update(&cell.seed.to_le_bytes());
+        hash.update(&(index as u64).to_le_bytes());
+        let mut drawn = [0; 8];
+        hash.finalize_xof().fill(&mut drawn);
+        flow.start_ns += u64::from_le_bytes(drawn) % flow.start_within_ns;
+    }
 }
 
 /// The changes, and the paths, of which those whose queue will be dropped must store it.
@@ -186,7 +206,14 @@ fn find_path(
 fn measure(top: &Table<'_>) -> Result<Measure, ScenarioError> {
     let empty = Node::empty_table(top.node.place);
     let node = top.node.get("measure").unwrap_or(&empty);
-    let known = ["duration", "warmup", "interval", "settle", "until_complete"];
+    let known = [
+        "duration",
+        "warmup",
+        "interval",
+        "settle",
+        "until_complete",
+        "start",
+    ];
     let table = Table::open(top.sources, node, "[measure]", &known)?;
     let duration = table
         .span("duration")?
@@ -216,5 +243,6 @@ fn measure(top: &Table<'_>) -> Result<Measure, ScenarioError> {
         interval_ns: interval.as_nanos(),
         settle,
         until_complete: table.truth("until_complete")?.unwrap_or(false),
+        start: table.truth("start")?.unwrap_or(false),
     })
 }

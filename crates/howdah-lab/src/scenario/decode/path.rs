@@ -203,8 +203,8 @@ fn mtu(table: &Table<'_>) -> Result<u32, ScenarioError> {
 
 fn aqm(table: &Table<'_>, queue: QueueSpec) -> Result<AqmSpec, ScenarioError> {
     let kind_of = |name: &str| match name {
-        "droptail" | "codel" | "red" => Ok(name.to_owned()),
-        _ => Err(format!("'{name}' is none of droptail, codel, red")),
+        "droptail" | "codel" | "red" | "dualpi2" => Ok(name.to_owned()),
+        _ => Err(format!("'{name}' is none of droptail, codel, red, dualpi2")),
     };
     let known = [
         "kind",
@@ -230,6 +230,13 @@ fn aqm(table: &Table<'_>, queue: QueueSpec) -> Result<AqmSpec, ScenarioError> {
             target_ns: span("target", 5)?,
             interval_ns: span("interval", 100)?,
         }),
+        Some("dualpi2") => {
+            let target_ns = span("target", 15)?;
+            if target_ns == 0 {
+                return Err(table.error_at("aqm", "a 'target' of 0 is no delay to hold"));
+            }
+            Ok(AqmSpec::DualPi2 { target_ns })
+        }
         Some("red") => {
             let number = |key: &str| -> Result<Option<f64>, ScenarioError> {
                 let number = inner.as_ref().map(|inner| inner.number(key)).transpose()?;

@@ -16,6 +16,7 @@ pub mod hstcp;
 pub mod htcp;
 mod hystart;
 mod hystart_plus;
+pub mod quinn;
 pub mod reno;
 pub mod scalable;
 #[cfg(test)]
