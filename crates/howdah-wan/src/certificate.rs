@@ -15,6 +15,8 @@ const MAX_LATENESS_P999: Span = Span::from_millis(20);
 /// A stall holds back what comes in meanwhile, which then arrives as a burst. Where the queue is short, one piece in a
 /// thousand must not be later than this share of the queue's longest wait, or it is the stall that fills the queue.
 const MAX_LATENESS_P999_OF_QUEUE: f64 = 0.25;
+/// Fewer pieces than these say nothing about the first second: one that is late would be one in a hundred.
+const ENOUGH_PIECES: u64 = 1_000;
 /// Share of the run without any spare processor time before the run is doubted.
 const MAX_SATURATED_SHARE: f64 = 0.5;
 /// Share of processor time taken by the hypervisor before the run is doubted.
@@ -54,6 +56,10 @@ pub struct DirectionCertificate {
     pub path: PathCounters,
     /// How late arrivals were.
     pub lateness: LatenessSummary,
+    /// How late those of the first second were, from the first packet on: a long run would hide it.
+    pub first_second: LatenessSummary,
+    /// Segments and pieces lost unplanned in that second, those in the device not counted.
+    pub first_second_unplanned_drops: u64,
     /// How long segments waited in the queue, in milliseconds: median, 95th and 99th percentile.
     pub queue_ms: [f64; 3],
     /// The longest wait that the queue allows, in milliseconds, if it has a limit.
@@ -72,6 +78,8 @@ pub struct DirectionCertificate {
     pub refused: u64,
     /// Memory that the delay line grew to, in bytes.
     pub memory_bytes: u64,
+    /// What of it was there before the first packet.
+    pub populated_bytes: u64,
 }
 
 /// How much later than planned pieces were handed over, in microseconds.
@@ -110,6 +118,8 @@ impl DirectionCertificate {
         Self {
             path: lane.path,
             lateness: LatenessSummary::of(&lane.lateness),
+            first_second: LatenessSummary::of(&lane.first_lateness),
+            first_second_unplanned_drops: lane.first_unplanned,
             queue_ms: lane.waits.map(|wait| wait.as_secs_f64() * 1e3),
             queue_limit_ms: lane.queue_limit.map(|limit| limit.as_secs_f64() * 1e3),
             super_packets_in: lane.taken_in,
@@ -119,6 +129,7 @@ impl DirectionCertificate {
             memory_drops: lane.overflow,
             refused: lane.refused,
             memory_bytes: lane.memory_bytes,
+            populated_bytes: lane.populated_bytes,
         }
     }
 
@@ -129,15 +140,22 @@ impl DirectionCertificate {
                 self.unplanned_drops, self.device_drops, self.memory_drops, self.refused
             ));
         }
-        for (share, us, limit) in [
-            ("hundred", self.lateness.p99_us, MAX_LATENESS_P99),
-            ("thousand", self.lateness.p999_us, MAX_LATENESS_P999),
-        ] {
-            if us > limit.as_micros() as f64 {
-                objections.push(format!(
-                    "one piece in a {share} was more than {us:.0} us late {name}"
-                ));
+        let mut late = |lateness: &LatenessSummary, when: &str| {
+            for (share, us, limit) in [
+                ("hundred", lateness.p99_us, MAX_LATENESS_P99),
+                ("thousand", lateness.p999_us, MAX_LATENESS_P999),
+            ] {
+                if us > limit.as_micros() as f64 {
+                    objections.push(format!(
+                        "one piece in a {share} was more than {us:.0} us late {name}{when}"
+                    ));
+                }
             }
+        };
+        late(&self.lateness, "");
+        if self.first_second.count >= ENOUGH_PIECES && self.lateness.count > self.first_second.count
+        {
+            late(&self.first_second, " in the first second");
         }
         let late_ms = self.lateness.p999_us / 1e3;
         if let Some(limit_ms) = self.queue_limit_ms
@@ -276,5 +294,33 @@ mod tests {
         let found = objections(9_000.0, Some(5.0));
         assert_eq!(found.len(), 1);
         assert!(found[0].contains("9.0 ms late forward, where the queue holds 5.0 ms"));
+    }
+
+    /// A second of ten thousand pieces of which two hundred are late is lost in a minute of good ones.
+    #[test]
+    fn a_bad_first_second_is_not_hidden_by_what_follows() {
+        let bad = LatenessSummary {
+            count: 10_000,
+            p99_us: 1_500.0,
+            ..LatenessSummary::default()
+        };
+        let direction = |first_second: LatenessSummary, count: u64| DirectionCertificate {
+            lateness: LatenessSummary {
+                count,
+                ..LatenessSummary::default()
+            },
+            first_second,
+            ..DirectionCertificate::default()
+        };
+        let found = |direction: DirectionCertificate| {
+            let mut objections = Vec::new();
+            direction.object("forward", &mut objections);
+            objections
+        };
+        let objections = found(direction(bad.clone(), 600_000));
+        assert_eq!(objections.len(), 1, "{objections:?}");
+        assert!(objections[0].ends_with("late forward in the first second"));
+        let few = LatenessSummary { count: 500, ..bad };
+        assert!(found(direction(few, 600_000)).is_empty());
     }
 }

@@ -175,3 +175,11 @@ pub(crate) fn make_thread_realtime() -> io::Result<()> {
     // SAFETY: 0 is the calling thread; the kernel reads one `sched_param`.
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const parameters) })
 }
+
+/// Memory that programs can have without others' being pushed out; 1 GiB where the kernel does not tell.
+pub(crate) fn available_memory_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map_or(1 << 30, |kib| kib * 1024)
+}

@@ -420,3 +420,23 @@ fn a_queue_that_stores_packets_is_refused_before_anything_is_made() {
         ));
     }
 }
+
+/// What a full path needs is there before the first packet, so that the first second is like every other.
+#[test]
+fn memory_is_there_before_the_first_packet() {
+    let Some(world) = world(&symmetric(PathConfig {
+        rate: Some(Rate::from_gbit_per_sec(1)),
+        delay: Span::from_millis(100),
+        queue: QueueLimit::Time(Span::from_millis(60)),
+        ..PathConfig::default()
+    })) else {
+        return;
+    };
+    let certificate = world.certificate();
+    for direction in [certificate.forward(), certificate.backward()] {
+        // 20 MB in all, in chunks of 2 MiB, or a quarter of what the machine has.
+        assert!(direction.populated_bytes >= 12 << 20, "{direction:?}");
+        assert!(direction.populated_bytes <= 24 << 20, "{direction:?}");
+        assert_eq!(direction.memory_bytes, direction.populated_bytes);
+    }
+}

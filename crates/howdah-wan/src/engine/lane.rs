@@ -12,6 +12,8 @@ use howdah_path::{DelayHistogram, OneWay, PathConfig, QueueLimit, SegmentVerdict
 /// Longest time between the first and the last arrival in a piece: what a first segment may be
 /// late by. A full super-packet at 10 Gbit/s takes 53 us and stays whole.
 const MAX_PIECE_SPAN: Span = Span::from_micros(100);
+/// The beginning of a run, which the certificate judges for itself.
+const FIRST: Span = Span::from_secs(1);
 /// Assumed for a path without a rate, to bound its memory.
 const UNLIMITED: Rate = Rate::from_gbit_per_sec(40);
 /// Memory on top of twice what path and queue hold: a super-packet is kept up to its last segment
@@ -29,6 +31,13 @@ pub(crate) struct Lane {
     line: DelayLine,
     verdicts: SegmentVerdicts,
     lateness: DelayHistogram,
+    /// When the first packet arrived, and how late those of the first second were.
+    began: Option<Time>,
+    first_lateness: DelayHistogram,
+    /// What had overflowed or been refused by the end of that second.
+    first_unplanned: u64,
+    /// Memory taken before the first packet.
+    populated_bytes: u64,
     taken_in: u64,
     handed_over: u64,
     overflow: u64,
@@ -50,6 +59,10 @@ impl Lane {
             line: DelayLine::new(memory_for(config)),
             verdicts: SegmentVerdicts::new(MAX_PIECE_SPAN),
             lateness: DelayHistogram::default(),
+            began: None,
+            first_lateness: DelayHistogram::default(),
+            first_unplanned: 0,
+            populated_bytes: 0,
             taken_in: 0,
             handed_over: 0,
             overflow: 0,
@@ -57,6 +70,23 @@ impl Lane {
             offered_at: Time::ZERO,
             overflow_room: vec![0; RECORD_BYTES].into_boxed_slice(),
         }
+    }
+
+    /// What a full path holds, in bytes: under way, and in a queue with an end.
+    pub(crate) fn full_bytes(config: &PathConfig) -> u64 {
+        let Some(rate) = config.peak_rate() else {
+            return 0;
+        };
+        let waiting = match config.queue {
+            QueueLimit::Unlimited => 0,
+            _ => longest_wait(config).map_or(0, |span| rate.bytes_in(span)),
+        };
+        rate.bytes_in(config.delay).saturating_add(waiting)
+    }
+
+    /// Takes memory for so many bytes of packets before the first one comes.
+    pub(crate) fn populate(&mut self, bytes: u64) {
+        self.populated_bytes = self.line.populate(bytes);
     }
 
     /// Makes it another path; `switch` says what becomes of the packets that are on it. `None` is
@@ -93,6 +123,9 @@ impl Lane {
         LaneReport {
             path: self.path.counters(),
             lateness: self.lateness.clone(),
+            first_lateness: self.first_lateness.clone(),
+            first_unplanned: self.first_unplanned,
+            populated_bytes: self.populated_bytes,
             waits: [0.5, 0.95, 0.99].map(|share| {
                 let waits = self.path.waits();
                 waits.map_or(Span::ZERO, |waits| waits.quantile(share))
@@ -199,7 +232,13 @@ impl Lane {
     /// The next arrival, if it is due at `now`; to be [released](Self::release) when it is dealt with.
     pub(crate) fn pop(&mut self, now: Time) -> Option<Arrival> {
         let arrival = self.line.pop(now)?;
-        self.lateness.record(now.since(arrival.at));
+        let late = now.since(arrival.at);
+        self.lateness.record(late);
+        let began = *self.began.get_or_insert(arrival.at);
+        if arrival.at.since(began) < FIRST {
+            self.first_lateness.record(late);
+            self.first_unplanned = self.overflow + self.refused;
+        }
         Some(arrival)
     }
 

@@ -32,6 +32,11 @@ pub(crate) use way::Way;
 pub(crate) struct LaneReport {
     pub path: PathCounters,
     pub lateness: DelayHistogram,
+    /// Of what arrived within a second after the first packet, and what had been lost unplanned by then.
+    pub first_lateness: DelayHistogram,
+    pub first_unplanned: u64,
+    /// Memory taken before the first packet.
+    pub populated_bytes: u64,
     /// In the queue: median, 95th and 99th percentile.
     pub waits: [Span; 3],
     /// The longest wait that the queue allows, if it has a limit: the shortest of the run.
@@ -55,6 +60,25 @@ pub(crate) struct EngineReport {
     pub elapsed: Span,
     /// Whether the thread runs with real-time priority.
     pub realtime: bool,
+}
+
+/// Of the memory that is available, what all lanes may take before the first packet.
+const POPULATED_SHARE: u64 = 4;
+
+/// The lanes, with the memory that a full path needs, or with their shares of what may be taken at once.
+fn populated(lanes: &[(&PathConfig, u64)]) -> Vec<Lane> {
+    let wanted = |config: &PathConfig| Lane::full_bytes(config);
+    let all: u128 = lanes.iter().map(|(c, _)| u128::from(wanted(c))).sum();
+    let most = u128::from(sys::available_memory_bytes() / POPULATED_SHARE);
+    lanes
+        .iter()
+        .map(|(config, seed)| {
+            let mut lane = Lane::new(config, *seed);
+            let share = u128::from(wanted(config)) * most.min(all) / all.max(1);
+            lane.populate(share as u64);
+            lane
+        })
+        .collect()
 }
 
 enum Command {
@@ -85,10 +109,7 @@ impl Engine {
             .map_err(WanError::system("create an eventfd"))?;
         let wake = Arc::new(wake);
         let (commands, inbox) = channel();
-        let lanes: Vec<Lane> = lanes
-            .iter()
-            .map(|(config, seed)| Lane::new(config, *seed))
-            .collect();
+        let lanes = populated(lanes);
         let worker_wake = Arc::clone(&wake);
         let thread = std::thread::Builder::new()
             .name("howdah-wan".to_owned())
