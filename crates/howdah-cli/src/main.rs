@@ -13,6 +13,7 @@
 )]
 
 mod args;
+mod become_user;
 mod commands;
 mod control;
 #[cfg(target_os = "linux")]

@@ -146,10 +146,8 @@ fn ls_and_du_tell_what_is_there_on_any_side() {
 #[test]
 fn rights_of_keys_hold_for_looking_too() {
     let site = Site::new(60);
-    let keys = site.config("server").join("authorized_keys");
-    let line = fs::read_to_string(&keys).unwrap();
     tree(&site.root(""));
-    let with = |options: &str| fs::write(&keys, format!("{options} {line}")).unwrap();
+    let with = |options: &str| site.grant(options);
     let run = |args: &[&str]| {
         let args = [&args[..1], &["--accept-new"], &args[1..]].concat();
         site.run(Host::Here, "client", &args, Input::None)

@@ -191,9 +191,7 @@ fn n6_a_client_that_stood_still_ends_well_and_leaves_nothing() {
 
 /// A key that only adds.
 fn grant_adding(site: &Site) {
-    let list = site.config("server").join("authorized_keys");
-    let text = fs::read_to_string(&list).unwrap();
-    fs::write(&list, format!("no-delete {text}")).unwrap();
+    site.grant("no-delete,metadata=\"all\"");
 }
 
 #[test]

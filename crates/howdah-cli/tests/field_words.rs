@@ -74,9 +74,7 @@ fn o4_a_limit_that_is_reached_is_what_limited_the_copy() {
 #[test]
 fn o4_the_limit_of_a_key_is_one_in_both_directions() {
     let site = Site::new(120);
-    let keys = site.config("server").join("authorized_keys");
-    let line = fs::read_to_string(&keys).unwrap();
-    fs::write(&keys, format!("max-rate=\"20mbit\" {line}")).unwrap();
+    site.grant("max-rate=\"20mbit\"");
     let server = site.serve();
     fs::write(site.file("f"), content("f", 4 << 20)).unwrap();
     fs::write(site.root("f"), content("f", 4 << 20)).unwrap();

@@ -18,17 +18,9 @@ const REFUSED: i32 = 4;
 const AUTH: i32 = 7;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Puts `options` in front of the client's key.
-fn grant(site: &Site, options: &str) {
-    let list = site.config("server").join("authorized_keys");
-    let text = fs::read_to_string(&list).unwrap();
-    let at = text.find("howdah-ed25519").unwrap();
-    fs::write(&list, format!("{options}{}", &text[at..])).unwrap();
-}
-
 fn site(options: &str) -> Site {
     let site = Site::new(100);
-    grant(&site, options);
+    site.grant(options.trim_end());
     fs::write(site.file("here"), "from the client").unwrap();
     fs::write(site.root("there"), "from the server").unwrap();
     site
@@ -53,7 +45,7 @@ fn a39_a_reader_cannot_write_and_a_writer_cannot_read() {
     assert!(!fs::exists(site.root("new")).unwrap());
     assert_eq!(fs::read(site.root("there")).unwrap(), b"from the server");
 
-    grant(&site, "write-only ");
+    site.grant("write-only ");
     server.process.signal(Signal::HUP);
     server.await_line("read again, 1 keys", PATIENCE);
     put(&site, &server, "new").assert_copied(15, "blake3");
@@ -149,7 +141,7 @@ fn a39_a_key_with_a_root_stays_below_it() {
     let site = site("");
     fs::create_dir(site.root("anna")).unwrap();
     fs::write(site.root("anna/own"), "anna's").unwrap();
-    grant(&site, &format!("root=\"{}\" ", site.root("anna")));
+    site.grant(&format!("root=\"{}\"", site.root("anna")));
     let mut server = site.serve();
     get(&site, &server, "own").assert_copied(6, "blake3");
     put(&site, &server, "new").assert_copied(15, "blake3");
@@ -159,7 +151,7 @@ fn a39_a_key_with_a_root_stays_below_it() {
         assert!(matches!(code, Some(3 | REFUSED)), "{name}: {code:?}");
     }
     // A root that is not there is named, and nothing elsewhere is touched.
-    grant(&site, "root=\"/nonexistent/place\" ");
+    site.grant("root=\"/nonexistent/place\" ");
     server.await_line("read again", PATIENCE);
     get(&site, &server, "own").assert_failed(REFUSED, &["/nonexistent/place"]);
     server.await_line("cannot be used now", PATIENCE);
@@ -182,7 +174,7 @@ fn a58_files_that_open_doors_stay_as_they_are() {
     let before = doors.map(|name| fs::metadata(site.root(name)).unwrap().modified().unwrap());
     let drop_root = format!("root=\"{}\" ", site.root("drop"));
     for (options, up) in [(&*drop_root, "../"), ("no-delete ", "")] {
-        grant(&site, options);
+        site.grant(options.trim_end());
         let server = site.serve();
         for name in doors {
             put(&site, &server, &format!("{up}{name}")).assert_failed(REFUSED, &[]);
@@ -265,6 +257,10 @@ fn systemd_hands_the_socket_over() {
         ])
         .env("HOWDAH_CONFIG_DIR", site.config("server"))
         .env("HOWDAH_DIE_WITH_PARENT", "1");
+    if rustix::process::geteuid().is_root() {
+        // It hands on what it is told to.
+        command.args(["--user", "root"]);
+    }
     let mut process = Process::start(command, Input::None, site.limit());
     process.await_line("Listening on", PATIENCE);
     // The first packet starts it.
@@ -394,15 +390,12 @@ fn h9_h11_keys_have_quotas_days_and_networks() {
             "is not good from 127.0.0.1",
         ),
     ] {
-        grant(&site, options);
+        site.grant(options.trim_end());
         server.process.signal(Signal::HUP);
         server.await_line("read again, 1 keys", PATIENCE);
         put(&site, &server, "new").assert_failed(AUTH, &[word]);
     }
-    grant(
-        &site,
-        "expires=\"2999-01-01\",from=\"127.0.0.0/8\",max-sessions=\"1\" ",
-    );
+    site.grant("expires=\"2999-01-01\",from=\"127.0.0.0/8\",max-sessions=\"1\"");
     server.process.signal(Signal::HUP);
     server.await_line("read again, 1 keys", PATIENCE);
     put(&site, &server, "new").assert_copied(15, "blake3");

@@ -30,6 +30,7 @@ fn limited(site: &Site, limit: &str) -> Server {
         .args(["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")])
         .env("HOWDAH_CONFIG_DIR", site.config("server"))
         .env("HOWDAH_DIE_WITH_PARENT", "1");
+    support::serve_as_us(&mut command);
     Server::new(Process::start(command, Input::None, site.limit()))
 }
 

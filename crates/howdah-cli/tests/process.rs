@@ -11,7 +11,11 @@ use std::process::{Command, Output, Stdio};
 
 /// Runs howdah with its keys in `dir`; gives back exit code, standard output, standard error.
 fn howdah(dir: &Path, args: &[&str]) -> (i32, String, String) {
-    let output: Output = Command::new(env!("CARGO_BIN_EXE_howdah"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_howdah"));
+    if rustix::process::geteuid().is_root() {
+        command.env("HOWDAH_SERVE_USER", "root");
+    }
+    let output: Output = command
         .args(args)
         .env("HOWDAH_CONFIG_DIR", dir)
         .env("USER", "anna")

@@ -27,6 +27,15 @@ impl Meter {
         Self::with_capacity(now, cap, cap.bytes_in(QUEUE).max(QUEUE_MIN_BYTES))
     }
 
+    /// The same with another cap: what waits goes on waiting, so that a peer gains nothing by changes.
+    pub(crate) fn with_cap(mut self, now: Time, cap: Rate) -> Self {
+        self.empty(now);
+        Self {
+            queued_bytes: self.queued_bytes,
+            ..Self::new(now, cap)
+        }
+    }
+
     /// A queue of so many bytes.
     pub(crate) fn with_capacity(now: Time, drain: Rate, capacity_bytes: u64) -> Self {
         Self {

@@ -91,9 +91,9 @@ pub use target::{Held, Target};
 pub use tree::GROUP;
 pub use trees::{
     Act, BadModes, Change, ComparisonState, Difference, EntryKind, LARGE_OPEN, LargeFile,
-    LargeTarget, Listed, Listing, Memory, ModeChanges, NOTES, Next, OwnerSeen, PACKED_MAX,
-    PathList, PathListBuilder, PathWalk, PlacedFile, Quota, Reasons, ReceiverEnds, Rule,
-    SenderEnds, Spout, Tally, Tap, TreeComparison, TreeDescriber, TreeListing, TreeOptions,
+    LargeTarget, Listed, Listing, Memory, Metadata, ModeChanges, NOTES, Next, OwnerSeen,
+    PACKED_MAX, PathList, PathListBuilder, PathWalk, PlacedFile, Quota, Reasons, ReceiverEnds,
+    Rule, SenderEnds, Spout, Tally, Tap, TreeComparison, TreeDescriber, TreeListing, TreeOptions,
     TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject, TreeTarget, What,
     comparison_ends, is_begun, is_directory, origin_of,
 };

@@ -1,5 +1,7 @@
 //! Paths that cannot leave a directory, whatever they are called and whoever races with us.
 
+mod found;
+
 use crate::{StoreError, unwritable};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -138,15 +140,17 @@ impl Root {
     /// Opens a regular file below the root for reading. Links that stay below are followed.
     pub fn open_read(&self, path: &Path) -> Result<File, StoreError> {
         let names = check(path)?;
-        let fd = if self.openat2 {
-            match beneath(self.dir.as_fd(), path, READ_FLAGS, false) {
-                Err(Errno::NOSYS | Errno::PERM) => self.walk(&names, READ_FLAGS),
-                result => result,
-            }
-        } else {
-            self.walk(&names, READ_FLAGS)
-        };
-        regular(fd.map_err(|e| resolve_error(path, "open", e))?, path)
+        found::open_regular(path, |flags| {
+            let fd = if self.openat2 {
+                match beneath(self.dir.as_fd(), path, flags, false) {
+                    Err(Errno::NOSYS | Errno::PERM) => self.walk(&names, flags),
+                    result => result,
+                }
+            } else {
+                self.walk(&names, flags)
+            };
+            fd.map_err(|e| resolve_error(path, "open", e))
+        })
     }
 
     /// Opens a directory below the root, or the root itself if `path` is empty. No link is followed.
@@ -164,11 +168,12 @@ impl Root {
 
     /// Opens a regular file below the root for reading. No link is followed.
     pub(crate) fn open_plain(&self, path: &Path) -> Result<File, StoreError> {
-        let fd = self.open_unlinked(path, READ_FLAGS).map_err(|e| match e {
-            Ok(error) => error,
-            Err(errno) => resolve_error(path, "open", errno),
-        })?;
-        regular(fd, path)
+        found::open_regular(path, |flags| {
+            self.open_unlinked(path, flags).map_err(|e| match e {
+                Ok(error) => error,
+                Err(errno) => resolve_error(path, "open", errno),
+            })
+        })
     }
 
     fn open_unlinked(
@@ -289,13 +294,15 @@ impl Root {
 
 /// Opens a regular file that the user of this process names; links are followed.
 pub(crate) fn open_local(path: &Path) -> Result<File, StoreError> {
-    let fd = retry(|| rustix::fs::open(path, READ_FLAGS, Mode::empty())).map_err(|e| match e {
-        Errno::NOENT if path.is_symlink() => StoreError::Dangling {
-            path: path.to_path_buf(),
-        },
-        e => StoreError::from_io(path, "open", e),
-    })?;
-    regular(fd, path)
+    found::open_regular(path, |flags| {
+        let fd = retry(|| rustix::fs::open(path, flags, Mode::empty()));
+        fd.map_err(|e| match e {
+            Errno::NOENT if path.is_symlink() => StoreError::Dangling {
+                path: path.to_path_buf(),
+            },
+            e => StoreError::from_io(path, "open", e),
+        })
+    })
 }
 
 /// Splits a path that a user of this process names into an open directory and a name.
@@ -333,17 +340,6 @@ pub(crate) fn irregular(kind: FileType) -> Option<&'static str> {
         FileType::CharacterDevice => Some("a character device"),
         FileType::BlockDevice => Some("a block device"),
         FileType::Unknown => Some("of an unknown kind"),
-    }
-}
-
-fn regular(fd: OwnedFd, path: &Path) -> Result<File, StoreError> {
-    let stat = rustix::fs::fstat(&fd).map_err(|e| StoreError::from_io(path, "examine", e))?;
-    match irregular(FileType::from_raw_mode(stat.st_mode)) {
-        None => Ok(File::from(fd)),
-        Some(what) => Err(StoreError::NotAFile {
-            path: path.to_path_buf(),
-            what,
-        }),
     }
 }
 

@@ -5,7 +5,8 @@ use crate::session::from_store;
 use crate::{Error, ErrorKind, Location, PathBytes, PublicKey};
 use howdah_core::Rate;
 use howdah_store::{
-    GlobPlace, Matched, Quota, Root, StoreError, TreeOptions, is_begun, is_directory, is_reserved,
+    GlobPlace, Matched, Metadata, Quota, Root, StoreError, TreeOptions, is_begun, is_directory,
+    is_reserved,
 };
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -52,6 +53,10 @@ pub(crate) struct Rights {
     pub(crate) max_sessions: Option<u32>,
     /// What may come in a session.
     pub(crate) quota: Quota,
+    /// No more of the metadata of what comes is set.
+    sets: Metadata,
+    /// No more of the metadata of what is there is shown.
+    shows: Metadata,
     /// Memory that a tree may take, however much the peer asks for. `None`: what it asks for.
     max_memory: Option<u64>,
 }
@@ -108,6 +113,8 @@ impl Rights {
             fixed_rate: true,
             max_sessions: None,
             quota: Quota::default(),
+            sets: Metadata::All,
+            shows: Metadata::All,
             max_memory: None,
         }
     }
@@ -174,8 +181,14 @@ impl Rights {
         let looks =
             options.dry_run || options.checksum || options.update || options.ignore_existing;
         if !self.list && looks {
-            let text = "this key may write here and not read: --dry-run, --checksum, --update and --ignore-existing would \
-                        tell what is there";
+            let why = if self.read {
+                "this key may not look around here (no-list)"
+            } else {
+                "this key may write here and not read"
+            };
+            let text = format!(
+                "{why}: --dry-run, --checksum, --update and --ignore-existing would tell what is there"
+            );
             return Err(Error::new(ErrorKind::Refused, text));
         }
         match &self.only {
@@ -193,10 +206,35 @@ impl Rights {
         }
     }
 
-    /// Bounds what a session costs.
+    /// What is set of the metadata of what comes.
+    pub(crate) fn sets(&self) -> Metadata {
+        self.sets
+    }
+
+    /// What is shown of the metadata of what is there.
+    pub(crate) fn shows(&self) -> Metadata {
+        self.shows
+    }
+
+    /// Refuses to tell what is there besides what was named.
+    pub(crate) fn check_list(&self) -> Result<(), Error> {
+        self.check_read()?;
+        if self.list {
+            return Ok(());
+        }
+        let text = "this key may fetch files that it names, and not look around (no-list): no directories, no wildcards; ask \
+                    whoever runs the server";
+        Err(Error::new(ErrorKind::Refused, text))
+    }
+
+    /// Bounds what a session costs, and what it learns and sets.
     pub(crate) fn bounded(mut self, options: &KeyOptions) -> Self {
         self.fixed_rate = options.fixed_rate;
         self.max_sessions = options.max_sessions;
+        self.list &= !options.no_list;
+        // Special bits, owners and attributes are nothing that a peer may give away unless somebody says so (H6).
+        self.sets = options.metadata.unwrap_or(Metadata::Modes);
+        self.shows = options.metadata.unwrap_or(Metadata::All);
         self.quota = Quota {
             files: options.max_files,
             bytes: options.max_bytes,
@@ -275,7 +313,7 @@ impl Rights {
         pattern: &Path,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Vec<Matched>, Error> {
-        self.check_read()?;
+        self.check_list()?;
         let stored = |e| from_store(&e);
         match &self.reach {
             Reach::Below(root) => {
@@ -583,6 +621,52 @@ mod tests {
             assert!(writer.check_tree(&options).is_err());
             assert!(Rights::of_user(home.clone()).check_tree(&options).is_ok());
         }
+    }
+
+    #[test]
+    fn no_list_leaves_what_is_named() {
+        let options = KeyOptions {
+            no_list: true,
+            ..KeyOptions::default()
+        };
+        let home = std::env::temp_dir();
+        let rights = Rights::of_user(home).bounded(&options);
+        assert!(rights.source(Path::new("")).is_ok() && rights.target(Path::new("x")).is_ok());
+        assert!(rights.is_blind());
+        let refused = |result: Result<(), Error>| {
+            result
+                .is_err_and(|e| e.kind() == ErrorKind::Refused && e.to_string().contains("no-list"))
+        };
+        assert!(refused(rights.check_list()));
+        assert!(refused(rights.expand(Path::new("*"), &|| false).map(drop)));
+        let looks = TreeOptions {
+            dry_run: true,
+            ..TreeOptions::default()
+        };
+        assert!(refused(rights.check_tree(&looks)));
+    }
+
+    #[test]
+    fn h6_what_a_key_sets_and_is_shown() {
+        let of = |metadata| {
+            let options = KeyOptions {
+                metadata,
+                ..KeyOptions::default()
+            };
+            let rights = Rights::of_user(std::env::temp_dir()).bounded(&options);
+            (rights.sets(), rights.shows())
+        };
+        assert_eq!(of(None), (Metadata::Modes, Metadata::All));
+        for one in [
+            Metadata::None,
+            Metadata::Times,
+            Metadata::Modes,
+            Metadata::All,
+        ] {
+            assert_eq!(of(Some(one)), (one, one));
+        }
+        let user = Rights::of_user(std::env::temp_dir());
+        assert_eq!((user.sets(), user.shows()), (Metadata::All, Metadata::All));
     }
 
     #[test]

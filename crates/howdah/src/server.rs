@@ -6,7 +6,7 @@ use crate::listed::{Listed, Reread};
 use crate::session::from_store;
 use crate::session::tree::Tree;
 use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity};
-use howdah_core::{Span, Time};
+use howdah_core::{Rate, Span, Time};
 use howdah_net::{Clock, Endpoint, EndpointConfig, Lanes, TcpDoor};
 use howdah_proto::{Config, Security, TlsIdentity};
 use howdah_store::Root;
@@ -19,6 +19,7 @@ mod control;
 mod entry;
 mod service;
 mod session;
+mod share;
 mod steering;
 mod strangers;
 
@@ -77,6 +78,8 @@ pub struct ServerConfig {
     pub reread: Option<Reread>,
     /// Sockets that somebody else has bound: `listen` is not used then.
     pub inherited: Option<Inherited>,
+    /// What all sessions may move together, in each direction.
+    pub max_rate: Option<Rate>,
     /// Bytes of memory that each tree may take if its client asks for more than usual.
     pub memory: Option<u64>,
     /// Hears about connections and transfers.
@@ -92,6 +95,7 @@ pub struct Server {
     authority: Arc<dyn Authority>,
     strangers: Strangers,
     control: ServerControl,
+    max_rate: Option<Rate>,
     log: Log,
 }
 
@@ -106,6 +110,14 @@ impl std::fmt::Debug for Server {
 /// How often a server looks whether it shall stop.
 const LOOK_EVERY: Span = Span::from_millis(100);
 
+impl Inherited {
+    /// The sockets of a server that is to be made: for whoever gives up rights in between.
+    pub fn bind(listen: SocketAddr, log: &Log) -> Result<Self, Error> {
+        let (udp, tcp) = bind(listen, log)?;
+        Ok(Self { udp, tcp })
+    }
+}
+
 impl Server {
     /// Opens the root and the socket.
     pub fn bind(config: ServerConfig) -> Result<Self, Error> {
@@ -113,7 +125,7 @@ impl Server {
         let root = std::path::absolute(&config.root)
             .map_err(|e| Error::new(ErrorKind::Usage, format!("the root: {e}")))?;
         Root::open(&root).map_err(|e| from_store(&e))?;
-        let (log, control) = (config.log.clone(), config.control);
+        let (log, control, max_rate) = (config.log.clone(), config.control, config.max_rate);
         let listed = Listed::new(root, config.authorized, config.reread, log);
         let authority = Arc::new(listed.with_memory(config.memory));
         let (socket, listener) = match config.inherited {
@@ -121,7 +133,11 @@ impl Server {
             None => bind(config.listen, &config.log)?,
         };
         let server = Self::on(socket, listener, &config.identity, authority, config.log)?;
-        Ok(Self { control, ..server })
+        Ok(Self {
+            control,
+            max_rate,
+            ..server
+        })
     }
 
     /// Serves those whom `authority` admits, on a socket that is bound, and through tunnels that come to
@@ -168,6 +184,7 @@ impl Server {
             authority,
             strangers,
             control: ServerControl::new(),
+            max_rate: None,
             log,
         })
     }
@@ -211,6 +228,8 @@ impl Server {
             log: self.log,
             strangers: self.strangers,
             control: self.control,
+            max_rate: self.max_rate,
+            sharing: 0,
             next_show: Time::ZERO,
             next_look: Time::ZERO,
             ending: Vec::new(),

@@ -1,6 +1,8 @@
 //! `howdah serve`.
 
 use clap::Args;
+use howdah::Throttle;
+use howdah_core::{Rate, units};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 
@@ -18,8 +20,8 @@ use std::path::PathBuf;
 ///
 ///   echo 'howdah-ed25519 AAAA... anna@laptop' >> ~/.config/howdah/authorized_keys
 ///
-/// In front of a key may stand, separated by commas, root="/data/anna", read-only, write-only, no-delete,
-/// max-rate="2gbit". The file is read again when it changes, and on SIGHUP.
+/// In front of a key may stand, separated by commas, root="/data/anna", read-only, write-only, no-delete, no-list,
+/// max-rate="2gbit", metadata="all" and others (docs/serve.md). The file is read again when it changes, and on SIGHUP.
 ///
 /// Clients whose networks let no UDP through come over TCP, to the same port number.
 #[derive(Args, Debug)]
@@ -41,9 +43,30 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) identity: Option<PathBuf>,
 
+    /// User that it runs as once its port is open, if root starts it; root itself only if it is named here
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+
+    /// What all clients may move together, in each direction; shared fairly among those who move something
+    #[arg(long, value_name = "RATE", value_parser = max_rate)]
+    pub(crate) max_rate: Option<Rate>,
+
     /// Memory that the tree of a client that asks for more may take, with its --memory
     #[arg(long, value_name = "SIZE", default_value = "48MiB", value_parser = super::values::memory)]
     pub(crate) memory: u64,
+}
+
+/// A rate at which something still moves.
+fn max_rate(text: &str) -> Result<Rate, String> {
+    let rate = units::parse_rate(text).map_err(|e| e.to_string())?;
+    let least = Throttle::MIN;
+    if rate < least {
+        return Err(format!(
+            "less than {} bit/s moves nothing",
+            least.bits_per_sec()
+        ));
+    }
+    Ok(rate)
 }
 
 /// An address and a port; a link-local address may have the name of its link behind it (`[fe80::1%eth0]:4433`).

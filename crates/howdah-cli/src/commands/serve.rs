@@ -3,6 +3,7 @@
 use super::key::public_line;
 use super::key_file;
 use crate::args::ServeArgs;
+use crate::become_user::NewUser;
 use crate::control::{Answer, Door, Request, ServerStatus, SessionLine};
 use crate::ui::{self, Signals};
 use howdah::keys::{self, AuthorizedKeys, Identity};
@@ -17,21 +18,43 @@ use std::sync::atomic::AtomicBool;
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     // Before there is a second thread, which could look at the environment meanwhile.
     let inherited = inherited()?;
+    let become_user = NewUser::choose(args.user.as_deref())?;
     let signals = Signals::install()?;
+    let config = match &become_user {
+        Some(user) => Some(keys::config_dir_of(&user.home)),
+        None => keys::config_dir(),
+    };
+    let usual = |name| config.as_ref().map(|dir| dir.join(name));
     let reread = Reread {
-        path: key_file(
-            args.authorized_keys.as_ref(),
-            keys::default_authorized_keys_path(),
-        )?,
+        path: key_file(args.authorized_keys.as_ref(), usual("authorized_keys"))?,
         now: Arc::new(AtomicBool::new(false)),
     };
     signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&reread.now))?;
+    let log = Log::new(|line| ui::say(&format!("{} {line}", ui::now_utc())));
+    let identity_path = key_file(args.identity.as_ref(), usual("id_ed25519.pem"))?;
+    let mut known = None;
+    let inherited = match (become_user, inherited) {
+        (Some(user), inherited) => {
+            // A key that only root can read stays that, and a port below 1024 takes root to open.
+            known = Identity::load(&identity_path).ok();
+            let sockets = match inherited {
+                Some(sockets) => sockets,
+                None => Inherited::bind(args.listen, &log)?,
+            };
+            user.enter()?;
+            Some(sockets)
+        }
+        (None, inherited) => inherited,
+    };
+    // All that comes is done by that user: he must be able to read the list of keys, also later.
     if !args.root.is_dir() {
         let text = format!("the root {} is not a directory", args.root.display());
         return Err(Error::new(ErrorKind::NotFound, text).into());
     }
-    let identity_path = key_file(args.identity.as_ref(), keys::default_identity_path())?;
-    let (identity, made) = Identity::load_or_create(&identity_path)?;
+    let (identity, made) = match known {
+        Some(identity) => (identity, false),
+        None => Identity::load_or_create(&identity_path)?,
+    };
     if made {
         ui::say(&format!(
             "made a new private key in {}",
@@ -55,8 +78,9 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         reread: Some(reread),
         inherited,
         control: control.clone(),
+        max_rate: args.max_rate,
         memory: Some(args.memory),
-        log: Log::new(|line| ui::say(&format!("{} {line}", ui::now_utc()))),
+        log,
     })?;
     let shown = root.clone();
     let listen = server.local_addr().to_string();

@@ -56,6 +56,8 @@ impl Site {
         site.make_key("server");
         let line = site.make_key("client");
         write_own(&site.config("server").join("authorized_keys"), &line);
+        // What trees keep is tested with servers, too.
+        site.grant("metadata=\"all\"");
         site
     }
 
@@ -64,6 +66,15 @@ impl Site {
         let done = self.run(Host::Here, who, &["key", "new"], Input::None);
         assert_eq!(done.code, Some(0), "{}", done.err);
         String::from_utf8(done.out).unwrap()
+    }
+
+    /// Puts `options` in front of the client's key, instead of those that are there.
+    pub(crate) fn grant(&self, options: &str) {
+        let list = self.config("server").join("authorized_keys");
+        let text = fs::read_to_string(&list).unwrap();
+        let at = text.find("howdah-ed25519").unwrap();
+        let blank = if options.is_empty() { "" } else { " " };
+        fs::write(&list, format!("{options}{blank}{}", &text[at..])).unwrap();
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -122,6 +133,7 @@ impl Site {
             .env("HOWDAH_DIE_WITH_PARENT", "1")
             // Tests of ordinary users count its descriptors.
             .env("HOWDAH_DUMPABLE", "1");
+        serve_as_us(&mut command);
         Process::start(command, input, self.limit)
     }
 
@@ -153,6 +165,7 @@ impl Site {
             .env("HOWDAH_CONFIG_DIR", self.config(who))
             .env("HOWDAH_RECONNECT", "0")
             .env("HOWDAH_DIE_WITH_PARENT", "1");
+        serve_as_us(&mut command);
         Process::start(command, Input::None, self.limit)
     }
 
@@ -169,6 +182,13 @@ impl Site {
     /// Fails if an unfinished file lies anywhere.
     pub(crate) fn assert_nothing_half_done(&self) {
         assert_eq!(parts(self.path()), Vec::<PathBuf>::new());
+    }
+}
+
+/// Servers that tests of root start serve as root, which somebody must say.
+pub(crate) fn serve_as_us(command: &mut Command) {
+    if rustix::process::geteuid().is_root() {
+        command.env("HOWDAH_SERVE_USER", "root");
     }
 }
 

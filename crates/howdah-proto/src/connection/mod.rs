@@ -531,7 +531,11 @@ impl Connection {
 
     /// Takes in no more data than that, whatever the peer sends; it hears of it as of a slow sink.
     pub fn set_receive_cap(&mut self, now: Time, cap: Option<Rate>) {
-        self.meter = cap.map(|cap| Meter::new(now, cap));
+        let meter = self.meter.take();
+        self.meter = cap.map(|cap| match meter {
+            Some(meter) => meter.with_cap(now, cap),
+            None => Meter::new(now, cap),
+        });
     }
 
     /// Datagrams dropped by this side's socket since the beginning.

@@ -12,6 +12,7 @@
 //!
 //! The streams are those of a copy. No content leaves: a pack has a BLAKE3 of each range of the files in it.
 
+use super::allowed::Metadata;
 use super::codec::{Answer, ManifestWriter, expect_version, put_version, read_answer, refused};
 use super::crew::{self, Crew, FirstError};
 use super::filter::Filter;
@@ -49,6 +50,7 @@ const PIECE: u64 = 256 << 10;
 pub struct TreeSubject {
     top: Top,
     is_dir: bool,
+    shows: Metadata,
 }
 
 impl TreeSubject {
@@ -81,8 +83,18 @@ impl TreeSubject {
         let called = name.to_owned();
         let root = Arc::clone(root);
         let top = Top { root, path, called };
-        let is_dir = false;
-        Ok(Self { top, is_dir })
+        Ok(Self {
+            top,
+            is_dir: false,
+            shows: Metadata::All,
+        })
+    }
+
+    /// No more of the metadata is shown, whatever is asked for.
+    #[must_use]
+    pub fn showing(mut self, shows: Metadata) -> Self {
+        self.shows = shows;
+        self
     }
 
     /// Whether it is a directory.
@@ -93,8 +105,11 @@ impl TreeSubject {
     fn directory(root: Arc<Root>, path: PathBuf) -> Self {
         let called = OsString::new();
         let top = Top { root, path, called };
-        let is_dir = true;
-        Self { top, is_dir }
+        Self {
+            top,
+            is_dir: true,
+            shows: Metadata::All,
+        }
     }
 }
 
@@ -179,7 +194,8 @@ impl TreeDescriber {
             let manifest = ManifestWriter::new(manifest_tap).map_err(|_| StoreError::Aborted)?;
             let (offered, book) = (&shared.offered, &shared.book);
             let walker = Walker::new(&options, manifest, offered, book, &filter);
-            let result = walker.for_comparison().run(&[subject.top], &[]);
+            let walker = walker.for_comparison().showing(subject.shows);
+            let result = walker.run(&[subject.top], &[]);
             shared.offered.close();
             result.map_err(|_| StoreError::Aborted)
         })?;

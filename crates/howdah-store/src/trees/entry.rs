@@ -193,6 +193,17 @@ pub(crate) enum Entry {
     End { complete: bool },
 }
 
+impl Entry {
+    /// The metadata of what it names, and whether that is a directory.
+    pub(crate) fn meta_mut(&mut self) -> Option<(&mut Meta, bool)> {
+        match self {
+            Self::Dir { meta, .. } | Self::Top { meta } => Some((meta, true)),
+            Self::File { meta, .. } | Self::Symlink { meta, .. } => Some((meta, false)),
+            _ => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! Modes, times, owners and extended attributes: read at the source, set at the destination, always
 //! through descriptors.
 
+use super::allowed::Metadata;
 use super::change::Reasons;
 use super::clock::Clock;
 use super::entry::{Meta, Stamp, Xattrs, bounds};
@@ -18,6 +19,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How it is told that the disk made another time of one.
 const OUT_OF_REACH: &str = "the exact time, which this disk has not (as it perhaps has not those of others, which are not told),";
@@ -182,13 +184,20 @@ pub(crate) struct Keeper {
     given: (Option<u32>, Option<u32>),
     numeric: bool,
     root: bool,
+    /// What may be set, whatever is asked for.
+    allowed: Metadata,
+    /// It is asked for more than that.
+    asks_more: bool,
+    /// Names that more was asked for of.
+    withheld: AtomicU64,
     pub(crate) clock: Clock,
     users: Mutex<HashMap<u32, Here>>,
     groups: Mutex<HashMap<u32, Here>>,
 }
 
 impl Keeper {
-    pub(crate) fn new(options: &TreeOptions) -> Result<Self, StoreError> {
+    /// `allowed`: no more is set, whatever the options say.
+    pub(crate) fn new(options: &TreeOptions, allowed: Metadata) -> Result<Self, StoreError> {
         let changes = options.chmod.as_deref().map(str::parse::<ModeChanges>);
         let changes = changes.transpose().map_err(|e| StoreError::BadOption {
             what: format!("--chmod: {e}"),
@@ -201,18 +210,61 @@ impl Keeper {
             user.map(|name| given(false, name)).transpose()?,
             group.map(|name| given(true, name)).transpose()?,
         );
+        let exact = (options.archive || options.permissions) && !options.no_permissions;
+        let (all, modes) = (allowed == Metadata::All, allowed >= Metadata::Modes);
+        // What is everybody's default is not asked for, but a time that may not be set is missed.
+        let asks_modes = exact || changes.is_some();
         Ok(Self {
-            archive: options.archive,
-            exact: (options.archive || options.permissions) && !options.no_permissions,
-            acls: options.archive && !options.no_permissions,
-            changes,
+            archive: options.archive && all,
+            exact: exact && modes,
+            acls: options.archive && !options.no_permissions && all,
+            changes: changes.filter(|_| modes),
             umask: bits_of(umask()),
-            given,
+            asks_more: given != (None, None) && !all
+                || asks_modes && !modes
+                || allowed == Metadata::None,
+            given: if all { given } else { (None, None) },
+            allowed,
+            withheld: AtomicU64::new(0),
             numeric: options.numeric_ids,
             root: rustix::process::geteuid().is_root(),
             clock: Clock::default(),
             users: Mutex::default(),
             groups: Mutex::default(),
+        })
+    }
+
+    /// Leaves of the metadata of something that came what may be set here, and counts it if that is less than was asked for.
+    pub(crate) fn admit(&self, meta: &mut Meta, is_dir: bool) {
+        if self.allowed == Metadata::All {
+            return;
+        }
+        let is_ours = |owner| {
+            let (user, group) = self.owner(owner);
+            (user, group) == (rustix::process::geteuid(), rustix::process::getegid())
+        };
+        // There is an owner only if it is to be kept, and then so are the special bits.
+        let asks_more = self.asks_more
+            || meta
+                .owner
+                .is_some_and(|owner| !is_ours(owner) || meta.mode & 0o7000 != 0)
+            || !meta.xattrs.is_empty();
+        if asks_more {
+            self.withheld.fetch_add(1, Ordering::Relaxed);
+        }
+        self.allowed.admit(meta, is_dir);
+    }
+
+    /// How many names were to get more than may be set here, and what is said of it.
+    pub(crate) fn withheld(&self) -> Option<(u64, String)> {
+        let names = self.withheld.load(Ordering::Relaxed);
+        (names > 0).then(|| {
+            let (kept, more) = (self.allowed.withheld(), self.allowed.enough());
+            let text = format!(
+                "{kept} of {names} names were not kept: this key may not set them there; ask whoever runs the server for \
+                 metadata=\"{more}\""
+            );
+            (names, text)
         })
     }
 
@@ -228,7 +280,12 @@ impl Keeper {
 
     fn changed(&self, mode: u32, is_dir: bool) -> u32 {
         let changes = self.changes.as_ref();
-        changes.map_or(mode, |changes| changes.apply(mode, is_dir, self.umask))
+        let changed = changes.map_or(mode, |changes| changes.apply(mode, is_dir, self.umask));
+        if self.allowed == Metadata::All {
+            changed
+        } else {
+            changed & 0o777 | mode & 0o7000
+        }
     }
 
     /// The source calls that number so. What nobody here is called is told, once.
@@ -385,7 +442,8 @@ impl Keeper {
         let kept = self.could_keep(meta, stat);
         let mode = self.mode_of(meta, is_dir, kept, bits(stat));
         let same_mode = mode.is_none_or(|mode| stat.st_mode as u32 & 0o7777 == mode);
-        let same_time = self.clock.is_same(at, Stamp::modified(stat), meta.mtime);
+        let same_time = self.allowed == Metadata::None
+            || self.clock.is_same(at, Stamp::modified(stat), meta.mtime);
         let reasons = Reasons::default()
             .and(Reasons::TIME, !same_time)
             .and(Reasons::MODE, !same_mode);
@@ -407,7 +465,8 @@ impl Keeper {
 
     /// The same of a symbolic link, which has no attributes.
     pub(crate) fn link_differs(&self, stat: &Stat, meta: &Meta) -> Reasons {
-        let same_time = Stamp::modified(stat).is_same_moment(meta.mtime);
+        let same_time =
+            self.allowed == Metadata::None || Stamp::modified(stat).is_same_moment(meta.mtime);
         Reasons::default()
             .and(Reasons::TIME, !same_time)
             .and(Reasons::OWNER, self.would_change_owner(stat, meta))
@@ -444,8 +503,10 @@ impl Keeper {
                 not_kept = Some(("owner", e));
             }
         }
-        let times = times(meta.mtime);
-        let _ = rustix::fs::utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW);
+        if self.allowed >= Metadata::Times {
+            let times = times(meta.mtime);
+            let _ = rustix::fs::utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW);
+        }
         not_kept
     }
 
@@ -611,6 +672,9 @@ impl Keeper {
 
     /// Sets the time of modification; what the disk cannot hold is told once.
     fn set_time(&self, fd: impl AsFd, mtime: Stamp) -> Option<NotKept> {
+        if self.allowed == Metadata::None {
+            return None;
+        }
         let before = rustix::fs::fstat(&fd).map(|stat| Stamp::modified(&stat));
         match set_time(&fd, mtime) {
             Err(e) => Some(("time", e)),

@@ -3,6 +3,7 @@
 //! The threads in here know nothing of a network: [`TreeSender`] and [`TreeReceiver`] have ends of byte
 //! streams, which the engine carries. docs/trees.md says what is in them and why.
 
+mod allowed;
 mod change;
 mod clock;
 mod codec;
@@ -49,6 +50,8 @@ mod locks {
 }
 
 #[cfg(test)]
+mod allowed_tests;
+#[cfg(test)]
 mod bounds_tests;
 #[cfg(test)]
 mod dry_tests;
@@ -71,6 +74,7 @@ mod tests;
 #[cfg(test)]
 mod torn_tests;
 
+pub use allowed::Metadata;
 pub use change::{Act, Change, Reasons};
 pub use compare::{
     ComparisonState, Difference, EntryKind, Listed, Listing, Next, OwnerSeen, Tally,

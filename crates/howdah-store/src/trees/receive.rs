@@ -197,7 +197,7 @@ impl TreeReceiver {
             several,
             changes: Queue::new(super::CHANGES_WAITING),
             listens,
-            keeper: Arc::new(Keeper::new(options)?),
+            keeper: Arc::new(Keeper::new(options, target.metadata)?),
             disks: Disks::default(),
             book: Arc::default(),
             finishing: Mutex::default(),
@@ -374,7 +374,13 @@ impl TreeReceiver {
 
     /// What has been done so far, or would be.
     pub fn report(&self) -> TreeReport {
-        self.shared.book.report(self.shared.options.dry_run)
+        let shared = &self.shared;
+        let mut report = shared.book.report(shared.options.dry_run);
+        if let Some((names, text)) = shared.keeper.withheld() {
+            report.not_kept = report.not_kept.saturating_add(names);
+            report.notes.push(text);
+        }
+        report
     }
 
     /// What a dry run would do, if somebody listens here.

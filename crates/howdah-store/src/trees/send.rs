@@ -13,6 +13,7 @@
 //! Every arrow is a bounded queue, so a slow receiver stops the walker, and memory does not depend on
 //! the number of files.
 
+use super::allowed::Metadata;
 use super::change::Change;
 use super::codec::{
     Answer, ManifestWriter, expect_version, put_varint, put_version, read_answer, refused,
@@ -63,6 +64,7 @@ pub struct TreeSource {
     tops: Vec<Top>,
     /// What was named and is not there, while something else is.
     missing: Vec<StoreError>,
+    shows: Metadata,
 }
 
 impl TreeSource {
@@ -125,6 +127,21 @@ impl TreeSource {
         }
         let real = root.resolve_last(&path)?;
         self.add(Arc::clone(root), real, called.or_else(|| path.file_name()))
+    }
+
+    /// Whether something is a directory, of which names would be told that nobody has named.
+    pub fn has_directory(&self) -> bool {
+        self.tops.iter().any(|top| {
+            let is_root = top.path.as_os_str().is_empty();
+            is_root || top.root.open_dir(&top.path).is_ok()
+        })
+    }
+
+    /// No more of the metadata is shown, whatever is asked for.
+    #[must_use]
+    pub fn showing(mut self, shows: Metadata) -> Self {
+        self.shows = shows;
+        self
     }
 
     /// What was named is not there. As long as something else is, that is an error of this name only.
@@ -353,6 +370,7 @@ impl TreeSender {
                 &shared.book,
                 &filter,
             );
+            let walker = walker.showing(source.shows);
             let result = walker.run(&source.tops, &source.missing);
             shared.offered.close();
             result.map_err(|_| StoreError::Aborted)

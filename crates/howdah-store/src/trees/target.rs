@@ -1,5 +1,6 @@
 //! Where a tree goes, and its directories on the way.
 
+use super::allowed::Metadata;
 use super::disks::SyncWay;
 use super::entry::Meta;
 use super::gate::Asked;
@@ -29,6 +30,7 @@ pub struct TreeTarget {
     /// The sender is not to learn what is there.
     pub(crate) blind: bool,
     pub(crate) quota: Quota,
+    pub(crate) metadata: Metadata,
 }
 
 /// How much may be asked for.
@@ -78,6 +80,7 @@ impl TreeTarget {
             makes_whole,
             blind: false,
             quota: Quota::default(),
+            metadata: Metadata::All,
         })
     }
 
@@ -99,6 +102,13 @@ impl TreeTarget {
     #[must_use]
     pub fn at_most(mut self, quota: Quota) -> Self {
         self.quota = quota;
+        self
+    }
+
+    /// No more of the metadata is set, whatever is asked for.
+    #[must_use]
+    pub fn setting(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
         self
     }
 
@@ -161,6 +171,7 @@ impl TreeTarget {
             makes_whole: false,
             blind: false,
             quota: Quota::default(),
+            metadata: Metadata::All,
         })
     }
 
@@ -179,6 +190,7 @@ impl TreeTarget {
             makes_whole: false,
             blind: false,
             quota: Quota::default(),
+            metadata: Metadata::All,
         })
     }
 }

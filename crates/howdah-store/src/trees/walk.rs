@@ -3,6 +3,7 @@
 //! It keeps the names of the directories on its way down, and of what it has told the inodes of which further
 //! names may come.
 
+use super::allowed::Metadata;
 use super::codec::ManifestWriter;
 use super::entry::{DirId, Entry, Meta, Other, Stamp, bounds};
 use super::filter::Filter;
@@ -105,6 +106,8 @@ pub(crate) struct Walker<'a> {
     pub(crate) offered: &'a Queue<Offered>,
     pub(crate) book: &'a Book,
     filter: &'a Filter,
+    /// No more of the metadata is told, whatever is asked for.
+    shows: Metadata,
     /// Told for a comparison: everything, and what it is.
     compares: bool,
     /// Inodes of which further names may come.
@@ -151,6 +154,7 @@ impl<'a> Walker<'a> {
             manifest,
             offered,
             book,
+            shows: Metadata::All,
             compares: false,
             links: HashMap::new(),
             links_told: 0,
@@ -169,6 +173,12 @@ impl<'a> Walker<'a> {
     /// Tells what a comparison needs: also what is not copied, and nothing of what cannot be decided here.
     pub(crate) fn for_comparison(mut self) -> Self {
         self.compares = true;
+        self
+    }
+
+    /// Tells no more of the metadata than that.
+    pub(crate) fn showing(mut self, shows: Metadata) -> Self {
+        self.shows = shows;
         self
     }
 
@@ -323,7 +333,7 @@ impl<'a> Walker<'a> {
                     return Ok(Opened::Vanished);
                 };
                 // It is there, and what lies in it is not known.
-                let meta = meta::of_stat(&stat, self.options.archive);
+                let meta = self.meta_of(&stat);
                 self.learn_owner(&meta)?;
                 let name = called.to_vec();
                 self.put(Entry::Dir { name, meta })?;
@@ -518,7 +528,7 @@ impl<'a> Walker<'a> {
             self.book.trouble(Trouble::Failed, &shown(), what);
             return Ok(());
         }
-        let mut meta = meta::of_stat(stat, self.options.archive);
+        let mut meta = self.meta_of(stat);
         match kind(stat) {
             FileType::RegularFile => {
                 // A comparison leaves out what neither side admits.
@@ -649,7 +659,7 @@ impl<'a> Walker<'a> {
 
     fn dir_meta(&mut self, fd: &OwnedFd, dir: &Arc<SourceDir>) -> Result<Meta, Gone> {
         let mut meta = match rustix::fs::fstat(fd) {
-            Ok(stat) => meta::of_stat(&stat, self.options.archive),
+            Ok(stat) => self.meta_of(&stat),
             Err(_) => Meta {
                 mode: 0o755,
                 ..Meta::default()
@@ -668,7 +678,7 @@ impl<'a> Walker<'a> {
         shown: &dyn Fn() -> PathBuf,
         meta: &mut Meta,
     ) {
-        if !self.options.archive {
+        if !self.options.archive || self.shows < Metadata::All {
             return;
         }
         match meta::xattrs(fd, name) {

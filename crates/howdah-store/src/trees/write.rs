@@ -128,6 +128,7 @@ fn is_gone(file: &OwnedFd) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::allowed::Metadata;
     use super::*;
     use crate::trees::TreeOptions;
     use crate::trees::entry::Meta;
@@ -141,7 +142,7 @@ mod tests {
         std::fs::create_dir(place.path().join("d")).unwrap();
         let root = Root::open(place.path()).unwrap();
         let (keeper, book) = (
-            Keeper::new(&TreeOptions::default()).unwrap(),
+            Keeper::new(&TreeOptions::default(), Metadata::All).unwrap(),
             Book::default(),
         );
         let finished = Arc::new(Finished::default());

@@ -28,6 +28,7 @@ fn server(dir: &Path, config: &CopyConfig) -> Server {
         authorized: AuthorizedKeys::load(&keys).expect("a list"),
         reread: None,
         inherited: None,
+        max_rate: None,
         memory: None,
         log: Log::default(),
         control: crate::ServerControl::new(),

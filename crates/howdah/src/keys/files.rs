@@ -4,7 +4,7 @@ use super::KeyError;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What other users may do with a file at most.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,6 +33,11 @@ pub(super) fn io_error(
 ///
 /// The checks look at the open file, not at its name, so that nobody can swap it in between.
 pub(super) fn read(path: &Path, limit: u64, exposure: Exposure) -> Result<Vec<u8>, KeyError> {
+    // A device would notice that it is opened.
+    if path.metadata().is_ok_and(|meta| !meta.is_file()) {
+        let path = path.to_owned();
+        return Err(KeyError::NotAFile { path });
+    }
     // Without O_NONBLOCK, opening a named pipe would wait for its writer.
     let file = OpenOptions::new()
         .read(true)
@@ -101,6 +106,34 @@ fn check_parent(path: &Path) -> Result<(), KeyError> {
         let path = parent.to_owned();
         return Err(KeyError::WritableByOthers { path, mode });
     }
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let home = home.and_then(|home| home.canonicalize().ok());
+    check_above(parent, home.as_deref())
+}
+
+/// Who may write to a directory further up can put another one in the place of all that is below, as sshd's `StrictModes`
+/// says; looked at up to the home directory, or up to the root.
+fn check_above(dir: &Path, home: Option<&Path>) -> Result<(), KeyError> {
+    let us = rustix::process::geteuid().as_raw();
+    let ours = rustix::process::getegid().as_raw();
+    let mut below = dir;
+    while Some(below) != home
+        && let Some(above) = below.parent()
+    {
+        // What cannot be looked at cannot be told about either.
+        let Ok(meta) = above.metadata() else {
+            return Ok(());
+        };
+        let mode = meta.mode() & 0o7777;
+        // Where everybody has a group of his own, that is nobody else.
+        let private = meta.gid() == ours && ours == us;
+        let others = if private { 0o002 } else { 0o022 };
+        if mode & others != 0 && mode & 0o1000 == 0 {
+            let path = above.to_owned();
+            return Err(KeyError::WritableByOthers { path, mode });
+        }
+        below = above;
+    }
     Ok(())
 }
 
@@ -132,6 +165,41 @@ mod tests {
     use super::*;
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn h13_directories_further_up_are_looked_at_as_far_as_home() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let (home, keys) = (top.join("open/home"), top.join("open/home/a/keys"));
+        fs::create_dir_all(&keys).unwrap();
+        let mode = |path: &Path, mode| {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        };
+        for path in [&*home, &home.join("a"), &keys] {
+            mode(path, 0o755);
+        }
+        let check = |home| check_above(&keys, home);
+        for (bits, good) in [
+            (0o755, true),
+            (0o1777, true),
+            (0o777, false),
+            (0o757, false),
+        ] {
+            mode(&top.join("open"), bits);
+            let text = check(None).err().map(|error| error.to_string());
+            assert_eq!(text.is_none(), good, "{bits:o}: {text:?}");
+            let names = |text: String| text.contains("chmod go-w") && text.contains("open");
+            assert!(text.is_none_or(names));
+            // Above the home directory is not looked at.
+            check(Some(&home)).unwrap();
+        }
+        // What is below it is, and it itself.
+        for path in [&home.join("a"), &home] {
+            mode(path, 0o757);
+            assert!(check(Some(&home)).is_err() && check(None).is_err());
+            mode(path, 0o755);
+        }
+    }
 
     #[test]
     fn h13_a_directory_that_others_may_write_to_holds_no_keys() {

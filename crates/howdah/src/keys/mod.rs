@@ -29,12 +29,23 @@ pub use public::{KEY_WORD, KeyLine, ParseKeyError, PublicKey};
 pub use trust::{NewHost, Trust};
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The directory of keys: `$HOWDAH_CONFIG_DIR`, else `$XDG_CONFIG_HOME/howdah`, else
 /// `$HOME/.config/howdah`; `None` if none of the three is set.
 pub fn config_dir() -> Option<PathBuf> {
     config_dir_from(|name| std::env::var_os(name))
+}
+
+/// The same of somebody else, whose home directory that is: `$HOWDAH_CONFIG_DIR` is whoever sets it means, the others are
+/// of the user who runs this.
+pub fn config_dir_of(home: &Path) -> PathBuf {
+    config_dir_from(|name| match name {
+        "HOME" => Some(home.into()),
+        "HOWDAH_CONFIG_DIR" => std::env::var_os(name),
+        _ => None,
+    })
+    .unwrap_or_else(|| home.join(".config/howdah"))
 }
 
 /// `id_ed25519.pem` in [`config_dir`].

@@ -3,6 +3,7 @@
 use super::ParseKeyError;
 use super::networks::Networks;
 use howdah_core::{Rate, units};
+use howdah_store::Metadata;
 use jiff::civil::Date;
 use std::path::PathBuf;
 
@@ -31,6 +32,10 @@ pub struct KeyOptions {
     pub expires: Option<Date>,
     /// He comes from one of these networks.
     pub from: Option<Networks>,
+    /// No more of the metadata does he set, or is he shown. Without a word he sets times and permissions, and is shown all.
+    pub metadata: Option<Metadata>,
+    /// He names what he wants, and does not learn what else is there.
+    pub no_list: bool,
 }
 
 /// Splits a line into its options and the rest: at the first blank outside of quotes.
@@ -147,11 +152,21 @@ impl KeyOptions {
                     "from takes networks in quotes: from=\"192.0.2.0/24,2001:db8::/32\"",
                 ))?);
             }
+            ("metadata", Some(_)) if self.metadata.is_some() => return twice,
+            ("metadata", value) => {
+                let metadata = value.and_then(|text| text.parse().ok());
+                self.metadata = Some(metadata.ok_or(ParseKeyError::Option(
+                    "metadata takes none, times, modes or all in quotes: metadata=\"all\"",
+                ))?);
+            }
+            ("no-list", None) if self.no_list => return twice,
+            ("no-list", None) => self.no_list = true,
             _ => {
                 return Err(ParseKeyError::Option(
                     "it begins with neither 'howdah-ed25519' nor an option (root=\"DIR\", read-only, \
                      write-only, no-delete, max-rate=\"RATE\", fixed-rate, max-sessions=\"N\", \
-                     max-bytes=\"SIZE\", max-files=\"N\", expires=\"DAY\", from=\"NETWORKS\")",
+                     max-bytes=\"SIZE\", max-files=\"N\", expires=\"DAY\", from=\"NETWORKS\", \
+                     metadata=\"none|times|modes|all\", no-list)",
                 ));
             }
         }
@@ -240,6 +255,13 @@ mod tests {
             ("from=\"10.0.0.1,\"", "from takes"),
             ("from=\"example.org\"", "from takes"),
             ("from=\"10.0.0.1\",from=\"10.0.0.2\"", "twice"),
+            ("metadata", "metadata takes"),
+            ("metadata=\"\"", "metadata takes"),
+            ("metadata=\"owners\"", "metadata takes"),
+            ("metadata=\"All\"", "metadata takes"),
+            ("metadata=\"all\",metadata=\"none\"", "twice"),
+            ("no-list=\"yes\"", "nor an option"),
+            ("no-list,no-list", "twice"),
         ] {
             let error = KeyOptions::parse(text).expect_err(text).to_string();
             assert!(error.contains(part), "{text}: {error}");

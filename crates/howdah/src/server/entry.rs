@@ -4,7 +4,7 @@ use super::service::Service;
 use super::session::Session;
 use crate::keys::PublicKey;
 use crate::{Error, ErrorKind};
-use howdah_core::Time;
+use howdah_core::{Rate, Time};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
 use howdah_proto::error::CloseCode;
@@ -63,11 +63,14 @@ impl Service {
             connection.close(now, CloseCode::Application, &text);
             return;
         }
-        connection.set_receive_cap(now, rights.max_rate);
-        connection.set_rate_cap(now, rights.max_rate);
         self.log(&format!("{peer}: connected"));
         self.met = true;
-        let session = Session::new(now, peer, client, rights);
+        let mut session = Session::new(now, peer, client, rights);
+        // Until it is known what it wants.
+        let among = self.sharing as u64 + 1;
+        let share = |total: Rate| Rate::from_bits_per_sec(total.bits_per_sec() / among);
+        session.share = self.max_rate.map(share);
+        session.keep_pace(now, connection);
         self.sessions.insert(key, session);
     }
 }

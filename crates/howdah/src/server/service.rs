@@ -13,7 +13,7 @@ use crate::session::tree::Tree;
 use crate::session::waits::Wait;
 use crate::session::{from_connection, from_store};
 use crate::{Cancel, Error, ErrorKind, Location, PathBytes};
-use howdah_core::{RangeSet, Span, Time};
+use howdah_core::{RangeSet, Rate, Span, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement, TcpDoor, Waker};
 use howdah_proto::error::CloseCode;
 use howdah_proto::{Connection, Event};
@@ -52,6 +52,10 @@ pub(super) struct Service {
     pub(super) log: Log,
     pub(super) strangers: Strangers,
     pub(super) control: ServerControl,
+    /// What all may move together, in each direction.
+    pub(super) max_rate: Option<Rate>,
+    /// So many share it.
+    pub(super) sharing: usize,
     /// When its sessions are shown again.
     pub(super) next_show: Time,
     pub(super) next_look: Time,
@@ -467,10 +471,10 @@ impl Service {
                 let result = Message::decode(&bytes).and_then(|message| match message {
                     Message::Pace(pace) => {
                         // Nobody has a say before he is in.
-                        let rights = self.sessions.get(&key).map(|s| &s.rights);
-                        let cap = rights.and_then(|rights| rights.max_rate);
-                        let fixed = rights.is_some_and(|rights| rights.fixed_rate);
-                        pace.apply(now, connection, cap, fixed);
+                        if let Some(session) = self.sessions.get_mut(&key) {
+                            session.pace = pace;
+                            session.keep_pace(now, connection);
+                        }
                         Ok(())
                     }
                     message => {
@@ -541,8 +545,11 @@ impl Service {
             return;
         }
         if let Some(session) = self.sessions.get_mut(&key).filter(|s| s.is_busy()) {
+            if session.cap() != session.applied {
+                session.keep_pace(now, connection);
+            }
             if session.receives() {
-                let cap = session.rights.max_rate;
+                let cap = session.cap();
                 session.at_cap.watch_received(now, connection, cap);
             } else {
                 session.at_cap.watch_sent(now, connection);

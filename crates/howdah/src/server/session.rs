@@ -5,14 +5,16 @@ use crate::access::Rights;
 use crate::session::at_cap::AtCap;
 use crate::session::chore::Chore;
 use crate::session::holes::Announced;
+use crate::session::pace::Pace;
 use crate::session::putting::Put;
 use crate::session::receiving::Receiving;
 use crate::session::selection::Asked;
 use crate::session::sending::Sending;
 use crate::session::tree::Tree;
 use crate::session::waits::{Wait, WaitClock};
-use howdah_core::Time;
+use howdah_core::{Rate, Time};
 use howdah_net::Usage;
+use howdah_proto::Connection;
 use howdah_store::RoomWait;
 
 /// One client.
@@ -41,6 +43,12 @@ pub(super) struct Session {
     pub(super) wait: WaitClock,
     pub(super) at_cap: AtCap,
     pub(super) meter: Meter,
+    /// As the client wants it.
+    pub(super) pace: Pace,
+    /// Of what all may move together.
+    pub(super) share: Option<Rate>,
+    /// What is in force.
+    pub(super) applied: Option<Rate>,
     /// Nothing has been asked for since then.
     pub(super) idle_since: Option<Time>,
     /// It was told to go, and is cut off then.
@@ -68,9 +76,43 @@ impl Session {
             wait: WaitClock::default(),
             at_cap: AtCap::default(),
             meter: Meter::new(now),
+            pace: Pace::default(),
+            share: None,
+            applied: None,
             idle_since: Some(now),
             cut_at: None,
         }
+    }
+
+    /// What it may move at most, in each direction.
+    pub(super) fn cap(&self) -> Option<Rate> {
+        [self.rights.max_rate, self.share]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Puts the limits, and what the client wants, in force.
+    pub(super) fn keep_pace(&mut self, now: Time, connection: &mut Connection) {
+        let cap = self.cap();
+        self.applied = cap;
+        connection.set_receive_cap(now, cap);
+        self.pace
+            .apply(now, connection, cap, self.rights.fixed_rate);
+    }
+
+    /// What it would move if it could, seen from what it moved lately; `None`: all that it gets.
+    pub(super) fn wants(&self, now: Time) -> Option<Rate> {
+        /// Of its share; below that something else holds it up.
+        const USES: f64 = 0.8;
+        let (rate, share) = (self.meter.rate(now), self.share?);
+        let little = rate.bits_per_sec() as f64 / USES;
+        let of_key = self.rights.max_rate;
+        if little >= share.bits_per_sec() as f64 {
+            return of_key;
+        }
+        let little = Rate::from_bits_per_sec(little as u64);
+        Some(of_key.map_or(little, |most| most.min(little)))
     }
 
     /// Whether it has a transfer under way.

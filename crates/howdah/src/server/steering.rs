@@ -23,7 +23,9 @@ impl Service {
             // Whoever does nothing is not looked at otherwise.
             self.active.extend(self.sessions.keys());
         }
-        if now < self.next_show {
+        let is_due = now >= self.next_show;
+        self.share_rate(now, is_due);
+        if !is_due {
             return;
         }
         self.next_show = now + SHOW_EVERY;

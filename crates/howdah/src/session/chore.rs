@@ -194,7 +194,7 @@ impl Worker {
     }
 
     fn expand(&mut self, patterns: &[PathBytes]) -> Result<Sum, Error> {
-        self.rights.check_read()?;
+        self.rights.check_list()?;
         // Somebody waits for a sign that the question was understood.
         self.flush().map_err(|e| from_store(&e))?;
         let mut sum = Sum::default();
@@ -226,7 +226,7 @@ impl Worker {
     fn clean(&mut self, path: &PathBytes, what: Leftovers) -> Result<Sum, Error> {
         let (root, at) = self.rights.leftovers(path.as_path())?;
         // A key that may not look around hears no names.
-        let named = self.rights.check_read().is_ok();
+        let named = self.rights.check_list().is_ok();
         self.flush().map_err(|e| from_store(&e))?;
         let mut sum = Sum::default();
         let unread = what.clean(&root, &at, &mut |left| {

@@ -8,7 +8,7 @@ use crate::access::Rights;
 use crate::{Error, PathBytes};
 use howdah_core::{RangeSet, Span, Time};
 use howdah_store::{
-    RESUMABLE_MIN, RoomWait, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake,
+    Metadata, RESUMABLE_MIN, RoomWait, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake,
 };
 use std::path::Path;
 
@@ -107,7 +107,7 @@ impl Put {
                 source,
                 holes: self.holes.clone(),
                 reread: self.reread,
-                mode: self.mode,
+                mode: self.mode.filter(|_| rights.sets() >= Metadata::Modes),
                 room: room.clone(),
                 ..SinkOptions::default()
             };

@@ -33,6 +33,7 @@ impl Place {
             reread: None,
             inherited: None,
             control: howdah::ServerControl::new(),
+            max_rate: None,
             memory: None,
             log: howdah::Log::default(),
         })

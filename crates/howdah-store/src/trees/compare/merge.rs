@@ -376,8 +376,11 @@ impl Merge<'_> {
         if !self.shared.options.archive {
             return Ok(());
         }
+        // A side that has no owners may not show more than permissions.
+        let shown = a.owner.is_some() && b.owner.is_some();
+        let compared = if shown { 0o7777 } else { 0o777 };
         let mut tell = |what| self.tell(path.to_path_buf(), is_dir, what);
-        if a.mode != b.mode {
+        if a.mode & compared != b.mode & compared {
             let (a, b) = (a.mode, b.mode);
             tell(What::Mode { a, b })?;
         }
@@ -392,7 +395,7 @@ impl Merge<'_> {
             self.tell(path.to_path_buf(), is_dir, What::Owner { a, b })?;
         }
         let (a, b) = (self.sides[0].attributes(a), self.sides[1].attributes(b));
-        if a != b {
+        if shown && a != b {
             let differ = |x: &Xattrs, y: &Xattrs| {
                 let only = x.iter().filter(|pair| !y.contains(pair));
                 only.map(|(name, _)| name.clone()).collect::<Vec<_>>()

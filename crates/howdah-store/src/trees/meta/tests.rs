@@ -2,12 +2,12 @@ use super::*;
 use crate::rights::AclEntry;
 
 fn keeper(numeric_ids: bool) -> Keeper {
-    Keeper::new(&TreeOptions {
+    let options = TreeOptions {
         archive: true,
         numeric_ids,
         ..TreeOptions::default()
-    })
-    .unwrap()
+    };
+    Keeper::new(&options, Metadata::All).unwrap()
 }
 
 #[test]

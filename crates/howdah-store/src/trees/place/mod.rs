@@ -128,8 +128,11 @@ impl<'a> Placer<'a> {
                 self.answer_line(0)?;
                 self.flush()?;
             }
-            let entry = self.manifest.next()?;
+            let mut entry = self.manifest.next()?;
             self.gate.admit(&entry, &shared.options, &self.filter)?;
+            if let Some((meta, is_dir)) = entry.meta_mut() {
+                shared.keeper.admit(meta, is_dir);
+            }
             let is_apart = matches!(entry, Entry::Owner { .. } | Entry::Place { .. });
             if self.levels.is_empty() && !is_apart {
                 self.start(&entry)?;

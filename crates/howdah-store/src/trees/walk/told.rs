@@ -3,7 +3,8 @@
 use super::super::entry::{Entry, Meta, bounds};
 use super::super::hashing::{Hashers, Pending};
 use super::super::meta;
-use super::{Gone, Offered, PATIENCE, Walker};
+use super::{Gone, Offered, PATIENCE, Walker, kind};
+use rustix::fs::{FileType, Stat};
 use std::time::Instant;
 
 pub(super) enum Told {
@@ -17,6 +18,14 @@ pub(super) enum Told {
 }
 
 impl Walker<'_> {
+    /// What its `stat` tells, as far as it may be shown.
+    pub(super) fn meta_of(&self, stat: &Stat) -> Meta {
+        let mut meta = meta::of_stat(stat, self.options.archive);
+        self.shows
+            .admit(&mut meta, kind(stat) == FileType::Directory);
+        meta
+    }
+
     /// Says once what a user or group is called.
     pub(super) fn learn_owner(&mut self, meta: &Meta) -> Result<(), Gone> {
         let owner = meta.owner.iter();

@@ -43,7 +43,8 @@ impl Service {
                 let target = target
                     .add_only(session.rights.is_adding_only())
                     .blind(session.rights.is_blind())
-                    .at_most(session.rights.quota);
+                    .at_most(session.rights.quota)
+                    .setting(session.rights.sets());
                 let target = match session.rights.names() {
                     Some(names) => target.expecting(names.iter().cloned()),
                     None => target,
@@ -84,6 +85,10 @@ impl Service {
                     source.refuse_dangling();
                 }
                 source.check().map_err(|e| from_store(&e))?;
+                if source.has_directory() {
+                    session.rights.check_list()?;
+                }
+                let source = source.showing(session.rights.shows());
                 let announce = |manifest, packs| Message::TreeComes { manifest, packs }.encode();
                 // The client knows by itself what is in place.
                 options.tells_files = false;
@@ -108,6 +113,10 @@ impl Service {
                 // Who compares learns what is in a file, so this takes the right to read.
                 let (root, at) = session.rights.source(path.as_path())?;
                 let subject = TreeSubject::below(&root, &at).map_err(|e| from_store(&e))?;
+                if subject.is_directory() {
+                    session.rights.check_list()?;
+                }
+                let subject = subject.showing(session.rights.shows());
                 let announce = |manifest, packs| Message::TreeComes { manifest, packs };
                 let mut tree = Tree::describe(connection, subject, &options, &wake, announce)?;
                 tree.open_answers(connection, answers, &wake)?;

@@ -1,0 +1,114 @@
+//! What all sessions of a server may move together, shared among them.
+
+use super::service::Service;
+use howdah_core::{Rate, Time};
+
+/// Shares `total` so that nobody who wants more has less than another one, and that none of it is left: who wants little
+/// lately may soon want more. `None` wants all that he can get.
+fn share(total: Rate, wants: &[Option<Rate>]) -> Vec<Rate> {
+    let mut order: Vec<usize> = (0..wants.len()).collect();
+    let want = |at: usize| {
+        wants
+            .get(at)
+            .copied()
+            .flatten()
+            .map_or(u64::MAX, Rate::bits_per_sec)
+    };
+    order.sort_by_key(|&at| want(at));
+    let (mut left, mut rest) = (total.bits_per_sec(), wants.len() as u64);
+    let mut shares = vec![0; wants.len()];
+    for at in order {
+        let fair = left / rest.max(1);
+        let got = want(at).min(fair);
+        if let Some(share) = shares.get_mut(at) {
+            *share = got;
+        }
+        left -= got;
+        rest -= 1;
+    }
+    let more = left / (wants.len() as u64).max(1);
+    let rate = |bits: u64| Rate::from_bits_per_sec(bits + more);
+    shares.into_iter().map(rate).collect()
+}
+
+impl Service {
+    /// Shares what all may move together among those who move something, each direction for itself: now and then, and when
+    /// somebody comes or goes.
+    pub(super) fn share_rate(&mut self, now: Time, is_due: bool) {
+        let Some(total) = self.max_rate else { return };
+        let busy = self
+            .sessions
+            .values()
+            .filter(|session| session.is_busy())
+            .count();
+        if !is_due && busy == self.sharing {
+            return;
+        }
+        self.sharing = busy;
+        for receives in [false, true] {
+            let theirs = || {
+                move |session: &super::session::Session| {
+                    session.is_busy() && session.receives() == receives
+                }
+            };
+            let wants: Vec<_> = self
+                .sessions
+                .values()
+                .filter(|session| theirs()(session))
+                .map(|session| session.wants(now))
+                .collect();
+            let shares = share(total, &wants);
+            let sessions = self
+                .sessions
+                .values_mut()
+                .filter(|session| theirs()(session));
+            for (session, share) in sessions.zip(shares) {
+                session.share = Some(share);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn who_wants_little_leaves_the_rest_to_others() {
+        let mbit = Rate::from_mbit_per_sec;
+        assert_eq!(share(mbit(100), &[None]), [mbit(100)]);
+        assert_eq!(share(mbit(100), &[None, None]), [mbit(50), mbit(50)]);
+        assert_eq!(
+            share(mbit(100), &[Some(mbit(10)), None, None]),
+            [mbit(10), mbit(45), mbit(45)]
+        );
+        // What nobody wants now is there for whoever wants it next.
+        assert_eq!(share(mbit(100), &[Some(mbit(10))]), [mbit(100)]);
+        assert_eq!(
+            share(mbit(100), &[Some(mbit(10)), Some(mbit(30))]),
+            [mbit(40), mbit(60)]
+        );
+        assert!(share(mbit(100), &[]).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_all_and_nobody_who_wants_more_has_less(
+            total in 1u64..1 << 50,
+            wants in prop::collection::vec(prop::option::of(0u64..1 << 50), 1..20),
+        ) {
+            let wants: Vec<_> = wants.into_iter().map(|want| want.map(Rate::from_bits_per_sec)).collect();
+            let shares = share(Rate::from_bits_per_sec(total), &wants);
+            let sum: u64 = shares.iter().map(|share| share.bits_per_sec()).sum();
+            prop_assert!(sum <= total && sum + 2 * wants.len() as u64 > total);
+            let want = |at: usize| wants[at].map_or(u64::MAX, Rate::bits_per_sec);
+            for a in 0..wants.len() {
+                for b in 0..wants.len() {
+                    // One bit for what a division leaves.
+                    prop_assert!(want(a) < want(b) || shares[a].bits_per_sec() + 1 >= shares[b].bits_per_sec());
+                }
+            }
+        }
+    }
+}
