@@ -371,16 +371,17 @@ impl fmt::Display for SshTarget {
 impl fmt::Display for SshLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (target, path) = (&self.target, &self.path);
-        match target.port {
-            None => write!(f, "{target}:{path}"),
-            Some(port) if path.as_bytes().starts_with(b"/") => {
-                write!(f, "ssh://{target}:{port}{path}")
-            }
-            Some(port) if path.as_bytes().is_empty() => write!(f, "ssh://{target}:{port}/~"),
-            Some(port) if path.as_bytes().starts_with(b"~/") => {
-                write!(f, "ssh://{target}:{port}/{path}")
-            }
-            Some(port) => write!(f, "ssh://{target}:{port}/~/{path}"),
+        let port = match target.port {
+            // Two slashes behind a colon would look like a URL of some kind.
+            None if !path.as_bytes().starts_with(b"//") => return write!(f, "{target}:{path}"),
+            None => String::new(),
+            Some(port) => format!(":{port}"),
+        };
+        match path.as_bytes() {
+            [b'/', ..] => write!(f, "ssh://{target}{port}{path}"),
+            b"" => write!(f, "ssh://{target}{port}/~"),
+            [b'~', b'/', ..] => write!(f, "ssh://{target}{port}/{path}"),
+            _ => write!(f, "ssh://{target}{port}/~/{path}"),
         }
     }
 }
@@ -413,6 +414,16 @@ mod tests {
                 prop_assert_eq!(location.to_string().parse::<Location>(), Ok(location));
             }
         }
+    }
+
+    #[test]
+    fn a_path_with_two_slashes_is_written_so_that_it_is_read() {
+        for text in ["ssh://da//z+x", "ssh://anna@da:22//z", "ssh://[::1]//"] {
+            let location: Location = text.parse().unwrap();
+            assert_eq!(location.to_string(), text);
+        }
+        let scp: Location = "anna@host:/a//b".parse().unwrap();
+        assert_eq!(scp.to_string(), "anna@host:/a//b");
     }
 
     #[test]

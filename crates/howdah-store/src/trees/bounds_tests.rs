@@ -1,9 +1,17 @@
 //! What is kept of a tree while it moves does not grow with it.
 
+use super::codec::ManifestWriter;
+use super::entry::{Entry, Meta};
 use super::tests::{contents, look, recursive};
 use super::*;
+use crate::StoreError;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// More than the receiver keeps waiting.
 const NAMES: usize = 17_000;
@@ -49,7 +57,7 @@ fn many_directories_get_their_times_although_no_file_is_written() {
     const DIRS: usize = 5000;
     let dir = tempfile::tempdir().unwrap();
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    let time = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     for i in 0..DIRS {
         let sub = from.join(format!("{}/{i}", i % 7));
         fs::create_dir_all(&sub).unwrap();
@@ -93,4 +101,80 @@ fn h5_further_names_come_also_for_files_that_have_left_the_memory() {
         assert_eq!(look(&from), look(&to));
         assert_eq!(fs::read_dir(&to).unwrap().count(), 3);
     }
+}
+
+/// A receiver that gets these entries and no file.
+fn received(
+    to: &Path,
+    entries: impl Iterator<Item = Entry> + Send + 'static,
+) -> Result<TreeReport, StoreError> {
+    let (wake, wakes) = channel();
+    let wake: crate::Wake = Arc::new(move || {
+        let _ = wake.send(());
+    });
+    let options = TreeOptions {
+        archive: true,
+        ..recursive()
+    };
+    let target = TreeTarget::local(to).unwrap();
+    let (mut receiver, ends) = TreeReceiver::start(target, true, &options, false, wake)?;
+    let ReceiverEnds {
+        manifest,
+        mut packs,
+        mut answers,
+    } = ends;
+    let teller = std::thread::spawn(move || {
+        let mut writer = ManifestWriter::new(manifest)?;
+        for entry in entries {
+            writer.put(&entry)?;
+        }
+        writer.flush()
+    });
+    let listener = std::thread::spawn(move || io::copy(&mut answers, &mut io::sink()));
+    io::Write::write_all(&mut packs, &[1, 0]).unwrap();
+    let outcome = loop {
+        if let Some(outcome) = receiver.poll_outcome() {
+            break outcome;
+        }
+        let _ = wakes.recv_timeout(Duration::from_millis(100));
+    };
+    drop(packs);
+    for thread in receiver.stop() {
+        thread.join().unwrap();
+    }
+    // Whoever is refused cannot say the rest.
+    let told = teller.join().unwrap();
+    assert!(told.is_ok() || outcome.is_err());
+    listener.join().unwrap().unwrap();
+    outcome
+}
+
+/// A peer says of each directory what would fill the memory, and never leaves one; honest ones beside each other pass.
+#[test]
+fn h5_attributes_of_directories_do_not_stay_in_memory() {
+    /// A MiB each.
+    const DIRS: usize = 100;
+    let dir_named = |name: String| Entry::Dir {
+        name: name.into_bytes(),
+        meta: Meta {
+            mode: 0o755,
+            xattrs: (0..16)
+                .map(|n| (format!("user.{n}").into_bytes(), vec![7; 64 << 10]))
+                .collect(),
+            ..Meta::default()
+        },
+    };
+    let end = || Entry::End { complete: true };
+    let dir = tempfile::tempdir().unwrap();
+    let nested = (0..DIRS).map(move |n| dir_named(format!("{n}")));
+    let ups = || std::iter::repeat_with(|| Entry::Up { complete: true });
+    let error = received(dir.path(), nested.chain(ups().take(DIRS)).chain([end()])).unwrap_err();
+    assert!(error.to_string().contains("32 MiB"), "{error}");
+
+    let dir = tempfile::tempdir().unwrap();
+    let flat =
+        (0..DIRS).flat_map(move |n| [dir_named(format!("{n:03}")), Entry::Up { complete: true }]);
+    let report = received(dir.path(), flat.chain([end()])).unwrap();
+    assert_eq!(report.directories, DIRS as u64);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), DIRS);
 }

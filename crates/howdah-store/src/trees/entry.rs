@@ -109,6 +109,15 @@ pub(crate) struct Meta {
     pub(crate) xattrs: Xattrs,
 }
 
+impl Meta {
+    /// Bytes that it takes besides itself, about.
+    pub(crate) fn weight(&self) -> usize {
+        let xattrs = self.xattrs.iter();
+        let each = xattrs.map(|(name, value)| name.len() + value.len() + 64);
+        each.sum()
+    }
+}
+
 /// Names and values of extended attributes.
 pub(crate) type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 

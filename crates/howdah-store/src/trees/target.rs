@@ -13,6 +13,7 @@ use rustix::fs::Mode;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The destination: something below an open root.
@@ -235,6 +236,8 @@ pub(crate) struct FinishedDir {
     pub(crate) meta: Meta,
     /// That it gets if nobody comes to that any more.
     early: Option<Mode>,
+    /// Bytes that it takes.
+    weight: u64,
 }
 
 /// Directories that wait to become what they are to be. If that never comes, for the copy has ended, those that were
@@ -243,6 +246,8 @@ pub(crate) struct FinishedDir {
 pub(crate) struct Finished {
     root: Option<Arc<Root>>,
     list: Mutex<Vec<FinishedDir>>,
+    /// Bytes that these take, and the directories that something is on its way into.
+    held: AtomicU64,
 }
 
 impl Finished {
@@ -250,7 +255,24 @@ impl Finished {
         Self {
             root: Some(Arc::clone(root)),
             list: Mutex::default(),
+            held: AtomicU64::new(0),
         }
+    }
+
+    /// Paths and attributes, in bytes.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn hold(&self, dir: &TargetDir) {
+        self.held.fetch_add(dir.weight(), Ordering::AcqRel);
+    }
+
+    fn let_go(&self, bytes: u64) {
+        let less = |held: u64| Some(held.saturating_sub(bytes));
+        let _ = self
+            .held
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -259,7 +281,9 @@ impl Finished {
 
     /// Those in a directory come before it.
     pub(crate) fn take(&self) -> Vec<FinishedDir> {
-        std::mem::take(&mut *lock(&self.list))
+        let taken = std::mem::take(&mut *lock(&self.list));
+        self.let_go(taken.iter().map(|dir| dir.weight).sum());
+        taken
     }
 }
 
@@ -298,16 +322,30 @@ impl TargetDir {
     pub(crate) fn named(&self) -> &Path {
         self.called.as_deref().unwrap_or(&self.path)
     }
+
+    /// Bytes that it takes, about.
+    fn weight(&self) -> u64 {
+        let meta = self.meta.as_ref().map_or(0, Meta::weight);
+        (size_of::<Self>() + self.path.as_os_str().len() + meta) as u64
+    }
 }
 
 impl Drop for TargetDir {
     fn drop(&mut self) {
+        let weight = self.weight();
         if let Some(meta) = self.meta.take()
             && matches!(self.state, DirState::Fresh | DirState::There)
         {
             let (path, early) = (std::mem::take(&mut self.path), self.early);
-            let dir = FinishedDir { path, meta, early };
+            let dir = FinishedDir {
+                path,
+                meta,
+                early,
+                weight,
+            };
             lock(&self.finished.list).push(dir);
+        } else {
+            self.finished.let_go(weight);
         }
         // Deep trees would overflow the stack otherwise.
         let mut parent = self.parent.take();
@@ -334,9 +372,7 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// Bytes that it takes while it waits, about.
     pub(crate) fn weight(&self) -> u64 {
-        let xattrs = self.meta.xattrs.iter();
-        let xattrs = xattrs.map(|(name, value)| name.len() + value.len() + 64);
-        (size_of::<Self>() + self.name.len() + xattrs.sum::<usize>()) as u64
+        (size_of::<Self>() + self.name.len() + self.meta.weight()) as u64
     }
 
     /// Below the root.

@@ -26,6 +26,9 @@ const OPEN_LEVELS: usize = 32;
 /// Directories that wait for their times and modes, at most: without files that are written, nobody else
 /// gets to them.
 const FINISHED_WAITING: usize = 4096;
+/// Paths and attributes of directories that something is on its way into, or that wait to become what they are to be: with so
+/// many bytes, what is on its way comes first. With twice as many that is of no use.
+const DIRS_BYTES: u64 = 16 << 20;
 
 /// A directory on the way down, made or found.
 struct Made {
@@ -195,6 +198,7 @@ impl Placer<'_> {
             self.levels[old].fd = None;
         }
         let twins = fd.as_ref().and_then(Twins::of);
+        self.shared.finished.hold(&dir);
         let dir = Arc::new(dir);
         let fd = fd.map(Arc::new);
         self.levels.push(Level {
@@ -206,8 +210,26 @@ impl Placer<'_> {
         });
     }
 
+    /// Makes room for a directory with so much to be kept of it.
+    fn room_for_dir(&mut self, meta: &Meta) -> Result<(), StoreError> {
+        let shared = self.shared;
+        let is_full = |bytes: u64| shared.finished.held_bytes() + meta.weight() as u64 > bytes;
+        if is_full(DIRS_BYTES) {
+            self.settle()?;
+            shared.finish_dirs()?;
+        }
+        if is_full(2 * DIRS_BYTES) {
+            return Err(refused(format!(
+                "what is to be kept of directories in each other takes more than {} MiB",
+                DIRS_BYTES >> 19
+            )));
+        }
+        Ok(())
+    }
+
     pub(super) fn enter(&mut self, name: Vec<u8>, meta: Meta) -> Result<(), StoreError> {
         self.see(&name);
+        self.room_for_dir(&meta)?;
         let shared = self.shared;
         let avoid = self.way_to_destination(&name)?;
         let is_renamed_top = self.rename_top.is_some() && self.levels.len() == 1;
@@ -438,7 +460,8 @@ impl Placer<'_> {
         if self.levels.is_empty() {
             return Err(refused("it leaves the top directory"));
         }
-        if self.shared.finished.waiting() >= FINISHED_WAITING {
+        let finished = &self.shared.finished;
+        if finished.waiting() >= FINISHED_WAITING {
             self.shared.finish_dirs()?;
         }
         Ok(())

@@ -60,9 +60,8 @@ impl Placer<'_> {
         let name = self.top_name(name);
         let dir = self.dir()?;
         if let Some(link) = link {
-            let (dir, name) = (Arc::clone(&dir), name.clone());
             let place = (&*self.shared.root, &*self.shared.at);
-            self.linked.insert(place, link, dir, name)?;
+            self.linked.insert(place, link, &dir, name.clone())?;
         }
         let (decision, fd) = if self.is_twin(&dir, &name) {
             (Decision::Skip, None)
@@ -149,7 +148,10 @@ impl Placer<'_> {
             return Err(StoreError::OverQuota { path, what });
         }
         if shared.options.dry_run {
-            self.rewritten.extend(link);
+            if let Some(link) = link {
+                let place = (&*shared.root, &*shared.at);
+                self.linked.note_rewritten(place, link)?;
+            }
             self.tell(Act::Copy, reasons, &dir.named().join(&name))?;
             return self.answer(true);
         }

@@ -24,6 +24,8 @@ const BYTES_IN_MEMORY: usize = 8 << 20;
 type Place<'a> = (&'a Root, &'a Path);
 /// Link number, where the directory stands, where the name stands.
 const RECORD: usize = 24;
+/// Of both files on the disk together: some fifty million files with several names, which nobody has by accident.
+const BYTES_ON_DISK: u64 = if cfg!(test) { 64 << 20 } else { 4 << 30 };
 
 /// The first name of a file that has several.
 pub(in super::super) struct First {
@@ -32,14 +34,39 @@ pub(in super::super) struct First {
     /// There is nothing to look at, as in a dry run.
     pub(in super::super) is_absent: bool,
     pub(in super::super) name: OsString,
+    /// In a dry run: it would be copied.
+    pub(in super::super) is_rewritten: bool,
+}
+
+/// What is kept of a directory: not the directory itself, which holds its attributes and all that it lies in.
+#[derive(Debug, Eq, PartialEq)]
+struct Dir {
+    path: PathBuf,
+    is_absent: bool,
+}
+
+#[derive(Debug)]
+struct Kept {
+    /// Neighbours share it.
+    dir: Arc<Dir>,
+    name: OsString,
+    is_rewritten: bool,
+}
+
+impl Kept {
+    fn cost(&self) -> usize {
+        self.dir.path.as_os_str().len() + self.name.len()
+    }
 }
 
 /// Link numbers ascend, as the sender counts: so what leaves the memory, the oldest first, is in order on the disk.
 pub(super) struct Firsts {
     /// Of those in memory.
     most: usize,
-    memory: BTreeMap<u64, (Arc<TargetDir>, OsString)>,
+    memory: BTreeMap<u64, Kept>,
     bytes: usize,
+    /// The directory of the last one.
+    dir: Option<Arc<Dir>>,
     next: u64,
     spilled: Option<Spilled>,
 }
@@ -49,14 +76,6 @@ struct Spilled {
     count: u64,
     texts: File,
     end: u64,
-}
-
-fn cost(dir: &TargetDir, name: &OsStr) -> usize {
-    dir.path.as_os_str().len() + name.len()
-}
-
-fn is_absent(dir: &TargetDir) -> bool {
-    matches!(dir.state, DirState::Absent | DirState::Broken)
 }
 
 impl Default for Firsts {
@@ -71,6 +90,7 @@ impl Firsts {
             most,
             memory: BTreeMap::new(),
             bytes: 0,
+            dir: None,
             next: 0,
             spilled: None,
         }
@@ -80,7 +100,7 @@ impl Firsts {
         &mut self,
         (root, at): Place<'_>,
         link: u64,
-        dir: Arc<TargetDir>,
+        dir: &TargetDir,
         name: OsString,
     ) -> Result<(), StoreError> {
         if link < self.next {
@@ -91,28 +111,68 @@ impl Firsts {
         self.next = link
             .checked_add(1)
             .ok_or_else(|| refused("a link number is too large"))?;
-        self.bytes += cost(&dir, &name);
-        self.memory.insert(link, (dir, name));
+        let kept = Kept {
+            dir: self.dir_of(dir),
+            name,
+            is_rewritten: false,
+        };
+        self.bytes += kept.cost();
+        self.memory.insert(link, kept);
         if self.memory.len() > self.most || self.bytes > BYTES_IN_MEMORY {
-            self.spill((root, at))
-                .map_err(|e| StoreError::from_io(at, "note the further names for", e))?;
+            self.spill((root, at)).map_err(|e| match e {
+                Errno::DQUOT => refused(
+                    "it has more files with several names than are kept in mind; copy it in parts",
+                ),
+                e => StoreError::from_io(at, "note the further names for", e),
+            })?;
         }
+        Ok(())
+    }
+
+    fn dir_of(&mut self, dir: &TargetDir) -> Arc<Dir> {
+        let is_absent = matches!(dir.state, DirState::Absent | DirState::Broken);
+        match &self.dir {
+            Some(same) if same.path == dir.path && same.is_absent == is_absent => Arc::clone(same),
+            _ => {
+                let new = Arc::new(Dir {
+                    path: dir.path.clone(),
+                    is_absent,
+                });
+                Arc::clone(self.dir.insert(new))
+            }
+        }
+    }
+
+    /// In a dry run: that file would be copied.
+    pub(super) fn note_rewritten(
+        &mut self,
+        (_, at): Place<'_>,
+        link: u64,
+    ) -> Result<(), StoreError> {
+        if let Some(kept) = self.memory.get_mut(&link) {
+            kept.is_rewritten = true;
+            return Ok(());
+        }
+        let noted = self.spilled.as_ref().map(|spilled| spilled.note(link));
+        let noted = noted.transpose().map_err(|e| errno(&e));
+        noted.map_err(|e| StoreError::from_io(at, "note a further name for", e))?;
         Ok(())
     }
 
     /// No further name comes.
     pub(super) fn remove(&mut self, link: u64) {
-        if let Some((dir, name)) = self.memory.remove(&link) {
-            self.bytes -= cost(&dir, &name);
+        if let Some(kept) = self.memory.remove(&link) {
+            self.bytes -= kept.cost();
         }
     }
 
     pub(super) fn get(&self, (_, at): Place<'_>, link: u64) -> Result<Option<First>, StoreError> {
-        if let Some((dir, name)) = self.memory.get(&link) {
+        if let Some(kept) = self.memory.get(&link) {
             return Ok(Some(First {
-                path: dir.path.clone(),
-                is_absent: is_absent(dir),
-                name: name.clone(),
+                path: kept.dir.path.clone(),
+                is_absent: kept.dir.is_absent,
+                name: kept.name.clone(),
+                is_rewritten: kept.is_rewritten,
             }));
         }
         let found = self.spilled.as_ref().map(|spilled| spilled.get(link));
@@ -137,13 +197,18 @@ impl Firsts {
             }),
         };
         let (mut records, mut texts) = (Vec::new(), Vec::new());
-        let mut last: Option<(Arc<TargetDir>, u64)> = None;
+        let mut last: Option<(Arc<Dir>, u64)> = None;
         let half = self.memory.len().div_ceil(2);
         for _ in 0..half {
-            let Some((link, (dir, name))) = self.memory.pop_first() else {
+            let Some((link, kept)) = self.memory.pop_first() else {
                 break;
             };
-            self.bytes -= cost(&dir, &name);
+            self.bytes -= kept.cost();
+            let Kept {
+                dir,
+                name,
+                is_rewritten,
+            } = kept;
             let mut put = |flag: bool, text: &[u8]| {
                 let at = spilled.end + texts.len() as u64;
                 texts.push(u8::from(flag));
@@ -153,15 +218,19 @@ impl Firsts {
             };
             let dir_at = match &last {
                 Some((same, at)) if Arc::ptr_eq(same, &dir) => *at,
-                _ => put(is_absent(&dir), dir.path.as_os_str().as_bytes()),
+                _ => put(dir.is_absent, dir.path.as_os_str().as_bytes()),
             };
-            let name_at = put(false, name.as_bytes());
+            let name_at = put(is_rewritten, name.as_bytes());
             for number in [link, dir_at, name_at] {
                 records.extend(number.to_le_bytes());
             }
             last = Some((dir, dir_at));
         }
         let at = spilled.count * RECORD as u64;
+        let bytes = at + spilled.end + (records.len() + texts.len()) as u64;
+        if bytes > BYTES_ON_DISK {
+            return Err(Errno::DQUOT);
+        }
         spilled
             .texts
             .write_all_at(&texts, spilled.end)
@@ -178,6 +247,29 @@ impl Firsts {
 
 impl Spilled {
     fn get(&self, link: u64) -> io::Result<Option<First>> {
+        let Some([dir_at, name_at]) = self.find(link)? else {
+            return Ok(None);
+        };
+        let (is_absent, path) = self.text(dir_at)?;
+        let (is_rewritten, name) = self.text(name_at)?;
+        Ok(Some(First {
+            path: path.into(),
+            is_absent,
+            name,
+            is_rewritten,
+        }))
+    }
+
+    /// The file of that number would be copied.
+    fn note(&self, link: u64) -> io::Result<()> {
+        match self.find(link)? {
+            Some([_, name_at]) => self.texts.write_all_at(&[1], name_at),
+            None => Ok(()),
+        }
+    }
+
+    /// Where its directory and its name stand.
+    fn find(&self, link: u64) -> io::Result<Option<[u64; 2]>> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -186,13 +278,7 @@ impl Spilled {
                 .read_exact_at(record.as_flattened_mut(), middle * RECORD as u64)?;
             let [found, dir_at, name_at] = record.map(u64::from_le_bytes);
             if found == link {
-                let (is_absent, path) = self.text(dir_at)?;
-                let (_, name) = self.text(name_at)?;
-                return Ok(Some(First {
-                    path: path.into(),
-                    is_absent,
-                    name,
-                }));
+                return Ok(Some([dir_at, name_at]));
             }
             if found < link {
                 low = middle + 1;
@@ -266,7 +352,7 @@ mod tests {
         let dir_of = |link: u64| &dirs[(link / 1000 % 2) as usize];
         for link in 0..300_000 {
             let name = OsString::from(format!("name-{link}"));
-            let put = firsts.insert(place, link, Arc::clone(dir_of(link)), name);
+            let put = firsts.insert(place, link, dir_of(link), name);
             put.unwrap();
             assert!(firsts.memory.len() <= MOST);
             assert!(firsts.bytes <= BYTES_IN_MEMORY);
@@ -281,18 +367,39 @@ mod tests {
         }
         assert!(firsts.get(place, 300_000).unwrap().is_none());
         for link in [0, 5, 299_999, u64::MAX] {
-            let again = firsts.insert(place, link, Arc::clone(&dirs[0]), "again".into());
+            let again = firsts.insert(place, link, &dirs[0], "again".into());
             assert!(again.is_err(), "{link}");
         }
         let long = OsString::from("n".repeat(255));
         for link in 300_000..400_000 {
-            let put = firsts.insert(place, link, Arc::clone(&dirs[1]), long.clone());
+            let put = firsts.insert(place, link, &dirs[1], long.clone());
             put.unwrap();
             assert!(firsts.bytes <= BYTES_IN_MEMORY);
         }
+        // What a dry run would copy is noted where the name is.
+        for link in [3, 299_000, 399_999] {
+            firsts.note_rewritten(place, link).unwrap();
+            for (other, is_noted) in [(link, true), (link - 1, false)] {
+                let first = firsts.get(place, other).unwrap().unwrap();
+                assert_eq!(first.is_rewritten, is_noted, "{other}");
+            }
+        }
+        firsts.note_rewritten(place, u64::MAX).unwrap();
+        // A directory is not held: it holds its attributes.
+        assert!(dirs.iter().all(|dir| Arc::strong_count(dir) == 1));
         // Those whose last name has come leave the memory.
         firsts.remove(399_999);
         assert!(firsts.get(place, 399_999).unwrap().is_none());
+        // The disk has a bound, too.
+        let mut links = 400_000..u64::MAX;
+        let error = loop {
+            let link = links.next().unwrap();
+            if let Err(e) = firsts.insert(place, link, &dirs[1], long.clone()) {
+                break e;
+            }
+            assert!(link < 2_000_000, "it has none");
+        };
+        assert!(error.to_string().contains("in parts"), "{error}");
         firsts.clear();
         assert_eq!((firsts.memory.len(), firsts.bytes), (0, 0));
     }

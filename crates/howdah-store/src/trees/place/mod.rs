@@ -30,7 +30,7 @@ use firsts::Firsts;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use std::cell::{OnceCell, RefCell};
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
@@ -72,8 +72,6 @@ pub(crate) struct Placer<'a> {
     /// Files so far.
     index: u64,
     linked: Firsts,
-    /// In a dry run: of those, the files that would be copied.
-    rewritten: HashSet<u64>,
     links: Vec<LinkLater>,
     filter: Filter,
     gate: Gate,
@@ -104,7 +102,6 @@ impl<'a> Placer<'a> {
             line: VecDeque::new(),
             manifest,
             answers: RefCell::new(answers),
-            rewritten: HashSet::new(),
             levels: Vec::new(),
             rename_top: None,
             unfinished: None,
@@ -346,15 +343,19 @@ impl<'a> Placer<'a> {
             last,
         });
         if self.links.len() >= LINKS_WAITING {
-            // What was asked for is on its way, whatever the rest of the manifest says.
-            self.answer_line(0)?;
-            self.flush()?;
-            if !self.shared.unsettled.wait_until_unused() {
-                return Err(StoreError::Aborted);
-            }
-            self.make_links()?;
+            self.settle()?;
         }
         Ok(())
+    }
+
+    /// Waits for what was asked for, which is on its way whatever the rest of the manifest says, and makes the further names.
+    fn settle(&mut self) -> Result<(), StoreError> {
+        self.answer_line(0)?;
+        self.flush()?;
+        if !self.shared.unsettled.wait_until_unused() {
+            return Err(StoreError::Aborted);
+        }
+        self.make_links()
     }
 
     /// All files that were asked for are settled: gives them their further names.
@@ -370,7 +371,6 @@ impl<'a> Placer<'a> {
             }
             if later.last {
                 self.linked.remove(later.link);
-                self.rewritten.remove(&later.link);
             }
         }
         Ok(())
@@ -432,7 +432,7 @@ impl<'a> Placer<'a> {
                 let twin = self.at_first(first);
                 let is_same = twin
                     .is_some_and(|twin| (twin.st_dev, twin.st_ino) == (stat.st_dev, stat.st_ino));
-                if is_same && !self.rewritten.contains(&later.link) {
+                if is_same && !first.is_rewritten {
                     return Ok(());
                 }
                 Reasons::TARGET
