@@ -5,6 +5,7 @@ use crate::netns::Trouble;
 use crate::protocol::{HOWDAH, HOWDAH_BACKGROUND, HOWDAH_FIXED};
 use serde::Deserialize;
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 const PORT: u16 = 4433;
@@ -45,9 +46,13 @@ pub(super) fn prepare(errand: &Errand<'_>, dir: &Path) -> Result<Launch, Trouble
     {
         sender = sender.args(["--rate", &format!("{bps}bit")]);
     }
+    let mut receiver = Recipe::new(errand.kit.howdah()).args(["serve", "--listen", &at]);
+    if std::fs::metadata("/proc/self").is_ok_and(|us| us.uid() == 0) {
+        // Namespaces take root, and what is in them is ours alone.
+        receiver = receiver.args(["--user", "root"]);
+    }
     Ok(Launch {
-        receiver: Recipe::new(errand.kit.howdah())
-            .args(["serve", "--listen", &at])
+        receiver: receiver
             .args(["--root".into(), OsString::from(dir)])
             .args(["--identity".into(), file("server.pem")])
             .args(["--authorized-keys".into(), key("authorized_keys")])
