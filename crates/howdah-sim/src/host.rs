@@ -8,6 +8,7 @@
 //! receive on another.
 
 use crate::checks::Kind;
+use crate::disturb::{Calendar, Disturbance};
 use crate::lane::Flight;
 use crate::world::{Source, World};
 use crate::{EndpointId, HostId};
@@ -43,6 +44,8 @@ pub struct Costs {
     pub datagrams_per_call: u32,
     /// The socket's receive buffer; `None` is without end.
     pub socket: Option<SocketBuffer>,
+    /// What the host does beside costing time.
+    pub disturbance: Disturbance,
 }
 
 /// Time that one datagram takes.
@@ -104,6 +107,9 @@ pub(crate) struct Core {
     busy_ps: u64,
     /// Picoseconds of work done that make no whole nanosecond yet.
     carry_ps: u64,
+    stalls: Option<Calendar>,
+    /// The current [`Job::Send`] was interrupted: what is left of the outbox leaves at its end.
+    interrupted: bool,
 }
 
 /// An endpoint that is not infinitely fast.
@@ -118,6 +124,10 @@ pub(crate) struct Process {
     woken: bool,
     sent_since_wake: bool,
     busy_ps: u64,
+    /// Arrivals that are read together, and the slot of the moment when.
+    gathered: Vec<Flight>,
+    gather_slot: Option<u32>,
+    has_payload: bool,
 }
 
 impl<T: Transport> World<T> {
@@ -139,6 +149,8 @@ impl<T: Transport> World<T> {
             outbox: Vec::new(),
             busy_ps: 0,
             carry_ps: 0,
+            stalls: None,
+            interrupted: false,
         });
         self.sources.push(Source::Core(id));
         CoreId(id)
@@ -163,6 +175,19 @@ impl<T: Transport> World<T> {
                 "{endpoint} cannot run on {core}"
             );
         }
+        let gather_slot = (!costs.disturbance.gather.is_zero()).then(|| {
+            let slot = self.agenda.add();
+            self.sources.push(Source::Gather(endpoint.index() as u32));
+            slot
+        });
+        if let Some(stalls) = costs.disturbance.stalls {
+            for core in [send_core, receive_core] {
+                let core = &mut self.cores[core.0 as usize];
+                let chance = &mut self.disturbances;
+                core.stalls
+                    .get_or_insert_with(|| Calendar::new(stalls, self.now, chance));
+            }
+        }
         let process = &mut self.endpoints[endpoint.index()].process;
         assert!(process.is_none(), "{endpoint} runs already");
         *process = Some(Box::new(Process {
@@ -175,6 +200,9 @@ impl<T: Transport> World<T> {
             woken: false,
             sent_since_wake: false,
             busy_ps: 0,
+            gathered: Vec::new(),
+            gather_slot,
+            has_payload: false,
         }));
     }
 
@@ -213,9 +241,34 @@ impl<T: Transport> World<T> {
             let peak = &mut endpoint.counters.socket_peak_charge;
             *peak = (*peak).max(process.socket_charge);
         }
-        let core = process.receive_core;
         self.in_sockets += 1;
+        if let Some(slot) = process.gather_slot {
+            process.gathered.push(flight);
+            if process.gathered.len() == 1 {
+                let step = process.costs.disturbance.gather.as_nanos();
+                let next = self.now.as_nanos().div_ceil(step) * step;
+                let key = self.key_at(Time::from_nanos(next));
+                self.agenda.set(slot, Some(key));
+            }
+            return;
+        }
+        let core = process.receive_core;
         self.enqueue(core, Job::Receive(flight, index as u32));
+    }
+
+    /// What has gathered in front of a socket is read.
+    pub(crate) fn read_gathered(&mut self, index: usize) {
+        let Some(process) = &mut self.endpoints[index].process else {
+            return;
+        };
+        let core = process.receive_core;
+        let flights = std::mem::take(&mut process.gathered);
+        if let Some(slot) = process.gather_slot {
+            self.agenda.set(slot, None);
+        }
+        for flight in flights {
+            self.enqueue(core, Job::Receive(flight, index as u32));
+        }
     }
 
     /// The timer of an endpoint with a process is due.
@@ -271,7 +324,15 @@ impl<T: Transport> World<T> {
                     if let Some(socket) = costs.socket {
                         process.socket_charge -= socket.charge(flight.wire_len);
                     }
-                    costs.received.picoseconds(self.pool.get(flight.parcel))
+                    let datagram = self.pool.get(flight.parcel);
+                    let first = datagram.absent > REPORT_ABSENT_BYTES
+                        && !std::mem::replace(&mut process.has_payload, true);
+                    let more = if first {
+                        costs.disturbance.first.as_nanos() * 1_000
+                    } else {
+                        0
+                    };
+                    costs.received.picoseconds(datagram) + more
                 }
                 Job::Wake(_) => costs.per_wake.as_nanos() * 1_000,
                 Job::Send(_) => {
@@ -295,7 +356,12 @@ impl<T: Transport> World<T> {
         let total = picoseconds + core.carry_ps;
         core.carry_ps = total % 1_000;
         let slot = core.slot;
-        let key = self.key_at(self.now + Span::from_nanos(total / 1_000));
+        let work = Span::from_nanos(total / 1_000);
+        let done = match &mut core.stalls {
+            Some(stalls) => stalls.done(self.now, work, &mut self.disturbances),
+            None => self.now + work,
+        };
+        let key = self.key_at(done);
         self.agenda.set(slot, Some(key));
     }
 
@@ -319,10 +385,32 @@ impl<T: Transport> World<T> {
                 self.want_to_send(index);
             }
             Some(Job::Send(index)) => {
-                let mut outbox = std::mem::take(&mut self.cores[id as usize].outbox);
+                let core = &mut self.cores[id as usize];
+                let mut outbox = std::mem::take(&mut core.outbox);
                 let sent = !outbox.is_empty();
-                for datagram in outbox.drain(..) {
+                let mut now = outbox.len();
+                let late = if std::mem::take(&mut core.interrupted) || now < 2 {
+                    None
+                } else {
+                    let process = &self.endpoints[index as usize].process;
+                    let tail = process.as_ref().and_then(|p| p.costs.disturbance.tail);
+                    tail.and_then(|tail| tail.draw(&mut self.disturbances))
+                };
+                if late.is_some() {
+                    now = now.div_ceil(2);
+                }
+                for datagram in outbox.drain(..now) {
                     self.send(index as usize, datagram);
+                }
+                if let Some(late) = late {
+                    let core = &mut self.cores[id as usize];
+                    core.outbox = outbox;
+                    core.interrupted = true;
+                    core.current = Some(Job::Send(index));
+                    let slot = core.slot;
+                    let key = self.key_at(self.now + late);
+                    self.agenda.set(slot, Some(key));
+                    return;
                 }
                 // Before anything else can begin on this core.
                 self.cores[id as usize].outbox = outbox;

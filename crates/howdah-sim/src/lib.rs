@@ -60,7 +60,8 @@
 //! one thing at a time; while it is busy, arrivals wait in a socket buffer that overflows, timers
 //! fire late and sending stops. What cores have worked ([`World::core_busy`],
 //! [`World::endpoint_busy`]) is processor time per byte, and a core that is busy all the time is a
-//! host-limited rate. Worlds without costs run exactly as if there were none of this.
+//! host-limited rate. A host may also disturb what it carries ([`Disturbance`]): calls that are interrupted half way, arrivals that are read
+//! in runs, a late first answer, cores that stand still. Worlds without costs run exactly as if there were none of this.
 //!
 //! # What can be counted
 //!
@@ -89,6 +90,7 @@
 
 mod agenda;
 mod checks;
+mod disturb;
 mod flow;
 mod host;
 mod ids;
@@ -98,6 +100,7 @@ mod run;
 mod timeline;
 mod world;
 
+pub use disturb::{Disturbance, Stalls, Tail};
 pub use flow::{
     EndpointCounters, Fate, Flow, FlowEnds, INTERFACE_BYTES, IPV4_UDP_BYTES, IPV6_UDP_BYTES,
     InterfaceCounters, Link,

@@ -99,6 +99,7 @@ impl<T: Transport> World<T> {
             Source::Timeline => self.act(),
             Source::Queue(path) => self.release(path as usize),
             Source::Core(core) => self.finish_job(core),
+            Source::Gather(endpoint) => self.read_gathered(endpoint as usize),
         }
     }
 

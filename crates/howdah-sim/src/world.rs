@@ -26,6 +26,7 @@ pub(crate) enum Source {
     Timeline,
     Queue(u32),
     Core(u32),
+    Gather(u32),
 }
 
 /// The timeline is made first.
@@ -96,6 +97,8 @@ pub struct World<T> {
     /// Where transports put their datagrams: kept, so that it is allocated once.
     pub(crate) outbox: Vec<Datagram>,
     pub(crate) damage: SplitMix,
+    /// Of hosts that disturb what they carry; not of `seeds`, from which paths and transports draw.
+    pub(crate) disturbances: SplitMix,
     seeds: SplitMix,
 }
 
@@ -123,6 +126,7 @@ impl<T: Transport> World<T> {
             events_this_instant: 0,
             outbox: Vec::new(),
             damage: SplitMix::new(seeds.next()),
+            disturbances: SplitMix::new(!seed),
             seeds,
         }
     }

@@ -4,7 +4,9 @@ mod toys;
 
 use howdah_core::{Rate, Span, Time};
 use howdah_path::PathConfig;
-use howdah_sim::{CoreId, Costs, Flow, FlowEnds, PacketCost, SocketBuffer, World};
+use howdah_sim::{
+    CoreId, Costs, Disturbance, Flow, FlowEnds, PacketCost, SocketBuffer, Stalls, Tail, World,
+};
 use toys::{Echo, StopAndWait, Toy};
 
 const PAYLOAD: u32 = 8_800;
@@ -287,4 +289,103 @@ fn free_hosts_are_infinitely_fast() {
         plain.endpoint(plain_ends.b).as_sink().datagrams,
         sink.datagrams
     );
+}
+
+fn disturbed(disturbance: Disturbance) -> Costs {
+    Costs {
+        datagrams_per_call: 8,
+        disturbance,
+        ..Costs::default()
+    }
+}
+
+/// When datagrams reached the far end, and how many at each such moment, in the first `ms`.
+fn arrivals(near: Costs, far: Costs, ms: u64) -> Vec<(Time, u64)> {
+    let (mut world, ends, _) = blast(5, near, far);
+    let mut seen = 0;
+    let mut all = Vec::new();
+    while world.step().is_some_and(|now| now <= after_ms(ms)) {
+        let got = world.counters(ends.b).received_datagrams;
+        if got > seen {
+            match all.last_mut() {
+                Some((at, count)) if *at == world.now() => *count += got - seen,
+                _ => all.push((world.now(), got - seen)),
+            }
+            seen = got;
+        }
+    }
+    all
+}
+
+/// Arrivals are read at multiples of 60 us only, four or five at a time, and none is lost.
+#[test]
+fn arrivals_come_in_runs() {
+    let gather = Span::from_micros(60);
+    let far = disturbed(Disturbance {
+        gather,
+        ..Disturbance::default()
+    });
+    let all = arrivals(Costs::default(), far, 100);
+    assert!(all.len() > 1_000);
+    assert!(all.iter().all(|(at, _)| at.as_nanos() % 60_000 == 0));
+    let mean = all.iter().map(|(_, count)| *count).sum::<u64>() as f64 / all.len() as f64;
+    assert!((4.0..4.6).contains(&mean), "{mean}");
+    let plain = arrivals(Costs::default(), Costs::default(), 100);
+    assert!(plain.iter().all(|(_, count)| *count == 1));
+}
+
+/// The first datagram holds the second one up, and nothing after that.
+#[test]
+fn the_first_datagram_takes_its_time() {
+    let far = disturbed(Disturbance {
+        first: Span::from_micros(900),
+        ..Disturbance::default()
+    });
+    let late = arrivals(Costs::default(), far, 50);
+    let plain = arrivals(Costs::default(), Costs::default(), 50);
+    assert_eq!(late[0].0, plain[0].0 + Span::from_micros(900));
+    assert_eq!(late.last(), plain.last());
+}
+
+/// Interrupted calls, and cores that stand still: gaps as long as asked for, order kept, nothing lost, and the same again with the same seed.
+#[test]
+fn stalls_and_late_tails_make_gaps_and_lose_nothing() {
+    let gap = |all: &[(Time, u64)]| {
+        let gaps = all.windows(2).map(|pair| pair[1].0.since(pair[0].0));
+        gaps.max().expect("datagrams")
+    };
+    // Slower than the blaster, so that each call sends eight: one every 160 us.
+    let near = Costs {
+        sent: per_packet(20),
+        ..disturbed(Disturbance {
+            tail: Some(Tail {
+                most: Span::from_micros(500),
+                calls: 4,
+            }),
+            ..Disturbance::default()
+        })
+    };
+    let tails = arrivals(near, Costs::default(), 300);
+    assert!(gap(&tails) > Span::from_micros(300), "{}", gap(&tails));
+    assert!(gap(&tails) < Span::from_micros(700), "{}", gap(&tails));
+    assert_eq!(tails, arrivals(near, Costs::default(), 300));
+    let near = disturbed(Disturbance {
+        stalls: Some(Stalls {
+            every: Span::from_millis(20),
+            least: Span::from_millis(1),
+            most: Span::from_millis(10),
+        }),
+        ..Disturbance::default()
+    });
+    let (mut world, ends, _) = blast(5, near, Costs::default());
+    world.run_until(after_ms(2_000));
+    let sink = world.endpoint(ends.b).as_sink();
+    assert_eq!((sink.late, sink.repeated), (0, 0));
+    assert!(
+        sink.datagrams > 140_000,
+        "what was held up leaves after the stall: {}",
+        sink.datagrams
+    );
+    let stalled = arrivals(near, Costs::default(), 500);
+    assert!(gap(&stalled) > Span::from_millis(4) && gap(&stalled) < Span::from_millis(31));
 }

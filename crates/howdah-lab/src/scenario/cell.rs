@@ -4,8 +4,9 @@
 //! possible; [`Cell::id`] is the hash of its canonical form, so equal cells have equal names.
 
 use super::one_way::OneWaySpec;
-use howdah_core::Time;
+use howdah_core::{Span, Time};
 use howdah_path::{Backlog, Order, Switch};
+use howdah_sim::{Disturbance, Stalls, Tail};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -88,6 +89,9 @@ pub struct Options {
     pub era: Option<String>,
     /// Whether the sender paces.
     pub pacing: Option<bool>,
+    /// Segments that a paced TCP releases at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst_segments: Option<u32>,
     /// Initial window in segments.
     pub initial_window_segments: Option<u32>,
     /// Limited slow start (RFC 3742) above this window, in segments.
@@ -264,6 +268,51 @@ pub struct HostSpec {
     /// Work of other threads, on cores of their own, for each work of an endpoint: counted, delays nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub helpers: Option<f64>,
+    /// What it does to datagrams beside costing time.
+    #[serde(skip_serializing_if = "DisturbanceSpec::is_default")]
+    pub disturbance: DisturbanceSpec,
+}
+
+/// See [`howdah_sim::Disturbance`]; times in nanoseconds, 0 is off.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct DisturbanceSpec {
+    /// The longest interruption of a call, ...
+    pub tail_ns: u64,
+    /// ... and one in how many calls has one.
+    pub tail_calls: u32,
+    /// Arrivals are read at multiples of this.
+    pub gather_ns: u64,
+    /// What the first datagram with payload costs beyond the others.
+    pub first_ns: u64,
+    /// Mean time between two stalls, ...
+    pub stall_every_ns: u64,
+    /// ... and the shortest and longest of them.
+    pub stall_ns: [u64; 2],
+}
+
+impl DisturbanceSpec {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// As the simulator takes it.
+    pub(crate) fn to_sim(self) -> Disturbance {
+        let span = Span::from_nanos;
+        let [least, most] = self.stall_ns.map(span);
+        Disturbance {
+            tail: (self.tail_ns > 0).then_some(Tail {
+                most: span(self.tail_ns),
+                calls: self.tail_calls,
+            }),
+            gather: span(self.gather_ns),
+            first: span(self.first_ns),
+            stalls: (self.stall_every_ns > 0).then_some(Stalls {
+                every: span(self.stall_every_ns),
+                least,
+                most,
+            }),
+        }
+    }
 }
 
 /// What one datagram costs.

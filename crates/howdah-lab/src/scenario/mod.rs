@@ -15,8 +15,8 @@ mod read;
 mod values;
 
 pub use cell::{
-    BacklogSpec, BlastOptions, Cell, Change, CostSpec, FlowSpec, GroupSpec, HostSpec, Measure,
-    Options, PathSpec, StreamSpec,
+    BacklogSpec, BlastOptions, Cell, Change, CostSpec, DisturbanceSpec, FlowSpec, GroupSpec,
+    HostSpec, Measure, Options, PathSpec, StreamSpec,
 };
 pub use error::ScenarioError;
 pub use one_way::{AqmSpec, JitterSpec, LossSpec, OneWaySpec, QueueSpec, TraceSpec};

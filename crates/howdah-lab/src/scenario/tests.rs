@@ -400,3 +400,35 @@ fn a_start_moves_with_the_seed_and_with_nothing_else() {
             .contains("start_within")
     );
 }
+
+#[test]
+fn hosts_can_be_like_the_testbed_with_one_thing_changed() {
+    let with = |host: &str| {
+        cell(&(SMALL.replace("\"howdah\"", "\"howdah\"\nto = \"old\"") + "[host.old]\n" + host))
+            .hosts[0]
+            .clone()
+    };
+    let like = with("like = \"testbed\"\n");
+    assert_eq!(like.disturbance.gather_ns, 60_000);
+    assert_eq!(like.disturbance.stall_ns, [1_000_000, 10_000_000]);
+    let changed =
+        with("like = \"testbed\"\nstall = \"2ms\"\nstall_every = \"1s\"\ngather = \"0us\"\n");
+    assert_eq!(changed.disturbance.stall_ns, [200_000, 2_000_000]);
+    assert_eq!(changed.disturbance.gather_ns, 0);
+    assert_eq!(changed.disturbance.tail_ns, like.disturbance.tail_ns);
+    // A host that says nothing of this is what it was, its name in results included.
+    let plain = with("sent_packet = \"1us\"\n");
+    assert!(
+        !serde_json::to_string(&plain)
+            .unwrap()
+            .contains("disturbance")
+    );
+    let alone =
+        SMALL.replace("\"howdah\"", "\"howdah\"\nto = \"old\"") + "[host.old]\nstall = \"2ms\"\n";
+    assert!(
+        plan(&alone)
+            .unwrap_err()
+            .to_string()
+            .contains("go together")
+    );
+}

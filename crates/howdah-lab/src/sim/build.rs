@@ -71,6 +71,7 @@ impl Machine {
                     bytes,
                     charge_percent,
                 }),
+                disturbance: spec.disturbance.to_sim(),
             },
             next: 0,
         }

@@ -320,6 +320,7 @@ fn tcp_pair(wish: &Wish<'_>, mut sender: TcpConfig) -> Pair {
         .receive_buffer_bytes
         .unwrap_or(receiver.receive_buffer_bytes);
     sender.pacing = options.pacing.unwrap_or(sender.pacing);
+    sender.burst_segments = options.burst_segments.unwrap_or(sender.burst_segments);
     sender.initial_window_segments = options
         .initial_window_segments
         .unwrap_or(sender.initial_window_segments);

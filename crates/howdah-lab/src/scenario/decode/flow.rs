@@ -11,7 +11,7 @@ use crate::sim::{ERAS, RECEIVERS};
 use howdah_core::{Rate, Span, units};
 
 /// Options of a protocol, common to flows and groups.
-const OPTION_KEYS: [&str; 24] = [
+const OPTION_KEYS: [&str; 25] = [
     "from",
     "to",
     "mss",
@@ -21,6 +21,7 @@ const OPTION_KEYS: [&str; 24] = [
     "receiver",
     "era",
     "pacing",
+    "burst_segments",
     "initial_window",
     "max_ssthresh",
     "ssthresh",
@@ -337,6 +338,7 @@ impl Decoder<'_> {
             receiver: one_of("receiver", &RECEIVERS)?,
             era: one_of("era", &ERAS)?,
             pacing: table.truth("pacing")?,
+            burst_segments: segments("burst_segments")?,
             initial_window_segments: segments("initial_window")?,
             max_ssthresh_segments: segments("max_ssthresh")?,
             ssthresh_segments: segments("ssthresh")?,

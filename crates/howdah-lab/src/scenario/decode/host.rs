@@ -1,12 +1,19 @@
 //! Machines that are not infinitely fast.
 
-use super::super::cell::{CostSpec, HostSpec};
+use super::super::cell::{CostSpec, DisturbanceSpec, HostSpec};
 use super::super::error::ScenarioError;
 use super::super::read::Table;
 use super::super::values::Amount;
 use howdah_core::Span;
 
-const HOST_KEYS: [&str; 14] = [
+const HOST_KEYS: [&str; 21] = [
+    "like",
+    "tail",
+    "tail_calls",
+    "gather",
+    "first",
+    "stall",
+    "stall_every",
     "sent_packet",
     "sent_report",
     "sent_byte",
@@ -39,14 +46,21 @@ pub(super) fn hosts(top: &Table<'_>) -> Result<Vec<HostSpec>, ScenarioError> {
 }
 
 fn host(table: &Table<'_>, name: &str) -> Result<HostSpec, ScenarioError> {
-    let span = |key: &str| Ok(table.span(key)?.unwrap_or(Span::ZERO).as_nanos());
-    let cost = |kind: &str| -> Result<CostSpec, ScenarioError> {
+    let usual = match table.text("like")?.as_deref() {
+        None | Some("ideal") => HostSpec::default(),
+        Some("testbed") => testbed(),
+        Some(_) => return Err(table.error_at("like", "'testbed' or 'ideal'")),
+    };
+    let span = |key: &str, usual_ns: u64| -> Result<u64, ScenarioError> {
+        Ok(table.span(key)?.map_or(usual_ns, Span::as_nanos))
+    };
+    let cost = |kind: &str, usual: &CostSpec| -> Result<CostSpec, ScenarioError> {
         Ok(CostSpec {
-            packet_ns: span(&format!("{kind}_packet"))?,
-            report_ns: span(&format!("{kind}_report"))?,
+            packet_ns: span(&format!("{kind}_packet"), usual.packet_ns)?,
+            report_ns: span(&format!("{kind}_report"), usual.report_ns)?,
             byte_ps: table
                 .parse(&format!("{kind}_byte"), picoseconds)?
-                .unwrap_or(0),
+                .unwrap_or(usual.byte_ps),
         })
     };
     let charge = table.number("charge")?.unwrap_or(1.0);
@@ -63,19 +77,75 @@ fn host(table: &Table<'_>, name: &str) -> Result<HostSpec, ScenarioError> {
             "work of other threads for each work, from 0 to 100",
         ));
     }
-    let small = |key: &str| Ok(table.whole(key, 1)?.unwrap_or(1).min(1024) as u32);
+    let small = |key: &str, usual: u32| -> Result<u32, ScenarioError> {
+        let number = table.whole(key, 1)?.map(|number| number.min(1024) as u32);
+        Ok(number.unwrap_or(usual).max(1))
+    };
+    let tail_ns = span("tail", usual.disturbance.tail_ns)?;
     Ok(HostSpec {
         name: name.to_owned(),
-        cores: small("cores")?,
-        split: table.truth("split")?.unwrap_or(false),
-        sent: cost("sent")?,
-        received: cost("received")?,
-        wake_ns: span("wake")?,
-        batch: small("batch")?,
+        cores: small("cores", usual.cores)?,
+        split: table.truth("split")?.unwrap_or(usual.split),
+        sent: cost("sent", &usual.sent)?,
+        received: cost("received", &usual.received)?,
+        wake_ns: span("wake", usual.wake_ns)?,
+        batch: small("batch", usual.batch)?,
+        disturbance: DisturbanceSpec {
+            tail_ns,
+            // Without tails nothing is said of how many.
+            tail_calls: small("tail_calls", usual.disturbance.tail_calls)? * u32::from(tail_ns > 0),
+            gather_ns: span("gather", usual.disturbance.gather_ns)?,
+            first_ns: span("first", usual.disturbance.first_ns)?,
+            ..stalls(table, &usual.disturbance)?
+        },
         helpers,
         poll: table.probability("poll")?,
-        socket: socket.map(|bytes| (bytes, (charge * 100.0).round() as u32)),
+        socket: socket
+            .map(|bytes| (bytes, (charge * 100.0).round() as u32))
+            .or(usual.socket),
     })
+}
+
+/// For how long a core stands still at most, and how often.
+fn stalls(table: &Table<'_>, usual: &DisturbanceSpec) -> Result<DisturbanceSpec, ScenarioError> {
+    let every = table.span("stall_every")?.map(Span::as_nanos);
+    let most = table.span("stall")?.map(Span::as_nanos);
+    if every.is_some() != most.is_some() {
+        return Err(table
+            .error("'stall', the longest, and 'stall_every', their mean distance, go together"));
+    }
+    Ok(DisturbanceSpec {
+        stall_every_ns: every.unwrap_or(usual.stall_every_ns),
+        // The shortest is a tenth of the longest.
+        stall_ns: most.map_or(usual.stall_ns, |most| [most / 10, most]),
+        ..DisturbanceSpec::default()
+    })
+}
+
+/// A machine of two cores with our own protocol on it, as docs/lab.md says it was measured.
+fn testbed() -> HostSpec {
+    let cost = CostSpec {
+        packet_ns: 210,
+        report_ns: 2_000,
+        byte_ps: 153,
+    };
+    HostSpec {
+        cores: 1,
+        sent: cost,
+        received: cost,
+        wake_ns: 3_000,
+        batch: 7,
+        socket: Some((64 << 20, 180)),
+        disturbance: DisturbanceSpec {
+            tail_ns: 500_000,
+            tail_calls: 16,
+            gather_ns: 60_000,
+            first_ns: 300_000,
+            stall_every_ns: 250_000_000,
+            stall_ns: [1_000_000, 10_000_000],
+        },
+        ..HostSpec::default()
+    }
 }
 
 /// `0.05ns` is 50 ps: fractions of a nanosecond matter for single bytes.
