@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-entries bench-files bench-sim fuzz lint fmt doc setup setup-bpf setup-bench setup-test
+.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-entries bench-files bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -99,6 +99,7 @@ test: peers-test setup-bpf setup-test ## Format, lints, tests, docs and the redu
 	$(CARGO) clippy -p howdah --locked -- -D warnings
 	$(CARGO) clippy --workspace --all-targets --features howdah-bpf/bpf --locked -- -D warnings
 	@if [ -r $(BTF) ]; then $(MAKE) --no-print-directory bpf; else echo "bpf/ is not compiled: no $(BTF)"; fi
+	$(MAKE) --no-print-directory lint-deny
 	$(call say,docs)
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps --locked
 	$(call say,tests)
@@ -163,13 +164,22 @@ kill-test: setup ## kill -9 at 200 moments with resume after each; every i-th ca
 	$(call say,every call fails once)
 	HOWDAH_FAULTS=all $(CARGO) test --locked -p howdah-cli --test injected -- --nocapture
 
-# Filters are parts of names: the holes of docs/security.md, and the modules that keep them shut.
-hostile: setup-bpf ## Hostile peers and neighbours: the test of each hole of docs/security.md
+# Tests are found by their names: the rows of docs/faults.md (a45_...), the holes of docs/security.md (h1_...), and modules that
+# keep one shut. Only the programs that have some are built.
+named = fn [ah][0-9]+_
+hostile: setup-bpf ## Hostile peers and neighbours: the tests of the A rows of docs/faults.md and of the holes of docs/security.md
 	$(call say,what a peer may do to the protocol)
 	$(CARGO) test --locked -p howdah-proto --test hostile --test misbehaviour --test amplification --test door
-	$(call say,one test for each hole)
-	$(CARGO) test --workspace --lib --bins --tests --features howdah-bpf/bpf --locked -- \
-		h1_ h2_ h3_ h4_ h5_ h6_ h7_ h8_ h9_ h10_ h11_ h12_ h13_ a45_ half_open:: unconfirmed:: strangers:: crew::
+	$(CARGO) test --locked -p howdah-proto --lib -- unconfirmed:: trap:: objects::model
+	$(call say,what a peer or a neighbour may do to files and servers)
+	@rows="$$(grep -rhoE '$(named)' crates | sed 's/fn //' | sort -u | tr '\n' ' ')"; \
+	programs() { grep -lE '$(named)' crates/$$1/tests/*.rs 2>/dev/null | sed 's#.*/\(.*\)\.rs#--test \1#'; }; \
+	set -x; \
+	$(CARGO) test --locked -p howdah-net -p howdah --lib -- $$rows half_open:: strangers::; \
+	$(CARGO) test --locked -p howdah-store --lib $$(programs howdah-store) -- $$rows crew::; \
+	$(CARGO) test --locked -p howdah-cli --features howdah-bpf/bpf --bins $$(programs howdah-cli) -- $$rows
+	$(call say,anybody at all)
+	$(CARGO) test --locked -p howdah-fuzz --test corpora
 
 soak: setup ## A hundred copies and faults at once, SOAK_ROUNDS (60) times; the server must not grow
 	$(call say,a swarm again and again)
@@ -196,6 +206,18 @@ lint: setup ## Lints only
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Without the simulator: no connection of such a build can be in the clear.
 	$(CARGO) clippy -p howdah --locked -- -D warnings
+
+# The list of advisories comes from a server of its own, which not everybody reaches.
+lint-deny: ## Licences, sources, doubled versions and advisories of dependencies, if cargo-deny is there
+	@if $(CARGO) deny --version >/dev/null 2>&1; then \
+		$(CARGO) deny --locked check licenses bans sources; \
+		if $(CARGO) deny fetch db >/dev/null 2>&1; then $(CARGO) deny --locked check advisories; \
+		else echo "advisories are not checked: their list cannot be fetched from here"; fi; \
+	else echo "dependencies are not checked: cargo-deny is not installed (make lint-all installs it)"; fi
+
+lint-all: lint ## The same, with cargo-deny, which takes some minutes to install
+	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny
+	$(MAKE) --no-print-directory lint-deny
 
 fmt: setup ## Format everything
 	$(CARGO) fmt --all

@@ -161,3 +161,31 @@ fn a_hole_that_is_never_told_of_keeps_little_in_memory_and_ends_the_connection()
     assert!(most <= 1 << 16, "{most} packets remembered");
     ends_with(&mut net, PeerMisbehaved::ReportsWithheld);
 }
+
+/// H13: whoever replays what was said once does not keep a connection open whose other end is gone.
+#[test]
+fn h13_replayed_packets_do_not_keep_a_dead_connection_open() {
+    let closed_at = |replays: bool| {
+        let (mut net, number) = downloading(1, ms(300));
+        let said = craft::packet(number, &[Frame::Ping]);
+        for step in 0..3_000 {
+            if step == 0 || replays {
+                let now = net.world.now();
+                let server = net.world.endpoint_mut(net.ends.b);
+                craft::deliver(server, now, &said, 0);
+            }
+            let next = net.world.now() + ms(100);
+            net.world.run_until(next);
+            if let Some((at, _)) = net.server().closed {
+                return at;
+            }
+        }
+        panic!("it stays open");
+    };
+    // Answers to a packet may make a moment's difference.
+    let (alone, replayed) = (closed_at(false), closed_at(true));
+    assert!(
+        replayed <= alone + secs(1),
+        "{replayed:?}, and {alone:?} without"
+    );
+}

@@ -3,6 +3,8 @@
 //! Every length that is read has a written limit ([`limits`]); no decoder allocates by a length
 //! that it has not yet seen the bytes of.
 
+#[cfg(test)]
+mod bounds_tests;
 mod door;
 mod frame;
 mod header;
