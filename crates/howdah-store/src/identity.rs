@@ -87,6 +87,13 @@ impl Identity {
         self.size
     }
 
+    /// Whether `now` may be the same file with something behind its end. Other names and rights do not matter: a log
+    /// that is full gets another name.
+    pub(crate) fn may_have_grown_to(&self, now: &Self) -> bool {
+        (self.dev, self.ino) == (now.dev, now.ino)
+            && (now.size > self.size || (now.size, now.mtime) == (self.size, self.mtime))
+    }
+
     pub(crate) fn as_source(&self) -> SourceIdentity {
         SourceIdentity {
             size: self.size,

@@ -282,6 +282,16 @@ impl Rights {
         Err(Error::new(ErrorKind::Refused, text))
     }
 
+    /// Refuses to take away what was read.
+    pub(crate) fn check_remove(&self) -> Result<(), Error> {
+        if self.write && !self.add_only {
+            return Ok(());
+        }
+        let text = "this key may not remove files here, so nothing was moved (--remove-source-files); ask whoever runs the \
+                    server";
+        Err(Error::new(ErrorKind::Refused, text))
+    }
+
     /// Where something that exists lies. For a user, all links of `path` are followed.
     pub(crate) fn source(&self, path: &Path) -> Result<Place, Error> {
         self.check_read()?;

@@ -87,6 +87,11 @@ impl Task {
     fn is_put(&self) -> bool {
         matches!(self, Self::Put { .. } | Self::PutTree { .. })
     }
+
+    /// Whether the server removes what it has sent.
+    fn removes(&self) -> bool {
+        matches!(self, Self::GetTree { options, .. } if options.remove_source)
+    }
 }
 
 #[derive(Debug)]
@@ -485,6 +490,9 @@ impl<'a> Client<'a> {
             }
             Message::Done { object, side } => {
                 if let Some(sending) = self.sending.take_if(|s| s.object == object) {
+                    if let Some(size) = sending.ended.filter(|_| sending.has_grown()) {
+                        self.tell_grown(size);
+                    }
                     self.progress.bytes = sending.ended.unwrap_or(self.progress.bytes);
                     connection.finish_sending(object);
                     let mut local = SideReport::new(self.start, &connection.stats());
@@ -606,7 +614,14 @@ impl Application for Client<'_> {
             }
             Event::Control(bytes) => Message::decode(&bytes)
                 .map_err(|e| Error::new(e.kind(), format!("{} {e}", self.peer())))
-                .and_then(|message| self.on_message(now, connection, message)),
+                .and_then(|message| {
+                    if let (Message::End { size, .. }, None) = (&message, &self.tree)
+                        && Message::more(&bytes) == Some(true)
+                    {
+                        self.tell_grown(*size);
+                    }
+                    self.on_message(now, connection, message)
+                }),
             Event::ObjectComplete(object) => {
                 if let Some(receiving) = self.receiving.as_mut().filter(|r| r.object == object) {
                     receiving.on_complete();
@@ -633,8 +648,8 @@ impl Application for Client<'_> {
                     self.unanswered = Some(error.clone());
                 }
                 match self.step {
-                    // The bytes are here and right; only the server's figures are missing.
-                    Step::Thanking(local) => {
+                    // The bytes are here and right; only the server's figures are missing. Or what it has removed.
+                    Step::Thanking(local) if !self.task.removes() => {
                         let nothing = SideReport::default();
                         self.step = Step::Ended(Ok(Box::new((local, nothing))));
                     }

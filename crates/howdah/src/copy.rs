@@ -67,6 +67,9 @@ pub struct CopyConfig {
     /// A connection that is lost is made again until nothing has come for that long, and the copy goes on where it was; zero: it
     /// is an error at once. Not of pipes and of `zero:` and `null:`.
     pub reconnect: Span,
+    /// The source may grow while it is read: what stood there when reading began is copied, and that is said. A tree has
+    /// its own [option](howdah_store::TreeOptions::growing).
+    pub growing: bool,
 }
 
 impl CopyConfig {
@@ -91,6 +94,7 @@ impl CopyConfig {
             reread: false,
             wait_for_space: Span::ZERO,
             reconnect: Span::ZERO,
+            growing: false,
         }
     }
 

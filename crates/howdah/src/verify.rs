@@ -209,7 +209,7 @@ pub(crate) struct Told {
 /// A side under way.
 pub(crate) enum Side {
     Local(TreeDescriber),
-    Remote(Session),
+    Remote(Box<Session>),
 }
 
 pub(crate) struct Session {
@@ -468,10 +468,10 @@ pub(crate) fn begin(
     let thread = thread
         .spawn(session)
         .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
-    Ok(Side::Remote(Session {
+    Ok(Side::Remote(Box::new(Session {
         thread: Some(thread),
         outcome,
         result: None,
         progress,
-    }))
+    })))
 }

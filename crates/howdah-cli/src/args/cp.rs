@@ -1,6 +1,6 @@
 //! `howdah cp`.
 
-use super::{ArrivalArgs, ConnectArgs, SelectArgs, TellingArgs, TreeArgs, location};
+use super::{ArrivalArgs, ConnectArgs, OutcomeArgs, SelectArgs, TellingArgs, TreeArgs, location};
 use clap::Args;
 use howdah::Location;
 use howdah_core::{Span, units};
@@ -65,6 +65,9 @@ pub(crate) struct CpArgs {
     pub(crate) tree: TreeArgs,
 
     #[command(flatten)]
+    pub(crate) outcome: OutcomeArgs,
+
+    #[command(flatten)]
     pub(crate) select: SelectArgs,
 
     #[command(flatten)]
@@ -100,6 +103,7 @@ impl CpArgs {
             || self.preserve
             || self.tree.about_names().is_some()
             || self.paths.len() > 2
+            || self.outcome.remove_source_files
             || !self.select.is_empty()
     }
 }

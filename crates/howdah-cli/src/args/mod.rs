@@ -17,6 +17,7 @@ mod foreign;
 mod internal;
 mod key;
 mod lab;
+mod outcome;
 mod pace;
 mod path;
 mod places;
@@ -47,6 +48,7 @@ pub(crate) use key::{FingerprintArgs, KeyArgs, KeyCommand};
 pub(crate) use lab::{
     LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReportArgs, LabRunArgs, Testbed,
 };
+pub(crate) use outcome::OutcomeArgs;
 pub(crate) use pace::{PaceArgs, policy_name};
 pub(crate) use path::PathArgs;
 pub(crate) use places::{CleanArgs, DuArgs, LsArgs};

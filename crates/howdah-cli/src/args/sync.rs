@@ -1,6 +1,6 @@
 //! `howdah sync`.
 
-use super::{ArrivalArgs, ConnectArgs, SelectArgs, TellingArgs, TreeArgs, location};
+use super::{ArrivalArgs, ConnectArgs, OutcomeArgs, SelectArgs, TellingArgs, TreeArgs, location};
 use clap::Args;
 use howdah::Location;
 use std::path::PathBuf;
@@ -51,6 +51,9 @@ pub(crate) struct SyncArgs {
     /// Keep what is deleted or replaced in DIR, a path below DST
     #[arg(long, value_name = "DIR")]
     pub(crate) backup_dir: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) outcome: OutcomeArgs,
 
     #[command(flatten)]
     pub(crate) select: SelectArgs,

@@ -2,8 +2,8 @@
 
 use super::{hints, key_file};
 use crate::args::{
-    ArrivalArgs, Cli, Command, ConnectArgs, CpArgs, PaceArgs, SelectArgs, TellingArgs, TreeArgs,
-    Verify, Written, add_file,
+    ArrivalArgs, Cli, Command, ConnectArgs, CpArgs, OutcomeArgs, PaceArgs, SelectArgs, TellingArgs,
+    TreeArgs, Verify, Written, add_file,
 };
 use crate::control::Control;
 use crate::settings;
@@ -86,9 +86,15 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
         ui::check_output()?;
     }
     check_names(args)?;
+    super::outcome::check(&args.outcome, args.sources(), args.destination(), false)?;
+    if args.time.is_some() && args.outcome.remove_source_files {
+        let text = "--remove-source-files and --time clash: what is cut off is not moved";
+        return Err(Error::new(ErrorKind::Usage, text).into());
+    }
     let signals = Signals::install()?;
     let mut config = config(&args.connect, args.paths.iter(), &signals)?;
     config.duration_limit = args.time;
+    config.growing = args.outcome.growing;
     arrival(&mut config, &args.arrival, reporter);
     let sources = expanded(args.sources(), &mut config, &signals)?;
     if args.tree.dry_run {
@@ -112,7 +118,7 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
             let options = TreeOptions {
                 recursive: args.recursive || args.tree.archive,
                 permissions: args.preserve,
-                ..tree_options(&args.tree, &args.select)?
+                ..tree_options(&args.tree, &args.outcome, &args.select)?
             };
             run.copy(&start, |show| {
                 howdah::copy_tree(sources, destination, &options, &config, cancel, show)
@@ -203,8 +209,14 @@ impl Run<'_> {
 }
 
 /// What is wanted of a tree.
-pub(super) fn tree_options(args: &TreeArgs, select: &SelectArgs) -> anyhow::Result<TreeOptions> {
+pub(super) fn tree_options(
+    args: &TreeArgs,
+    outcome: &OutcomeArgs,
+    select: &SelectArgs,
+) -> anyhow::Result<TreeOptions> {
     Ok(TreeOptions {
+        growing: outcome.growing,
+        remove_source: outcome.remove_source_files,
         archive: args.archive,
         numeric_ids: args.numeric_ids,
         one_file_system: args.one_file_system,

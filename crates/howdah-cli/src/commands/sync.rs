@@ -16,6 +16,8 @@ pub(super) fn run(args: &SyncArgs) -> anyhow::Result<()> {
 }
 
 fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
+    let source = std::slice::from_ref(&args.source);
+    super::outcome::check(&args.outcome, source, &args.destination, args.delete)?;
     let signals = Signals::install()?;
     let locations = [&args.source, &args.destination];
     let mut config = config(&args.connect, locations.into_iter(), &signals)?;
@@ -33,7 +35,7 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
         delete_all: args.delete_all,
         max_delete: args.max_delete,
         backup_dir: args.backup_dir.clone(),
-        ..tree_options(&args.tree, &args.select)?
+        ..tree_options(&args.tree, &args.outcome, &args.select)?
     };
     let mut start = Start::new("sync", [&args.source], &args.destination);
     start.set_pace(config.policy, &args.connect.pace);

@@ -97,7 +97,11 @@ fn files(summary: &Summary, deleted: &str) -> String {
         0 => String::new(),
         count => format!(", {count} {deleted}"),
     };
-    format!("{files}{unchanged}{deleted}, ")
+    let removed = match tree.removed {
+        0 => String::new(),
+        count => format!(", {count} removed from the source"),
+    };
+    format!("{files}{unchanged}{deleted}{removed}, ")
 }
 
 fn verified(summary: &Summary) -> String {

@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Bytes per read.
@@ -45,19 +46,29 @@ struct Shared {
     values: Mutex<Vec<(u64, [u8; 32])>>,
     /// Bytes behind the send cursor that stay in the page cache.
     cached: u64,
+    /// Somebody may write behind the end: what stood when it was opened is what is read.
+    growing: bool,
+    /// And somebody did.
+    grown: AtomicBool,
 }
 
 impl FileSource {
     pub(super) fn new(
         file: File,
         path: &Path,
-        hash: bool,
+        (hash, growing): (bool, bool),
         wake: Wake,
         limits: &Limits,
     ) -> Result<Self, StoreError> {
         let identity = Identity::of(&file, path)?;
+        let holes = sparse::holes_of(&file).map(|mut holes| {
+            // It may have become larger since.
+            let behind = identity.size() / GROUP * GROUP;
+            holes.remove(ByteRange::new(behind, u64::MAX));
+            holes
+        });
         let shared = Arc::new(Shared {
-            holes: sparse::holes_of(&file),
+            holes,
             file,
             path: path.to_path_buf(),
             identity,
@@ -65,6 +76,8 @@ impl FileSource {
             skipped: OnceLock::new(),
             values: Mutex::default(),
             cached: limits.cached_bytes,
+            growing,
+            grown: AtomicBool::new(false),
         });
         let (slot, reporter) = Slot::new(path, Arc::clone(&wake));
         let reader = Arc::clone(&shared);
@@ -81,6 +94,14 @@ impl FileSource {
 
     pub(super) fn identity(&self) -> SourceIdentity {
         self.shared.identity.as_source()
+    }
+
+    pub(super) fn version(&self) -> Identity {
+        self.shared.identity
+    }
+
+    pub(super) fn has_grown(&self) -> bool {
+        self.shared.grown.load(Ordering::Acquire)
     }
 
     #[allow(
@@ -155,13 +176,39 @@ impl Drop for FileSource {
 
 impl Shared {
     fn verify_unchanged(&self) -> Result<(), StoreError> {
-        if Identity::of(&self.file, &self.path)? == self.identity {
-            Ok(())
-        } else {
-            Err(StoreError::SourceChanged {
-                path: self.path.clone(),
-            })
+        self.look_again().map(|_| ())
+    }
+
+    /// What it is now, if that is what was opened.
+    fn look_again(&self) -> Result<Identity, StoreError> {
+        let now = Identity::of(&self.file, &self.path)?;
+        if now == self.identity || self.growing && self.identity.may_have_grown_to(&now) {
+            return Ok(now);
         }
+        Err(StoreError::SourceChanged {
+            path: self.path.clone(),
+        })
+    }
+
+    /// The same where it has been read to its end, which was `last`. What was emptied and written to again has
+    /// another end.
+    fn verify_read(&self, last: &[u8]) -> Result<(), StoreError> {
+        let now = self.look_again()?;
+        if now == self.identity {
+            return Ok(());
+        }
+        let mut again = vec![0; last.len()];
+        let at = self.identity.size().saturating_sub(last.len() as u64);
+        let read = self.file.read_exact_at(&mut again, at);
+        if read.is_err() || again != last {
+            return Err(StoreError::SourceChanged {
+                path: self.path.clone(),
+            });
+        }
+        if now.size() > self.identity.size() {
+            self.grown.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     fn read_ahead(&self, hash: bool, wake: &Wake, reporter: Reporter<Finished>) {
@@ -180,7 +227,7 @@ impl Shared {
         self.advise(size);
         let mut hasher = hash.then(|| GroupwiseHasher::new(&self.values));
         let mut block = vec![0; BLOCK.min(size.try_into().unwrap_or(BLOCK))];
-        let mut at = 0;
+        let (mut at, mut last) = (0, 0);
         while at < size {
             if !self.cursor.wait_for_room(at) {
                 return Ok(None);
@@ -225,6 +272,7 @@ impl Shared {
                 hasher.update(&block[..got]);
             }
             at += got as u64;
+            last = if at == size { got } else { 0 };
             let behind = self.cursor.leader().saturating_sub(self.cached);
             if drop_behind && behind >= dropped + DROP_STEP {
                 forget_pages(&self.file, dropped, behind);
@@ -234,7 +282,7 @@ impl Shared {
                 wake();
             }
         }
-        self.verify_unchanged()?;
+        self.verify_read(&block[..last])?;
         let hash = hasher.and_then(|hasher| hasher.finish(size));
         Ok(Some(Finished { size, hash }))
     }

@@ -4,6 +4,7 @@ mod file;
 mod pipe;
 mod zero;
 
+use crate::identity::Identity;
 use crate::{Limits, Root, SourceIdentity, StoreError, Wake, root};
 use howdah_core::RangeSet;
 use std::fs::File;
@@ -68,17 +69,17 @@ enum Inner {
 fn file_or_generated(
     file: File,
     path: &Path,
-    hash: bool,
+    how: (bool, bool),
     wake: Wake,
     limits: &Limits,
 ) -> Result<Inner, StoreError> {
     let failed = |e| StoreError::from_io(path, "read", e);
     if !is_generated(&file).map_err(failed)? {
-        let source = file::FileSource::new(file, path, hash, wake, limits)?;
+        let source = file::FileSource::new(file, path, how, wake, limits)?;
         return Ok(Inner::File(source));
     }
     let mode = file.metadata().map_err(failed)?.mode() & 0o777;
-    let source = pipe::PipeSource::new(Box::new(file), hash, wake, limits)?;
+    let source = pipe::PipeSource::new(Box::new(file), how.0, wake, limits)?;
     Ok(Inner::Generated(source, mode))
 }
 
@@ -112,6 +113,12 @@ impl Source {
         Self::open_with(spec, hash, wake, &Limits::default())
     }
 
+    /// [`open`](Self::open) for a file that others write behind the end of: what stands there now is the object, and
+    /// that it [has grown](Self::has_grown) is no change. Whatever else is done to it is one.
+    pub fn open_growing(spec: SourceSpec<'_>, hash: bool, wake: Wake) -> Result<Self, StoreError> {
+        Self::open_as(spec, (hash, true), wake, &Limits::default())
+    }
+
     /// [`open`](Self::open) with other bounds.
     pub fn open_with(
         spec: SourceSpec<'_>,
@@ -119,15 +126,26 @@ impl Source {
         wake: Wake,
         limits: &Limits,
     ) -> Result<Self, StoreError> {
+        Self::open_as(spec, (hash, false), wake, limits)
+    }
+
+    /// Hashed or not, growing or not.
+    fn open_as(
+        spec: SourceSpec<'_>,
+        how: (bool, bool),
+        wake: Wake,
+        limits: &Limits,
+    ) -> Result<Self, StoreError> {
+        let (hash, _) = how;
         Ok(Self(match spec {
             SourceSpec::File(path, root) => {
-                file_or_generated(root.open_read(path)?, path, hash, wake, limits)?
+                file_or_generated(root.open_read(path)?, path, how, wake, limits)?
             }
             SourceSpec::LocalFile(path) => {
-                file_or_generated(root::open_local(path)?, path, hash, wake, limits)?
+                file_or_generated(root::open_local(path)?, path, how, wake, limits)?
             }
             SourceSpec::Opened(file, path) => {
-                Inner::File(file::FileSource::new(file, path, hash, wake, limits)?)
+                Inner::File(file::FileSource::new(file, path, how, wake, limits)?)
             }
             SourceSpec::Zero(size) => Inner::Zero(zero::ZeroSource::new(size, hash, wake, limits)?),
             SourceSpec::Reader(reader) => {
@@ -149,6 +167,20 @@ impl Source {
     pub fn identity(&self) -> Option<SourceIdentity> {
         match &self.0 {
             Inner::File(file) => Some(file.identity()),
+            Inner::Zero(_) | Inner::Pipe(_) | Inner::Generated(..) => None,
+        }
+    }
+
+    /// Whether somebody wrote behind the end of a file that [may grow](Self::open_growing), until all that stood there
+    /// at first had been read.
+    pub fn has_grown(&self) -> bool {
+        matches!(&self.0, Inner::File(file) if file.has_grown())
+    }
+
+    /// The version of the file that is read.
+    pub(crate) fn version(&self) -> Option<Identity> {
+        match &self.0 {
+            Inner::File(file) => Some(file.version()),
             Inner::Zero(_) | Inner::Pipe(_) | Inner::Generated(..) => None,
         }
     }

@@ -18,17 +18,20 @@ pub enum Act {
     Symlink,
     /// A directory is made.
     Mkdir,
+    /// It goes at the source.
+    Remove,
 }
 
 impl Act {
     /// By their numbers on the wire.
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Copy,
         Self::Delete,
         Self::Change,
         Self::Link,
         Self::Symlink,
         Self::Mkdir,
+        Self::Remove,
     ];
 
     /// The word for it.
@@ -40,6 +43,7 @@ impl Act {
             Self::Link => "link",
             Self::Symlink => "symlink",
             Self::Mkdir => "mkdir",
+            Self::Remove => "remove",
         }
     }
 }
@@ -69,8 +73,10 @@ impl Reasons {
     pub const ATTRIBUTES: Self = Self(1 << 8);
     /// The source does not have it.
     pub const EXTRA: Self = Self(1 << 9);
+    /// It is at the destination, or would be by then.
+    pub const MOVED: Self = Self(1 << 10);
 
-    const WORDS: [&'static str; 10] = [
+    const WORDS: [&'static str; 11] = [
         "new",
         "kind",
         "size",
@@ -81,6 +87,7 @@ impl Reasons {
         "owner",
         "attributes",
         "extra",
+        "moved",
     ];
 
     /// The same and `other` if it `holds`.
@@ -157,7 +164,7 @@ mod tests {
         assert_eq!(Reasons::EXTRA.words(), ["extra"]);
         let both = Reasons::OWNER.and(Reasons::SIZE, true);
         assert_eq!(both.words(), ["size", "owner"]);
-        for nonsense in [6, 15, 1 << 14, 1 << 20, u64::MAX] {
+        for nonsense in [7, 15, 1 << 15, 1 << 20, u64::MAX] {
             assert_eq!(Change::from_word(nonsense, PathBuf::new()), None);
         }
     }

@@ -41,6 +41,8 @@ pub(crate) struct Batch {
 #[derive(Debug, Default)]
 struct State {
     written: Vec<Written>,
+    /// In a move: numbers of what was there, and of links.
+    settled: Vec<u64>,
     bytes: u64,
     since: Option<Instant>,
     /// Nothing comes that would be worth a wait.
@@ -82,6 +84,22 @@ impl Batch {
         Ok(())
     }
 
+    /// Puts in the number of something that is there, to be made durable and told; waits likewise. `false`: nobody is
+    /// left who would.
+    pub(crate) fn push_settled(&self, number: u64) -> bool {
+        let mut state = lock(&self.state);
+        while state.settled.len() >= 2 * self.files_max && !state.poisoned && !state.stopped {
+            state = wait_for(&self.changed, state, None);
+        }
+        if state.ended {
+            return false;
+        }
+        state.since.get_or_insert_with(Instant::now);
+        state.settled.push(number);
+        self.changed.notify_all();
+        true
+    }
+
     /// From now on nothing waits.
     pub(crate) fn hurry(&self) {
         lock(&self.state).hurry = true;
@@ -99,19 +117,21 @@ impl Batch {
     }
 
     /// The next batch; `None`: that was the last one.
-    fn take(&self) -> Option<Vec<Written>> {
+    fn take(&self) -> Option<(Vec<Written>, Vec<u64>)> {
         let mut state = lock(&self.state);
         loop {
             let now = Instant::now();
             let due = state.since.map(|since| since + BATCH_TIME);
-            let full = state.written.len() >= self.files_max || state.bytes >= BATCH_BYTES;
+            let many = state.written.len().max(state.settled.len());
+            let full = many >= self.files_max || state.bytes >= BATCH_BYTES;
             let ending = state.hurry || state.closed || state.stopped;
-            if !state.written.is_empty() && (full || ending || due.is_some_and(|due| due <= now)) {
+            if many > 0 && (full || ending || due.is_some_and(|due| due <= now)) {
                 state.bytes = 0;
                 state.since = None;
                 let taken = std::mem::take(&mut state.written);
+                let settled = std::mem::take(&mut state.settled);
                 self.changed.notify_all();
-                return Some(taken);
+                return Some((taken, settled));
             }
             if state.closed || state.stopped {
                 state.ended = true;
@@ -158,6 +178,8 @@ pub(crate) struct Committer<'a> {
     pub(crate) placed: &'a PlacedFiles,
     /// Files are read back from the device before they get their names.
     pub(crate) reread: bool,
+    /// Sources go.
+    pub(crate) moves: bool,
     pub(crate) shown: &'a Path,
     /// Somebody else's file stands for one of ours.
     pub(crate) yielded: AtomicBool,
@@ -165,10 +187,11 @@ pub(crate) struct Committer<'a> {
 
 impl Committer<'_> {
     pub(crate) fn run(&self, batch: &Batch) -> Result<(), StoreError> {
-        while let Some(written) = batch.take() {
-            let count = written.len() as u64;
+        while let Some((written, settled)) = batch.take() {
+            let count = (written.len() + settled.len()) as u64;
             let result = self.commit(written);
             let result = result.and_then(|()| self.finish_dirs());
+            let result = result.and_then(|()| self.make_sure(&settled));
             if result.is_err() {
                 let mut state = lock(&batch.state);
                 state.poisoned = true;
@@ -187,8 +210,20 @@ impl Committer<'_> {
         Ok(())
     }
 
+    /// In a move the names must be durable before the sources go.
+    fn make_sure(&self, settled: &[u64]) -> Result<(), StoreError> {
+        if self.moves {
+            self.disks.sync(self.shown)?;
+            self.placed.are_safe(settled);
+        }
+        Ok(())
+    }
+
     /// Durable first, then the names.
     fn commit(&self, mut written: Vec<Written>) -> Result<(), StoreError> {
+        if written.is_empty() {
+            return Ok(());
+        }
         if let Err(error) = self.disks.sync(self.shown) {
             for file in &written {
                 self.discard(file, None);

@@ -30,6 +30,8 @@ pub(super) struct LinkLater {
     pub(super) link: u64,
     /// No other name of that file comes.
     pub(super) last: bool,
+    /// Among all links.
+    pub(super) number: u64,
 }
 
 /// Makes a link, in the place of a file or another link if need be, which `back_up` keeps. Whether it had to be
@@ -133,10 +135,13 @@ pub(super) fn note_no_symlink(book: &Book, path: &Path, error: Errno) {
     book.trouble(Trouble::Failed, path, what);
 }
 
-/// Gives a file that is there a further name.
-pub(super) fn link_later(shared: &Shared, first: Option<&First>, later: &LinkLater) {
-    if shared.options.dry_run || matches!(later.dir.state, DirState::Broken | DirState::Absent) {
-        return;
+/// Gives a file that is there a further name. Whether it has it then, or would.
+pub(super) fn link_later(shared: &Shared, first: Option<&First>, later: &LinkLater) -> bool {
+    if shared.options.dry_run {
+        return later.dir.state != DirState::Broken && first.is_some();
+    }
+    if matches!(later.dir.state, DirState::Broken | DirState::Absent) {
+        return false;
     }
     let path = later.dir.named().join(&later.name);
     let made = first.map(|first| {
@@ -153,6 +158,7 @@ pub(super) fn link_later(shared: &Shared, first: Option<&First>, later: &LinkLat
         )
         .map_err(|e| StoreError::from_io(&path, "make the further name", e))
     });
+    let is_there = matches!(made, Some(Ok(_)));
     match made {
         Some(Ok(Put::There)) => {}
         Some(Ok(Put::Linked)) => add(&shared.book.links, 1),
@@ -166,6 +172,7 @@ pub(super) fn link_later(shared: &Shared, first: Option<&First>, later: &LinkLat
             shared.book.trouble(Trouble::Failed, &path, what);
         }
     }
+    is_there
 }
 
 /// How a further name came to be.

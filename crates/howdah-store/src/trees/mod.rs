@@ -27,6 +27,7 @@ mod links;
 mod memory;
 mod meta;
 mod modes;
+mod moved;
 mod names;
 mod options;
 mod paths;
@@ -38,6 +39,7 @@ mod ranges;
 mod receive;
 mod report;
 mod send;
+mod small;
 mod spellings;
 mod target;
 mod unfinished;
@@ -61,6 +63,8 @@ mod equal_tests;
 mod gate_tests;
 #[cfg(test)]
 mod kinds_tests;
+#[cfg(test)]
+mod moved_tests;
 #[cfg(test)]
 mod peers_tests;
 #[cfg(test)]

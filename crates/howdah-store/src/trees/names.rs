@@ -1,5 +1,13 @@
 //! Lists of names.
 
+use super::unfinished;
+use super::walk::kind;
+use rustix::fd::AsFd;
+use rustix::fs::{AtFlags, Dir, FileType};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
 /// Many names in little memory, sorted.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
@@ -45,6 +53,32 @@ impl Names {
 fn slice(bytes: &[u8], at: u64) -> &[u8] {
     let (start, len) = ((at >> 16) as usize, (at & 0xffff) as usize);
     bytes.get(start..start + len).unwrap_or_default()
+}
+
+/// Calls `each` with every name in a directory and what it names (a link is a link).
+pub(crate) fn read_names(
+    fd: impl AsFd,
+    mut each: impl FnMut(&[u8], FileType),
+) -> Result<(), Errno> {
+    for entry in Dir::read_from(&fd)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." || name == unfinished::NAME.as_bytes() {
+            continue;
+        }
+        let mut found = entry.file_type();
+        if found == FileType::Unknown {
+            // Some file systems do not say it here.
+            let name = OsStr::from_bytes(name);
+            match rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => found = kind(&stat),
+                Err(Errno::NOENT) => continue,
+                Err(_) => {}
+            }
+        }
+        each(name, found);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

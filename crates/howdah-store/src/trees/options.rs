@@ -80,6 +80,10 @@ pub struct TreeOptions {
     pub make_path: bool,
     /// Bytes of memory that each side may take instead of [`Memory::DEFAULT`](super::Memory::DEFAULT).
     pub memory: Option<u64>,
+    /// Of files that others write behind the end, what stood when reading began is taken.
+    pub growing: bool,
+    /// Each file and link of the source goes when it is at the destination, durably.
+    pub remove_source: bool,
 }
 
 impl TreeOptions {

@@ -1,9 +1,11 @@
 //! Files that are in place, for whoever wants to hear of each.
 
+use super::moved::Leaver;
+use super::options::TreeOptions;
 use super::queue::lock;
 use super::target::Wanted;
 use crate::Wake;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
@@ -22,6 +24,12 @@ pub struct PlacedFile {
 /// What a receiver has put in place and not told yet.
 pub(crate) struct PlacedFiles {
     list: Mutex<Vec<PlacedFile>>,
+    /// Files that have their names, which a power cut could still take.
+    unsafe_yet: Mutex<Vec<PlacedFile>>,
+    /// Numbers of names that are in place without having been moved, for a sender that removes them.
+    settled: Mutex<Vec<u64>>,
+    /// Sources go then, so it must be true for good.
+    moves: bool,
     /// Somebody wants to hear of it.
     wanted: bool,
     /// And of the names.
@@ -34,11 +42,14 @@ pub(crate) struct PlacedFiles {
 }
 
 impl PlacedFiles {
-    pub(crate) fn new(wanted: bool, with_names: bool, wake: Wake) -> Self {
+    pub(crate) fn new(options: &TreeOptions, listens: bool, wake: Wake) -> Self {
         Self {
             list: Mutex::default(),
-            wanted,
-            with_names,
+            unsafe_yet: Mutex::default(),
+            settled: Mutex::default(),
+            moves: options.remove_source,
+            wanted: options.tells_files || options.remove_source,
+            with_names: options.tells_files && listens,
             top: OnceLock::new(),
             called: OnceLock::new(),
             wake,
@@ -53,10 +64,26 @@ impl PlacedFiles {
         let _ = self.called.set(name.to_owned());
     }
 
+    /// It has its name.
     pub(crate) fn put(&self, wanted: &Wanted, bytes: u64) {
-        if !self.wanted {
-            return;
+        if self.wanted {
+            let list = if self.moves {
+                &self.unsafe_yet
+            } else {
+                &self.list
+            };
+            lock(list).push(self.file(wanted, bytes));
         }
+    }
+
+    /// And that is durable.
+    pub(crate) fn put_durable(&self, wanted: &Wanted, bytes: u64) {
+        if self.wanted {
+            lock(&self.list).push(self.file(wanted, bytes));
+        }
+    }
+
+    fn file(&self, wanted: &Wanted, bytes: u64) -> PlacedFile {
         let mut path = PathBuf::new();
         if self.with_names {
             let whole = wanted.path();
@@ -74,7 +101,16 @@ impl PlacedFiles {
             };
         }
         let index = wanted.index;
-        lock(&self.list).push(PlacedFile { index, path, bytes });
+        PlacedFile { index, path, bytes }
+    }
+
+    /// Everything that was put is durable, and so is what has these numbers.
+    pub(crate) fn are_safe(&self, numbers: &[u64]) {
+        if self.moves {
+            let mut safe = std::mem::take(&mut *lock(&self.unsafe_yet));
+            lock(&self.list).append(&mut safe);
+            lock(&self.settled).extend_from_slice(numbers);
+        }
     }
 
     /// There may be something to take.
@@ -87,39 +123,106 @@ impl PlacedFiles {
     pub(crate) fn take(&self) -> Vec<PlacedFile> {
         std::mem::take(&mut *lock(&self.list))
     }
+
+    pub(crate) fn take_settled(&self) -> Vec<u64> {
+        std::mem::take(&mut *lock(&self.settled))
+    }
+}
+
+/// Links have numbers of their own behind those of all files.
+pub(crate) const LINK_NUMBERS: u64 = 1 << 62;
+
+/// A file or link of which the receiver is to say that it is in place.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    /// In the copy; none: nobody is told.
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) bytes: u64,
+    /// It goes then.
+    pub(crate) leaver: Option<Leaver>,
 }
 
 /// What a sender has sent and nobody has said to be in place: bounded, whatever the receiver says.
 #[derive(Debug, Default)]
 pub(crate) struct SentFiles {
-    waiting: BTreeMap<u64, (PathBuf, u64)>,
+    waiting: BTreeMap<u64, Sent>,
     placed: Vec<PlacedFile>,
+    leaving: Vec<Leaver>,
+    /// Files before this one have been answered.
+    answered: u64,
+    /// Files behind it that are in place: that came before the answer.
+    early: BTreeSet<u64>,
+    /// Sources of which nobody will hear: too many were under way.
+    forgotten: u64,
 }
 
 impl SentFiles {
     /// More than can be under way.
     const MAX: usize = 2 * super::UNSETTLED as usize;
 
-    pub(crate) fn put(&mut self, index: u64, path: PathBuf, bytes: u64) {
-        self.waiting.insert(index, (path, bytes));
-        if self.waiting.len() > Self::MAX {
-            self.waiting.pop_first();
+    pub(crate) fn put(&mut self, index: u64, sent: Sent) {
+        if self.early.remove(&index) {
+            return self.place(index, sent);
         }
+        self.waiting.insert(index, sent);
+        if self.waiting.len() > Self::MAX {
+            let lost = self.waiting.pop_first();
+            let stays = lost.is_some_and(|(_, sent)| sent.leaver.is_some());
+            self.forgotten += u64::from(stays);
+        }
+    }
+
+    /// Files before that one have been answered.
+    pub(crate) fn set_answered(&mut self, answered: u64) {
+        self.answered = answered;
+    }
+
+    /// Files and links that would go and of which nobody has said that they are in place.
+    pub(crate) fn staying(&self) -> u64 {
+        let waiting = self.waiting.values();
+        self.forgotten + waiting.filter(|sent| sent.leaver.is_some()).count() as u64
     }
 
     /// These are in place. Whatever else the receiver names is nothing.
     pub(crate) fn are_placed(&mut self, first: u64, count: u64) {
-        let these = self.waiting.range(first..first.saturating_add(count));
-        let these: Vec<u64> = these.map(|(index, _)| *index).collect();
-        for index in these {
-            if let Some((path, bytes)) = self.waiting.remove(&index) {
-                self.placed.push(PlacedFile { index, path, bytes });
+        let end = first.saturating_add(count);
+        let these: Vec<u64> = self
+            .waiting
+            .range(first..end)
+            .map(|(index, _)| *index)
+            .collect();
+        for index in &these {
+            if let Some(sent) = self.waiting.remove(index) {
+                self.place(*index, sent);
             }
         }
+        let room = Self::MAX.saturating_sub(self.early.len());
+        let behind = first.max(self.answered)..end.min(LINK_NUMBERS);
+        self.early.extend(
+            behind
+                .take(room)
+                .filter(|index| these.binary_search(index).is_err()),
+        );
+    }
+
+    fn place(&mut self, index: u64, sent: Sent) {
+        let Sent {
+            path,
+            bytes,
+            leaver,
+        } = sent;
+        if let Some(path) = path {
+            self.placed.push(PlacedFile { index, path, bytes });
+        }
+        self.leaving.extend(leaver);
     }
 
     pub(crate) fn take(&mut self) -> Vec<PlacedFile> {
         std::mem::take(&mut self.placed)
+    }
+
+    pub(crate) fn take_leaving(&mut self) -> Vec<Leaver> {
+        std::mem::take(&mut self.leaving)
     }
 }
 
@@ -131,7 +234,12 @@ mod tests {
     fn what_was_sent_is_told_once_and_what_was_not_never() {
         let mut sent = SentFiles::default();
         for index in [3, 4, 5, 9] {
-            sent.put(index, PathBuf::from(format!("f{index}")), index * 10);
+            let file = Sent {
+                path: Some(PathBuf::from(format!("f{index}"))),
+                bytes: index * 10,
+                leaver: None,
+            };
+            sent.put(index, file);
         }
         sent.are_placed(4, 3);
         sent.are_placed(0, 2);
@@ -147,5 +255,27 @@ mod tests {
         assert_eq!(told(&mut sent), [(3, 30)]);
         sent.are_placed(0, u64::MAX);
         assert!(told(&mut sent).is_empty());
+    }
+
+    #[test]
+    fn what_is_in_place_before_its_answer_is_not_forgotten() {
+        let mut sent = SentFiles::default();
+        let file = |n: u64| Sent {
+            path: Some(PathBuf::from("f")),
+            bytes: n,
+            leaver: None,
+        };
+        sent.are_placed(0, 2);
+        sent.put(0, file(0));
+        sent.set_answered(1);
+        sent.are_placed(0, 1);
+        sent.put(1, file(1));
+        sent.put(LINK_NUMBERS, file(2));
+        let numbers = |sent: &mut SentFiles| -> Vec<u64> {
+            sent.take().into_iter().map(|file| file.index).collect()
+        };
+        assert_eq!(numbers(&mut sent), [0, 1]);
+        sent.are_placed(LINK_NUMBERS, 1);
+        assert_eq!(numbers(&mut sent), [LINK_NUMBERS]);
     }
 }

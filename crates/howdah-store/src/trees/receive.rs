@@ -25,7 +25,7 @@ use super::placed::{PlacedFile, PlacedFiles};
 use super::queue::{Budget, Queue, lock};
 use super::report::{Book, TreeReport, Trouble, add, get, quoted};
 use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER, plain};
-use super::target::{Finished, Quota, TreeTarget, Wanted};
+use super::target::{Finished, Quota, TargetDir, TreeTarget, Wanted};
 use super::unfinished;
 use super::write::{Writer, Written};
 use super::{Memory, PACKED_MAX, TreeProgress, UNSETTLED, WAITING_FILES, WAITING_LARGE};
@@ -214,7 +214,7 @@ impl TreeReceiver {
             writing: Budget::new(memory.files_bytes()),
             batch: Batch::new(),
             error: FirstError::default(),
-            placed: PlacedFiles::new(options.tells_files, listens, Arc::clone(&wake)),
+            placed: PlacedFiles::new(options, listens, Arc::clone(&wake)),
             done: AtomicBool::new(false),
             wake,
         });
@@ -284,11 +284,15 @@ impl TreeReceiver {
         holes: Option<RangeSet>,
     ) -> Result<Option<(LargeTarget, Sink)>, StoreError> {
         let shared = &self.shared;
-        let Some(wanted) = lock(&shared.large).remove(&index) else {
+        let Some(mut wanted) = lock(&shared.large).remove(&index) else {
             return Err(refused(format!("file {index} comes and was not asked for")));
         };
         shared.large_waiting.release(1);
         shared.names.release(wanted.weight());
+        if shared.options.growing && size > wanted.size {
+            // What stood there when reading began.
+            wanted.size = size;
+        }
         if wanted.size != size {
             shared.unsettled.release(1);
             let path = quoted(&wanted.path());
@@ -345,7 +349,7 @@ impl TreeReceiver {
         add(&book.files, 1);
         add(&book.bytes, wanted.size);
         add(&book.resumed_bytes, target.held_bytes);
-        self.shared.placed.put(&wanted, wanted.size);
+        self.shared.placed.put_durable(&wanted, wanted.size);
         drop(wanted);
         self.shared.unsettled.release(1);
     }
@@ -391,6 +395,16 @@ impl TreeReceiver {
     /// Files that are in place, if that is [asked for](TreeOptions::tells_files).
     pub fn take_placed(&mut self) -> Vec<PlacedFile> {
         self.shared.placed.take()
+    }
+
+    /// In a move: numbers of what is in place besides.
+    pub fn take_settled(&mut self) -> Vec<u64> {
+        self.shared.placed.take_settled()
+    }
+
+    /// Whether sources go.
+    pub fn moves(&self) -> bool {
+        self.shared.options.remove_source
     }
 
     /// How far it is.
@@ -478,9 +492,24 @@ impl Shared {
             unsettled: &self.unsettled,
             placed: &self.placed,
             reread: self.options.reread,
+            moves: self.options.remove_source,
             shown,
             yielded: AtomicBool::new(false),
         }
+    }
+
+    /// In a move: what has that number is at the destination, which is said when it is durable.
+    pub(crate) fn settle(&self, dir: &TargetDir, number: u64) -> Result<(), StoreError> {
+        if !self.options.remove_source || self.options.dry_run {
+            return Ok(());
+        }
+        if dir.sync == SyncWay::Each {
+            sync_dir_at(self, &dir.path)?;
+        }
+        if !self.unsettled.acquire(1) || !self.batch.push_settled(number) {
+            return Err(StoreError::Aborted);
+        }
+        Ok(())
     }
 
     /// Gives directories that nothing comes into any more their modes and times.
@@ -494,6 +523,9 @@ impl Shared {
         let shown = self.root.path().join(&self.at);
         self.batch.close();
         if !self.options.dry_run {
+            if self.options.remove_source && !self.unsettled.wait_until_unused() {
+                return Err(StoreError::Aborted);
+            }
             self.finish_dirs()?;
             self.disks.sync(&shown)?;
             // Where the top itself got its name.

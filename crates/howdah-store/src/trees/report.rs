@@ -47,6 +47,12 @@ pub struct TreeReport {
     /// What is no trouble, and may not be what was meant.
     #[serde(default)]
     pub notices: Vec<String>,
+    /// Files that grew while they were read, of which what stood at first was taken.
+    #[serde(default)]
+    pub grown: u64,
+    /// Files and links that were removed from the source.
+    #[serde(default)]
+    pub removed: u64,
 }
 
 impl TreeReport {
@@ -66,6 +72,8 @@ impl TreeReport {
             changed: sender.changed.saturating_add(receiver.changed),
             special: sender.special.saturating_add(receiver.special),
             not_kept: sender.not_kept.saturating_add(receiver.not_kept),
+            grown: sender.grown.saturating_add(receiver.grown),
+            removed: sender.removed,
             notes,
             notices: [&*sender.notices, &*receiver.notices].concat(),
             ..*receiver
@@ -80,6 +88,7 @@ pub(crate) enum Trouble {
     Changed,
     Special,
     NotKept,
+    Grown,
     /// None: what somebody should know all the same.
     Notice,
 }
@@ -95,12 +104,13 @@ pub(crate) struct Book {
     pub(crate) links: AtomicU64,
     pub(crate) deleted: AtomicU64,
     pub(crate) refused_deletes: AtomicU64,
+    pub(crate) removed: AtomicU64,
     /// Content that is known to be wanted so far.
     pub(crate) wanted_files: AtomicU64,
     pub(crate) wanted_bytes: AtomicU64,
     /// Of what failed.
     unwritable: AtomicU64,
-    troubles: Mutex<[(u64, Vec<String>); 5]>,
+    troubles: Mutex<[(u64, Vec<String>); 6]>,
     current: Mutex<String>,
 }
 
@@ -201,6 +211,8 @@ impl Book {
             changed: count(Trouble::Changed),
             special: count(Trouble::Special),
             not_kept: count(Trouble::NotKept),
+            grown: count(Trouble::Grown),
+            removed: get(&self.removed),
             notes: troubles[..Trouble::Notice as usize]
                 .iter()
                 .flat_map(|(_, notes)| notes.clone())

@@ -19,22 +19,21 @@ use super::codec::{
     Answer, ManifestWriter, expect_version, put_varint, put_version, read_answer, refused,
 };
 use super::crew::{self, Crew, FirstError};
-use super::entry::Stamp;
 use super::filter::Filter;
+use super::moved::{Leaver, Leaving, MovedLinks};
 use super::options::TreeOptions;
 use super::pipe::{Spout, Tap, pipe};
-use super::placed::{PlacedFile, SentFiles};
+use super::placed::{PlacedFile, Sent, SentFiles};
 use super::queue::{Budget, Queue, lock};
 use super::report::{Book, TreeReport, Trouble, add, get};
-use super::walk::{Offered, SourceDir, Top, Walker, kind};
+use super::small::{Content, read_small};
+use super::walk::{Offered, Top, Walker, kind};
 use super::{LARGE_OPEN, Memory, PACKED_MAX, TreeProgress, WAITING_FILES};
-use crate::identity::Identity;
 use crate::source::SourceSpec;
 use crate::{Root, Source, StoreError, Wake};
 use rustix::fs::{AtFlags, FileType};
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,10 +43,10 @@ use std::thread::JoinHandle;
 
 /// Threads that read small files.
 const READERS: usize = 4;
+/// Threads that remove what has moved.
+const REMOVERS: usize = 2;
 /// What one file costs besides its content while it is read and not yet packed.
 const FILE_OVERHEAD: u64 = 1024;
-/// A file that changes while it is read is read that often.
-const READS: usize = 3;
 
 /// Kinds of records in a pack.
 pub(crate) const PACK_END: u8 = 0;
@@ -246,6 +245,8 @@ pub struct LargeFile {
     shown: PathBuf,
     /// In the copy.
     below: PathBuf,
+    /// If it is to go.
+    leaver: Option<Leaver>,
 }
 
 impl LargeFile {
@@ -263,9 +264,13 @@ impl LargeFile {
 /// The sending side of a tree transfer.
 #[derive(Debug)]
 pub struct TreeSender {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     large: Receiver<LargeFile>,
     threads: Vec<JoinHandle<()>>,
+    /// In a move: the receiver has everything.
+    pub(super) all_placed: bool,
+    /// And whatever may go has been let go.
+    pub(super) is_released: bool,
 }
 
 /// The ends of its streams.
@@ -279,9 +284,9 @@ pub struct SenderEnds {
     pub answers: Tap,
 }
 
-struct Shared {
+pub(super) struct Shared {
     options: TreeOptions,
-    book: Book,
+    pub(super) book: Book,
     offered: Queue<Offered>,
     jobs: Queue<Job>,
     order: Queue<Receiver<Packed>>,
@@ -291,8 +296,9 @@ struct Shared {
     large: Budget,
     answered: AtomicBool,
     error: FirstError,
-    /// Empty unless somebody wants to hear of each file.
-    sent: Mutex<SentFiles>,
+    /// Empty unless somebody wants to hear of each file, or it is to go.
+    pub(super) sent: Mutex<SentFiles>,
+    pub(super) leaving: Leaving,
     changes: Queue<Change>,
     wake: Wake,
 }
@@ -318,17 +324,6 @@ struct Packed {
     content: Option<Content>,
 }
 
-#[derive(Debug)]
-struct Content {
-    bytes: Vec<u8>,
-    hash: [u8; 32],
-    /// If it is not the manifest's.
-    mtime: Option<Stamp>,
-    shown: PathBuf,
-    /// Its number, and its path in the copy, for whoever wants to hear of each file.
-    told: Option<(u64, PathBuf)>,
-}
-
 impl TreeSender {
     /// Starts to walk. `wake` is called when [`take_large`](Self::take_large) or
     /// [`poll_error`](Self::poll_error) may have something.
@@ -349,6 +344,7 @@ impl TreeSender {
             answered: AtomicBool::new(false),
             error: FirstError::default(),
             sent: Mutex::default(),
+            leaving: Leaving::new(),
             changes: Queue::new(super::CHANGES_WAITING),
             wake,
         });
@@ -360,6 +356,8 @@ impl TreeSender {
             shared,
             large,
             threads: Vec::new(),
+            all_placed: false,
+            is_released: false,
         };
         sender.spawn("howdah-walk", move |shared| {
             let manifest = ManifestWriter::new(manifest_tap).map_err(|_| StoreError::Aborted)?;
@@ -371,6 +369,7 @@ impl TreeSender {
                 &filter,
             );
             let walker = walker.showing(source.shows);
+            let walker = walker.moving(MovedLinks::new(shared.moves().then_some(&shared.sent)));
             let result = walker.run(&source.tops, &source.missing);
             shared.offered.close();
             result.map_err(|_| StoreError::Aborted)
@@ -380,6 +379,7 @@ impl TreeSender {
             shared.answered.store(true, Ordering::Release);
             shared.jobs.close();
             shared.order.close();
+            (shared.wake)();
             result
         })?;
         for _ in 0..READERS {
@@ -387,6 +387,15 @@ impl TreeSender {
                 shared.read();
                 Ok(())
             })?;
+        }
+        if sender.shared.moves() {
+            for _ in 0..REMOVERS {
+                sender.spawn("howdah-remove", |shared| {
+                    let growing = shared.options.growing;
+                    shared.leaving.work(growing, &shared.book, &shared.wake);
+                    Ok(())
+                })?;
+            }
         }
         sender.spawn("howdah-pack", move |shared| {
             shared.pack(packs_tap).map_err(|_| StoreError::Aborted)
@@ -414,23 +423,35 @@ impl TreeSender {
         self.large.try_recv().ok()
     }
 
-    /// A large file has arrived at the receiver, which had `held_bytes` of it before.
-    pub fn large_done(&mut self, file: &LargeFile, held_bytes: u64) {
+    /// A large file has arrived at the receiver, which had `held_bytes` of it before; `grown`: somebody wrote behind its
+    /// end meanwhile.
+    pub fn large_done(&mut self, file: LargeFile, held_bytes: u64, grown: bool) {
         let shared = &self.shared;
+        if grown {
+            shared.note_grown(&file.shown, file.size);
+        }
         add(&shared.book.files, 1);
         add(&shared.book.bytes, file.size);
         add(&shared.book.resumed_bytes, held_bytes);
-        if shared.options.tells_files {
-            let mut sent = lock(&shared.sent);
-            sent.put(file.index, file.below.clone(), file.size);
-            sent.are_placed(file.index, 1);
+        if shared.options.tells_files || shared.moves() {
+            let sent = Sent {
+                path: shared.options.tells_files.then_some(file.below),
+                bytes: file.size,
+                leaver: file.leaver,
+            };
+            lock(&shared.sent).put(file.index, sent);
+            self.are_placed(file.index, 1);
         }
-        shared.large.release(1);
+        self.shared.large.release(1);
     }
 
     /// The receiver has put so many small files from `first` on in place.
     pub fn are_placed(&mut self, first: u64, count: u64) {
-        lock(&self.shared.sent).are_placed(first, count);
+        let mut sent = lock(&self.shared.sent);
+        sent.are_placed(first, count);
+        let leaving = sent.take_leaving();
+        drop(sent);
+        self.shared.leaving.put(leaving);
     }
 
     /// Files that are in place, if that is [asked for](TreeOptions::tells_files).
@@ -502,6 +523,44 @@ impl Shared {
         self.reading.stop();
         self.large.stop();
         self.changes.stop();
+        self.leaving.stop();
+    }
+
+    /// Whether sources go.
+    pub(super) fn moves(&self) -> bool {
+        self.options.remove_source && !self.options.dry_run
+    }
+
+    fn note_grown(&self, shown: &Path, size: u64) {
+        let what = format!("grew while it was read; its first {size} bytes were copied");
+        self.book.trouble(Trouble::Grown, shown, what);
+    }
+
+    /// A file that is at the receiver already.
+    fn unwanted(&self, index: u64, file: Offered) {
+        add(&self.book.unchanged, 1);
+        if !self.moves() {
+            return;
+        }
+        let mut sent = lock(&self.sent);
+        if let Some(version) = file.version {
+            let leaver = Leaver {
+                dir: file.dir,
+                name: file.name,
+                version: *version,
+                is_top: file.is_top,
+            };
+            let there = Sent {
+                path: None,
+                bytes: file.size,
+                leaver: Some(leaver),
+            };
+            sent.put(index, there);
+        }
+        sent.set_answered(index + 1);
+        let leaving = sent.take_leaving();
+        drop(sent);
+        self.leaving.put(leaving);
     }
 
     /// Reads what the receiver wants, and has it read.
@@ -526,7 +585,7 @@ impl Shared {
                         if wanted {
                             self.wanted(index, file, large)?;
                         } else {
-                            add(&self.book.unchanged, 1);
+                            self.unwanted(index, file);
                         }
                         index += 1;
                     }
@@ -569,7 +628,18 @@ impl Shared {
             let path = file.dir.path.join(&file.name);
             let opened = file.dir.root.open_plain(&path).and_then(|open| {
                 let source = SourceSpec::Opened(open, &shown);
-                let source = Source::open(source, true, Arc::clone(&self.wake))?;
+                let wake = Arc::clone(&self.wake);
+                if self.options.growing {
+                    let source = Source::open_growing(source, true, wake)?;
+                    let size = source.size();
+                    return match size.filter(|size| *size >= file.size) {
+                        Some(_) => Ok(source),
+                        None => Err(StoreError::SourceChanged {
+                            path: shown.clone(),
+                        }),
+                    };
+                }
+                let source = Source::open(source, true, wake)?;
                 match source.size() {
                     Some(size) if size == file.size => Ok(source),
                     _ => Err(StoreError::SourceChanged {
@@ -579,13 +649,20 @@ impl Shared {
             });
             match opened {
                 Ok(source) => {
-                    let size = file.size;
+                    let below = file.below();
+                    let leaver = source.version().filter(|_| self.moves());
                     let file = LargeFile {
                         index,
-                        size,
+                        size: source.size().unwrap_or(file.size),
                         source: Some(source),
                         shown,
-                        below: file.below(),
+                        below,
+                        leaver: leaver.map(|version| Leaver {
+                            dir: file.dir,
+                            name: file.name,
+                            version,
+                            is_top: file.is_top,
+                        }),
                     };
                     large.send(file).map_err(|_| StoreError::Aborted)?;
                     (self.wake)();
@@ -625,6 +702,7 @@ impl Shared {
             mtime: None,
             shown: PathBuf::new(),
             told: None,
+            grown: false,
         };
         let _ = done.send(Packed {
             charge: 0,
@@ -636,10 +714,22 @@ impl Shared {
     fn read(&self) {
         while let Some(job) = self.jobs.pop() {
             let file = &job.file;
-            let content = match read_small(&file.dir, &file.name, file.size, file.mtime) {
-                Ok(mut content) => {
-                    if self.options.tells_files {
-                        content.told = Some((job.index, file.below()));
+            let content = match read_small(file, self.options.growing) {
+                Ok((mut content, version)) => {
+                    let tells = self.options.tells_files;
+                    if tells || self.moves() {
+                        let leaver = || Leaver {
+                            dir: Arc::clone(&file.dir),
+                            name: file.name.clone(),
+                            version,
+                            is_top: file.is_top,
+                        };
+                        let sent = Sent {
+                            path: tells.then(|| file.below()),
+                            bytes: content.bytes.len() as u64,
+                            leaver: self.moves().then(leaver),
+                        };
+                        content.told = Some((job.index, sent));
                     }
                     Some(content)
                 }
@@ -686,8 +776,11 @@ impl Shared {
                     }
                     put_varint(&mut head, content.bytes.len() as u64);
                     head.extend_from_slice(&content.hash);
-                    if let Some((index, path)) = content.told {
-                        lock(&self.sent).put(index, path, content.bytes.len() as u64);
+                    if let Some((index, sent)) = content.told {
+                        lock(&self.sent).put(index, sent);
+                    }
+                    if content.grown {
+                        self.note_grown(&content.shown, content.bytes.len() as u64);
                     }
                     tap.put(&head)?;
                     for part in content.bytes.chunks(super::PACK_CHUNK) {
@@ -704,55 +797,6 @@ impl Shared {
         tap.put(&[PACK_END])?;
         tap.flush()
     }
-}
-
-/// Reads a whole file, again if somebody writes to it meanwhile.
-fn read_small(
-    dir: &SourceDir,
-    name: &OsStr,
-    size: u64,
-    mtime: Stamp,
-) -> Result<Content, StoreError> {
-    let path = dir.path.join(name);
-    let shown = dir.shown(name);
-    let file = dir.root.open_plain(&path)?;
-    for _ in 0..READS {
-        let before = Identity::of(&file, &shown)?;
-        let bytes = read_all(&file, before.size().max(size), &shown)?;
-        let is_whole = bytes.len() as u64 == before.size()
-            || crate::source::is_generated(&file)
-                .map_err(|e| StoreError::from_io(&shown, "read", e))?;
-        if Identity::of(&file, &shown)? == before && is_whole {
-            let stat = rustix::fs::fstat(&file);
-            let stat = stat.map_err(|e| StoreError::from_io(&shown, "examine", e))?;
-            debug_assert!(kind(&stat) == FileType::RegularFile);
-            let now = Stamp::modified(&stat);
-            return Ok(Content {
-                hash: *blake3::hash(&bytes).as_bytes(),
-                bytes,
-                mtime: (now != mtime).then_some(now),
-                shown,
-                told: None,
-            });
-        }
-    }
-    Err(StoreError::SourceChanged { path: shown })
-}
-
-fn read_all(mut file: &File, size: u64, shown: &Path) -> Result<Vec<u8>, StoreError> {
-    use std::io::Seek as _;
-    let failed = |e| StoreError::from_io(shown, "read", e);
-    file.rewind().map_err(failed)?;
-    let mut bytes = Vec::with_capacity(size.min(PACKED_MAX) as usize + 1);
-    let limit = PACKED_MAX + 1;
-    file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > PACKED_MAX {
-        // It was small when it was told; now it needs another way.
-        return Err(StoreError::SourceChanged {
-            path: shown.to_path_buf(),
-        });
-    }
-    Ok(bytes)
 }
 
 impl TreeProgress {

@@ -40,6 +40,17 @@ fn carry(mut from: Spout, mut to: Tap) -> std::thread::JoinHandle<u64> {
     })
 }
 
+/// In a move the sender hears what is in place.
+fn say_placed(receiver: &mut TreeReceiver, sender: &mut TreeSender) {
+    if receiver.moves() {
+        let placed = receiver.take_placed().into_iter().map(|file| file.index);
+        let settled = receiver.take_settled();
+        for number in placed.chain(settled) {
+            sender.are_placed(number, 1);
+        }
+    }
+}
+
 /// Plays the engine.
 pub(super) fn transfer(
     source: TreeSource,
@@ -119,8 +130,9 @@ pub(super) fn transfer_between(
                 Ok(_) => receiver.large_done(target),
                 Err(error) => receiver.large_failed(target, &error.to_string()),
             }
-            sender.large_done(&file, 0);
+            sender.large_done(file, 0, from.has_grown());
         }
+        say_placed(&mut receiver, &mut sender);
         // A thread that only noticed that another one is gone does not know why.
         match receiver.poll_outcome() {
             None | Some(Err(StoreError::Aborted)) => {}
@@ -133,6 +145,13 @@ pub(super) fn transfer_between(
         let _ = wakes.recv_timeout(Duration::from_millis(100));
     };
     receiver_changes.extend(receiver.take_changes());
+    say_placed(&mut receiver, &mut sender);
+    if result.is_ok() {
+        sender.all_placed();
+    }
+    while !sender.has_removed() {
+        std::thread::yield_now();
+    }
     // The last words may still be on their way to a thread.
     while result.is_ok() && !sender.is_answered() {
         sender_changes.extend(sender.take_changes());

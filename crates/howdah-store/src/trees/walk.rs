@@ -12,15 +12,17 @@ use super::ignores::Ignores;
 use super::inside;
 use super::linked::{Linked, OneOf};
 use super::meta;
+use super::moved::MovedLinks;
 use super::names::Names;
+pub(crate) use super::names::read_names;
 use super::options::TreeOptions;
 use super::queue::Queue;
 use super::report::{Book, Trouble, add};
-use super::unfinished;
+use crate::identity::Identity;
 use crate::stale::is_unfinished;
 use crate::{Root, StoreError};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FileType, Stat};
+use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet, VecDeque, hash_map};
 use std::ffi::{OsStr, OsString};
@@ -51,7 +53,7 @@ pub(crate) struct SourceDir {
 }
 
 impl SourceDir {
-    fn open(&self) -> Result<OwnedFd, StoreError> {
+    pub(super) fn open(&self) -> Result<OwnedFd, StoreError> {
         self.root.open_dir(&self.path)
     }
 
@@ -70,6 +72,10 @@ pub(crate) struct Offered {
     pub(crate) called: Option<Box<OsStr>>,
     pub(crate) size: u64,
     pub(crate) mtime: Stamp,
+    /// What it was then, if it is to go.
+    pub(crate) version: Option<Box<Identity>>,
+    /// It was named.
+    pub(crate) is_top: bool,
 }
 
 impl Offered {
@@ -110,6 +116,7 @@ pub(crate) struct Walker<'a> {
     shows: Metadata,
     /// Told for a comparison: everything, and what it is.
     compares: bool,
+    moved: MovedLinks<'a>,
     /// Inodes of which further names may come.
     links: HashMap<(u64, u64), Linked>,
     links_told: u64,
@@ -156,6 +163,7 @@ impl<'a> Walker<'a> {
             book,
             shows: Metadata::All,
             compares: false,
+            moved: MovedLinks::default(),
             links: HashMap::new(),
             links_told: 0,
             owners: HashSet::new(),
@@ -179,6 +187,12 @@ impl<'a> Walker<'a> {
     /// Tells no more of the metadata than that.
     pub(crate) fn showing(mut self, shows: Metadata) -> Self {
         self.shows = shows;
+        self
+    }
+
+    /// In a move: notes what may go.
+    pub(crate) fn moving(mut self, moved: MovedLinks<'a>) -> Self {
+        self.moved = moved;
         self
     }
 
@@ -543,8 +557,9 @@ impl<'a> Walker<'a> {
                 };
                 let link = match link {
                     Some(OneOf::Further { link, last }) if !self.compares => {
-                        let name = called.to_vec();
+                        let (original, name) = (name, called.to_vec());
                         add(&self.book.links, 1);
+                        self.moved.note(dir, original, stat);
                         return self.put(Entry::Link { name, link, last });
                     }
                     Some(OneOf::First { link } | OneOf::Further { link, .. }) => Some(link),
@@ -559,6 +574,8 @@ impl<'a> Walker<'a> {
                     called: (name != called).then(|| OsStr::from_bytes(called).into()),
                     size,
                     mtime: meta.mtime,
+                    version: self.moved.version(stat),
+                    is_top: self.moved.at_tops,
                 };
                 let entry = Entry::File {
                     name: called.to_vec(),
@@ -588,6 +605,7 @@ impl<'a> Walker<'a> {
                     Ok(target) if target.as_bytes().len() <= bounds::TARGET => {
                         self.learn_owner(&meta)?;
                         add(&self.book.links, 1);
+                        self.moved.note(dir, name, stat);
                         self.put(Entry::Symlink {
                             name: called.to_vec(),
                             target: target.into_bytes(),
@@ -717,30 +735,4 @@ enum Opened {
 
 pub(crate) fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
-}
-
-/// Calls `each` with every name in a directory and what it names (a link is a link).
-pub(crate) fn read_names(
-    fd: impl AsFd,
-    mut each: impl FnMut(&[u8], FileType),
-) -> Result<(), Errno> {
-    for entry in Dir::read_from(&fd)? {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if name == b"." || name == b".." || name == unfinished::NAME.as_bytes() {
-            continue;
-        }
-        let mut found = entry.file_type();
-        if found == FileType::Unknown {
-            // Some file systems do not say it here.
-            let name = OsStr::from_bytes(name);
-            match rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => found = kind(&stat),
-                Err(Errno::NOENT) => continue,
-                Err(_) => {}
-            }
-        }
-        each(name, found);
-    }
-    Ok(())
 }

@@ -79,7 +79,12 @@ impl Client<'_> {
                 };
                 let name = name.map(PathBytes::from);
                 self.progress.current = name.iter().map(PathBytes::to_string).collect();
-                let source = Source::open(spec, hash, self.wake()).map_err(|e| from_store(&e))?;
+                let open = if self.config.growing {
+                    Source::open_growing
+                } else {
+                    Source::open
+                };
+                let source = open(spec, hash, self.wake()).map_err(|e| from_store(&e))?;
                 let object = connection.allocate_object();
                 // A copy that will be cut does not know its size yet.
                 let cuttable = self.config.duration_limit.is_some();
@@ -121,16 +126,18 @@ impl Client<'_> {
                 let held = held.filter(|_| self.config.resume).map(WireHeld::from);
                 let values = target.is_some();
                 self.target = target;
-                connection.send_control(
-                    &Message::Get {
-                        path,
-                        window_end,
-                        hash,
-                        held,
-                        values,
-                    }
-                    .encode(),
-                );
+                let get = Message::Get {
+                    path,
+                    window_end,
+                    hash,
+                    held,
+                    values,
+                };
+                connection.send_control(&if self.config.growing {
+                    get.encode_with(&true)
+                } else {
+                    get.encode()
+                });
                 self.step = Step::Asked;
             }
             Task::Ask { question, .. } => {

@@ -134,6 +134,7 @@ impl Client<'_> {
                 if !self.task.is_put() {
                     return Err(out_of_turn());
                 }
+                tree.all_placed();
                 // Its last words about what it wants may still be on their way.
                 self.tree_done = Some((*side, report.clone()));
                 self.move_tree(now, connection)
@@ -171,7 +172,10 @@ impl Client<'_> {
             self.total = Some(progress.wanted_bytes);
             self.progress.files_total = Some(progress.wanted_files + progress.unchanged);
         }
-        if is_answered && let Some((side, report)) = self.tree_done.take() {
+        if is_answered
+            && tree.has_removed()
+            && let Some((side, report)) = self.tree_done.take()
+        {
             let ours = tree.report();
             tree.finish(connection);
             let mut local = SideReport::new(self.start, &connection.stats());

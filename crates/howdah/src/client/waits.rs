@@ -18,6 +18,8 @@ impl Client<'_> {
             Step::Connecting | Step::Telling(_) | Step::Ended(_) => None,
             Step::Judging(_) => Some(Wait::Judgement),
             Step::Asked => Some(Wait::Answer),
+            // It still removes what it has sent.
+            Step::Thanking(_) if self.task.removes() => None,
             Step::Thanking(_) => Some(Wait::Thanks),
             Step::Moving if self.tree.is_some() => None,
             Step::Moving => match (&self.sending, &self.receiving) {
@@ -78,6 +80,13 @@ impl Client<'_> {
             }
             Ok(())
         })
+    }
+
+    /// Tells of a source that others wrote to behind its end.
+    pub(super) fn tell_grown(&self, size: u64) {
+        let name = self.progress.current.first().map_or("", String::as_str);
+        let text = format!("{name:?} grew while it was read; its first {size} bytes were copied");
+        self.config.warn.line(&text);
     }
 
     /// Tells of a full disk that is waited for, or that there is room again.

@@ -91,10 +91,17 @@ fn wake(waker: &Waker) -> Wake {
 fn open_source(
     rights: &Rights,
     path: &PathBytes,
-    hash: bool,
+    (hash, growing): (bool, bool),
     waker: &Waker,
 ) -> Result<(Source, bool), Error> {
-    let open = |spec, hash| Source::open(spec, hash, wake(waker)).map_err(|e| from_store(&e));
+    let open = |spec, hash| {
+        let open = if growing {
+            Source::open_growing
+        } else {
+            Source::open
+        };
+        open(spec, hash, wake(waker)).map_err(|e| from_store(&e))
+    };
     if let Ok(Location::Zero(size)) = Location::try_from(path.as_os_str()) {
         rights.check_read()?;
         return Ok((open(SourceSpec::Zero(size), false)?, false));
@@ -242,7 +249,8 @@ impl Service {
                 values,
             } if !busy => {
                 session.what = format!("get {path:?}");
-                let (source, hash) = open_source(&session.rights, &path, hash, &self.waker)?;
+                let (source, hash) =
+                    open_source(&session.rights, &path, (hash, session.growing), &self.waker)?;
                 let object = connection.allocate_object();
                 let size = source.size();
                 let identity = source.identity().filter(|_| values);
@@ -347,13 +355,18 @@ impl Service {
         Ok(())
     }
 
-    /// Before a request is answered: how long its client would wait for space.
-    fn note_patience(&mut self, key: ConnKey, message: &Message, bytes: &[u8]) {
-        if let (Message::Put { .. } | Message::TreePut { .. }, Some(session)) =
-            (message, self.sessions.get_mut(&key))
-            && !session.is_busy()
-        {
-            session.room = RoomWait::new(Message::patience(bytes), wake(&self.waker));
+    /// Before a request is answered: how long its client would wait for space, whether a file may grow.
+    fn note_more(&mut self, key: ConnKey, message: &Message, bytes: &[u8]) {
+        let session = self.sessions.get_mut(&key);
+        let Some(session) = session.filter(|session| !session.is_busy()) else {
+            return;
+        };
+        match message {
+            Message::Put { .. } | Message::TreePut { .. } => {
+                session.room = RoomWait::new(Message::patience(bytes), wake(&self.waker));
+            }
+            Message::Get { .. } => session.growing = Message::more(bytes).unwrap_or(false),
+            _ => {}
         }
     }
 
@@ -435,6 +448,10 @@ impl Service {
                 side.bottleneck = session.at_cap.verdict(connection, 0);
                 connection.send_control(&Message::TreeDone { side, report }.encode());
                 self.end_tree(key);
+                return Ok(());
+            }
+            if session.removing && tree.has_removed() {
+                self.thank(key, connection);
             }
             return Ok(());
         }
@@ -478,7 +495,7 @@ impl Service {
                         Ok(())
                     }
                     message => {
-                        self.note_patience(key, &message, &bytes);
+                        self.note_more(key, &message, &bytes);
                         self.on_message(now, key, connection, message)
                     }
                 });

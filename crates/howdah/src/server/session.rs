@@ -37,6 +37,10 @@ pub(super) struct Session {
     pub(super) put: Option<Put>,
     /// Its patience with full disks.
     pub(super) room: RoomWait,
+    /// What it asks for may grow.
+    pub(super) growing: bool,
+    /// It has everything that was sent; what is to go then is being removed.
+    pub(super) removing: bool,
     /// Another connection of the same client wants to go on with it.
     pub(super) superseded: bool,
     pub(super) what: String,
@@ -71,6 +75,8 @@ impl Session {
             asked: Asked::default(),
             put: None,
             room: RoomWait::default(),
+            growing: false,
+            removing: false,
             superseded: false,
             what: String::new(),
             wait: WaitClock::default(),

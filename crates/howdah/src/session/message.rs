@@ -8,6 +8,7 @@ use crate::{Error, ErrorKind, PathBytes, SideUsage, versions};
 use howdah_core::Span;
 use howdah_proto::Stats;
 use howdah_store::{StoreError, TreeOptions, TreeReport};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -309,19 +310,26 @@ impl Message {
         }
     }
 
-    /// With the seconds behind it that the receiver may wait for space. Who does not know them does not see them.
+    /// With one more thing behind it. Who does not know it does not see it.
+    pub(crate) fn encode_with(&self, more: &impl Serialize) -> Vec<u8> {
+        postcard::to_extend(more, self.encode()).expect("it is plain data")
+    }
+
+    /// What stands behind a message.
+    pub(crate) fn more<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+        let (_, message) = bytes.split_first()?;
+        let (_, rest) = postcard::take_from_bytes::<Self>(message).ok()?;
+        postcard::from_bytes(rest).ok()
+    }
+
+    /// With the seconds behind it that the receiver may wait for space.
     pub(crate) fn encode_patient(&self, patience: Span) -> Vec<u8> {
-        let seconds = patience.as_millis().div_ceil(1000);
-        postcard::to_extend(&seconds, self.encode()).expect("a number is plain data")
+        self.encode_with(&patience.as_millis().div_ceil(1000))
     }
 
     /// The patience behind a message; none if it has none.
     pub(crate) fn patience(bytes: &[u8]) -> Duration {
-        let seconds = bytes.split_first().and_then(|(_, message)| {
-            let (_, rest) = postcard::take_from_bytes::<Self>(message).ok()?;
-            postcard::from_bytes::<u64>(rest).ok()
-        });
-        Duration::from_secs(seconds.unwrap_or(0)).min(PATIENCE_MAX)
+        Duration::from_secs(Self::more::<u64>(bytes).unwrap_or(0)).min(PATIENCE_MAX)
     }
 
     /// Reads a message of this version, of the one before it and of the next one. What an older one does not say yet is zero,

@@ -131,6 +131,11 @@ impl Sending {
         }
     }
 
+    /// Whether somebody wrote behind the end of a file that may grow.
+    pub(crate) fn has_grown(&self) -> bool {
+        self.source.has_grown()
+    }
+
     /// Bytes that could be sent so far.
     pub(crate) fn ready_end(&self) -> u64 {
         self.source.ready_end()
@@ -290,13 +295,15 @@ impl Sending {
         self.ended = Some(size);
         self.told_hash = blake3;
         connection.set_outgoing_size(self.object, size);
-        connection.send_control(
-            &Message::End {
-                object: self.object,
-                size,
-                blake3,
-            }
-            .encode(),
-        );
+        let end = Message::End {
+            object: self.object,
+            size,
+            blake3,
+        };
+        connection.send_control(&if self.source.has_grown() {
+            end.encode_with(&true)
+        } else {
+            end.encode()
+        });
     }
 }

@@ -54,8 +54,8 @@ pub(crate) struct Tree {
     told: bool,
     /// Of the large file that comes next.
     holes: Announced,
-    /// Somebody listens to the notes.
-    dry_run: bool,
+    /// The sender must have every answer before the end: notes of a dry run, or what is there already in a move.
+    needs_answers: bool,
     /// What is stored, or compared, is read from the device.
     reread: bool,
     /// What is in place is for somebody here, not for the peer.
@@ -79,7 +79,7 @@ impl Tree {
             moved: (0, 0, 0),
             told: false,
             holes: Announced::default(),
-            dry_run: false,
+            needs_answers: false,
             reread: false,
             listens: true,
             placed: Vec::new(),
@@ -100,7 +100,7 @@ impl Tree {
         let started = TreeSender::start(source, options, wake.clone());
         let (sender, ends) = started.map_err(|e| from_store(&e))?;
         let mut tree = Self::new(Side::Sender(sender));
-        tree.dry_run = options.dry_run;
+        tree.needs_answers = options.dry_run || options.remove_source;
         tree.memory = Memory::of(options);
         tree.open_sender(connection, ends, wake, announce)?;
         Ok(tree)
@@ -176,7 +176,7 @@ impl Tree {
         let started = TreeReceiver::start(target, several, options, listens, wake.clone());
         let (receiver, ends) = started.map_err(|e| from_store(&e))?;
         let mut tree = Self::new(Side::Receiver(receiver));
-        tree.dry_run = options.dry_run;
+        tree.needs_answers = options.dry_run || options.remove_source;
         tree.memory = Memory::of(options);
         tree.reread = options.reread;
         tree.listens = listens;
@@ -293,15 +293,16 @@ impl Tree {
                 };
                 let out = self.out.swap_remove(at);
                 connection.finish_sending(object);
-                if let (Side::Sender(sender), Some(file)) = (&mut self.side, &out.file) {
-                    if stored {
-                        sender.large_done(file, out.sending.held_bytes);
-                    } else {
-                        sender.large_refused(file);
-                    }
-                }
                 if Some(object) == self.packs {
                     self.waits = out.sending.waits;
+                }
+                if let (Side::Sender(sender), Some(file)) = (&mut self.side, out.file) {
+                    if stored {
+                        let (held, grown) = (out.sending.held_bytes, out.sending.has_grown());
+                        sender.large_done(file, held, grown);
+                    } else {
+                        sender.large_refused(&file);
+                    }
                 }
                 Ok(())
             }
@@ -409,8 +410,10 @@ impl Tree {
                 Some(error) => Err(from_store(&error)),
             },
             Side::Receiver(_) => match outcome {
-                // Its last notes must arrive before the end is told: that closes their stream.
-                Some(Ok(_)) if self.dry_run && !self.out.is_empty() => received.map(|()| None),
+                // The last ones must arrive before the end is told: that closes their stream.
+                Some(Ok(_)) if self.needs_answers && !self.out.is_empty() => {
+                    received.map(|()| None)
+                }
                 Some(Ok(report)) if !self.told => {
                     self.told = true;
                     Ok(Some(report))
@@ -433,16 +436,23 @@ impl Tree {
 
     /// Tells of files that are in place, if somebody wants to hear of each.
     fn tell_placed(&mut self, connection: &mut Connection) {
+        let mut indices = Vec::new();
         let mut placed = match &mut self.side {
             Side::Sender(sender) => sender.take_placed(),
-            Side::Receiver(receiver) => receiver.take_placed(),
+            Side::Receiver(receiver) => {
+                let placed = receiver.take_placed();
+                indices = receiver.take_settled();
+                // A sender that removes its files must know whoever else listens.
+                if !self.listens || receiver.moves() {
+                    indices.extend(placed.iter().map(|file| file.index));
+                }
+                placed
+            }
             Side::Describer(_) | Side::Comparing(_) => return,
         };
         if self.listens {
             self.placed.append(&mut placed);
-            return;
         }
-        let mut indices: Vec<u64> = placed.into_iter().map(|file| file.index).collect();
         indices.sort_unstable();
         for part in indices.chunks(PLACED_MAX) {
             let mut runs: Vec<(u64, u64)> = Vec::new();
@@ -540,6 +550,21 @@ impl Tree {
         Ok(())
     }
 
+    /// The receiver says that everything is in place: what is to go at this side may go.
+    pub(crate) fn all_placed(&mut self) {
+        if let Side::Sender(sender) = &mut self.side {
+            sender.all_placed();
+        }
+    }
+
+    /// Whether it is gone.
+    pub(crate) fn has_removed(&mut self) -> bool {
+        match &mut self.side {
+            Side::Sender(sender) => sender.has_removed(),
+            Side::Receiver(_) | Side::Describer(_) | Side::Comparing(_) => true,
+        }
+    }
+
     /// The receiver has everything: closes what is still open.
     pub(crate) fn finish(&mut self, connection: &mut Connection) {
         for out in self.out.drain(..) {
@@ -615,7 +640,7 @@ impl Tree {
     /// Whether the receiver's last word has been heard.
     pub(crate) fn is_answered(&self) -> bool {
         match &self.side {
-            Side::Sender(sender) => !self.dry_run || sender.is_answered(),
+            Side::Sender(sender) => !self.needs_answers || sender.is_answered(),
             Side::Receiver(_) | Side::Describer(_) | Side::Comparing(_) => true,
         }
     }

@@ -79,6 +79,7 @@ pub(crate) fn copy_between(
         wait_for_space_s: config.wait_for_space.as_millis().div_ceil(1000),
         hears_notes: true,
         idle_timeout_ms: Some(config.idle_timeout.as_millis()),
+        growing: config.growing,
     };
     let told = sender.send_on(errand)?;
     let summary = watch(&told, (&sender, &receiver), config, cancel, on_progress)?;
@@ -235,6 +236,7 @@ fn send(
     config.policy = errand.pace.apply_to(&sender.throttle);
     config.throttle = sender.throttle;
     (config.resume, config.reread) = (errand.resume, errand.reread);
+    config.growing = errand.growing;
     config.wait_for_space = Span::from_secs(errand.wait_for_space_s.min(WAIT_MAX_S));
     if let Some(idle) = errand.idle_timeout_ms {
         config.idle_timeout = Span::from_millis(idle.clamp(1, IDLE_MAX_MS));

@@ -185,6 +185,9 @@ pub(super) struct Errand {
     /// The receiver counts as lost after that long; who does not tell it means the sender's default.
     #[serde(default)]
     pub(super) idle_timeout_ms: Option<u64>,
+    /// One file: it may grow.
+    #[serde(default)]
+    pub(super) growing: bool,
 }
 
 /// Lists of names may be long: the bytes of their postcard in base64 take a third more, as JSON they took four times as

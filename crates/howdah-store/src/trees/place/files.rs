@@ -2,6 +2,7 @@
 
 use super::super::change::{Act, Reasons};
 use super::super::delete::Keep;
+use super::super::disks::SyncWay;
 use super::super::entry::{Meta, Stamp};
 use super::super::existing::{open_plain_at, refresh};
 use super::super::hashing::{Hashers, Pending};
@@ -22,6 +23,9 @@ use std::sync::Arc;
 /// A file is wanted, with what stands there now, or not.
 enum Decision {
     Want(Option<Identity>, Reasons),
+    /// It is right.
+    There,
+    /// It cannot be had.
     Skip,
     /// That depends on what is there.
     Hash {
@@ -112,6 +116,10 @@ impl Placer<'_> {
     /// Asks for a file if it is wanted.
     fn ask(&mut self, found: Found) -> Result<(), StoreError> {
         let shared = self.shared;
+        if matches!(found.decision, Decision::There) {
+            self.answer(false)?;
+            return self.settle_file(&found);
+        }
         let Found {
             dir,
             fd,
@@ -153,6 +161,7 @@ impl Placer<'_> {
                 self.linked.note_rewritten(place, link)?;
             }
             self.tell(Act::Copy, reasons, &dir.named().join(&name))?;
+            self.settle(&dir, &name, index)?;
             return self.answer(true);
         }
         let wanted = Wanted {
@@ -297,6 +306,11 @@ impl Placer<'_> {
                     stat: Box::new(stat),
                 }
             }
+            // Its source would go: then its content must be known.
+            None if same_size && shared.options.remove_source && !shared.add_only => {
+                let reasons = Reasons::default().and(Reasons::TIME, !same_time);
+                self.replace(dir, name, &stat, reasons.and(Reasons::CONTENT, same_time))
+            }
             None if same_size && !shared.blind && (same_time || shared.options.size_only) => {
                 self.keep(fd, dir, name, &stat, meta)?
             }
@@ -343,7 +357,29 @@ impl Placer<'_> {
         if !reasons.is_empty() && !shared.add_only {
             self.tell(Act::Change, reasons, &dir.named().join(name))?;
         }
-        Ok(Decision::Skip)
+        Ok(Decision::There)
+    }
+
+    /// In a move: a file that was there goes at the source, once it is sure that it will stay.
+    fn settle_file(&self, found: &Found) -> Result<(), StoreError> {
+        let shared = self.shared;
+        if !shared.options.remove_source {
+            return Ok(());
+        }
+        if !shared.options.dry_run
+            && found.dir.sync == SyncWay::Each
+            && let Some(fd) = &found.fd
+        {
+            let path = found.dir.path.join(&found.name);
+            let file = open_plain_at(&**fd, &found.name);
+            let synced = file.map_err(Into::into).and_then(|file| file.sync_all());
+            if let Err(e) = synced {
+                let error = StoreError::from_io(&path, "sync", e);
+                shared.book.note(Trouble::Failed, || error.to_string());
+                return Ok(());
+            }
+        }
+        self.settle(&found.dir, &found.name, found.index)
     }
 
     /// In a dry run: what of a file besides its content is not as it is to be.

@@ -19,6 +19,7 @@ use super::gate::Gate;
 use super::hashing::Hashers;
 use super::inside::{Above, Way, number};
 use super::links::{LinkLater, link_later, note_no_symlink, put_symlink, why_symlink};
+use super::placed::LINK_NUMBERS;
 use super::receive::Shared;
 use super::report::{Trouble, add};
 use super::target::{DirState, TargetDir};
@@ -71,6 +72,8 @@ pub(crate) struct Placer<'a> {
     goes_on: bool,
     /// Files so far.
     index: u64,
+    /// Symbolic links and further names so far.
+    links_seen: u64,
     linked: Firsts,
     links: Vec<LinkLater>,
     filter: Filter,
@@ -110,6 +113,7 @@ impl<'a> Placer<'a> {
             told_inside: false,
             goes_on: false,
             index: 0,
+            links_seen: 0,
             linked: Firsts::default(),
             links: Vec::new(),
         }
@@ -329,9 +333,25 @@ impl<'a> Placer<'a> {
         }
     }
 
+    /// The number of the next link.
+    fn link_number(&mut self) -> u64 {
+        self.links_seen += 1;
+        LINK_NUMBERS + self.links_seen - 1
+    }
+
+    /// In a move: it is at the destination, or would be. What is at `path` here goes at the source.
+    fn settle(&self, dir: &TargetDir, name: &OsStr, number: u64) -> Result<(), StoreError> {
+        if !self.shared.options.remove_source {
+            return Ok(());
+        }
+        self.tell(Act::Remove, Reasons::MOVED, &dir.named().join(name))?;
+        self.shared.settle(dir, number)
+    }
+
     /// A further name. Only so many wait to the end.
     fn link(&mut self, name: Vec<u8>, link: u64, last: bool) -> Result<(), StoreError> {
         self.see(&name);
+        let number = self.link_number();
         let (dir, name) = (self.dir()?, self.top_name(name));
         if self.is_twin(&dir, &name) {
             return Ok(());
@@ -341,6 +361,7 @@ impl<'a> Placer<'a> {
             name,
             link,
             last,
+            number,
         });
         if self.links.len() >= LINKS_WAITING {
             self.settle()?;
@@ -367,7 +388,9 @@ impl<'a> Placer<'a> {
             if !self.stays(&later, first.as_ref()) {
                 self.make_way_for(&later);
                 self.tell_link(&later, first.as_ref())?;
-                link_later(self.shared, first.as_ref(), &later);
+                if link_later(self.shared, first.as_ref(), &later) {
+                    self.settle(&later.dir, &later.name, later.number)?;
+                }
             }
             if later.last {
                 self.linked.remove(later.link);
@@ -444,6 +467,7 @@ impl<'a> Placer<'a> {
     fn symlink(&mut self, name: Vec<u8>, target: &[u8], meta: &Meta) -> Result<(), StoreError> {
         let shared = self.shared;
         self.see(&name);
+        let number = self.link_number();
         let name = self.top_name(name);
         let dir = self.dir()?;
         let path = dir.named().join(&name);
@@ -451,7 +475,8 @@ impl<'a> Placer<'a> {
             return Ok(());
         }
         let Some(fd) = self.shared_fd()? else {
-            return self.tell(Act::Symlink, Reasons::NEW, &path);
+            self.tell(Act::Symlink, Reasons::NEW, &path)?;
+            return self.settle(&dir, &name, number);
         };
         if shared.options.ignore_existing
             && rustix::fs::statat(&fd, &name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
@@ -466,8 +491,12 @@ impl<'a> Placer<'a> {
         let kept = (meta, &*shared.keeper);
         if shared.options.dry_run {
             match why_symlink(&fd, &name, target, kept, shared.add_only) {
-                Ok((_, reasons)) if reasons.is_empty() => {}
-                Ok((act, reasons)) => self.tell(act, reasons, &path)?,
+                Ok((act, reasons)) => {
+                    if !reasons.is_empty() {
+                        self.tell(act, reasons, &path)?;
+                    }
+                    self.settle(&dir, &name, number)?;
+                }
                 Err(e) => note_no_symlink(&shared.book, &path, e),
             }
             return Ok(());
@@ -483,7 +512,7 @@ impl<'a> Placer<'a> {
                     let what = format!("{what} not kept: {e}");
                     shared.book.trouble(Trouble::NotKept, &path, what);
                 }
-                Ok(())
+                self.settle(&dir, &name, number)
             }
             Err(e) => {
                 note_no_symlink(&shared.book, &path, e);

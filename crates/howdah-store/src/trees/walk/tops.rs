@@ -46,9 +46,11 @@ impl Walker<'_> {
         }
         others.sort_by(|a, b| a.0.cmp(b.0));
         dirs.sort_by(|a, b| a.0.cmp(b.0));
+        self.moved.at_tops = true;
         for (called, name, dir, fd, stat) in others {
             self.entry(&fd, &dir, name.as_bytes(), called.as_bytes(), &stat)?;
         }
+        self.moved.at_tops = false;
         for (called, name, dir) in dirs {
             self.subdir(&dir, name.as_bytes(), called.as_bytes())?;
         }

@@ -64,6 +64,9 @@ impl Service {
             } => {
                 session.asked.restore(&mut paths, &mut options);
                 options.memory = session.rights.memory(options.memory);
+                if options.remove_source {
+                    session.rights.check_remove()?;
+                }
                 let mut source = TreeSource::new();
                 for path in &paths {
                     let name = path.as_path().file_name();
@@ -144,20 +147,34 @@ impl Service {
         match message {
             Message::Fail { kind, message } => Err(Message::failure(kind, &message, "the client")),
             Message::TreeDone { .. } => {
-                tree.finish(connection);
-                let mut side = SideReport::new(session.start, &connection.stats());
-                side.hashed = true;
-                side.reread = tree.is_reread();
-                side.bottleneck = session
-                    .at_cap
-                    .verdict(connection, tree.waits().verdict(false));
-                let report = tree.report();
-                connection.send_control(&Message::TreeThanks { side, report }.encode());
-                self.end_tree(key);
+                tree.all_placed();
+                session.removing = true;
+                if tree.has_removed() {
+                    self.thank(key, connection);
+                }
                 Ok(())
             }
             message => tree.on_message(connection, &message),
         }
+    }
+
+    /// The client has everything, and what was to go here is gone.
+    pub(super) fn thank(&mut self, key: ConnKey, connection: &mut Connection) {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        session.removing = false;
+        if let Some(tree) = &mut session.tree {
+            tree.finish(connection);
+            let mut side = SideReport::new(session.start, &connection.stats());
+            side.hashed = true;
+            side.reread = tree.is_reread();
+            let waits = tree.waits().verdict(false);
+            side.bottleneck = session.at_cap.verdict(connection, waits);
+            let report = tree.report();
+            connection.send_control(&Message::TreeThanks { side, report }.encode());
+        }
+        self.end_tree(key);
     }
 
     /// Takes the tree of a session away and logs what it was.

@@ -1,0 +1,92 @@
+//! Small files are read in one piece.
+
+use super::PACKED_MAX;
+use super::entry::Stamp;
+use super::placed::Sent;
+use super::walk::{Offered, kind};
+use crate::StoreError;
+use crate::identity::Identity;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// A file that changes while it is read is read that often.
+const READS: usize = 3;
+
+/// What was read of a file.
+#[derive(Debug)]
+pub(super) struct Content {
+    pub(super) bytes: Vec<u8>,
+    pub(super) hash: [u8; 32],
+    /// If it is not the manifest's.
+    pub(super) mtime: Option<Stamp>,
+    pub(super) shown: PathBuf,
+    /// Its number, and what is to be done when it is in place.
+    pub(super) told: Option<(u64, Sent)>,
+    /// If it grew while it was read.
+    pub(super) grown: bool,
+}
+
+/// Reads a whole file, again if somebody writes to it meanwhile. Of one that may grow, what stands there at first. And
+/// the version that was read.
+pub(super) fn read_small(file: &Offered, growing: bool) -> Result<(Content, Identity), StoreError> {
+    let path = file.dir.path.join(&file.name);
+    let shown = file.dir.shown(&file.name);
+    let open = file.dir.root.open_plain(&path)?;
+    for _ in 0..READS {
+        let before = Identity::of(&open, &shown)?;
+        let mut bytes = read_all(&open, before.size().max(file.size), growing, &shown)?;
+        // A small one is not sent as a large one.
+        let stood = before.size().min(PACKED_MAX) as usize;
+        let generated = |open| {
+            crate::source::is_generated(open).map_err(|e| StoreError::from_io(&shown, "read", e))
+        };
+        let stat = rustix::fs::fstat(&open);
+        let stat = stat.map_err(|e| StoreError::from_io(&shown, "examine", e))?;
+        debug_assert!(kind(&stat) == rustix::fs::FileType::RegularFile);
+        let after = Identity::new(&stat);
+        let mut grown = false;
+        if after == before && before.size() <= PACKED_MAX {
+            if bytes.len() as u64 != before.size() && !generated(&open)? {
+                continue;
+            }
+        } else if growing && before.may_have_grown_to(&after) && bytes.len() >= stood {
+            bytes.truncate(stood);
+            grown = after.size() > stood as u64;
+        } else {
+            continue;
+        }
+        let now = Stamp::modified(&stat);
+        let content = Content {
+            hash: *blake3::hash(&bytes).as_bytes(),
+            bytes,
+            mtime: (now != file.mtime).then_some(now),
+            shown,
+            told: None,
+            grown,
+        };
+        return Ok((content, before));
+    }
+    Err(StoreError::SourceChanged { path: shown })
+}
+
+fn read_all(
+    mut file: &File,
+    size: u64,
+    growing: bool,
+    shown: &Path,
+) -> Result<Vec<u8>, StoreError> {
+    use std::io::Seek as _;
+    let failed = |e| StoreError::from_io(shown, "read", e);
+    file.rewind().map_err(failed)?;
+    let mut bytes = Vec::with_capacity(size.min(PACKED_MAX) as usize + 1);
+    let limit = PACKED_MAX + 1;
+    file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > PACKED_MAX && !growing {
+        // It was small when it was told; now it needs another way.
+        return Err(StoreError::SourceChanged {
+            path: shown.to_path_buf(),
+        });
+    }
+    Ok(bytes)
+}
