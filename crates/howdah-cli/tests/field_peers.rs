@@ -159,6 +159,48 @@ fn n6_a_far_end_that_wakes_behind_its_successor_leaves_nothing() {
     }
 }
 
+/// Of a copy between two other machines either stands still until the other one has given it up.
+#[test]
+fn n6_a_copy_between_two_others_outlives_a_side_that_stood_still() {
+    let site = Site::new(240);
+    let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    let tree = site.root("tree");
+    make_tree(&tree);
+    for (name, options, from) in [
+        ("of-tree", &["-r"][..], "tree"),
+        ("of-file", &[], "tree/large"),
+    ] {
+        for which in [0, 1] {
+            let (to, from) = (format!("{name}{which}"), site.root(from));
+            let (source, target) = (format!("far:{from}"), format!("far2:{to}"));
+            let args = [options, &LASTING, &PACE, &[&source, &target]].concat();
+            let mut client = sshd.start_copy(&site, Host::Here, &args, Input::None);
+            await_begun(&site, &site.root(""));
+            let ends = far_processes(&site, "internal");
+            assert_eq!(ends.len(), 2, "{ends:?}");
+            kill_process(ends[which], Signal::STOP).unwrap();
+            let other = ends[1 - which];
+            while client.lines_so_far(LOST) == 0
+                && far_processes(&site, "internal").contains(&other)
+            {
+                assert!(Instant::now() < site.limit(), "nobody gives it up");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            let _ = kill_process(ends[which], Signal::CONT);
+            let done = client.finish();
+            assert_eq!(done.code, Some(0), "{to}: {}", done.err);
+            await_nothing_left(&site, &site.root(""));
+            if name == "of-file" {
+                assert_eq!(hash_of(&from), hash_of(&site.root(&to)));
+            } else {
+                assert_same_tree(&tree, &site.root(&to));
+            }
+        }
+    }
+}
+
 #[test]
 fn n6_a_client_that_stood_still_ends_well_and_leaves_nothing() {
     let site = Site::new(200);

@@ -122,8 +122,7 @@ pub fn copy(
     cancel: &Cancel,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, Error> {
-    let between_others = matches!((source, destination), (Location::Ssh(_), Location::Ssh(_)));
-    if between_others || !can_go_on(source) || !can_go_on(destination) {
+    if !can_go_on(source) || !can_go_on(destination) {
         return copy_once(source, destination, (&config.once(), cancel), on_progress);
     }
     let mut attempt = |config: &CopyConfig, on_progress: &mut dyn FnMut(&Progress)| {

@@ -36,12 +36,8 @@ pub fn copy_tree(
             on_progress,
         )
     };
-    let between_others = matches!(
-        (sources.first(), destination),
-        (Some(Location::Ssh(_)), Location::Ssh(_))
-    );
     // Without resuming, files that the first connection has not reached would be gone on with, too.
-    if between_others || options.dry_run || !config.resume {
+    if options.dry_run || !config.resume {
         return attempt(&config.once(), on_progress);
     }
     lasting(What::Tree, (config, cancel), on_progress, &mut attempt)

@@ -137,7 +137,11 @@ fn watch(
                 rtt_us,
                 loss,
                 current,
+                answered,
+                resumed_bytes,
             }) => on_progress(&Progress {
+                answered,
+                resumed_bytes,
                 current,
                 bytes,
                 total_bytes,
@@ -157,7 +161,11 @@ fn watch(
                 config.note.line(&format!("{}: {text}", sender.name()));
             }
             Ok(Told::Done(summary)) => return Ok(*summary),
-            Ok(Told::Failed { kind, message }) => {
+            Ok(Told::Failed {
+                kind,
+                message,
+                stuck,
+            }) => {
                 let kind = handover::kind(kind);
                 let hint = if kind == ErrorKind::Network {
                     format!(
@@ -168,10 +176,9 @@ fn watch(
                 } else {
                     String::new()
                 };
-                return Err(Error::new(
-                    kind,
-                    format!("{}: {message}{hint}", sender.name()),
-                ));
+                let text = format!("{}: {message}{hint}", sender.name());
+                let error = Error::new(kind, text);
+                return Err(if stuck { error.stuck() } else { error });
             }
             Err(RecvTimeoutError::Timeout) if silent < SILENCE_MAX => {
                 silent += LOOK_EVERY;
@@ -205,6 +212,7 @@ pub(super) fn run(errand: Errand, sender: Sender<'_>, out: &(dyn Fn(&Told) + Syn
         Err(error) => Told::Failed {
             kind: handover::kind_number(error.kind()),
             message: error.to_string(),
+            stuck: !error.is_lost_connection(),
         },
     });
 }
@@ -278,6 +286,8 @@ fn send(
                 rtt_us: progress.rtt.as_micros(),
                 loss: progress.loss,
                 current: progress.current.clone(),
+                answered: progress.answered,
+                resumed_bytes: progress.resumed_bytes,
             });
         }
     };

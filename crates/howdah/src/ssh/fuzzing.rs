@@ -91,6 +91,7 @@ pub fn handover_samples() -> Vec<Vec<u8>> {
             wait_for_space_s: 0,
             hears_notes: true,
             idle_timeout_ms: None,
+            growing: false,
         })),
         Ask::Pace(Pace::default()),
     ];
@@ -120,6 +121,7 @@ pub fn handover_samples() -> Vec<Vec<u8>> {
         Told::Failed {
             kind: 3,
             message: "f".to_owned(),
+            stuck: false,
         },
     ] {
         let mut line = vec![2];

@@ -233,12 +233,20 @@ pub(super) enum Told {
         loss: f64,
         #[serde(default)]
         current: Vec<String>,
+        /// The receiver is there; who does not tell it is not asked again.
+        #[serde(default)]
+        answered: bool,
+        #[serde(default)]
+        resumed_bytes: u64,
     },
     Warning(String),
     Done(Box<Summary>),
     Failed {
         kind: u8,
         message: String,
+        /// Another connection would do no better.
+        #[serde(default)]
+        stuck: bool,
     },
     /// Something that goes well.
     Note(String),
