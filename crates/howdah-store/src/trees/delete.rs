@@ -297,7 +297,7 @@ impl Deleter<'_> {
 
     fn is_backup(&self, path: &Path) -> bool {
         let backup = self.shared.options.backup_dir.as_ref();
-        backup.is_some_and(|backup| path.starts_with(super::send::plain(Path::new(backup))))
+        backup.is_some_and(|backup| path.starts_with(super::tree_source::plain(Path::new(backup))))
     }
 }
 
@@ -359,7 +359,7 @@ impl Shared {
     fn backup_of(&self, backup: &str, above: &Path) -> Result<OwnedFd, Errno> {
         let top = lock(&self.top).clone();
         let mut to = self.root.open_dir(&top).map_err(|_| Errno::NOENT)?;
-        let backup = super::send::plain(Path::new(backup));
+        let backup = super::tree_source::plain(Path::new(backup));
         // What an earlier run kept below it under a name that is to be a directory makes room, and stays. The place
         // itself is the user's.
         let parts = backup.iter().map(|part| (part, false));

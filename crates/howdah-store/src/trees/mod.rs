@@ -42,6 +42,7 @@ mod send;
 mod small;
 mod spellings;
 mod target;
+mod tree_source;
 mod unfinished;
 mod walk;
 mod write;
@@ -94,8 +95,9 @@ pub use pipe::{Spout, Tap};
 pub use placed::PlacedFile;
 pub use receive::{LargeTarget, ReceiverEnds, TreeReceiver};
 pub use report::{NOTES, TreeReport};
-pub use send::{LargeFile, SenderEnds, TreeSender, TreeSource};
+pub use send::{LargeFile, SenderEnds, TreeSender};
 pub use target::{Quota, TreeTarget, is_directory};
+pub use tree_source::TreeSource;
 pub(crate) use unfinished::NAME as SIGN;
 pub use unfinished::{is_begun, origin_of};
 

@@ -5,7 +5,7 @@
 //! end.
 
 use super::names::Names;
-use super::send::plain;
+use super::tree_source::plain;
 use serde::de::{SeqAccess, Visitor};
 use serde::ser::SerializeSeq as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -13,7 +13,6 @@
 //! Every arrow is a bounded queue, so a slow receiver stops the walker, and memory does not depend on
 //! the number of files.
 
-use super::allowed::Metadata;
 use super::change::Change;
 use super::codec::{
     Answer, ManifestWriter, expect_version, put_varint, put_version, read_answer, refused,
@@ -27,14 +26,12 @@ use super::placed::{PlacedFile, Sent, SentFiles};
 use super::queue::{Budget, Queue, lock};
 use super::report::{Book, TreeReport, Trouble, add, get};
 use super::small::{Content, read_small};
-use super::walk::{Offered, Top, Walker, kind};
+use super::tree_source::TreeSource;
+use super::walk::{Offered, Walker};
 use super::{LARGE_OPEN, Memory, PACKED_MAX, TreeProgress, WAITING_FILES};
 use crate::source::SourceSpec;
-use crate::{Root, Source, StoreError, Wake};
-use rustix::fs::{AtFlags, FileType};
-use std::ffi::OsStr;
+use crate::{Source, StoreError, Wake};
 use std::io::{self, Write as _};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -56,183 +53,6 @@ pub(crate) const PACK_NEWER: u8 = 2;
 pub(crate) const PACK_MISSING: u8 = 3;
 /// In comparisons: the BLAKE3 of the next range of a file.
 pub(crate) const PACK_RANGE: u8 = 4;
-
-/// What is to be copied: files and directories below open roots.
-#[derive(Debug, Default)]
-pub struct TreeSource {
-    tops: Vec<Top>,
-    /// What was named and is not there, while something else is.
-    missing: Vec<StoreError>,
-    shows: Metadata,
-}
-
-impl TreeSource {
-    /// Nothing yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds something that the user of this process names. Links in the path are followed, the last one
-    /// too.
-    pub fn add_local(&mut self, path: &Path, contents: bool) -> Result<(), StoreError> {
-        let ends_in_dots = {
-            let bytes = path.as_os_str().as_bytes();
-            [&b"."[..], b"..", b"/"].contains(&bytes)
-                || bytes.ends_with(b"/.")
-                || bytes.ends_with(b"/..")
-        };
-        if contents || ends_in_dots {
-            let root = Root::open(path)?.of_user();
-            return self.add(Arc::new(root), PathBuf::new(), None);
-        }
-        // A slash at the end, as the Tab key puts it there, changes nothing.
-        let without_slash = plain(path);
-        let is_link = without_slash.is_symlink();
-        match std::fs::metadata(path) {
-            Ok(_) => {}
-            // It points to nothing: it is copied as a link.
-            Err(e) if e.kind() == io::ErrorKind::NotFound && is_link => {}
-            Err(e) => return Err(StoreError::from_io(path, "examine", e)),
-        }
-        let path = &*without_slash;
-        // A link that is named stands for what it points to, under its own name.
-        let real = match std::fs::canonicalize(path) {
-            Ok(real) if is_link => real,
-            _ => path.to_path_buf(),
-        };
-        let parent = match real.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let name = real.file_name().unwrap_or_default();
-        let called = path.file_name();
-        let root = Root::open(parent)?.of_user();
-        self.add(Arc::new(root), PathBuf::from(name), called)
-    }
-
-    /// Adds something below a root, as a peer names it; an empty path is the root's content. In the copy
-    /// it is `called` so.
-    pub fn add_below(
-        &mut self,
-        root: &Arc<Root>,
-        path: &Path,
-        called: Option<&OsStr>,
-        contents: bool,
-    ) -> Result<(), StoreError> {
-        let path = plain(path);
-        if path.as_os_str().is_empty() || contents {
-            root.open_dir(&path)?;
-            return self.add(Arc::clone(root), path, None);
-        }
-        let real = root.resolve_last(&path)?;
-        self.add(Arc::clone(root), real, called.or_else(|| path.file_name()))
-    }
-
-    /// Whether something is a directory, of which names would be told that nobody has named.
-    pub fn has_directory(&self) -> bool {
-        self.tops.iter().any(|top| {
-            let is_root = top.path.as_os_str().is_empty();
-            is_root || top.root.open_dir(&top.path).is_ok()
-        })
-    }
-
-    /// No more of the metadata is shown, whatever is asked for.
-    #[must_use]
-    pub fn showing(mut self, shows: Metadata) -> Self {
-        self.shows = shows;
-        self
-    }
-
-    /// What was named is not there. As long as something else is, that is an error of this name only.
-    pub fn note_missing(&mut self, error: StoreError) {
-        self.missing.push(error);
-    }
-
-    /// Links that were named and lead nowhere are missing: who does not copy links asked for what they point to.
-    pub fn refuse_dangling(&mut self) {
-        let (tops, missing) = (&mut self.tops, &mut self.missing);
-        tops.retain(|top| {
-            let Ok((dir, name)) = top.root.open_parent(&top.path) else {
-                return true;
-            };
-            let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW);
-            let is_link = stat.is_ok_and(|stat| kind(&stat) == FileType::Symlink);
-            if is_link {
-                let path = top.root.path().join(&top.path);
-                missing.push(StoreError::Dangling { path });
-            }
-            !is_link
-        });
-    }
-
-    /// The error if nothing of what was named is there.
-    pub fn check(&self) -> Result<(), StoreError> {
-        match (self.tops.is_empty(), self.missing.first()) {
-            (true, Some(error)) => Err(error.clone()),
-            _ => Ok(()),
-        }
-    }
-
-    /// Where each of them lies.
-    pub fn places(&self) -> impl Iterator<Item = PathBuf> + '_ {
-        self.tops.iter().map(|top| {
-            let place = top.root.path().join(&top.path);
-            std::fs::canonicalize(&place).unwrap_or(place)
-        })
-    }
-
-    fn add(
-        &mut self,
-        root: Arc<Root>,
-        path: PathBuf,
-        called: Option<&OsStr>,
-    ) -> Result<(), StoreError> {
-        let called = called
-            .or_else(|| path.file_name())
-            .unwrap_or_default()
-            .to_owned();
-        if self.tops.iter().any(|top| top.called == called) {
-            return Err(StoreError::SameName {
-                name: called.into(),
-            });
-        }
-        self.tops.push(Top { root, path, called });
-        Ok(())
-    }
-
-    /// Whether the one source is a directory's content, not the directory.
-    pub fn is_contents(&self) -> bool {
-        self.tops.iter().any(|top| top.path.as_os_str().is_empty())
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.tops.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.tops.is_empty()
-    }
-}
-
-/// A path without the slashes and dots at its end that people write.
-pub(crate) fn plain(path: &Path) -> PathBuf {
-    let mut bytes = path.as_os_str().as_bytes();
-    while let Some(rest) = bytes
-        .strip_suffix(b"/")
-        .or_else(|| bytes.strip_suffix(b"/."))
-    {
-        bytes = rest;
-    }
-    while let Some(rest) = bytes.strip_prefix(b"./") {
-        bytes = rest;
-    }
-    if bytes == b"." {
-        bytes = b"";
-    }
-    PathBuf::from(OsStr::from_bytes(bytes))
-}
 
 /// A large file, to be sent as an object of its own.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use super::disks::SyncWay;
 use super::entry::Meta;
 use super::gate::Asked;
 use super::queue::lock;
-use super::send::plain;
+use super::tree_source::plain;
 use super::unfinished;
 use crate::identity::Identity;
 use crate::{RoomWait, Root, StoreError, unwritable};

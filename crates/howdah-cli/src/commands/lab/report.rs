@@ -10,6 +10,9 @@ use howdah_lab::{company, fidelity, starts};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
+/// Makes the text of a report.
+type Printer = fn(&[Summary]) -> String;
+
 pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
     if args.comparison {
         let read = |dir: &PathBuf| Ok((dir.display().to_string(), super::summary(dir)?));
@@ -24,7 +27,7 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    let printed: [(bool, fn(&[Summary]) -> String); 3] = [
+    let printed: [(bool, Printer); 3] = [
         (args.fidelity, fidelity::markdown),
         (args.company, company::markdown),
         (args.starts, starts::markdown),
