@@ -161,7 +161,7 @@ impl Placer<'_> {
                 self.linked.note_rewritten(place, link)?;
             }
             self.tell(Act::Copy, reasons, &dir.named().join(&name))?;
-            self.settle(&dir, &name, index)?;
+            self.note_moved(&dir, &name, index)?;
             return self.answer(true);
         }
         let wanted = Wanted {
@@ -379,7 +379,7 @@ impl Placer<'_> {
                 return Ok(());
             }
         }
-        self.settle(&found.dir, &found.name, found.index)
+        self.note_moved(&found.dir, &found.name, found.index)
     }
 
     /// In a dry run: what of a file besides its content is not as it is to be.

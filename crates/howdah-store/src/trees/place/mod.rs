@@ -340,7 +340,7 @@ impl<'a> Placer<'a> {
     }
 
     /// In a move: it is at the destination, or would be. What is at `path` here goes at the source.
-    fn settle(&self, dir: &TargetDir, name: &OsStr, number: u64) -> Result<(), StoreError> {
+    fn note_moved(&self, dir: &TargetDir, name: &OsStr, number: u64) -> Result<(), StoreError> {
         if !self.shared.options.remove_source {
             return Ok(());
         }
@@ -389,7 +389,7 @@ impl<'a> Placer<'a> {
                 self.make_way_for(&later);
                 self.tell_link(&later, first.as_ref())?;
                 if link_later(self.shared, first.as_ref(), &later) {
-                    self.settle(&later.dir, &later.name, later.number)?;
+                    self.note_moved(&later.dir, &later.name, later.number)?;
                 }
             }
             if later.last {
@@ -476,7 +476,7 @@ impl<'a> Placer<'a> {
         }
         let Some(fd) = self.shared_fd()? else {
             self.tell(Act::Symlink, Reasons::NEW, &path)?;
-            return self.settle(&dir, &name, number);
+            return self.note_moved(&dir, &name, number);
         };
         if shared.options.ignore_existing
             && rustix::fs::statat(&fd, &name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
@@ -495,7 +495,7 @@ impl<'a> Placer<'a> {
                     if !reasons.is_empty() {
                         self.tell(act, reasons, &path)?;
                     }
-                    self.settle(&dir, &name, number)?;
+                    self.note_moved(&dir, &name, number)?;
                 }
                 Err(e) => note_no_symlink(&shared.book, &path, e),
             }
@@ -512,7 +512,7 @@ impl<'a> Placer<'a> {
                     let what = format!("{what} not kept: {e}");
                     shared.book.trouble(Trouble::NotKept, &path, what);
                 }
-                self.settle(&dir, &name, number)
+                self.note_moved(&dir, &name, number)
             }
             Err(e) => {
                 note_no_symlink(&shared.book, &path, e);
