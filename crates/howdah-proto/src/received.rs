@@ -360,6 +360,9 @@ impl Received {
 }
 
 #[cfg(test)]
+mod model;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -359,3 +359,21 @@ fn what_a_peer_scatters_is_bounded() {
     assert!(!incoming.set_size(0, limits::MAX_OFFSET + 1));
     assert!(incoming.set_size(0, limits::MAX_OFFSET) && incoming.set_size(99_999, 1));
 }
+
+/// What was lost of an object that is closed is not sent again; what was lost of others is.
+#[test]
+fn an_object_that_is_closed_takes_its_repairs_with_it_and_no_others() {
+    let mut out = Outgoing::default();
+    for id in [1, 2] {
+        out.open(id, Some(10), u64::MAX);
+        out.set_ready(id, 10);
+        assert_eq!(out.next_data(|_| 10).map(|next| next.object), Some(id));
+    }
+    for id in [1, 2] {
+        out.on_lost(id, ByteRange::new(0, 10));
+    }
+    out.close(1);
+    let next = out.next_data(|_| 10).expect("the other one's");
+    assert_eq!((next.object, next.again), (2, true));
+    assert!(out.next_data(|_| 10).is_none() && !out.has_data());
+}
