@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-entries bench-files bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test
+.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-entries bench-files bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -132,6 +132,10 @@ bench: setup-bench bench-sim ## Measure: the tables of docs/performance.md (BENC
 	$(CARGO) build --release --locked -p howdah-cli
 	$(call say,measuring; it needs root for network namespaces)
 	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" bash benches/run.sh $(BENCH)
+
+bench-overload: setup ## A thousand idle clients and a thousand new ones at one server (HOWDAH_CROWD); ends by itself
+	$(call say,a crowd at the door)
+	ulimit -n "$$(ulimit -Hn)"; HOWDAH_CROWD=$${HOWDAH_CROWD:-1000} $(CARGO) test --release --locked -p howdah --test overload -- --nocapture
 
 bench-files: setup-bench ## Measure: files and trees beside rsync, scp, rclone and tar over ssh (BENCH="--quick" and other flags)
 	@missing="$$(PATH="$$PATH:/usr/sbin"; $(call need,ssh:openssh-client sshd:openssh-server rsync:rsync rclone:rclone))"; \

@@ -18,6 +18,15 @@ pub struct Placement {
     pub range: ByteRange,
 }
 
+/// Why a server has no place for one more.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Full {
+    /// So many handshakes are under way at this moment.
+    Handshakes(usize),
+    /// So many connections are there.
+    Connections(usize),
+}
+
 /// What runs on top of an endpoint. All calls come from the endpoint's thread and must not block.
 pub trait Application {
     /// Something happened to a connection.
@@ -48,6 +57,9 @@ pub trait Application {
     /// A method of this trait, or the protocol, has panicked for that connection of a server. The connection is gone
     /// without a word, and what belongs to it should be, too.
     fn on_panic(&mut self, _key: ConnKey, _remote: Option<SocketAddr>) {}
+
+    /// Somebody was told to come again later, once per round at most.
+    fn on_full(&mut self, _now: Time, _full: Full) {}
 
     /// Called once per round; returning false ends [`Endpoint::run`](crate::Endpoint::run).
     fn keep_running(&mut self, now: Time) -> bool;

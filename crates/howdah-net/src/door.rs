@@ -1,8 +1,12 @@
-//! Who gets in: strangers of another version are told so, and while many handshakes are under way
-//! strangers must show first that they receive at their address. Nothing is kept of either.
+//! Who gets in: strangers of another version are told so, and under load strangers must show first that they receive at
+//! their address. Those who show that they know this server's key are asked for that at once, others as far as there is
+//! time for them. Nothing is kept of either.
 
+use crate::allowance::Allowance;
 use howdah_core::Time;
-use howdah_proto::codec::{COOKIE_LEN, ConnectionId, Cookie, DoorAnswer, DoorPacket, VERSION};
+use howdah_proto::codec::{
+    COOKIE_LEN, ConnectionId, Cookie, DoorAnswer, DoorPacket, KnockKey, VERSION,
+};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,6 +18,10 @@ const COOKIE_LIFETIME_S: u32 = 15;
 const SECRET_PERIOD_S: u32 = 60;
 /// Version packets that are sent at once, and per second.
 const VERSION_ANSWERS: u64 = 100;
+/// Handshakes that begin at once, and per second, without a cookie: each costs more than the packet that it takes to ask for it.
+pub(crate) const UNPROVED: u64 = 256;
+/// Cookies at once, and per second, for those who do not show that they know the key.
+pub(crate) const COOKIES_FOR_STRANGERS: u64 = 500;
 const MAC_LEN: usize = COOKIE_LEN - 4;
 
 /// A first packet at the door: what it carries in the clear.
@@ -37,6 +45,15 @@ pub(crate) enum Verdict {
     Ignore,
 }
 
+/// How things are behind the door.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Load {
+    /// Handshakes under way.
+    pub(crate) half_open: usize,
+    /// There is no place: whoever has a cookie is told to come again after that many seconds.
+    pub(crate) full_for_s: Option<u16>,
+}
+
 #[derive(Clone, Copy)]
 struct Secret {
     period: u32,
@@ -47,8 +64,11 @@ struct Secret {
 pub(crate) struct Door {
     current: Secret,
     previous: Secret,
-    version_answers: u64,
-    refilled_at: Time,
+    version_answers: Allowance,
+    unproved: Allowance,
+    for_strangers: Allowance,
+    /// Of this server's key.
+    key: Option<KnockKey>,
 }
 
 impl std::fmt::Debug for Door {
@@ -72,7 +92,7 @@ fn seconds(now: Time) -> u32 {
 }
 
 impl Door {
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new(key: Option<KnockKey>) -> io::Result<Self> {
         let secret = Secret {
             period: 0,
             key: random_key()?,
@@ -80,18 +100,20 @@ impl Door {
         Ok(Self {
             current: secret,
             previous: secret,
-            version_answers: VERSION_ANSWERS,
-            refilled_at: Time::ZERO,
+            version_answers: Allowance::new(VERSION_ANSWERS),
+            unproved: Allowance::new(UNPROVED),
+            for_strangers: Allowance::new(COOKIES_FOR_STRANGERS),
+            key,
         })
     }
 
-    /// Judges a first packet from `from`; `half_open` handshakes are under way.
+    /// Judges a first packet from `from`.
     pub(crate) fn judge(
         &mut self,
         now: Time,
         from: SocketAddr,
         knock: &Knock,
-        half_open: usize,
+        load: Load,
     ) -> Verdict {
         let answer = |answer| {
             Verdict::Answer(DoorPacket::to(
@@ -101,7 +123,7 @@ impl Door {
             ))
         };
         if knock.version != VERSION {
-            if !self.may_answer_version(now) {
+            if !self.version_answers.take(now) {
                 return Verdict::Ignore;
             }
             return answer(DoorAnswer::Version {
@@ -110,14 +132,22 @@ impl Door {
             });
         }
         self.turn_secrets(now);
-        if knock
-            .cookie
-            .is_some_and(|cookie| self.is_good(now, from, knock, cookie))
+        if let Some(cookie) = knock.cookie
+            && self.is_good(now, from, knock, cookie)
         {
-            return Verdict::Admit { validated: true };
+            return match load.full_for_s {
+                Some(seconds) => answer(DoorAnswer::Busy { cookie, seconds }),
+                None => Verdict::Admit { validated: true },
+            };
         }
-        if half_open < COOKIE_THRESHOLD {
+        let is_quiet = load.half_open < COOKIE_THRESHOLD && load.full_for_s.is_none();
+        if is_quiet && self.unproved.take(now) {
             return Verdict::Admit { validated: false };
+        }
+        let (first, client) = (knock.first_destination, knock.client);
+        let knows_us = self.key.is_some_and(|key| key.is_shown(first, client));
+        if !knows_us && !self.for_strangers.take(now) {
+            return Verdict::Ignore;
         }
         answer(DoorAnswer::Retry(Self::bake(
             seconds(now),
@@ -125,17 +155,6 @@ impl Door {
             knock,
             &self.current,
         )))
-    }
-
-    fn may_answer_version(&mut self, now: Time) -> bool {
-        let earned = now.since(self.refilled_at).as_millis() * VERSION_ANSWERS / 1_000;
-        if earned > 0 {
-            self.version_answers = (self.version_answers + earned).min(VERSION_ANSWERS);
-            self.refilled_at = now;
-        }
-        let may = self.version_answers > 0;
-        self.version_answers -= u64::from(may);
-        may
     }
 
     fn turn_secrets(&mut self, now: Time) {
@@ -190,7 +209,7 @@ impl Door {
 
 /// Longest answer that [`Door::judge`] gives, in bytes.
 #[cfg(test)]
-const ANSWER_MAX: usize = 41;
+const ANSWER_MAX: usize = 43;
 #[cfg(test)]
 const _: () = assert!(ANSWER_MAX < howdah_proto::codec::limits::MIN_DATAGRAM);
 
@@ -206,6 +225,13 @@ mod tests {
         cookie: None,
     };
     const VALIDATED: Verdict = Verdict::Admit { validated: true };
+
+    fn load(half_open: usize) -> Load {
+        Load {
+            half_open,
+            full_for_s: None,
+        }
+    }
 
     fn at(seconds: u64) -> Time {
         Time::ZERO + Span::from_secs(seconds)
@@ -228,31 +254,31 @@ mod tests {
 
     #[test]
     fn a_cookie_is_asked_for_when_many_handshakes_are_under_way() {
-        let mut door = Door::new().unwrap();
+        let mut door = Door::new(None).unwrap();
         let from = address(1, 1);
-        let few = door.judge(at(1), from, &KNOCK, COOKIE_THRESHOLD - 1);
+        let few = door.judge(at(1), from, &KNOCK, load(COOKIE_THRESHOLD - 1));
         assert_eq!(few, Verdict::Admit { validated: false });
-        let cookie = cookie(door.judge(at(1), from, &KNOCK, COOKIE_THRESHOLD));
+        let cookie = cookie(door.judge(at(1), from, &KNOCK, load(COOKIE_THRESHOLD)));
         let again = Knock {
             cookie: Some(cookie),
             ..KNOCK
         };
         for half_open in [0, COOKIE_THRESHOLD, 10_000] {
-            assert_eq!(door.judge(at(2), from, &again, half_open), VALIDATED);
+            assert_eq!(door.judge(at(2), from, &again, load(half_open)), VALIDATED);
         }
     }
 
     #[test]
     fn wrong_old_and_foreign_cookies_are_refused() {
-        let (mut door, mut other) = (Door::new().unwrap(), Door::new().unwrap());
+        let (mut door, mut other) = (Door::new(None).unwrap(), Door::new(None).unwrap());
         let from = address(1, 1);
-        let made = cookie(door.judge(at(100), from, &KNOCK, COOKIE_THRESHOLD));
+        let made = cookie(door.judge(at(100), from, &KNOCK, load(COOKIE_THRESHOLD)));
         let with = |cookie| Knock {
             cookie: Some(cookie),
             ..KNOCK
         };
         let good = |door: &mut Door, s, from, knock: &Knock| {
-            door.judge(at(s), from, knock, COOKIE_THRESHOLD) == VALIDATED
+            door.judge(at(s), from, knock, load(COOKIE_THRESHOLD)) == VALIDATED
         };
         assert!(good(&mut door, 100, from, &with(made)));
         assert!(good(&mut door, 115, from, &with(made)), "15 s are allowed");
@@ -279,29 +305,29 @@ mod tests {
         }
         // A wrong one harms nobody while there is room.
         let wrong = with(Cookie([0; COOKIE_LEN]));
-        let verdict = door.judge(at(100), from, &wrong, 0);
+        let verdict = door.judge(at(100), from, &wrong, load(0));
         assert_eq!(verdict, Verdict::Admit { validated: false });
     }
 
     #[test]
     fn cookies_outlive_one_change_of_the_secret_and_no_second_one() {
-        let mut door = Door::new().unwrap();
+        let mut door = Door::new(None).unwrap();
         let from = address(1, 1);
-        let made = cookie(door.judge(at(59), from, &KNOCK, COOKIE_THRESHOLD));
+        let made = cookie(door.judge(at(59), from, &KNOCK, load(COOKIE_THRESHOLD)));
         let again = Knock {
             cookie: Some(made),
             ..KNOCK
         };
-        assert_eq!(door.judge(at(61), from, &again, 99), VALIDATED);
+        assert_eq!(door.judge(at(61), from, &again, load(99)), VALIDATED);
         let secret = door.current.key;
-        cookie(door.judge(at(121), from, &KNOCK, 99));
+        cookie(door.judge(at(121), from, &KNOCK, load(99)));
         assert_ne!(secret, door.current.key);
         assert_eq!(secret, door.previous.key);
     }
 
     #[test]
     fn answers_are_smaller_than_questions_and_versions_are_told_seldom() {
-        let mut door = Door::new().unwrap();
+        let mut door = Door::new(None).unwrap();
         let newer = Knock {
             version: VERSION + 1,
             ..KNOCK
@@ -310,7 +336,7 @@ mod tests {
         for n in 0..10_000 {
             // 10 000 in a second.
             let now = at(5) + Span::from_micros(n * 100);
-            let verdict = door.judge(now, address(1, 1), &newer, 0);
+            let verdict = door.judge(now, address(1, 1), &newer, load(0));
             match verdict {
                 Verdict::Answer(packet) => {
                     let mut out = Vec::new();
@@ -322,7 +348,7 @@ mod tests {
             }
         }
         assert!((100..=200).contains(&answers), "{answers}");
-        let retry = cookie(door.judge(at(7), address(1, 1), &KNOCK, COOKIE_THRESHOLD));
+        let retry = cookie(door.judge(at(7), address(1, 1), &KNOCK, load(COOKIE_THRESHOLD)));
         let mut out = Vec::new();
         DoorPacket::to(
             KNOCK.first_destination,
@@ -330,6 +356,83 @@ mod tests {
             DoorAnswer::Retry(retry),
         )
         .encode(&mut out);
+        assert!(out.len() <= ANSWER_MAX);
+    }
+
+    #[test]
+    fn under_load_those_who_know_the_key_are_answered_and_others_are_if_there_is_time() {
+        let key = KnockKey::of(b"the server's key");
+        let mut door = Door::new(Some(key)).unwrap();
+        let knock = |n: u64, knows: bool| {
+            let client = ConnectionId(n);
+            let first = key.first_destination(client);
+            Knock {
+                first_destination: ConnectionId(first.0 ^ u64::from(!knows)),
+                client,
+                ..KNOCK
+            }
+        };
+        let busy = load(COOKIE_THRESHOLD);
+        let mut answered = [0; 2];
+        // 100,000 of each in a second.
+        for n in 0..100_000 {
+            let now = at(5) + Span::from_micros(n * 10);
+            for knows in [false, true] {
+                let verdict = door.judge(now, address(1, 1), &knock(n, knows), busy);
+                answered[usize::from(knows)] += u64::from(verdict != Verdict::Ignore);
+            }
+        }
+        assert_eq!(answered[1], 100_000);
+        assert!((COOKIES_FOR_STRANGERS..=2 * COOKIES_FOR_STRANGERS + 1).contains(&answered[0]));
+        // A cookie that was given is good whoever has it.
+        let stranger = knock(7, false);
+        let Verdict::Answer(packet) = door.judge(at(9), address(1, 1), &stranger, busy) else {
+            panic!("a second later");
+        };
+        let DoorAnswer::Retry(cookie) = packet.answer else {
+            panic!("{packet:?}");
+        };
+        let again = Knock {
+            cookie: Some(cookie),
+            ..stranger
+        };
+        assert_eq!(door.judge(at(9), address(1, 1), &again, busy), VALIDATED);
+    }
+
+    #[test]
+    fn a_flood_begins_few_handshakes_though_none_of_them_lasts() {
+        let mut door = Door::new(None).unwrap();
+        let mut begun = 0;
+        for n in 0..100_000 {
+            let now = at(5) + Span::from_micros(n * 10);
+            let verdict = door.judge(now, address(1, 1), &KNOCK, load(0));
+            begun += u64::from(verdict == Verdict::Admit { validated: false });
+        }
+        assert!((UNPROVED..=2 * UNPROVED).contains(&begun), "{begun}");
+    }
+
+    #[test]
+    fn a_full_server_says_so_to_proved_addresses_only() {
+        let mut door = Door::new(None).unwrap();
+        let full = Load {
+            half_open: 0,
+            full_for_s: Some(12),
+        };
+        let from = address(1, 1);
+        let cookie = cookie(door.judge(at(1), from, &KNOCK, full));
+        let again = Knock {
+            cookie: Some(cookie),
+            ..KNOCK
+        };
+        let Verdict::Answer(packet) = door.judge(at(2), from, &again, full) else {
+            panic!("no answer");
+        };
+        let seconds = 12;
+        assert_eq!(packet.answer, DoorAnswer::Busy { cookie, seconds });
+        let mut out = Vec::new();
+        packet.encode(&mut out);
         assert_eq!(out.len(), ANSWER_MAX);
+        let verdict = door.judge(at(2), address(2, 1), &again, full);
+        assert!(matches!(verdict, Verdict::Answer(p) if matches!(p.answer, DoorAnswer::Retry(_))));
     }
 }

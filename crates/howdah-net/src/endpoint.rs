@@ -1,26 +1,30 @@
 //! The loop: one socket, its connections, one thread.
 
-use crate::application::{Application, Attended, ConnKey, Placement};
-use crate::buffers::{BUFFER_BYTES, Spares};
-use crate::clock::{Clock, wall_now};
-use crate::demux::{Demux, Route};
-use crate::door::{Door, Knock, Verdict};
+mod admission;
+mod receiving;
+
+use crate::application::{Application, Attended, ConnKey, Full};
+use crate::buffers::Spares;
+use crate::clock::Clock;
+use crate::demux::Demux;
+use crate::door::Door;
 use crate::gather::Gather;
-use crate::half_open::{HalfOpen, Room};
+use crate::half_open::HalfOpen;
 use crate::schedule::Schedule;
 use crate::socket::{MAX_TRAIN_BYTES, SocketReport, UdpPort};
 use crate::sys;
 use crate::train::{TrainBuffer, TrainBuilder};
+use crate::tray::Tray;
 use crate::tunnel::Lanes;
 use crate::waker::{self, WakeReceiver, Waker};
 use howdah_core::{Span, Time};
 use howdah_proto::codec::ConnectionId;
-use howdah_proto::{Arriving, Config, Connection, Event, Handled, Role, TransmitInfo};
-use quinn_udp::RecvMeta;
+use howdah_proto::{Config, Connection, Event, Role, TransmitInfo};
+use receiving::Parcel;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::AsFd;
 use std::collections::BTreeMap;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// Settings of an endpoint.
@@ -32,14 +36,6 @@ pub struct EndpointConfig {
     pub accept: bool,
 }
 
-/// A handshake that has not moved for that long gives way if there is no other place.
-const STALE_AFTER: Span = Span::from_secs(3);
-/// Connections that a server keeps.
-const MAX_CONNECTIONS: usize = 4_096;
-/// Buffers per receive call.
-const RECEIVE_BATCH: usize = 16;
-/// Receive calls before the loop turns to sending.
-const RECEIVE_CALLS: usize = 4;
 /// Trains per connection and round of the loop.
 const TRAINS_PER_ROUND: usize = 16;
 /// How often the socket is asked for its drops.
@@ -80,6 +76,10 @@ pub struct Endpoint {
     stalled: Option<(ConnKey, TransmitInfo)>,
     receive_buffers: Vec<Vec<u8>>,
     spares: Spares,
+    /// Read and not looked at yet.
+    tray: Tray<Parcel>,
+    /// Somebody was told to come again.
+    turned_away: Option<Full>,
     drops: u64,
     drops_at: Time,
     gather: Gather,
@@ -113,6 +113,7 @@ impl Endpoint {
 
     fn with(port: Option<UdpPort>, config: EndpointConfig, clock: Clock) -> io::Result<Self> {
         let (waker, wakes) = waker::pair()?;
+        let door = Door::new(config.protocol.knock)?;
         Ok(Self {
             port,
             lanes: Lanes::new(waker.clone()),
@@ -121,7 +122,7 @@ impl Endpoint {
             waker,
             wakes,
             demux: Demux::default(),
-            door: Door::new()?,
+            door,
             connections: BTreeMap::new(),
             half_open: HalfOpen::default(),
             at_work: None,
@@ -130,8 +131,10 @@ impl Endpoint {
             next_key: 1,
             train: TrainBuffer::new(),
             stalled: None,
-            receive_buffers: (0..RECEIVE_BATCH).map(|_| vec![0; BUFFER_BYTES]).collect(),
+            receive_buffers: Vec::new(),
             spares: Spares::default(),
+            tray: Tray::default(),
+            turned_away: None,
             drops: 0,
             drops_at: Time::ZERO,
             gather: Gather::default(),
@@ -231,6 +234,9 @@ impl Endpoint {
             let more = self.receive(application)?;
             let now = self.clock.now();
             self.wakes.take();
+            if let Some(full) = self.turned_away.take() {
+                application.on_full(now, full);
+            }
             if !application.keep_running(now) {
                 return self.flush(application);
             }
@@ -247,170 +253,6 @@ impl Endpoint {
         let now = self.clock.now();
         self.turn(now, application, true)?;
         Ok(())
-    }
-
-    // ---- Receiving ---------------------------------------------------------------------------
-
-    /// Reads what has arrived, within bounds. Returns whether there may be more.
-    fn receive<A: Application>(&mut self, application: &mut A) -> io::Result<bool> {
-        self.gather.begin_round();
-        for call in 0..RECEIVE_CALLS {
-            let mut meta = [RecvMeta::default(); RECEIVE_BATCH];
-            let received = {
-                let mut slices: [IoSliceMut<'_>; RECEIVE_BATCH] = {
-                    let mut buffers = self.receive_buffers.iter_mut();
-                    std::array::from_fn(|_| {
-                        IoSliceMut::new(buffers.next().map_or(&mut [], Vec::as_mut_slice))
-                    })
-                };
-                // In turns: neither may keep the other waiting.
-                let by_lanes = call % 2 == 1 || self.port.is_none();
-                match &self.port {
-                    Some(port) if !(by_lanes && self.lanes.is_waiting()) => {
-                        port.recv(&mut slices, &mut meta)
-                    }
-                    _ => self.lanes.recv(&mut slices, &mut meta),
-                }
-            };
-            let count = match received {
-                Ok(count) => count,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock && self.lanes.is_waiting() => {
-                    continue;
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) if is_unreachable(&e) => {
-                    // It says nothing to those that are established.
-                    for key in self.half_open.keys() {
-                        if let Some(slot) = self.connections.get_mut(&key) {
-                            slot.connection.on_unreachable();
-                            self.schedule.touch(key);
-                        }
-                    }
-                    continue;
-                }
-                Err(e) if is_broken_socket(&e) => return Err(e),
-                Err(_) => continue,
-            };
-            // In this order: a pause between the two makes packets seem to have come later than they
-            // did, which passes; the other way round they would seem to have come before they
-            // could, and one such packet makes all others look delayed for seconds.
-            let wall = wall_now();
-            let now = self.clock.now();
-            for (index, meta) in meta.iter().enumerate().take(count) {
-                let rx_time = Clock::from_wall(now, wall, meta.timestamp);
-                self.gather.on_received(meta.len);
-                self.isolated(application, |endpoint, application| {
-                    endpoint.handle_buffer(now, rx_time, index, meta, application);
-                });
-                self.at_work = None;
-                if self.receive_buffers[index].is_empty() {
-                    self.receive_buffers[index] = vec![0; BUFFER_BYTES];
-                }
-            }
-            if count < RECEIVE_BATCH && !self.lanes.is_waiting() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    fn handle_buffer<A: Application>(
-        &mut self,
-        now: Time,
-        rx_time: Time,
-        index: usize,
-        meta: &RecvMeta,
-        application: &mut A,
-    ) {
-        let mut buffer = std::mem::take(&mut self.receive_buffers[index]);
-        let from = UdpPort::canonical(meta.addr);
-        let stride = meta.stride.max(1);
-        let mut owner: Option<(ConnKey, u64)> = None;
-        let mut parts: Vec<Placement> = Vec::with_capacity(meta.len.div_ceil(stride));
-        let mut start = 0;
-        while start < meta.len {
-            let end = (start + stride).min(meta.len);
-            self.at_work = None;
-            if let Some(key) = self.find(now, from, meta.dst_ip, &buffer[start..end]) {
-                self.at_work = Some(key);
-                let accept_data = application.accepts_data(key);
-                let arriving = Arriving {
-                    from,
-                    rx_time,
-                    absent: 0,
-                    accept_data,
-                };
-                let Some(slot) = self.connections.get_mut(&key) else {
-                    break;
-                };
-                self.schedule.touch(key);
-                let handled =
-                    slot.connection
-                        .handle_datagram(now, &arriving, &mut buffer[start..end]);
-                if let Handled::Nothing = handled
-                    && owner.is_none()
-                {
-                    // The message that announces an object may stand right before its first bytes.
-                    self.events(now, key, application);
-                }
-                if self
-                    .connections
-                    .get(&key)
-                    .is_some_and(|s| s.connection.is_stillborn())
-                {
-                    // Its first datagram was no sealed Initial: nothing is kept of it.
-                    self.remove(key);
-                }
-                if let Handled::Data {
-                    object,
-                    parts: placed,
-                } = handled
-                {
-                    if owner.is_some_and(|o| o != (key, object)) {
-                        // Two objects in one buffer are rare: the first one gets a copy.
-                        if let Some((key, object)) = owner {
-                            self.at_work = Some(key);
-                            application.place(key, object, &mut buffer.clone(), &parts);
-                        }
-                        parts.clear();
-                    }
-                    owner = Some((key, object));
-                    parts.extend(placed.iter().map(|p| Placement {
-                        at: start + p.at,
-                        range: p.range,
-                    }));
-                }
-            }
-            start = end;
-        }
-        if let Some((key, object)) = owner {
-            self.at_work = Some(key);
-            application.place(key, object, &mut buffer, &parts);
-        }
-        while let Some(spare) = application.take_spare() {
-            self.spares.put(spare);
-        }
-        if buffer.len() < BUFFER_BYTES {
-            self.spares.put(buffer);
-            buffer = self.spares.take();
-        }
-        self.receive_buffers[index] = buffer;
-    }
-
-    /// Makes a place for a handshake from `host`, if there is one for it.
-    fn make_room(&mut self, now: Time, host: IpAddr) -> Option<()> {
-        let victim = match self.half_open.room(host) {
-            Room::Free => return Some(()),
-            Room::InsteadOf(victim) => victim,
-            Room::Taken => self.half_open.keys().find(|key| {
-                self.connections
-                    .get(key)
-                    .is_none_or(|slot| now.since(slot.connection.last_received_at()) >= STALE_AFTER)
-            })?,
-        };
-        self.remove(victim);
-        Some(())
     }
 
     /// Whether strangers are answered.
@@ -432,58 +274,6 @@ impl Endpoint {
         }
         self.half_open.remove(key);
         self.schedule.forget(key);
-    }
-
-    fn find(
-        &mut self,
-        now: Time,
-        from: SocketAddr,
-        local_ip: Option<IpAddr>,
-        datagram: &[u8],
-    ) -> Option<ConnKey> {
-        match self.demux.route(datagram) {
-            Route::Known(key) => Some(key),
-            Route::Stranger => None,
-            Route::New(knock) => {
-                if !self.config.accept || self.connections.len() >= MAX_CONNECTIONS {
-                    return None;
-                }
-                let half_open = self.half_open.len();
-                let validated = match self.door.judge(now, from, &knock, half_open) {
-                    Verdict::Admit { validated } => validated,
-                    Verdict::Answer(packet) => {
-                        let mut answer = Vec::new();
-                        packet.encode(&mut answer);
-                        // A lost answer is asked for again.
-                        let _ = self.send_to(from, local_ip, &answer, answer.len());
-                        return None;
-                    }
-                    Verdict::Ignore => return None,
-                };
-                self.make_room(now, from.ip())?;
-                let Knock {
-                    first_destination,
-                    client,
-                    ..
-                } = knock;
-                let id = ConnectionId(random_u64().ok()?);
-                if self.demux.contains(id) {
-                    return None;
-                }
-                let role = Role::Server {
-                    first_destination,
-                    client,
-                };
-                let mut config = self.config.protocol.clone();
-                config.max_datagram = self.max_datagram(from);
-                let seed = random_u64().ok()?;
-                let mut connection = Connection::new(now, role, config, id, from, seed).ok()?;
-                if validated {
-                    connection.validate_address();
-                }
-                Some(self.add(connection, local_ip))
-            }
-        }
     }
 
     fn watch_drops(&mut self, now: Time) {

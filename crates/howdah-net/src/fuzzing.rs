@@ -1,6 +1,6 @@
 //! What `howdah-fuzz` calls: each takes any bytes and panics where something is true that must never be.
 
-use crate::door::{Door, Knock, Verdict};
+use crate::door::{Door, Knock, Load, Verdict};
 use howdah_core::{Span, Time};
 use howdah_proto::codec::limits::MIN_DATAGRAM;
 use howdah_proto::codec::{COOKIE_LEN, ConnectionId, Cookie, DoorAnswer, VERSION};
@@ -14,7 +14,7 @@ const LIFETIME_S: u64 = 15;
 /// Strangers at a door, eight bytes each: nobody is believed to receive at an address but with the very cookie that was sent
 /// there, and no answer is larger than the question.
 pub fn cookie(bytes: &[u8]) {
-    let Ok(mut door) = Door::new() else {
+    let Ok(mut door) = Door::new(None) else {
         return;
     };
     let mut now = Time::ZERO;
@@ -56,7 +56,11 @@ pub fn cookie(bytes: &[u8]) {
             client,
             cookie: shown,
         };
-        match door.judge(now, address, &knock, usize::from(load)) {
+        let load = Load {
+            half_open: load.into(),
+            full_for_s: (load == u8::MAX).then_some(1),
+        };
+        match door.judge(now, address, &knock, load) {
             Verdict::Admit { validated: true } => {
                 let fits = given.iter().any(|&(made, to, destination, by, cookie)| {
                     let age = now.since(made);

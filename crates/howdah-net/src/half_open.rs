@@ -63,6 +63,10 @@ impl HalfOpen {
         self.from.len()
     }
 
+    pub(crate) fn contains(&self, key: ConnKey) -> bool {
+        self.from.contains_key(&key)
+    }
+
     /// The oldest first.
     pub(crate) fn keys(&self) -> impl Iterator<Item = ConnKey> + '_ {
         self.from.keys().copied()

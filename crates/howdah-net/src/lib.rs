@@ -10,6 +10,7 @@
 //!
 //! `unsafe` is confined to `sys`, for one socket option that no library wraps.
 
+mod allowance;
 mod application;
 mod buffers;
 mod clock;
@@ -27,11 +28,12 @@ mod schedule;
 mod socket;
 mod sys;
 mod train;
+mod tray;
 mod tunnel;
 mod usage;
 mod waker;
 
-pub use application::{Application, Attended, ConnKey, Placement};
+pub use application::{Application, Attended, ConnKey, Full, Placement};
 pub use clock::Clock;
 pub use endpoint::{Endpoint, EndpointConfig};
 pub use socket::{

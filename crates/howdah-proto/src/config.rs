@@ -1,6 +1,6 @@
 //! Settings of a connection, and what each side tells the other at the start.
 
-use crate::codec::{CodecError, Reader, Writer, limits};
+use crate::codec::{CodecError, KnockKey, Reader, Writer, limits};
 use crate::handshake::Security;
 use crate::rate::Policy;
 use howdah_core::Span;
@@ -21,6 +21,8 @@ pub struct Config {
     pub key_update_after: u64,
     /// Largest UDP payload to send or receive, in bytes.
     pub max_datagram: u16,
+    /// Of the server: its own, or the one that a client expects, if it knows it.
+    pub knock: Option<KnockKey>,
 }
 
 impl Config {
@@ -33,6 +35,7 @@ impl Config {
             handshake_timeout: Span::from_secs(10),
             key_update_after: 1 << 22,
             max_datagram: 8_972,
+            knock: None,
         }
     }
 }

@@ -181,3 +181,53 @@ fn answers_that_do_not_fit_say_nothing() {
     pair.talk(flight);
     assert!(pair.client.connection().is_established());
 }
+
+/// O1: a server that is full says when to come again, and the client does.
+#[test]
+fn o1_a_client_comes_again_when_a_busy_server_said_and_gets_in() {
+    let mut pair = Pair::new();
+    pair.flight();
+    let retry = pair.answer(DoorAnswer::Retry(COOKIE));
+    pair.hear(&retry);
+    pair.flight();
+    let busy = |cookie, seconds| DoorAnswer::Busy { cookie, seconds };
+    // Another's cookie, no time, and an hour are no answers.
+    for answer in [
+        busy(Cookie([4; 20]), 5),
+        busy(COOKIE, 0),
+        busy(COOKIE, 3_600),
+    ] {
+        let packet = pair.answer(answer);
+        pair.hear(&packet);
+        assert_eq!(pair.client.take_events(), []);
+    }
+    // Longer in all than a handshake may take.
+    for _ in 0..4 {
+        let packet = pair.answer(busy(COOKIE, 5));
+        pair.hear(&packet);
+        // Each packet of the flight has an answer.
+        pair.hear(&packet);
+        let told = Event::Busy(Span::from_secs(5));
+        assert_eq!(pair.client.take_events(), [told], "once");
+        pair.now += Span::from_millis(4_990);
+        pair.client.handle_timeout(pair.now);
+        assert_eq!(pair.flight(), [], "too early");
+        pair.now += Span::from_millis(20);
+        pair.client.handle_timeout(pair.now);
+        let again = initials(&pair.flight());
+        assert!(again.len() == 2 && again.iter().all(|(_, cookie)| cookie.is_none()));
+        pair.now += HALF_RTT * 2;
+        let retry = pair.answer(DoorAnswer::Retry(COOKIE));
+        pair.hear(&retry);
+        let again = pair.flight();
+        assert_eq!(again.len(), 2);
+        assert!(!pair.client.connection().is_closed(), "it gave up");
+    }
+    let packet = pair.answer(busy(COOKIE, 1));
+    pair.hear(&packet);
+    pair.now += Span::from_millis(1_010);
+    pair.client.handle_timeout(pair.now);
+    let flight = pair.flight();
+    pair.talk(flight);
+    assert!(pair.client.connection().is_established());
+}

@@ -612,6 +612,14 @@ impl Application for Client<'_> {
                 self.judged_since = Some(now);
                 self.judge(&peer_key)
             }
+            Event::Busy(wait) => {
+                self.config.warn.line(&format!(
+                    "{} is busy; trying again in {} s",
+                    self.peer(),
+                    wait.as_millis() / 1_000
+                ));
+                Ok(())
+            }
             Event::Control(bytes) => Message::decode(&bytes)
                 .map_err(|e| Error::new(e.kind(), format!("{} {e}", self.peer())))
                 .and_then(|message| {

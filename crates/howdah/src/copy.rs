@@ -10,6 +10,7 @@ use crate::{
 };
 use howdah_core::{Rate, Span, Time};
 use howdah_net::Clock;
+use howdah_proto::codec::KnockKey;
 use howdah_proto::{Config, Policy, Security, TlsIdentity};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -245,7 +246,12 @@ impl Session<'_> {
         let (config, cancel) = (self.config, self.cancel);
         let peer = (self.host.to_owned(), self.line.port);
         let mut client = Client::new(task, config, cancel, on_progress, peer, self.started);
-        let protocol = protocol(config)?;
+        let mut protocol = protocol(config)?;
+        let expected = match &config.trust {
+            Trust::Exactly(key) => Some(*key),
+            _ => config.known_hosts.expected(self.host, self.line.port),
+        };
+        protocol.knock = expected.map(|key| KnockKey::of(key.spki_der()));
         reach(
             self.line,
             &protocol,

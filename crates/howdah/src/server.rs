@@ -8,6 +8,7 @@ use crate::session::tree::Tree;
 use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity};
 use howdah_core::{Rate, Span, Time};
 use howdah_net::{Clock, Endpoint, EndpointConfig, Lanes, TcpDoor};
+use howdah_proto::codec::KnockKey;
 use howdah_proto::{Config, Security, TlsIdentity};
 use howdah_store::Root;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,7 @@ mod strangers;
 
 pub use control::{ServerControl, SessionStatus};
 use service::{Service, Stay};
-use strangers::Strangers;
+use strangers::{Crowd, Strangers};
 
 /// Receives one line of text for each thing that happens. The default throws them away.
 #[derive(Clone)]
@@ -167,7 +168,8 @@ impl Server {
         });
         let tls = TlsIdentity::new(identity.rustls_certified_key(), check)
             .map_err(|e| Error::new(ErrorKind::Usage, e.to_string()))?;
-        let protocol = Config::new(Security::Tls(tls));
+        let mut protocol = Config::new(Security::Tls(tls));
+        protocol.knock = Some(KnockKey::of(identity.public_key().spki_der()));
         let config = EndpointConfig {
             protocol,
             accept: true,
@@ -227,6 +229,7 @@ impl Server {
             cancel: cancel.clone(),
             log: self.log,
             strangers: self.strangers,
+            crowd: Crowd::default(),
             control: self.control,
             max_rate: self.max_rate,
             sharing: 0,

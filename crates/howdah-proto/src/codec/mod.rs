@@ -11,7 +11,7 @@ mod header;
 mod primitives;
 mod report;
 
-pub use door::{COOKIE_LEN, Cookie, DoorAnswer, DoorPacket};
+pub use door::{COOKIE_LEN, Cookie, DoorAnswer, DoorPacket, KnockKey};
 pub use frame::{Frame, FrameWriter, frames};
 pub use header::{ConnectionId, DATA_HEADER_LEN, HANDSHAKE_HEADER_LEN, Header, Level};
 pub use header::{VERSION, expand_packet_number};

@@ -18,6 +18,9 @@ const FIRST_RETRY: Span = Span::from_millis(600);
 const REPEAT_AFTER: Span = Span::from_millis(20);
 /// Cookies that a client accepts for one connection: the first may have become too old on its way.
 const COOKIES_MAX: u8 = 3;
+/// So long a server may ask to be left alone, and so often one after the other.
+const BUSY_MAX_S: u16 = 60;
+const BUSY_ANSWERS_MAX: u32 = 120;
 /// Tries are that far apart at most, unless the RTT is longer.
 const RETRY_MAX: Span = Span::from_secs(1);
 
@@ -108,6 +111,8 @@ impl Connection {
         level: Level,
         body: &[u8],
     ) -> Result<(), PeerMisbehaved> {
+        // Another packet of the flight has found room.
+        self.busy_until = None;
         if level == Level::Handshake {
             // Only who received our Initial packets can have these keys.
             self.address_validated = true;
@@ -179,9 +184,10 @@ impl Connection {
             }
             DoorAnswer::Retry(cookie) => {
                 // Each packet of a flight has its answer: one of them is enough.
-                let fresh = self
-                    .flight_sent_at
-                    .is_some_and(|at| self.cookie.is_none() || now.since(at) >= REPEAT_AFTER);
+                let fresh = self.busy_until.is_none()
+                    && self
+                        .flight_sent_at
+                        .is_some_and(|at| self.cookie.is_none() || now.since(at) >= REPEAT_AFTER);
                 if fresh && self.cookies_taken < COOKIES_MAX {
                     self.cookies_taken += 1;
                     self.cookie = Some(cookie);
@@ -192,7 +198,29 @@ impl Connection {
                     self.flight_retries = 0;
                 }
             }
+            DoorAnswer::Busy { cookie, seconds } => {
+                let ours = self.cookie == Some(cookie) && self.busy_until.is_none();
+                let bearable = (1..=BUSY_MAX_S).contains(&seconds);
+                if ours && bearable && self.busy_told < BUSY_ANSWERS_MAX {
+                    let wait = Span::from_secs(seconds.into());
+                    self.busy_told += 1;
+                    self.busy_until = Some(now + wait);
+                    self.events.push_back(Event::Busy(wait));
+                }
+            }
         }
+    }
+
+    /// The server was busy until now: everything begins anew.
+    pub(super) fn after_busy(&mut self, now: Time) {
+        self.busy_until = None;
+        self.started_at = now;
+        self.cookie = None;
+        self.cookies_taken = 0;
+        self.flight_sent_at = None;
+        self.flight_count = 0;
+        self.flight_retries = 0;
+        self.rewind_flight();
     }
 
     /// The client learnt that the server holds its last flight.

@@ -54,6 +54,8 @@ pub enum Event {
     ObjectComplete(u64),
     /// The peer is reached at another address.
     PathChanged(SocketAddr),
+    /// The server has no room now; it is asked again after that long.
+    Busy(Span),
     /// The connection is over; nothing follows.
     Closed(ConnectionError),
 }
@@ -137,6 +139,9 @@ pub struct Connection {
     /// What the server wants to hear again in the first packets.
     cookie: Option<Cookie>,
     cookies_taken: u8,
+    /// The server has no room before.
+    busy_until: Option<Time>,
+    busy_told: u32,
     handshake_done_due: bool,
     handshake_confirmed: bool,
     address_validated: bool,
@@ -250,7 +255,10 @@ impl Connection {
         trap_rng.set_stream(2);
         let (side, first_destination, remote_id) = match role {
             Role::Client => {
-                let first = ConnectionId(rng.next_u64());
+                let drawn = ConnectionId(rng.next_u64());
+                let first = config
+                    .knock
+                    .map_or(drawn, |key| key.first_destination(local_id));
                 (Side::Client, first, first)
             }
             Role::Server {
@@ -295,6 +303,8 @@ impl Connection {
             peer_id_known: side == Side::Server,
             cookie: None,
             cookies_taken: 0,
+            busy_until: None,
+            busy_told: 0,
             handshake_done_due: false,
             handshake_confirmed: false,
             address_validated: side == Side::Client,

@@ -63,6 +63,11 @@ impl Connection {
                 }
                 return;
             }
+            State::Handshaking if self.busy_until.is_some_and(|until| now < until) => return,
+            State::Handshaking if self.busy_until.is_some() => {
+                self.after_busy(now);
+                return;
+            }
             State::Handshaking => {
                 if now.since(self.started_at) >= self.config.handshake_timeout {
                     self.die(ConnectionError::NoAnswer);
@@ -136,6 +141,9 @@ impl Connection {
             State::Closed => return None,
             State::Closing { copies, until, .. } => {
                 return Some((if copies > 0 { Time::ZERO } else { until }, "close"));
+            }
+            State::Handshaking if self.busy_until.is_some() => {
+                return self.busy_until.map(|at| (at, "a busy server"));
             }
             State::Handshaking => {
                 offer(

@@ -103,6 +103,7 @@ impl Connection {
                 *left = left.saturating_sub(1);
                 self.close_packet(sink)
             }
+            State::Handshaking if self.busy_until.is_some() => None,
             State::Handshaking => self.handshake_packet(now, sink),
             State::Established => self
                 .handshake_packet(now, sink)

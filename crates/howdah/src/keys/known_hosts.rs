@@ -142,6 +142,13 @@ impl KnownHosts {
         })
     }
 
+    /// The key that a host showed last, if any is on record.
+    pub(crate) fn expected(&self, host: &str, port: u16) -> Option<PublicKey> {
+        let host = host_and_port(host, port).ok()?;
+        let entry = self.entries.iter().rfind(|entry| entry.host == host);
+        entry.map(|entry| entry.key)
+    }
+
     /// Puts a key on record: one line at the end of the file, synced.
     ///
     /// Other processes may do the same at the same time.

@@ -1,7 +1,7 @@
 //! The sessions of a server, as the endpoint's loop drives them.
 
 use super::session::Session;
-use super::{LOOK_EVERY, Log, ServerControl, Strangers};
+use super::{Crowd, LOOK_EVERY, Log, ServerControl, Strangers};
 use crate::access::{Authority, Rights};
 use crate::session::chore::Chore;
 use crate::session::message::{Message, SideReport};
@@ -14,7 +14,7 @@ use crate::session::waits::Wait;
 use crate::session::{from_connection, from_store};
 use crate::{Cancel, Error, ErrorKind, Location, PathBytes};
 use howdah_core::{RangeSet, Rate, Span, Time};
-use howdah_net::{Application, Attended, ConnKey, Placement, TcpDoor, Waker};
+use howdah_net::{Application, Attended, ConnKey, Full, Placement, TcpDoor, Waker};
 use howdah_proto::error::CloseCode;
 use howdah_proto::{Connection, Event};
 use howdah_store::{RoomWait, Source, SourceIdentity, SourceSpec, Wake};
@@ -51,6 +51,7 @@ pub(super) struct Service {
     pub(super) cancel: Cancel,
     pub(super) log: Log,
     pub(super) strangers: Strangers,
+    pub(super) crowd: Crowd,
     pub(super) control: ServerControl,
     /// What all may move together, in each direction.
     pub(super) max_rate: Option<Rate>,
@@ -671,6 +672,12 @@ impl Application for Service {
         self.log(&format!(
             "{what}: ended by a fault of this program (the message above says where; please report it); the others go on"
         ));
+    }
+
+    fn on_full(&mut self, now: Time, full: Full) {
+        if let Some(line) = self.crowd.line(now, full) {
+            self.log(&line);
+        }
     }
 
     fn attended(&self) -> Attended<'_> {

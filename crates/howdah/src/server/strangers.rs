@@ -1,6 +1,8 @@
 //! Lines about people who did not come in. Anybody can cause them, so they are few.
 
 use super::Log;
+use howdah_core::{Span, Time};
+use howdah_net::Full;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -62,9 +64,47 @@ impl Strangers {
     }
 }
 
+/// Whether the log has a word about those who were told to come again: the first one, and then now and then.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    told_at: Option<Time>,
+}
+
+/// Between two lines about it.
+const CROWD_EVERY: Span = Span::from_secs(60);
+
+impl Crowd {
+    pub(super) fn line(&mut self, now: Time, full: Full) -> Option<String> {
+        if self.told_at.is_some_and(|at| now.since(at) < CROWD_EVERY) {
+            return None;
+        }
+        self.told_at = Some(now);
+        let why = match full {
+            Full::Handshakes(number) => format!("{number} handshakes are under way at once"),
+            Full::Connections(number) => format!("{number} connections are there"),
+        };
+        Some(format!(
+            "busy: {why}; who comes is told to try again in some seconds (not said again within {} s)",
+            CROWD_EVERY.as_millis() / 1_000
+        ))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn o1_a_server_that_is_full_says_so_once_a_minute() {
+        let mut crowd = Crowd::default();
+        let at = |s| Time::ZERO + Span::from_secs(s);
+        let line = crowd.line(at(5), Full::Handshakes(256)).expect("the first");
+        assert!(line.starts_with("busy: 256 handshakes"), "{line}");
+        for second in 5..65 {
+            assert_eq!(crowd.line(at(second), Full::Connections(9)), None);
+        }
+        assert!(crowd.line(at(65), Full::Connections(9)).is_some());
+    }
 
     #[test]
     fn a_crowd_at_the_door_gets_a_few_lines_and_a_count() {

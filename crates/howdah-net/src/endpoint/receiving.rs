@@ -1,0 +1,201 @@
+//! From the socket to the connections.
+
+use super::{Endpoint, is_broken_socket, is_unreachable};
+use crate::application::{Application, ConnKey, Placement};
+use crate::clock::{Clock, wall_now};
+use crate::demux::Route;
+use crate::socket::UdpPort;
+use crate::tray::{Owner, TRAY_MAX};
+use howdah_core::Time;
+use howdah_proto::{Arriving, Handled};
+use quinn_udp::RecvMeta;
+use std::io::{self, IoSliceMut};
+
+/// Buffers per receive call.
+const RECEIVE_BATCH: usize = 16;
+/// Receive calls before the loop turns to sending.
+const RECEIVE_CALLS: usize = 4;
+
+/// What one receive gave: a packet, or several of one sender.
+#[derive(Debug)]
+pub(super) struct Parcel {
+    buffer: Vec<u8>,
+    meta: RecvMeta,
+    rx_time: Time,
+}
+
+impl Endpoint {
+    /// Reads what has arrived, within bounds. Returns whether there may be more.
+    pub(super) fn receive<A: Application>(&mut self, application: &mut A) -> io::Result<bool> {
+        self.gather.begin_round();
+        self.tray.begin_turn();
+        // What was left over comes first.
+        self.look_through(application);
+        for call in 0..RECEIVE_CALLS {
+            if self.tray.len() + RECEIVE_BATCH > TRAY_MAX {
+                return Ok(true);
+            }
+            let mut meta = [RecvMeta::default(); RECEIVE_BATCH];
+            self.refill();
+            let received = {
+                let mut slices: [IoSliceMut<'_>; RECEIVE_BATCH] = {
+                    let mut buffers = self.receive_buffers.iter_mut();
+                    std::array::from_fn(|_| {
+                        IoSliceMut::new(buffers.next().map_or(&mut [], Vec::as_mut_slice))
+                    })
+                };
+                // In turns: neither may keep the other waiting.
+                let by_lanes = call % 2 == 1 || self.port.is_none();
+                match &self.port {
+                    Some(port) if !(by_lanes && self.lanes.is_waiting()) => {
+                        port.recv(&mut slices, &mut meta)
+                    }
+                    _ => self.lanes.recv(&mut slices, &mut meta),
+                }
+            };
+            let count = match received {
+                Ok(count) => count,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && self.lanes.is_waiting() => {
+                    continue;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(self.tray.len() > 0),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) if is_unreachable(&e) => {
+                    // It says nothing to those that are established.
+                    for key in self.half_open.keys() {
+                        if let Some(slot) = self.connections.get_mut(&key) {
+                            slot.connection.on_unreachable();
+                            self.schedule.touch(key);
+                        }
+                    }
+                    continue;
+                }
+                Err(e) if is_broken_socket(&e) => return Err(e),
+                Err(_) => continue,
+            };
+            // In this order: a pause between the two makes packets seem to have come later than they
+            // did, which passes; the other way round they would seem to have come before they
+            // could, and one such packet makes all others look delayed for seconds.
+            let wall = wall_now();
+            let now = self.clock.now();
+            for (buffer, meta) in self.receive_buffers.iter_mut().zip(meta).take(count) {
+                let rx_time = Clock::from_wall(now, wall, meta.timestamp);
+                self.gather.on_received(meta.len);
+                let parcel = Parcel {
+                    buffer: std::mem::take(buffer),
+                    meta,
+                    rx_time,
+                };
+                let stride = meta.stride.clamp(1, meta.len.max(1));
+                let owner = match self.demux.route(&parcel.buffer[..stride.min(meta.len)]) {
+                    Route::Known(key) if !self.half_open.contains(key) => Owner::Connection(key),
+                    Route::Known(_) | Route::New(_) | Route::Stranger => Owner::Door,
+                };
+                let packets = meta.len.div_ceil(stride);
+                if let Some(refused) = self.tray.put(owner, packets, parcel) {
+                    self.spares.put(refused.buffer);
+                }
+            }
+            self.receive_buffers.retain(|buffer| !buffer.is_empty());
+            self.look_through(application);
+            if count < RECEIVE_BATCH && !self.lanes.is_waiting() {
+                return Ok(self.tray.len() > 0);
+            }
+        }
+        Ok(true)
+    }
+
+    /// As many buffers as a receive call takes.
+    fn refill(&mut self) {
+        while self.receive_buffers.len() < RECEIVE_BATCH {
+            self.receive_buffers.push(self.spares.take());
+        }
+    }
+
+    /// Hands out what lies in the tray, as far as this turn goes.
+    fn look_through<A: Application>(&mut self, application: &mut A) {
+        let now = self.clock.now();
+        while let Some(parcel) = self.tray.take() {
+            self.isolated(application, |endpoint, application| {
+                endpoint.handle_buffer(now, parcel, application);
+            });
+            self.at_work = None;
+        }
+    }
+
+    fn handle_buffer<A: Application>(&mut self, now: Time, parcel: Parcel, application: &mut A) {
+        let Parcel {
+            mut buffer,
+            meta,
+            rx_time,
+        } = parcel;
+        let from = UdpPort::canonical(meta.addr);
+        let stride = meta.stride.max(1);
+        let mut owner: Option<(ConnKey, u64)> = None;
+        let mut parts: Vec<Placement> = Vec::with_capacity(meta.len.div_ceil(stride));
+        let mut start = 0;
+        while start < meta.len {
+            let end = (start + stride).min(meta.len);
+            self.at_work = None;
+            if let Some(key) = self.find(now, from, meta.dst_ip, &buffer[start..end]) {
+                self.at_work = Some(key);
+                let accept_data = application.accepts_data(key);
+                let arriving = Arriving {
+                    from,
+                    rx_time,
+                    absent: 0,
+                    accept_data,
+                };
+                let Some(slot) = self.connections.get_mut(&key) else {
+                    break;
+                };
+                self.schedule.touch(key);
+                let handled =
+                    slot.connection
+                        .handle_datagram(now, &arriving, &mut buffer[start..end]);
+                if let Handled::Nothing = handled
+                    && owner.is_none()
+                {
+                    // The message that announces an object may stand right before its first bytes.
+                    self.events(now, key, application);
+                }
+                if self
+                    .connections
+                    .get(&key)
+                    .is_some_and(|s| s.connection.is_stillborn())
+                {
+                    // Its first datagram was no sealed Initial: nothing is kept of it.
+                    self.remove(key);
+                }
+                if let Handled::Data {
+                    object,
+                    parts: placed,
+                } = handled
+                {
+                    if owner.is_some_and(|o| o != (key, object)) {
+                        // Two objects in one buffer are rare: the first one gets a copy.
+                        if let Some((key, object)) = owner {
+                            self.at_work = Some(key);
+                            application.place(key, object, &mut buffer.clone(), &parts);
+                        }
+                        parts.clear();
+                    }
+                    owner = Some((key, object));
+                    parts.extend(placed.iter().map(|p| Placement {
+                        at: start + p.at,
+                        range: p.range,
+                    }));
+                }
+            }
+            start = end;
+        }
+        if let Some((key, object)) = owner {
+            self.at_work = Some(key);
+            application.place(key, object, &mut buffer, &parts);
+        }
+        while let Some(spare) = application.take_spare() {
+            self.spares.put(spare);
+        }
+        self.spares.put(buffer);
+    }
+}

@@ -1,0 +1,234 @@
+//! O1: a server with many idle clients, and many new ones that come at the same moment. All get in, later if need be.
+//!
+//! `make bench-overload` does it with a thousand of each (`HOWDAH_CROWD`).
+
+use howdah::{
+    AuthorizedKeys, Cancel, CopyConfig, ErrorKind, Identity, KnownHosts, Location, Log, Server,
+    ServerConfig, ServerControl, Transport, Trust, copy,
+};
+use howdah_core::Time;
+use howdah_net::{
+    Application, Attended, Clock, ConnKey, Endpoint, EndpointConfig, Placement, bind, usage,
+};
+use howdah_proto::codec::KnockKey;
+use howdah_proto::{Config, Connection, Event, Security, TlsIdentity};
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+const SIZE: usize = 10_000;
+
+fn crowd() -> usize {
+    let asked = std::env::var("HOWDAH_CROWD").ok();
+    asked.and_then(|n| n.parse().ok()).unwrap_or(60)
+}
+
+/// Clients that come in and then ask for nothing.
+struct Idle<'a> {
+    connected: &'a AtomicUsize,
+    closed: Vec<String>,
+    stop: Cancel,
+    nobody: BTreeSet<ConnKey>,
+    now: Time,
+}
+
+impl Application for Idle<'_> {
+    fn on_event(&mut self, _: Time, _: ConnKey, _: &mut Connection, event: Event) {
+        match event {
+            Event::Connected { .. } => {
+                self.connected.fetch_add(1, Ordering::Relaxed);
+            }
+            Event::Closed(error) => self.closed.push(error.to_string()),
+            _ => {}
+        }
+    }
+
+    fn read(&mut self, _: ConnKey, _: u64, _: u64, buffer: &mut [u8]) {
+        buffer.fill(0);
+    }
+
+    fn accepts_data(&mut self, _: ConnKey) -> bool {
+        true
+    }
+
+    fn place(&mut self, _: ConnKey, _: u64, _: &mut Vec<u8>, _: &[Placement]) {}
+
+    fn take_spare(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn poll(&mut self, _: Time, _: ConnKey, _: &mut Connection) {}
+
+    fn attended(&self) -> Attended<'_> {
+        Attended::Only(&self.nobody)
+    }
+
+    fn keep_running(&mut self, now: Time) -> bool {
+        self.now = now;
+        !self.stop.is_cancelled()
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        Some(self.now + howdah_core::Span::from_millis(50))
+    }
+}
+
+/// Idles at the server with so many connections, until it is stopped; what ended meanwhile.
+fn idle(
+    target: SocketAddr,
+    (ours, server): (&Identity, KnockKey),
+    (wanted, connected): (usize, &AtomicUsize),
+    stop: &Cancel,
+) -> Vec<String> {
+    let tls = TlsIdentity::new(ours.rustls_certified_key(), Arc::new(|_: &[u8]| true));
+    let mut protocol = Config::new(Security::Tls(tls.expect("a key")));
+    protocol.idle_timeout = howdah_core::Span::from_secs(60);
+    protocol.handshake_timeout = howdah_core::Span::from_secs(60);
+    protocol.knock = Some(server);
+    let socket = bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port");
+    let config = EndpointConfig {
+        protocol,
+        accept: false,
+    };
+    let mut endpoint = Endpoint::new(socket, config, Clock::new()).expect("a socket");
+    for _ in 0..wanted {
+        endpoint.connect(target).expect("a connection");
+    }
+    let mut application = Idle {
+        connected,
+        closed: Vec::new(),
+        stop: stop.clone(),
+        nobody: BTreeSet::new(),
+        now: Time::ZERO,
+    };
+    endpoint.run(&mut application).expect("a socket");
+    application.closed
+}
+
+fn until(limit: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + limit;
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn server(dir: &Path, key: &Identity, theirs: Identity, log: Log) -> Server {
+    Server::bind(ServerConfig {
+        root: dir.to_owned(),
+        listen: (Ipv4Addr::LOCALHOST, 0).into(),
+        authorized: std::iter::once(*key.public_key()).collect::<AuthorizedKeys>(),
+        identity: theirs,
+        reread: None,
+        inherited: None,
+        control: ServerControl::new(),
+        max_rate: None,
+        memory: None,
+        log,
+    })
+    .expect("a server")
+}
+
+#[test]
+fn o1_a_thousand_idle_and_a_thousand_new_clients_all_get_in() {
+    let crowd = crowd();
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a place");
+    let (ours, theirs) = (Identity::generate().expect("a key"), Identity::generate());
+    let theirs = theirs.expect("a key");
+    let shown = *theirs.public_key();
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&lines);
+    let log = Log::new(move |line| kept.lock().expect("no panic").push(line.to_owned()));
+    let server = server(dir.path(), &ours, theirs, log);
+    let target = server.local_addr();
+    let (stop, connected) = (Cancel::new(), AtomicUsize::new(0));
+    let file = dir.path().join("file");
+    std::fs::write(&file, vec![7; SIZE]).expect("a file");
+    let knock = KnockKey::of(shown.spki_der());
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| server.run(&stop));
+        let before = usage();
+        let idling = scope.spawn(|| idle(target, (&ours, knock), (crowd, &connected), &stop));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let limit = Duration::from_mins(5);
+            until(limit, "idle clients get in", || {
+                connected.load(Ordering::Relaxed) == crowd
+            });
+            println!(
+                "{crowd} idle clients; {:?} before, {:?} now",
+                before,
+                usage()
+            );
+            let at_once = Barrier::new(crowd);
+            let waits = Mutex::new(Vec::new());
+            let warnings = Arc::new(AtomicUsize::new(0));
+            let failures: Vec<String> = std::thread::scope(|scope| {
+                let clients: Vec<_> = (0..crowd)
+                    .map(|n| {
+                        let (at_once, ours, file) = (&at_once, &ours, &file);
+                        let (waits, warnings) = (&waits, Arc::clone(&warnings));
+                        scope.spawn(move || {
+                            let mut config = CopyConfig::new(ours.clone(), KnownHosts::default());
+                            config.trust = Trust::Exactly(shown);
+                            config.transport = Transport::Udp;
+                            // A machine with a thousand programs on it is slow.
+                            config.idle_timeout = howdah_core::Span::from_secs(60);
+                            config.warn = Log::new(move |line| {
+                                if line.contains("is busy; trying again in") {
+                                    warnings.fetch_add(1, Ordering::Relaxed);
+                                }
+                            });
+                            let url = format!("howdah://{target}/copy{n}");
+                            let to: Location = url.parse().expect("a place");
+                            let from = Location::File(file.clone());
+                            at_once.wait();
+                            let began = Instant::now();
+                            let result = copy(&from, &to, &config, &Cancel::new(), &mut |_| {});
+                            waits.lock().expect("no panic").push(began.elapsed());
+                            result.map_err(|e| {
+                                assert_ne!(e.kind(), ErrorKind::Usage, "{e}");
+                                e.to_string()
+                            })
+                        })
+                    })
+                    .collect();
+                let ended = clients.into_iter().map(|c| c.join().expect("no panic"));
+                ended.filter_map(Result::err).collect()
+            });
+            let mut waits = waits.into_inner().expect("no panic");
+            waits.sort();
+            println!(
+                "{crowd} new clients: median {:?}, last {:?}; {} were told that the server is busy",
+                waits[crowd / 2],
+                waits[crowd - 1],
+                warnings.load(Ordering::Relaxed)
+            );
+            assert_eq!(failures, Vec::<String>::new());
+            for n in 0..crowd {
+                let copy = std::fs::read(dir.path().join(format!("copy{n}")));
+                assert_eq!(copy.expect("it is there").len(), SIZE);
+            }
+        }));
+        stop.cancel();
+        let closed = idling.join().expect("no panic");
+        running.join().expect("no panic").expect("a server");
+        let lines = lines.lock().expect("no panic");
+        let busy: Vec<_> = lines.iter().filter(|l| l.starts_with("busy: ")).collect();
+        println!("{busy:?}; idle ones that ended before the server did: {closed:?}");
+        if let Err(panic) = result {
+            for line in lines
+                .iter()
+                .filter(|line| !line.contains("connected"))
+                .take(20)
+            {
+                println!("{line}");
+            }
+            std::panic::resume_unwind(panic);
+        }
+        // One for each minute.
+        assert!(busy.len() < 10, "{busy:?}");
+    });
+}
