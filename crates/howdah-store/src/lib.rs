@@ -45,6 +45,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accounts;
 mod batch;
 mod cursor;
 mod device;

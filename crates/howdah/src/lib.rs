@@ -22,6 +22,7 @@ mod location;
 mod path_bytes;
 mod reach;
 mod reconnect;
+pub mod sandbox;
 mod server;
 mod session;
 mod ssh;

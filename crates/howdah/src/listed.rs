@@ -163,8 +163,10 @@ impl Authority for Listed {
         let rights = match Root::open(root) {
             Ok(root) => Rights::below(Arc::new(root)),
             Err(e) => {
+                // The sandbox has what was there at the start.
                 let text = format!(
-                    "the server's root {} cannot be used now ({}); ask whoever runs the server",
+                    "the server's root {} cannot be used now ({}); ask whoever runs the server (one that was added or mounted since \
+                     it started takes a restart)",
                     root.display(),
                     from_store(&e)
                 );

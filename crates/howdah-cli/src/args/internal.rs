@@ -9,6 +9,8 @@ use std::path::PathBuf;
 pub(crate) enum InternalCommand {
     /// The other end of a copy over ssh: told what to do on standard input
     FarEnd,
+    /// Says what users and groups are called, to a process that may not ask
+    Names,
     /// Sends from memory over kernel TCP
     TcpSend(TcpSendArgs),
     /// Receives kernel TCP into nothing

@@ -47,6 +47,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
 
+    /// Leave this process all that its user may do: no Landlock, no seccomp (for trouble; HOWDAH_SANDBOX=off, too)
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
+
     /// What all clients may move together, in each direction; shared fairly among those who move something
     #[arg(long, value_name = "RATE", value_parser = max_rate)]
     pub(crate) max_rate: Option<Rate>,

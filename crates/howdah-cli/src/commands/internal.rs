@@ -16,6 +16,10 @@ pub(super) fn run(command: &InternalCommand) -> anyhow::Result<()> {
     let stop = &*signals.cancel().flag();
     match command {
         InternalCommand::FarEnd => super::far_end::run(&signals),
+        InternalCommand::Names => {
+            howdah::sandbox::names::answer(std::io::stdin().lock(), std::io::stdout().lock())?;
+            Ok(())
+        }
         InternalCommand::TcpSend(args) => tcp_send(args, stop),
         InternalCommand::TcpRecv(args) => tcp_receive(args, stop),
         InternalCommand::ShortSend(args) => short_send(args, stop),

@@ -4,16 +4,20 @@ use super::key::public_line;
 use super::key_file;
 use crate::args::ServeArgs;
 use crate::become_user::NewUser;
-use crate::control::{Answer, Door, Request, ServerStatus, SessionLine};
+use crate::control::{self, Answer, Door, Request, ServerStatus, SessionLine};
 use crate::ui::{self, Signals};
 use howdah::keys::{self, AuthorizedKeys, Identity};
+use howdah::sandbox::{Sandbox, names};
 use howdah::{
     Error, ErrorKind, Inherited, Log, Reread, Server, ServerConfig, ServerControl, SessionStatus,
 };
 use listenfd::ListenFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+#[cfg(debug_assertions)]
+mod inside;
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     // Before there is a second thread, which could look at the environment meanwhile.
@@ -69,6 +73,16 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let line = public_line(&identity);
     let clients = clients(&authorized, &reread.path);
     let root = args.root.display().to_string();
+    // A new one could not be opened any more.
+    let sockets = match inherited {
+        Some(sockets) => sockets,
+        None => Inherited::bind(args.listen, &log)?,
+    };
+    if args.no_sandbox || is_sandbox_off() {
+        ui::say("without a sandbox: this process can do all that its user may");
+    } else {
+        confine(&args.root, &authorized, &reread.path);
+    }
     let control = ServerControl::new();
     let server = Server::bind(ServerConfig {
         root: args.root,
@@ -76,7 +90,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         identity,
         authorized,
         reread: Some(reread),
-        inherited,
+        inherited: Some(sockets),
         control: control.clone(),
         max_rate: args.max_rate,
         memory: Some(args.memory),
@@ -94,11 +108,75 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     ui::say(&format!("server key {line}"));
     ui::say(&format!("fingerprint {}", line.key.fingerprint()));
     ui::say(&clients);
+    #[cfg(debug_assertions)]
+    inside::try_all();
     let result = server.run(signals.cancel());
     // Whoever told it to end hears that it does.
     drop(door);
     result?;
     Ok(())
+}
+
+/// Whether somebody has trouble with it.
+pub(super) fn is_sandbox_off() -> bool {
+    std::env::var_os("HOWDAH_SANDBOX").is_some_and(|value| value == "off")
+}
+
+/// What a root may turn out to be when a session begins: it, and what takes its place or is mounted over it later, which the
+/// kernel only knows by the directory that it lies in. That one is left out where it is the root of all or leads to a home
+/// directory: then such a root takes a restart.
+fn reach(root: &Path) -> Vec<PathBuf> {
+    let named = std::path::absolute(root).ok();
+    let above = named.as_deref().and_then(Path::parent);
+    let above = above.and_then(|above| above.canonicalize().ok());
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let home = home.and_then(|home| home.canonicalize().ok());
+    let own = nix::unistd::User::from_uid(nix::unistd::geteuid());
+    let own = own.ok().flatten().map(|user| user.dir);
+    let homes = [home, own];
+    let leads_home = |above: &Path| homes.iter().flatten().any(|home| home.starts_with(above));
+    let above = above.filter(|above| above.parent().is_some() && !leads_home(above));
+    [Some(root.to_path_buf()), above]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Leaves this process the directories that clients may reach, the list of keys, and the directory of its remote control.
+/// There must be no second thread yet.
+fn confine(root: &Path, authorized: &AuthorizedKeys, list: &Path) {
+    let program = std::env::current_exe();
+    let names = program.and_then(|program| {
+        let mut command = std::process::Command::new(program);
+        command.args(["internal", "names"]);
+        names::Names::ask(command)
+    });
+    if let Err(error) = names {
+        ui::say(&format!(
+            "users and groups have numbers only: what says their names cannot be started ({error})"
+        ));
+    }
+    // Files are replaced, so it is their directories that count, of names and of what links lead to.
+    let real = list.canonicalize();
+    let lists = [Some(list), real.as_deref().ok()].into_iter().flatten();
+    let lists = lists
+        .filter_map(Path::parent)
+        .map(|dir| match dir.as_os_str() {
+            empty if empty.is_empty() => PathBuf::from("."),
+            dir => PathBuf::from(dir),
+        });
+    let control = control::directory();
+    // It says later what is wrong with it.
+    let _ = control::prepare(&control);
+    let sandbox = Sandbox {
+        writable: authorized.roots().chain([root]).flat_map(reach).collect(),
+        readable: lists.collect(),
+        sockets: vec![control],
+        ..Sandbox::default()
+    };
+    for line in sandbox.enter() {
+        ui::say(&line);
+    }
 }
 
 /// What `howdah ctl` hears and orders.

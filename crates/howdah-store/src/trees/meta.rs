@@ -8,6 +8,7 @@ use super::entry::{Meta, Stamp, Xattrs, bounds};
 use super::modes::ModeChanges;
 use super::options::TreeOptions;
 use crate::StoreError;
+use crate::accounts;
 use crate::durable::umask;
 use crate::rights::{self, Tag};
 use crate::root::retry;
@@ -239,9 +240,10 @@ impl Keeper {
         if self.allowed == Metadata::All {
             return;
         }
-        let is_ours = |owner| {
-            let (user, group) = self.owner(owner);
-            (user, group) == (rustix::process::geteuid(), rustix::process::getegid())
+        let is_ours = |owner: (u32, u32)| {
+            let (user, group) = owner;
+            let us = (rustix::process::geteuid(), rustix::process::getegid());
+            (user, group) == (us.0.as_raw(), us.1.as_raw())
         };
         // There is an owner only if it is to be kept, and then so are the special bits.
         let asks_more = self.asks_more
@@ -290,13 +292,13 @@ impl Keeper {
 
     /// The source calls that number so. What nobody here is called is told, once.
     pub(crate) fn learn(&self, group: bool, id: u32, name: &[u8]) -> Option<String> {
-        let name = std::str::from_utf8(name).ok().filter(|_| !self.numeric)?;
+        // Nobody is looked up who is given nothing.
+        let matters = !self.numeric && self.allowed == Metadata::All;
+        let name = std::str::from_utf8(name).ok().filter(|_| matters)?;
         let (map, here) = if group {
-            let group = nix::unistd::Group::from_name(name).ok().flatten();
-            (&self.groups, group.map(|group| group.gid.as_raw()))
+            (&self.groups, accounts::id_of(true, name))
         } else {
-            let user = nix::unistd::User::from_name(name).ok().flatten();
-            (&self.users, user.map(|user| user.uid.as_raw()))
+            (&self.users, accounts::id_of(false, name))
         };
         let mut map = super::queue::lock(map);
         if map.len() >= bounds::OWNERS {
@@ -727,13 +729,7 @@ fn bits_of(mode: Mode) -> u32 {
 
 /// The number of a user or group that is named, by name or number.
 fn given(group: bool, name: &str) -> Result<u32, StoreError> {
-    let named = if group {
-        let found = nix::unistd::Group::from_name(name).ok().flatten();
-        found.map(|group| group.gid.as_raw())
-    } else {
-        let found = nix::unistd::User::from_name(name).ok().flatten();
-        found.map(|user| user.uid.as_raw())
-    };
+    let named = accounts::id_of(group, name);
     // The last number means nobody.
     let number = || name.parse().ok().filter(|number| *number != u32::MAX);
     named.or_else(number).ok_or_else(|| StoreError::BadOption {
@@ -763,12 +759,7 @@ pub(crate) fn times(mtime: Stamp) -> Timestamps {
 
 /// What a user or group is called here.
 pub(crate) fn owner_name(group: bool, id: u32) -> Option<Vec<u8>> {
-    let name = if group {
-        nix::unistd::Group::from_gid(id.into()).ok()??.name
-    } else {
-        nix::unistd::User::from_uid(id.into()).ok()??.name
-    };
-    (name.len() <= bounds::OWNER).then(|| name.into_bytes())
+    accounts::name_of(group, id).filter(|name| name.len() <= bounds::OWNER)
 }
 
 #[cfg(test)]

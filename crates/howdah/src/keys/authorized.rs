@@ -95,6 +95,13 @@ impl AuthorizedKeys {
         self.keys.iter()
     }
 
+    /// The roots of keys that have one of their own.
+    pub fn roots(&self) -> impl Iterator<Item = &Path> {
+        self.keys
+            .iter()
+            .filter_map(|entry| entry.options.root.as_deref())
+    }
+
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.keys.len()

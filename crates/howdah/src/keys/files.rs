@@ -49,7 +49,8 @@ pub(super) fn read(path: &Path, limit: u64, exposure: Exposure) -> Result<Vec<u8
     if exposure != Exposure::Anything {
         check_parent(path)?;
     }
-    let mut bytes = Vec::new();
+    // As much as there may be: what grows leaves copies of a secret behind.
+    let mut bytes = Vec::with_capacity(meta.len().min(limit) as usize + 2);
     file.take(limit + 1)
         .read_to_end(&mut bytes)
         .map_err(io_error("read", path))?;

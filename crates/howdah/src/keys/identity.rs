@@ -15,6 +15,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use zeroize::{Zeroize as _, Zeroizing};
 
 /// Largest private key file that is read, in bytes. A PEM of Ed25519 is about 120.
 const MAX_FILE: u64 = 16 << 10;
@@ -28,6 +29,12 @@ struct Inner {
     public: PublicKey,
     /// In the file it stands before the key: text there is for people (RFC 7468, section 2).
     comment: String,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.private.zeroize();
+    }
 }
 
 /// What the line of the comment in a private key file begins with.
@@ -60,7 +67,7 @@ impl Identity {
 
     /// Reads a PEM file that only its owner can read.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        let bytes = files::read(path, MAX_FILE, Exposure::Secret)?;
+        let bytes = Zeroizing::new(files::read(path, MAX_FILE, Exposure::Secret)?);
         let wrong = |reason: String| KeyError::NotAPrivateKey {
             path: path.to_owned(),
             reason,
@@ -151,12 +158,17 @@ impl Identity {
         })))
     }
 
-    fn to_pem(&self) -> String {
-        let der = STANDARD.encode(self.0.private.secret_pkcs8_der());
-        let mut pem = match self.comment() {
-            "" => String::new(),
-            comment => format!("{COMMENT}{comment}\n"),
-        };
+    fn to_pem(&self) -> Zeroizing<String> {
+        let der = Zeroizing::new(STANDARD.encode(self.0.private.secret_pkcs8_der()));
+        // As much as it will need: a text that grows leaves copies behind.
+        let mut pem = Zeroizing::new(String::with_capacity(
+            2 * der.len() + self.comment().len() + 128,
+        ));
+        if !self.comment().is_empty() {
+            pem.push_str(COMMENT);
+            pem.push_str(self.comment());
+            pem.push('\n');
+        }
         pem.push_str("-----BEGIN PRIVATE KEY-----\n");
         for at in (0..der.len()).step_by(64) {
             pem.push_str(&der[at..der.len().min(at + 64)]);
@@ -286,7 +298,7 @@ mod tests {
         fn a_damaged_file_never_panics(at in 0usize..119, byte: u8) {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("id.pem");
-            let mut pem = Identity::generate().unwrap().to_pem().into_bytes();
+            let mut pem = Identity::generate().unwrap().to_pem().as_bytes().to_vec();
             let at = at % pem.len();
             pem[at] = byte;
             write(&path, &pem, 0o600);

@@ -1,0 +1,128 @@
+//! Who is who, from outside of the sandbox: a process that does nothing else.
+//!
+//! What a system knows of its users may lie in any file and behind any socket (nsswitch.conf(5)), so whoever asks for it can be
+//! kept from nothing. A question has a byte for its kind, two for its length, and a name or a number in decimal; an answer has the same
+//! shape, and nothing in it if nobody is called so.
+
+use howdah_store::accounts::{self, Accounts};
+use std::io::{self, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+/// Longer names are nobody's.
+const LONGEST: usize = 512;
+
+const GROUP: u8 = 1;
+const NUMBER: u8 = 2;
+
+/// The process, as whoever asks it sees it. It ends with this one.
+#[derive(Debug)]
+pub struct Names(Mutex<(Child, ChildStdin, ChildStdout)>);
+
+impl Names {
+    /// Starts it: `command` is one that runs [`answer`] on its standard streams. Then everybody in this process asks it.
+    pub fn ask(mut command: Command) -> io::Result<()> {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        // Where so few threads are allowed that it takes the place of the last one, the copies need that more.
+        let thread = std::thread::Builder::new().spawn(|| ());
+        if let Err(error) = thread.map(std::thread::JoinHandle::join) {
+            child.kill()?;
+            child.wait()?;
+            return Err(error);
+        }
+        let names = Self(Mutex::new((child, questions, answers)));
+        accounts::ask(Box::new(names));
+        Ok(())
+    }
+
+    fn question(&self, kind: u8, about: &[u8]) -> io::Result<Vec<u8>> {
+        let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, questions, answers) = &mut *streams;
+        tell(questions, kind, about)?;
+        let (_, answer) = hear(answers)?;
+        Ok(answer)
+    }
+}
+
+impl Accounts for Names {
+    fn id_of(&self, group: bool, name: &str) -> Option<u32> {
+        let kind = if group { GROUP } else { 0 };
+        let answer = self.question(kind, name.as_bytes()).ok()?;
+        std::str::from_utf8(&answer).ok()?.parse().ok()
+    }
+
+    fn name_of(&self, group: bool, id: u32) -> Option<Vec<u8>> {
+        let kind = if group { GROUP } else { 0 } | NUMBER;
+        let answer = self.question(kind, id.to_string().as_bytes()).ok()?;
+        (!answer.is_empty()).then_some(answer)
+    }
+}
+
+fn tell(to: &mut impl Write, kind: u8, text: &[u8]) -> io::Result<()> {
+    let text = text.get(..LONGEST.min(text.len())).unwrap_or_default();
+    let length = u16::try_from(text.len()).unwrap_or(0);
+    let mut bytes = vec![kind];
+    bytes.extend(length.to_be_bytes());
+    bytes.extend(text);
+    to.write_all(&bytes)?;
+    to.flush()
+}
+
+fn hear(from: &mut impl Read) -> io::Result<(u8, Vec<u8>)> {
+    let mut head = [0; 3];
+    from.read_exact(&mut head)?;
+    let [kind, high, low] = head;
+    let length = usize::from(u16::from_be_bytes([high, low]));
+    if length > LONGEST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut text = vec![0; length];
+    from.read_exact(&mut text)?;
+    Ok((kind, text))
+}
+
+/// Answers questions until there are no more.
+pub fn answer(mut questions: impl Read, mut answers: impl Write) -> io::Result<()> {
+    loop {
+        let (kind, about) = match hear(&mut questions) {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            heard => heard?,
+        };
+        let group = kind & GROUP != 0;
+        let text = str::from_utf8(&about).unwrap_or_default();
+        let answer = if kind & NUMBER != 0 {
+            let id = text.parse().ok();
+            id.and_then(|id| accounts::name_of(group, id))
+        } else {
+            let id = accounts::id_of(group, text);
+            id.map(|id| id.to_string().into_bytes())
+        };
+        tell(&mut answers, kind, &answer.unwrap_or_default())?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_are_answered_in_turn_and_nonsense_ends_it() {
+        let mut questions = Vec::new();
+        tell(&mut questions, 0, b"root").expect("memory");
+        tell(&mut questions, NUMBER, b"0").expect("memory");
+        tell(&mut questions, GROUP, b"nobody-is-called-so").expect("memory");
+        let mut answers = Vec::new();
+        answer(&*questions, &mut answers).expect("answered");
+        let mut answers = &*answers;
+        let mut next = || hear(&mut answers).expect("an answer").1;
+        assert_eq!(next(), b"0");
+        assert_eq!(next(), b"root");
+        assert_eq!(next(), b"");
+        let too_long = [0, 0xff, 0xff];
+        assert!(answer(&too_long[..], Vec::new()).is_err());
+    }
+}
