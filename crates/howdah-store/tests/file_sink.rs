@@ -337,3 +337,38 @@ fn the_null_sink_counts() {
     sink.finish(1000, Some(hash(&data)));
     assert_eq!(sink.poll_outcome().unwrap().unwrap().size, 1000);
 }
+
+/// A peer announces much and sends little: the disk stays the others'.
+#[test]
+fn h9_what_is_only_announced_takes_little_space() {
+    const ANNOUNCED: u64 = 1 << 30;
+    const CAME: u64 = 2 << 20;
+    /// Taken ahead, and what a file system needs for itself.
+    const AHEAD: u64 = (64 << 20) + (4 << 20);
+    let dir = tempfile::tempdir().unwrap();
+    let space = rustix::fs::statvfs(dir.path()).unwrap();
+    if space.f_bavail * space.f_frsize < 2 * ANNOUNCED {
+        println!("skipped: no room here for what is announced");
+        return;
+    }
+    let (engine, data) = (Engine::new(), random_bytes(CAME as usize));
+    let mut sink = sink(&engine, &dir.path().join("file"), Some(ANNOUNCED));
+    for part in slices(data.len(), 60_000) {
+        engine.submit(&mut sink, batch(&data, &[part]));
+    }
+    let taken = || -> u64 {
+        let entries = std::fs::read_dir(dir.path()).unwrap();
+        let blocks =
+            |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().metadata().unwrap().blocks();
+        entries.map(blocks).sum::<u64>() * 512
+    };
+    let until = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while taken() < CAME && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let taken = taken();
+    assert!(
+        (CAME..=CAME + AHEAD).contains(&taken),
+        "{taken} bytes for {CAME} of {ANNOUNCED}"
+    );
+}

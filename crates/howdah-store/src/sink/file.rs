@@ -5,6 +5,7 @@ use super::flusher::{Flusher, Keeper};
 use super::group_hash::{Coverage, Failed, GroupHasher, HashWork};
 use super::ledger::Ledger;
 use super::queue::{AbortFlag, Gathered, Outlet};
+use super::steps::Steps;
 use crate::batch::{Batch, Part};
 use crate::device::hash_of_device;
 use crate::durable::{self, PartFile};
@@ -80,8 +81,8 @@ impl FileWriter {
         self.size_hint.map(|size| size.saturating_sub(holes))
     }
 
-    /// Takes the space of the whole file, where that can be.
-    fn reserve(&self, size: u64) -> Result<(), StoreError> {
+    /// Takes the space of the first bytes of a file of that size, where that can be. The rest is taken as they come.
+    fn reserve(&self, size: u64, first: u64) -> Result<(), StoreError> {
         let file = self.part.file();
         let checked = if self.room.is_patient() {
             space::fits(file, size)
@@ -90,18 +91,22 @@ impl FileWriter {
             Ok(())
         };
         checked
-            .and_then(|()| durable::reserve(file, size))
+            .and_then(|()| durable::reserve(file, first))
             .map_err(|e| StoreError::from_io(self.part.path(), "reserve space for", e))
     }
 
     /// `None`: aborted.
     fn write(&mut self, mut outlet: Outlet) -> Result<Option<Outcome>, StoreError> {
         self.part.remove_stale();
+        let mut steps = None;
         match (&self.sparse, self.size_hint) {
             (Some(sparse), Some(size)) => self.prepare_holes(sparse, size)?,
             (None, Some(size)) => {
                 let figures = |error| with_figures(error, &self.part, Some(size));
-                let reserve = || self.reserve(size);
+                let steps = steps.insert(Steps::new(size));
+                let held = self.journalled.as_ref().map_or(0, |j| j.held_bytes);
+                let first = steps.next(held).unwrap_or(0);
+                let reserve = || self.reserve(size, first);
                 self.room
                     .until_room(|| outlet.is_aborted(), figures, reserve)?;
             }
@@ -141,6 +146,8 @@ impl FileWriter {
             aborted: outlet.abort_flag(),
             coverage: Coverage::with_groups((held_bytes + hole_bytes) / GROUP),
             held_bytes,
+            come: held_bytes,
+            steps,
             hole_bytes,
             hasher: hasher.transpose()?,
             ledger,
@@ -223,6 +230,10 @@ struct Placer<'a> {
     coverage: Coverage,
     /// Written by an earlier run.
     held_bytes: u64,
+    /// Written by now, with that.
+    come: u64,
+    /// The space ahead of it, if it is taken ahead.
+    steps: Option<Steps>,
     /// Does not come and is zero.
     hole_bytes: u64,
     hasher: Option<GroupHasher>,
@@ -275,6 +286,11 @@ impl Placer<'_> {
                     return Ok(None);
                 }
             }
+        }
+        self.come += total;
+        if let Some(to) = self.steps.as_mut().and_then(|steps| steps.next(self.come)) {
+            // If it cannot be had, whatever needs it will say so.
+            let _ = durable::reserve(self.part.file(), to);
         }
         Ok(Some(total))
     }

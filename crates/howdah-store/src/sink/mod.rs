@@ -8,6 +8,7 @@ mod group_hash;
 mod ledger;
 mod ordered;
 mod queue;
+mod steps;
 
 use crate::batch::Batch;
 use crate::durable::PartFile;
