@@ -87,7 +87,7 @@ pub use root::Root;
 pub use sink::{Backlog, Outcome, RESUMABLE_MIN, Sink, SinkOptions, SinkSpec};
 pub use source::{Finished, Source, SourceSpec};
 pub use space::Lack;
-pub use stale::is_reserved;
+pub use stale::{is_reserved, temp_name};
 pub use target::{Held, Target};
 pub use tree::GROUP;
 pub use trees::{
@@ -104,6 +104,12 @@ use std::sync::Arc;
 
 /// Wakes the engine's thread. Called from any thread; must be cheap and must not wait.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// Opens a regular file that the user of this process names, for reading; links are followed. What is no file is not
+/// touched.
+pub fn open_file(path: &Path) -> Result<std::fs::File, StoreError> {
+    root::open_local(path)
+}
 
 /// BLAKE3 of a file, the same as `b3sum` prints. Blocks; for tools and tests.
 pub fn hash_file(path: impl AsRef<Path>) -> Result<[u8; 32], StoreError> {

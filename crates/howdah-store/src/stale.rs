@@ -34,7 +34,7 @@ const MAX_NAMES: usize = 200_000;
 const OVERHEAD: usize = 1 + 1 + RANDOM_DIGITS + JOURNAL_SUFFIX.len();
 
 /// The name in `dir` of a part file that nobody will look for, cut so that it and its journal's fit.
-pub(crate) fn temp_name(dir: impl AsFd, name: &OsStr) -> OsString {
+pub fn temp_name(dir: impl AsFd, name: &OsStr) -> OsString {
     with_digits(name, room_for(dir, name), random())
 }
 

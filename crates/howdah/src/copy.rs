@@ -5,8 +5,8 @@ use crate::reach::{Line, Transport, reach};
 use crate::reconnect::{What, lasting};
 use crate::ssh::{FarEnd, Order, SshConfig, copy_between};
 use crate::{
-    Cancel, ChangeLog, Error, ErrorKind, FileLog, Identity, KnownHosts, Location, Log, PathBytes,
-    Progress, SshTarget, Summary, Throttle, Trust,
+    Cancel, ChangeLog, Error, ErrorKind, FileLog, Identity, KnownHosts, Location, Log, Manifest,
+    PathBytes, Progress, SshTarget, Summary, Throttle, Trust,
 };
 use howdah_core::{Rate, Span, Time};
 use howdah_net::Clock;
@@ -56,6 +56,8 @@ pub struct CopyConfig {
     pub changes: ChangeLog,
     /// Hears of each file of a tree that is in place; not of copies between two other machines.
     pub files: FileLog,
+    /// The list that all files of a tree go into; not of copies between two other machines. Whoever asks for it writes it at the end.
+    pub manifest: Option<Manifest>,
     /// How machines are reached over ssh.
     pub ssh: SshConfig,
     /// Go on with what an interrupted copy has left, if the source is still the same. Otherwise it
@@ -90,6 +92,7 @@ impl CopyConfig {
             transport: Transport::Auto,
             changes: ChangeLog::default(),
             files: FileLog::default(),
+            manifest: None,
             ssh: SshConfig::default(),
             resume: true,
             reread: false,

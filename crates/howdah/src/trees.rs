@@ -54,9 +54,13 @@ fn copy_tree_once(
     let options = &TreeOptions {
         anew: !config.resume,
         reread: config.reread,
-        tells_files: config.files.is_heard(),
+        tells_files: config.files.is_heard() || config.manifest.is_some(),
+        tells_all: config.manifest.is_some(),
         ..options.clone()
     };
+    if let Some(manifest) = &config.manifest {
+        manifest.begin_round();
+    }
     // Elsewhere a slash asks for a directory that is there. A mirror's destination is made if it is not.
     let mirror = options.contents.then(|| destination.without_end_slashes());
     let destination = mirror.as_ref().unwrap_or(destination);

@@ -37,6 +37,7 @@ use std::path::PathBuf;
 ///   howdah cp howdah://site/results.h5 .
 ///   howdah cp -r run1 run2 anna@site:store/
 ///   howdah cp -a site:projects .
+///   howdah cp -r --manifest run7.b3 run7 site:store/
 ///   tar c data | howdah cp - howdah://site/data.tar
 ///   howdah cp --time 20s --json zero: howdah://site/null:
 #[derive(Args, Debug)]

@@ -17,6 +17,7 @@ mod foreign;
 mod internal;
 mod key;
 mod lab;
+mod manifest;
 mod outcome;
 mod pace;
 mod path;
@@ -48,6 +49,7 @@ pub(crate) use key::{FingerprintArgs, KeyArgs, KeyCommand};
 pub(crate) use lab::{
     LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReportArgs, LabRunArgs, Testbed,
 };
+pub(crate) use manifest::ManifestArgs;
 pub(crate) use outcome::OutcomeArgs;
 pub(crate) use pace::{PaceArgs, policy_name};
 pub(crate) use path::PathArgs;

@@ -101,6 +101,9 @@ pub(crate) struct TreeArgs {
     /// A server gives no more than its own --memory. Only trees of files take it, and as much as they need. From 40MiB to 4GiB.
     #[arg(long, value_name = "SIZE", default_value = "48MiB", value_parser = super::values::memory)]
     pub(crate) memory: u64,
+
+    #[command(flatten)]
+    pub(crate) listing: super::ManifestArgs,
 }
 
 impl TreeArgs {
@@ -117,6 +120,7 @@ impl TreeArgs {
             (self.chmod.is_some(), "--chmod"),
             (self.chown.is_some(), "--chown"),
             (self.mkpath, "--mkpath"),
+            (self.listing.manifest.is_some(), "--manifest"),
         ]
         .into_iter()
         .find_map(|(is_set, flag)| is_set.then_some(flag))

@@ -1,13 +1,16 @@
 //! `howdah verify`.
 
+use super::manifest::HashName;
 use super::{ConnectArgs, SelectArgs, TellingArgs, location};
 use clap::Args;
 use howdah::Location;
+use std::path::PathBuf;
 
 /// Compares two places, here or on other machines, and changes neither
 ///
 /// A and B are written as for 'howdah cp'. Both are files, or both are directories whose contents are
-/// compared. Each side hashes its own files (BLAKE3); only hashes travel.
+/// compared. Each side hashes its own files (BLAKE3); only hashes travel. With --manifest a list of hashes is A
+/// and a directory here is B.
 ///
 /// Standard output gets a line for each difference, in a fixed order, and nothing if there is none:
 ///
@@ -32,16 +35,33 @@ use howdah::Location;
 ///   howdah verify --exclude '*.tmp' howdah://site/run7 /scratch/run7
 ///   howdah verify --reread /mnt/usb/run7 site:run7
 ///   howdah verify --quick site-a:archive site-b:archive
+///   howdah verify --manifest run7.b3 /scratch/run7
 #[derive(Args, Debug)]
-#[command(verbatim_doc_comment)]
+#[command(
+    verbatim_doc_comment,
+    override_usage = "howdah verify [OPTIONS] <A> <B>\n       howdah verify [OPTIONS] --manifest <FILE> [DIR]"
+)]
 pub(crate) struct VerifyArgs {
-    /// One place
-    #[arg(value_name = "A", value_parser = location())]
-    pub(crate) a: Location,
+    /// One place; with --manifest the directory that its paths lie below
+    #[arg(value_name = "A", value_parser = location(), required_unless_present = "manifest")]
+    pub(crate) a: Option<Location>,
 
     /// The other one
-    #[arg(value_name = "B", value_parser = location())]
-    pub(crate) b: Location,
+    #[arg(value_name = "B", value_parser = location(), required_unless_present = "manifest", conflicts_with = "manifest")]
+    pub(crate) b: Option<Location>,
+
+    /// Check files against a list in FILE ('-': standard input) as cp and sync --manifest, b3sum and sha256sum write it
+    ///
+    /// The files lie below DIR, which is given instead of A and B and is here, and no path or link leads out of it. Without DIR the
+    /// paths mean what they mean as they are. All is checked before anything is read: a line that is none ends it with code 2.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["archive", "quick", "reread"])]
+    pub(crate) manifest: Option<PathBuf>,
+
+    /// What the list has; lines that say it themselves (SHA256 (PATH) = HEX) are what they say
+    ///
+    /// Without it SHA-256 if FILE is called so (SHA256SUMS, x.sha256), otherwise BLAKE3.
+    #[arg(long, value_name = "HASH", value_enum, requires = "manifest")]
+    pub(crate) manifest_hash: Option<HashName>,
 
     /// Compare modes, times, owners, extended attributes, ACLs and hard links as well
     #[arg(long, short = 'a')]

@@ -1,6 +1,6 @@
 //! `howdah cp`.
 
-use super::{hints, key_file};
+use super::{hints, key_file, manifest};
 use crate::args::{
     ArrivalArgs, Cli, Command, ConnectArgs, CpArgs, OutcomeArgs, PaceArgs, SelectArgs, TellingArgs,
     TreeArgs, Verify, Written, add_file,
@@ -96,6 +96,17 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
     config.duration_limit = args.time;
     config.growing = args.outcome.growing;
     arrival(&mut config, &args.arrival, reporter);
+    let options = TreeOptions {
+        recursive: args.recursive || args.tree.archive,
+        permissions: args.preserve,
+        ..tree_options(&args.tree, &args.outcome, &args.select)?
+    };
+    config.manifest = manifest::begin(
+        &args.tree.listing,
+        args.sources(),
+        args.destination(),
+        &options,
+    )?;
     let sources = expanded(args.sources(), &mut config, &signals)?;
     if args.tree.dry_run {
         config.changes = super::sync::changes(reporter);
@@ -114,16 +125,10 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
         [source] if !args.is_tree() => run.copy(&start, |show| {
             howdah::copy(source, destination, &config, cancel, show)
         }),
-        sources => {
-            let options = TreeOptions {
-                recursive: args.recursive || args.tree.archive,
-                permissions: args.preserve,
-                ..tree_options(&args.tree, &args.outcome, &args.select)?
-            };
-            run.copy(&start, |show| {
-                howdah::copy_tree(sources, destination, &options, &config, cancel, show)
-            })
-        }
+        sources => run.copy(&start, |show| {
+            let done = howdah::copy_tree(sources, destination, &options, &config, cancel, show);
+            manifest::end(&config, done, reporter, cancel)
+        }),
     }
 }
 

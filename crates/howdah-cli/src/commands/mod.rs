@@ -22,6 +22,7 @@ mod key;
 mod lab;
 mod ls;
 mod man;
+mod manifest;
 mod outcome;
 mod places;
 mod rival;

@@ -1,7 +1,7 @@
 //! `howdah sync`.
 
 use super::cp::{Run, arrival, config, expanded_one, finish, reporter, tree_options};
-use super::hints;
+use super::{hints, manifest};
 use crate::args::{Command, SyncArgs};
 use crate::ui::{Reporter, Signals, Start};
 use howdah::{ChangeLog, Location, Summary, TreeOptions};
@@ -25,7 +25,6 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     if args.tree.dry_run {
         config.changes = changes(reporter);
     }
-    let source = expanded_one(&args.source, &mut config, &signals)?;
     let options = TreeOptions {
         contents: true,
         recursive: true,
@@ -37,6 +36,10 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
         backup_dir: args.backup_dir.clone(),
         ..tree_options(&args.tree, &args.outcome, &args.select)?
     };
+    let named = std::slice::from_ref(&args.source);
+    config.manifest = manifest::begin(&args.tree.listing, named, &args.destination, &options)?;
+    let source = expanded_one(&args.source, &mut config, &signals)?;
+    let source: &[Location] = std::slice::from_ref(&source);
     let mut start = Start::new("sync", [&args.source], &args.destination);
     start.set_pace(config.policy, &args.connect.pace);
     let run = Run {
@@ -50,10 +53,10 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
         },
         trace: args.trace.as_deref(),
     };
-    let source: &[Location] = std::slice::from_ref(&source);
     run.copy(&start, |show| {
-        let cancel = signals.cancel();
-        howdah::copy_tree(source, &args.destination, &options, &config, cancel, show)
+        let (to, cancel) = (&args.destination, signals.cancel());
+        let done = howdah::copy_tree(source, to, &options, &config, cancel, show);
+        manifest::end(&config, done, reporter, cancel)
     })
 }
 

@@ -24,25 +24,36 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
 }
 
 fn verify(args: &VerifyArgs, reporter: &Reporter) -> anyhow::Result<Verification> {
-    for place in [&args.a, &args.b] {
+    if let Some(manifest) = &args.manifest {
+        return super::manifest::verify(manifest, args, reporter);
+    }
+    if args.manifest_hash.is_some() {
+        let text = "--manifest-hash says what the list of --manifest has, and there is none";
+        return Err(Error::new(ErrorKind::Usage, text).into());
+    }
+    let (Some(a), Some(b)) = (&args.a, &args.b) else {
+        let text = "two places are compared; name both";
+        return Err(Error::new(ErrorKind::Usage, text).into());
+    };
+    for place in [a, b] {
         if !place.is_remote() && !matches!(place, Location::File(_)) {
             let text = format!("{place} cannot be compared; name files or directories");
             return Err(Error::new(ErrorKind::Usage, text).into());
         }
     }
     let signals = Signals::install()?;
-    let mut config = config(&args.connect, [&args.a, &args.b].into_iter(), &signals)?;
+    let mut config = config(&args.connect, [a, b].into_iter(), &signals)?;
     config.warn = reporter.as_log();
     config.heard = reporter.as_ear();
-    let a = expanded_one(&args.a, &mut config, &signals)?;
-    let b = expanded_one(&args.b, &mut config, &signals)?;
+    let mut start = Start::new("verify", [a], b);
+    let a = expanded_one(a, &mut config, &signals)?;
+    let b = expanded_one(b, &mut config, &signals)?;
     let options = TreeOptions {
         archive: args.archive,
         checksum: !args.quick,
         reread: args.reread,
         ..select_options(&args.select)?
     };
-    let mut start = Start::new("verify", [&args.a], &args.b);
     start.set_pace(config.policy, &args.connect.pace);
     let run = Run {
         config: &config,

@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Options that are about one run, not habits; and those that would destroy, or not look, by habit.
-const NOT_HABITS: [&str; 31] = [
+const NOT_HABITS: [&str; 33] = [
     "help",
     "version",
     "json",
@@ -41,6 +41,8 @@ const NOT_HABITS: [&str; 31] = [
     "chown",
     "no-perms",
     "mkpath",
+    "manifest",
+    "manifest-hash",
 ];
 
 /// Where a value is from.

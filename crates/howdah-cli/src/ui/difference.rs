@@ -77,6 +77,14 @@ pub(crate) fn verification_line(found: &Verification) -> String {
             "{} compared by content (BLAKE3)",
             units::format_bytes(tally.bytes)
         ),
+        "sha256" => format!(
+            "{} compared by content (SHA-256)",
+            units::format_bytes(tally.bytes)
+        ),
+        "blake3_and_sha256" => format!(
+            "{} compared by content (BLAKE3 and SHA-256)",
+            units::format_bytes(tally.bytes)
+        ),
         "reread" => format!(
             "{} compared by content, read from the devices (BLAKE3)",
             units::format_bytes(tally.bytes)

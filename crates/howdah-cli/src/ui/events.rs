@@ -208,6 +208,14 @@ fn file_at(
     )
 }
 
+/// The list of a copy's files is written.
+pub(crate) fn manifest(path: &Path, files: u64, hash: &str) -> serde_json::Result<String> {
+    let mut fields = name_fields("path", path.as_os_str().as_encoded_bytes());
+    fields.insert("files".to_owned(), files.into());
+    fields.insert("hash".to_owned(), hash.into());
+    object("manifest", &fields.into())
+}
+
 #[derive(Serialize)]
 struct ChangeBody {
     what: &'static str,

@@ -7,7 +7,7 @@ use super::{
     Paint, change_line, difference_line, dry_run_line, print, printable, say, summary_line,
     verification_line,
 };
-use howdah::{Change, Difference, Log, PlacedFile, Progress, Summary, Verification};
+use howdah::{Change, Difference, Log, Manifest, PlacedFile, Progress, Summary, Verification};
 use howdah_core::{Span, Time};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -180,6 +180,14 @@ impl Reporter {
                 let _ = print(&lines.join("\n"));
             });
         }
+    }
+
+    /// The list of a copy's files is written.
+    pub(crate) fn manifest(&self, manifest: &Manifest, files: u64) {
+        let mut inner = self.lock();
+        let (path, hash) = (manifest.path(), manifest.hash().name());
+        inner.log(|| format!("manifest: {} ({files} files, {hash})", path.display()));
+        inner.event(|| events::manifest(path, files, hash));
     }
 
     /// What a dry run would do: many at a time.

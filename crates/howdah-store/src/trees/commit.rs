@@ -273,7 +273,7 @@ impl Committer<'_> {
                 Ok(()) => {
                     add(&self.book.files, 1);
                     self.book.set_current(&wanted.path());
-                    self.placed.put(wanted, file.bytes);
+                    self.placed.put(wanted, file.bytes, Some(file.hash));
                 }
                 Err(error) => {
                     self.discard(file, Some(&fd));

@@ -159,6 +159,9 @@ pub(super) fn link_later(shared: &Shared, first: Option<&First>, later: &LinkLat
         .map_err(|e| StoreError::from_io(&path, "make the further name", e))
     });
     let is_there = matches!(made, Some(Ok(_)));
+    if is_there {
+        shared.placed.keep(later.dir.named(), &later.name);
+    }
     match made {
         Some(Ok(Put::There)) => {}
         Some(Ok(Put::Linked)) => add(&shared.book.links, 1),

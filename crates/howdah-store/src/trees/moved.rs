@@ -62,6 +62,7 @@ impl<'a> MovedLinks<'a> {
         let link = Sent {
             path: None,
             bytes: 0,
+            hash: None,
             leaver: Some(leaver),
         };
         lock(sent).put(number, link);

@@ -84,6 +84,10 @@ pub struct TreeOptions {
     pub growing: bool,
     /// Each file and link of the source goes when it is at the destination, durably.
     pub remove_source: bool,
+    /// Of [all files](Self::tells_files) it is told on this side that they are there, also of those that were there
+    /// already. The other side need not know.
+    #[serde(skip)]
+    pub tells_all: bool,
 }
 
 impl TreeOptions {

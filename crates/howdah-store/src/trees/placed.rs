@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
-/// A file of a tree that is complete, verified, durable and in place.
+/// A file of a tree that is complete, verified, durable and in place, or was there already.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PlacedFile {
     /// Its place among all files of the manifest.
@@ -19,6 +19,10 @@ pub struct PlacedFile {
     pub path: PathBuf,
     /// Bytes in it.
     pub bytes: u64,
+    /// BLAKE3 of its content, where it has been verified.
+    pub hash: Option<[u8; 32]>,
+    /// It was there already, or is a further name: told only if [all](super::TreeOptions::tells_all) are to be.
+    pub kept: bool,
 }
 
 /// What a receiver has put in place and not told yet.
@@ -34,6 +38,8 @@ pub(crate) struct PlacedFiles {
     wanted: bool,
     /// And of the names.
     with_names: bool,
+    /// And of what was there already.
+    with_kept: bool,
     /// The directory that paths are told below, once it is known.
     top: OnceLock<PathBuf>,
     /// The sender's name of the one thing at the top, if that got another one.
@@ -50,6 +56,7 @@ impl PlacedFiles {
             moves: options.remove_source,
             wanted: options.tells_files || options.remove_source,
             with_names: options.tells_files && listens,
+            with_kept: options.tells_files && options.tells_all && listens,
             top: OnceLock::new(),
             called: OnceLock::new(),
             wake,
@@ -64,44 +71,80 @@ impl PlacedFiles {
         let _ = self.called.set(name.to_owned());
     }
 
+    /// Whether the one thing at the top got another name than its own.
+    pub(crate) fn is_renamed(&self) -> bool {
+        self.called.get().is_some()
+    }
+
     /// It has its name.
-    pub(crate) fn put(&self, wanted: &Wanted, bytes: u64) {
+    pub(crate) fn put(&self, wanted: &Wanted, bytes: u64, hash: Option<[u8; 32]>) {
         if self.wanted {
             let list = if self.moves {
                 &self.unsafe_yet
             } else {
                 &self.list
             };
-            lock(list).push(self.file(wanted, bytes));
+            lock(list).push(self.file(wanted, bytes, hash));
         }
     }
 
     /// And that is durable.
-    pub(crate) fn put_durable(&self, wanted: &Wanted, bytes: u64) {
+    pub(crate) fn put_durable(&self, wanted: &Wanted, bytes: u64, hash: Option<[u8; 32]>) {
         if self.wanted {
-            lock(&self.list).push(self.file(wanted, bytes));
+            lock(&self.list).push(self.file(wanted, bytes, hash));
         }
     }
 
-    fn file(&self, wanted: &Wanted, bytes: u64) -> PlacedFile {
-        let mut path = PathBuf::new();
-        if self.with_names {
-            let whole = wanted.path();
-            let top = self
-                .top
-                .get()
-                .map_or_else(|| Path::new(""), PathBuf::as_path);
-            let below = whole.strip_prefix(top).unwrap_or(&whole);
-            path = match self.called.get() {
-                // The sender's name of what got another one.
-                Some(called) => std::iter::once(&**called)
-                    .chain(below.iter().skip(1))
-                    .collect(),
-                None => below.to_path_buf(),
-            };
+    fn file(&self, wanted: &Wanted, bytes: u64, hash: Option<[u8; 32]>) -> PlacedFile {
+        let path = if self.with_names {
+            self.below_top(&wanted.path())
+        } else {
+            PathBuf::new()
+        };
+        PlacedFile {
+            index: wanted.index,
+            path,
+            bytes,
+            hash,
+            kept: false,
         }
-        let index = wanted.index;
-        PlacedFile { index, path, bytes }
+    }
+
+    /// A file that was there already, or a further name of one that came.
+    pub(crate) fn keep(&self, dir: &Path, name: &OsStr) {
+        /// Who listens is woken now and then.
+        const MANY: usize = 1024;
+        if !self.with_kept {
+            return;
+        }
+        let path = self.below_top(&dir.join(name));
+        let mut list = lock(&self.list);
+        list.push(PlacedFile {
+            index: 0,
+            path,
+            bytes: 0,
+            hash: None,
+            kept: true,
+        });
+        if list.len().is_multiple_of(MANY) {
+            (self.wake)();
+        }
+    }
+
+    /// A path below the root as the sender calls it.
+    fn below_top(&self, whole: &Path) -> PathBuf {
+        let top = self
+            .top
+            .get()
+            .map_or_else(|| Path::new(""), PathBuf::as_path);
+        let below = whole.strip_prefix(top).unwrap_or(whole);
+        match self.called.get() {
+            // The sender's name of what got another one.
+            Some(called) => std::iter::once(&**called)
+                .chain(below.iter().skip(1))
+                .collect(),
+            None => below.to_path_buf(),
+        }
     }
 
     /// Everything that was put is durable, and so is what has these numbers.
@@ -138,6 +181,8 @@ pub(crate) struct Sent {
     /// In the copy; none: nobody is told.
     pub(crate) path: Option<PathBuf>,
     pub(crate) bytes: u64,
+    /// Of its content, as it was sent.
+    pub(crate) hash: Option<[u8; 32]>,
     /// It goes then.
     pub(crate) leaver: Option<Leaver>,
 }
@@ -209,12 +254,30 @@ impl SentFiles {
         let Sent {
             path,
             bytes,
+            hash,
             leaver,
         } = sent;
         if let Some(path) = path {
-            self.placed.push(PlacedFile { index, path, bytes });
+            self.placed.push(PlacedFile {
+                index,
+                path,
+                bytes,
+                hash,
+                kept: false,
+            });
         }
         self.leaving.extend(leaver);
+    }
+
+    /// The receiver has it already, or gives it as a further name to one that it has.
+    pub(crate) fn keep(&mut self, path: PathBuf) {
+        self.placed.push(PlacedFile {
+            index: 0,
+            path,
+            bytes: 0,
+            hash: None,
+            kept: true,
+        });
     }
 
     pub(crate) fn take(&mut self) -> Vec<PlacedFile> {
@@ -237,6 +300,7 @@ mod tests {
             let file = Sent {
                 path: Some(PathBuf::from(format!("f{index}"))),
                 bytes: index * 10,
+                hash: None,
                 leaver: None,
             };
             sent.put(index, file);
@@ -263,6 +327,7 @@ mod tests {
         let file = |n: u64| Sent {
             path: Some(PathBuf::from("f")),
             bytes: n,
+            hash: None,
             leaver: None,
         };
         sent.are_placed(0, 2);

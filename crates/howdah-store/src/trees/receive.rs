@@ -344,13 +344,13 @@ impl TreeReceiver {
         }
     }
 
-    /// A large file has its name.
-    pub fn large_done(&mut self, target: LargeTarget) {
+    /// A large file with that hash has its name.
+    pub fn large_done(&mut self, target: LargeTarget, hash: Option<[u8; 32]>) {
         let (book, wanted) = (&self.shared.book, target.wanted);
         add(&book.files, 1);
         add(&book.bytes, wanted.size);
         add(&book.resumed_bytes, target.held_bytes);
-        self.shared.placed.put_durable(&wanted, wanted.size);
+        self.shared.placed.put_durable(&wanted, wanted.size, hash);
         drop(wanted);
         self.shared.unsettled.release(1);
     }
@@ -381,6 +381,7 @@ impl TreeReceiver {
     pub fn report(&self) -> TreeReport {
         let shared = &self.shared;
         let mut report = shared.book.report(shared.options.dry_run);
+        report.renamed = Some(shared.placed.is_renamed());
         if let Some((names, text)) = shared.keeper.withheld() {
             report.not_kept = report.not_kept.saturating_add(names);
             report.notes.push(text);
@@ -698,7 +699,7 @@ impl Shared {
         match settled {
             Ok(()) => {
                 add(&self.book.files, 1);
-                self.placed.put(wanted, wanted.size);
+                self.placed.put(wanted, wanted.size, Some(next.hash));
             }
             Err(error) => self.book.note(Trouble::Failed, || error.to_string()),
         }

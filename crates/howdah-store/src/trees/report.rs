@@ -53,6 +53,10 @@ pub struct TreeReport {
     /// Files and links that were removed from the source.
     #[serde(default)]
     pub removed: u64,
+    /// The one thing at the top became the destination itself, under that name; otherwise what came lies in it. Known to a
+    /// receiver, which tells it apart from the rest.
+    #[serde(skip)]
+    pub renamed: Option<bool>,
 }
 
 impl TreeReport {
@@ -219,6 +223,7 @@ impl Book {
                 .collect(),
             unwritable: get(&self.unwritable),
             notices: troubles[Trouble::Notice as usize].1.clone(),
+            renamed: None,
         }
     }
 }

@@ -188,7 +188,7 @@ impl TreeSender {
                 &shared.book,
                 &filter,
             );
-            let walker = walker.showing(source.shows);
+            let walker = walker.showing(source.shows).telling(&shared.sent);
             let walker = walker.moving(MovedLinks::new(shared.moves().then_some(&shared.sent)));
             let result = walker.run(&source.tops, &source.missing);
             shared.offered.close();
@@ -243,9 +243,15 @@ impl TreeSender {
         self.large.try_recv().ok()
     }
 
-    /// A large file has arrived at the receiver, which had `held_bytes` of it before; `grown`: somebody wrote behind its
-    /// end meanwhile.
-    pub fn large_done(&mut self, file: LargeFile, held_bytes: u64, grown: bool) {
+    /// A large file with that hash has arrived at the receiver, which had `held_bytes` of it before; `grown`: somebody wrote
+    /// behind its end meanwhile.
+    pub fn large_done(
+        &mut self,
+        file: LargeFile,
+        held_bytes: u64,
+        hash: Option<[u8; 32]>,
+        grown: bool,
+    ) {
         let shared = &self.shared;
         if grown {
             shared.note_grown(&file.shown, file.size);
@@ -257,6 +263,7 @@ impl TreeSender {
             let sent = Sent {
                 path: shared.options.tells_files.then_some(file.below),
                 bytes: file.size,
+                hash,
                 leaver: file.leaver,
             };
             lock(&shared.sent).put(file.index, sent);
@@ -373,6 +380,7 @@ impl Shared {
             let there = Sent {
                 path: None,
                 bytes: file.size,
+                hash: None,
                 leaver: Some(leaver),
             };
             sent.put(index, there);
@@ -405,6 +413,9 @@ impl Shared {
                         if wanted {
                             self.wanted(index, file, large)?;
                         } else {
+                            if self.options.tells_all {
+                                lock(&self.sent).keep(file.below());
+                            }
                             self.unwanted(index, file);
                         }
                         index += 1;
@@ -547,6 +558,7 @@ impl Shared {
                         let sent = Sent {
                             path: tells.then(|| file.below()),
                             bytes: content.bytes.len() as u64,
+                            hash: Some(content.hash),
                             leaver: self.moves().then(leaver),
                         };
                         content.told = Some((job.index, sent));

@@ -127,10 +127,10 @@ pub(super) fn transfer_between(
                 std::thread::yield_now();
             };
             match outcome {
-                Ok(_) => receiver.large_done(target),
+                Ok(_) => receiver.large_done(target, None),
                 Err(error) => receiver.large_failed(target, &error.to_string()),
             }
-            sender.large_done(file, 0, from.has_grown());
+            sender.large_done(file, 0, None, from.has_grown());
         }
         say_placed(&mut receiver, &mut sender);
         // A thread that only noticed that another one is gone does not know why.

@@ -16,6 +16,7 @@ use super::moved::MovedLinks;
 use super::names::Names;
 pub(crate) use super::names::read_names;
 use super::options::TreeOptions;
+use super::placed::SentFiles;
 use super::queue::Queue;
 use super::report::{Book, Trouble, add};
 use crate::identity::Identity;
@@ -29,7 +30,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 mod follow;
@@ -136,6 +137,8 @@ pub(crate) struct Walker<'a> {
     hashers: Option<Hashers>,
     /// What is told when the hashes before it are there.
     line: VecDeque<Told>,
+    /// Hears of further names, if somebody wants to hear of everything.
+    sent: Option<&'a Mutex<SentFiles>>,
 }
 
 /// The receiver is gone; it or the connection says why.
@@ -175,6 +178,7 @@ impl<'a> Walker<'a> {
             flushed: Instant::now(),
             hashers: None,
             line: VecDeque::new(),
+            sent: None,
         }
     }
 
@@ -560,6 +564,7 @@ impl<'a> Walker<'a> {
                         let (original, name) = (name, called.to_vec());
                         add(&self.book.links, 1);
                         self.moved.note(dir, original, stat);
+                        self.tell_further(dir, called);
                         return self.put(Entry::Link { name, link, last });
                     }
                     Some(OneOf::First { link } | OneOf::Further { link, .. }) => Some(link),

@@ -130,13 +130,21 @@ impl Client<'_> {
                 self.step = Step::Moving;
                 tree.open_contents(connection, contents, (*manifest, *packs), &wake)
             }
-            Message::TreeDone { side, report } => {
+            Message::TreeDone {
+                side,
+                report,
+                renamed,
+            } => {
                 if !self.task.is_put() {
                     return Err(out_of_turn());
                 }
                 tree.all_placed();
+                let report = TreeReport {
+                    renamed: *renamed,
+                    ..report.clone()
+                };
                 // Its last words about what it wants may still be on their way.
-                self.tree_done = Some((*side, report.clone()));
+                self.tree_done = Some((*side, report));
                 self.move_tree(now, connection)
             }
             message => tree.on_message(connection, message),
@@ -158,7 +166,11 @@ impl Client<'_> {
         if !changes.is_empty() {
             self.config.changes.hear(&changes);
         }
-        let placed = tree.take_placed();
+        let mut placed = tree.take_placed();
+        if let Some(manifest) = &self.config.manifest {
+            manifest.hear(&placed);
+        }
+        placed.retain(|file| !file.kept);
         if !placed.is_empty() {
             self.config.files.hear(&placed);
         }
@@ -201,6 +213,7 @@ impl Client<'_> {
             let done = Message::TreeDone {
                 side,
                 report: report.clone(),
+                renamed: report.renamed,
             };
             connection.send_control(&done.encode());
             self.progress.bytes = report.bytes;

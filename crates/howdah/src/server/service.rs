@@ -447,7 +447,13 @@ impl Service {
                 side.hashed = true;
                 side.reread = tree.is_reread();
                 side.bottleneck = session.at_cap.verdict(connection, 0);
-                connection.send_control(&Message::TreeDone { side, report }.encode());
+                let renamed = report.renamed;
+                let done = Message::TreeDone {
+                    side,
+                    report,
+                    renamed,
+                };
+                connection.send_control(&done.encode());
                 self.end_tree(key);
                 return Ok(());
             }

@@ -85,6 +85,7 @@ pub fn message_samples() -> Vec<Vec<u8>> {
         Message::TreeDone {
             side,
             report: TreeReport::default(),
+            renamed: Some(true),
         },
         Message::TreePlaced {
             runs: vec![(0, 3), (1, 1)],

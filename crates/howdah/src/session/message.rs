@@ -114,6 +114,8 @@ pub(crate) enum Message {
     TreeDone {
         side: SideReport,
         report: TreeReport,
+        /// [`TreeReport::renamed`], which an older side does not say.
+        renamed: Option<bool>,
     },
     /// Sender: the answer to [`Message::TreeDone`].
     TreeThanks {

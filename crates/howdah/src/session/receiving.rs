@@ -29,6 +29,8 @@ pub(crate) struct Arrived {
     pub(crate) hashed: bool,
     /// Once more as the device gives it back.
     pub(crate) reread: bool,
+    /// BLAKE3 of what was written.
+    pub(crate) hash: Option<[u8; 32]>,
 }
 
 /// An object on its way in.
@@ -241,6 +243,7 @@ impl Receiving {
                 return Ok(Some(Arrived {
                     hashed: told || !self.held.is_empty(),
                     reread: outcome.reread,
+                    hash: outcome.hash,
                 }));
             }
             Some(Err(error)) => return Err(super::from_store(&error)),

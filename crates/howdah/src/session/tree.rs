@@ -299,7 +299,8 @@ impl Tree {
                 if let (Side::Sender(sender), Some(file)) = (&mut self.side, out.file) {
                     if stored {
                         let (held, grown) = (out.sending.held_bytes, out.sending.has_grown());
-                        sender.large_done(file, held, grown);
+                        let hash = out.sending.told().and_then(|(_, hash)| hash);
+                        sender.large_done(file, held, hash, grown);
                     } else {
                         sender.large_refused(&file);
                     }
@@ -529,7 +530,7 @@ impl Tree {
                     at += 1;
                     continue;
                 }
-                Ok(Some(_)) => Ok(()),
+                Ok(Some(arrived)) => Ok(arrived.hash),
                 Err(error) => Err(error),
             };
             let found = self.into.swap_remove(at);
@@ -537,13 +538,15 @@ impl Tree {
             let stored = result.is_ok();
             connection.finish_receiving(object);
             match (&mut self.side, found.file, result) {
-                (Side::Receiver(receiver), Some(file), Ok(())) => receiver.large_done(file),
+                (Side::Receiver(receiver), Some(file), Ok(hash)) => receiver.large_done(file, hash),
                 (Side::Receiver(receiver), Some(file), Err(error))
                     if error.kind() != ErrorKind::NoSpace =>
                 {
                     receiver.large_failed(file, &error.to_string());
                 }
-                (_, _, result) => result?,
+                (_, _, result) => {
+                    result?;
+                }
             }
             connection.send_control(&Message::TreeSettled { object, stored }.encode());
         }

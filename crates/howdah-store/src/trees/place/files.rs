@@ -265,11 +265,15 @@ impl Placer<'_> {
         };
         if shared.options.ignore_existing {
             add(&shared.book.unchanged, 1);
+            if kind(&stat) == FileType::RegularFile {
+                shared.placed.keep(dir.named(), name);
+            }
             return Ok(Decision::Skip);
         }
         match kind(&stat) {
             FileType::RegularFile if shared.options.update && is_newer(&stat, meta.mtime) => {
                 add(&shared.book.unchanged, 1);
+                shared.placed.keep(dir.named(), name);
                 return Ok(Decision::Skip);
             }
             FileType::RegularFile => {}
@@ -350,6 +354,7 @@ impl Placer<'_> {
     ) -> Result<Decision, StoreError> {
         let shared = self.shared;
         add(&shared.book.unchanged, 1);
+        shared.placed.keep(dir.named(), name);
         if !shared.options.dry_run && !shared.add_only {
             refresh(shared, fd, &dir.named().join(name), name, stat, meta);
         }

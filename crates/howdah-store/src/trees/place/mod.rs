@@ -385,7 +385,9 @@ impl<'a> Placer<'a> {
             let first = self
                 .linked
                 .get((&self.shared.root, &self.shared.at), later.link)?;
-            if !self.stays(&later, first.as_ref()) {
+            if self.stays(&later, first.as_ref()) {
+                self.shared.placed.keep(later.dir.named(), &later.name);
+            } else {
                 self.make_way_for(&later);
                 self.tell_link(&later, first.as_ref())?;
                 if link_later(self.shared, first.as_ref(), &later) {

@@ -3,8 +3,13 @@
 use super::super::entry::{Entry, Meta, bounds};
 use super::super::hashing::{Hashers, Pending};
 use super::super::meta;
-use super::{Gone, Offered, PATIENCE, Walker, kind};
+use super::super::placed::SentFiles;
+use super::super::queue::lock;
+use super::{Gone, Offered, PATIENCE, SourceDir, Walker, kind};
 use rustix::fs::{FileType, Stat};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Mutex;
 use std::time::Instant;
 
 pub(super) enum Told {
@@ -17,7 +22,13 @@ pub(super) enum Told {
     },
 }
 
-impl Walker<'_> {
+impl<'a> Walker<'a> {
+    /// What this side is to be told goes there.
+    pub(crate) fn telling(mut self, sent: &'a Mutex<SentFiles>) -> Self {
+        self.sent = Some(sent);
+        self
+    }
+
     /// What its `stat` tells, as far as it may be shown.
     pub(super) fn meta_of(&self, stat: &Stat) -> Meta {
         let mut meta = meta::of_stat(stat, self.options.archive);
@@ -43,6 +54,13 @@ impl Walker<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Tells of further names to whoever wants to hear of everything on this side.
+    pub(super) fn tell_further(&self, dir: &SourceDir, called: &[u8]) {
+        if let Some(sent) = self.sent.filter(|_| self.options.tells_all) {
+            lock(sent).keep(dir.below.join(OsStr::from_bytes(called)));
+        }
     }
 
     pub(super) fn put(&mut self, entry: Entry) -> Result<(), Gone> {
