@@ -100,7 +100,7 @@ pub(super) fn verify(
         (Box::new(BufReader::new(file)), name)
     };
     let sums = Sums::read(list, &name, hash, dir.is_some())?;
-    let here = Location::File(dir.unwrap_or(Path::new(".")).to_path_buf());
+    let here = Location::File(dir.unwrap_or_else(|| Path::new(".")).to_path_buf());
     let start = Start::new("verify", [&Location::File(path.to_path_buf())], &here);
     let run = Run {
         config: &config,
