@@ -266,3 +266,47 @@ fn t03_t04_directories_that_were_there_keep_their_modes_and_new_ones_inherit() {
     });
     server.stop();
 }
+
+/// Owners that cannot be kept are no reason to copy what is equal, and files of others are none of one's own.
+#[test]
+fn link_dest_links_for_an_ordinary_user_what_a_copy_would_be() {
+    let site = Site::new(120);
+    let Some(nobody) = Nobody::on(&site) else {
+        return;
+    };
+    fs::create_dir(site.root("s")).unwrap();
+    for name in ["mine", "foreign", "closed"] {
+        fs::write(site.root(&format!("s/{name}")), name).unwrap();
+    }
+    set_mode(&site.root("s/closed"), 0o440);
+    let server = site.serve();
+    let from = server.url("s");
+    let run = |flags: &[&str], to: &str| {
+        let to = site.file(to);
+        let args = [
+            &["sync", "--json", "--accept-new", "-a"],
+            flags,
+            &[&*from, &*to],
+        ]
+        .concat();
+        let done = nobody.run(&args);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        done.json()["tree"]["linked"].as_u64()
+    };
+    run(&[], "day1");
+    // As it would be for its owner, which is somebody else than both.
+    chown(site.file("day1/foreign"), Some(12), Some(NOBODY)).unwrap();
+    let linked = run(&["--link-dest", "../day1"], "day2");
+    assert_eq!(linked, Some(2));
+    assert_eq!(run(&["--link-dest", "../day1"], "day2"), Some(0));
+    let inode = |name: &str| fs::metadata(site.file(name)).unwrap().ino();
+    for name in ["mine", "closed"] {
+        assert_eq!(
+            inode(&format!("day1/{name}")),
+            inode(&format!("day2/{name}"))
+        );
+    }
+    let foreign = fs::metadata(site.file("day2/foreign")).unwrap();
+    assert_eq!((foreign.uid(), foreign.nlink()), (NOBODY, 1));
+    server.stop();
+}

@@ -339,6 +339,7 @@ fn h8_a_writer_who_may_not_read_learns_nothing() {
         &["--delete", "--dry-run"],
         &["--checksum"],
         &["--checksum", "--dry-run"],
+        &["--link-dest", "../secrets"],
     ] {
         run(options).assert_failed(REFUSED, &["would tell what is there"]);
     }

@@ -91,8 +91,8 @@ pub use stale::{is_reserved, temp_name};
 pub use target::{Held, Target};
 pub use tree::GROUP;
 pub use trees::{
-    Act, BadModes, Change, ComparisonState, Difference, EntryKind, LARGE_OPEN, LargeFile,
-    LargeTarget, Listed, Listing, Memory, Metadata, ModeChanges, NOTES, Next, OwnerSeen,
+    Act, BadModes, Change, ComparisonState, Difference, EntryKind, LARGE_OPEN, LINK_DESTS,
+    LargeFile, LargeTarget, Listed, Listing, Memory, Metadata, ModeChanges, NOTES, Next, OwnerSeen,
     PACKED_MAX, PathList, PathListBuilder, PathWalk, PlacedFile, Quota, Reasons, ReceiverEnds,
     Rule, SenderEnds, Spout, Tally, Tap, TreeComparison, TreeDescriber, TreeListing, TreeOptions,
     TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject, TreeTarget, What,

@@ -78,7 +78,12 @@ impl Only {
         let does = |o: &TreeOptions| {
             let kept = (o.archive, o.permissions, o.no_permissions, o.chmod.clone());
             let goes = (o.delete, o.mirror, o.backup_dir.clone(), o.dry_run);
-            let where_to = (o.contents, o.keep_dirlinks, o.make_path);
+            let where_to = (
+                o.contents,
+                o.keep_dirlinks,
+                o.make_path,
+                o.link_dest.clone(),
+            );
             (kept, goes, where_to, o.chown.clone())
         };
         let asked = self.tree.as_ref();
@@ -178,8 +183,11 @@ impl Rights {
 
     /// Refuses a tree that is more than the session is for, or asks what its holder must not learn.
     pub(crate) fn check_tree(&self, options: &TreeOptions) -> Result<(), Error> {
-        let looks =
-            options.dry_run || options.checksum || options.update || options.ignore_existing;
+        let looks = options.dry_run
+            || options.checksum
+            || options.update
+            || options.ignore_existing
+            || !options.link_dest.is_empty();
         if !self.list && looks {
             let why = if self.read {
                 "this key may not look around here (no-list)"
@@ -187,7 +195,7 @@ impl Rights {
                 "this key may write here and not read"
             };
             let text = format!(
-                "{why}: --dry-run, --checksum, --update and --ignore-existing would tell what is there"
+                "{why}: --dry-run, --checksum, --update, --ignore-existing and --link-dest would tell what is there"
             );
             return Err(Error::new(ErrorKind::Refused, text));
         }
@@ -600,6 +608,7 @@ mod tests {
             with(|o| o.mirror = true),
             with(|o| o.keep_dirlinks = true),
             with(|o| o.make_path = true),
+            with(|o| o.link_dest = vec!["../old".to_owned()]),
             with(|o| o.chmod = Some("u+s".to_owned())),
             with(|o| o.backup_dir = Some("old".to_owned())),
         ] {
@@ -625,6 +634,10 @@ mod tests {
             },
             TreeOptions {
                 checksum: true,
+                ..plain.clone()
+            },
+            TreeOptions {
+                link_dest: vec!["../old".to_owned()],
                 ..plain.clone()
             },
         ] {

@@ -39,8 +39,9 @@ pub use copy::{CopyConfig, RatePolicy, copy};
 pub use error::{Error, ErrorKind};
 pub use files::{ChangeLog, FileLog, Hears};
 pub use howdah_store::{
-    Act, Change, Difference, EntryKind, Fate, Leftovers, Listed, Listing, Memory, ModeChanges,
-    OwnerSeen, PathList, PathListBuilder, PlacedFile, Rule, Tally, TreeOptions, TreeReport, What,
+    Act, Change, Difference, EntryKind, Fate, LINK_DESTS, Leftovers, Listed, Listing, Memory,
+    ModeChanges, OwnerSeen, PathList, PathListBuilder, PlacedFile, Rule, Tally, TreeOptions,
+    TreeReport, What,
 };
 pub use keys::{AuthorizedKeys, Identity, KnownHosts, PublicKey, Trust};
 pub use list::list;

@@ -1,7 +1,7 @@
 //! What hands that are used to scp and rsync type, and how it is written here.
 
 /// Flags of scp and rsync that mean nothing to `howdah cp` and `howdah sync`, each with what to do instead.
-const FLAGS: [(&[&str], &str); 20] = [
+const FLAGS: [(&[&str], &str); 21] = [
     (
         &["-z", "-C", "--compress"],
         "nothing is compressed on the way; compress it before, as in 'tar cz data | howdah cp - site:data.tgz'",
@@ -91,6 +91,10 @@ const FLAGS: [(&[&str], &str); 20] = [
             "--no-times",
         ],
         "permissions are left as they would be with --no-perms; owners and groups are kept by -a only",
+    ),
+    (
+        &["--compare-dest", "--copy-dest"],
+        "--link-dest DIR gives what is equal there a further name; nothing is compared with a DIR and left out",
     ),
     (
         &["--delete", "--del"],

@@ -1,7 +1,7 @@
 //! What is kept of a tree.
 
 use clap::Args;
-use howdah::ModeChanges;
+use howdah::{LINK_DESTS, ModeChanges};
 
 /// A user and a group, either of which may be left out.
 pub(crate) type Owner = (Option<String>, Option<String>);
@@ -91,6 +91,14 @@ pub(crate) struct TreeArgs {
     #[arg(long)]
     pub(crate) mkpath: bool,
 
+    /// Give files that are equal in DIR a further name instead of copying them, for snapshots; may be given 20 times
+    ///
+    /// DIR is on the side of DST, seen from DST: 'howdah sync -a --link-dest ../monday data site:snaps/tuesday'. Equal is what has the
+    /// same size and time (--checksum: the same content) and all that is kept besides. Where the disk makes no such name, it may
+    /// make a clone; otherwise the file is copied. A DIR that is not there is a warning. Below a server's root DIR lies there, too.
+    #[arg(long, value_name = "DIR", value_parser = link_dest)]
+    pub(crate) link_dest: Vec<String>,
+
     /// Write nothing; say what would be done with each name, and why
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
@@ -106,7 +114,25 @@ pub(crate) struct TreeArgs {
     pub(crate) listing: super::ManifestArgs,
 }
 
+fn link_dest(text: &str) -> Result<String, String> {
+    /// Longest path on any system that this runs on, in bytes.
+    const MAX_PATH: usize = 4095;
+    match text.len() {
+        0 => Err("name a directory, as it is seen from DST".to_owned()),
+        1..=MAX_PATH => Ok(text.to_owned()),
+        _ => Err("no path is longer than 4095 bytes".to_owned()),
+    }
+}
+
 impl TreeArgs {
+    /// What of these flags makes no sense together.
+    pub(crate) fn clash(&self) -> Option<String> {
+        let dirs = self.link_dest.len();
+        (dirs > LINK_DESTS).then(|| {
+            format!("--link-dest is given {dirs} times, and {LINK_DESTS} directories are the most")
+        })
+    }
+
     /// The first flag that is about files with names.
     pub(crate) fn about_names(&self) -> Option<&'static str> {
         [
@@ -121,6 +147,7 @@ impl TreeArgs {
             (self.chown.is_some(), "--chown"),
             (self.mkpath, "--mkpath"),
             (self.listing.manifest.is_some(), "--manifest"),
+            (!self.link_dest.is_empty(), "--link-dest"),
         ]
         .into_iter()
         .find_map(|(is_set, flag)| is_set.then_some(flag))

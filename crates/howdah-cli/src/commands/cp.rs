@@ -236,6 +236,7 @@ pub(super) fn tree_options(
         chown: args.chown.clone(),
         no_permissions: args.no_perms,
         make_path: args.mkpath,
+        link_dest: args.link_dest.clone(),
         memory: Some(args.memory),
         ..select_options(select)?
     })
@@ -433,6 +434,7 @@ fn check_names(args: &CpArgs) -> Result<(), Error> {
         let text = "-p and --no-perms clash: one makes permissions equal, the other does not";
         return Err(Error::new(ErrorKind::Usage, text));
     }
+    check_tree(&args.tree)?;
     let stream = args.paths.iter().find(|place| is_stream(place));
     match (args.tree.about_names(), stream) {
         (Some(flag), Some(stream)) => {
@@ -440,6 +442,14 @@ fn check_names(args: &CpArgs) -> Result<(), Error> {
             Err(Error::new(ErrorKind::Usage, text))
         }
         _ => Ok(()),
+    }
+}
+
+/// Before anybody is asked.
+pub(super) fn check_tree(args: &TreeArgs) -> Result<(), Error> {
+    match args.clash() {
+        Some(text) => Err(Error::new(ErrorKind::Usage, text)),
+        None => Ok(()),
     }
 }
 

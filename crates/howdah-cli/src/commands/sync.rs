@@ -1,6 +1,6 @@
 //! `howdah sync`.
 
-use super::cp::{Run, arrival, config, expanded_one, finish, reporter, tree_options};
+use super::cp::{Run, arrival, check_tree, config, expanded_one, finish, reporter, tree_options};
 use super::{hints, manifest};
 use crate::args::{Command, SyncArgs};
 use crate::ui::{Reporter, Signals, Start};
@@ -18,6 +18,7 @@ pub(super) fn run(args: &SyncArgs) -> anyhow::Result<()> {
 fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     let source = std::slice::from_ref(&args.source);
     super::outcome::check(&args.outcome, source, &args.destination, args.delete)?;
+    check_tree(&args.tree)?;
     let signals = Signals::install()?;
     let locations = [&args.source, &args.destination];
     let mut config = config(&args.connect, locations.into_iter(), &signals)?;

@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Options that are about one run, not habits; and those that would destroy, or not look, by habit.
-const NOT_HABITS: [&str; 33] = [
+const NOT_HABITS: [&str; 34] = [
     "help",
     "version",
     "json",
@@ -43,6 +43,7 @@ const NOT_HABITS: [&str; 33] = [
     "mkpath",
     "manifest",
     "manifest-hash",
+    "link-dest",
 ];
 
 /// Where a value is from.

@@ -89,9 +89,14 @@ fn files(summary: &Summary, deleted: &str) -> String {
         1 => "1 file".to_owned(),
         files => format!("{files} files"),
     };
-    let unchanged = match tree.unchanged {
-        0 => String::new(),
-        unchanged => format!(" ({unchanged} unchanged)"),
+    let others = [(tree.unchanged, "unchanged"), (tree.linked, "linked")];
+    let others = others.iter().filter(|(count, _)| *count > 0);
+    let others: Vec<_> = others
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    let others = match others.join(", ") {
+        none if none.is_empty() => none,
+        others => format!(" ({others})"),
     };
     let deleted = match tree.deleted {
         0 => String::new(),
@@ -101,7 +106,7 @@ fn files(summary: &Summary, deleted: &str) -> String {
         0 => String::new(),
         count => format!(", {count} removed from the source"),
     };
-    format!("{files}{unchanged}{deleted}{removed}, ")
+    format!("{files}{others}{deleted}{removed}, ")
 }
 
 fn verified(summary: &Summary) -> String {
@@ -213,6 +218,12 @@ mod tests {
             summary_line(&summary),
             "0 files (4 unchanged), 2 deleted, 0 B in 0.50 s"
         );
+        summary.tree.as_mut().unwrap().linked = 3;
+        assert_eq!(
+            summary_line(&summary),
+            "0 files (4 unchanged, 3 linked), 2 deleted, 0 B in 0.50 s"
+        );
+        summary.tree.as_mut().unwrap().linked = 0;
         summary.tree.as_mut().unwrap().files = 1;
         summary.bytes = 5;
         assert_eq!(

@@ -12,6 +12,7 @@ pub(crate) mod relay;
 pub(crate) mod schema;
 pub(crate) mod sshd;
 pub(crate) mod testbed;
+pub(crate) mod ways;
 
 use howdah_wan::Namespace;
 use process::{Done, Input, Process, Server};

@@ -67,6 +67,11 @@ impl SmallDisk {
         }
     }
 
+    /// What the test has mounted there by itself.
+    pub(crate) fn mounted(at: &str) -> Self {
+        Self(at.to_owned())
+    }
+
     /// Somebody makes room, or takes it.
     pub(crate) fn resize(&self, mib: u32) {
         self.remount(&format!("size={mib}m"));

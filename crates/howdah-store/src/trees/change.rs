@@ -12,7 +12,7 @@ pub enum Act {
     Delete,
     /// The content is right, what else is kept of it is not.
     Change,
-    /// A further name of a file is made.
+    /// A further name of a file is made: of one of this copy, or of an equal one elsewhere.
     Link,
     /// A symbolic link is made.
     Symlink,
@@ -76,7 +76,10 @@ impl Reasons {
     /// It is at the destination, or would be by then.
     pub const MOVED: Self = Self(1 << 10);
 
-    const WORDS: [&'static str; 11] = [
+    /// An equal file is in a directory that was named for that.
+    pub const LINK_DEST: Self = Self(1 << 11);
+
+    const WORDS: [&'static str; 12] = [
         "new",
         "kind",
         "size",
@@ -88,6 +91,7 @@ impl Reasons {
         "attributes",
         "extra",
         "moved",
+        "link-dest",
     ];
 
     /// The same and `other` if it `holds`.
@@ -164,7 +168,7 @@ mod tests {
         assert_eq!(Reasons::EXTRA.words(), ["extra"]);
         let both = Reasons::OWNER.and(Reasons::SIZE, true);
         assert_eq!(both.words(), ["size", "owner"]);
-        for nonsense in [7, 15, 1 << 15, 1 << 20, u64::MAX] {
+        for nonsense in [7, 15, 1 << 16, 1 << 20, u64::MAX] {
             assert_eq!(Change::from_word(nonsense, PathBuf::new()), None);
         }
     }

@@ -321,6 +321,10 @@ impl Committer<'_> {
             return Err(error);
         };
         if !self.is_like(dir, &theirs, wanted) {
+            // Others of its names would get that, too.
+            if rustix::fs::fstat(&theirs).is_ok_and(|stat| stat.st_nlink > 1) {
+                return Err(error);
+            }
             for (what, e) in self
                 .keeper
                 .apply_to_file(&theirs, dir, &wanted.name, &wanted.meta)

@@ -460,6 +460,28 @@ impl Keeper {
         reasons.and(Reasons::ATTRIBUTES, !found().is_ok_and(is_same))
     }
 
+    /// Whether a file elsewhere is what a new one in `dir` would be, besides its content: it may have that name, too.
+    pub(crate) fn is_as_new(
+        &self,
+        dir: impl AsFd,
+        stat: &Stat,
+        meta: &Meta,
+        found: &impl Fn() -> Result<Xattrs, Errno>,
+    ) -> bool {
+        let is_ours = rustix::process::geteuid().as_raw() == stat.st_uid
+            || self.is_owner(meta, stat.st_uid, stat.st_gid);
+        if !is_ours || !self.differs(&dir, stat, meta, false, found).is_empty() {
+            return false;
+        }
+        if self.acls {
+            return true;
+        }
+        // It must not be open to more people than a copy would be.
+        let is_plain = found().is_ok_and(|found| !found.iter().any(|(name, _)| is_acl(name)));
+        let mode = self.changed(rights::new_mode(&dir, meta.mode), false);
+        is_plain && (self.exact || bits(stat) == mode)
+    }
+
     /// Whether a symbolic link belongs to whom it is to belong to.
     pub(crate) fn link_is_owned(&self, stat: &Stat, meta: &Meta) -> bool {
         self.is_owner(meta, stat.st_uid, stat.st_gid)

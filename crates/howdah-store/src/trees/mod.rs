@@ -114,6 +114,8 @@ const WAITING_FILES: usize = 16_384;
 const UNSETTLED: u64 = 24_576;
 /// Large files that the receiver waits for.
 const WAITING_LARGE: u64 = 4096;
+/// Directories that equal files may be linked from (`--link-dest`), as many as rsync takes.
+pub const LINK_DESTS: usize = 20;
 /// What a dry run would do that whoever listens has not taken yet.
 const CHANGES_WAITING: usize = 16_384;
 /// A file's bytes go into a pack in parts of this size.

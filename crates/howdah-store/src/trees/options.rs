@@ -88,6 +88,9 @@ pub struct TreeOptions {
     /// already. The other side need not know.
     #[serde(skip)]
     pub tells_all: bool,
+    /// Directories at the receiver, seen from the destination: an equal file there gets a further name instead of being
+    /// moved. At most [`LINK_DESTS`](super::LINK_DESTS).
+    pub link_dest: Vec<String>,
 }
 
 impl TreeOptions {

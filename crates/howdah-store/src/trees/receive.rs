@@ -20,7 +20,7 @@ use super::gate::Gate;
 use super::meta::Keeper;
 use super::options::TreeOptions;
 use super::pipe::{Spout, Tap, pipe};
-use super::place::Placer;
+use super::place::{Placer, check_past};
 use super::placed::{PlacedFile, PlacedFiles};
 use super::queue::{Budget, Queue, lock};
 use super::report::{Book, TreeReport, Trouble, add, get, quoted};
@@ -172,6 +172,7 @@ impl TreeReceiver {
     ) -> Result<(Self, ReceiverEnds), StoreError> {
         let filter = Filter::new(options)?;
         check_backup(options)?;
+        check_past(options, &target)?;
         if target.add_only && (options.delete || options.backup_dir.is_some()) {
             return Err(StoreError::MayOnlyAdd { path: target.at });
         }

@@ -57,6 +57,9 @@ pub struct TreeReport {
     /// receiver, which tells it apart from the rest.
     #[serde(skip)]
     pub renamed: Option<bool>,
+    /// Files that are further names, or clones, of equal ones in directories that were named for that.
+    #[serde(default)]
+    pub linked: u64,
 }
 
 impl TreeReport {
@@ -64,7 +67,7 @@ impl TreeReport {
     pub fn is_refused(&self) -> bool {
         self.unwritable > 0
             && self.failed == self.unwritable
-            && self.files + self.unchanged + self.links + self.deleted == 0
+            && self.files + self.unchanged + self.linked + self.links + self.deleted == 0
     }
 
     /// What both sides did: each counts its own troubles.
@@ -104,6 +107,7 @@ pub(crate) struct Book {
     pub(crate) bytes: AtomicU64,
     pub(crate) resumed_bytes: AtomicU64,
     pub(crate) unchanged: AtomicU64,
+    pub(crate) linked: AtomicU64,
     pub(crate) directories: AtomicU64,
     pub(crate) links: AtomicU64,
     pub(crate) deleted: AtomicU64,
@@ -224,6 +228,7 @@ impl Book {
             unwritable: get(&self.unwritable),
             notices: troubles[Trouble::Notice as usize].1.clone(),
             renamed: None,
+            linked: get(&self.linked),
         }
     }
 }

@@ -636,7 +636,7 @@ impl TreeProgress {
         Self {
             files: get(&book.files),
             bytes: get(&book.bytes),
-            unchanged: get(&book.unchanged),
+            unchanged: get(&book.unchanged) + get(&book.linked),
             wanted_files: get(&book.wanted_files),
             wanted_bytes: get(&book.wanted_bytes),
             current: book.current(),

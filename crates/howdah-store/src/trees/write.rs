@@ -11,7 +11,7 @@ use crate::{Root, StoreError, sparse};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::sync::{Arc, Weak};
 
@@ -73,8 +73,8 @@ impl<'a> Writer<'a> {
         let path = wanted.path();
         let (keeper, book) = (self.keeper, self.book);
         let dir = self.dir(&wanted.dir)?;
-        let (temp, file) =
-            create(dir, wanted).map_err(|e| from_making(dir, &path, "create a file for", e))?;
+        let (temp, file) = create(dir, &wanted.name)
+            .map_err(|e| from_making(dir, &path, "create a file for", e))?;
         // Whether the source has holes is not told of small files: blocks of zeros are always left out.
         let filled = sparse::write_new(&file, bytes)
             .map_err(|e| StoreError::from_io(&path, "write", e))
@@ -96,7 +96,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn create(dir: &OwnedFd, wanted: &Wanted) -> Result<(OsString, File), Errno> {
+/// Makes a file under a temporary name that is to become `name`, and locks it.
+pub(super) fn create(dir: &OwnedFd, name: &OsStr) -> Result<(OsString, File), Errno> {
     // For reading, too: it may have to be read back.
     const FLAGS: OFlags = OFlags::RDWR
         .union(OFlags::CREATE)
@@ -104,17 +105,17 @@ fn create(dir: &OwnedFd, wanted: &Wanted) -> Result<(OsString, File), Errno> {
         .union(OFlags::NOFOLLOW)
         .union(OFlags::CLOEXEC);
     let mut attempts = 0;
-    let mut temp = temp_name(dir, &wanted.name);
+    let mut temp = temp_name(dir, name);
     loop {
         let mode = Mode::RUSR | Mode::WUSR;
         match retry(|| rustix::fs::openat(dir, &temp, FLAGS, mode)) {
             // Somebody who tidies up saw the file before it had its lock, and takes it away.
             Ok(fd) if attempts < 16 && (stale::lock(&fd) == Lock::Taken || is_gone(&fd)) => {
                 let _ = rustix::fs::unlinkat(dir, &temp, AtFlags::empty());
-                temp = temp_name(dir, &wanted.name);
+                temp = temp_name(dir, name);
             }
             Ok(fd) => return Ok((temp, File::from(fd))),
-            Err(Errno::EXIST) if attempts < 16 => temp = temp_name(dir, &wanted.name),
+            Err(Errno::EXIST) if attempts < 16 => temp = temp_name(dir, name),
             Err(Errno::NAMETOOLONG) if attempts == 0 => temp = stale::short_temp_name(),
             Err(e) => return Err(e),
         }

@@ -733,7 +733,12 @@ impl Tree {
             Side::Comparing(state) => state.moved(),
             _ => 0,
         };
-        let work = compared + report.files + report.unchanged + report.directories + report.bytes;
+        let work = compared
+            + report.files
+            + report.unchanged
+            + report.linked
+            + report.directories
+            + report.bytes;
         let now = (acked, received, work);
         std::mem::replace(&mut self.moved, now) != now
     }

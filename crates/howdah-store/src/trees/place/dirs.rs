@@ -197,6 +197,10 @@ impl Placer<'_> {
         if let Some(old) = self.levels.len().checked_sub(OPEN_LEVELS) {
             self.levels[old].fd = None;
         }
+        if let Some(above) = self.levels.last_mut() {
+            // Files come before directories, so mostly nobody looks there again.
+            above.past = None;
+        }
         let twins = fd.as_ref().and_then(Twins::of);
         self.shared.finished.hold(&dir);
         let dir = Arc::new(dir);
@@ -207,6 +211,7 @@ impl Placer<'_> {
             inventory,
             avoid: None,
             twins,
+            past: None,
         });
     }
 

@@ -12,16 +12,18 @@ use super::super::target::{DirState, Quota, TargetDir, Wanted};
 use super::super::walk::kind;
 use super::super::{PACKED_MAX, meta};
 use super::Placer;
+use super::past::{Like, PastHere};
 use crate::StoreError;
 use crate::identity::Identity;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A file is wanted, with what stands there now, or not.
-enum Decision {
+pub(super) enum Decision {
     Want(Option<Identity>, Reasons),
     /// It is right.
     There,
@@ -31,22 +33,40 @@ enum Decision {
     Hash {
         pending: Pending,
         expected: [u8; 32],
-        stat: Box<Stat>,
+        of: Of,
     },
+    /// An equal file elsewhere gets this name; if that cannot be, it is wanted.
+    Link(Like),
+}
+
+/// What is compared by content.
+pub(super) enum Of {
+    There(Box<Stat>),
+    Elsewhere(Like),
 }
 
 /// A file of the manifest.
 pub(super) struct Found {
-    dir: Arc<TargetDir>,
+    pub(super) dir: Arc<TargetDir>,
     /// That directory, where it has been looked into.
-    fd: Option<Arc<OwnedFd>>,
-    name: OsString,
-    size: u64,
-    meta: Meta,
+    pub(super) fd: Option<Arc<OwnedFd>>,
+    pub(super) name: OsString,
+    pub(super) size: u64,
+    pub(super) meta: Meta,
     index: u64,
     /// It has further names.
-    link: Option<u64>,
-    decision: Decision,
+    pub(super) link: Option<u64>,
+    pub(super) hash: Option<[u8; 32]>,
+    /// Where else an equal file may be.
+    pub(super) past: Option<PastHere>,
+    pub(super) decision: Decision,
+}
+
+impl Found {
+    /// As the copy calls it, below the root.
+    pub(super) fn path(&self) -> PathBuf {
+        self.dir.named().join(&self.name)
+    }
 }
 
 impl Placer<'_> {
@@ -67,21 +87,25 @@ impl Placer<'_> {
             let place = (&*self.shared.root, &*self.shared.at);
             self.linked.insert(place, link, &dir, name.clone())?;
         }
-        let (decision, fd) = if self.is_twin(&dir, &name) {
-            (Decision::Skip, None)
-        } else {
-            self.decide(&dir, &name, size, &meta, hash)?
-        };
-        self.line.push_back(Found {
+        let is_twin = self.is_twin(&dir, &name);
+        let mut found = Found {
             dir,
-            fd,
+            fd: None,
             name,
             size,
             meta,
             index,
             link,
-            decision,
-        });
+            hash,
+            past: None,
+            decision: Decision::Skip,
+        };
+        if !is_twin {
+            found.decision = self.decide(&mut found)?;
+            found.past = self.past_here(&found.decision)?;
+            self.seek(&mut found, 0)?;
+        }
+        self.line.push_back(found);
         let ahead = self.hashers.as_ref().map_or(0, Hashers::ahead);
         self.answer_line(ahead)
     }
@@ -91,9 +115,7 @@ impl Placer<'_> {
     pub(super) fn answer_line(&mut self, waiting: usize) -> Result<(), StoreError> {
         while let Some(mut found) = self.line.pop_front() {
             if let Decision::Hash {
-                pending,
-                expected,
-                stat,
+                pending, expected, ..
             } = &found.decision
             {
                 let outcome = if self.line.len() >= waiting {
@@ -106,7 +128,12 @@ impl Placer<'_> {
                 };
                 // What cannot be read is replaced.
                 let same = outcome.is_ok_and(|ours| ours == *expected);
-                found.decision = self.compared(&found, same, stat)?;
+                self.compared(&mut found, same)?;
+                if matches!(found.decision, Decision::Hash { .. }) {
+                    // Another one is compared now.
+                    self.line.push_front(found);
+                    continue;
+                }
             }
             self.ask(found)?;
         }
@@ -114,11 +141,18 @@ impl Placer<'_> {
     }
 
     /// Asks for a file if it is wanted.
-    fn ask(&mut self, found: Found) -> Result<(), StoreError> {
+    fn ask(&mut self, mut found: Found) -> Result<(), StoreError> {
         let shared = self.shared;
         if matches!(found.decision, Decision::There) {
             self.answer(false)?;
             return self.settle_file(&found);
+        }
+        if let Decision::Link(like) = &found.decision {
+            let wanted = (like.before, like.reasons);
+            if self.give_like(&found, like)? {
+                return self.answer(false);
+            }
+            found.decision = Decision::Want(wanted.0, wanted.1);
         }
         let Found {
             dir,
@@ -129,6 +163,7 @@ impl Placer<'_> {
             index,
             link,
             decision: Decision::Want(mut before, reasons),
+            ..
         } = found
         else {
             return self.answer(false);
@@ -200,7 +235,7 @@ impl Placer<'_> {
 
     /// Keeps what is to be replaced. Its identity afterwards, for another name changes it; none where it had to be
     /// moved.
-    fn back_up(
+    pub(super) fn back_up(
         &self,
         fd: Option<&OwnedFd>,
         dir: &TargetDir,
@@ -222,43 +257,31 @@ impl Placer<'_> {
     }
 
     /// What is to become of a file, and the directory where it has been looked into.
-    fn decide(
-        &mut self,
-        dir: &TargetDir,
-        name: &OsStr,
-        size: u64,
-        meta: &Meta,
-        hash: Option<[u8; 32]>,
-    ) -> Result<(Decision, Option<Arc<OwnedFd>>), StoreError> {
-        match dir.state {
+    fn decide(&mut self, found: &mut Found) -> Result<Decision, StoreError> {
+        match found.dir.state {
             DirState::Fresh | DirState::Absent => {
-                return Ok((Decision::Want(None, Reasons::NEW), None));
+                return Ok(Decision::Want(None, Reasons::NEW));
             }
-            DirState::Broken => return Ok((Decision::Skip, None)),
+            DirState::Broken => return Ok(Decision::Skip),
             DirState::There => {}
         }
-        Ok(match self.shared_fd()? {
-            Some(fd) => (self.look(&fd, dir, name, size, meta, hash)?, Some(fd)),
-            None => (Decision::Skip, None),
-        })
+        let Some(fd) = self.shared_fd()? else {
+            return Ok(Decision::Skip);
+        };
+        found.fd = Some(Arc::clone(&fd));
+        self.look(&fd, found)
     }
 
-    fn look(
-        &mut self,
-        fd: &Arc<OwnedFd>,
-        dir: &TargetDir,
-        name: &OsStr,
-        size: u64,
-        meta: &Meta,
-        hash: Option<[u8; 32]>,
-    ) -> Result<Decision, StoreError> {
+    fn look(&mut self, fd: &Arc<OwnedFd>, found: &Found) -> Result<Decision, StoreError> {
         let shared = self.shared;
+        let Found {
+            dir, name, meta, ..
+        } = found;
         let stat = match rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(Decision::Want(None, Reasons::NEW)),
             Err(e) => {
-                let path = dir.named().join(name);
-                let error = StoreError::from_io(&path, "examine", e);
+                let error = StoreError::from_io(&found.path(), "examine", e);
                 shared.book.note(Trouble::Failed, || error.to_string());
                 return Ok(Decision::Skip);
             }
@@ -278,45 +301,35 @@ impl Placer<'_> {
             }
             FileType::RegularFile => {}
             // The link goes, not what it points to.
-            FileType::Symlink => return Ok(self.replace(dir, name, &stat, Reasons::KIND)),
+            FileType::Symlink => return Ok(self.replace(found, &stat, Reasons::KIND)),
             _ => {
                 return Ok(match self.clear(fd, dir, name, &stat) {
                     Ok(()) => Decision::Want(None, Reasons::KIND),
                     Err(why) => {
-                        let path = dir.named().join(name);
-                        shared.book.trouble(Trouble::Failed, &path, why);
+                        shared.book.trouble(Trouble::Failed, &found.path(), why);
                         Decision::Skip
                     }
                 });
             }
         }
-        let same_size = stat.st_size as u64 == size;
+        let same_size = stat.st_size as u64 == found.size;
         let same_time = shared
             .keeper
             .clock
             .is_same(fd, Stamp::modified(&stat), meta.mtime);
-        Ok(match hash {
-            Some(expected) if same_size => {
-                let hashers = self.hashers.get_or_insert_with(Hashers::new);
-                let (fd, name) = (Arc::clone(fd), name.to_owned());
-                let path = dir.named().join(&name);
-                let opened = path.clone();
-                let open = move || {
-                    open_plain_at(&*fd, &name).map_err(|e| StoreError::from_io(&opened, "open", e))
-                };
-                Decision::Hash {
-                    pending: hashers.hash(&path, open),
-                    expected,
-                    stat: Box::new(stat),
-                }
-            }
+        Ok(match found.hash {
+            Some(expected) if same_size => Decision::Hash {
+                pending: self.hash(fd, found),
+                expected,
+                of: Of::There(Box::new(stat)),
+            },
             // Its source would go: then its content must be known.
             None if same_size && shared.options.remove_source && !shared.add_only => {
                 let reasons = Reasons::default().and(Reasons::TIME, !same_time);
-                self.replace(dir, name, &stat, reasons.and(Reasons::CONTENT, same_time))
+                self.replace(found, &stat, reasons.and(Reasons::CONTENT, same_time))
             }
             None if same_size && !shared.blind && (same_time || shared.options.size_only) => {
-                self.keep(fd, dir, name, &stat, meta)?
+                self.keep(fd, found, &stat)?
             }
             // Perhaps it is the same all the same, which is no change: its content comes and is compared.
             None if same_size && shared.add_only => {
@@ -325,42 +338,71 @@ impl Placer<'_> {
             _ => {
                 let reasons = self.why(fd, name, &stat, meta);
                 let reasons = reasons.and(Reasons::SIZE, !same_size);
-                self.replace(dir, name, &stat, reasons)
+                self.replace(found, &stat, reasons)
             }
         })
     }
 
-    /// What is to become of a file whose content has been compared.
-    fn compared(&self, found: &Found, same: bool, stat: &Stat) -> Result<Decision, StoreError> {
-        match &found.fd {
-            Some(fd) if same => self.keep(fd, &found.dir, &found.name, stat, &found.meta),
-            fd => {
-                let fd = fd.as_deref();
-                let why = fd.map(|fd| self.why(fd, &found.name, stat, &found.meta));
-                let reasons = why.unwrap_or_default().and(Reasons::CONTENT, true);
-                Ok(self.replace(&found.dir, &found.name, stat, reasons))
+    /// Has what is called like that file hashed, in that directory.
+    pub(super) fn hash(&mut self, fd: &Arc<OwnedFd>, found: &Found) -> Pending {
+        let hashers = self.hashers.get_or_insert_with(Hashers::new);
+        let (fd, name) = (Arc::clone(fd), found.name.clone());
+        let path = found.path();
+        let opened = path.clone();
+        hashers.hash(&path, move || {
+            open_plain_at(&*fd, &name).map_err(|e| StoreError::from_io(&opened, "open", e))
+        })
+    }
+
+    /// Decides about a file after something has been compared with it.
+    fn compared(&mut self, found: &mut Found, same: bool) -> Result<(), StoreError> {
+        let was = std::mem::replace(&mut found.decision, Decision::Skip);
+        let Decision::Hash { of, .. } = was else {
+            found.decision = was;
+            return Ok(());
+        };
+        match of {
+            Of::Elsewhere(like) if same => {
+                found.decision = Decision::Link(like);
+                Ok(())
+            }
+            Of::Elsewhere(like) => {
+                found.decision = Decision::Want(like.before, like.reasons);
+                self.seek(found, like.place + 1)
+            }
+            Of::There(stat) => {
+                found.decision = match found.fd.clone() {
+                    Some(fd) if same => self.keep(&fd, found, &stat)?,
+                    fd => {
+                        let why = fd.map(|fd| self.why(&fd, &found.name, &stat, &found.meta));
+                        let reasons = why.unwrap_or_default().and(Reasons::CONTENT, true);
+                        self.replace(found, &stat, reasons)
+                    }
+                };
+                self.seek(found, 0)
             }
         }
     }
 
     /// A file that is right.
-    fn keep(
-        &self,
-        fd: &OwnedFd,
-        dir: &TargetDir,
-        name: &OsStr,
-        stat: &Stat,
-        meta: &Meta,
-    ) -> Result<Decision, StoreError> {
+    fn keep(&self, fd: &OwnedFd, found: &Found, stat: &Stat) -> Result<Decision, StoreError> {
         let shared = self.shared;
+        let Found { name, meta, .. } = found;
+        if !shared.add_only && self.is_shared(found, stat) {
+            let found = || meta::xattrs(fd, name).map(|(found, _)| found);
+            let reasons = shared.keeper.differs(fd, stat, meta, false, found);
+            if !reasons.is_empty() {
+                return Ok(Decision::Want(Some(Identity::new(stat)), reasons));
+            }
+        }
         add(&shared.book.unchanged, 1);
-        shared.placed.keep(dir.named(), name);
+        shared.placed.keep(found.dir.named(), name);
         if !shared.options.dry_run && !shared.add_only {
-            refresh(shared, fd, &dir.named().join(name), name, stat, meta);
+            refresh(shared, fd, &found.path(), name, stat, meta);
         }
         let reasons = self.why(fd, name, stat, meta);
         if !reasons.is_empty() && !shared.add_only {
-            self.tell(Act::Change, reasons, &dir.named().join(name))?;
+            self.tell(Act::Change, reasons, &found.path())?;
         }
         Ok(Decision::There)
     }
@@ -387,6 +429,13 @@ impl Placer<'_> {
         self.note_moved(&found.dir, &found.name, found.index)
     }
 
+    /// Whether what is there has names that are not of this copy, as far as can be known: what is set of it, they would
+    /// get, too.
+    fn is_shared(&self, found: &Found, stat: &Stat) -> bool {
+        // Of a file with several names in the source, those are names of this copy, unless it has got others.
+        stat.st_nlink > 1 && (found.link.is_none() || !self.shared.options.link_dest.is_empty())
+    }
+
     /// In a dry run: what of a file besides its content is not as it is to be.
     fn why(&self, fd: &OwnedFd, name: &OsStr, stat: &Stat, meta: &Meta) -> Reasons {
         if !self.shared.options.dry_run {
@@ -398,9 +447,9 @@ impl Placer<'_> {
     }
 
     /// A file that is to take the place of what is there, if it may.
-    fn replace(&self, dir: &TargetDir, name: &OsStr, stat: &Stat, reasons: Reasons) -> Decision {
+    fn replace(&self, found: &Found, stat: &Stat, reasons: Reasons) -> Decision {
         if self.shared.add_only {
-            let path = dir.named().join(name);
+            let path = found.path();
             let error = StoreError::MayOnlyAdd { path };
             self.shared.book.note(Trouble::Failed, || error.to_string());
             return Decision::Skip;

@@ -6,6 +6,7 @@ mod dirs;
 mod files;
 mod firsts;
 mod made;
+mod past;
 mod twins;
 mod way;
 
@@ -28,6 +29,8 @@ use crate::StoreError;
 use files::Found;
 pub(super) use firsts::First;
 use firsts::Firsts;
+pub(super) use past::check as check_past;
+use past::{Past, PastHere};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use std::cell::{OnceCell, RefCell};
@@ -51,6 +54,8 @@ struct Level {
     avoid: Option<Way>,
     /// On a disk that may take two names for one.
     twins: Option<Twins>,
+    /// The same directory in those that equal files may be linked from.
+    past: Option<PastHere>,
 }
 
 pub(crate) struct Placer<'a> {
@@ -76,6 +81,8 @@ pub(crate) struct Placer<'a> {
     links_seen: u64,
     linked: Firsts,
     links: Vec<LinkLater>,
+    /// Where equal files may be linked from, once there is a file.
+    past: Option<Past>,
     filter: Filter,
     gate: Gate,
     /// The source has named something.
@@ -116,6 +123,7 @@ impl<'a> Placer<'a> {
             links_seen: 0,
             linked: Firsts::default(),
             links: Vec::new(),
+            past: None,
         }
     }
 
