@@ -1,4 +1,5 @@
 use super::*;
+use crate::keys::PublicKey;
 use crate::{AuthorizedKeys, Log, Server, ServerConfig};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
@@ -18,13 +19,19 @@ fn deserted(ip: impl Into<IpAddr>) -> SocketAddr {
 
 /// A server on the loopback address that lets the client of `config` in.
 fn server(dir: &Path, config: &CopyConfig) -> Server {
+    server_and_key(dir, config).0
+}
+
+fn server_and_key(dir: &Path, config: &CopyConfig) -> (Server, PublicKey) {
+    let identity = Identity::generate().expect("a key");
+    let key = *identity.public_key();
     let line = format!("{} test\n", config.identity.public_key());
     let keys = dir.join("authorized");
     std::fs::write(&keys, line).expect("a file");
-    Server::bind(ServerConfig {
+    let server = Server::bind(ServerConfig {
         root: dir.to_owned(),
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
-        identity: Identity::generate().expect("a key"),
+        identity,
         authorized: AuthorizedKeys::load(&keys).expect("a list"),
         reread: None,
         inherited: None,
@@ -32,8 +39,8 @@ fn server(dir: &Path, config: &CopyConfig) -> Server {
         memory: None,
         log: Log::default(),
         control: crate::ServerControl::new(),
-    })
-    .expect("a server")
+    });
+    (server.expect("a server"), key)
 }
 
 fn put(addresses: &[SocketAddr], host: &str, config: &CopyConfig) -> Result<Summary, Error> {
@@ -134,8 +141,10 @@ fn a_flood_of_first_packets_does_not_keep_an_honest_client_out() {
     use howdah_proto::codec::ConnectionId;
     use std::sync::atomic::{AtomicBool, Ordering};
     let dir = tempfile::tempdir().expect("a place");
-    let config = config(dir.path());
-    let server = server(dir.path(), &config);
+    let mut config = config(dir.path());
+    let (server, key) = server_and_key(dir.path(), &config);
+    // Who sees a server for the first time cannot show that he knows it, and has to wait.
+    config.trust = Trust::Exactly(key);
     let target = server.local_addr();
     let known = KnownHosts::default();
     let stranger = CopyConfig::new(Identity::generate().expect("a key"), known);

@@ -4,6 +4,7 @@ use howdah::{
     AuthorizedKeys, Cancel, ChangeLog, CopyConfig, Identity, KnownHosts, Location, Server,
     ServerConfig, TreeOptions, TreeReport, Trust,
 };
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -25,10 +26,16 @@ impl Place {
         let known = KnownHosts::load(&dir.path().join("known")).unwrap();
         let mut config = CopyConfig::new(ours, known);
         config.trust = Trust::Exactly(*theirs.public_key());
+        let keys = dir.path().join("authorized");
+        let line = format!("metadata=\"all\" {}\n", config.identity.public_key());
+        std::fs::write(&keys, line).unwrap();
+        std::fs::set_permissions(&keys, PermissionsExt::from_mode(0o600)).unwrap();
+        let authorized = AuthorizedKeys::load(&keys).unwrap();
+        std::fs::remove_file(&keys).unwrap();
         let server = Server::bind(ServerConfig {
             root: dir.path().to_owned(),
             listen: "127.0.0.1:0".parse().unwrap(),
-            authorized: std::iter::once(*config.identity.public_key()).collect::<AuthorizedKeys>(),
+            authorized,
             identity: theirs,
             reread: None,
             inherited: None,
