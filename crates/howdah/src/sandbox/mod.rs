@@ -1,7 +1,7 @@
 //! What a process that speaks to the network can still do once it has all that it needs: whoever takes it over by a fault of
 //! ours gets a few directories, and nothing else of the machine.
 //!
-//! [`files`] is Landlock: which directories, and no TCP connections. [`calls`] is seccomp: which system calls. Both hold for the
+//! `files` is Landlock: which directories, and no TCP connections. `calls` is seccomp: which system calls. Both hold for the
 //! thread that enters and all that it starts, for good, so [`Sandbox::enter`] comes before the first thread. Names of users
 //! and groups are looked up by a process of its own ([`names`]), since that may read anything and speak to anybody.
 
