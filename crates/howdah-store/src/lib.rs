@@ -27,9 +27,9 @@
 //!
 //! # Holes
 //!
-//! The whole size is reserved at the start, so that a full disk shows early, unless the source has
-//! [holes](Source::holes): then nothing is reserved, groups that are holes do not come at all, and
-//! blocks of zeros are left unwritten. They are hashed as the zeros that they are.
+//! Whether there is room for the whole is looked at at the start, so that a full disk shows early. Space is
+//! then reserved as content comes, little ahead of it, unless the source has [holes](Source::holes): then
+//! nothing is reserved, groups that are holes do not come at all, and blocks of zeros are left unwritten. They are hashed as the zeros that they are.
 //!
 //! # The page cache
 //!
