@@ -54,7 +54,7 @@ pub(crate) struct Tree {
     told: bool,
     /// Of the large file that comes next.
     holes: Announced,
-    /// The sender must have every answer before the end: notes of a dry run, or what is there already in a move.
+    /// The sender must have every answer before the end: notes of a dry run, or what is there already where that is told.
     needs_answers: bool,
     /// What is stored, or compared, is read from the device.
     reread: bool,
@@ -100,7 +100,7 @@ impl Tree {
         let started = TreeSender::start(source, options, wake.clone());
         let (sender, ends) = started.map_err(|e| from_store(&e))?;
         let mut tree = Self::new(Side::Sender(sender));
-        tree.needs_answers = options.dry_run || options.remove_source;
+        tree.needs_answers = options.dry_run || options.remove_source || options.tells_files;
         tree.memory = Memory::of(options);
         tree.open_sender(connection, ends, wake, announce)?;
         Ok(tree)
@@ -176,7 +176,7 @@ impl Tree {
         let started = TreeReceiver::start(target, several, options, listens, wake.clone());
         let (receiver, ends) = started.map_err(|e| from_store(&e))?;
         let mut tree = Self::new(Side::Receiver(receiver));
-        tree.needs_answers = options.dry_run || options.remove_source;
+        tree.needs_answers = options.dry_run || options.remove_source || options.tells_files;
         tree.memory = Memory::of(options);
         tree.reread = options.reread;
         tree.listens = listens;
