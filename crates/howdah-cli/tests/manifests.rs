@@ -16,7 +16,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use support::place::{content, hash_of};
 use support::process::{Done, Input};
 use support::schema::violations;
-use support::sshd::Sshd;
+use support::ways::{self, Way};
 use support::{Host, Site};
 
 const USAGE: i32 = 2;
@@ -26,103 +26,18 @@ const PARTIAL: i32 = 6;
 const INTERRUPTED: i32 = 12;
 const DIFFERENT: i32 = 15;
 
-/// A direction: how howdah is run, and how it calls source and destination.
-struct Way<'a> {
-    what: &'a str,
-    run: &'a dyn Fn(&[&str]) -> Done,
-    from: &'a dyn Fn(&str) -> String,
-    to: &'a dyn Fn(&str) -> String,
-    source: &'a dyn Fn(&str) -> String,
-    target: &'a dyn Fn(&str) -> String,
-    /// Where lists go, and howdah runs that checks them.
-    site: &'a Site,
-}
-
-impl Way<'_> {
-    #[track_caller]
-    fn ok(&self, args: &[&str], from: &str, to: &str) -> Done {
-        let (from, to) = ((self.from)(from), (self.to)(to));
-        let done = (self.run)(&[args, &[&from, &to]].concat());
-        assert_eq!(done.code, Some(0), "{} {args:?}: {}", self.what, done.err);
-        done
-    }
-
-    fn list(&self, name: &str) -> String {
-        self.site.file(&format!("{}-{name}", self.what))
-    }
-}
-
+/// Not between two others: there `--manifest` is refused.
 fn every_way(check: impl Fn(&Way<'_>)) {
-    let site = Site::new(400);
-    let server = site.serve();
-    let run = |args: &[&str]| {
-        let (command, rest) = args.split_first().unwrap();
-        let args = [&[*command, "--json", "--accept-new"], rest].concat();
-        site.run(Host::Here, "client", &args, Input::None)
-    };
-    for case in ["up", "down", "ssh-up", "ssh-down"] {
-        fs::create_dir(site.root(case)).unwrap();
-        fs::create_dir(site.file(case)).unwrap();
-    }
-    let url = |case: &'static str| {
-        let server = &server;
-        move |path: &str| server.url(&format!("{case}/{path}"))
-    };
-    let there = |case: &'static str| {
-        let site = &site;
-        move |path: &str| site.root(&format!("{case}/{path}"))
-    };
-    let here = |case: &'static str| {
-        let site = &site;
-        move |path: &str| site.file(&format!("{case}/{path}"))
-    };
-    check(&Way {
-        what: "up",
-        run: &run,
-        from: &here("up"),
-        to: &url("up"),
-        source: &here("up"),
-        target: &there("up"),
-        site: &site,
+    ways::every_way(400, |way| {
+        if way.what != "between" {
+            check(way);
+        }
     });
-    check(&Way {
-        what: "down",
-        run: &run,
-        from: &url("down"),
-        to: &here("down"),
-        source: &there("down"),
-        target: &here("down"),
-        site: &site,
-    });
-    if let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") {
-        let ssh = sshd.ssh();
-        let run = |args: &[&str]| {
-            let (command, rest) = args.split_first().unwrap();
-            let args = [&[*command, "--json", "--ssh", &ssh], rest].concat();
-            site.run(Host::Here, "nobody", &args, Input::None)
-        };
-        let far = |case: &'static str| move |path: &str| format!("far:{case}/{path}");
-        check(&Way {
-            what: "ssh-up",
-            run: &run,
-            from: &here("ssh-up"),
-            to: &far("ssh-up"),
-            source: &here("ssh-up"),
-            target: &there("ssh-up"),
-            site: &site,
-        });
-        check(&Way {
-            what: "ssh-down",
-            run: &run,
-            from: &far("ssh-down"),
-            to: &here("ssh-down"),
-            source: &there("ssh-down"),
-            target: &here("ssh-down"),
-            site: &site,
-        });
-    }
-    server.stop();
-    site.assert_nothing_half_done();
+}
+
+/// Where a list goes.
+fn list(way: &Way<'_>, name: &str) -> String {
+    way.site.file(&format!("{}-{name}", way.what))
 }
 
 fn write(path: impl AsRef<Path>, bytes: &[u8]) {
@@ -242,7 +157,7 @@ fn a_manifest_lists_what_the_destination_has_whatever_was_moved() {
     every_way(|way| {
         make_tree(&(way.source)("s"));
         fs::create_dir((way.target)("into")).unwrap();
-        let list = way.list("sums");
+        let list = list(way, "sums");
         // Into a directory that is there: below its own name.
         let done = way.ok(&["cp", "-r", "--manifest", &list], "s", "into");
         assert_list(way, &list, &(way.target)("into"));
@@ -283,7 +198,7 @@ fn a_manifest_has_further_names_and_single_files() {
         for name in ["s/second", "s/sub/third"] {
             fs::hard_link((way.source)("s/first"), (way.source)(name)).unwrap();
         }
-        let list = way.list("sums");
+        let list = list(way, "sums");
         for _ in 0..2 {
             way.ok(&["sync", "-a", "--manifest", &list], "s", "linked");
             assert_list(way, &list, &(way.target)("linked"));
@@ -315,7 +230,7 @@ fn a_manifest_of_sha256_is_sha256sums() {
         write((way.source)("s/c\rr"), b"return");
         let odd = std::ffi::OsString::from_vec(b"not-\xff-utf8".to_vec());
         write(Path::new(&(way.source)("s")).join(odd), b"bytes");
-        let (by_name, by_flag) = (way.list("SHA256SUMS"), way.list("list"));
+        let (by_name, by_flag) = (list(way, "SHA256SUMS"), list(way, "list"));
         way.ok(&["sync", "--manifest", &by_name], "s", "d");
         let flag = "--manifest-hash=sha256";
         way.ok(&["sync", "--manifest", &by_flag, flag], "s", "d");

@@ -15,7 +15,7 @@ use support::{Host, Site, serve_as_us};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// All that it tries.
+/// All that it tries; the last three need a process that may be looked into.
 const OUTSIDE: [&str; 13] = [
     "read /etc/passwd",
     "list /",
@@ -78,18 +78,7 @@ fn a70_code_that_has_taken_over_a_server_reaches_nothing_else() {
     // Without it all of that would have been possible: so the test sees it.
     let mut server = taken_over(&site, port, &["--no-sandbox"]);
     server.await_line("without a sandbox", PATIENCE);
-    for what in [
-        "read /etc/passwd",
-        "list /",
-        "write elsewhere",
-        "replace elsewhere",
-        "remove elsewhere",
-        "connect",
-        "listen",
-        "send to others",
-        "speak to a daemon",
-        "run a program",
-    ] {
+    for what in &OUTSIDE[..10] {
         server.await_line(&format!("inside: {what}: done"), PATIENCE);
     }
 }

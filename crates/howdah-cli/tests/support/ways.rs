@@ -13,6 +13,8 @@ pub(crate) struct Way<'a> {
     pub(crate) to: &'a dyn Fn(&str) -> String,
     pub(crate) source: &'a dyn Fn(&str) -> String,
     pub(crate) target: &'a dyn Fn(&str) -> String,
+    /// Where all of it happens.
+    pub(crate) site: &'a Site,
 }
 
 impl Way<'_> {
@@ -82,6 +84,7 @@ pub(crate) fn every_way(seconds: u64, check: impl Fn(&Way<'_>)) {
         to: &url("up"),
         source: &here("up"),
         target: &there("up"),
+        site: &site,
     });
     check(&Way {
         what: "down",
@@ -90,6 +93,7 @@ pub(crate) fn every_way(seconds: u64, check: impl Fn(&Way<'_>)) {
         to: &here("down"),
         source: &there("down"),
         target: &here("down"),
+        site: &site,
     });
     if let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") {
         let ssh = sshd.ssh();
@@ -100,20 +104,22 @@ pub(crate) fn every_way(seconds: u64, check: impl Fn(&Way<'_>)) {
         };
         let far = |case: &'static str| move |path: &str| format!("far:{case}/{path}");
         check(&Way {
-            what: "ssh up",
+            what: "ssh-up",
             run: &run,
             from: &here("ssh-up"),
             to: &far("ssh-up"),
             source: &here("ssh-up"),
             target: &there("ssh-up"),
+            site: &site,
         });
         check(&Way {
-            what: "ssh down",
+            what: "ssh-down",
             run: &run,
             from: &far("ssh-down"),
             to: &here("ssh-down"),
             source: &there("ssh-down"),
             target: &here("ssh-down"),
+            site: &site,
         });
         let far2 = |path: &str| format!("far2:between/to-{path}");
         let target = |path: &str| site.root(&format!("between/to-{path}"));
@@ -124,6 +130,7 @@ pub(crate) fn every_way(seconds: u64, check: impl Fn(&Way<'_>)) {
             to: &far2,
             source: &there("between"),
             target: &target,
+            site: &site,
         });
     }
     server.stop();
