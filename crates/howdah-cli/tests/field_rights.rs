@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::Command;
 use support::process::{Done, Input};
-use support::{Host, Site};
+use support::{Host, Site, umask};
 
 /// Debian's `nobody`.
 const NOBODY: u32 = 65534;
@@ -149,12 +149,6 @@ fn both_ways(
         };
         check(&run, from_lies, to_lies);
     }
-}
-
-fn umask() -> u32 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    u32::from_str_radix(line.unwrap().trim(), 8).unwrap()
 }
 
 #[test]

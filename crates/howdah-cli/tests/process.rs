@@ -178,8 +178,9 @@ fn a_server_names_what_is_wrong_with_its_files() {
     let keys = dir.path().join("authorized_keys");
     fs::write(&keys, "# mine\nssh-ed25519 AAAA\n").unwrap();
     // Whatever the umask says.
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    fs::set_permissions(&keys, mode).unwrap();
+    for (path, mode) in [(dir.path(), 0o700), (&*keys, 0o600)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
     let (code, _, err) = howdah(dir.path(), &["serve", "--root", root]);
     assert_eq!(code, 7);
     assert!(err.contains("authorized_keys:2: "), "{err}");

@@ -63,8 +63,9 @@ fn make_tree(dir: &str) {
     fs::write(dir.join("odd \u{1b}[2J\nname/-rf"), "x").unwrap();
     symlink("a/b", dir.join("link")).unwrap();
     symlink("/nowhere", dir.join("a/dangling")).unwrap();
-    fs::set_permissions(dir.join("a/b/file7"), fs::Permissions::from_mode(0o640)).unwrap();
-    fs::set_permissions(dir.join("a/empty"), fs::Permissions::from_mode(0o710)).unwrap();
+    // No umask takes anything from these.
+    fs::set_permissions(dir.join("a/b/file7"), fs::Permissions::from_mode(0o400)).unwrap();
+    fs::set_permissions(dir.join("a/empty"), fs::Permissions::from_mode(0o500)).unwrap();
 }
 
 #[test]

@@ -192,6 +192,8 @@ fn attributes_are_compared_if_they_are_asked_for() {
     for at in [&here, &there] {
         write(&Path::new(at).join("mode"), b"x");
         write(&Path::new(at).join("time"), b"x");
+        let mode = fs::Permissions::from_mode(0o644);
+        fs::set_permissions(Path::new(at).join("mode"), mode).unwrap();
         for name in ["mode", "time", ""] {
             let file = fs::File::open(Path::new(at).join(name)).unwrap();
             file.set_modified(SystemTime::UNIX_EPOCH).unwrap();

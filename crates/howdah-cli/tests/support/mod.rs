@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-const HOWDAH: &str = env!("CARGO_BIN_EXE_howdah");
+pub(crate) const HOWDAH: &str = env!("CARGO_BIN_EXE_howdah");
 const PART: &str = ".howdah-part";
 
 /// Where a process runs.
@@ -117,10 +117,21 @@ impl Site {
         args: &[impl AsRef<OsStr>],
         input: Input,
     ) -> Process {
-        let mut command = match host {
+        let command = match host {
             Host::Here => Command::new(HOWDAH),
             Host::In(namespace) => namespace.command(HOWDAH),
         };
+        self.start_by(command, who, args, input)
+    }
+
+    /// [`start`](Self::start) by a command that ends in howdah's name.
+    pub(crate) fn start_by(
+        &self,
+        mut command: Command,
+        who: &str,
+        args: &[impl AsRef<OsStr>],
+        input: Input,
+    ) -> Process {
         command
             .args(args)
             .env("HOWDAH_CONFIG_DIR", self.config(who))
@@ -198,6 +209,13 @@ pub(crate) fn write_own(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt as _;
     fs::write(path, text).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+/// That of the test, and of all that it starts.
+pub(crate) fn umask() -> u32 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    u32::from_str_radix(line.unwrap().trim(), 8).unwrap()
 }
 
 /// Unfinished files in and below `dir`.
