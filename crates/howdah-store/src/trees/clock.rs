@@ -14,8 +14,8 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// File systems that are remembered.
 const DISKS: usize = 64;
@@ -25,6 +25,8 @@ const DISKS: usize = 64;
 pub(crate) struct Clock {
     /// A file without a name on each, by the disk's number.
     probes: Mutex<HashMap<u64, OwnedFd>>,
+    /// Where a disk is asked if not in the directory that it is about, which may be closed to its owner.
+    top: OnceLock<OwnedFd>,
     told: AtomicBool,
 }
 
@@ -33,6 +35,13 @@ impl Clock {
     pub(crate) fn is_same(&self, dir: impl AsFd, there: Stamp, wanted: Stamp) -> bool {
         there.is_same_moment(wanted)
             || may_be_out_of_reach(there, wanted) && self.held(dir, wanted) == Some(there)
+    }
+
+    /// The directory that all others are in.
+    pub(crate) fn meet_top(&self, dir: &OwnedFd) {
+        if let (None, Ok(dir)) = (self.top.get(), dir.try_clone()) {
+            let _ = self.top.set(dir);
+        }
     }
 
     /// The time that the disk of `dir` makes of `wanted`; `None`: it cannot be asked.
@@ -44,18 +53,25 @@ impl Clock {
             if probes.len() >= DISKS {
                 probes.clear();
             }
-            probes.insert(disk, probe(dir)?);
+            let is_same_disk =
+                |top: &&OwnedFd| rustix::fs::fstat(top).is_ok_and(|stat| stat.st_dev == disk);
+            let top = || self.top.get().filter(is_same_disk).and_then(probe);
+            probes.insert(disk, probe(dir).or_else(top)?);
         }
         let probe = probes.get(&disk)?;
         super::meta::set_time(probe, wanted).ok()?;
         Some(Stamp::modified(&rustix::fs::fstat(probe).ok()?))
     }
 
-    /// After `wanted` was set: whether it is to be told, once, that the disk keeps another time. It is not if that was
-    /// so `before`.
-    pub(crate) fn is_news(&self, file: impl AsFd, wanted: Stamp, before: Option<Stamp>) -> bool {
-        let there = rustix::fs::fstat(file).map(|stat| Stamp::modified(&stat));
-        there.is_ok_and(|there| !there.is_same_moment(wanted) && Some(there) != before)
+    /// After `wanted` was set, and the time is the one that is `there`: whether it is to be told, once, that the disk keeps
+    /// another time. It is not if that was so `before`.
+    pub(crate) fn is_news(
+        &self,
+        there: Option<Stamp>,
+        wanted: Stamp,
+        before: Option<Stamp>,
+    ) -> bool {
+        there.is_some_and(|there| !there.is_same_moment(wanted) && Some(there) != before)
             && !self.told.swap(true, Ordering::Relaxed)
     }
 }
@@ -121,7 +137,7 @@ mod tests {
             let file = tempfile::tempfile_in(dir.path()).unwrap();
             super::super::meta::set_time(&file, wanted).unwrap();
             assert_eq!(
-                Clock::default().is_news(&file, wanted, None),
+                Clock::default().is_news(Some(there), wanted, None),
                 !there.is_same_moment(wanted)
             );
         }

@@ -54,11 +54,14 @@ pub(super) fn put_symlink(
         Some((FileType::Symlink, stat)) => {
             let there = rustix::fs::readlinkat(dir, name, Vec::new())?;
             if there.as_bytes() == target.as_bytes() {
-                let is_right = add_only
-                    || keeper.link_is_owned(stat, meta)
-                        && keeper.link_differs(stat, meta).is_empty();
-                let not_kept = if is_right {
+                let differs = !keeper.link_differs(dir, stat, meta).is_empty();
+                let not_kept = if add_only || keeper.link_is_owned(stat, meta) && !differs {
                     None
+                } else if differs && stat.st_nlink > 1 {
+                    // Its other names are not of this copy, which gives each link one.
+                    let (temp, not_kept) = make_symlink(dir, name, target, (meta, keeper))?;
+                    rename_or_remove(dir, &temp, name, true)?;
+                    not_kept
                 } else {
                     keeper.apply_to_link(dir, name, meta)
                 };
@@ -73,9 +76,7 @@ pub(super) fn put_symlink(
     if now.is_some() {
         back_up()?;
     }
-    let temp = temp_name(dir, name);
-    rustix::fs::symlinkat(target, dir, &temp)?;
-    let not_kept = keeper.apply_to_link(dir, &temp, meta);
+    let (temp, not_kept) = make_symlink(dir, name, target, (meta, keeper))?;
     match rename_or_remove(dir, &temp, name, now.is_some()) {
         // Somebody else made the very same meanwhile.
         Err(Errno::EXIST)
@@ -84,6 +85,19 @@ pub(super) fn put_symlink(
         made => made?,
     }
     Ok((true, not_kept))
+}
+
+/// Makes a link under a temporary name; what of it could not be kept.
+fn make_symlink(
+    dir: &OwnedFd,
+    name: &OsStr,
+    target: &OsStr,
+    (meta, keeper): (&Meta, &Keeper),
+) -> Result<(OsString, Option<NotKept>), Errno> {
+    let temp = temp_name(dir, name);
+    rustix::fs::symlinkat(target, dir, &temp)?;
+    let not_kept = keeper.apply_to_link(dir, &temp, meta);
+    Ok((temp, not_kept))
 }
 
 /// Why a link would have to be made, or changed: no reason if it is there.
@@ -98,7 +112,7 @@ pub(super) fn why_symlink(
         Ok(stat) if kind(&stat) == FileType::Symlink => {
             let there = rustix::fs::readlinkat(dir, name, Vec::new())?;
             if there.as_bytes() == target.as_bytes() {
-                let differs = keeper.link_differs(&stat, meta);
+                let differs = keeper.link_differs(dir, &stat, meta);
                 let reasons = if add_only {
                     Reasons::default()
                 } else {

@@ -488,9 +488,9 @@ impl Keeper {
     }
 
     /// The same of a symbolic link, which has no attributes.
-    pub(crate) fn link_differs(&self, stat: &Stat, meta: &Meta) -> Reasons {
-        let same_time =
-            self.allowed == Metadata::None || Stamp::modified(stat).is_same_moment(meta.mtime);
+    pub(crate) fn link_differs(&self, dir: &OwnedFd, stat: &Stat, meta: &Meta) -> Reasons {
+        let same_time = self.allowed == Metadata::None
+            || self.clock.is_same(dir, Stamp::modified(stat), meta.mtime);
         Reasons::default()
             .and(Reasons::TIME, !same_time)
             .and(Reasons::OWNER, self.would_change_owner(stat, meta))
@@ -528,8 +528,14 @@ impl Keeper {
             }
         }
         if self.allowed >= Metadata::Times {
-            let times = times(meta.mtime);
-            let _ = rustix::fs::utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW);
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            let is = || rustix::fs::statat(dir, name, flags).map(|stat| Stamp::modified(&stat));
+            let before = is().ok();
+            // Not every disk has times of links.
+            let set = rustix::fs::utimensat(dir, name, &times(meta.mtime), flags);
+            if set.is_ok() && self.clock.is_news(is().ok(), meta.mtime, before) {
+                not_kept = not_kept.or(Some((OUT_OF_REACH, Errno::RANGE)));
+            }
         }
         not_kept
     }
@@ -699,10 +705,11 @@ impl Keeper {
         if self.allowed == Metadata::None {
             return None;
         }
-        let before = rustix::fs::fstat(&fd).map(|stat| Stamp::modified(&stat));
+        let is = || rustix::fs::fstat(&fd).map(|stat| Stamp::modified(&stat));
+        let before = is().ok();
         match set_time(&fd, mtime) {
             Err(e) => Some(("time", e)),
-            Ok(()) if self.clock.is_news(&fd, mtime, before.ok()) => {
+            Ok(()) if self.clock.is_news(is().ok(), mtime, before) => {
                 Some((OUT_OF_REACH, Errno::RANGE))
             }
             Ok(()) => None,

@@ -52,6 +52,15 @@ impl Able {
         able
     }
 
+    /// What both disks keep.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            is_root: self.is_root,
+            has_xattrs: self.has_xattrs && other.has_xattrs,
+            has_acls: self.has_acls && other.has_acls,
+        }
+    }
+
     pub(crate) fn apply(self, top: &Path, ops: &Ops) {
         for op in &ops.0 {
             // A name that is taken, no room for attributes, and the like.

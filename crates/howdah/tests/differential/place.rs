@@ -10,7 +10,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 pub(crate) struct Place {
+    /// What is served.
     dir: tempfile::TempDir,
+    /// The client's side, if that is another disk.
+    own: Option<tempfile::TempDir>,
     config: CopyConfig,
     port: u16,
     cancel: Cancel,
@@ -19,9 +22,21 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn open() -> Self {
-        let at = std::env::var_os("HOWDAH_TEST_DIR").map(PathBuf::from);
-        let at = at.unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
+        Self::serving(&test_dir(), None)
+    }
+
+    /// The source on one disk, and the destination on another one.
+    pub(crate) fn across(source: &Path, destination: &Path, put: bool) -> Self {
+        if put {
+            Self::serving(destination, Some(source))
+        } else {
+            Self::serving(source, Some(destination))
+        }
+    }
+
+    fn serving(at: &Path, own: Option<&Path>) -> Self {
         let dir = tempfile::tempdir_in(at).unwrap();
+        let own = own.map(|own| tempfile::tempdir_in(own).unwrap());
         let (ours, theirs) = (Identity::generate().unwrap(), Identity::generate().unwrap());
         let known = KnownHosts::load(&dir.path().join("known")).unwrap();
         let mut config = CopyConfig::new(ours, known);
@@ -50,6 +65,7 @@ impl Place {
         let server = std::thread::spawn(move || server.run(&stop).unwrap());
         Self {
             dir,
+            own,
             config,
             port,
             cancel,
@@ -59,6 +75,11 @@ impl Place {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// The same at the client's side.
+    pub(crate) fn own(&self, name: &str) -> PathBuf {
+        self.own.as_ref().unwrap_or(&self.dir).path().join(name)
     }
 
     fn url(&self, name: &str) -> Location {
@@ -86,10 +107,10 @@ impl Place {
     ) -> (Result<TreeReport, String>, Vec<String>) {
         let contents = format!("{from}/.");
         let (source, target) = if put {
-            let source = Location::File(self.path(&contents));
+            let source = Location::File(self.own(&contents));
             (source, self.url(to))
         } else {
-            (self.url(&contents), Location::File(self.path(to)))
+            (self.url(&contents), Location::File(self.own(to)))
         };
         let heard = Arc::new(Mutex::new(Vec::new()));
         let mut config = self.config.clone();
@@ -123,6 +144,7 @@ impl Place {
     pub(crate) fn clear(&self, names: &[&str]) {
         for name in names {
             remove(&self.path(name));
+            remove(&self.own(name));
         }
     }
 
@@ -149,11 +171,19 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.cancel.cancel();
         let _ = self.server.take().unwrap().join();
-        let dir = self.dir.path().to_owned();
-        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-            remove(&entry.path());
+        for dir in std::iter::once(&self.dir).chain(&self.own) {
+            let all = std::fs::read_dir(dir.path()).into_iter();
+            for entry in all.flatten().flatten() {
+                remove(&entry.path());
+            }
         }
     }
+}
+
+/// On which disk it is tested.
+pub(crate) fn test_dir() -> PathBuf {
+    let at = std::env::var_os("HOWDAH_TEST_DIR").map(PathBuf::from);
+    at.unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into())
 }
 
 /// Removes a tree, closed directories and all.

@@ -203,6 +203,9 @@ impl Placer<'_> {
         }
         let twins = fd.as_ref().and_then(Twins::of);
         self.shared.finished.hold(&dir);
+        if let (true, Some(fd)) = (self.levels.is_empty(), &fd) {
+            self.shared.keeper.clock.meet_top(fd);
+        }
         let dir = Arc::new(dir);
         let fd = fd.map(Arc::new);
         self.levels.push(Level {

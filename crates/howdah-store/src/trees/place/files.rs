@@ -388,7 +388,9 @@ impl Placer<'_> {
     fn keep(&self, fd: &OwnedFd, found: &Found, stat: &Stat) -> Result<Decision, StoreError> {
         let shared = self.shared;
         let Found { name, meta, .. } = found;
-        if !shared.add_only && self.is_shared(found, stat) {
+        // What is set of a file with several names, all of them get, also those that are not of this copy. Which those are
+        // is not known before the last name has come, so a new file takes the place of this one.
+        if !shared.add_only && stat.st_nlink > 1 {
             let found = || meta::xattrs(fd, name).map(|(found, _)| found);
             let reasons = shared.keeper.differs(fd, stat, meta, false, found);
             if !reasons.is_empty() {
@@ -427,13 +429,6 @@ impl Placer<'_> {
             }
         }
         self.note_moved(&found.dir, &found.name, found.index)
-    }
-
-    /// Whether what is there has names that are not of this copy, as far as can be known: what is set of it, they would
-    /// get, too.
-    fn is_shared(&self, found: &Found, stat: &Stat) -> bool {
-        // Of a file with several names in the source, those are names of this copy, unless it has got others.
-        stat.st_nlink > 1 && (found.link.is_none() || !self.shared.options.link_dest.is_empty())
     }
 
     /// In a dry run: what of a file besides its content is not as it is to be.

@@ -395,6 +395,10 @@ impl<'a> Placer<'a> {
                 .get((&self.shared.root, &self.shared.at), later.link)?;
             if self.stays(&later, first.as_ref()) {
                 self.shared.placed.keep(later.dir.named(), &later.name);
+            } else if first.as_ref().is_some_and(|first| self.would_miss(first)) {
+                let path = later.dir.named().join(&later.name);
+                let what = "is a further name of a file that does not come";
+                self.shared.book.trouble(Trouble::Failed, &path, what);
             } else {
                 self.make_way_for(&later);
                 self.tell_link(&later, first.as_ref())?;
@@ -447,6 +451,14 @@ impl<'a> Placer<'a> {
     fn at_path(&self, dir: &Path, name: &OsStr) -> Option<Stat> {
         let fd = self.shared.root.open_dir(dir).ok()?;
         rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
+    }
+
+    /// In a dry run: whether that file would not be there for its further names.
+    fn would_miss(&self, first: &First) -> bool {
+        let is_file = |stat: Stat| kind(&stat) == FileType::RegularFile;
+        self.shared.options.dry_run
+            && !first.is_rewritten
+            && !self.at_first(first).is_some_and(is_file)
     }
 
     /// In a dry run: whether that further name would be made, and why.

@@ -2,7 +2,7 @@
 //! snapshots of a tree that has hardly changed want it. Where the disk makes no such name, it may make a clone.
 //!
 //! What is linked is never written to: whatever changes a file makes a new one in its place, and so does what would set
-//! its attributes ([`Placer::is_shared`]).
+//! its attributes ([`Placer::keep`]).
 
 use super::super::change::{Act, Reasons};
 use super::super::commit::give_name;
