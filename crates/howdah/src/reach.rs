@@ -7,6 +7,7 @@ use howdah_core::Span;
 use howdah_net::{Clock, Endpoint, EndpointConfig, Tunnel};
 use howdah_proto::Config;
 use howdah_proto::error::ConnectionError;
+use rustix::io::Errno;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// What carries the datagrams.
@@ -164,9 +165,16 @@ fn open(
             })
         }
     };
+    let why = |address: SocketAddr, error: std::io::Error| {
+        if error.raw_os_error() != Some(Errno::AFNOSUPPORT.raw_os_error()) {
+            return error.to_string();
+        }
+        let kind = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+        format!("this machine has no {kind}")
+    };
     opened.map_err(|error| match way {
-        Way::Udp(address) => format!("{address} (UDP) cannot be used: {error}"),
-        Way::Tcp(address) => format!("{address} (TCP): {error}"),
+        Way::Udp(address) => format!("{address} (UDP) cannot be used: {}", why(address, error)),
+        Way::Tcp(address) => format!("{address} (TCP): {}", why(address, error)),
         Way::Channel => format!("the ssh channel: {error}"),
     })
 }

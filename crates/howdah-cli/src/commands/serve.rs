@@ -117,6 +117,23 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// This program; where there is no /proc to tell, as it was called.
+fn own_program() -> std::io::Result<PathBuf> {
+    std::env::current_exe().or_else(|error| {
+        let called = std::env::args_os().next().map(PathBuf::from);
+        let called = called.ok_or(error)?;
+        if called.components().nth(1).is_some() {
+            return Ok(called);
+        }
+        let dirs = std::env::var_os("PATH").unwrap_or_default();
+        let found = std::env::split_paths(&dirs).map(|dir| dir.join(&called));
+        let mut found = found.filter(|program| program.is_file());
+        found
+            .next()
+            .ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    })
+}
+
 /// Whether somebody has trouble with it.
 pub(super) fn is_sandbox_off() -> bool {
     std::env::var_os("HOWDAH_SANDBOX").is_some_and(|value| value == "off")
@@ -145,7 +162,7 @@ fn reach(root: &Path) -> Vec<PathBuf> {
 /// Leaves this process the directories that clients may reach, the list of keys, and the directory of its remote control.
 /// There must be no second thread yet.
 fn confine(root: &Path, authorized: &AuthorizedKeys, list: &Path) {
-    let program = std::env::current_exe();
+    let program = own_program();
     let names = program.and_then(|program| {
         let mut command = std::process::Command::new(program);
         command.args(["internal", "names"]);
