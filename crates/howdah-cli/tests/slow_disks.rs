@@ -123,3 +123,41 @@ fn f21_a_copy_waits_for_the_one_before_that_its_disk_holds_up() {
     copy.site.assert_nothing_half_done();
     copy.server.stop();
 }
+
+/// Opening a file waits for its disk, too. Whoever copies to another disk of the same server does not.
+#[test]
+fn h13_a_disk_that_stands_still_holds_up_its_own_clients_only() {
+    const SIZE: usize = 2 * MIB;
+    if Command::new("fsfreeze").arg("-V").output().is_err() {
+        println!("skipped: no fsfreeze");
+        return;
+    }
+    let site = Site::new(150);
+    let image = site.path().join("disk.img");
+    fs::create_dir(site.root("disk")).unwrap();
+    let Some(_disk) = LoopDisk::make(image.to_str().unwrap(), 100, &site.root("disk")) else {
+        return;
+    };
+    let server = site.serve();
+    let source = site.file("source");
+    fs::write(&source, content("beside", SIZE)).unwrap();
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let frozen = Frozen::freeze(&site.root("disk"));
+    let held_up = [&*source, &*relay.url("disk/target")];
+    let held_up = site.start_copy(Host::Here, &held_up, Input::None);
+    // The handshake, and the request behind it.
+    relay.await_bytes(Way::ToServer, 4_000, site.limit());
+    fs::create_dir(site.file("tree")).unwrap();
+    fs::write(site.file("tree/large"), content("in a tree", SIZE)).unwrap();
+    let tree = [&*site.file("tree"), &*server.url("disk/tree")];
+    let tree = site.start_copy(Host::Here, &[&["-r"], &tree[..]].concat(), Input::None);
+    for n in 0..3 {
+        let beside = site.copy(Host::Here, &source, &server.url(&format!("beside{n}")));
+        beside.assert_copied(SIZE as u64, "blake3");
+    }
+    drop(frozen);
+    held_up.finish().assert_copied(SIZE as u64, "blake3");
+    let done = tree.finish();
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    server.stop();
+}

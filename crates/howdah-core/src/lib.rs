@@ -9,12 +9,14 @@
 //! * [`Carrier`]: what a driver must know beyond that to move real bytes.
 //! * [`Observe`]: what an endpoint says about itself to those who measure.
 //! * [`Ecn`]: what a packet's header says about congestion.
+//! * [`NoWaiting`]: a thread that must not wait for a disk.
 //! * [`units`]: how people write those quantities (`180ms`, `10gbit`, `4GiB`, `1%`).
 
 #![forbid(unsafe_code)]
 
 pub mod carrier;
 mod ecn;
+mod no_waiting;
 mod observe;
 mod range;
 mod range_set;
@@ -25,6 +27,7 @@ pub mod units;
 
 pub use carrier::{Carrier, Place};
 pub use ecn::Ecn;
+pub use no_waiting::{NoWaiting, may_wait, must_not_wait};
 pub use observe::{Observe, Snapshot};
 pub use range::ByteRange;
 pub use range_set::RangeSet;

@@ -2,15 +2,17 @@
 
 use howdah_core::Time;
 
+/// Something that may happen so many times at once, and so many times per second.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Allowance {
+pub struct Allowance {
     per_second: u64,
     left: u64,
     refilled_at: Time,
 }
 
 impl Allowance {
-    pub(crate) fn new(per_second: u64) -> Self {
+    /// None of it is taken yet.
+    pub fn new(per_second: u64) -> Self {
         Self {
             per_second,
             left: per_second,
@@ -19,7 +21,7 @@ impl Allowance {
     }
 
     /// Whether one more is allowed now.
-    pub(crate) fn take(&mut self, now: Time) -> bool {
+    pub fn take(&mut self, now: Time) -> bool {
         let earned = now.since(self.refilled_at).as_millis() * self.per_second / 1_000;
         if earned > 0 {
             self.left = (self.left + earned).min(self.per_second);

@@ -33,6 +33,7 @@ mod tunnel;
 mod usage;
 mod waker;
 
+pub use allowance::Allowance;
 pub use application::{Application, Attended, ConnKey, Full, Placement};
 pub use clock::Clock;
 pub use endpoint::{Endpoint, EndpointConfig};

@@ -233,8 +233,14 @@ impl PartFile {
 
     /// Bytes that the next copy need not send.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        match *self.lock_state() {
-            State::Kept(bytes) => bytes,
+        let state = if howdah_core::must_not_wait() {
+            // Whoever holds it waits for the disk.
+            self.state.try_lock().ok()
+        } else {
+            Some(self.lock_state())
+        };
+        match state.as_deref() {
+            Some(State::Kept(bytes)) => *bytes,
             _ => 0,
         }
     }
@@ -335,6 +341,15 @@ impl PartFile {
             *state = State::Removed;
             self.unlink();
         }
+    }
+
+    /// Whether it is neither published nor removed, as far as that is known without waiting.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        let state = self.state.try_lock();
+        // Whoever holds it waits for the disk, which this must not.
+        state.map_or(true, |state| {
+            matches!(*state, State::Temporary | State::Kept(_))
+        })
     }
 
     fn unlink(&self) {

@@ -84,7 +84,7 @@ pub use leftovers::{Fate, Leftover, Leftovers};
 pub use limits::Limits;
 pub use room::RoomWait;
 pub use root::Root;
-pub use sink::{Backlog, Outcome, RESUMABLE_MIN, Sink, SinkOptions, SinkSpec};
+pub use sink::{Backlog, Outcome, RESUMABLE_MIN, Sink, SinkOptions, SinkSpec, wait_for_leftovers};
 pub use source::{Finished, Source, SourceSpec};
 pub use space::Lack;
 pub use stale::{is_reserved, temp_name};
@@ -92,11 +92,11 @@ pub use target::{Held, Target};
 pub use tree::GROUP;
 pub use trees::{
     Act, BadModes, Change, ComparisonState, Difference, EntryKind, LARGE_OPEN, LINK_DESTS,
-    LargeFile, LargeTarget, Listed, Listing, Memory, Metadata, ModeChanges, NOTES, Next, OwnerSeen,
-    PACKED_MAX, PathList, PathListBuilder, PathWalk, PlacedFile, Quota, Reasons, ReceiverEnds,
-    Rule, SenderEnds, Spout, Tally, Tap, TreeComparison, TreeDescriber, TreeListing, TreeOptions,
-    TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject, TreeTarget, What,
-    comparison_ends, is_begun, is_directory, origin_of,
+    LargeFile, LargeOpening, LargeTarget, Listed, Listing, Memory, Metadata, ModeChanges, NOTES,
+    Next, OwnerSeen, PACKED_MAX, PathList, PathListBuilder, PathWalk, PlacedFile, Quota, Reasons,
+    ReceiverEnds, Rule, SenderEnds, Spout, Tally, Tap, TreeComparison, TreeDescriber, TreeListing,
+    TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject,
+    TreeTarget, What, comparison_ends, is_begun, is_directory, origin_of,
 };
 
 use std::path::Path;

@@ -48,6 +48,7 @@ impl Root {
     /// Opens a directory; symbolic links in `path` itself are followed.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
+        howdah_core::may_wait();
         let dir = rustix::fs::open(path, DIR_FLAGS, Mode::empty()).map_err(|e| match e {
             Errno::NOTDIR => StoreError::from_io(path, "use as a root directory", e),
             e => StoreError::from_io(path, "open the directory", e),
@@ -401,6 +402,7 @@ fn resolve_error(path: &Path, operation: &'static str, error: Errno) -> StoreErr
 
 /// Repeats a call that a signal interrupted.
 pub(crate) fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    howdah_core::may_wait();
     loop {
         match call() {
             Err(Errno::INTR) => {}
@@ -419,6 +421,7 @@ fn beneath(
     use rustix::fs::ResolveFlags;
     /// The kernel gives EAGAIN when somebody renamed something under it.
     const RACES: usize = 128;
+    howdah_core::may_wait();
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     if no_links {
         resolve |= ResolveFlags::NO_SYMLINKS;

@@ -14,7 +14,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Lets peers in, by their keys. Asked from the endpoint's thread and during handshakes.
 pub(crate) trait Authority: Send + Sync {
@@ -29,8 +29,18 @@ pub(crate) trait Authority: Send + Sync {
         String::new()
     }
 
-    /// Called about ten times a second: lists may have changed meanwhile.
+    /// Called about ten times a second, from a thread that may wait for a disk: lists may have changed meanwhile.
     fn refresh(&self) {}
+
+    /// The directories that somebody may write below.
+    fn roots(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Whether there is anything to refresh.
+    fn changes(&self) -> bool {
+        false
+    }
 }
 
 /// What a session may do.
@@ -94,12 +104,14 @@ impl Only {
 #[derive(Clone, Debug)]
 enum Reach {
     /// What lies below a directory.
-    Below(Arc<Root>),
+    Below(Later),
     /// Whatever the user of this process can reach; relative to that home directory.
     User { home: PathBuf },
-    /// Nothing, and why.
-    Nowhere(Error),
 }
+
+/// A directory that is opened when something there is first asked for, or why it cannot be: whoever opens it may wait for its disk.
+type Later =
+    Arc<LazyLock<Result<Arc<Root>, Error>, Box<dyn FnOnce() -> Result<Arc<Root>, Error> + Send>>>;
 
 /// A path on this machine: below an open directory, which nothing there can lead out of. An empty path
 /// is the directory itself.
@@ -124,14 +136,9 @@ impl Rights {
         }
     }
 
-    /// Everything below `root`.
-    pub(crate) fn below(root: Arc<Root>) -> Self {
-        Self::all(Reach::Below(root))
-    }
-
-    /// Nothing: whatever is asked for is that error.
-    pub(crate) fn nowhere(error: Error) -> Self {
-        Self::all(Reach::Nowhere(error))
+    /// Everything below what `open` opens when it is needed; its error is the answer to whatever is asked for.
+    pub(crate) fn below(open: impl FnOnce() -> Result<Arc<Root>, Error> + Send + 'static) -> Self {
+        Self::all(Reach::Below(Arc::new(LazyLock::new(Box::new(open)))))
     }
 
     /// Everything that the user of this process may do, as with scp: absolute paths, `~`, and links in
@@ -304,8 +311,7 @@ impl Rights {
     pub(crate) fn source(&self, path: &Path) -> Result<Place, Error> {
         self.check_read()?;
         match &self.reach {
-            Reach::Below(root) => Ok((Arc::clone(root), plain(path))),
-            Reach::Nowhere(error) => Err(error.clone()),
+            Reach::Below(root) => Ok((opened(root)?, plain(path))),
             Reach::User { home } => {
                 let named = expand(home, path)?;
                 let real = match fs::canonicalize(&named) {
@@ -335,9 +341,9 @@ impl Rights {
         let stored = |e| from_store(&e);
         match &self.reach {
             Reach::Below(root) => {
-                howdah_store::expand(&GlobPlace::Below(root), pattern, is_stopped).map_err(stored)
+                let root = opened(root)?;
+                howdah_store::expand(&GlobPlace::Below(&root), pattern, is_stopped).map_err(stored)
             }
-            Reach::Nowhere(error) => Err(error.clone()),
             Reach::User { home } => {
                 let named = expand(home, pattern)?;
                 let found = howdah_store::expand(&GlobPlace::User, &named, is_stopped);
@@ -420,9 +426,8 @@ impl Rights {
                         reason: "that name is kept for unfinished copies",
                     }));
                 }
-                Ok((Arc::clone(root), plain(path)))
+                Ok((opened(root)?, plain(path)))
             }
-            Reach::Nowhere(error) => Err(error.clone()),
             Reach::User { home } => {
                 let named = expand(home, path)?;
                 let bytes = path.as_os_str().as_bytes();
@@ -436,6 +441,10 @@ impl Rights {
             }
         }
     }
+}
+
+fn opened(root: &Later) -> Result<Arc<Root>, Error> {
+    (**root).clone()
 }
 
 fn more_than_asked() -> Error {

@@ -31,7 +31,7 @@ pub struct Reread {
 pub(crate) struct Listed {
     /// Of a tree whose client asks for more than usual.
     memory: u64,
-    /// Opened when a session begins: it is what its name means then.
+    /// Opened when a session first asks for something: it is what its name means then.
     root: PathBuf,
     file: Option<Reread>,
     state: Mutex<State>,
@@ -99,30 +99,32 @@ impl Listed {
     }
 
     /// Reads the file. A list that makes no sense changes nothing; one that is gone lets nobody in.
-    fn read(&self, path: &Path, state: &mut State) {
+    fn read(&self, path: &Path) {
         let name = path.display();
-        match AuthorizedKeys::load(path) {
+        let keys = match AuthorizedKeys::load(path) {
             Ok(keys) => {
                 self.log
                     .line(&format!("{name}: read again, {} keys", keys.len()));
-                state.keys = keys;
+                keys
             }
             Err(error) if error.is_not_found() => {
                 self.log
                     .line(&format!("{name} is gone: nobody gets in any more"));
-                state.keys = AuthorizedKeys::new();
+                AuthorizedKeys::new()
             }
             Err(error @ (KeyError::WritableByOthers { .. } | KeyError::OwnedByAnother { .. })) => {
                 self.log
                     .line(&format!("{error}; nobody gets in until then"));
-                state.keys = AuthorizedKeys::new();
+                AuthorizedKeys::new()
             }
             Err(error) => {
                 self.log.line(&format!(
                     "{error}; the list as it was before stays in force"
                 ));
+                return;
             }
-        }
+        };
+        self.lock().keys = keys;
     }
 }
 
@@ -158,11 +160,11 @@ impl Authority for Listed {
                 "says: this key is not good from {from}; ask whoever runs the server"
             ));
         }
-        let root = options.root.as_ref().unwrap_or(&self.root);
+        let root = options.root.clone().unwrap_or_else(|| self.root.clone());
         let (read, write) = (!options.write_only, !options.read_only);
-        let rights = match Root::open(root) {
-            Ok(root) => Rights::below(Arc::new(root)),
-            Err(e) => {
+        let log = self.log.clone();
+        let rights = Rights::below(move || {
+            Root::open(&root).map(Arc::new).map_err(|e| {
                 // The sandbox has what was there at the start.
                 let text = format!(
                     "the server's root {} cannot be used now ({}); ask whoever runs the server (one that was added or mounted since \
@@ -170,10 +172,10 @@ impl Authority for Listed {
                     root.display(),
                     from_store(&e)
                 );
-                self.log.line(&text);
-                Rights::nowhere(Error::new(ErrorKind::Refused, text))
-            }
-        };
+                log.line(&text);
+                Error::new(ErrorKind::Refused, text)
+            })
+        });
         Ok(rights
             .restricted(read, write, options.max_rate)
             .adding_only(options.no_delete)
@@ -189,12 +191,24 @@ impl Authority for Listed {
             return;
         }
         state.looked_at = Instant::now();
+        // Nobody who comes in waits for this disk.
+        drop(state);
         let look = Look::at(&file.path);
-        if asked || look != state.seen {
+        if asked || look != self.lock().seen {
             // What changes while it is read will look different next time.
-            state.seen = look;
-            self.read(&file.path, &mut state);
+            self.lock().seen = look;
+            self.read(&file.path);
         }
+    }
+
+    fn roots(&self) -> Vec<PathBuf> {
+        let state = self.lock();
+        let of_keys = state.keys.roots().map(Path::to_path_buf);
+        of_keys.chain([self.root.clone()]).collect()
+    }
+
+    fn changes(&self) -> bool {
+        self.file.is_some()
     }
 }
 
@@ -238,6 +252,33 @@ mod tests {
         assert!(listed.enter(anna.public_key(), here).is_err());
         fs::remove_file(&path).expect("removed");
         assert_eq!(refresh(), [false, false]);
+    }
+
+    /// Whoever comes in waits for no disk: it is the thread of all connections that lets him in.
+    #[test]
+    fn h13_a_root_is_opened_when_something_is_asked_for_and_not_before() {
+        let dir = tempfile::tempdir().expect("a place");
+        let root = dir.path().join("later");
+        let anna = Identity::generate().expect("a key");
+        let list = dir.path().join("keys");
+        fs::write(&list, format!("{}\n", anna.public_key())).expect("written");
+        let keys = AuthorizedKeys::load(&list).expect("a list");
+        let listed = Listed::new(root.clone(), keys, None, Log::default());
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let enter = || {
+            let _loop = howdah_core::NoWaiting::here();
+            listed.enter(anna.public_key(), here).expect("on the list")
+        };
+        let early = enter();
+        let asked = |rights: &Rights| rights.source(Path::new("")).map(drop).map_err(|e| e.kind());
+        assert_eq!(asked(&early), Err(ErrorKind::Refused));
+        let rights = enter();
+        fs::create_dir(&root).expect("made");
+        assert_eq!(asked(&rights), Ok(()));
+        // It stays what its name meant then.
+        assert_eq!(asked(&early), Err(ErrorKind::Refused));
+        fs::rename(&root, dir.path().join("elsewhere")).expect("renamed");
+        assert_eq!(asked(&rights), Ok(()));
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use crate::access::Authority;
 use crate::keys::PublicKey;
 use crate::listed::{Listed, Reread};
+use crate::session::errand::Errands;
 use crate::session::from_store;
 use crate::session::tree::Tree;
 use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity};
-use howdah_core::{Rate, Span, Time};
-use howdah_net::{Clock, Endpoint, EndpointConfig, Lanes, TcpDoor};
+use howdah_core::{NoWaiting, Rate, Span, Time};
+use howdah_net::{Allowance, Clock, Endpoint, EndpointConfig, Lanes, TcpDoor};
 use howdah_proto::codec::KnockKey;
 use howdah_proto::{Config, Security, TlsIdentity};
 use howdah_store::Root;
@@ -15,9 +16,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 mod control;
 mod entry;
+mod expiry;
 mod service;
 mod session;
 mod share;
@@ -25,7 +29,7 @@ mod steering;
 mod strangers;
 
 pub use control::{ServerControl, SessionStatus};
-use service::{Service, Stay};
+use service::{MOMENTS, Service, Stay};
 use strangers::{Crowd, Strangers};
 
 /// Receives one line of text for each thing that happens. The default throws them away.
@@ -97,6 +101,7 @@ pub struct Server {
     strangers: Strangers,
     control: ServerControl,
     max_rate: Option<Rate>,
+    keep_unfinished: Option<Duration>,
     log: Log,
 }
 
@@ -187,8 +192,16 @@ impl Server {
             strangers,
             control: ServerControl::new(),
             max_rate: None,
+            keep_unfinished: None,
             log,
         })
+    }
+
+    /// Unfinished files that nobody has gone on with for that long are removed, below all roots, each day.
+    #[must_use]
+    pub fn keeping_unfinished(mut self, time: Duration) -> Self {
+        self.keep_unfinished = Some(time);
+        self
     }
 
     /// The address that it listens on.
@@ -224,6 +237,8 @@ impl Server {
             since: None,
             met: false,
             waker: self.endpoint.waker(),
+            moments: Allowance::new(MOMENTS),
+            errands: Errands::default(),
             sessions: BTreeMap::new(),
             active: BTreeSet::new(),
             cancel: cancel.clone(),
@@ -238,10 +253,14 @@ impl Server {
             ending: Vec::new(),
         };
         service.control.begin(service.waker.clone());
+        let _watch = watch_lists(&service.authority)?;
+        let _expiry = expiry::begin(&service.authority, self.keep_unfinished, &service.log)?;
+        let on_loop = NoWaiting::here();
         let result = self
             .endpoint
             .run(&mut service)
             .map_err(|e| Error::new(ErrorKind::Io, format!("the socket failed: {e}")));
+        drop(on_loop);
         for session in service.sessions.values_mut() {
             let tree = session.tree.take();
             service.ending.extend(tree.into_iter().flat_map(Tree::stop));
@@ -249,8 +268,29 @@ impl Server {
         for thread in service.ending {
             let _ = thread.join();
         }
+        drop(service.sessions);
+        howdah_store::wait_for_leftovers();
         result
     }
+}
+
+/// Looks after lists that change, on a thread that may wait for their disk, until what it returns is dropped.
+fn watch_lists(authority: &Arc<dyn Authority>) -> Result<Option<Sender<()>>, Error> {
+    if !authority.changes() {
+        return Ok(None);
+    }
+    let (stop, stopped) = channel();
+    let authority = Arc::clone(authority);
+    let watch = move || {
+        while stopped.recv_timeout(LOOK_EVERY.into()) == Err(RecvTimeoutError::Timeout) {
+            authority.refresh();
+        }
+    };
+    let thread = std::thread::Builder::new().name("howdah-lists".to_owned());
+    thread
+        .spawn(watch)
+        .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
+    Ok(Some(stop))
 }
 
 /// Whether that is how a kernel without IPv6, or one in which it is turned off, refuses a socket.

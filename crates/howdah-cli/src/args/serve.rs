@@ -2,7 +2,7 @@
 
 use clap::Args;
 use howdah::Throttle;
-use howdah_core::{Rate, units};
+use howdah_core::{Rate, Span, units};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 
@@ -54,6 +54,10 @@ pub(crate) struct ServeArgs {
     /// What all clients may move together, in each direction; shared fairly among those who move something
     #[arg(long, value_name = "RATE", value_parser = max_rate)]
     pub(crate) max_rate: Option<Rate>,
+
+    /// Unfinished files that nobody has gone on with for that long are removed, at the start and each day; 0s: never
+    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = units::parse_span)]
+    pub(crate) expire_unfinished: Span,
 
     /// Memory that the tree of a client that asks for more may take, with its --memory
     #[arg(long, value_name = "SIZE", default_value = "48MiB", value_parser = super::values::memory)]

@@ -11,6 +11,7 @@ use howdah::sandbox::{Sandbox, names};
 use howdah::{
     Error, ErrorKind, Inherited, Log, Reread, Server, ServerConfig, ServerControl, SessionStatus,
 };
+use howdah_core::Span;
 use listenfd::ListenFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,6 +97,10 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         memory: Some(args.memory),
         log,
     })?;
+    let server = match args.expire_unfinished {
+        Span::ZERO => server,
+        time => server.keeping_unfinished(time.into()),
+    };
     let shown = root.clone();
     let listen = server.local_addr().to_string();
     let door = Door::open(move |request| answer(&control, request, &shown, &listen));

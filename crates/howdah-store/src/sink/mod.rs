@@ -1,5 +1,6 @@
 //! Where an object's bytes go.
 
+mod away;
 mod compare;
 mod early;
 mod file;
@@ -9,6 +10,8 @@ mod ledger;
 mod ordered;
 mod queue;
 mod steps;
+
+pub use away::wait_for_leftovers;
 
 use crate::batch::Batch;
 use crate::durable::PartFile;
@@ -480,9 +483,14 @@ fn queue_for(window: u64) -> usize {
 impl Drop for Threaded {
     fn drop(&mut self) {
         self.inlet.abort();
-        // Before the writer notices, so that nothing is left even if the process ends now.
-        if let Some(part) = &self.part {
+        let Some(part) = self.part.take() else {
+            return;
+        };
+        if !howdah_core::must_not_wait() {
+            // Before the writer notices, so that nothing is left even if the process ends now.
             part.remove();
+        } else if part.is_unfinished() {
+            away::put(part);
         }
     }
 }

@@ -93,7 +93,7 @@ pub use options::TreeOptions;
 pub use paths::{PathList, PathListBuilder, PathWalk};
 pub use pipe::{Spout, Tap};
 pub use placed::PlacedFile;
-pub use receive::{LargeTarget, ReceiverEnds, TreeReceiver};
+pub use receive::{LargeOpening, LargeTarget, ReceiverEnds, TreeReceiver};
 pub use report::{NOTES, TreeReport};
 pub use send::{LargeFile, SenderEnds, TreeSender};
 pub use target::{Quota, TreeTarget, is_directory};

@@ -32,7 +32,7 @@ use super::write::{Writer, Written};
 use super::{Memory, PACKED_MAX, TreeProgress, UNSETTLED, WAITING_FILES, WAITING_LARGE};
 use crate::Limits;
 use crate::same::same_bytes;
-use crate::{RoomWait, Root, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake};
+use crate::{RoomWait, Root, Sink, SourceIdentity, StoreError, Wake};
 use howdah_core::RangeSet;
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
@@ -42,6 +42,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+
+mod large;
+
+pub use large::LargeOpening;
 
 /// Threads that write small files.
 const WRITERS: usize = 4;
@@ -275,7 +279,7 @@ impl TreeReceiver {
         Ok(())
     }
 
-    /// The sender sends a large file, that version of it, without its [holes](SinkOptions::holes): where it goes, and [what is there
+    /// The sender sends a large file, that version of it, without its [holes](crate::SinkOptions::holes): where it goes, and [what is there
     /// already](Sink::held). `Ok(None)`: it cannot be taken, which has been noted
     /// and does not end the transfer. `Err`: nobody asked for it.
     pub fn open_large(
@@ -285,6 +289,17 @@ impl TreeReceiver {
         source: Option<SourceIdentity>,
         holes: Option<RangeSet>,
     ) -> Result<Option<(LargeTarget, Sink)>, StoreError> {
+        self.admit_large(index, size, source, holes)?.open()
+    }
+
+    /// The same without waiting for a disk: that is left to whoever [opens](LargeOpening::open) it.
+    pub fn admit_large(
+        &mut self,
+        index: u64,
+        size: u64,
+        source: Option<SourceIdentity>,
+        holes: Option<RangeSet>,
+    ) -> Result<LargeOpening, StoreError> {
         let shared = &self.shared;
         let Some(mut wanted) = lock(&shared.large).remove(&index) else {
             return Err(refused(format!("file {index} comes and was not asked for")));
@@ -303,46 +318,12 @@ impl TreeReceiver {
                 wanted.size
             )));
         }
-        let path = wanted.path();
-        let (keeper, book) = (Arc::clone(&shared.keeper), Arc::clone(&shared.book));
-        let (meta, shown) = (wanted.meta.clone(), path.clone());
-        let prepare = Box::new(move |file: &std::fs::File, dir: &OwnedFd, name: &OsStr| {
-            for (what, e) in keeper.apply_to_file(file, dir, name, &meta) {
-                book.trouble(Trouble::NotKept, &shown, format!("{what} not kept: {e}"));
-            }
-        });
-        let sink = shared.root.open_dir(&wanted.dir.path).and_then(|dir| {
-            let mut target = Target::placed(dir, &wanted.name, &path, prepare)?;
-            if shared.options.anew {
-                target = target.anew();
-            }
-            let options = SinkOptions {
-                size: Some(size),
-                source: source.filter(|source| source.size == size),
-                reread: shared.options.reread,
-                holes,
-                room: shared.room.clone(),
-                limits: shared.large_limits,
-                ..SinkOptions::default()
-            };
-            if shared.add_only && target.is_taken() {
-                return Sink::compare(target, &options, Arc::clone(&shared.wake));
-            }
-            Sink::resume(target, &options, Arc::clone(&shared.wake))
-        });
-        match sink {
-            Ok(sink) => {
-                let held_bytes = sink.held().byte_count();
-                Ok(Some((LargeTarget { wanted, held_bytes }, sink)))
-            }
-            Err(error @ StoreError::NoSpace { .. }) => Err(error),
-            Err(error) => {
-                shared.book.unwritten(&error);
-                drop(wanted);
-                shared.unsettled.release(1);
-                Ok(None)
-            }
-        }
+        Ok(LargeOpening {
+            shared: Arc::clone(shared),
+            wanted,
+            source: source.filter(|source| source.size == size),
+            holes,
+        })
     }
 
     /// A large file with that hash has its name.

@@ -1,6 +1,7 @@
 //! The client's part in a copy of a tree.
 
 use super::{Client, Step, Task};
+use crate::session::from_store;
 use crate::session::message::{Message, SideReport};
 use crate::session::selection::Telling;
 use crate::session::tree::Tree;
@@ -8,7 +9,7 @@ use crate::{Error, ErrorKind, PathBytes, RatePolicy};
 use howdah_core::Time;
 use howdah_proto::Connection;
 use howdah_proto::error::CloseCode;
-use howdah_store::{TreeOptions, TreeReport};
+use howdah_store::{TreeOptions, TreeReceiver, TreeReport, TreeSender};
 
 impl Client<'_> {
     pub(super) fn stop_tree(&mut self) {
@@ -62,9 +63,11 @@ impl Client<'_> {
                     several,
                     options: asked,
                 };
+                let started = TreeSender::start(source, options, wake.clone());
+                let started = started.map_err(|e| from_store(&e))?;
                 let patience = self.config.wait_for_space;
                 let announce = |manifest, packs| announce(manifest, packs).encode_patient(patience);
-                self.tree = Some(Tree::send(connection, source, options, &wake, announce)?);
+                self.tree = Some(Tree::send(connection, started, options, &wake, announce)?);
                 self.step = Step::Moving;
             }
             Task::GetTree {
@@ -74,13 +77,15 @@ impl Client<'_> {
             } => {
                 let target = target.take().ok_or_else(again)?.waiting(self.room.clone());
                 let several = paths.len() > 1;
+                let started = TreeReceiver::start(target, several, options, true, wake.clone());
+                let started = started.map_err(|e| from_store(&e))?;
                 let announce = |answers| Message::TreeGet {
                     answers,
                     paths: named,
                     options: asked,
                 };
                 let (tree, contents) =
-                    Tree::receive(connection, target, several, options, true, &wake, announce)?;
+                    Tree::receive(connection, started, options, true, &wake, announce)?;
                 self.tree = Some(tree);
                 self.contents = Some(contents);
                 self.step = Step::Asked;

@@ -2,28 +2,32 @@
 
 use super::session::Session;
 use super::{Crowd, LOOK_EVERY, Log, ServerControl, Strangers};
-use crate::access::{Authority, Rights};
+use crate::access::Authority;
 use crate::session::chore::Chore;
+use crate::session::errand::Errands;
+use crate::session::from_connection;
 use crate::session::message::{Message, SideReport};
 use crate::session::putting::Put;
 use crate::session::receiving::Receiving;
-use crate::session::resume::WireIdentity;
-use crate::session::sending::Sending;
 use crate::session::tree::Tree;
 use crate::session::waits::Wait;
-use crate::session::{from_connection, from_store};
-use crate::{Cancel, Error, ErrorKind, Location, PathBytes};
-use howdah_core::{RangeSet, Rate, Span, Time};
-use howdah_net::{Application, Attended, ConnKey, Full, Placement, TcpDoor, Waker};
+use crate::{Cancel, Error, ErrorKind};
+use howdah_core::{Rate, Span, Time};
+use howdah_net::{Allowance, Application, Attended, ConnKey, Full, Placement, TcpDoor, Waker};
 use howdah_proto::error::CloseCode;
 use howdah_proto::{Connection, Event};
-use howdah_store::{RoomWait, Source, SourceIdentity, SourceSpec, Wake};
+use howdah_store::{RoomWait, SourceIdentity, Wake};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+mod opening;
 mod tree;
+
+use opening::Get;
+pub(super) use opening::{MOMENTS, Opening};
 
 /// How long a server serves.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +49,10 @@ pub(super) struct Service {
     /// Whether there was a session.
     pub(super) met: bool,
     pub(super) waker: Waker,
+    /// How often the loop waits a moment for what is opened, so that most requests lose no round.
+    pub(super) moments: Allowance,
+    /// What waits for disks.
+    pub(super) errands: Errands,
     pub(super) sessions: BTreeMap<ConnKey, Session>,
     /// Those with a transfer under way.
     pub(super) active: BTreeSet<ConnKey>,
@@ -89,29 +97,6 @@ fn wake(waker: &Waker) -> Wake {
     Arc::new(move || waker.wake())
 }
 
-fn open_source(
-    rights: &Rights,
-    path: &PathBytes,
-    (hash, growing): (bool, bool),
-    waker: &Waker,
-) -> Result<(Source, bool), Error> {
-    let open = |spec, hash| {
-        let open = if growing {
-            Source::open_growing
-        } else {
-            Source::open
-        };
-        open(spec, hash, wake(waker)).map_err(|e| from_store(&e))
-    };
-    if let Ok(Location::Zero(size)) = Location::try_from(path.as_os_str()) {
-        rights.check_read()?;
-        return Ok((open(SourceSpec::Zero(size), false)?, false));
-    }
-    let (root, path) = rights.source(path.as_path())?;
-    let source = open(SourceSpec::File(&path, &root), hash)?;
-    Ok((source, hash))
-}
-
 impl Service {
     pub(super) fn log(&self, text: &str) {
         self.log.line(text);
@@ -130,53 +115,6 @@ impl Service {
         } else {
             self.active.remove(&key);
         }
-    }
-
-    /// Opens the place of what a client wants to put, unless somebody else is still there.
-    fn open_put(
-        &mut self,
-        now: Time,
-        key: ConnKey,
-        connection: &mut Connection,
-    ) -> Result<(), Error> {
-        let Some(session) = self.sessions.get_mut(&key) else {
-            return Ok(());
-        };
-        let Some(put) = session.put.as_ref().filter(|_| session.receiving.is_none()) else {
-            return Ok(());
-        };
-        let (client, put) = (session.key.clone(), put.clone());
-        if put.may_wait(now) && self.supersede(key, &client, &put) {
-            if let Some(put) = self.sessions.get_mut(&key).and_then(|s| s.put.as_mut()) {
-                put.took_over = true;
-            }
-            return Ok(());
-        }
-        let Some(session) = self.sessions.get_mut(&key) else {
-            return Ok(());
-        };
-        let Some((place, ready)) =
-            put.open(&session.rights, now, &session.room, wake(&self.waker))?
-        else {
-            return Ok(());
-        };
-        let holes = put.holes.as_ref();
-        let receiving = Receiving::new(connection, put.object, place, put.size, put.hash, holes)?;
-        let held = receiving.held.byte_count();
-        if put.source.is_some() {
-            connection.send_control(&ready.encode());
-        }
-        session.receiving = Some(receiving);
-        if held > 0 {
-            let text = format!(
-                "{}: {} goes on; {} MiB are there already",
-                session.peer,
-                session.what,
-                held >> 20
-            );
-            self.log(&text);
-        }
-        Ok(())
     }
 
     /// The same client sends the same once more: the copy that it began before has lost it, and
@@ -203,6 +141,9 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
+        if session.opening.is_some() {
+            return session.keep_for_later(message);
+        }
         if session.tree.is_some() {
             return self.on_tree_message(key, connection, message);
         }
@@ -211,7 +152,7 @@ impl Service {
             Message::TreePut { .. } | Message::TreeGet { .. } | Message::TreeVerify { .. }
                 if !busy =>
             {
-                self.begin_tree(key, connection, message)?;
+                self.begin_tree(now, key, connection, message)?;
             }
             Message::Put {
                 object,
@@ -250,34 +191,14 @@ impl Service {
                 values,
             } if !busy => {
                 session.what = format!("get {path:?}");
-                let (source, hash) =
-                    open_source(&session.rights, &path, (hash, session.growing), &self.waker)?;
-                let object = connection.allocate_object();
-                let size = source.size();
-                let identity = source.identity().filter(|_| values);
-                let held = match (&held, &identity) {
-                    (Some(held), Some(identity)) => held.of(identity)?,
-                    _ => RangeSet::new(),
+                let ask = Get {
+                    path,
+                    window_end,
+                    hash,
+                    held,
+                    values,
                 };
-                let mode = source.mode();
-                let mut sending = Sending::new(connection, object, source, hash, window_end);
-                // A pipe wants every byte.
-                if window_end.is_none() {
-                    sending.leave_out_holes(connection);
-                }
-                connection.send_control(
-                    &Message::Sending {
-                        object,
-                        size,
-                        hash,
-                        source: identity.as_ref().map(WireIdentity::from),
-                        resumed: !held.is_empty(),
-                        mode,
-                    }
-                    .encode(),
-                );
-                sending.go_on(connection, held, identity.is_some());
-                session.sending = Some(sending);
+                self.open_get(now, key, connection, ask)?;
             }
             Message::Ask(question) if !busy => {
                 session.what = question.what();
@@ -376,6 +297,8 @@ impl Service {
             return;
         };
         session.put = None;
+        session.opening = None;
+        session.later.clear();
         session.chore = None;
         // Nobody wants to hear how its waits end.
         session.room = RoomWait::default();
@@ -389,12 +312,13 @@ impl Service {
             connection.finish_sending(object);
             connection.finish_receiving(object);
         }
-        if let Some(mut tree) = session.tree.take() {
+        let mut tree = session.tree.take();
+        if let Some(tree) = &mut tree {
             tree.finish(connection);
-            self.ending.extend(tree.stop());
         }
         connection.send_control(&Message::fail(error).encode());
         let line = format!("{}: {} failed: {error}", session.peer, session.what);
+        self.put_away(tree);
         self.log(&line);
     }
 
@@ -404,6 +328,7 @@ impl Service {
         key: ConnKey,
         connection: &mut Connection,
     ) -> Result<(), Error> {
+        self.go_on_opening(now, key, connection, Duration::ZERO)?;
         self.open_put(now, key, connection)?;
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
@@ -535,7 +460,7 @@ impl Service {
                 if let Some(mut session) = self.sessions.remove(&key) {
                     let busy = session.is_busy();
                     let tree = session.tree.take();
-                    self.ending.extend(tree.into_iter().flat_map(Tree::stop));
+                    self.put_away(tree);
                     if busy {
                         let why = from_connection(&error, "the client");
                         let kept = match session.receiving.as_ref().map_or(0, Receiving::kept_bytes)
@@ -591,9 +516,10 @@ impl Service {
             let seconds = wait.limit().as_millis() / 1000;
             let text = match wait {
                 Wait::End => format!("the client has not said the end within {seconds} s"),
+                Wait::Progress => format!("nothing of it has moved for {seconds} s"),
                 _ => format!("the client has not asked for anything within {seconds} s"),
             };
-            if wait == Wait::End {
+            if matches!(wait, Wait::End | Wait::Progress) {
                 self.give_up(key, connection, &Error::new(ErrorKind::Network, text));
             } else {
                 connection.close(now, CloseCode::Application, &text);
@@ -621,10 +547,12 @@ impl Application for Service {
 
     fn accepts_data(&mut self, key: ConnKey) -> bool {
         self.sessions.get(&key).is_none_or(|session| {
-            session
-                .receiving
-                .as_ref()
-                .is_none_or(Receiving::accepts_data)
+            // What comes before there is a place comes again.
+            session.opening.is_none()
+                && session
+                    .receiving
+                    .as_ref()
+                    .is_none_or(Receiving::accepts_data)
                 && session.tree.as_ref().is_none_or(Tree::accepts_data)
         })
     }
@@ -671,7 +599,7 @@ impl Application for Service {
             None => who,
             Some(mut session) => {
                 let tree = session.tree.take();
-                self.ending.extend(tree.into_iter().flat_map(Tree::stop));
+                self.put_away(tree);
                 format!("{}: {}", session.peer, session.what)
             }
         };
@@ -693,7 +621,6 @@ impl Application for Service {
     fn keep_running(&mut self, now: Time) -> bool {
         if now >= self.next_look {
             self.next_look = now + LOOK_EVERY;
-            self.authority.refresh();
         }
         self.look_after(now);
         let since = *self.since.get_or_insert(now);

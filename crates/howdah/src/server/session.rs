@@ -1,10 +1,12 @@
 //! What a server knows of one client.
 
 use super::control::Meter;
+use super::service::Opening;
 use crate::access::Rights;
 use crate::session::at_cap::AtCap;
 use crate::session::chore::Chore;
 use crate::session::holes::Announced;
+use crate::session::message::Message;
 use crate::session::pace::Pace;
 use crate::session::putting::Put;
 use crate::session::receiving::Receiving;
@@ -16,6 +18,7 @@ use howdah_core::{Rate, Time};
 use howdah_net::Usage;
 use howdah_proto::Connection;
 use howdah_store::RoomWait;
+use std::collections::VecDeque;
 
 /// One client.
 #[derive(Debug)]
@@ -25,6 +28,12 @@ pub(super) struct Session {
     pub(super) rights: Rights,
     /// Of the client; empty if it is of an unknown kind.
     pub(super) key: String,
+    /// What was asked for is being opened.
+    pub(super) opening: Option<Opening>,
+    /// What came meanwhile.
+    pub(super) later: VecDeque<Message>,
+    /// A place that was taken is not looked at again before.
+    pub(super) open_again_at: Time,
     pub(super) sending: Option<Sending>,
     pub(super) receiving: Option<Receiving>,
     pub(super) tree: Option<Tree>,
@@ -67,6 +76,9 @@ impl Session {
             peer,
             rights,
             key,
+            opening: None,
+            later: VecDeque::new(),
+            open_again_at: now,
             sending: None,
             receiving: None,
             tree: None,
@@ -121,9 +133,21 @@ impl Session {
         Some(of_key.map_or(little, |most| most.min(little)))
     }
 
+    /// Looks whether its tree has moved, or waits for room on a disk, for which it has a clock of its own.
+    pub(super) fn note_progress(&mut self, now: Time, connection: &Connection) {
+        let has_moved = self
+            .tree
+            .as_mut()
+            .is_some_and(|tree| tree.has_moved(connection));
+        if has_moved || self.room.is_waiting() {
+            self.wait.restart(now);
+        }
+    }
+
     /// Whether it has a transfer under way.
     pub(super) fn is_busy(&self) -> bool {
-        self.sending.is_some()
+        self.opening.is_some()
+            || self.sending.is_some()
             || self.receiving.is_some()
             || self.put.is_some()
             || self.tree.is_some()
@@ -139,8 +163,9 @@ impl Session {
     /// somebody who reads.
     pub(super) fn waits_for(&self) -> Option<Wait> {
         match (&self.sending, &self.receiving) {
-            // Its walk through the disk may take for ever.
-            _ if self.tree.is_some() || self.chore.is_some() => None,
+            _ if self.tree.is_some() || self.chore.is_some() || self.opening.is_some() => {
+                Some(Wait::Progress)
+            }
             (None, None) if self.put.is_some() => None,
             (None, None) => Some(Wait::Request),
             (_, Some(receiving)) => receiving.waits_for_end().then_some(Wait::End),

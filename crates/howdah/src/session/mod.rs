@@ -2,9 +2,11 @@
 
 pub(crate) mod at_cap;
 pub(crate) mod chore;
+pub(crate) mod errand;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 pub(crate) mod holes;
+mod large;
 pub(crate) mod message;
 pub(crate) mod pace;
 pub(crate) mod putting;

@@ -33,6 +33,13 @@ pub(crate) struct Arrived {
     pub(crate) hash: Option<[u8; 32]>,
 }
 
+fn window_of(place: &Place) -> Option<u64> {
+    match place {
+        Place::Null { .. } => None,
+        Place::Store(sink) => sink.window_end(),
+    }
+}
+
 /// An object on its way in.
 #[derive(Debug)]
 pub(crate) struct Receiving {
@@ -60,25 +67,43 @@ impl Receiving {
         hash_promised: bool,
         holes: Option<&RangeSet>,
     ) -> Result<Self, Error> {
-        let window = match &place {
-            Place::Null { .. } => None,
-            Place::Store(sink) => sink.window_end(),
-        };
-        if !connection.receive_object(object, size, window) {
-            return Err(Error::new(
-                ErrorKind::Protocol,
-                "the sender may not use that object id",
-            ));
+        Self::admit(connection, object, size, window_of(&place))?;
+        if let Some(holes) = holes {
+            connection.note_present(object, holes);
         }
+        Ok(Self::of_admitted(connection, object, place, hash_promised))
+    }
+
+    /// Lets an object come whose place may not be open yet.
+    pub(super) fn admit(
+        connection: &mut Connection,
+        object: u64,
+        size: Option<u64>,
+        window: Option<u64>,
+    ) -> Result<(), Error> {
+        if connection.receive_object(object, size, window) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Protocol,
+            "the sender may not use that object id",
+        ))
+    }
+
+    /// Of an object that may come already; now its place is open.
+    pub(super) fn of_admitted(
+        connection: &mut Connection,
+        object: u64,
+        place: Place,
+        hash_promised: bool,
+    ) -> Self {
+        let window = window_of(&place);
         let held = match &place {
             Place::Null { .. } => RangeSet::new(),
             Place::Store(sink) => sink.held(),
         };
         connection.note_present(object, &held);
-        if let Some(holes) = holes {
-            connection.note_present(object, holes);
-        }
-        Ok(Self {
+        Self {
             object,
             held,
             place,
@@ -90,7 +115,7 @@ impl Receiving {
             // At the beginning its end is its length.
             window: window.map(|bytes| Window::new(bytes, Limits::default().reorder_bytes)),
             failed: None,
-        })
+        }
     }
 
     /// A window that gets no longer than that, in bytes.

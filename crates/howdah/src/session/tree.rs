@@ -3,9 +3,9 @@
 
 use super::from_store;
 use super::holes::Announced;
+use super::large::{LargeFiles, Ready};
 use super::message::Message;
-use super::receiving::{Place, Receiving};
-use super::resume::{WireIdentity, WireRanges};
+use super::resume::WireIdentity;
 use super::sending::{Sending, Shares};
 use super::streams::{In, Out, packs_limits, receive_stream, send_stream, talk_limits};
 use crate::{Error, ErrorKind};
@@ -15,7 +15,7 @@ use howdah_proto::Connection;
 use howdah_store::{
     Change, ComparisonState, LargeFile, LargeTarget, Memory, PlacedFile, ReceiverEnds, SenderEnds,
     SourceIdentity, StoreError, Tap, TreeDescriber, TreeOptions, TreeProgress, TreeReceiver,
-    TreeReport, TreeSender, TreeSource, TreeSubject, TreeTarget, Wake,
+    TreeReport, TreeSender, Wake,
 };
 use std::thread::JoinHandle;
 
@@ -44,6 +44,8 @@ pub(crate) struct Tree {
     side: Side,
     out: Vec<Out>,
     into: Vec<In>,
+    /// Those that come and are not open.
+    large: LargeFiles,
     /// The sender's end of the answers, until it is known which object they are; likewise below.
     answers: Option<Tap>,
     /// The object that packs go out as.
@@ -73,6 +75,7 @@ impl Tree {
             side,
             out: Vec::new(),
             into: Vec::new(),
+            large: LargeFiles::default(),
             answers: None,
             packs: None,
             waits: Shares::default(),
@@ -88,17 +91,15 @@ impl Tree {
         }
     }
 
-    /// Starts to send. `announce` gets the objects of manifest and packs and is what the peer is told, encoded, before
+    /// Sends what was started. `announce` gets the objects of manifest and packs and is what the peer is told, encoded, before
     /// their first bytes leave.
     pub(crate) fn send(
         connection: &mut Connection,
-        source: TreeSource,
+        (sender, ends): (TreeSender, SenderEnds),
         options: &TreeOptions,
         wake: &Wake,
         announce: impl FnOnce(u64, u64) -> Vec<u8>,
     ) -> Result<Self, Error> {
-        let started = TreeSender::start(source, options, wake.clone());
-        let (sender, ends) = started.map_err(|e| from_store(&e))?;
         let mut tree = Self::new(Side::Sender(sender));
         tree.needs_answers = options.dry_run || options.remove_source || options.tells_files;
         tree.memory = Memory::of(options);
@@ -106,16 +107,13 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Starts to describe: as [`send`](Self::send), and no content leaves.
+    /// Describes: as [`send`](Self::send), and no content leaves.
     pub(crate) fn describe(
         connection: &mut Connection,
-        subject: TreeSubject,
-        options: &TreeOptions,
+        (describer, ends): (TreeDescriber, SenderEnds),
         wake: &Wake,
         announce: impl FnOnce(u64, u64) -> Message,
     ) -> Result<Self, Error> {
-        let started = TreeDescriber::start(subject, options, wake.clone());
-        let (describer, ends) = started.map_err(|e| from_store(&e))?;
         let reread = describer.is_reread();
         let mut tree = Self::new(Side::Describer(describer));
         tree.reread = reread;
@@ -162,20 +160,18 @@ impl Tree {
         Ok(())
     }
 
-    /// Starts to receive; `announce` as in [`send`](Self::send), with the object of the answers. The other
+    /// Receives; `announce` as in [`send`](Self::send), with the object of the answers. The other
     /// two are opened by [`open_contents`](Self::open_contents).
     pub(crate) fn receive(
         connection: &mut Connection,
-        target: TreeTarget,
-        several: bool,
+        (receiver, ends): (TreeReceiver, ReceiverEnds),
         options: &TreeOptions,
         listens: bool,
         wake: &Wake,
         announce: impl FnOnce(u64) -> Message,
     ) -> Result<(Self, Contents), Error> {
-        let started = TreeReceiver::start(target, several, options, listens, wake.clone());
-        let (receiver, ends) = started.map_err(|e| from_store(&e))?;
         let mut tree = Self::new(Side::Receiver(receiver));
+        tree.large = LargeFiles::start(wake.clone())?;
         tree.needs_answers = options.dry_run || options.remove_source || options.tells_files;
         tree.memory = Memory::of(options);
         tree.reread = options.reread;
@@ -253,8 +249,8 @@ impl Tree {
                 blake3,
             } => match self.into.iter_mut().find(|i| i.receiving.object == object) {
                 Some(found) => found.receiving.on_end(connection, size, blake3),
-                // Of an object that has been given up.
-                None => Ok(()),
+                // Or of an object that has been given up.
+                None => self.large.keep(object, message),
             },
             Message::TreeFile {
                 object,
@@ -321,6 +317,7 @@ impl Tree {
             }
             Message::TreeFileMissing { object } => {
                 let Some(at) = self.into.iter().position(|i| i.receiving.object == object) else {
+                    self.large.on_missing(connection, object);
                     return Ok(());
                 };
                 let gone = self.into.swap_remove(at);
@@ -345,41 +342,42 @@ impl Tree {
         let Side::Receiver(receiver) = &mut self.side else {
             return Err(out_of_turn());
         };
-        if self.into.len() >= LARGE_MAX {
+        if self.into.len() + self.large.len() >= LARGE_MAX {
             return Err(Error::new(
                 ErrorKind::Protocol,
                 "the sender opens too many files at a time",
             ));
         }
         let holes = self.holes.take(object, Some(size))?;
-        let opened = receiver.open_large(index, size, source, holes.clone());
-        if let Some((target, sink)) = opened.map_err(|e| from_store(&e))? {
-            let (held, values) = (WireRanges::from(&sink.held()), sink.wants_values());
-            let place = Place::Store(sink);
-            let holes = holes.as_ref();
-            let receiving = Receiving::new(connection, object, place, Some(size), true, holes)?;
-            if source.is_some() {
-                let ready = Message::Ready {
-                    object,
-                    held,
-                    values,
-                    changed: None,
-                };
-                connection.send_control(&ready.encode());
+        let opening = receiver.admit_large(index, size, source, holes.clone());
+        let opening = opening.map_err(|e| from_store(&e))?;
+        let file = (object, size, source.is_some());
+        self.large.admit(connection, file, opening, holes.as_ref())
+    }
+
+    /// What is open now takes what has come of it.
+    fn poll_large(&mut self, connection: &mut Connection) -> Result<(), Error> {
+        while let Some(ready) = self.large.poll(connection)? {
+            match (ready, &mut self.side) {
+                (Ready::Open(receiving, target, later), _) => {
+                    self.into.push(In {
+                        receiving: *receiving,
+                        file: Some(target),
+                    });
+                    for message in later {
+                        self.on_message(connection, &message)?;
+                    }
+                }
+                (Ready::Missing(target), Side::Receiver(receiver)) => {
+                    receiver.large_missing(target);
+                }
+                (Ready::Missing(_), _) => {}
+                (Ready::Refused(object), _) => {
+                    let stored = false;
+                    connection.send_control(&Message::TreeSettled { object, stored }.encode());
+                }
             }
-            self.into.push(In {
-                receiving,
-                file: Some(target),
-            });
-            return Ok(());
         }
-        // Its bytes may be on their way: they are for nobody.
-        if !connection.receive_object(object, Some(size), None) {
-            return Err(out_of_turn());
-        }
-        connection.finish_receiving(object);
-        let stored = false;
-        connection.send_control(&Message::TreeSettled { object, stored }.encode());
         Ok(())
     }
 
@@ -387,6 +385,8 @@ impl Tree {
     pub(crate) fn on_complete(&mut self, object: u64) {
         if let Some(found) = self.into.iter_mut().find(|i| i.receiving.object == object) {
             found.receiving.on_complete();
+        } else {
+            self.large.on_complete(object);
         }
     }
 
@@ -514,6 +514,7 @@ impl Tree {
     }
 
     fn poll_in(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
+        self.poll_large(connection)?;
         // The sender is told about the one that is the most behind.
         let fullest = self
             .into
@@ -579,6 +580,7 @@ impl Tree {
         for found in self.into.drain(..) {
             connection.finish_receiving(found.receiving.object);
         }
+        self.large.finish(connection);
     }
 
     pub(crate) fn read(&mut self, object: u64, offset: u64, buffer: &mut [u8]) {
@@ -593,12 +595,15 @@ impl Tree {
         let states = large.filter_map(|found| found.receiving.sink_state());
         let queued: u64 = states.map(|state| state.queued_bytes).sum();
         queued <= self.memory.large_bytes()
+            && self.large.accepts_data()
             && self.into.iter().all(|found| found.receiving.accepts_data())
     }
 
     pub(crate) fn place(&mut self, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]) {
         if let Some(found) = self.into.iter_mut().find(|i| i.receiving.object == object) {
             found.receiving.place(buffer, parts);
+        } else {
+            self.large.place(object, buffer, parts);
         }
     }
 
@@ -743,9 +748,16 @@ impl Tree {
         std::mem::replace(&mut self.moved, now) != now
     }
 
+    /// What is under way ends now; the rest may wait for a disk, and is left to [`stop`](Self::stop).
+    pub(crate) fn let_go(&mut self) {
+        self.out.clear();
+        self.into.clear();
+        self.large = LargeFiles::default();
+    }
+
     /// Stops. The threads give what came whole its name; whoever ends the process waits for them.
     pub(crate) fn stop(self) -> Vec<JoinHandle<()>> {
-        drop((self.out, self.into));
+        drop((self.out, self.into, self.large));
         match self.side {
             Side::Sender(_) | Side::Describer(_) | Side::Comparing(_) => Vec::new(),
             Side::Receiver(receiver) => receiver.stop(),

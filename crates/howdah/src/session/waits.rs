@@ -18,6 +18,8 @@ pub(crate) enum Wait {
     Thanks,
     /// Server: the client asks for something.
     Request,
+    /// Server: a tree, or an answer about one, moves at all: either side may have to hash for long before it has a word to say.
+    Progress,
 }
 
 impl Wait {
@@ -31,6 +33,7 @@ impl Wait {
             Self::Judgement | Self::Verdict => 600,
             // Longer than the judgement that comes before it.
             Self::Request => 900,
+            Self::Progress => 12 * 3600,
         })
     }
 }
@@ -40,6 +43,11 @@ impl Wait {
 pub(crate) struct WaitClock(Option<(Wait, Time)>);
 
 impl WaitClock {
+    /// Something has moved: the wait of now begins anew.
+    pub(crate) fn restart(&mut self, now: Time) {
+        self.0 = self.0.map(|(wait, _)| (wait, now));
+    }
+
     /// Tells what is waited for now. Returns it if it has lasted too long.
     pub(crate) fn check(&mut self, now: Time, wait: Option<Wait>) -> Option<Wait> {
         match (self.0, wait) {
@@ -69,5 +77,19 @@ mod tests {
         assert_eq!(clock.check(at(219), Some(Wait::End)), Some(Wait::End));
         assert_eq!(clock.check(at(300), None), None);
         assert_eq!(clock.check(at(301), Some(Wait::End)), None);
+    }
+
+    /// H11: a tree may stand still for long, and not for ever.
+    #[test]
+    fn h11_what_moves_has_its_time_again() {
+        let at = |hours: u64| Time::ZERO + Span::from_secs(hours * 3600);
+        let mut clock = WaitClock::default();
+        let wait = Some(Wait::Progress);
+        assert_eq!(clock.check(at(0), wait), None);
+        for hour in 1..100 {
+            clock.restart(at(hour));
+            assert_eq!(clock.check(at(hour + 11), wait), None);
+        }
+        assert_eq!(clock.check(at(111), wait), wait);
     }
 }

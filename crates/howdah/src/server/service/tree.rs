@@ -1,102 +1,200 @@
 //! The server's part in a copy of a tree.
 
-use super::{Service, wake};
+use super::{Opening, Service, wake};
+use crate::access::Rights;
 use crate::session::from_store;
 use crate::session::message::{Message, SideReport};
 use crate::session::tree::Tree;
 use crate::{Error, ErrorKind, PathBytes};
+use howdah_core::Time;
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
-use howdah_store::{StoreError, TreeSource, TreeSubject, TreeTarget, is_directory};
+use howdah_store::{
+    ReceiverEnds, RoomWait, SenderEnds, StoreError, TreeDescriber, TreeOptions, TreeReceiver,
+    TreeSender, TreeSource, TreeSubject, TreeTarget, Wake, is_directory,
+};
+
+/// What a copy of a tree is about, opened.
+pub(in crate::server) enum Prepared {
+    Put {
+        started: (TreeReceiver, ReceiverEnds),
+        options: TreeOptions,
+        contents: (u64, u64),
+    },
+    Get {
+        started: (TreeSender, SenderEnds),
+        options: TreeOptions,
+        answers: u64,
+    },
+    Verify {
+        started: (TreeDescriber, SenderEnds),
+        answers: u64,
+    },
+}
+
+/// Opens and starts it, with what the session may do.
+fn prepare(
+    message: Message,
+    rights: &Rights,
+    room: RoomWait,
+    wake: &Wake,
+) -> Result<Prepared, Error> {
+    Ok(match message {
+        Message::TreePut {
+            manifest,
+            packs,
+            path,
+            several,
+            options,
+        } => {
+            let target = if options.make_path {
+                let (root, at) = rights.target_to_make(path.as_path())?;
+                let is_directory = is_directory(path.as_path());
+                TreeTarget::below_to_make(&root, &at, is_directory)
+            } else {
+                let (root, at) = rights.target(path.as_path())?;
+                TreeTarget::below(&root, &at)
+            };
+            let target = target.map_err(|e| from_store(&e))?;
+            let target = target
+                .add_only(rights.is_adding_only())
+                .blind(rights.is_blind())
+                .at_most(rights.quota)
+                .setting(rights.sets());
+            let target = match rights.names() {
+                Some(names) => target.expecting(names.iter().cloned()),
+                None => target,
+            };
+            let target = target.waiting(room);
+            let started = TreeReceiver::start(target, several, &options, false, wake.clone());
+            Prepared::Put {
+                started: started.map_err(|e| from_store(&e))?,
+                options,
+                contents: (manifest, packs),
+            }
+        }
+        Message::TreeGet {
+            answers,
+            paths,
+            mut options,
+        } => {
+            let mut source = TreeSource::new();
+            for path in &paths {
+                let name = path.as_path().file_name();
+                let place = rights.source(path.as_path());
+                let added = place.and_then(|(root, at)| {
+                    let added = source.add_below(&root, &at, name, options.contents);
+                    added.map_err(|e| from_store(&e))
+                });
+                match added {
+                    // The rest comes all the same.
+                    Err(error) if error.kind() == ErrorKind::NotFound => {
+                        let path = path.as_path().to_owned();
+                        source.note_missing(StoreError::NotFound { path });
+                    }
+                    result => result?,
+                }
+            }
+            if !options.recursive || options.copy_links {
+                source.refuse_dangling();
+            }
+            source.check().map_err(|e| from_store(&e))?;
+            if source.has_directory() {
+                rights.check_list()?;
+            }
+            let source = source.showing(rights.shows());
+            // The client knows by itself what is in place.
+            options.tells_files = false;
+            let started = TreeSender::start(source, &options, wake.clone());
+            Prepared::Get {
+                started: started.map_err(|e| from_store(&e))?,
+                options,
+                answers,
+            }
+        }
+        Message::TreeVerify {
+            answers,
+            path,
+            options,
+        } => {
+            // Who compares learns what is in a file, so this takes the right to read.
+            let (root, at) = rights.source(path.as_path())?;
+            let subject = TreeSubject::below(&root, &at).map_err(|e| from_store(&e))?;
+            if subject.is_directory() {
+                rights.check_list()?;
+            }
+            let subject = subject.showing(rights.shows());
+            let started = TreeDescriber::start(subject, &options, wake.clone());
+            Prepared::Verify {
+                started: started.map_err(|e| from_store(&e))?,
+                answers,
+            }
+        }
+        _ => return Err(Error::new(ErrorKind::Protocol, "no tree is asked for")),
+    })
+}
+
+impl Prepared {
+    /// Begins the copy.
+    pub(super) fn begin(self, connection: &mut Connection, wake: &Wake) -> Result<Tree, Error> {
+        match self {
+            Self::Put {
+                started,
+                options,
+                contents,
+            } => {
+                let announce = |answers| Message::TreeAccepted { answers };
+                let (mut tree, readers) =
+                    Tree::receive(connection, started, &options, false, wake, announce)?;
+                tree.open_contents(connection, readers, contents, wake)?;
+                Ok(tree)
+            }
+            Self::Get {
+                started,
+                options,
+                answers,
+            } => {
+                let announce = |manifest, packs| Message::TreeComes { manifest, packs }.encode();
+                let mut tree = Tree::send(connection, started, &options, wake, announce)?;
+                tree.open_answers(connection, answers, wake)?;
+                Ok(tree)
+            }
+            Self::Verify { started, answers } => {
+                let announce = |manifest, packs| Message::TreeComes { manifest, packs };
+                let mut tree = Tree::describe(connection, started, wake, announce)?;
+                tree.open_answers(connection, answers, wake)?;
+                Ok(tree)
+            }
+        }
+    }
+}
 
 impl Service {
     pub(super) fn begin_tree(
         &mut self,
+        now: Time,
         key: ConnKey,
         connection: &mut Connection,
-        message: Message,
+        mut message: Message,
     ) -> Result<(), Error> {
+        let patience = self.moment(now);
         let wake = wake(&self.waker);
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
-        let (tree, what) = match message {
-            Message::TreePut {
-                manifest,
-                packs,
-                path,
-                several,
-                mut options,
-            } => {
-                session.asked.restore(&mut Vec::new(), &mut options);
-                session.rights.check_tree(&options)?;
+        session.what = match &mut message {
+            Message::TreePut { path, options, .. } => {
+                session.asked.restore(&mut Vec::new(), options);
+                session.rights.check_tree(options)?;
                 options.memory = session.rights.memory(options.memory);
-                let target = if options.make_path {
-                    let (root, at) = session.rights.target_to_make(path.as_path())?;
-                    let is_directory = is_directory(path.as_path());
-                    TreeTarget::below_to_make(&root, &at, is_directory)
-                } else {
-                    let (root, at) = session.rights.target(path.as_path())?;
-                    TreeTarget::below(&root, &at)
-                };
-                let target = target.map_err(|e| from_store(&e))?;
-                let target = target
-                    .add_only(session.rights.is_adding_only())
-                    .blind(session.rights.is_blind())
-                    .at_most(session.rights.quota)
-                    .setting(session.rights.sets());
-                let target = match session.rights.names() {
-                    Some(names) => target.expecting(names.iter().cloned()),
-                    None => target,
-                };
-                let target = target.waiting(session.room.clone());
-                let announce = |answers| Message::TreeAccepted { answers };
-                let (mut tree, contents) = Tree::receive(
-                    connection, target, several, &options, false, &wake, announce,
-                )?;
-                tree.open_contents(connection, contents, (manifest, packs), &wake)?;
-                (tree, format!("put tree {path:?}"))
+                format!("put tree {path:?}")
             }
-            Message::TreeGet {
-                answers,
-                mut paths,
-                mut options,
-            } => {
-                session.asked.restore(&mut paths, &mut options);
+            Message::TreeGet { paths, options, .. } => {
+                session.asked.restore(paths, options);
                 options.memory = session.rights.memory(options.memory);
                 if options.remove_source {
                     session.rights.check_remove()?;
                 }
-                let mut source = TreeSource::new();
-                for path in &paths {
-                    let name = path.as_path().file_name();
-                    let place = session.rights.source(path.as_path());
-                    let added = place.and_then(|(root, at)| {
-                        let added = source.add_below(&root, &at, name, options.contents);
-                        added.map_err(|e| from_store(&e))
-                    });
-                    match added {
-                        // The rest comes all the same.
-                        Err(error) if error.kind() == ErrorKind::NotFound => {
-                            let path = path.as_path().to_owned();
-                            source.note_missing(StoreError::NotFound { path });
-                        }
-                        result => result?,
-                    }
-                }
-                if !options.recursive || options.copy_links {
-                    source.refuse_dangling();
-                }
-                source.check().map_err(|e| from_store(&e))?;
-                if source.has_directory() {
-                    session.rights.check_list()?;
-                }
-                let source = source.showing(session.rights.shows());
-                let announce = |manifest, packs| Message::TreeComes { manifest, packs }.encode();
-                // The client knows by itself what is in place.
-                options.tells_files = false;
-                let mut tree = Tree::send(connection, source, &options, &wake, announce)?;
-                tree.open_answers(connection, answers, &wake)?;
                 let paths: Vec<String> = paths.iter().map(PathBytes::to_string).collect();
                 let shown: Vec<_> = paths.iter().take(8).map(|path| &**path).collect();
                 let more = paths.len() - shown.len();
@@ -105,31 +203,21 @@ impl Service {
                 } else {
                     String::new()
                 };
-                (tree, format!("get tree {:?}{more}", shown.join(" ")))
+                format!("get tree {:?}{more}", shown.join(" "))
             }
-            Message::TreeVerify {
-                answers,
-                path,
-                mut options,
-            } => {
-                session.asked.restore(&mut Vec::new(), &mut options);
-                // Who compares learns what is in a file, so this takes the right to read.
-                let (root, at) = session.rights.source(path.as_path())?;
-                let subject = TreeSubject::below(&root, &at).map_err(|e| from_store(&e))?;
-                if subject.is_directory() {
-                    session.rights.check_list()?;
-                }
-                let subject = subject.showing(session.rights.shows());
-                let announce = |manifest, packs| Message::TreeComes { manifest, packs };
-                let mut tree = Tree::describe(connection, subject, &options, &wake, announce)?;
-                tree.open_answers(connection, answers, &wake)?;
-                (tree, format!("verify {path:?}"))
+            Message::TreeVerify { path, options, .. } => {
+                session.asked.restore(&mut Vec::new(), options);
+                format!("verify {path:?}")
             }
             _ => return Ok(()),
         };
-        session.tree = Some(tree);
-        session.what = what;
-        Ok(())
+        let (rights, room) = (session.rights.clone(), session.room.clone());
+        let ours = wake.clone();
+        let errand = self.errands.start(&session.key, wake, move || {
+            prepare(message, &rights, room, &ours)
+        })?;
+        session.opening = Some(Opening::Tree(errand));
+        self.go_on_opening(now, key, connection, patience)
     }
 
     pub(super) fn on_tree_message(
@@ -177,6 +265,21 @@ impl Service {
         self.end_tree(key);
     }
 
+    /// Ends a tree on a thread of its own: what it leaves may wait for its disk.
+    pub(super) fn put_away(&mut self, tree: Option<Tree>) {
+        self.ending.retain(|thread| !thread.is_finished());
+        let Some(mut tree) = tree else { return };
+        tree.let_go();
+        let work = move || {
+            for thread in tree.stop() {
+                let _ = thread.join();
+            }
+        };
+        let thread = std::thread::Builder::new().name("howdah-away".to_owned());
+        // Where there is no thread to be had it is dropped here.
+        self.ending.extend(thread.spawn(work).ok());
+    }
+
     /// Takes the tree of a session away and logs what it was.
     pub(super) fn end_tree(&mut self, key: ConnKey) {
         let Some(session) = self.sessions.get_mut(&key) else {
@@ -184,8 +287,7 @@ impl Service {
         };
         let line = format!("{}: {} done", session.peer, session.what);
         let tree = session.tree.take();
-        self.ending.retain(|thread| !thread.is_finished());
-        self.ending.extend(tree.into_iter().flat_map(Tree::stop));
+        self.put_away(tree);
         self.log(&line);
     }
 }

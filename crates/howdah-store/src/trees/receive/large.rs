@@ -1,0 +1,71 @@
+//! A large file that comes is opened, which may wait for its disk.
+
+use super::{LargeTarget, Shared};
+use crate::trees::report::Trouble;
+use crate::trees::target::Wanted;
+use crate::{Sink, SinkOptions, SourceIdentity, StoreError, Target};
+use howdah_core::RangeSet;
+use rustix::fd::OwnedFd;
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+/// A large file that was asked for and comes; its place is not open yet.
+#[derive(Debug)]
+pub struct LargeOpening {
+    pub(super) shared: Arc<Shared>,
+    pub(super) wanted: Wanted,
+    pub(super) source: Option<SourceIdentity>,
+    pub(super) holes: Option<RangeSet>,
+}
+
+impl LargeOpening {
+    /// Where it goes, and what is there already; see [`open_large`](super::TreeReceiver::open_large).
+    pub fn open(self) -> Result<Option<(LargeTarget, Sink)>, StoreError> {
+        let Self {
+            shared,
+            wanted,
+            source,
+            holes,
+        } = self;
+        let path = wanted.path();
+        let (keeper, book) = (Arc::clone(&shared.keeper), Arc::clone(&shared.book));
+        let (meta, shown) = (wanted.meta.clone(), path.clone());
+        let prepare = Box::new(move |file: &std::fs::File, dir: &OwnedFd, name: &OsStr| {
+            for (what, e) in keeper.apply_to_file(file, dir, name, &meta) {
+                book.trouble(Trouble::NotKept, &shown, format!("{what} not kept: {e}"));
+            }
+        });
+        let sink = shared.root.open_dir(&wanted.dir.path).and_then(|dir| {
+            let mut target = Target::placed(dir, &wanted.name, &path, prepare)?;
+            if shared.options.anew {
+                target = target.anew();
+            }
+            let options = SinkOptions {
+                size: Some(wanted.size),
+                source,
+                reread: shared.options.reread,
+                holes,
+                room: shared.room.clone(),
+                limits: shared.large_limits,
+                ..SinkOptions::default()
+            };
+            if shared.add_only && target.is_taken() {
+                return Sink::compare(target, &options, Arc::clone(&shared.wake));
+            }
+            Sink::resume(target, &options, Arc::clone(&shared.wake))
+        });
+        match sink {
+            Ok(sink) => {
+                let held_bytes = sink.held().byte_count();
+                Ok(Some((LargeTarget { wanted, held_bytes }, sink)))
+            }
+            Err(error @ StoreError::NoSpace { .. }) => Err(error),
+            Err(error) => {
+                shared.book.unwritten(&error);
+                drop(wanted);
+                shared.unsettled.release(1);
+                Ok(None)
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What a request is about is opened on a thread of its own: a disk that stands still must not hold up the clients of others.
+
+use super::tree::Prepared;
+use super::{Service, wake};
+use crate::access::Rights;
+use crate::server::session::Session;
+use crate::session::errand::Errand;
+use crate::session::from_store;
+use crate::session::message::Message;
+use crate::session::receiving::{Place, Receiving};
+use crate::session::resume::{WireHeld, WireIdentity};
+use crate::session::sending::Sending;
+use crate::{Error, ErrorKind, Location, PathBytes};
+use howdah_core::{RangeSet, Span, Time};
+use howdah_net::{ConnKey, Waker};
+use howdah_proto::Connection;
+use howdah_store::{Source, SourceSpec};
+use std::time::Duration;
+
+/// The loop waits that long for what is opened, if that has not happened often of late: most disks answer at once, and what
+/// follows the request need not come again.
+const MOMENT: Duration = Duration::from_millis(1);
+/// So often at once, and per second.
+pub(in crate::server) const MOMENTS: u64 = 50;
+/// A place that was taken is looked at again after that time.
+const TAKEN_AGAIN: Span = Span::from_millis(20);
+/// Messages that may come before what they are about is open.
+const LATER_MAX: usize = 256;
+
+/// What is being opened.
+pub(in crate::server) enum Opening {
+    Get(Errand<Result<(Source, bool), Error>>, Get),
+    Put(Errand<Result<Option<(Place, Message)>, Error>>),
+    Tree(Errand<Result<Prepared, Error>>),
+}
+
+impl std::fmt::Debug for Opening {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Opening")
+    }
+}
+
+/// What a client asked for with [`Message::Get`].
+#[derive(Debug)]
+pub(in crate::server) struct Get {
+    pub(super) path: PathBytes,
+    pub(super) window_end: Option<u64>,
+    pub(super) hash: bool,
+    pub(super) held: Option<WireHeld>,
+    pub(super) values: bool,
+}
+
+fn open_source(
+    rights: &Rights,
+    path: &PathBytes,
+    (hash, growing): (bool, bool),
+    waker: &Waker,
+) -> Result<(Source, bool), Error> {
+    let open = |spec, hash| {
+        let open = if growing {
+            Source::open_growing
+        } else {
+            Source::open
+        };
+        open(spec, hash, wake(waker)).map_err(|e| from_store(&e))
+    };
+    if let Ok(Location::Zero(size)) = Location::try_from(path.as_os_str()) {
+        rights.check_read()?;
+        return Ok((open(SourceSpec::Zero(size), false)?, false));
+    }
+    let (root, path) = rights.source(path.as_path())?;
+    let source = open(SourceSpec::File(&path, &root), hash)?;
+    Ok((source, hash))
+}
+
+impl Session {
+    /// Keeps a message that came before what it is about is open.
+    pub(super) fn keep_for_later(&mut self, message: Message) -> Result<(), Error> {
+        if self.later.len() >= LATER_MAX {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                "the client does not wait for what it has asked for",
+            ));
+        }
+        self.later.push_back(message);
+        Ok(())
+    }
+
+    fn begin_get(
+        &mut self,
+        connection: &mut Connection,
+        (source, hash): (Source, bool),
+        ask: &Get,
+    ) -> Result<(), Error> {
+        let object = connection.allocate_object();
+        let size = source.size();
+        let identity = source.identity().filter(|_| ask.values);
+        let held = match (&ask.held, &identity) {
+            (Some(held), Some(identity)) => held.of(identity)?,
+            _ => RangeSet::new(),
+        };
+        let mode = source.mode();
+        let mut sending = Sending::new(connection, object, source, hash, ask.window_end);
+        // A pipe wants every byte.
+        if ask.window_end.is_none() {
+            sending.leave_out_holes(connection);
+        }
+        connection.send_control(
+            &Message::Sending {
+                object,
+                size,
+                hash,
+                source: identity.as_ref().map(WireIdentity::from),
+                resumed: !held.is_empty(),
+                mode,
+            }
+            .encode(),
+        );
+        sending.go_on(connection, held, identity.is_some());
+        self.sending = Some(sending);
+        Ok(())
+    }
+
+    /// Takes what was put to its place. Returns what is there already, in bytes.
+    fn begin_put(
+        &mut self,
+        connection: &mut Connection,
+        place: Place,
+        ready: &Message,
+    ) -> Result<u64, Error> {
+        let Some(put) = &self.put else { return Ok(0) };
+        let holes = put.holes.as_ref();
+        let receiving = Receiving::new(connection, put.object, place, put.size, put.hash, holes)?;
+        let held = receiving.held.byte_count();
+        if put.source.is_some() {
+            connection.send_control(&ready.encode());
+        }
+        self.receiving = Some(receiving);
+        Ok(held)
+    }
+}
+
+impl Service {
+    /// How long the loop may wait for something now.
+    pub(super) fn moment(&mut self, now: Time) -> Duration {
+        if self.moments.take(now) {
+            MOMENT
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    pub(super) fn open_get(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+        ask: Get,
+    ) -> Result<(), Error> {
+        let patience = self.moment(now);
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        let (rights, waker) = (session.rights.clone(), self.waker.clone());
+        let (path, how) = (ask.path.clone(), (ask.hash, session.growing));
+        let work = move || open_source(&rights, &path, how, &waker);
+        let errand = self.errands.start(&session.key, wake(&self.waker), work)?;
+        session.opening = Some(Opening::Get(errand, ask));
+        self.go_on_opening(now, key, connection, patience)
+    }
+
+    /// Opens the place of what a client wants to put, unless somebody else is still there.
+    pub(super) fn open_put(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+    ) -> Result<(), Error> {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        let waits = session.receiving.is_none()
+            && session.opening.is_none()
+            && now >= session.open_again_at;
+        let Some(put) = session.put.as_ref().filter(|_| waits) else {
+            return Ok(());
+        };
+        let (client, put) = (session.key.clone(), put.clone());
+        if put.may_wait(now) && self.supersede(key, &client, &put) {
+            if let Some(put) = self.sessions.get_mut(&key).and_then(|s| s.put.as_mut()) {
+                put.took_over = true;
+            }
+            return Ok(());
+        }
+        let patience = self.moment(now);
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        let (rights, room) = (session.rights.clone(), session.room.clone());
+        let sink_wake = wake(&self.waker);
+        let work = move || put.open(&rights, now, &room, sink_wake);
+        let errand = self.errands.start(&session.key, wake(&self.waker), work)?;
+        session.opening = Some(Opening::Put(errand));
+        self.go_on_opening(now, key, connection, patience)
+    }
+
+    /// Goes on with what is open now, or will be within that time.
+    pub(super) fn go_on_opening(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+        patience: Duration,
+    ) -> Result<(), Error> {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        match session.opening.take() {
+            None => return Ok(()),
+            Some(Opening::Get(errand, ask)) => match errand.poll(patience) {
+                None => session.opening = Some(Opening::Get(errand, ask)),
+                Some(source) => session.begin_get(connection, source??, &ask)?,
+            },
+            Some(Opening::Put(errand)) => match errand.poll(patience) {
+                None => session.opening = Some(Opening::Put(errand)),
+                Some(place) => match place?? {
+                    None => session.open_again_at = now + TAKEN_AGAIN,
+                    Some((place, ready)) => {
+                        let held = session.begin_put(connection, place, &ready)?;
+                        if held > 0 {
+                            let text = format!(
+                                "{}: {} goes on; {} MiB are there already",
+                                session.peer,
+                                session.what,
+                                held >> 20
+                            );
+                            self.log(&text);
+                        }
+                    }
+                },
+            },
+            Some(Opening::Tree(errand)) => match errand.poll(patience) {
+                None => session.opening = Some(Opening::Tree(errand)),
+                Some(prepared) => {
+                    let tree = prepared??.begin(connection, &wake(&self.waker))?;
+                    session.tree = Some(tree);
+                }
+            },
+        }
+        self.catch_up(now, key, connection)
+    }
+
+    /// Acts upon what came while something was being opened.
+    fn catch_up(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+    ) -> Result<(), Error> {
+        while let Some(session) = self.sessions.get_mut(&key)
+            && session.opening.is_none()
+            && let Some(message) = session.later.pop_front()
+        {
+            self.on_message(now, key, connection, message)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! Work that may wait for a disk, on a thread of its own: the loop that all connections share must not wait with it.
+
+use crate::{Error, ErrorKind};
+use howdah_store::Wake;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+/// Of one key at a time: a disk that stands still keeps the thread of a client that is gone, and it may come again.
+const ERRANDS_MAX: usize = 64;
+
+/// What a thread does, whose result is wanted. Dropping it leaves the thread to its work.
+#[derive(Debug)]
+pub(crate) struct Errand<T>(Receiver<T>);
+
+/// All that are under way, whoever still wants their results.
+#[derive(Debug, Default)]
+pub(crate) struct Errands(BTreeMap<String, Arc<()>>);
+
+impl Errands {
+    /// Begins one for the holder of that key; `wake` is called when there is a result.
+    pub(crate) fn start<T: Send + 'static>(
+        &mut self,
+        key: &str,
+        wake: Wake,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Errand<T>, Error> {
+        // One is kept here, and one by each thread.
+        self.0.retain(|_, held| Arc::strong_count(held) > 1);
+        let held = self.0.entry(key.to_owned()).or_default();
+        if Arc::strong_count(held) > ERRANDS_MAX {
+            let text = format!(
+                "{ERRANDS_MAX} requests of this key still wait for a disk of the server; try again when it answers"
+            );
+            return Err(Error::new(ErrorKind::Io, text));
+        }
+        let held = Arc::clone(held);
+        let (tell, result) = sync_channel(1);
+        let thread = std::thread::Builder::new().name("howdah-errand".to_owned());
+        thread
+            .spawn(move || {
+                // What nobody wants is put away here, which may wait as well.
+                let _ = tell.send(work());
+                drop(held);
+                wake();
+            })
+            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
+        Ok(Errand(result))
+    }
+}
+
+impl<T> Errand<T> {
+    /// The result, if it is there within that time.
+    pub(crate) fn poll(&self, patience: Duration) -> Option<Result<T, Error>> {
+        match self.0.recv_timeout(patience) {
+            Ok(result) => Some(Ok(result)),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(Error::new(
+                ErrorKind::Io,
+                "the thread that opens files ended without a word",
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn h13_a_key_whose_disk_stands_still_gets_so_many_threads_and_others_get_theirs() {
+        let mut errands = Errands::default();
+        let (woken, wakes) = channel();
+        let wake = || -> Wake {
+            let woken = woken.clone();
+            Arc::new(move || {
+                let _ = woken.send(());
+            })
+        };
+        let mut disks = Vec::new();
+        for n in 0..ERRANDS_MAX {
+            let (answer, disk) = channel::<()>();
+            let errand = errands.start("anna", wake(), move || disk.recv().is_ok());
+            let errand = errand.expect("a thread");
+            assert!(errand.poll(Duration::ZERO).is_none(), "{n}");
+            // Whoever has asked goes, and the thread stays.
+            drop(errand);
+            disks.push(answer);
+        }
+        assert!(errands.start("anna", wake(), || ()).is_err());
+        let other = errands.start("ben", wake(), || 7).expect("a thread");
+        wakes.recv().expect("it ended");
+        assert_eq!(other.poll(Duration::ZERO).and_then(Result::ok), Some(7));
+        drop(disks.pop());
+        wakes.recv().expect("one answered");
+        assert!(errands.start("anna", wake(), || ()).is_ok());
+    }
+
+    #[test]
+    fn h12_a_thread_that_panics_is_an_error() {
+        let work = || -> u32 { std::panic::panic_any(()) };
+        let errand = Errands::default().start("", Arc::new(|| ()), work);
+        let errand = errand.expect("a thread");
+        let limit = Duration::from_mins(1);
+        assert!(errand.poll(limit).is_some_and(|result| result.is_err()));
+    }
+}
