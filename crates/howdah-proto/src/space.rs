@@ -5,6 +5,10 @@ use crate::error::PeerMisbehaved;
 use crate::keys::KeyPair;
 use howdah_core::{ByteRange, RangeSet};
 
+/// Separate pieces of a flight that are kept; an honest peer sends what it has to say in a few packets. What comes in between is not
+/// taken, and comes again.
+const MAX_PIECES: usize = 64;
+
 /// Send and receive state of the handshake at one level.
 #[derive(Debug, Default)]
 pub(crate) struct HandshakeSpace {
@@ -73,8 +77,14 @@ impl HandshakeSpace {
             return Err(PeerMisbehaved::HandshakeTooLong);
         }
         self.ack_due = true;
+        let goes_on = offset <= self.received.prefix_len();
+        if !goes_on && self.received.range_count() >= MAX_PIECES {
+            return Ok(false);
+        }
         let end = range.end as usize;
         if self.incoming.len() < end {
+            // Not twice as much, as vectors like it: whose bytes these are is not known yet.
+            self.incoming.reserve_exact(end - self.incoming.len());
             self.incoming.resize(end, 0);
         }
         // First bytes win: a later overlap with other content cannot rewrite them.
@@ -130,6 +140,23 @@ mod tests {
             space.on_crypto(limits::MAX_CRYPTO_BYTES, b"x"),
             Err(PeerMisbehaved::HandshakeTooLong)
         );
+    }
+
+    #[test]
+    fn a_flight_in_crumbs_is_taken_as_it_comes_and_little_is_kept() {
+        let mut space = HandshakeSpace::default();
+        for offset in (1..4_001).step_by(2) {
+            space.on_crypto(offset, b"b").unwrap();
+        }
+        assert_eq!(space.received.range_count(), MAX_PIECES);
+        let mut read = Vec::new();
+        for offset in 0..4_001u64 {
+            let byte = if offset % 2 == 0 { b"a" } else { b"b" };
+            space.on_crypto(offset, byte).unwrap();
+            read.extend(space.take_readable().unwrap_or_default());
+        }
+        assert!(read.iter().copied().eq((0..4_001).map(|n| b"ab"[n % 2])));
+        assert!(space.incoming.capacity() <= 4_001);
     }
 
     #[test]
