@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-entries bench-files bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test
+.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-entries bench-files bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -137,6 +137,10 @@ bench-overload: setup ## A thousand idle clients and a thousand new ones at one 
 	$(call say,a crowd at the door)
 	ulimit -n "$$(ulimit -Hn)"; HOWDAH_CROWD=$${HOWDAH_CROWD:-1000} $(CARGO) test --release --locked -p howdah --test overload -- --nocapture
 
+bench-hostile: setup ## Starts of clients during a flood of first packets, 100,000 a second or what a core can make (HOWDAH_FLOOD, HOWDAH_STARTS)
+	$(call say,a flood at the door)
+	HOWDAH_FLOOD=$${HOWDAH_FLOOD:-100000} HOWDAH_STARTS=$${HOWDAH_STARTS:-50} $(CARGO) test --release --locked -p howdah --test flood -- --nocapture
+
 bench-files: setup-bench ## Measure: files and trees beside rsync, scp, rclone and tar over ssh (BENCH="--quick" and other flags)
 	@missing="$$(PATH="$$PATH:/usr/sbin"; $(call need,ssh:openssh-client sshd:openssh-server rsync:rsync rclone:rclone))"; \
 	$(install)
@@ -171,16 +175,18 @@ kill-test: setup ## kill -9 at 200 moments with resume after each; every i-th ca
 # Tests are found by their names: the rows of docs/faults.md (a45_...), the holes of docs/security.md (h1_...), and modules that
 # keep one shut. Only the programs that have some are built.
 named = fn [ah][0-9]+_
+# Rows of attacks whose tests have other names.
+also = trust_decides_about_new_ no_host_name_can_ bad_names_are_refused_ a_racing_link_does_not_ hostile_names_cannot_ f31_special_files_ f37_links_owners_
 hostile: setup-bpf ## Hostile peers and neighbours: the tests of the A rows of docs/faults.md and of the holes of docs/security.md
 	$(call say,what a peer may do to the protocol)
-	$(CARGO) test --locked -p howdah-proto --test hostile --test misbehaviour --test amplification --test door
-	$(CARGO) test --locked -p howdah-proto --lib -- unconfirmed:: trap:: objects::model
+	$(CARGO) test --locked -p howdah-proto --test hostile --test misbehaviour --test amplification --test door --test bounds
+	$(CARGO) test --locked -p howdah-proto --lib -- unconfirmed:: trap:: objects::model space::
 	$(call say,what a peer or a neighbour may do to files and servers)
 	@rows="$$(grep -rhoE '$(named)' crates | sed 's/fn //' | sort -u | tr '\n' ' ')"; \
 	programs() { grep -lE '$(named)' crates/$$1/tests/*.rs 2>/dev/null | sed 's#.*/\(.*\)\.rs#--test \1#'; }; \
 	set -x; \
-	$(CARGO) test --locked -p howdah-net -p howdah --lib -- $$rows half_open:: strangers::; \
-	$(CARGO) test --locked -p howdah-store --lib $$(programs howdah-store) -- $$rows crew::; \
+	$(CARGO) test --locked -p howdah-net -p howdah --lib $$(programs howdah) -- $$rows $(also) half_open:: tray:: door:: strangers::; \
+	$(CARGO) test --locked -p howdah-store --lib $$(programs howdah-store) -- $$rows $(also) crew::; \
 	$(CARGO) test --locked -p howdah-cli --features howdah-bpf/bpf --bins $$(programs howdah-cli) -- $$rows
 	$(call say,anybody at all)
 	$(CARGO) test --locked -p howdah-fuzz --test corpora

@@ -268,6 +268,32 @@ mod tests {
         }
     }
 
+    /// The first row of the table of bounds (docs/protocol.md, 18.1): the door itself has no memory that grows.
+    #[test]
+    fn under_load_nothing_is_kept_of_a_stranger_whose_address_is_not_proved() {
+        fn has_no_memory<T: Copy>(_: &T) {}
+        let mut door = Door::new(None).unwrap();
+        let Door {
+            current,
+            previous,
+            version_answers,
+            unproved,
+            for_strangers,
+            key,
+        } = &door;
+        has_no_memory(&(*current, *previous, *version_answers, *unproved));
+        has_no_memory(&(*for_strangers, *key));
+        for n in 0..100_000u32 {
+            let from = SocketAddr::from((n.to_be_bytes(), 7));
+            let full = Load {
+                full_for_s: (n % 2 == 0).then_some(1),
+                ..load(COOKIE_THRESHOLD)
+            };
+            let verdict = door.judge(at(1) + Span::from_micros(u64::from(n)), from, &KNOCK, full);
+            assert!(!matches!(verdict, Verdict::Admit { .. }), "{n}");
+        }
+    }
+
     #[test]
     fn wrong_old_and_foreign_cookies_are_refused() {
         let (mut door, mut other) = (Door::new(None).unwrap(), Door::new(None).unwrap());

@@ -12,7 +12,7 @@ pub(crate) const MAX_HALF_OPEN: usize = 256;
 
 /// The leading bits of an address, and whether it is one of IPv6.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-struct Prefix(bool, [u8; 8]);
+pub(crate) struct Prefix(bool, [u8; 8]);
 
 impl Prefix {
     fn of(ip: IpAddr, v4_bytes: usize, v6_bytes: usize) -> Self {
@@ -28,7 +28,7 @@ impl Prefix {
         Self(is_v6, prefix)
     }
 
-    fn network(ip: IpAddr) -> Self {
+    pub(crate) fn network(ip: IpAddr) -> Self {
         Self::of(ip, 3, 6)
     }
 
@@ -47,15 +47,36 @@ pub(crate) enum Room {
     Taken,
 }
 
+/// How many each has, whoever has most last: each first packet asks while there is a flood.
+#[derive(Debug, Default)]
+struct Ranks(BTreeSet<(usize, Prefix)>);
+
+impl Ranks {
+    fn change(&mut self, who: Prefix, before: usize, now: usize) {
+        self.0.remove(&(before, who));
+        if now > 0 {
+            self.0.insert((now, who));
+        }
+    }
+
+    fn busiest(&self) -> Option<Prefix> {
+        self.0.last().map(|&(_, who)| who)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Network {
+    hosts: BTreeMap<Prefix, BTreeSet<ConnKey>>,
+    ranks: Ranks,
+    total: usize,
+}
+
 /// See the module. Keys ascend with time.
 #[derive(Debug, Default)]
 pub(crate) struct HalfOpen {
-    networks: BTreeMap<Prefix, BTreeMap<Prefix, BTreeSet<ConnKey>>>,
+    networks: BTreeMap<Prefix, Network>,
+    ranks: Ranks,
     from: BTreeMap<ConnKey, IpAddr>,
-}
-
-fn total(hosts: &BTreeMap<Prefix, BTreeSet<ConnKey>>) -> usize {
-    hosts.values().map(BTreeSet::len).sum()
 }
 
 impl HalfOpen {
@@ -73,9 +94,15 @@ impl HalfOpen {
     }
 
     pub(crate) fn insert(&mut self, key: ConnKey, ip: IpAddr) {
+        self.remove(key);
         self.from.insert(key, ip);
-        let hosts = self.networks.entry(Prefix::network(ip)).or_default();
-        hosts.entry(Prefix::host(ip)).or_default().insert(key);
+        let (network, host) = (Prefix::network(ip), Prefix::host(ip));
+        let of = self.networks.entry(network).or_default();
+        let keys = of.hosts.entry(host).or_default();
+        keys.insert(key);
+        of.ranks.change(host, keys.len() - 1, keys.len());
+        of.total += 1;
+        self.ranks.change(network, of.total - 1, of.total);
     }
 
     pub(crate) fn remove(&mut self, key: ConnKey) {
@@ -83,16 +110,23 @@ impl HalfOpen {
             return;
         };
         let (network, host) = (Prefix::network(ip), Prefix::host(ip));
-        if let Some(hosts) = self.networks.get_mut(&network) {
-            if let Some(keys) = hosts.get_mut(&host) {
-                keys.remove(&key);
-                if keys.is_empty() {
-                    hosts.remove(&host);
-                }
-            }
-            if hosts.is_empty() {
-                self.networks.remove(&network);
-            }
+        let Some(of) = self.networks.get_mut(&network) else {
+            return;
+        };
+        let Some(keys) = of.hosts.get_mut(&host) else {
+            return;
+        };
+        if !keys.remove(&key) {
+            return;
+        }
+        of.ranks.change(host, keys.len() + 1, keys.len());
+        if keys.is_empty() {
+            of.hosts.remove(&host);
+        }
+        of.total -= 1;
+        self.ranks.change(network, of.total + 1, of.total);
+        if of.total == 0 {
+            self.networks.remove(&network);
         }
     }
 
@@ -102,18 +136,23 @@ impl HalfOpen {
             return Room::Free;
         }
         let (network, host) = (Prefix::network(ip), Prefix::host(ip));
-        let Some((busiest, hosts)) = self.networks.iter().max_by_key(|(_, h)| total(h)) else {
+        let busiest = self.ranks.busiest();
+        let Some((busiest, of)) = busiest.and_then(|who| Some((who, self.networks.get(&who)?)))
+        else {
             return Room::Free;
         };
-        let Some((busiest_host, keys)) = hosts.iter().max_by_key(|(_, k)| k.len()) else {
+        let busiest_host = of.ranks.busiest();
+        let Some((busiest_host, keys)) =
+            busiest_host.and_then(|who| Some((who, of.hosts.get(&who)?)))
+        else {
             return Room::Free;
         };
-        let mine = self.networks.get(&network);
-        let gives_way = if *busiest == network {
-            let own = hosts.get(&host).map_or(0, BTreeSet::len);
-            *busiest_host != host && keys.len() > own + 1
+        let gives_way = if busiest == network {
+            let own = of.hosts.get(&host).map_or(0, BTreeSet::len);
+            busiest_host != host && keys.len() > own + 1
         } else {
-            total(hosts) > mine.map_or(0, total) + 1
+            let own = self.networks.get(&network).map_or(0, |mine| mine.total);
+            of.total > own + 1
         };
         match keys.first() {
             Some(&oldest) if gives_way => Room::InsteadOf(oldest),
@@ -125,6 +164,7 @@ impl HalfOpen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn ip(text: &str) -> IpAddr {
         text.parse().expect("an address")
@@ -189,5 +229,33 @@ mod tests {
             table.remove(ConnKey(n));
         }
         assert!(table.networks.is_empty() && table.len() == 0);
+        assert!(table.ranks.0.is_empty());
+    }
+
+    proptest! {
+        /// Who has most is known without a look at all of them.
+        #[test]
+        fn ranks_are_those_of_a_count(
+            steps in prop::collection::vec((any::<bool>(), 0..60u64, 0..4u8, 0..4u8), 0..200),
+        ) {
+            let mut table = HalfOpen::default();
+            for (comes, key, network, host) in steps {
+                if comes {
+                    table.insert(ConnKey(key), IpAddr::from([10, 0, network, host]));
+                } else {
+                    table.remove(ConnKey(key));
+                }
+                let totals = table.networks.iter().map(|(who, of)| {
+                    let counted: usize = of.hosts.values().map(BTreeSet::len).sum();
+                    (counted, *who)
+                });
+                prop_assert_eq!(totals.clone().collect::<BTreeSet<_>>(), table.ranks.0.clone());
+                prop_assert_eq!(totals.map(|(n, _)| n).sum::<usize>(), table.len());
+                for of in table.networks.values() {
+                    let hosts = of.hosts.iter().map(|(who, keys)| (keys.len(), *who));
+                    prop_assert_eq!(hosts.collect::<BTreeSet<_>>(), of.ranks.0.clone());
+                }
+            }
+        }
     }
 }

@@ -1,10 +1,13 @@
 //! What has arrived and was not looked at yet: strangers and handshakes first, then each connection in turn.
 //!
 //! A turn of the loop looks at so many packets of one connection at most; the rest stays, in its order, for the next turn. So
-//! what one peer sends is not what the others wait for.
+//! what one peer sends is not what the others wait for. Strangers share by the networks that they come from, which get their
+//! turns one after the other: a handshake costs more than any packet, and a good cookie whoever asks for one.
 
 use crate::application::ConnKey;
+use crate::half_open::Prefix;
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 
 /// Packets of one connection that are looked at in one turn.
 pub(crate) const TURN_PACKETS: usize = 512;
@@ -12,12 +15,14 @@ pub(crate) const TURN_PACKETS: usize = 512;
 pub(crate) const TRAY_MAX: usize = 64;
 /// Of strangers and handshakes; who does not fit comes again.
 const DOOR_MAX: usize = 24;
+/// Packets of strangers and handshakes of one network that are looked at in one turn.
+const TURN_OF_NETWORK: usize = 32;
 
 /// Whose packets they are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Owner {
-    /// Nobody's yet, or those of a handshake.
-    Door,
+    /// Nobody's yet, or those of a handshake; from that address.
+    Door(IpAddr),
     Connection(ConnKey),
 }
 
@@ -34,20 +39,96 @@ struct Line<T> {
     used: usize,
 }
 
+/// What lies at the door, by network.
+#[derive(Debug)]
+struct Door<T> {
+    lines: BTreeMap<Prefix, Line<T>>,
+    next: VecDeque<Prefix>,
+    len: usize,
+}
+
+impl<T> Door<T> {
+    fn begin_turn(&mut self) {
+        self.lines.retain(|_, line| !line.parcels.is_empty());
+        for (network, line) in &mut self.lines {
+            let waited = line.used >= TURN_OF_NETWORK;
+            line.used = 0;
+            if waited {
+                self.next.push_back(*network);
+            }
+        }
+    }
+
+    /// Where there is no place the network that has most here gives one up, unless it is the newcomer's.
+    fn put(&mut self, from: IpAddr, parcel: Parcel<T>) -> Option<T> {
+        let network = Prefix::network(from);
+        let mut gone = None;
+        if self.len >= DOOR_MAX {
+            let own = self
+                .lines
+                .get(&network)
+                .map_or(0, |line| line.parcels.len());
+            let busiest = self
+                .lines
+                .values_mut()
+                .max_by_key(|line| line.parcels.len());
+            // Its newest: the others have waited for longer.
+            match busiest.filter(|line| line.parcels.len() > own + 1) {
+                Some(line) => gone = line.parcels.pop_back(),
+                None => return Some(parcel.content),
+            }
+            self.len -= usize::from(gone.is_some());
+        }
+        let line = self.lines.entry(network).or_default();
+        if line.parcels.is_empty() && line.used < TURN_OF_NETWORK {
+            self.next.push_back(network);
+        }
+        line.parcels.push_back(parcel);
+        self.len += 1;
+        gone.map(|parcel| parcel.content)
+    }
+
+    fn take(&mut self) -> Option<T> {
+        let network = self.next.pop_front()?;
+        let line = self.lines.get_mut(&network)?;
+        let parcel = line.parcels.pop_front()?;
+        self.len -= 1;
+        line.used += parcel.packets.max(1);
+        if !line.parcels.is_empty() && line.used < TURN_OF_NETWORK {
+            self.next.push_back(network);
+        }
+        Some(parcel.content)
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Tray<T> {
-    door: VecDeque<Parcel<T>>,
+    door: Door<T>,
     lines: BTreeMap<ConnKey, Line<T>>,
     /// Those that may still be looked at in this turn, whoever is next first.
     next: VecDeque<ConnKey>,
     len: usize,
 }
 
-impl<T> Default for Tray<T> {
+impl<T> Default for Line<T> {
     fn default() -> Self {
         Self {
-            door: VecDeque::new(),
+            parcels: VecDeque::new(),
+            used: 0,
+        }
+    }
+}
+
+impl<T> Default for Tray<T> {
+    fn default() -> Self {
+        let door = Door {
+            lines: BTreeMap::new(),
+            next: VecDeque::new(),
+            len: 0,
+        };
+        Self {
+            door,
             lines: BTreeMap::new(),
             next: VecDeque::new(),
             len: 0,
@@ -58,11 +139,12 @@ impl<T> Default for Tray<T> {
 impl<T> Tray<T> {
     /// Buffers that lie here.
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.len + self.door.len
     }
 
     /// Another turn: everybody may be looked at again.
     pub(crate) fn begin_turn(&mut self) {
+        self.door.begin_turn();
         self.lines.retain(|_, line| !line.parcels.is_empty());
         for (key, line) in &mut self.lines {
             let waited = line.used >= TURN_PACKETS;
@@ -73,17 +155,13 @@ impl<T> Tray<T> {
         }
     }
 
-    /// Puts a buffer with that many packets down; gives it back if there is no place for strangers.
+    /// Puts a buffer with that many packets down; gives one back if there is no place for strangers.
     pub(crate) fn put(&mut self, owner: Owner, packets: usize, content: T) -> Option<T> {
         let parcel = Parcel { packets, content };
         match owner {
-            Owner::Door if self.door.len() >= DOOR_MAX => return Some(parcel.content),
-            Owner::Door => self.door.push_back(parcel),
+            Owner::Door(from) => return self.door.put(from, parcel),
             Owner::Connection(key) => {
-                let line = self.lines.entry(key).or_insert_with(|| Line {
-                    parcels: VecDeque::new(),
-                    used: 0,
-                });
+                let line = self.lines.entry(key).or_default();
                 if line.parcels.is_empty() && line.used < TURN_PACKETS {
                     self.next.push_back(key);
                 }
@@ -96,9 +174,8 @@ impl<T> Tray<T> {
 
     /// The next one to be looked at in this turn.
     pub(crate) fn take(&mut self) -> Option<T> {
-        if let Some(parcel) = self.door.pop_front() {
-            self.len -= 1;
-            return Some(parcel.content);
+        if let Some(stranger) = self.door.take() {
+            return Some(stranger);
         }
         let key = self.next.pop_front()?;
         let line = self.lines.get_mut(&key)?;
@@ -173,7 +250,8 @@ mod tests {
             assert_eq!(tray.put(Owner::Connection(GOOD), 40, n), None);
         }
         for n in 100..200 {
-            let refused = tray.put(Owner::Door, 1, n);
+            let from = IpAddr::from([10, 0, (n % 4) as u8, 1]);
+            let refused = tray.put(Owner::Door(from), 1, n);
             assert_eq!(refused.is_some(), n >= 100 + DOOR_MAX);
         }
         tray.begin_turn();
@@ -181,6 +259,43 @@ mod tests {
         let first: Vec<usize> = (100..100 + DOOR_MAX).chain(0..10).collect();
         assert_eq!(seen, first);
         assert_eq!(tray.len(), 0);
+    }
+
+    /// H10: good cookies are to be had for the asking, and each handshake costs a signature.
+    #[test]
+    fn h10_a_network_that_floods_the_door_shuts_no_other_one_out() {
+        const LOUD: usize = 1_000;
+        let quiet = IpAddr::from([192, 0, 2, 1]);
+        let loud = |n: usize| IpAddr::from([198, 51, 100, (n % 250) as u8]);
+        let mut tray = Tray::default();
+        for turn in 0..1_000 {
+            tray.begin_turn();
+            for n in 0..LOUD {
+                tray.put(Owner::Door(loud(n)), 1, 0);
+            }
+            assert_eq!(tray.put(Owner::Door(quiet), 1, 1), Some(0), "turn {turn}");
+            tray.put(Owner::Connection(GOOD), 1, 2);
+            let seen: Vec<u32> = std::iter::from_fn(|| tray.take()).collect();
+            let of = |who: u32| seen.iter().filter(|seen| **seen == who).count();
+            assert_eq!((of(1), of(2)), (1, 1), "turn {turn}");
+            assert!(of(0) <= TURN_OF_NETWORK, "turn {turn}: {}", of(0));
+            assert!(tray.len() <= DOOR_MAX);
+        }
+    }
+
+    #[test]
+    fn h10_many_packets_of_one_stranger_are_his_turn() {
+        let (one, other) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 1, 1]));
+        let mut tray = Tray::default();
+        for n in 0..3 {
+            tray.put(Owner::Door(one), 64, n);
+        }
+        tray.put(Owner::Door(other), 64, 10);
+        for expected in [&[0, 10][..], &[1], &[2], &[]] {
+            let seen: Vec<i32> = std::iter::from_fn(|| tray.take()).collect();
+            assert_eq!(seen, expected);
+            tray.begin_turn();
+        }
     }
 
     #[test]

@@ -89,7 +89,9 @@ impl Endpoint {
                 let stride = meta.stride.clamp(1, meta.len.max(1));
                 let owner = match self.demux.route(&parcel.buffer[..stride.min(meta.len)]) {
                     Route::Known(key) if !self.half_open.contains(key) => Owner::Connection(key),
-                    Route::Known(_) | Route::New(_) | Route::Stranger => Owner::Door,
+                    Route::Known(_) | Route::New(_) | Route::Stranger => {
+                        Owner::Door(UdpPort::canonical(meta.addr).ip())
+                    }
                 };
                 let packets = meta.len.div_ceil(stride);
                 if let Some(refused) = self.tray.put(owner, packets, parcel) {
