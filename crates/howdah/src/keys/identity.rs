@@ -221,6 +221,70 @@ mod tests {
         assert!(!format!("{made:?}").contains(&made.to_pem()[30..60]));
     }
 
+    /// How often those bytes, each of them changed with `MASK`, stand in the memory of this process that can be written.
+    #[cfg(target_os = "linux")]
+    fn places_in_memory(masked: &[u8]) -> usize {
+        use std::os::unix::fs::FileExt as _;
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let memory = fs::File::open("/proc/self/mem").unwrap();
+        let mut found = 0;
+        let mut chunk = vec![0u8; 1 << 16];
+        let own = chunk.as_ptr() as u64;
+        for line in maps.lines().filter(|line| line.contains(" rw-p ")) {
+            let (range, _) = line.split_once(' ').unwrap();
+            let (start, end) = range.split_once('-').unwrap();
+            let number = |text| u64::from_str_radix(text, 16).unwrap();
+            let (mut at, end) = (number(start), number(end));
+            while at < end {
+                let want = (end - at).min(chunk.len() as u64) as usize;
+                let Ok(got) = memory.read_at(&mut chunk[..want], at) else {
+                    break;
+                };
+                if got < masked.len() {
+                    break;
+                }
+                let is_it = |window: &[u8]| window.iter().zip(masked).all(|(a, b)| a ^ MASK == *b);
+                let places = chunk[..got].windows(masked.len()).enumerate();
+                // What was read a moment ago stands in the buffer.
+                let others = places.filter(|(n, window)| {
+                    let place = at + *n as u64;
+                    !(own..own + (1 << 16)).contains(&place) && is_it(window)
+                });
+                found += others.count();
+                at += (got - masked.len() + 1) as u64;
+            }
+        }
+        chunk.fill(0);
+        found
+    }
+
+    #[cfg(target_os = "linux")]
+    const MASK: u8 = 0x5a;
+
+    /// H13: nothing of a private key stays in memory when nobody needs it any more.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn h13_private_keys_are_wiped_from_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("id.pem");
+        let (identity, _) = Identity::load_or_create(&path).unwrap();
+        let masked: Vec<u8> = {
+            let der = identity.0.private.secret_pkcs8_der();
+            // The 32 bytes of the key are the last ones of version 1.
+            der[der.len() - 32..]
+                .iter()
+                .map(|byte| byte ^ MASK)
+                .collect()
+        };
+        let again = Identity::load(&path).unwrap();
+        assert!(
+            places_in_memory(&masked) >= 2,
+            "the search finds what is there"
+        );
+        drop((identity, again));
+        assert_eq!(places_in_memory(&masked), 0);
+    }
+
     #[test]
     fn a_key_that_others_can_read_is_refused_with_the_remedy() {
         let dir = tempfile::tempdir().unwrap();
