@@ -43,6 +43,7 @@ impl RangeSet {
         let mut already = 0;
         // Ranges that overlap or touch start at or before `range.end`; walk them from the right.
         while let Some((&start, &end)) = self.ranges.range(..=merged.end).next_back() {
+            count_step();
             if end < merged.start {
                 break;
             }
@@ -63,6 +64,7 @@ impl RangeSet {
         }
         let mut removed = 0;
         while let Some((&start, &end)) = self.ranges.range(..range.end).next_back() {
+            count_step();
             if end <= range.start {
                 break;
             }
@@ -150,10 +152,52 @@ impl RangeSet {
     }
 }
 
+/// Tests count, for a peer decides which ranges come.
+fn count_step() {
+    #[cfg(test)]
+    tests::STEPS.set(tests::STEPS.get() + 1);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(super) static STEPS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// Each step costs the logarithm of what is kept, and whatever order a peer chooses, there are few of them for each
+    /// range that he sends.
+    #[test]
+    fn a_peer_that_chooses_the_order_makes_few_steps() {
+        const RANGES: u64 = 1 << 16;
+        let apart = |n: u64| ByteRange::with_len(n * 4, 2);
+        // A permutation that jumps about.
+        let scattered = |n: u64| n.wrapping_mul(40_503) % RANGES;
+        let orders: [fn(u64) -> u64; 3] = [
+            |n| n,
+            |n| RANGES - 1 - n,
+            |n| n.wrapping_mul(40_503) % RANGES,
+        ];
+        for order in orders {
+            let mut set = RangeSet::new();
+            STEPS.set(0);
+            for n in 0..RANGES {
+                set.insert(apart(order(n)));
+            }
+            assert_eq!(set.range_count() as u64, RANGES);
+            // All of them at once, again and again, with holes torn in between.
+            for round in 0..RANGES {
+                set.insert(ByteRange::new(0, RANGES * 4));
+                set.remove(apart(scattered(round)));
+            }
+            let asked = 3 * RANGES;
+            let steps = STEPS.get();
+            assert!(steps <= 3 * asked, "{steps} steps for {asked} ranges");
+        }
+    }
 
     const SPACE: u64 = 200;
 
