@@ -251,10 +251,11 @@ impl Server {
             next_show: Time::ZERO,
             next_look: Time::ZERO,
             ending: Vec::new(),
+            lists: None,
         };
         service.control.begin(service.waker.clone());
-        let _watch = watch_lists(&service.authority)?;
-        let _expiry = expiry::begin(&service.authority, self.keep_unfinished, &service.log)?;
+        let _expiry = expiry::begin(&service.authority, self.keep_unfinished, &service.log)
+            .inspect_err(|e| service.log(&format!("unfinished files do not expire: {e}")));
         let on_loop = NoWaiting::here();
         let result = self
             .endpoint
@@ -275,10 +276,7 @@ impl Server {
 }
 
 /// Looks after lists that change, on a thread that may wait for their disk, until what it returns is dropped.
-fn watch_lists(authority: &Arc<dyn Authority>) -> Result<Option<Sender<()>>, Error> {
-    if !authority.changes() {
-        return Ok(None);
-    }
+fn watch_lists(authority: &Arc<dyn Authority>) -> std::io::Result<Sender<()>> {
     let (stop, stopped) = channel();
     let authority = Arc::clone(authority);
     let watch = move || {
@@ -287,10 +285,8 @@ fn watch_lists(authority: &Arc<dyn Authority>) -> Result<Option<Sender<()>>, Err
         }
     };
     let thread = std::thread::Builder::new().name("howdah-lists".to_owned());
-    thread
-        .spawn(watch)
-        .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
-    Ok(Some(stop))
+    thread.spawn(watch)?;
+    Ok(stop)
 }
 
 /// Whether that is how a kernel without IPv6, or one in which it is turned off, refuses a socket.

@@ -1,7 +1,7 @@
 //! The sessions of a server, as the endpoint's loop drives them.
 
 use super::session::Session;
-use super::{Crowd, LOOK_EVERY, Log, ServerControl, Strangers};
+use super::{Crowd, LOOK_EVERY, Log, ServerControl, Strangers, watch_lists};
 use crate::access::Authority;
 use crate::session::chore::Chore;
 use crate::session::errand::Errands;
@@ -20,6 +20,7 @@ use howdah_store::{RoomWait, SourceIdentity, Wake};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -70,6 +71,8 @@ pub(super) struct Service {
     pub(super) next_look: Time,
     /// Threads that give what came its names.
     pub(super) ending: Vec<JoinHandle<()>>,
+    /// Whoever reads lists again ends with it.
+    pub(super) lists: Option<Sender<()>>,
 }
 
 /// What a line about a file that is there says of its content.
@@ -621,6 +624,13 @@ impl Application for Service {
     fn keep_running(&mut self, now: Time) -> bool {
         if now >= self.next_look {
             self.next_look = now + LOOK_EVERY;
+            if self.lists.is_none() && self.authority.changes() {
+                self.lists = watch_lists(&self.authority).ok();
+            }
+            if self.lists.is_none() {
+                // No thread is to be had. Whoever was struck out must not stay in.
+                self.authority.refresh();
+            }
         }
         self.look_after(now);
         let since = *self.since.get_or_insert(now);
