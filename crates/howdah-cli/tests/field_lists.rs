@@ -1,10 +1,14 @@
 //! Long requests: many names, long lists, many rules, between any two places.
+#![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
 mod support;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fmt::Write as _;
 use std::fs;
+use std::time::Duration;
 use support::process::{Done, Input};
 use support::sshd::Sshd;
 use support::{Host, Site};
@@ -160,6 +164,65 @@ fn t06_lists_and_rules_go_between_two_other_machines() {
     args[last] = "far:f";
     assert_eq!(sync(&args).code, Some(0));
     assert!(!fs::exists(site.root(&format!("f/{}", name(0)))).unwrap());
+}
+
+/// Peak memory of a process, in bytes; it is waited for, and its end is left to whoever started it.
+fn peak(pid: Pid) -> u64 {
+    let end = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+    let soon = Timespec::try_from(Duration::from_millis(10)).unwrap();
+    let mut peak = 0;
+    loop {
+        // Gone, once it has ended; it only grows before.
+        let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
+        let status = status.unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        peak = peak.max(kib.map_or(0, |kib| kib.parse::<u64>().unwrap() << 10));
+        if poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&soon)).unwrap() > 0 {
+            return peak;
+        }
+    }
+}
+
+#[test]
+fn t06_a_million_names_go_between_two_other_machines_in_little_memory() {
+    const MOST: u64 = 48 << 20;
+    let site = Site::new(300);
+    let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    fs::create_dir(site.root("s")).unwrap();
+    for number in 0..1000 {
+        fs::write(site.root(&format!("s/{}", name(number))), "x").unwrap();
+    }
+    let mut list = String::new();
+    for number in 0..1_000_000 {
+        writeln!(list, "{}", name(number)).unwrap();
+    }
+    fs::write(site.file("list"), list).unwrap();
+    let (list, ssh) = (site.file("list"), sshd.ssh());
+    let args = [
+        "sync",
+        "--json",
+        "--ssh",
+        &ssh,
+        "--files-from",
+        &list,
+        "far:s",
+        "far2:d",
+    ];
+    let process = site.start(Host::Here, "nobody", &args, Input::None);
+    let near = peak(process.pid());
+    let done = process.finish();
+    assert_eq!(done.code, Some(PARTIAL), "{}", done.err);
+    assert_eq!(count(&site.root("d")), 1000);
+    let summary = done.json();
+    let side = |side: &str| summary[side]["peak_rss_bytes"].as_u64().unwrap();
+    let peaks = [near, side("sender"), side("receiver")];
+    assert!(
+        peaks.iter().all(|&peak| 0 < peak && peak < MOST),
+        "{peaks:?}"
+    );
 }
 
 #[test]

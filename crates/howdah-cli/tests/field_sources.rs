@@ -42,6 +42,8 @@ fn t05_a_source_is_what_reading_gives() {
             ("get", url(path), there.clone()),
         ] {
             for options in [&["cp", "--json"][..], &["cp", "--json", "-r"]] {
+                // One of a run before may be closed to its owner.
+                let _ = fs::remove_file(&there);
                 fs::write(&there, "precious").unwrap();
                 fs::set_permissions(&there, fs::Permissions::from_mode(0o600)).unwrap();
                 let args = [options, &["--accept-new", &*from, &*to]].concat();

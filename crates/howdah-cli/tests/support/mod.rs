@@ -176,7 +176,9 @@ impl Site {
             .args(args)
             .env("HOWDAH_CONFIG_DIR", self.config(who))
             .env("HOWDAH_RECONNECT", "0")
-            .env("HOWDAH_DIE_WITH_PARENT", "1");
+            .env("HOWDAH_DIE_WITH_PARENT", "1")
+            // Who is not root is told nothing of its files otherwise.
+            .env("HOWDAH_DUMPABLE", "1");
         serve_as_us(&mut command);
         Process::start(command, Input::None, self.limit)
     }

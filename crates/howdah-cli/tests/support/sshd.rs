@@ -118,7 +118,7 @@ impl Sshd {
                 "ListenAddress {at}\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\n\
                  PermitRootLogin prohibit-password\nPasswordAuthentication no\n\
                  KbdInteractiveAuthentication no\nStrictModes no\nUsePAM no\nUseDNS no\nPrintMotd no\n\
-                 PermitUserRC no\nLogLevel INFO\nSetEnv HOME={} PATH={}:/usr/bin:/bin\nMaxStartups 100\n",
+                 PermitUserRC no\nLogLevel INFO\nSetEnv HOME={} PATH={}:/usr/bin:/bin HOWDAH_DUMPABLE=1\nMaxStartups 100\n",
                 file("host_key"),
                 file("authorized_keys"),
                 site.root("").trim_end_matches('/'),
@@ -150,7 +150,30 @@ impl Sshd {
         command.arg(dir.join("sshd_config"));
         let mut process = Process::start(command, Input::None, site.limit());
         process.await_line("Server listening on", Duration::from_secs(20));
-        Some(Self { process, dir })
+        let sshd = Self { process, dir };
+        sshd.lets_us_in(host).then_some(sshd)
+    }
+
+    /// Whether somebody who is not root can log in: the account may run no commands, and only root can see whether it is
+    /// locked. If not, that is printed.
+    fn lets_us_in(&self, host: Host<'_>) -> bool {
+        if rustix::process::geteuid().is_root() || matches!(host, Host::In(_)) {
+            return true;
+        }
+        let done = Command::new("/usr/bin/ssh")
+            .arg("-F")
+            .arg(self.dir.join("ssh_config"))
+            .args(["far", "exit 0"])
+            .output()
+            .unwrap();
+        if !done.status.success() {
+            let why = String::from_utf8_lossy(&done.stderr);
+            println!(
+                "skipped: {} cannot log in at an sshd of its own: {why}",
+                user()
+            );
+        }
+        done.status.success()
     }
 
     /// What `--ssh` is told.

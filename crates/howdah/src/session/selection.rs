@@ -83,7 +83,13 @@ impl Telling {
         None
     }
 
-    fn part(&mut self) -> Option<Selection> {
+    /// What is left of the request, once all parts are told.
+    pub(crate) fn into_rest(self) -> (Vec<PathBytes>, TreeOptions) {
+        self.rest
+    }
+
+    /// The next part.
+    pub(crate) fn part(&mut self) -> Option<Selection> {
         let mut part = Selection::default();
         let mut room = Room(PART_BYTES);
         while let Some(path) = self.paths.as_slice().first() {

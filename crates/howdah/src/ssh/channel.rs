@@ -199,7 +199,7 @@ impl FarEnd {
         let (Some(stdin), Some(mut stdout)) = (channel.0.as_mut(), stdout) else {
             return Err(trouble(in_use()));
         };
-        handover::write_ask(stdin, &Ask::Errand(Box::new(errand))).map_err(trouble)?;
+        handover::write_errand(stdin, errand).map_err(trouble)?;
         let (tell, told) = std::sync::mpsc::channel();
         let listen = move || {
             while let Some(message) = handover::read_told(&mut stdout) {

@@ -109,7 +109,7 @@ pub fn serve_over_ssh(
                 _ => Err(Error::new(ErrorKind::Network, "no errand came")),
             }
         }
-        Ask::Errand(_) | Ask::Pace(_) => {
+        Ask::Errand(_) | Ask::Pace(_) | Ask::Part(_) => {
             Err(Error::new(ErrorKind::Protocol, "an errand without a key"))
         }
     }
@@ -214,7 +214,7 @@ fn listen(
         let sends = matches!(ask, Ok(Ask::Send));
         let _ = tell.send(ask);
         if sends {
-            let _ = tell.send(handover::read_ask(&mut stdin));
+            let _ = tell.send(handover::read_errand(&mut stdin));
             while let Ok(Ask::Pace(pace)) = handover::read_ask(&mut stdin) {
                 // The policy stays what it was.
                 let _ = pace.apply_to(&throttle);

@@ -7,6 +7,7 @@ use crate::access::Only;
 use crate::session::message;
 use crate::session::message::KINDS;
 use crate::session::pace::Pace;
+use crate::session::selection::{Asked, Selection, Telling};
 use crate::versions::{self, Spoken};
 use crate::{Error, ErrorKind, PathBytes, PublicKey, Summary};
 use howdah_proto::codec::VERSION as WIRE;
@@ -130,6 +131,8 @@ pub(super) enum Ask {
     Errand(Box<Errand>),
     /// The user wants another pace from now on.
     Pace(Pace),
+    /// Names and rules of the [`Errand`] that follows, which would be too long with them.
+    Part(#[serde(with = "packed")] Selection),
 }
 
 /// What a far end that receives from another one lets it do.
@@ -375,6 +378,36 @@ pub(super) fn read_ask(input: &mut impl BufRead) -> Result<Ask, HandoverError> {
         .strip_prefix(ASK.as_bytes())
         .ok_or(HandoverError::Nonsense)?;
     read_said(text)
+}
+
+/// An errand, behind parts of its names and rules if these are many: neither side holds a line with all of them.
+pub(super) fn write_errand(mut out: impl Write, mut errand: Errand) -> io::Result<()> {
+    if let Some(options) = errand.tree.take() {
+        let mut telling = Telling::new(std::mem::take(&mut errand.sources), options);
+        while let Some(part) = telling.part() {
+            write_ask(&mut out, &Ask::Part(part))?;
+        }
+        let (sources, options) = telling.into_rest();
+        (errand.sources, errand.tree) = (sources, Some(options));
+    }
+    write_ask(out, &Ask::Errand(Box::new(errand)))
+}
+
+/// An errand with all that came before it, or whatever came instead.
+pub(super) fn read_errand(input: &mut impl BufRead) -> Result<Ask, HandoverError> {
+    let mut asked = Asked::default();
+    loop {
+        match read_ask(input)? {
+            Ask::Part(part) => asked.note(part).map_err(|_| HandoverError::TooLong)?,
+            Ask::Errand(mut errand) => {
+                if let Some(options) = &mut errand.tree {
+                    asked.restore(&mut errand.sources, options);
+                }
+                return Ok(Ask::Errand(errand));
+            }
+            other => return Ok(other),
+        }
+    }
 }
 
 pub(super) fn write_answer(out: impl Write, answer: &Answer) -> io::Result<()> {

@@ -244,6 +244,12 @@ impl Placer<'_> {
         let fd = fd.ok_or(Errno::NOENT)?;
         let below = self.below_top(dir, name);
         self.shared.back_up(fd, name, &below, Keep::Link)?;
+        // A file system in another process (FUSE) may be remembered as it was before it gave the other name.
+        #[cfg(target_os = "linux")]
+        {
+            let anew = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
+            let _ = rustix::fs::statx(fd, name, anew, rustix::fs::StatxFlags::BASIC_STATS);
+        }
         match rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(Identity::new(&stat))),
             Err(Errno::NOENT) => Ok(None),
