@@ -78,9 +78,10 @@ pub trait Transport {
         Ecn::NotEct
     }
 
-    /// The datagram that [`handle_datagram`](Self::handle_datagram) gets next was marked on the way. By default nobody cares.
-    fn handle_mark(&mut self, now: Time) {
-        let _ = now;
+    /// The ECN field of the datagram that [`handle_datagram`](Self::handle_datagram) gets next, if it is not zero. By default
+    /// nobody cares.
+    fn handle_ecn(&mut self, now: Time, ecn: Ecn) {
+        let _ = (now, ecn);
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next, and why.

@@ -5,8 +5,8 @@ use crate::structured;
 use arbitrary::Arbitrary;
 use howdah_core::{Arrival, Datagram, Span, Time, Transport as _};
 use howdah_proto::codec::{
-    ConnectionId, Coverage, Frame, FrameWriter, Header, Level, Report, Run, RxSample, SinkState,
-    VERSION,
+    ConnectionId, Coverage, EcnCounts, Frame, FrameWriter, Header, Level, Report, Run, RxSample,
+    SinkState, VERSION,
 };
 use howdah_proto::error::CloseCode;
 use howdah_proto::sim::{SimEndpoint, sim_config};
@@ -232,6 +232,12 @@ impl AnyReport {
                 capacity_bytes: capacity,
                 drain_kb_per_s: drain,
             }),
+            // (No input of its own, so that the corpora mean what they meant.)
+            marks: EcnCounts {
+                ect0: self.packets % 2,
+                ect1: self.packets / 2,
+                ce: self.packets / 3,
+            },
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::structured;
 use arbitrary::Arbitrary;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
-use howdah_core::{Span, Time};
+use howdah_core::{Ecn, Span, Time};
 use howdah_proto::codec::ConnectionId;
 use howdah_proto::{
     Arriving, Config, Connection, Event, Handled, PacketOut, PacketSink, Role, Security,
@@ -131,6 +131,7 @@ impl Pair {
         let arriving = Arriving {
             from: address(2 - end as u8),
             rx_time: self.now,
+            ecn: Ecn::NotEct,
             absent: 0,
             accept_data: true,
         };

@@ -17,7 +17,7 @@ use crate::train::{TrainBuffer, TrainBuilder};
 use crate::tray::Tray;
 use crate::tunnel::Lanes;
 use crate::waker::{self, WakeReceiver, Waker};
-use howdah_core::{Span, Time};
+use howdah_core::{Ecn, Span, Time};
 use howdah_proto::codec::ConnectionId;
 use howdah_proto::{Config, Connection, Event, Role, TransmitInfo};
 use receiving::Parcel;
@@ -418,7 +418,13 @@ impl Endpoint {
     fn send(&mut self, now: Time, key: ConnKey, info: TransmitInfo) -> io::Result<bool> {
         let contents = self.train.contents();
         let src_ip = self.connections.get(&key).and_then(|slot| slot.local_ip);
-        match self.send_to(info.destination, src_ip, contents, info.segment_size) {
+        match self.send_to(
+            info.destination,
+            src_ip,
+            contents,
+            info.segment_size,
+            info.ecn,
+        ) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 self.stalled = Some((key, info));
                 Ok(false)
@@ -439,7 +445,7 @@ impl Endpoint {
             // The host has segmentation but not on this route: one by one from now on.
             Err(_) if info.segments > 1 && self.sends_one_by_one() => {
                 for packet in contents.chunks(info.segment_size) {
-                    let _ = self.send_to(info.destination, src_ip, packet, packet.len());
+                    let _ = self.send_to(info.destination, src_ip, packet, packet.len(), info.ecn);
                 }
                 Ok(true)
             }
@@ -457,9 +463,10 @@ impl Endpoint {
         src_ip: Option<IpAddr>,
         contents: &[u8],
         segment_size: usize,
+        ecn: Ecn,
     ) -> io::Result<()> {
         match &self.port {
-            Some(port) if !Lanes::is_one(to) => port.send(to, src_ip, contents, segment_size),
+            Some(port) if !Lanes::is_one(to) => port.send(to, src_ip, contents, segment_size, ecn),
             _ => self.lanes.send(to, contents, segment_size),
         }
     }

@@ -24,6 +24,8 @@ mod gather;
 mod half_open;
 mod isolation;
 pub mod plain;
+#[cfg(target_os = "linux")]
+mod receive;
 mod schedule;
 mod socket;
 mod sys;

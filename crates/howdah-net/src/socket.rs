@@ -1,7 +1,7 @@
 //! One UDP socket, with everything that the host can do for it.
 
-use howdah_core::Rate;
-use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use howdah_core::{Ecn, Rate};
+use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, TcpListener, UdpSocket};
@@ -149,8 +149,16 @@ impl UdpPort {
         buffers: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> io::Result<usize> {
-        self.state
-            .recv(UdpSockRef::from(&self.socket), buffers, meta)
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::fd::AsFd;
+            crate::receive::receive(self.socket.as_fd(), buffers, meta)
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            self.state
+                .recv(UdpSockRef::from(&self.socket), buffers, meta)
+        }
     }
 
     pub(crate) fn send(
@@ -159,16 +167,27 @@ impl UdpPort {
         src_ip: Option<IpAddr>,
         contents: &[u8],
         segment_size: usize,
+        ecn: Ecn,
     ) -> io::Result<()> {
         let transmit = Transmit {
             destination: self.map(destination),
-            ecn: None,
+            ecn: EcnCodepoint::from_bits(ecn as u8),
             contents,
             segment_size: (segment_size < contents.len()).then_some(segment_size),
             src_ip,
         };
         self.state
             .try_send(UdpSockRef::from(&self.socket), &transmit)
+    }
+
+    /// The ECN field of what one receive call gave; the kernel joins only datagrams of the same.
+    pub(crate) fn ecn_of(meta: &RecvMeta) -> Ecn {
+        match meta.ecn {
+            None => Ecn::NotEct,
+            Some(EcnCodepoint::Ect0) => Ecn::Ect0,
+            Some(EcnCodepoint::Ect1) => Ecn::Ect1,
+            Some(EcnCodepoint::Ce) => Ecn::Ce,
+        }
     }
 
     /// An IPv6 socket reaches IPv4 peers through mapped addresses.
@@ -197,7 +216,7 @@ impl UdpPort {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, Ipv6Addr};
     use std::time::Duration;
 
     fn port() -> UdpPort {
@@ -230,8 +249,66 @@ mod tests {
         }
         receiver.receive_one_by_one().unwrap();
         sender
-            .send(receiver.local_addr(), None, &[7; 400], 100)
+            .send(receiver.local_addr(), None, &[7; 400], 100, Ecn::NotEct)
             .unwrap();
         assert_eq!(lengths(&receiver, 400), [100; 4]);
+    }
+
+    /// In trains and alone, over IPv4, IPv6 and an IPv6 socket that reaches an IPv4 peer.
+    #[test]
+    fn the_ecn_field_leaves_and_arrives() {
+        let both_v4 = (
+            (Ipv4Addr::LOCALHOST, 0).into(),
+            (Ipv4Addr::LOCALHOST, 0).into(),
+        );
+        let both_v6: (SocketAddr, SocketAddr) = (
+            (Ipv6Addr::LOCALHOST, 0).into(),
+            (Ipv6Addr::LOCALHOST, 0).into(),
+        );
+        let mapped = (
+            (Ipv6Addr::UNSPECIFIED, 0).into(),
+            (Ipv4Addr::LOCALHOST, 0).into(),
+        );
+        let unmapped = (mapped.1, mapped.0);
+        for (from, to) in [both_v4, both_v6, mapped, unmapped] {
+            let (Ok(sender), Ok(receiver)) = (bind(from), bind(to)) else {
+                eprintln!("skipped {from} to {to}: this host has no such address");
+                continue;
+            };
+            let (sender, receiver) = (
+                UdpPort::new(sender).unwrap(),
+                UdpPort::new(receiver).unwrap(),
+            );
+            let mut to = receiver.local_addr();
+            if to.ip().is_unspecified() {
+                to.set_ip(Ipv4Addr::LOCALHOST.into());
+            }
+            // A host that cannot segment sends them one by one.
+            let train = if sender.max_segments() < 4 { 100 } else { 400 };
+            let sent = [Ecn::Ect1, Ecn::NotEct, Ecn::Ce, Ecn::Ect1, Ecn::Ect0];
+            for ecn in sent {
+                sender.send(to, None, &[7; 100], 100, ecn).unwrap();
+                sender.send(to, None, &[7; 400][..train], 100, ecn).unwrap();
+            }
+            let mut came = Vec::new();
+            receiver.socket.set_nonblocking(false).unwrap();
+            let patience = Some(Duration::from_secs(10));
+            receiver.socket.set_read_timeout(patience).unwrap();
+            let mut buffer = vec![0; MAX_TRAIN_BYTES];
+            while came.len() < sent.len() * (1 + train / 100) {
+                let mut meta = [RecvMeta::default()];
+                receiver
+                    .recv(&mut [IoSliceMut::new(&mut buffer)], &mut meta)
+                    .unwrap();
+                let [meta] = meta;
+                let packets = meta.len.div_ceil(meta.stride);
+                came.extend(std::iter::repeat_n(UdpPort::ecn_of(&meta), packets));
+            }
+            let expected: Vec<Ecn> = sent
+                .iter()
+                .flat_map(|&ecn| std::iter::repeat_n(ecn, 1 + train / 100))
+                .collect();
+            assert_eq!(came, expected, "{from} to {to}");
+        }
     }
 }

@@ -23,6 +23,8 @@ pub struct Config {
     pub max_datagram: u16,
     /// Of the server: its own, or the one that a client expects, if it knows it.
     pub knock: Option<KnockKey>,
+    /// Send packets that can be marked instead of dropped (ECN), where peer and path bear it.
+    pub ecn: bool,
 }
 
 impl Config {
@@ -36,6 +38,7 @@ impl Config {
             key_update_after: 1 << 22,
             max_datagram: 8_972,
             knock: None,
+            ecn: true,
         }
     }
 }
@@ -45,7 +48,12 @@ impl Config {
 pub(crate) struct Parameters {
     pub(crate) max_datagram: u16,
     pub(crate) idle_timeout_ms: u64,
+    /// It reads the ECN field of what comes and knows counts of marks in reports.
+    pub(crate) counts_marks: bool,
 }
+
+/// Bits of the third parameter: what a side can do beyond the first version.
+const COUNTS_MARKS: u64 = 1;
 
 /// Longest idle timeout that a peer may ask for, in milliseconds.
 const MAX_IDLE_MS: u64 = 600_000;
@@ -56,6 +64,9 @@ impl Parameters {
         let mut writer = Writer::new(&mut out);
         writer.varint(self.max_datagram.into());
         writer.varint(self.idle_timeout_ms);
+        if self.counts_marks {
+            writer.varint(COUNTS_MARKS);
+        }
         out
     }
 
@@ -64,12 +75,42 @@ impl Parameters {
         let mut reader = Reader::new(bytes);
         let max_datagram = reader.varint_at_most(limits::MAX_DATAGRAM as u64)? as u16;
         let idle_timeout_ms = reader.varint()?.clamp(100, MAX_IDLE_MS);
+        let abilities = if reader.is_empty() {
+            0
+        } else {
+            reader.varint()?
+        };
         if usize::from(max_datagram) < limits::MIN_DATAGRAM {
             return Err(CodecError::LimitExceeded);
         }
         Ok(Self {
             max_datagram,
             idle_timeout_ms,
+            counts_marks: abilities & COUNTS_MARKS != 0,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_does_not_know_marks_says_nothing_of_them() {
+        for counts_marks in [false, true] {
+            let parameters = Parameters {
+                max_datagram: 8_972,
+                idle_timeout_ms: 8_000,
+                counts_marks,
+            };
+            let bytes = parameters.encode();
+            assert_eq!(bytes.len(), 4 + usize::from(counts_marks));
+            assert_eq!(Parameters::decode(&bytes), Ok(parameters));
+            // What later versions put behind it is ignored.
+            let later = [&bytes[..], &[u8::from(counts_marks) | 0x7e, 0xff]].concat();
+            if !counts_marks {
+                assert_eq!(Parameters::decode(&later), Ok(parameters));
+            }
+        }
     }
 }

@@ -33,6 +33,7 @@ mod control;
 pub mod error;
 mod handshake;
 mod keys;
+mod marking;
 mod meter;
 mod objects;
 mod pacer;
@@ -54,4 +55,5 @@ pub use connection::{
 };
 pub use handshake::{IdentityError, KeyCheck, Security, Side, TlsIdentity};
 pub use keys::{AeadKey, TAG_LEN};
+pub use marking::{EcnFault, EcnState};
 pub use rate::{Phase, Policy};

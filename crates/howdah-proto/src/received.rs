@@ -4,10 +4,10 @@
 //! least a reordering window ago. The window is time, not a packet count (1 ms is 861 packets at
 //! 10 Gbit/s), and grows when a packet turns up that had been called lost.
 
-use crate::codec::{Coverage, Report, Run, RxSample, limits, run_len};
+use crate::codec::{Coverage, EcnCounts, Report, Run, RxSample, limits, run_len};
 use crate::error::PeerMisbehaved;
 use crate::unconfirmed::Unconfirmed;
-use howdah_core::{Span, Time};
+use howdah_core::{Ecn, Span, Time};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
@@ -43,6 +43,7 @@ pub(crate) struct Received {
     packets: u64,
     bytes: u64,
     duplicates: u64,
+    ecn: EcnCounts,
     /// Everything below stands in some report.
     covered_to: u64,
     unconfirmed: Unconfirmed,
@@ -63,6 +64,7 @@ impl Default for Received {
             packets: 0,
             bytes: 0,
             duplicates: 0,
+            ecn: EcnCounts::default(),
             covered_to: 0,
             unconfirmed: Unconfirmed::default(),
             marks: VecDeque::new(),
@@ -112,6 +114,11 @@ impl Received {
         self.bits
             .get((at / 64) as usize)
             .is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    /// The packet that was [new](Arrived::New) just now had this ECN field.
+    pub(crate) fn count_ecn(&mut self, ecn: Ecn) {
+        self.ecn.count(ecn);
     }
 
     /// Notes that packet `number` of `bytes` UDP payload bytes has arrived.
@@ -312,6 +319,7 @@ impl Received {
             delay_us: now.since(largest_at).as_micros(),
             packets: self.packets,
             bytes: self.bytes,
+            marks: self.ecn,
             coverage,
             late: std::mem::take(&mut self.late),
             samples: self.samples.drain(..).collect(),

@@ -48,6 +48,8 @@ pub(crate) struct SentPacket {
     /// UDP payload bytes.
     pub(crate) size: u16,
     pub(crate) fate: Fate,
+    /// It left as ECT(1).
+    pub(crate) capable: bool,
 }
 
 /// The packets from the oldest unsettled one on.
@@ -116,6 +118,7 @@ impl SentPackets {
             content: Content::Passive,
             size: 0,
             fate: Fate::Skipped,
+            capable: false,
         });
     }
 
@@ -202,6 +205,7 @@ mod tests {
             content,
             size: 100,
             fate: Fate::Outstanding,
+            capable: false,
         }
     }
 

@@ -11,7 +11,8 @@ use crate::error::ConnectionError;
 use crate::keys::TAG_LEN;
 use crate::{Config, Policy, Security};
 use howdah_core::{
-    Arrival, Datagram, HeaderBytes, Observe, RangeSet, Snapshot, Span, Time, Transport, WakeReason,
+    Arrival, Datagram, Ecn, HeaderBytes, Observe, RangeSet, Snapshot, Span, Time, Transport,
+    WakeReason,
 };
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -26,6 +27,8 @@ pub struct SimEndpoint {
     placed: Option<BTreeMap<u64, RangeSet>>,
     transfer: Option<Transfer>,
     slow_sink: Option<SlowSink>,
+    /// ECN field of the datagram that comes next.
+    arriving_ecn: Ecn,
 }
 
 /// The one object of an endpoint that [sends](SimEndpoint::sender) or
@@ -45,9 +48,12 @@ const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST
 const CLIENT_ID: ConnectionId = ConnectionId(1);
 const SERVER_ID: ConnectionId = ConnectionId(2);
 
-/// The settings of simulated connections.
+/// The settings of simulated connections: without marks, unless a test or scenario has a queue that gives some.
 pub fn sim_config() -> Config {
-    Config::new(Security::Simulated)
+    Config {
+        ecn: false,
+        ..Config::new(Security::Simulated)
+    }
 }
 
 impl SimEndpoint {
@@ -69,6 +75,7 @@ impl SimEndpoint {
             placed: None,
             transfer: None,
             slow_sink: None,
+            arriving_ecn: Ecn::NotEct,
         }
     }
 
@@ -215,6 +222,7 @@ impl PacketSink for Descriptions<'_> {
 
 impl Transport for SimEndpoint {
     fn handle_datagram(&mut self, now: Time, arrival: Arrival<'_>) {
+        let ecn = std::mem::take(&mut self.arriving_ecn);
         if arrival.corrupt {
             // What the AEAD does in the real driver.
             return;
@@ -234,6 +242,7 @@ impl Transport for SimEndpoint {
         let arriving = Arriving {
             from: ADDRESS,
             rx_time: now,
+            ecn,
             absent,
             accept_data,
         };
@@ -278,6 +287,14 @@ impl Transport for SimEndpoint {
             .is_some();
         self.collect(now);
         if sent { out.len() - before } else { 0 }
+    }
+
+    fn ecn(&self, datagram: &Datagram) -> Ecn {
+        self.connection.ecn_of(&datagram.bytes)
+    }
+
+    fn handle_ecn(&mut self, _: Time, ecn: Ecn) {
+        self.arriving_ecn = ecn;
     }
 
     fn poll_timeout(&self) -> Option<(Time, WakeReason)> {

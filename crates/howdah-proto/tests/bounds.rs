@@ -106,6 +106,7 @@ impl Pair {
         let arriving = Arriving {
             from: addresses().0,
             rx_time: now,
+            ecn: howdah_core::Ecn::NotEct,
             absent: 0,
             accept_data: true,
         };
@@ -143,6 +144,7 @@ impl Pair {
             let arriving = Arriving {
                 from: addresses().1,
                 rx_time: now,
+                ecn: howdah_core::Ecn::NotEct,
                 absent: 0,
                 accept_data: true,
             };

@@ -1,7 +1,7 @@
 //! Two connections with real TLS, driven by hand in virtual time over a path that keeps order.
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
-use howdah_core::{Rate, Span, Time};
+use howdah_core::{Ecn, Rate, Span, Time};
 use howdah_proto::codec::{ConnectionId, Header, Level, VERSION};
 use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_proto::{
@@ -102,6 +102,7 @@ impl Pair {
         let arriving = Arriving {
             from: address(2 - end as u8),
             rx_time: self.now,
+            ecn: Ecn::NotEct,
             absent: 0,
             accept_data: true,
         };

@@ -171,9 +171,9 @@ impl<T: Transport> World<T> {
     #[inline(always)]
     pub(crate) fn deliver(&mut self, flight: Flight, index: usize) {
         let endpoint = &mut self.endpoints[index];
-        if flight.ecn == Ecn::Ce {
-            endpoint.counters.received_marked += 1;
-            endpoint.transport.handle_mark(self.now);
+        if flight.ecn != Ecn::NotEct {
+            endpoint.counters.received_marked += u64::from(flight.ecn == Ecn::Ce);
+            endpoint.transport.handle_ecn(self.now, flight.ecn);
         }
         if flight.corrupt || endpoint.hook.is_some() {
             self.arrive_slowly(flight, index);

@@ -215,6 +215,11 @@ impl OneWaySpec {
 }
 
 impl AqmSpec {
+    /// Whether it marks packets that can be marked (ECN).
+    pub(crate) const fn marks(self) -> bool {
+        matches!(self, Self::Codel { .. } | Self::DualPi2 { .. })
+    }
+
     fn to_config(self, packet_bytes: u32) -> Aqm {
         match self {
             Self::Droptail => Aqm::None,

@@ -192,6 +192,7 @@ impl Built {
             size_bytes: flow.size_bytes,
             start: Time::from_nanos(flow.start_ns),
             mtu: mtu(cell, &route),
+            marks: marks(cell, &route),
             seeds: [self.world.next_seed(), self.world.next_seed()],
             budget: budget.as_ref(),
             cache: cache.as_ref(),
@@ -262,6 +263,16 @@ impl Built {
 pub(crate) fn path_seeds(cell: &Cell) -> impl Iterator<Item = u64> + use<> {
     let mut world: World<Node> = World::new(cell.seed);
     std::iter::repeat_with(move || world.next_seed())
+}
+
+/// Whether a queue of the route marks packets instead of dropping them. Elsewhere nothing is gained by packets that can be marked, and what was measured before stays comparable.
+fn marks(cell: &Cell, route: &Route<'_>) -> bool {
+    let mut paths = route.via.iter().map(|&path| &cell.paths[path]);
+    paths.any(|path| {
+        [&path.forward, &path.backward]
+            .iter()
+            .any(|way| way.aqm.marks())
+    })
 }
 
 /// Largest IP packet that fits through the route.

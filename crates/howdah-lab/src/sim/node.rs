@@ -73,8 +73,8 @@ impl Transport for Node {
         each!(self, node => node.ecn(datagram))
     }
 
-    fn handle_mark(&mut self, now: Time) {
-        each!(self, node => node.handle_mark(now));
+    fn handle_ecn(&mut self, now: Time, ecn: Ecn) {
+        each!(self, node => node.handle_ecn(now, ecn));
     }
 
     #[inline]
@@ -104,6 +104,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) start: Time,
     /// Largest IP packet of the route.
     pub(crate) mtu: u32,
+    /// Some queue of it marks packets that can be marked.
+    pub(crate) marks: bool,
     pub(crate) seeds: [u64; 2],
     /// What the receiving host can take in of all flows that share it.
     pub(crate) budget: Option<&'a SharedBudget>,
@@ -203,6 +205,7 @@ impl Node {
 
 fn ours(wish: &Wish<'_>, manner: Manner) -> Pair {
     let mut config = sim_config();
+    config.ecn = wish.marks;
     if let Some(bytes) = wish.options.mss_bytes {
         config.max_datagram = bytes.min(u32::from(u16::MAX)) as u16;
     }

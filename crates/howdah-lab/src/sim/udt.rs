@@ -80,6 +80,7 @@ mod tests {
             size_bytes: None,
             start: Time::ZERO,
             mtu,
+            marks: false,
             seeds: [1, 2],
             budget: None,
             cache: None,

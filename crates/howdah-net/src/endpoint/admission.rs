@@ -5,7 +5,7 @@ use crate::application::{ConnKey, Full};
 use crate::demux::Route;
 use crate::door::{Knock, Load, Verdict};
 use crate::half_open::Room;
-use howdah_core::{Span, Time};
+use howdah_core::{Ecn, Span, Time};
 use howdah_proto::codec::{ConnectionId, DoorAnswer};
 use howdah_proto::{Connection, Role};
 use std::net::{IpAddr, SocketAddr};
@@ -76,7 +76,7 @@ impl Endpoint {
                         let mut answer = Vec::new();
                         packet.encode(&mut answer);
                         // A lost answer is asked for again.
-                        let _ = self.send_to(from, local_ip, &answer, answer.len());
+                        let _ = self.send_to(from, local_ip, &answer, answer.len(), Ecn::NotEct);
                         return None;
                     }
                     Verdict::Ignore => return None,

@@ -133,6 +133,7 @@ impl Endpoint {
         } = parcel;
         let from = UdpPort::canonical(meta.addr);
         let stride = meta.stride.max(1);
+        let ecn = UdpPort::ecn_of(&meta);
         let mut owner: Option<(ConnKey, u64)> = None;
         let mut parts: Vec<Placement> = Vec::with_capacity(meta.len.div_ceil(stride));
         let mut start = 0;
@@ -145,6 +146,7 @@ impl Endpoint {
                 let arriving = Arriving {
                     from,
                     rx_time,
+                    ecn,
                     absent: 0,
                     accept_data,
                 };

@@ -2,6 +2,7 @@
 
 use super::{PlainError, is_passing};
 use crate::socket::{MAX_TRAIN_BYTES, UdpPort};
+use howdah_core::Ecn;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -109,7 +110,7 @@ impl Outbox {
             }
             let segment = self.lengths[0];
             let contents = &self.bytes[self.at..self.at + bytes];
-            match port.send(peer, None, contents, segment) {
+            match port.send(peer, None, contents, segment, Ecn::NotEct) {
                 Ok(()) => self.drop_front(count, bytes),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if quinn_udp::is_msg_size_err(&e) => {

@@ -16,7 +16,7 @@ pub use frame::{Frame, FrameWriter, frames};
 pub use header::{ConnectionId, DATA_HEADER_LEN, HANDSHAKE_HEADER_LEN, Header, Level};
 pub use header::{VERSION, expand_packet_number};
 pub use primitives::{CodecError, Reader, Writer};
-pub use report::{Coverage, Report, Run, RxSample, SinkState, run_len};
+pub use report::{Coverage, EcnCounts, Report, Run, RxSample, SinkState, run_len};
 
 /// Limits on everything that is read from the wire.
 pub mod limits {

@@ -1,7 +1,7 @@
 //! Reports: made by the receiver, read by the sender.
 
 use super::{Connection, ReportWish};
-use crate::codec::{Report, limits};
+use crate::codec::{EcnCounts, Report, limits};
 use crate::error::PeerMisbehaved;
 use crate::rate::{Feedback, Point, TrainPoint, sink};
 use crate::sent::{Content, Fate, SentPacket};
@@ -67,6 +67,9 @@ impl Connection {
         let mut report = self.received.report(now, budget, timeout)?;
         report.socket_drops = self.socket_drops;
         report.sink_drops = self.sink_drops;
+        if !self.peer_counts_marks {
+            report.marks = EcnCounts::default();
+        }
         let sink = match &mut self.meter {
             Some(meter) => Some(meter.combine(now, self.sink)),
             None => self.sink,
@@ -167,6 +170,8 @@ impl Connection {
             self.on_acked(now, ByteRange::with_len(number, 1), &mut merge)?;
         }
         merge.flush(&mut self.outgoing);
+        self.marking
+            .on_counts(now, self.rtt.smoothed(), report.marks);
         if let Some(keys) = &mut self.keys {
             keys.on_confirmed(now, report.largest);
         }
@@ -217,6 +222,7 @@ impl Connection {
             host_drops: socket_drops > 0 || refused > 0,
             refusing: refused > 0 || self.blame.is_waiting(),
             lost_sent_at: &self.lost_sent_at,
+            marks: self.marking.counts(),
             train,
         });
         self.sink_limited = sink_limit.is_some_and(|limit| limit <= self.rate.pacing_rate());
@@ -270,6 +276,9 @@ impl Connection {
             return;
         };
         let was_lost = packet.fate == Fate::Lost;
+        if packet.capable {
+            self.marking.on_acked(was_lost);
+        }
         if packet.content == Content::Passive {
             return;
         }
@@ -295,6 +304,9 @@ impl Connection {
         let Some(packet) = self.sent.settle(number, Fate::Lost) else {
             return;
         };
+        if packet.capable {
+            self.marking.on_lost();
+        }
         match packet.content {
             // A lost probe says something about its size, not about the path's load.
             Content::MtuProbe => {

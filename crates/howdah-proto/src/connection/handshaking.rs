@@ -85,6 +85,7 @@ impl Connection {
         {
             self.rtt.on_sample(now, now.since(at));
         }
+        self.peer_counts_marks = parameters.counts_marks;
         self.rate = RateControl::new(self.config.policy);
         self.rate.on_established(self.rtt.smoothed());
         self.apply_rate(now);
@@ -98,6 +99,7 @@ impl Connection {
         if self.side == Side::Server {
             self.handshake_done_due = true;
             self.handshake_confirmed = true;
+            self.begin_marking();
         }
         self.events.push_back(Event::Connected {
             peer_key: self.handshake.peer_key(),
@@ -228,6 +230,14 @@ impl Connection {
         if self.side == Side::Client && !self.handshake_confirmed {
             self.handshake_confirmed = true;
             self.spaces[1] = HandshakeSpace::default();
+            self.begin_marking();
+        }
+    }
+
+    /// The peer has its keys: packets may overtake those of the handshake from now on.
+    fn begin_marking(&mut self) {
+        if self.config.ecn && self.peer_counts_marks {
+            self.marking.begin();
         }
     }
 

@@ -21,6 +21,7 @@ use crate::control::{ControlReceiver, ControlSender};
 use crate::error::{CloseCode, ConnectionError, PeerMisbehaved};
 use crate::handshake::{Handshake, HandshakeError, Side};
 use crate::keys::{KeyPair, KeyRing, KeySource};
+use crate::marking::Marking;
 use crate::meter::Meter;
 use crate::objects::{Incoming, Outgoing};
 use crate::pacer::Pacer;
@@ -179,6 +180,9 @@ pub struct Connection {
     sink_limited: bool,
     blame: Blame,
     peer_socket: SocketDrops,
+    marking: Marking,
+    /// The peer knows counts of marks.
+    peer_counts_marks: bool,
     acked_packets: u64,
     lost_packets: u64,
     /// When the packets were sent that the latest report calls lost, without what the socket dropped.
@@ -269,6 +273,7 @@ impl Connection {
         let parameters = Parameters {
             max_datagram: config.max_datagram,
             idle_timeout_ms: config.idle_timeout.as_millis(),
+            counts_marks: config.ecn,
         };
         let handshake = Handshake::new(&config.security, side, parameters.encode()).map_err(
             |error| match error {
@@ -333,6 +338,8 @@ impl Connection {
             sink_limited: false,
             blame: Blame::default(),
             peer_socket: SocketDrops::default(),
+            marking: Marking::default(),
+            peer_counts_marks: false,
             acked_packets: 0,
             lost_packets: 0,
             lost_sent_at: Vec::new(),
@@ -683,6 +690,8 @@ impl Connection {
         stats.packets_remembered = self.sent.len() as u64;
         stats.in_startup = self.rate.phase() == crate::rate::Phase::Startup;
         stats.breaker_tripped = self.rate.breaker_tripped();
+        stats.ecn = self.marking.state();
+        stats.packets_marked = self.marking.marked();
         stats
     }
 

@@ -12,7 +12,7 @@ use crate::meter::Meter;
 use crate::objects::Placed;
 use crate::received::Arrived;
 use crate::space::HandshakeSpace;
-use howdah_core::{ByteRange, Span, Time};
+use howdah_core::{ByteRange, Ecn, Span, Time};
 use smallvec::SmallVec;
 use std::net::SocketAddr;
 
@@ -23,6 +23,8 @@ pub struct Arriving {
     pub from: SocketAddr,
     /// When the host received it, which may be before anybody looked at it. Not after `now`.
     pub rx_time: Time,
+    /// Its ECN field.
+    pub ecn: Ecn,
     /// Bytes that a simulation did not carry along.
     pub absent: u32,
     /// Whether object data can be placed; if not, packets with data count as not received.
@@ -283,6 +285,7 @@ impl Connection {
             }
         }
         if self.received.insert(arriving.rx_time, number, wire_len)? == Arrived::New {
+            self.received.count_ecn(arriving.ecn);
             self.wish_report(eliciting);
         }
         self.tell_complete();

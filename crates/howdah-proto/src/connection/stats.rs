@@ -1,5 +1,6 @@
 //! What a connection counts.
 
+use crate::marking::EcnState;
 use howdah_core::{Rate, Span};
 
 /// Counters since the beginning, and estimates of the moment. Bytes of packets are UDP payload
@@ -73,6 +74,10 @@ pub struct Stats {
     pub peer_sink_drops: u64,
     /// Still looking for the capacity.
     pub in_startup: bool,
+    /// Whether packets can be marked on the way instead of dropped (ECN), or why not.
+    pub ecn: EcnState,
+    /// Packets of ours that came marked.
+    pub packets_marked: u64,
     /// The fixed rate was given up because too little of it arrived.
     pub breaker_tripped: bool,
 }

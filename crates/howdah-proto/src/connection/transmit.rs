@@ -1,13 +1,15 @@
 //! What to send next.
 
 use super::{Connection, State};
+#[cfg(feature = "sim")]
+use crate::codec::expand_packet_number;
 use crate::codec::{Frame, FrameWriter, Header, Level, VERSION, limits};
 use crate::handshake::Side;
 use crate::keys::{AeadKey, KeyRing, TAG_LEN};
 use crate::objects::NextData;
 use crate::sent::{Content, Fate, SentPacket};
 use crate::space::HandshakeSpace;
-use howdah_core::{ByteRange, Span, Time};
+use howdah_core::{ByteRange, Ecn, Span, Time};
 use std::net::SocketAddr;
 
 /// A packet to build: `header` (authenticated), `frames` (sealed), payload of an object (sealed),
@@ -53,6 +55,8 @@ pub struct TransmitInfo {
     pub segments: usize,
     /// Length of all, in bytes.
     pub bytes: usize,
+    /// ECN field of each packet.
+    pub ecn: Ecn,
     /// A probe for the path MTU: if the host refuses it for its size, that is an answer.
     pub is_mtu_probe: bool,
 }
@@ -114,6 +118,19 @@ impl Connection {
         }
     }
 
+    /// The ECN field with which this data packet of ours left, for drivers that look at packets one by one.
+    #[cfg(feature = "sim")]
+    pub(crate) fn ecn_of(&self, packet: &[u8]) -> Ecn {
+        let Ok((Header::Data { number_low, .. }, _)) = Header::decode(packet) else {
+            return Ecn::NotEct;
+        };
+        let number = expand_packet_number(self.sent.next_number(), number_low);
+        match self.sent.get(number) {
+            Some(packet) if packet.capable => Ecn::Ect1,
+            _ => Ecn::NotEct,
+        }
+    }
+
     fn count_sent(&mut self, bytes: usize) {
         self.stats.datagrams_sent += 1;
         self.stats.bytes_sent += bytes as u64;
@@ -125,6 +142,7 @@ impl Connection {
             segment_size: bytes,
             segments: 1,
             bytes,
+            ecn: Ecn::NotEct,
             is_mtu_probe: false,
         }
     }
@@ -278,10 +296,14 @@ impl Connection {
         content: Content,
         sink: &mut impl PacketSink,
     ) -> TransmitInfo {
+        let ecn = self.marking.choose(content);
         let bytes = self.push_packet(now, frames, None, padding, content, sink);
         self.stats.overhead_datagrams_sent += 1;
         self.stats.overhead_bytes_sent += bytes as u64;
-        Self::single(destination, bytes)
+        TransmitInfo {
+            ecn,
+            ..Self::single(destination, bytes)
+        }
     }
 
     /// Numbers, remembers and hands over one packet; returns its UDP payload length.
@@ -329,6 +351,7 @@ impl Connection {
             content,
             size: bytes as u16,
             fate: Fate::Outstanding,
+            capable: self.marking.on_sent(),
         });
         self.count_sent(bytes);
         if content != Content::Passive {
@@ -489,6 +512,7 @@ impl Connection {
         let budget = budget.min(max_bytes).max(full);
         let mut frames = Vec::with_capacity(FrameWriter::MAX_DATA_HEADER);
         let mut info: Option<TransmitInfo> = None;
+        let mut ecn = Ecn::NotEct;
         loop {
             let segments = info.map_or(0, |i| i.segments);
             let bytes = info.map_or(0, |i| i.bytes);
@@ -520,12 +544,17 @@ impl Connection {
             self.stats.data_bytes_repeated += if data.again { data.range.len() } else { 0 };
             self.stats.tail_bytes_repeated += if repeat { data.range.len() } else { 0 };
             let payload = Some((data.object, data.range));
+            if info.is_none() {
+                // What one call hands over has one ECN field.
+                ecn = self.marking.choose(content);
+            }
             let len = self.push_packet(now, &frames, payload, 0, content, sink);
             let train = info.get_or_insert(TransmitInfo {
                 destination: self.remote,
                 segment_size: len,
                 segments: 0,
                 bytes: 0,
+                ecn,
                 is_mtu_probe: false,
             });
             train.segments += 1;

@@ -14,6 +14,7 @@
 use super::Feedback;
 use super::fair::{CLOCK_ORIGIN, Phase};
 use super::history::{History, Sample};
+use super::marks::{Marks, Weight};
 use super::overflow::LossByDelay;
 use crate::rtt::WindowedMin;
 use howdah_core::{Rate, Span, Time};
@@ -94,6 +95,7 @@ pub(super) struct Background {
     /// When loss was answered last.
     congested_at: Time,
     loss_by_delay: LossByDelay,
+    marks: Marks,
     loss_floor: WindowedMin,
     loss_block: (u64, u64),
     last: Option<Sample>,
@@ -124,6 +126,7 @@ impl Background {
             next_return: Time::ZERO,
             congested_at: Time::ZERO,
             loss_by_delay: LossByDelay::default(),
+            marks: Marks::new(Weight::Least),
             loss_floor: WindowedMin::new(LOSS_FLOOR_WINDOW),
             loss_block: (0, 0),
             last: None,
@@ -186,6 +189,8 @@ impl Background {
         };
         self.last = Some(sample);
         self.measure_loss_floor(feedback, &sample);
+        let answers = self.phase != Phase::Startup;
+        self.marks.heed(feedback, self.queue, self.rate, answers);
         match self.phase {
             Phase::Startup => self.startup(feedback, &sample),
             Phase::Cruise | Phase::Drain => self.cruise(feedback, &sample),
@@ -318,6 +323,9 @@ impl Background {
         self.give_way(feedback, congested);
         if let Some(ceiling) = self.ceiling {
             self.rate = self.rate.min(ceiling);
+        }
+        if let Some(ceiling) = self.marks.ceiling() {
+            self.rate = self.rate.min(ceiling).max(RATE_MIN);
         }
         self.drain(feedback);
     }

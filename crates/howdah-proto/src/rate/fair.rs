@@ -11,6 +11,7 @@
 use super::Feedback;
 use super::drains::{BASE_WRONG, Drains, Seen};
 use super::history::{History, Sample};
+use super::marks::{Marks, Weight};
 use super::overflow::{LossByDelay, Overflow};
 use super::room::Room;
 use super::startup::{BURST, INITIAL_RATE, MIN_PACKETS, Startup, Step, View};
@@ -138,6 +139,7 @@ pub(super) struct Fair {
     queue_peak: VecDeque<(Time, Span)>,
     loss_by_delay: LossByDelay,
     room: Room,
+    marks: Marks,
     yielding: Yielding,
     /// Until then, what is seen of the queue is the echo of what was answered.
     yield_next: Time,
@@ -187,6 +189,7 @@ impl Fair {
             queue_peak: VecDeque::new(),
             loss_by_delay: LossByDelay::default(),
             room: Room::default(),
+            marks: Marks::new(Weight::Fair),
             yielding: Yielding::default(),
             yield_next: Time::ZERO,
             loss_floor: WindowedMin::new(LOSS_FLOOR_WINDOW),
@@ -312,6 +315,7 @@ impl Fair {
             self.refused_at = Some(feedback.now);
         }
         self.measure_loss_floor(feedback, &sample);
+        self.heed_marks(feedback);
         match self.phase {
             Phase::Startup => self.start_up(feedback, &sample),
             Phase::Cruise | Phase::Drain => self.cruise(feedback, &sample),
@@ -423,6 +427,7 @@ impl Fair {
             queue: self.queue,
             base_rtt: self.base_rtt,
             rate: self.rate,
+            marked: self.marks.are_many(),
         };
         match self.startup.step(feedback, &view) {
             Step::Grow(rate) => {
@@ -439,6 +444,21 @@ impl Fair {
                 self.echo_until = feedback.now + feedback.echo();
                 self.congested_until = feedback.now + feedback.smoothed_rtt;
             }
+        }
+    }
+
+    fn heed_marks(&mut self, feedback: &Feedback<'_>) {
+        let answers = self.phase != Phase::Startup && feedback.now >= self.echo_until;
+        self.marks.set_young(self.drains.is_young(feedback.now));
+        // While it drains it sends less than it may.
+        let rate = match self.phase {
+            Phase::Drain => self.rate.max(self.capacity),
+            Phase::Startup | Phase::Cruise => self.rate,
+        };
+        self.marks.heed(feedback, self.queue, rate, answers);
+        if self.marks.is_fine() && self.marks.ceiling().is_some() {
+            // A longer queue than such a queue marks is none that it means to have.
+            self.target_cap = self.target_cap.min(TARGET_CAP_MIN);
         }
     }
 
@@ -567,6 +587,9 @@ impl Fair {
         if let Some(back) = self.way_back(now) {
             self.rate = self.rate.max(back);
         }
+        if let Some(ceiling) = self.marks.ceiling() {
+            self.rate = self.rate.min(ceiling).max(RATE_MIN);
+        }
         self.drain(feedback);
     }
 
@@ -662,7 +685,7 @@ impl Fair {
 
     pub(super) fn describe(&self) -> String {
         format!(
-            "{:?} rate {} capacity {} queue {} of {} loss {:.3}% (limit {:.2}%) probe {:.2}",
+            "{:?} rate {} capacity {} queue {} of {} loss {:.3}% (limit {:.2}%) probe {:.2} marks {}",
             self.phase,
             self.rate,
             self.capacity,
@@ -671,6 +694,7 @@ impl Fair {
             self.last.map_or(0.0, |s| s.loss * 100.0),
             self.loss_threshold() * 100.0,
             self.probe,
+            self.marks.describe(),
         )
     }
 }

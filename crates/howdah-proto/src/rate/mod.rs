@@ -8,6 +8,7 @@ mod background;
 mod drains;
 mod fair;
 mod history;
+mod marks;
 mod overflow;
 mod room;
 pub(crate) mod sink;
@@ -63,6 +64,8 @@ pub(crate) struct Feedback<'a> {
     pub(crate) refusing: bool,
     /// When the packets were sent that this report calls lost on the way.
     pub(crate) lost_sent_at: &'a [Time],
+    /// Packets that could be marked on the way and came, and those that were, since the beginning, if that can be believed.
+    pub(crate) marks: Option<(u64, u64)>,
     /// Arrivals inside trains, oldest first.
     pub(crate) train: SmallVec<[TrainPoint; 8]>,
 }

@@ -52,6 +52,8 @@ pub(super) struct View<'a> {
     pub(super) queue: Span,
     pub(super) base_rtt: Span,
     pub(super) rate: Rate,
+    /// Most of what arrives is marked by a queue on the way.
+    pub(super) marked: bool,
 }
 
 /// What follows from a report.
@@ -172,4 +174,5 @@ fn is_full(feedback: &Feedback<'_>, view: &View<'_>) -> bool {
         || (gap > MAX_GAP && sample.loss < gap && view.rate > SECOND_RATE)
         || sample.loss > MAX_LOSS
         || feedback.socket_drops > 0
+        || view.marked
 }

@@ -1,7 +1,7 @@
 //! Two connections driven by hand, with packets really sealed and opened if the security is TLS,
 //! and addresses that may change.
 
-use howdah_core::{ByteRange, Rate, Span, Time};
+use howdah_core::{ByteRange, Ecn, Rate, Span, Time};
 use howdah_proto::codec::{ConnectionId, Header};
 use howdah_proto::{
     Arriving, Config, Connection, Event, Handled, PacketOut, PacketSink, Role, Security, TAG_LEN,
@@ -47,6 +47,7 @@ pub struct Packet {
     pub index: u64,
     pub from: SocketAddr,
     pub to: SocketAddr,
+    pub ecn: Ecn,
     bytes: Vec<u8>,
     absent: u32,
 }
@@ -131,6 +132,7 @@ impl HandSide {
         let arriving = Arriving {
             from: packet.from,
             rx_time: now,
+            ecn: packet.ecn,
             absent: packet.absent,
             accept_data: true,
         };
@@ -164,6 +166,8 @@ pub struct Hand {
     pub delay: Span,
     /// Rate of each direction; 0 is no limit. Nothing is dropped.
     pub mbit_per_sec: u64,
+    /// What the path makes of the ECN field of packets to the server.
+    pub carry_ecn: fn(Ecn) -> Ecn,
     /// When each direction has sent what it was given.
     free_at: [Time; 2],
     wire: BTreeMap<(Time, u64), Packet>,
@@ -195,6 +199,7 @@ impl Hand {
             server_address,
             delay,
             mbit_per_sec: 0,
+            carry_ecn: |ecn| ecn,
             free_at: [Time::ZERO; 2],
             wire: BTreeMap::new(),
             sequence: 0,
@@ -232,6 +237,11 @@ impl Hand {
                     index: side.sent,
                     from,
                     to: info.destination,
+                    ecn: if to_server {
+                        (self.carry_ecn)(info.ecn)
+                    } else {
+                        info.ecn
+                    },
                     bytes,
                     absent,
                 };

@@ -270,9 +270,9 @@ impl Transport for Toy {
         }
     }
 
-    fn handle_mark(&mut self, _: Time) {
+    fn handle_ecn(&mut self, _: Time, ecn: Ecn) {
         if let Self::Sink(sink) = self {
-            sink.marked += 1;
+            sink.marked += u64::from(ecn == Ecn::Ce);
         }
     }
 
