@@ -145,6 +145,11 @@ fn f44_a_tree_goes_on_by_itself_and_so_does_a_mirror() {
 #[test]
 fn f44_a_server_that_dies_while_the_disk_syncs_does_not_make_a_directory_in_the_directory() {
     let site = Site::new(120);
+    // `OVERLAYFS_SUPER_MAGIC`: there each file is synced by itself.
+    if rustix::fs::statfs(site.path()).is_ok_and(|disk| disk.f_type == 0x794c_7630) {
+        println!("skipped: {} is on an overlay", site.path().display());
+        return;
+    }
     let from = site.file("tree");
     fs::create_dir(&from).unwrap();
     for i in 0..20 {
