@@ -6,6 +6,7 @@ use crate::access::Authority;
 use crate::session::chore::Chore;
 use crate::session::errand::Errands;
 use crate::session::from_connection;
+use crate::session::kept::KEPT_MAX;
 use crate::session::message::{Message, SideReport};
 use crate::session::putting::Put;
 use crate::session::receiving::Receiving;
@@ -308,6 +309,7 @@ impl Service {
         for object in [
             session.sending.take().map(|s| s.object),
             session.receiving.take().map(|r| r.object),
+            session.early.take().map(|early| early.object),
         ]
         .into_iter()
         .flatten()
@@ -448,6 +450,10 @@ impl Service {
                     .and_then(|s| s.receiving.as_mut());
                 if let Some(receiving) = receiving.filter(|r| r.object == object) {
                     receiving.on_complete();
+                } else if let Some(session) = self.sessions.get_mut(&key)
+                    && let Some(early) = session.early.as_mut().filter(|e| e.object == object)
+                {
+                    early.is_complete = true;
                 }
                 if let Some(tree) = self.sessions.get_mut(&key).and_then(|s| s.tree.as_mut()) {
                     tree.on_complete(object);
@@ -556,6 +562,10 @@ impl Application for Service {
                     .receiving
                     .as_ref()
                     .is_none_or(Receiving::accepts_data)
+                && session
+                    .early
+                    .as_ref()
+                    .is_none_or(|early| early.kept.bytes() < KEPT_MAX)
                 && session.tree.as_ref().is_none_or(Tree::accepts_data)
         })
     }
@@ -569,6 +579,8 @@ impl Application for Service {
         }
         if let Some(receiving) = session.receiving.as_mut().filter(|r| r.object == object) {
             receiving.place(buffer, parts);
+        } else if let Some(early) = session.early.as_mut().filter(|e| e.object == object) {
+            early.kept.place(buffer, parts);
         }
     }
 

@@ -6,6 +6,7 @@ use crate::access::Rights;
 use crate::session::at_cap::AtCap;
 use crate::session::chore::Chore;
 use crate::session::holes::Announced;
+use crate::session::kept::Early;
 use crate::session::message::Message;
 use crate::session::pace::Pace;
 use crate::session::putting::Put;
@@ -32,6 +33,8 @@ pub(super) struct Session {
     pub(super) opening: Option<Opening>,
     /// What came meanwhile.
     pub(super) later: VecDeque<Message>,
+    /// What came of a file whose place is being opened.
+    pub(super) early: Option<Early>,
     /// A place that was taken is not looked at again before.
     pub(super) open_again_at: Time,
     pub(super) sending: Option<Sending>,
@@ -78,6 +81,7 @@ impl Session {
             key,
             opening: None,
             later: VecDeque::new(),
+            early: None,
             open_again_at: now,
             sending: None,
             receiving: None,

@@ -2,18 +2,17 @@
 //! them meanwhile is kept, within bounds.
 
 use super::from_store;
+use super::kept::{KEPT_MAX, Kept};
 use super::message::Message;
 use super::receiving::{Place, Receiving};
 use super::resume::WireRanges;
 use crate::{Error, ErrorKind};
-use howdah_core::{ByteRange, RangeSet};
+use howdah_core::RangeSet;
 use howdah_net::Placement;
 use howdah_proto::Connection;
 use howdah_store::{LargeOpening, LargeTarget, Sink, StoreError, Wake};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
-/// Bytes kept of files that are not open yet; what comes beyond comes again.
-const KEPT_MAX: usize = 4 << 20;
 /// Messages about one of them; an honest sender has two to say.
 const LATER_MAX: usize = 16;
 
@@ -25,7 +24,7 @@ struct Coming {
     object: u64,
     /// The sender wants to hear what is there.
     is_asked: bool,
-    kept: Vec<(u64, Vec<u8>)>,
+    kept: Kept,
     later: Vec<Message>,
     is_complete: bool,
     is_missing: bool,
@@ -109,7 +108,7 @@ impl LargeFiles {
         self.coming.push(Coming {
             object,
             is_asked,
-            kept: Vec::new(),
+            kept: Kept::default(),
             later: Vec::new(),
             is_complete: false,
             is_missing: false,
@@ -131,20 +130,9 @@ impl LargeFiles {
         let Some(coming) = self.find(object) else {
             return;
         };
-        let mut more = 0;
-        for part in parts {
-            let len = part.range.len() as usize;
-            let Some(bytes) = buffer.get(part.at..part.at + len) else {
-                continue;
-            };
-            more += len;
-            match coming.kept.last_mut() {
-                Some((start, kept)) if *start + kept.len() as u64 == part.range.start => {
-                    kept.extend_from_slice(bytes);
-                }
-                _ => coming.kept.push((part.range.start, bytes.to_vec())),
-            }
-        }
+        let before = coming.kept.bytes();
+        coming.kept.place(buffer, parts);
+        let more = coming.kept.bytes() - before;
         self.kept_bytes += more;
     }
 
@@ -161,7 +149,7 @@ impl LargeFiles {
             return;
         };
         coming.is_missing = true;
-        let kept: usize = coming.kept.drain(..).map(|(_, bytes)| bytes.len()).sum();
+        let kept = std::mem::take(&mut coming.kept).bytes();
         self.kept_bytes -= kept;
         connection.finish_receiving(object);
     }
@@ -193,8 +181,7 @@ impl LargeFiles {
             return Ok(None);
         };
         let coming = self.coming.swap_remove(at);
-        let kept: usize = coming.kept.iter().map(|(_, bytes)| bytes.len()).sum();
-        self.kept_bytes -= kept;
+        self.kept_bytes -= coming.kept.bytes();
         let Some((target, sink)) = opened.map_err(|e| from_store(&e))? else {
             if !coming.is_missing {
                 connection.finish_receiving(object);
@@ -215,21 +202,7 @@ impl LargeFiles {
             };
             connection.send_control(&ready.encode());
         }
-        for (start, mut bytes) in coming.kept {
-            let whole = ByteRange::with_len(start, bytes.len() as u64);
-            // What is right on the disk is not written again.
-            let parts: Vec<_> = receiving
-                .held
-                .missing(whole)
-                .map(|range| Placement {
-                    at: (range.start - start) as usize,
-                    range,
-                })
-                .collect();
-            if !parts.is_empty() {
-                receiving.place(&mut bytes, &parts);
-            }
-        }
+        coming.kept.give(&mut receiving);
         if coming.is_complete {
             receiving.on_complete();
         }

@@ -6,6 +6,7 @@ pub(crate) mod errand;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 pub(crate) mod holes;
+pub(crate) mod kept;
 mod large;
 pub(crate) mod message;
 pub(crate) mod pace;

@@ -75,7 +75,7 @@ impl Receiving {
     }
 
     /// Lets an object come whose place may not be open yet.
-    pub(super) fn admit(
+    pub(crate) fn admit(
         connection: &mut Connection,
         object: u64,
         size: Option<u64>,
@@ -91,7 +91,7 @@ impl Receiving {
     }
 
     /// Of an object that may come already; now its place is open.
-    pub(super) fn of_admitted(
+    pub(crate) fn of_admitted(
         connection: &mut Connection,
         object: u64,
         place: Place,

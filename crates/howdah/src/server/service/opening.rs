@@ -6,6 +6,7 @@ use crate::access::Rights;
 use crate::server::session::Session;
 use crate::session::errand::Errand;
 use crate::session::from_store;
+use crate::session::kept::{Early, Kept};
 use crate::session::message::Message;
 use crate::session::receiving::{Place, Receiving};
 use crate::session::resume::{WireHeld, WireIdentity};
@@ -122,21 +123,21 @@ impl Session {
     }
 
     /// Takes what was put to its place. Returns what is there already, in bytes.
-    fn begin_put(
-        &mut self,
-        connection: &mut Connection,
-        place: Place,
-        ready: &Message,
-    ) -> Result<u64, Error> {
-        let Some(put) = &self.put else { return Ok(0) };
-        let holes = put.holes.as_ref();
-        let receiving = Receiving::new(connection, put.object, place, put.size, put.hash, holes)?;
+    fn begin_put(&mut self, connection: &mut Connection, place: Place, ready: &Message) -> u64 {
+        let (Some(put), Some(early)) = (&self.put, self.early.take()) else {
+            return 0;
+        };
+        let mut receiving = Receiving::of_admitted(connection, put.object, place, put.hash);
         let held = receiving.held.byte_count();
         if put.source.is_some() {
             connection.send_control(&ready.encode());
         }
+        early.kept.give(&mut receiving);
+        if early.is_complete {
+            receiving.on_complete();
+        }
         self.receiving = Some(receiving);
-        Ok(held)
+        held
     }
 }
 
@@ -186,6 +187,18 @@ impl Service {
             return Ok(());
         };
         let (client, put) = (session.key.clone(), put.clone());
+        if session.early.is_none() {
+            // Its first bytes may be here before its place is open.
+            Receiving::admit(connection, put.object, put.size, None)?;
+            if let Some(holes) = &put.holes {
+                connection.note_present(put.object, holes);
+            }
+            session.early = Some(Early {
+                object: put.object,
+                kept: Kept::default(),
+                is_complete: false,
+            });
+        }
         if put.may_wait(now) && self.supersede(key, &client, &put) {
             if let Some(put) = self.sessions.get_mut(&key).and_then(|s| s.put.as_mut()) {
                 put.took_over = true;
@@ -226,7 +239,7 @@ impl Service {
                 Some(place) => match place?? {
                     None => session.open_again_at = now + TAKEN_AGAIN,
                     Some((place, ready)) => {
-                        let held = session.begin_put(connection, place, &ready)?;
+                        let held = session.begin_put(connection, place, &ready);
                         if held > 0 {
                             let text = format!(
                                 "{}: {} goes on; {} MiB are there already",
