@@ -282,7 +282,8 @@ impl AnyFrame<'_> {
 
 struct World {
     now: Time,
-    ends: [SimEndpoint; 2],
+    /// Client, server.
+    ends: Vec<SimEndpoint>,
     /// On the way to the client, to the server.
     wires: [VecDeque<Datagram>; 2],
     /// Low half of the newest data packet's number, to the client, to the server.
@@ -293,7 +294,7 @@ impl World {
     fn new() -> Self {
         Self {
             now: Time::ZERO,
-            ends: [
+            ends: vec![
                 SimEndpoint::client(sim_config(), SEED),
                 SimEndpoint::server(sim_config(), SEED, SEED + 1),
             ],
