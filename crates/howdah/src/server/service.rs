@@ -556,16 +556,13 @@ impl Application for Service {
 
     fn accepts_data(&mut self, key: ConnKey) -> bool {
         self.sessions.get(&key).is_none_or(|session| {
-            // What comes before there is a place comes again.
-            session.opening.is_none()
+            // What comes before there is a place is kept, or comes again.
+            let early = session.early.as_ref();
+            early.map_or(session.opening.is_none(), |e| e.kept.bytes() < KEPT_MAX)
                 && session
                     .receiving
                     .as_ref()
                     .is_none_or(Receiving::accepts_data)
-                && session
-                    .early
-                    .as_ref()
-                    .is_none_or(|early| early.kept.bytes() < KEPT_MAX)
                 && session.tree.as_ref().is_none_or(Tree::accepts_data)
         })
     }
