@@ -558,7 +558,7 @@ impl Application for Service {
         self.sessions.get(&key).is_none_or(|session| {
             // What comes before there is a place is kept, or comes again.
             let early = session.early.as_ref();
-            early.map_or(session.opening.is_none(), |e| e.kept.bytes() < KEPT_MAX)
+            early.map_or_else(|| session.opening.is_none(), |e| e.kept.bytes() < KEPT_MAX)
                 && session
                     .receiving
                     .as_ref()
