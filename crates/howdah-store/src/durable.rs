@@ -193,8 +193,12 @@ impl PartFile {
 
     /// Removes unfinished files of the same target whose writers were killed. Takes as long as it
     /// takes to read the directory.
+    ///
+    /// Not what the next copy looks for: it was looked at when this one began, and if somebody wrote it then who has died
+    /// since, it has what the next copy goes on with. It goes when this one is published.
     pub(crate) fn remove_stale(&self) {
-        stale::remove_stale(&self.place.dir, &self.place.name);
+        let Place { dir, name, .. } = &self.place;
+        stale::remove_stale(dir, name, Some(&stale::resume_name(dir, name)));
     }
 
     pub(crate) fn file(&self) -> &File {

@@ -231,9 +231,9 @@ pub(crate) fn is_named(dir: &OwnedFd, name: &OsStr, file: impl AsFd) -> bool {
     (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino) && open.st_nlink == 1
 }
 
-/// Removes the temporary files of the target `name` that nobody writes to any more, and returns
+/// Removes the temporary files of the target `name` that nobody writes to any more, but for one, and returns
 /// how many. Failures are nobody's concern: then they stay.
-pub(crate) fn remove_stale(dir: &OwnedFd, name: &OsStr) -> usize {
+pub(crate) fn remove_stale(dir: &OwnedFd, name: &OsStr, spared: Option<&OsStr>) -> usize {
     if !locks_are_seen_by_all(dir) {
         return 0;
     }
@@ -244,6 +244,9 @@ pub(crate) fn remove_stale(dir: &OwnedFd, name: &OsStr) -> usize {
     let mut removed = 0;
     for entry in entries.take(MAX_NAMES).map_while(Result::ok) {
         let bytes = entry.file_name().to_bytes();
+        if spared.is_some_and(|spared| spared.as_bytes() == bytes) {
+            continue;
+        }
         if is_temp_name(bytes, &prefix) {
             removed += usize::from(remove_if_stale(dir, OsStr::from_bytes(bytes)));
         } else if has_digits(bytes, &prefix, JOURNAL_SUFFIX) {
@@ -555,11 +558,17 @@ mod tests {
         let parts = [temp("0"), temp("2"), temp("8")];
         let journals = [journal("0"), journal("6")];
         expected.retain(|name| !parts.contains(name) && !journals.contains(name));
-        assert_eq!(remove_stale(&fd, OsStr::new("target")), parts.len());
+        let spared = temp("0");
+        assert_eq!(
+            remove_stale(&fd, OsStr::new("target"), Some(OsStr::new(&spared))),
+            parts.len() - 1
+        );
+        assert!(names(path).contains(&spared) && names(path).contains(&journal("0")));
+        assert_eq!(remove_stale(&fd, OsStr::new("target"), None), 1);
         assert_eq!(names(path), expected);
         drop(held);
         assert_eq!(
-            remove_stale(&fd, OsStr::new("target")),
+            remove_stale(&fd, OsStr::new("target"), None),
             1,
             "its writer is gone"
         );

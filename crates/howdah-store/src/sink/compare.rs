@@ -118,7 +118,7 @@ impl Comparer {
         synced.map_err(|e| StoreError::from_io(path, "sync", e))?;
         let synced = sync_dir(self.place.dir());
         synced.map_err(|e| StoreError::from_io(path, "sync the directory of", e))?;
-        stale::remove_stale(self.place.dir(), self.place.name());
+        stale::remove_stale(self.place.dir(), self.place.name(), None);
         Ok(Outcome {
             size,
             hash: hash.filter(|_| self.hash),
