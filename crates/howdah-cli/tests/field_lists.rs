@@ -225,6 +225,111 @@ fn t06_a_million_names_go_between_two_other_machines_in_little_memory() {
     );
 }
 
+/// As somebody makes it with `find . > rules`, and some that have wildcards.
+#[test]
+fn t06_half_a_million_rules_go_between_any_two_places() {
+    const MOST: u64 = 96 << 20;
+    let site = Site::new(300);
+    let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    let server = site.serve();
+    fs::create_dir_all(site.root("s/dir")).unwrap();
+    for number in 0..1000 {
+        fs::write(site.root(&format!("s/dir/{}", name(number))), "x").unwrap();
+    }
+    let mut rules = format!("+ {}\n+ /dir/0000??-*\n", name(200));
+    for number in 100..500_000 {
+        writeln!(rules, "./dir/{}", name(number)).unwrap();
+    }
+    fs::write(site.file("rules"), rules).unwrap();
+    let (rules, ssh) = (site.file("rules"), sshd.ssh());
+    let (here, there) = (site.root("s"), server.url("s"));
+    for (at, (from, to)) in [
+        ("far:s".to_owned(), "far2:d".to_owned()),
+        (here.clone(), server.url("e")),
+        (there, site.file("f")),
+        (here, "far:g".to_owned()),
+        ("far:s".to_owned(), site.file("h")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let args = [
+            "sync",
+            "--json",
+            "--accept-new",
+            "--ssh",
+            &ssh,
+            "--exclude-from",
+            &rules,
+            &from,
+            &to,
+        ];
+        let process = site.start(Host::Here, "client", &args, Input::None);
+        let near = peak(process.pid());
+        let done = process.finish();
+        assert_eq!(done.code, Some(0), "{from} {to}: {}", done.err);
+        let dirs = [
+            site.root("d"),
+            site.root("e"),
+            site.file("f"),
+            site.root("g"),
+            site.file("h"),
+        ];
+        assert_eq!(count(&format!("{}/dir", dirs[at])), 101, "{from} {to}");
+        let summary = done.json();
+        let side = |side: &str| summary[side]["peak_rss_bytes"].as_u64().unwrap();
+        let peaks = [near, side("sender"), side("receiver")];
+        let mib = peaks.map(|peak| peak >> 20);
+        println!("{from} {to}: {mib:?} MiB");
+        assert!(
+            peaks.iter().all(|&peak| peak < MOST),
+            "{from} {to}: {mib:?}"
+        );
+    }
+    server.stop();
+}
+
+#[test]
+fn t01_rules_beyond_what_is_possible_are_told_before_anything_is_sent() {
+    let site = Site::new(60);
+    let nobody = "howdah://127.0.0.1:9/x";
+    let (here, rules) = (site.file("s"), site.file("rules"));
+    fs::create_dir(&here).unwrap();
+    let mut wild = String::new();
+    for number in 0..30_000 {
+        writeln!(wild, "wild-{number}-*").unwrap();
+    }
+    let mut many = String::new();
+    for number in 0..2_000_000 {
+        writeln!(many, "{}", name(number)).unwrap();
+    }
+    for (text, words) in [
+        (wild, ["256 KiB", "wildcards"]),
+        (many, ["more than the 128", "copy in parts"]),
+        ("a\nb[\n".to_owned(), ["\"b[\"", "pattern"]),
+        ("/\n".to_owned(), ["\"/\"", "empty"]),
+    ] {
+        fs::write(&rules, text).unwrap();
+        for (from, to) in [
+            (&*here, nobody),
+            (nobody, &here),
+            ("a:x", "b:y"),
+            (&here, "a:x"),
+        ] {
+            for what in [&["sync"][..], &["cp", "-r"]] {
+                let rest = ["--ssh", "false", "--exclude-from", &rules, from, to];
+                let done = site.run(Host::Here, "client", &[what, &rest].concat(), Input::None);
+                done.assert_failed(USAGE, &words);
+            }
+        }
+        let verify = ["verify", "--exclude-from", &rules, &here, nobody];
+        let done = site.run(Host::Here, "client", &verify, Input::None);
+        done.assert_failed(USAGE, &words);
+    }
+}
+
 #[test]
 fn t23_rules_may_name_what_is_below_the_source_by_its_whole_path() {
     let site = Site::new(60);

@@ -94,9 +94,9 @@ pub use trees::{
     Act, BadModes, Change, ComparisonState, Difference, EntryKind, LARGE_OPEN, LINK_DESTS,
     LargeFile, LargeOpening, LargeTarget, Listed, Listing, Memory, Metadata, ModeChanges, NOTES,
     Next, OwnerSeen, PACKED_MAX, PathList, PathListBuilder, PathWalk, PlacedFile, Quota, Reasons,
-    ReceiverEnds, Rule, SenderEnds, Spout, Tally, Tap, TreeComparison, TreeDescriber, TreeListing,
-    TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender, TreeSource, TreeSubject,
-    TreeTarget, What, comparison_ends, is_begun, is_directory, origin_of,
+    ReceiverEnds, Rule, RuleList, RuleRef, SenderEnds, Spout, Tally, Tap, TreeComparison,
+    TreeDescriber, TreeListing, TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender,
+    TreeSource, TreeSubject, TreeTarget, What, comparison_ends, is_begun, is_directory, origin_of,
 };
 
 use std::path::Path;

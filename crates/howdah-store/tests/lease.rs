@@ -165,7 +165,10 @@ fn a_second_copy_leaves_what_the_first_one_left() {
     until("it writes", || second.backlog().written_bytes == GROUP);
     drop(second);
     let third = copy.sink();
-    assert!(holds(&third.held(), 0), "it goes on where the first one was");
+    assert!(
+        holds(&third.held(), 0),
+        "it goes on where the first one was"
+    );
     copy.finish(third).unwrap();
 }
 

@@ -40,8 +40,8 @@ pub use error::{Error, ErrorKind};
 pub use files::{ChangeLog, FileLog, Hears};
 pub use howdah_store::{
     Act, Change, Difference, EntryKind, Fate, LINK_DESTS, Leftovers, Listed, Listing, Memory,
-    ModeChanges, OwnerSeen, PathList, PathListBuilder, PlacedFile, Rule, Tally, TreeOptions,
-    TreeReport, What,
+    ModeChanges, OwnerSeen, PathList, PathListBuilder, PlacedFile, Rule, RuleList, RuleRef, Tally,
+    TreeOptions, TreeReport, What,
 };
 pub use keys::{AuthorizedKeys, Identity, KnownHosts, PublicKey, Trust};
 pub use list::list;

@@ -7,7 +7,7 @@ use crate::session::from_store;
 use crate::session::selection;
 use crate::ssh::{Order, copy_between};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, Summary};
-use howdah_store::{StoreError, TreeOptions, TreeSource, TreeTarget, origin_of};
+use howdah_store::{RuleList, RuleRef, StoreError, TreeOptions, TreeSource, TreeTarget, origin_of};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -244,11 +244,11 @@ fn named_here(sources: &[Location]) -> impl Iterator<Item = PathBytes> + '_ {
 
 /// Patterns that name something below the source by its whole path mean it.
 fn below_source(options: &mut TreeOptions, sources: &[PathBytes]) {
-    for rule in &mut options.rules {
-        if !rule.pattern.starts_with('/') {
-            continue;
+    let below = |pattern: &str| {
+        if !pattern.starts_with('/') {
+            return None;
         }
-        let below = sources.iter().find_map(|source| {
+        sources.iter().find_map(|source| {
             let source = source.as_path();
             let top = if options.contents {
                 Some(source)
@@ -256,13 +256,24 @@ fn below_source(options: &mut TreeOptions, sources: &[PathBytes]) {
                 source.parent()
             };
             let top = top?.to_str()?.trim_end_matches('/');
-            let below = rule.pattern.strip_prefix(top).filter(|_| !top.is_empty())?;
+            let below = pattern.strip_prefix(top).filter(|_| !top.is_empty())?;
             below.starts_with('/').then(|| below.to_owned())
-        });
-        if let Some(below) = below {
-            rule.pattern = below;
-        }
+        })
+    };
+    if options
+        .rules
+        .iter()
+        .all(|rule| below(rule.pattern).is_none())
+    {
+        return;
     }
+    let mut rules = RuleList::default();
+    for rule in options.rules.iter() {
+        let below = below(rule.pattern);
+        let pattern = below.as_deref().unwrap_or(rule.pattern);
+        rules.push(RuleRef { pattern, ..rule });
+    }
+    options.rules = rules;
 }
 
 /// Which source it is, for the sign of an unfinished tree: where, and what there. Slashes at the end mean nothing.

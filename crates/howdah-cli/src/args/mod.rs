@@ -55,7 +55,7 @@ pub(crate) use pace::{PaceArgs, policy_name};
 pub(crate) use path::PathArgs;
 pub(crate) use places::{CleanArgs, DuArgs, LsArgs};
 pub(crate) use rival::{RivalArgs, RivalCommand, RivalName, RivalRecvArgs, RivalSendArgs};
-pub(crate) use select::{SelectArgs, Written, add_file};
+pub(crate) use select::{SelectArgs, Written, add_lines};
 pub(crate) use serve::ServeArgs;
 pub(crate) use ssh::SshArgs;
 pub(crate) use sync::SyncArgs;

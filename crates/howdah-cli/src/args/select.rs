@@ -1,7 +1,7 @@
 //! Which files of a tree take part.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
-use howdah::Rule;
+use howdah::{Rule, RuleList, RuleRef};
 use howdah_core::{Span, units};
 use std::path::PathBuf;
 
@@ -67,14 +67,14 @@ pub(crate) enum Written {
     },
 }
 
-/// Takes in a file of rules as rsync does: a line each, `#` and `;` begin a comment, `+ ` and `- ` say what a rule
+/// Takes in lines of a file of rules as rsync does: a line each, `#` and `;` begin a comment, `+ ` and `- ` say what a rule
 /// does whatever the option says, `!` forgets all rules before it.
-pub(crate) fn add_file(rules: &mut Vec<Rule>, include: bool, text: &str) {
+pub(crate) fn add_lines(rules: &mut RuleList, include: bool, text: &str) {
     for line in text.split(['\n', '\r']) {
         let (include, pattern) = match line {
             "" => continue,
             "!" => {
-                rules.clear();
+                *rules = RuleList::default();
                 continue;
             }
             line if line.starts_with(['#', ';']) => continue,
@@ -84,9 +84,9 @@ pub(crate) fn add_file(rules: &mut Vec<Rule>, include: bool, text: &str) {
                 _ => (include, line),
             },
         };
-        rules.push(Rule {
+        rules.push(RuleRef {
             include,
-            pattern: pattern.to_owned(),
+            pattern,
             listed: true,
         });
     }
@@ -234,9 +234,9 @@ mod tests {
 
     #[test]
     fn files_of_rules_are_read_as_rsync_reads_them() {
-        let mut rules = Vec::new();
-        add_file(&mut rules, true, "gone\n!\na\r\n# x\n\n;y\n- b\n+ c d\n+e");
-        let rules: Vec<_> = rules.iter().map(|r| (r.include, &*r.pattern)).collect();
+        let mut rules = RuleList::default();
+        add_lines(&mut rules, true, "gone\n!\na\r\n# x\n\n;y\n- b\n+ c d\n+e");
+        let rules: Vec<_> = rules.iter().map(|r| (r.include, r.pattern)).collect();
         assert_eq!(
             rules,
             [(true, "a"), (false, "b"), (true, "c d"), (true, "+e")]

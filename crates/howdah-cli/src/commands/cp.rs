@@ -3,7 +3,7 @@
 use super::{hints, key_file, manifest};
 use crate::args::{
     ArrivalArgs, Cli, Command, ConnectArgs, CpArgs, OutcomeArgs, PaceArgs, SelectArgs, TellingArgs,
-    TreeArgs, Verify, Written, add_file,
+    TreeArgs, Verify, Written, add_lines,
 };
 use crate::control::Control;
 use crate::settings;
@@ -12,11 +12,11 @@ use anyhow::Context as _;
 use howdah::keys::{self, Identity, KnownHosts, Trust};
 use howdah::{
     CopyConfig, Error, ErrorKind, FileLog, Location, PathList, PathListBuilder, Progress,
-    RatePolicy, Rule, Summary, TreeOptions,
+    RatePolicy, RuleList, Summary, TreeOptions,
 };
 use howdah_core::Span;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -264,7 +264,7 @@ pub(super) fn select_options(select: &SelectArgs) -> anyhow::Result<TreeOptions>
 }
 
 /// The rules, those in files among them.
-fn rules(select: &SelectArgs) -> anyhow::Result<Vec<Rule>> {
+fn rules(select: &SelectArgs) -> anyhow::Result<RuleList> {
     let inputs = select
         .rules
         .0
@@ -276,51 +276,54 @@ fn rules(select: &SelectArgs) -> anyhow::Result<Vec<Rule>> {
             "standard input can be only one of --files-from, --exclude-from and --include-from";
         return Err(Error::new(ErrorKind::Usage, text).into());
     }
-    let mut rules = Vec::new();
+    let mut rules = RuleList::default();
     for written in &select.rules.0 {
         match written {
-            Written::One(rule) => rules.push(rule.clone()),
+            Written::One(rule) => rules.extend([rule.clone()]),
             Written::File { include, path } => {
-                let text = String::from_utf8(read_list(path)?).map_err(|_| {
-                    let text = format!("the rules in {} are not UTF-8", path.display());
-                    Error::new(ErrorKind::Usage, text)
-                })?;
-                add_file(&mut rules, *include, &text);
+                let mut list = open_list(path)?;
+                let mut line = Vec::new();
+                while list
+                    .read_until(b'\n', &mut line)
+                    .map_err(cannot_read(path))?
+                    > 0
+                {
+                    let text = str::from_utf8(&line).map_err(|_| {
+                        let text = format!("the rules in {} are not UTF-8", path.display());
+                        Error::new(ErrorKind::Usage, text)
+                    })?;
+                    add_lines(&mut rules, *include, text);
+                    line.clear();
+                }
             }
         }
     }
     Ok(rules)
 }
 
-fn read_list(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let list = if path == Path::new("-") {
-        ui::check_input()?;
-        let mut list = Vec::new();
-        io::stdin().read_to_end(&mut list).map(|_| list)
-    } else {
-        std::fs::read(path)
-    };
-    list.map_err(|e| {
+fn cannot_read(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
+    move |e| {
         let text = format!("cannot read the list {}: {e}", path.display());
-        Error::new(ErrorKind::Usage, text).into()
-    })
+        Error::new(ErrorKind::Usage, text)
+    }
+}
+
+fn open_list(path: &Path) -> anyhow::Result<Box<dyn BufRead>> {
+    if path == Path::new("-") {
+        ui::check_input()?;
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    let file = File::open(path).map_err(cannot_read(path))?;
+    Ok(Box::new(BufReader::new(file)))
 }
 
 /// The paths in a list, of which there may be millions.
 fn listed_files(path: &Path, ends_with_nul: bool) -> anyhow::Result<PathList> {
-    let cannot = |e: io::Error| {
-        let text = format!("cannot read the list {}: {e}", path.display());
-        Error::new(ErrorKind::Usage, text)
-    };
-    let mut list: Box<dyn BufRead> = if path == Path::new("-") {
-        ui::check_input()?;
-        Box::new(io::stdin().lock())
-    } else {
-        Box::new(BufReader::new(File::open(path).map_err(cannot)?))
-    };
+    let cannot = cannot_read(path);
+    let mut list = open_list(path)?;
     let end = if ends_with_nul { 0 } else { b'\n' };
     let (mut files, mut line) = (PathListBuilder::default(), Vec::new());
-    while list.read_until(end, &mut line).map_err(cannot)? > 0 {
+    while list.read_until(end, &mut line).map_err(&cannot)? > 0 {
         if line.last() == Some(&end) {
             line.pop();
         }

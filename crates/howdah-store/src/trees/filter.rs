@@ -1,48 +1,24 @@
 //! Which names take part.
 
 use super::entry::bounds;
+use super::matcher::Matcher;
 use super::options::TreeOptions;
 use super::paths::PathList;
+use super::rules::RuleList;
 use crate::StoreError;
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// One pattern. The first rule that matches a name counts; what no rule matches takes part.
-///
-/// * `*` and `?` match within a name, `**` also slashes, wherever it stands, `[a-z]` and `{a,b}` as usual.
-/// * `./` at its beginning and `/./` within mean nothing.
-/// * With a slash at its beginning it is matched against the whole path below the top of the copy, else
-///   against the end of the path: `*.o` everywhere, `build/*.o` in every `build`.
-/// * With a slash at its end it matches directories only. What lies in an excluded directory is not
-///   looked at.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Rule {
-    /// Takes part, or not.
-    pub include: bool,
-    /// As above.
-    pub pattern: String,
-    /// It stands in a file of rules, among others that may not be for this copy.
-    pub listed: bool,
-}
-
-#[derive(Debug)]
-struct Compiled {
-    rule: Rule,
-    only_dirs: bool,
-    matcher: GlobSet,
-    /// It has decided about a name.
-    used: AtomicBool,
-}
-
 /// The rules of a copy, compiled.
 #[derive(Debug)]
 pub(crate) struct Filter {
-    rules: Vec<Compiled>,
+    rules: RuleList,
+    matcher: Matcher,
+    /// Which of them have decided about a name.
+    used: Vec<AtomicBool>,
     /// `None`: no list.
     listed: Option<Listed>,
 }
@@ -91,49 +67,15 @@ impl Listed {
 
 impl Filter {
     pub(crate) fn new(options: &TreeOptions) -> Result<Self, StoreError> {
-        let compile = |rule: &Rule| {
-            let refuse = |reason: String| StoreError::BadPattern {
-                pattern: rule.pattern.clone(),
-                reason,
-            };
-            let only_dirs = rule.pattern.ends_with('/') || rule.pattern.ends_with("/.");
-            let pattern = without_dots(&rule.pattern);
-            let body = pattern.trim_end_matches('/');
-            let anchored = body.starts_with('/');
-            let body = body.trim_start_matches('/');
-            if body.is_empty() {
-                return Err(refuse("it is empty".to_owned()));
-            }
-            let glob = if anchored {
-                body.to_owned()
-            } else {
-                format!("**/{body}")
-            };
-            let mut set = GlobSetBuilder::new();
-            for glob in spelt_out(&glob).map_err(|e| refuse(e.to_owned()))? {
-                let glob = GlobBuilder::new(&glob)
-                    .literal_separator(true)
-                    .backslash_escape(true)
-                    .build()
-                    .map_err(|e| refuse(e.kind().to_string()))?;
-                set.add(glob);
-            }
-            let matcher = set.build().map_err(|e| refuse(e.kind().to_string()))?;
-            Ok(Compiled {
-                rule: rule.clone(),
-                only_dirs,
-                matcher,
-                used: AtomicBool::new(false),
-            })
-        };
-        let listed = options.files.as_ref().map(Listed::new);
         Ok(Self {
-            rules: options
+            matcher: Matcher::new(&options.rules)?,
+            used: options
                 .rules
                 .iter()
-                .map(compile)
-                .collect::<Result<_, _>>()?,
-            listed,
+                .map(|_| AtomicBool::new(false))
+                .collect(),
+            rules: options.rules.clone(),
+            listed: options.files.as_ref().map(Listed::new),
         })
     }
 
@@ -144,34 +86,32 @@ impl Filter {
 
     /// Whether a path below the top takes part.
     pub(crate) fn admits(&self, path: &Path, is_dir: bool) -> bool {
-        let matching = self
-            .rules
-            .iter()
-            .find(|rule| (is_dir || !rule.only_dirs) && rule.matcher.is_match(path));
-        let is_listed = |listed: &Listed| listed.admits(path, is_dir);
-        if let Some(rule) = matching
-            && !rule.used.load(Ordering::Relaxed)
+        let matching = self.matcher.first(&self.rules, path, is_dir);
+        if let Some(used) = matching.and_then(|number| self.used.get(number))
+            && !used.load(Ordering::Relaxed)
         {
-            rule.used.store(true, Ordering::Relaxed);
+            used.store(true, Ordering::Relaxed);
         }
-        matching.is_none_or(|rule| rule.rule.include) && self.listed.as_ref().is_none_or(is_listed)
+        let rule = matching.and_then(|number| self.rules.get(number));
+        let is_listed = |listed: &Listed| listed.admits(path, is_dir);
+        rule.is_none_or(|rule| rule.include) && self.listed.as_ref().is_none_or(is_listed)
     }
 
     /// Rules and a list that may not be what was meant, each with why. `all`: also rules that have decided about nothing here.
     pub(crate) fn doubts(&self, all: bool) -> Vec<String> {
         let mut doubts = Vec::new();
-        for Compiled { rule, used, .. } in &self.rules {
+        for (rule, used) in self.rules.iter().zip(&self.used) {
             let flag = if rule.include {
                 "--include"
             } else {
                 "--exclude"
             };
             let named = format!("{flag} {:?}", rule.pattern);
-            if let Some(why) = cannot_match(&rule.pattern) {
+            if let Some(why) = cannot_match(rule.pattern) {
                 doubts.push(format!("{named} can match nothing: {why}"));
             } else if all
                 && !rule.listed
-                && is_of_one(&rule.pattern)
+                && is_of_one(rule.pattern)
                 && !used.load(Ordering::Relaxed)
             {
                 doubts.push(format!(
@@ -222,64 +162,9 @@ fn is_of_one(pattern: &str) -> bool {
     pattern.trim_end_matches('/').contains('/') || !pattern.contains(['*', '?', '[', '{'])
 }
 
-/// A pattern as it matches paths, in which no `.` stands for a directory.
-fn without_dots(pattern: &str) -> String {
-    let mut body = pattern;
-    let mut anchored = body.starts_with('/');
-    while let Some(rest) = body.strip_prefix("./") {
-        // What is named from the top is meant there.
-        (body, anchored) = (rest.trim_start_matches('/'), true);
-    }
-    let mut plain = body.to_owned();
-    while plain.contains("/./") {
-        plain = plain.replace("/./", "/");
-    }
-    while plain.contains("//") {
-        plain = plain.replace("//", "/");
-    }
-    let plain = plain.strip_suffix("/.").map_or(&*plain, |rest| rest);
-    match (anchored, plain.starts_with('/')) {
-        (true, false) => format!("/{plain}"),
-        _ => plain.to_owned(),
-    }
-}
-
-/// The globs that a pattern stands for: `**` crosses slashes only where it stands alone between two of them, so `a**b`
-/// is `a*b` or `a*/**/*b`.
-fn spelt_out(pattern: &str) -> Result<Vec<String>, &'static str> {
-    const MAX: usize = 64;
-    let (mut done, mut todo) = (Vec::new(), vec![(pattern.to_owned(), 0)]);
-    while let Some((glob, from)) = todo.pop() {
-        let bytes = glob.as_bytes();
-        let found = (from..bytes.len().saturating_sub(1)).find(|&at| {
-            let alone = (at == 0 || bytes[at - 1] == b'/')
-                && bytes.get(at + 2).is_none_or(|&next| next == b'/');
-            let escaped = bytes[..at]
-                .iter()
-                .rev()
-                .take_while(|&&b| b == b'\\')
-                .count()
-                % 2
-                == 1;
-            bytes[at] == b'*' && bytes[at + 1] == b'*' && !alone && !escaped
-        });
-        let Some(at) = found else {
-            done.push(glob);
-            continue;
-        };
-        let before = &glob[..at];
-        let after = glob[at..].trim_start_matches('*');
-        todo.push((format!("{before}*{after}"), at + 1));
-        todo.push((format!("{before}*/**/*{after}"), at + 6));
-        if done.len() + todo.len() > MAX {
-            return Err("it has more than five '**' that stand within names");
-        }
-    }
-    Ok(done)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::rules::Rule;
     use super::*;
 
     fn filter(rules: &[&str]) -> Filter {
@@ -411,7 +296,7 @@ mod tests {
                 listed: false,
             }];
             let error = Filter::new(&TreeOptions {
-                rules,
+                rules: rules.into(),
                 ..TreeOptions::default()
             });
             let text = error.unwrap_err().to_string();

@@ -5,10 +5,11 @@
 use super::change::Change;
 use super::codec::{Answer, AnswerWriter, ManifestReader, ManifestWriter, read_answer};
 use super::entry::{Entry, Meta, bounds};
-use super::filter::{Filter, Rule};
+use super::filter::Filter;
 use super::gate::{Asked, Gate};
 use super::options::TreeOptions;
 use super::pipe::{Spout, pipe};
+use super::rules::Rule;
 use std::ffi::OsString;
 use std::io::Read as _;
 

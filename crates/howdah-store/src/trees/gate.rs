@@ -141,7 +141,7 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::super::entry::Meta;
-    use super::super::filter::Rule;
+    use super::super::rules::Rule;
     use super::*;
     use proptest::prelude::*;
 
@@ -233,7 +233,7 @@ mod tests {
         };
         let options = TreeOptions {
             contents: true,
-            rules: vec![rule(false, "*.key"), rule(false, "/private/")],
+            rules: vec![rule(false, "*.key"), rule(false, "/private/")].into(),
             max_size: Some(100),
             ..TreeOptions::default()
         };

@@ -52,7 +52,8 @@ fn h1_a_server_writes_no_other_name_and_changes_no_mode() {
             include: false,
             pattern: "*.key".into(),
             listed: false,
-        }],
+        }]
+        .into(),
         ..plain.clone()
     };
     let large_only = TreeOptions {

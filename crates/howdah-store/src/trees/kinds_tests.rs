@@ -358,7 +358,7 @@ fn t11_empty_directories_are_kept_where_that_was_asked_for() {
 /// As with rsync: an empty source is one that holds nothing, not one of which nothing takes part.
 #[test]
 fn t29_a_source_of_which_all_is_left_out_is_not_empty() {
-    use super::filter::Rule;
+    use super::rules::Rule;
     for dry_run in [true, false] {
         let pair = Pair::new(&["a.tmp", "b.tmp"], &["c.tmp", "d/e"]);
         let options = TreeOptions {
@@ -367,7 +367,8 @@ fn t29_a_source_of_which_all_is_left_out_is_not_empty() {
                 include: false,
                 listed: false,
                 pattern: "*.tmp".into(),
-            }],
+            }]
+            .into(),
             ..deleting()
         };
         let report = pair.sync(&options).unwrap().receiver;

@@ -158,7 +158,8 @@ fn files_and_links_go_and_all_else_stays() {
                 include: false,
                 pattern: "excluded".to_owned(),
                 listed: false,
-            }],
+            }]
+            .into(),
             ..TreeOptions::default()
         };
         let run = |options: &TreeOptions| {

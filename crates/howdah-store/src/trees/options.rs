@@ -1,7 +1,9 @@
 //! What both sides of a tree transfer must know.
 
-use super::filter::Rule;
+use super::matcher::Matcher;
 use super::paths::PathList;
+use super::rules::RuleList;
+use crate::StoreError;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -25,7 +27,7 @@ pub struct TreeOptions {
     /// Below the destination: where files go that are deleted or replaced.
     pub backup_dir: Option<String>,
     /// Which names take part.
-    pub rules: Vec<Rule>,
+    pub rules: RuleList,
     /// Only these paths below the top, and what is in them.
     pub files: Option<PathList>,
     /// Smaller files are left out, in bytes.
@@ -108,13 +110,17 @@ impl TreeOptions {
         levels.is_some_and(|levels| below.iter().count() >= levels)
     }
 
+    /// An error if one of the rules is none, or they are too many of a kind that takes much.
+    pub fn check_rules(&self) -> Result<(), StoreError> {
+        Matcher::check(&self.rules)
+    }
+
     /// Bytes that rules and list take in a request.
     pub fn request_bytes(&self) -> usize {
-        let rules = self.rules.iter().map(|rule| rule.pattern.len() + 4);
         let files = self
             .files
             .iter()
             .map(|files| files.bytes() as usize + 4 * files.len());
-        rules.sum::<usize>() + files.sum::<usize>()
+        self.rules.bytes() + 4 * self.rules.len() + files.sum::<usize>()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::codec::{ManifestWriter, put_varint};
 use super::entry::{Entry, Meta};
-use super::filter::Rule;
+use super::rules::{Rule, RuleList};
 use super::tests::{contents, look, recursive, tree_of};
 use super::*;
 use crate::StoreError;
@@ -58,7 +58,7 @@ pub(super) fn deleting() -> TreeOptions {
     }
 }
 
-fn rules(rules: &[&str]) -> Vec<Rule> {
+fn rules(rules: &[&str]) -> RuleList {
     let rule = |rule: &&str| Rule {
         include: rule.starts_with('+'),
         pattern: rule[2..].to_owned(),

@@ -41,7 +41,8 @@ pub fn message_samples() -> Vec<Vec<u8>> {
             include: false,
             pattern: "*.key".into(),
             listed: false,
-        }],
+        }]
+        .into(),
         files: Some([b"a/b".to_vec()].into_iter().collect()),
         ..TreeOptions::default()
     };

@@ -1,9 +1,10 @@
 //! Names and rules of a request, of which there may be millions: they go before it, in parts that fit into messages.
 
+use super::from_store;
 use super::message::Message;
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_proto::Connection;
-use howdah_store::{PathList, PathListBuilder, PathWalk, Rule, TreeOptions};
+use howdah_store::{PathList, PathListBuilder, PathWalk, Rule, RuleList, TreeOptions};
 use serde::{Deserialize, Serialize};
 
 /// Of one message.
@@ -43,7 +44,9 @@ fn path_bytes(path: &PathBytes) -> usize {
 #[derive(Debug)]
 pub(crate) struct Telling {
     paths: std::vec::IntoIter<PathBytes>,
-    rules: std::vec::IntoIter<Rule>,
+    rules: RuleList,
+    /// So many of them are told.
+    rules_told: usize,
     files: Option<PathWalk>,
     /// A listed path that did not fit into the part before.
     next: Option<Vec<u8>>,
@@ -53,7 +56,7 @@ pub(crate) struct Telling {
 impl Telling {
     /// Takes names and rules out of the request if it would be too long with them. Pairs with [`Asked::restore`].
     pub(crate) fn new(mut paths: Vec<PathBytes>, mut options: TreeOptions) -> Self {
-        let (mut first, mut rules, mut files) = (Vec::new(), Vec::new(), None);
+        let (mut first, mut rules, mut files) = (Vec::new(), RuleList::default(), None);
         let named: usize = paths.iter().map(|path| path_bytes(path) + 4).sum();
         if named + options.request_bytes() > PART_BYTES {
             first = std::mem::take(&mut paths);
@@ -62,7 +65,8 @@ impl Telling {
         }
         Self {
             paths: first.into_iter(),
-            rules: rules.into_iter(),
+            rules,
+            rules_told: 0,
             files: files.map(|files| files.walk()),
             next: None,
             rest: (paths, options),
@@ -98,11 +102,16 @@ impl Telling {
             }
             part.paths.extend(self.paths.next());
         }
-        while let Some(rule) = self.rules.as_slice().first() {
+        while let Some(rule) = self.rules.get(self.rules_told) {
             if !room.takes(rule.pattern.len()) {
                 return Some(part);
             }
-            part.rules.extend(self.rules.next());
+            part.rules.push(rule.to_rule());
+            self.rules_told += 1;
+        }
+        if !self.rules.is_empty() {
+            self.rules = RuleList::default();
+            self.rules_told = 0;
         }
         while let Some(walk) = &mut self.files {
             let next = self.next.take();
@@ -155,14 +164,16 @@ pub(crate) fn check<'a>(
         return Err(Error::new(ErrorKind::Usage, text));
     }
     let paths = paths.into_iter().map(path_bytes);
-    let rules = options.rules.iter().map(|rule| rule.pattern.len());
-    let named: usize = paths.chain(rules).map(|bytes| bytes + EACH_BYTES).sum();
+    let rules = options.rules.bytes() + options.rules.len() * EACH_BYTES;
+    let named: usize = paths.map(|bytes| bytes + EACH_BYTES).sum();
     let listed = files.map_or(0, |files| {
         usize::try_from(files.bytes())
             .unwrap_or(usize::MAX)
             .saturating_add(files.len() * EACH_BYTES)
     });
-    within(named.saturating_add(listed))
+    within(named.saturating_add(rules).saturating_add(listed))?;
+    // Before anything is sent, and not by whoever is asked.
+    options.check_rules().map_err(|e| from_store(&e))
 }
 
 fn within(bytes: usize) -> Result<(), Error> {
@@ -170,7 +181,9 @@ fn within(bytes: usize) -> Result<(), Error> {
         return Ok(());
     }
     let text = format!(
-        "names and rules take more than {} MiB; name directories, or copy in parts",
+        "names, rules and lists take {} MiB, more than the {} that a request may have ({EACH_BYTES} bytes for each \
+         besides its own); name directories, or copy in parts",
+        bytes.div_ceil(1 << 20),
         MAX_BYTES >> 20
     );
     Err(Error::new(ErrorKind::Usage, text))
@@ -180,7 +193,7 @@ fn within(bytes: usize) -> Result<(), Error> {
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     paths: Vec<PathBytes>,
-    rules: Vec<Rule>,
+    rules: RuleList,
     files: PathListBuilder,
     bytes: usize,
 }
@@ -202,7 +215,11 @@ impl Asked {
     pub(crate) fn restore(&mut self, paths: &mut Vec<PathBytes>, options: &mut TreeOptions) {
         let before = std::mem::take(self);
         paths.splice(0..0, before.paths);
-        options.rules.splice(0..0, before.rules);
+        let mut rules = before.rules;
+        for rule in options.rules.iter() {
+            rules.push(rule);
+        }
+        options.rules = rules;
         if let Some(files) = &mut options.files {
             let mut all = before.files;
             let mut walk = files.walk();

@@ -16,7 +16,7 @@ use crate::{
 };
 use howdah_core::{Rate, Span};
 use howdah_net::Clock;
-use howdah_store::TreeOptions;
+use howdah_store::{RuleList, TreeOptions};
 use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -93,7 +93,7 @@ fn one_copy(order: &Order<'_>) -> OneCopy {
     // Rules and lists choose among what is read, which is the sender's affair.
     let tree = order.tree.as_ref().map(|options| TreeOptions {
         files: None,
-        rules: Vec::new(),
+        rules: RuleList::default(),
         ..options.clone()
     });
     let names = order.sources.iter().filter_map(|source| {

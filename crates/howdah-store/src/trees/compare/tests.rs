@@ -385,7 +385,7 @@ fn rules_lists_and_limits_hold_for_both_sides() {
         listed: false,
     };
     let options = TreeOptions {
-        rules: vec![rule("*.o"), rule("build/"), rule("d/")],
+        rules: vec![rule("*.o"), rule("build/"), rule("d/")].into(),
         min_size: Some(100),
         ..by_content()
     };
