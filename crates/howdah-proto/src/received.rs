@@ -168,14 +168,21 @@ impl Received {
             now.as_micros().saturating_sub(last.rx_time_us) >= SAMPLE_SPACING.as_micros()
         });
         if due {
-            if self.samples.len() >= limits::MAX_SAMPLES as usize {
-                // Keep the first of the train and thin out the rest.
-                self.samples.remove(1);
-            }
             self.samples.push_back(RxSample {
                 number,
                 rx_time_us: now.as_micros(),
             });
+            if self.samples.len() > limits::MAX_SAMPLES as usize {
+                // Thin out inside the trains: first and last of each are what is asked for.
+                let between = |at: &usize| {
+                    let [before, after] = [at - 1, at + 1].map(|i| self.samples[i].rx_time_us);
+                    after.saturating_sub(before)
+                };
+                let densest = (1..self.samples.len() - 1).min_by_key(between);
+                if let Some(at) = densest {
+                    self.samples.remove(at);
+                }
+            }
         }
     }
 
@@ -403,6 +410,21 @@ mod tests {
                 }
             ]
         );
+    }
+
+    #[test]
+    fn samples_keep_beginnings_and_ends_of_bursts() {
+        let mut received = Received::default();
+        // An opening of 32 packets, 120 us apart, and three short bursts after it.
+        let opening = (0..32).map(|n| 10_000 + n * 120);
+        let bursts = (0..15).map(|n| 20_000 + n / 5 * 8_000 + n % 5 * 120);
+        for (number, at_us) in (0..).zip(opening.chain(bursts)) {
+            let at = Time::ZERO + Span::from_micros(at_us);
+            received.insert(at, number, 1_200).unwrap();
+        }
+        let report = received.report(at_ms(60), 500, Span::from_secs(1)).unwrap();
+        let told: Vec<u64> = report.samples.iter().map(|sample| sample.number).collect();
+        assert_eq!(told, [0, 31, 32, 36, 37, 41, 42, 46]);
     }
 
     #[test]

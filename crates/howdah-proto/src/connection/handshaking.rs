@@ -23,6 +23,8 @@ const BUSY_MAX_S: u16 = 60;
 const BUSY_ANSWERS_MAX: u32 = 120;
 /// Tries are that far apart at most, unless the RTT is longer.
 const RETRY_MAX: Span = Span::from_secs(1);
+/// ... and at least, as the other side has keys to make: where round trips are short, a lost packet costs as much.
+const RETRY_MIN: Span = Span::from_millis(15);
 
 impl Connection {
     /// Feeds TLS what has arrived, and takes what it says.
@@ -258,7 +260,7 @@ impl Connection {
             } else {
                 FIRST_RETRY
             };
-            let first = first.max(Span::from_millis(50));
+            let first = first.max(RETRY_MIN);
             let wait = first * (1 << self.flight_retries.min(4));
             sent_at + wait.min(RETRY_MAX.max(first))
         })

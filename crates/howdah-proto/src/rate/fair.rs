@@ -47,6 +47,8 @@ const SHORTEST: Span = Span::from_micros(400);
 const SHORT_PACKETS: f64 = 3.0;
 /// What `TARGET_SHARE_OF_LIMIT` is there: less, as a round trip's growth must fit above it.
 const TARGET_SHARE_OF_SHORT: f64 = 0.4;
+/// From this share of its largest on, the cap is not one that an overflow made of late.
+const UNCAPPED: f64 = 0.5;
 const TARGET_CAP_MIN: Span = Span::from_millis(1);
 const TARGET_CAP_MIN_SHORT: Span = Span::from_micros(300);
 /// Without overflow, the target comes back by this factor in each of these steps. All flows see the
@@ -150,8 +152,9 @@ pub(super) struct Fair {
     probe_base: Rate,
     next_probe_step: Time,
     drains: Drains,
-    /// Until then what start-up did is seen.
+    /// Until then what start-up did is seen, and may be seen of its marks.
     echo_until: Time,
+    marks_echo_until: Time,
     /// Largest capacity seen lately, as its complement.
     arrived: WindowedMin,
     congested_at: Time,
@@ -200,6 +203,7 @@ impl Fair {
             next_probe_step: Time::ZERO,
             drains: Drains::new(),
             echo_until: Time::ZERO,
+            marks_echo_until: Time::ZERO,
             arrived: WindowedMin::new(ARRIVED_WINDOW),
             congested_at: Time::ZERO,
             congested_until: Time::ZERO,
@@ -277,7 +281,8 @@ impl Fair {
     }
 
     pub(super) fn wants_fine_pacing(&self) -> bool {
-        self.is_short() || self.room.is_doubtful()
+        // (A queue that marks from a millisecond on marks trains of half of one.)
+        self.is_short() || self.room.is_doubtful() || self.marks.is_fine()
     }
 
     fn loss_threshold(&self) -> f64 {
@@ -307,7 +312,14 @@ impl Fair {
                 .max(Span::from_millis(40))
                 .min(Span::from_millis(200)),
         };
+        let first_look = (self.phase == Phase::Startup).then(|| {
+            // The opening burst is often all in the first report, which no sample can be made of.
+            self.startup.look(feedback, self.rate)
+        });
         let Some(sample) = self.history.sample(window, MIN_PACKETS) else {
+            if let Some(rate) = first_look {
+                self.rate = rate.min(feedback.limit().unwrap_or(Rate::MAX));
+            }
             return;
         };
         self.last = Some(sample);
@@ -374,6 +386,11 @@ impl Fair {
 
     fn measure_loss_floor(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
         let point = &feedback.point;
+        if feedback.now < self.echo_until {
+            // What start-up made overflow is not what is lost while nothing overflows.
+            self.loss_block = (point.acked_packets, point.lost_packets);
+            return;
+        }
         let (acked, lost) = self.loss_block;
         let packets = (point.acked_packets + point.lost_packets).saturating_sub(acked + lost);
         let enough = LOSS_BLOCK_PACKETS.max(sample.packets);
@@ -413,11 +430,13 @@ impl Fair {
         longest.unwrap_or(self.queue)
     }
 
-    /// An empty queue loses nothing, and one that reaches its target is long enough. One that
-    /// stays in between may be full.
+    /// An empty queue loses nothing, and one that reaches its target is long enough, unless an overflow is what lowered the
+    /// target. One that stays in between may be full.
     fn queue_does_not_overflow(&self) -> bool {
         let target = self.target();
-        self.queue < target / 4 || (!self.is_short() && self.queue > target.mul_f64(0.8))
+        let uncapped = self.target_cap >= TARGET_MAX.mul_f64(UNCAPPED);
+        self.queue < target / 4
+            || (!self.is_short() && uncapped && self.queue > target.mul_f64(0.8))
     }
 
     fn start_up(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
@@ -441,14 +460,21 @@ impl Fair {
                 (self.capacity, self.rate) = (capacity, capacity);
                 self.phase = Phase::Cruise;
                 self.drains.begin(feedback.now, self.base_owd.min(), late);
-                self.echo_until = feedback.now + feedback.echo();
+                // Where nothing was lost so far, what comes after a round trip is of now.
+                let echo = if feedback.point.lost_packets == 0 {
+                    feedback.smoothed_rtt
+                } else {
+                    feedback.echo()
+                };
+                self.echo_until = feedback.now + echo;
+                self.marks_echo_until = feedback.now + feedback.echo();
                 self.congested_until = feedback.now + feedback.smoothed_rtt;
             }
         }
     }
 
     fn heed_marks(&mut self, feedback: &Feedback<'_>) {
-        let answers = self.phase != Phase::Startup && feedback.now >= self.echo_until;
+        let answers = self.phase != Phase::Startup && feedback.now >= self.marks_echo_until;
         self.marks.set_young(self.drains.is_young(feedback.now));
         // While it drains it sends less than it may.
         let rate = match self.phase {
@@ -489,9 +515,13 @@ impl Fair {
                 l.packets >= LOSS_PACKETS && l.loss > random_loss && fresh && known && cruising
             });
         let loss = lossy.map_or(0.0, |l| l.loss).max(sample.loss);
-        let arrived = sample
-            .delivery_rate
-            .mul_f64(1.0 / (1.0 - loss.min(threshold)));
+        // (What start-up made overflow did not pass the bottleneck.)
+        let elsewhere = if now < self.echo_until {
+            0.0
+        } else {
+            loss.min(threshold)
+        };
+        let arrived = sample.delivery_rate.mul_f64(1.0 / (1.0 - elsewhere));
         // Less arriving means less capacity only if the path shows that it is full; else this
         // host, or the echo of an earlier pause, sent less.
         let idle = sample.app_limited || self.sink_bound;

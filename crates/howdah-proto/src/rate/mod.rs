@@ -89,7 +89,7 @@ impl Feedback<'_> {
 #[derive(Debug)]
 pub(crate) struct RateControl {
     policy: Policy,
-    fair: Fair,
+    fair: Box<Fair>,
     background: Option<Box<Background>>,
     breaker_rounds: u32,
     breaker_at: Time,
@@ -100,7 +100,7 @@ impl RateControl {
     pub(crate) fn new(policy: Policy) -> Self {
         Self {
             policy,
-            fair: Fair::new(),
+            fair: Box::new(Fair::new()),
             background: (policy == Policy::Background).then(|| Box::new(Background::new())),
             breaker_rounds: 0,
             breaker_at: Time::ZERO,

@@ -4,7 +4,7 @@
 use super::Feedback;
 use super::fair::RATE_MIN;
 use super::history::Sample;
-use super::trains::Trains;
+use super::trains::{TrainPoint, Trains};
 use howdah_core::{Rate, Span};
 
 /// Rate before anything is known: IW10 of RFC 6928 over 10 ms.
@@ -16,13 +16,25 @@ pub(super) const MIN_PACKETS: u64 = 16;
 /// Fewer packets and reports do not end it, unless there is a crowd.
 const TRUSTED_PACKETS: u64 = 48;
 const TRUSTED_REPORTS: usize = 4;
-/// Rate after the opening burst if it arrived as fast as it was sent, that is above 1 Gbit/s.
+/// Rate after the opening burst if it shows that the path is faster than this by some: above [`FAST`], and above [`FASTER`].
 const SECOND_RATE: Rate = Rate::from_mbit_per_sec(250);
+const FAST: Rate = Rate::from_mbit_per_sec(500);
+const SECOND_RATE_FASTER: Rate = Rate::from_mbit_per_sec(800);
+const FASTER: Rate = Rate::from_mbit_per_sec(1_200);
+/// Share of what a burst proves at least that is used at once.
+const FLOOR_SHARE: f64 = 0.5;
 /// Growth per RTT while bursts arrive as fast as they are sent.
 const GROWTH_FAST: f64 = 8.0;
 const GROWTH_FAST_BELOW: Rate = Rate::from_gbit_per_sec(1);
 const GROWTH: f64 = 4.0;
-/// Share of the capacity that bursts show which is used at once, and which has to arrive.
+/// Share of the capacity that bursts show which is gone to before any of it arrived. Others may be there: with all of it a flow that comes
+/// to others' queue overflows it for a round trip (test `sharing`). Below [`JUMP_FROM`] growth is nearly as fast, and a queue that marks
+/// remembers the jump for seconds (test `marks`).
+const JUMP_SHARE: f64 = 0.6;
+const JUMP_FROM: Rate = Rate::from_gbit_per_sec(2);
+/// A burst too short to rely on may have been spread by a host that stood still: more than it shows is tried, by so much at a time.
+const BEYOND_UNSURE: f64 = 1.5;
+/// Share of the capacity that bursts show which is used in the end, and which has to arrive.
 const TRAIN_SHARE: f64 = 0.95;
 const REACHED_SHARE: f64 = 0.85;
 /// With no more than this share of it, others are before this flow in the queue.
@@ -76,7 +88,6 @@ pub(super) struct Startup {
     best: Rate,
     /// What is sent at least.
     opening_rate: Rate,
-    delivered_before: u64,
     full_reports: u32,
 }
 
@@ -86,7 +97,6 @@ impl Startup {
             trains: Trains::default(),
             best: Rate::ZERO,
             opening_rate: INITIAL_RATE,
-            delivered_before: 0,
             full_reports: 0,
         }
     }
@@ -100,11 +110,20 @@ impl Startup {
         self.opening_rate = self.opening_rate.mul_f64(0.5).max(RATE_MIN);
     }
 
+    /// Takes in the bursts that a report shows. Returns the rate that follows if there is nothing else to go by.
+    pub(super) fn look(&mut self, feedback: &Feedback<'_>, rate: Rate) -> Rate {
+        let point = &feedback.point;
+        let newest = TrainPoint {
+            sent_time: point.sent_time,
+            sent_bytes: point.sent_bytes,
+            rx_time: point.rx_time,
+        };
+        self.trains.on_points(&feedback.train, newest);
+        self.grown(rate, self.trains.capacity(), feedback.socket_drops == 0)
+    }
+
     pub(super) fn step(&mut self, feedback: &Feedback<'_>, view: &View<'_>) -> Step {
         let (point, sample) = (&feedback.point, view.sample);
-        let news = point.delivered_bytes.saturating_sub(self.delivered_before);
-        self.delivered_before = point.delivered_bytes;
-        self.trains.on_points(&feedback.train, news, point.rx_time);
         let shown = self.trains.capacity();
         let delivered = sample.delivery_rate;
         // A few packets say nothing about rates or shares; bursts make a short queue by themselves.
@@ -117,7 +136,9 @@ impl Startup {
         let full = crowded || (trusted && is_full(feedback, view));
         self.full_reports = if full { self.full_reports + 1 } else { 0 };
         // What the bursts promised arrives, or all that the user allows.
-        let mut promises = [shown, feedback.cap].into_iter().flatten();
+        // (Less than sure is what a host may have made of a short burst.)
+        let sure = shown.filter(|_| self.trains.is_sure());
+        let mut promises = [sure, feedback.cap].into_iter().flatten();
         let reached = trusted && promises.any(|c| delivered.as_f64() >= REACHED_SHARE * c.as_f64());
         if self.full_reports >= FULL_REPORTS || reached {
             let capacity = delivered.mul_f64(1.0 / (1.0 - sample.loss.min(RANDOM_LOSS)));
@@ -145,8 +166,18 @@ impl Startup {
 
     fn grown(&self, mut rate: Rate, shown: Option<Rate>, clean: bool) -> Rate {
         let mut wanted = self.opening_rate;
-        if self.trains.is_fast() && clean {
-            wanted = wanted.max(SECOND_RATE);
+        let floor = self.trains.floor();
+        if clean && floor >= FAST {
+            let second = if floor >= FASTER {
+                SECOND_RATE_FASTER.max(floor.mul_f64(FLOOR_SHARE))
+            } else {
+                SECOND_RATE
+            };
+            wanted = wanted.max(second);
+        }
+        let sure = self.trains.is_sure();
+        if let Some(capacity) = shown.filter(|&shown| clean && sure && shown >= JUMP_FROM) {
+            wanted = wanted.max(capacity.mul_f64(JUMP_SHARE));
         }
         let growth = if self.best < GROWTH_FAST_BELOW {
             GROWTH_FAST
@@ -156,7 +187,8 @@ impl Startup {
         wanted = wanted.max(self.best.mul_f64(growth));
         if let Some(capacity) = shown {
             // What arrived once was carried, whatever jitter makes of a later burst.
-            let capacity = capacity.max(self.best);
+            let beyond = if sure { 1.0 } else { BEYOND_UNSURE };
+            let capacity = capacity.max(self.best.mul_f64(beyond));
             wanted = wanted.min(capacity.mul_f64(TRAIN_SHARE));
             // Bursts that are spread more than others take a promise back.
             rate = rate.min(capacity.max(self.opening_rate));

@@ -26,33 +26,45 @@ const MIN_SPREAD: Span = Span::from_micros(250);
 const SPREAD_FACTOR: f64 = 1.25;
 /// A few small packets are spread by whatever the hosts do between them.
 const MIN_BYTES: u64 = 10_000;
-/// Estimates kept, and needed.
-const KEEP: usize = 7;
-const NEED: usize = 1;
-/// A burst that long which arrives within [`MIN_SPREAD`] came faster than 640 Mbit/s.
-const FAST_BYTES: u64 = 20_000;
+/// Estimates kept.
+const KEEP: usize = 15;
+/// A burst of so many bytes shows how fast the path is at least: as much as came, and a host is late by so long.
+const FLOOR_BYTES: u64 = 20_000;
+const FLOOR_SLACK: Span = Span::from_micros(100);
+/// Estimates from fewer bytes are hints: a host that pauses in the middle of a short burst spreads it, too.
+const SURE_BYTES: u64 = 100_000;
 
 /// Estimates of the capacity.
 #[derive(Debug, Default)]
 pub(super) struct Trains {
-    estimates: VecDeque<Rate>,
-    fast: bool,
+    /// With the bytes that they come from.
+    estimates: VecDeque<(Rate, u64)>,
+    /// First and last point of the newest burst: the next report may go on with it.
+    open: Vec<TrainPoint>,
+    floor: Rate,
 }
 
 impl Trains {
-    /// Looks at the bursts among the points of one report, in which `bytes` more were delivered
-    /// than in the one before, the last of them at `last_rx`.
-    pub(super) fn on_points(&mut self, points: &[TrainPoint], bytes: u64, last_rx: Time) {
-        self.fast |= bytes >= FAST_BYTES
-            && points
-                .first()
-                .is_some_and(|first| last_rx.since(first.rx_time) < MIN_SPREAD);
+    /// Looks at the bursts among the points of one report, of which `newest` is the newest packet.
+    pub(super) fn on_points(&mut self, points: &[TrainPoint], newest: TrainPoint) {
+        let mut all = std::mem::take(&mut self.open);
+        for &point in points.iter().chain([&newest]) {
+            if all
+                .last()
+                .is_none_or(|last| point.sent_bytes > last.sent_bytes)
+            {
+                all.push(point);
+            }
+        }
         let mut start = 0;
-        for at in 1..=points.len() {
-            let apart = at == points.len()
-                || points[at].sent_time.since(points[at - 1].sent_time) > MAX_GAP;
+        for at in 1..=all.len() {
+            let apart = at == all.len() || all[at].sent_time.since(all[at - 1].sent_time) > MAX_GAP;
             if apart {
-                self.on_burst(&points[start..at]);
+                self.on_burst(&all[start..at]);
+                if at == all.len() {
+                    self.open.push(all[start]);
+                    self.open.extend((at - 1 > start).then(|| all[at - 1]));
+                }
                 start = at;
             }
         }
@@ -62,33 +74,49 @@ impl Trains {
         let [first, .., last] = points else { return };
         let arrival = last.rx_time.since(first.rx_time);
         let departure = last.sent_time.since(first.sent_time);
-        if arrival < MIN_SPREAD || arrival < departure.mul_f64(SPREAD_FACTOR) {
-            return;
-        }
         let bytes = last.sent_bytes.saturating_sub(first.sent_bytes);
-        if bytes < MIN_BYTES {
+        if bytes >= FLOOR_BYTES {
+            let floor = Rate::from_bytes_over(bytes, arrival + FLOOR_SLACK);
+            self.floor = self.floor.max(floor);
+        }
+        if arrival < MIN_SPREAD || arrival < departure.mul_f64(SPREAD_FACTOR) || bytes < MIN_BYTES {
             return;
         }
         if self.estimates.len() >= KEEP {
             self.estimates.pop_front();
         }
         self.estimates
-            .push_back(Rate::from_bytes_over(bytes, arrival));
+            .push_back((Rate::from_bytes_over(bytes, arrival), bytes));
     }
 
-    /// Whether some burst came without being spread.
-    pub(super) fn is_fast(&self) -> bool {
-        self.fast
+    /// The path is at least that fast while nobody else uses it.
+    pub(super) fn floor(&self) -> Rate {
+        self.floor
     }
 
-    /// The median of the last bursts that were spread, if there were enough.
+    /// Enough was seen to rely on [`capacity`](Self::capacity).
+    pub(super) fn is_sure(&self) -> bool {
+        self.believed().map(|&(_, bytes)| bytes).sum::<u64>() >= SURE_BYTES
+    }
+
+    /// A short burst that shows much less than others proved was spread by a host.
+    fn believed(&self) -> impl Iterator<Item = &(Rate, u64)> {
+        let least = self.floor.mul_f64(0.5);
+        self.estimates
+            .iter()
+            .filter(move |(rate, bytes)| *bytes >= SURE_BYTES || *rate >= least)
+    }
+
+    /// The median of the last bursts that were spread, each with the weight of its bytes.
     pub(super) fn capacity(&self) -> Option<Rate> {
-        if self.estimates.len() < NEED {
-            return None;
-        }
-        let mut sorted: Vec<Rate> = self.estimates.iter().copied().collect();
+        let mut sorted: Vec<(Rate, u64)> = self.believed().copied().collect();
         sorted.sort();
-        Some(sorted[sorted.len() / 2])
+        let half = sorted.iter().map(|&(_, bytes)| bytes).sum::<u64>() / 2;
+        let mut below = 0;
+        sorted.into_iter().find_map(|(rate, bytes)| {
+            below += bytes;
+            (below > half).then_some(rate)
+        })
     }
 }
 
@@ -100,7 +128,7 @@ mod tests {
         (0..5)
             .map(|i| TrainPoint {
                 sent_time: Time::ZERO + Span::from_micros(at_us + i * send_gap_us),
-                sent_bytes: at_us + i * 125_000,
+                sent_bytes: at_us * 125 + i * 125_000,
                 rx_time: Time::ZERO + Span::from_micros(at_us + i * arrival_gap_us),
             })
             .collect()
@@ -111,7 +139,7 @@ mod tests {
         let mut trains = Trains::default();
         // 125 kB every 100 us are 10 Gbit/s; sent at 25 Gbit/s. Two bursts in one report.
         let points = [burst(0, 40, 100), burst(5_000, 40, 100)].concat();
-        trains.on_points(&points, 0, Time::ZERO);
+        trains.on_points(&points, points[points.len() - 1]);
         assert_eq!(trains.capacity(), Some(Rate::from_gbit_per_sec(10)));
     }
 
@@ -119,9 +147,46 @@ mod tests {
     fn bursts_that_arrive_as_they_were_sent_say_nothing() {
         let mut trains = Trains::default();
         for n in 0..5 {
-            trains.on_points(&burst(n * 5_000, 100, 102), 0, Time::ZERO);
-            trains.on_points(&burst(n * 5_000, 10, 40), 0, Time::ZERO);
+            for points in [burst(n * 5_000, 100, 102), burst(n * 5_000 + 2_500, 10, 40)] {
+                trains.on_points(&points, points[points.len() - 1]);
+            }
         }
+        assert_eq!(trains.capacity(), None);
+    }
+
+    #[test]
+    fn a_burst_that_two_reports_share_is_one() {
+        let mut trains = Trains::default();
+        let points = burst(0, 40, 100);
+        trains.on_points(&points[..2], points[2]);
+        trains.on_points(&points[3..4], points[4]);
+        assert_eq!(trains.capacity(), Some(Rate::from_gbit_per_sec(10)));
+        assert!(trains.is_sure());
+    }
+
+    #[test]
+    fn a_short_burst_is_no_proof() {
+        let mut trains = Trains::default();
+        // 38 kB, in whose middle the host stood still for 5 ms.
+        let points: Vec<TrainPoint> = [0, 10, 5_010, 5_020]
+            .into_iter()
+            .zip(0..)
+            .map(|(at_us, n)| TrainPoint {
+                sent_time: Time::ZERO,
+                sent_bytes: n * 12_700,
+                rx_time: Time::ZERO + Span::from_micros(at_us),
+            })
+            .collect();
+        trains.on_points(&points, points[3]);
+        assert!(
+            trains
+                .capacity()
+                .is_some_and(|c| c < Rate::from_mbit_per_sec(70))
+        );
+        assert!(!trains.is_sure());
+        // What a burst proves makes an end of it.
+        let fast = burst(20_000, 1, 1);
+        trains.on_points(&fast, fast[4]);
         assert_eq!(trains.capacity(), None);
     }
 }
