@@ -54,6 +54,11 @@ pub trait Application {
     /// The connections that something else than packets may move on: with a source or a sink.
     fn attended(&self) -> Attended<'_>;
 
+    /// Connections of the same number share their turns where many want one, those of others have their own.
+    fn group(&self, key: ConnKey) -> u64 {
+        key.0
+    }
+
     /// A method of this trait, or the protocol, has panicked for that connection of a server. The connection is gone
     /// without a word, and what belongs to it should be, too.
     fn on_panic(&mut self, _key: ConnKey, _remote: Option<SocketAddr>) {}

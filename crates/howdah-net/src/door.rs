@@ -3,6 +3,7 @@
 //! time for them. Nothing is kept of either.
 
 use crate::allowance::Allowance;
+use crate::newcomers::Newcomers;
 use howdah_core::Time;
 use howdah_proto::codec::{
     COOKIE_LEN, ConnectionId, Cookie, DoorAnswer, DoorPacket, KnockKey, VERSION,
@@ -20,8 +21,13 @@ const SECRET_PERIOD_S: u32 = 60;
 const VERSION_ANSWERS: u64 = 100;
 /// Handshakes that begin at once, and per second, without a cookie: each costs more than the packet that it takes to ask for it.
 pub(crate) const UNPROVED: u64 = 256;
-/// Cookies at once, and per second, for those who do not show that they know the key.
+/// Cookies at once, and per second, for those who do not show that they know the key; and as many for those of them from networks
+/// that had none of late.
 pub(crate) const COOKIES_FOR_STRANGERS: u64 = 500;
+/// Packets of one network that are answered in a second although they have waited.
+const OVERDUE_OF_NETWORK: u32 = 4;
+/// Cookies at once, and per second, for others that have waited.
+const OVERDUE_ANSWERS: u64 = 2_000;
 const MAC_LEN: usize = COOKIE_LEN - 4;
 
 /// A first packet at the door: what it carries in the clear.
@@ -52,6 +58,8 @@ pub(crate) struct Load {
     pub(crate) half_open: usize,
     /// There is no place: whoever has a cookie is told to come again after that many seconds.
     pub(crate) full_for_s: Option<u16>,
+    /// This packet has waited in the socket: what comes is more than there is time for.
+    pub(crate) overdue: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -67,6 +75,9 @@ pub(crate) struct Door {
     version_answers: Allowance,
     unproved: Allowance,
     for_strangers: Allowance,
+    for_new_strangers: Allowance,
+    for_overdue: Allowance,
+    newcomers: Newcomers,
     /// Of this server's key.
     key: Option<KnockKey>,
 }
@@ -103,6 +114,9 @@ impl Door {
             version_answers: Allowance::new(VERSION_ANSWERS),
             unproved: Allowance::new(UNPROVED),
             for_strangers: Allowance::new(COOKIES_FOR_STRANGERS),
+            for_new_strangers: Allowance::new(COOKIES_FOR_STRANGERS),
+            for_overdue: Allowance::new(OVERDUE_ANSWERS),
+            newcomers: Newcomers::new(),
             key,
         })
     }
@@ -140,15 +154,25 @@ impl Door {
                 None => Verdict::Admit { validated: true },
             };
         }
+        let answers = self.newcomers.answers(now, from.ip());
+        if load.overdue && answers >= OVERDUE_OF_NETWORK && !self.for_overdue.take(now) {
+            // An answer costs more than to pass a packet over: so the socket empties, for all who have something in it.
+            return Verdict::Ignore;
+        }
         let is_quiet = load.half_open < COOKIE_THRESHOLD && load.full_for_s.is_none();
-        if is_quiet && self.unproved.take(now) {
+        if is_quiet && !load.overdue && self.unproved.take(now) {
             return Verdict::Admit { validated: false };
         }
         let (first, client) = (knock.first_destination, knock.client);
         let knows_us = self.key.is_some_and(|key| key.is_shown(first, client));
-        if !knows_us && !self.for_strangers.take(now) {
+        let allowance = match answers {
+            0 => &mut self.for_new_strangers,
+            _ => &mut self.for_strangers,
+        };
+        if !knows_us && !allowance.take(now) {
             return Verdict::Ignore;
         }
+        self.newcomers.on_answer(now, from.ip());
         answer(DoorAnswer::Retry(Self::bake(
             seconds(now),
             from,
@@ -230,6 +254,7 @@ mod tests {
         Load {
             half_open,
             full_for_s: None,
+            overdue: false,
         }
     }
 
@@ -279,10 +304,14 @@ mod tests {
             version_answers,
             unproved,
             for_strangers,
+            for_new_strangers,
+            for_overdue,
+            // Of as many places as there always are.
+            newcomers: _,
             key,
         } = &door;
         has_no_memory(&(*current, *previous, *version_answers, *unproved));
-        has_no_memory(&(*for_strangers, *key));
+        has_no_memory(&(*for_strangers, *for_new_strangers, *for_overdue, *key));
         for n in 0..100_000u32 {
             let from = SocketAddr::from((n.to_be_bytes(), 7));
             let full = Load {
@@ -409,7 +438,7 @@ mod tests {
             }
         }
         assert_eq!(answered[1], 100_000);
-        assert!((COOKIES_FOR_STRANGERS..=2 * COOKIES_FOR_STRANGERS + 1).contains(&answered[0]));
+        assert!((COOKIES_FOR_STRANGERS..=2 * COOKIES_FOR_STRANGERS + 2).contains(&answered[0]));
         // A cookie that was given is good whoever has it.
         let stranger = knock(7, false);
         let Verdict::Answer(packet) = door.judge(at(9), address(1, 1), &stranger, busy) else {
@@ -443,6 +472,7 @@ mod tests {
         let full = Load {
             half_open: 0,
             full_for_s: Some(12),
+            overdue: false,
         };
         let from = address(1, 1);
         let cookie = cookie(door.judge(at(1), from, &KNOCK, full));
@@ -460,5 +490,50 @@ mod tests {
         assert_eq!(out.len(), ANSWER_MAX);
         let verdict = door.judge(at(2), address(2, 1), &again, full);
         assert!(matches!(verdict, Verdict::Answer(p) if matches!(p.answer, DoorAnswer::Retry(_))));
+    }
+
+    /// 100,000 a second of 200 networks, more than there is time for, and a client of another one each 10 ms.
+    #[test]
+    fn h10_where_there_is_time_for_few_those_of_new_networks_are_answered() {
+        let key = KnockKey::of(b"the server's key");
+        for knows in [false, true] {
+            let mut door = Door::new(Some(key)).unwrap();
+            let mut knock = |n: u64, ip: [u8; 4]| {
+                let client = ConnectionId(n);
+                let first = key.first_destination(client).0 ^ u64::from(!knows);
+                let knock = Knock {
+                    first_destination: ConnectionId(first),
+                    client,
+                    ..KNOCK
+                };
+                let load = Load {
+                    overdue: true,
+                    ..load(0)
+                };
+                let now = at(5) + Span::from_micros(n * 10);
+                match door.judge(now, SocketAddr::from((ip, 1)), &knock, load) {
+                    // Nothing is begun for who has not shown a cookie.
+                    Verdict::Admit { .. } => panic!("{knows}"),
+                    Verdict::Answer(_) => 1,
+                    Verdict::Ignore => 0,
+                }
+            };
+            let (mut flood, mut clients) = (0, 0);
+            for n in 0..100_000 {
+                flood += knock(n, [127, 1, (n % 200) as u8, 1]);
+                if n % 1_000 == 0 {
+                    clients += knock(n, [198, 51, (n / 1_000) as u8, 7]);
+                }
+            }
+            let others = if knows {
+                OVERDUE_ANSWERS
+            } else {
+                2 * COOKIES_FOR_STRANGERS
+            };
+            let most = 2 * (200 * u64::from(OVERDUE_OF_NETWORK) + others);
+            assert!((1..=most).contains(&flood), "{flood}");
+            // Some share a number with one of the flood.
+            assert!(clients >= 85, "{clients}");
+        }
     }
 }

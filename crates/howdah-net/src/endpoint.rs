@@ -16,6 +16,7 @@ use crate::sys;
 use crate::train::{TrainBuffer, TrainBuilder};
 use crate::tray::Tray;
 use crate::tunnel::Lanes;
+use crate::turns::Turns;
 use crate::waker::{self, WakeReceiver, Waker};
 use howdah_core::{Ecn, Span, Time};
 use howdah_proto::codec::ConnectionId;
@@ -70,6 +71,7 @@ pub struct Endpoint {
     schedule: Schedule,
     /// Reused: the connections of one round.
     due: Vec<ConnKey>,
+    turns: Turns,
     next_key: u64,
     train: TrainBuffer,
     /// A train that the socket did not take.
@@ -128,6 +130,7 @@ impl Endpoint {
             at_work: None,
             schedule: Schedule::default(),
             due: Vec::new(),
+            turns: Turns::default(),
             next_key: 1,
             train: TrainBuffer::new(),
             stalled: None,
@@ -307,6 +310,7 @@ impl Endpoint {
         }
         // A train that waits for the socket waits for nobody in particular.
         self.retry_stalled(now)?;
+        let others = !everybody && self.turns.choose(&mut due, |key| application.group(key));
         let mut busy = false;
         for &key in &due {
             busy |= self
@@ -319,7 +323,7 @@ impl Endpoint {
         }
         self.at_work = None;
         self.due = due;
-        Ok(busy)
+        Ok(busy || others && self.stalled.is_none())
     }
 
     /// Lets one connection do what it wants to do now. Returns whether it wants to go on.

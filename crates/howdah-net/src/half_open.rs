@@ -11,7 +11,7 @@ use std::net::IpAddr;
 pub(crate) const MAX_HALF_OPEN: usize = 256;
 
 /// The leading bits of an address, and whether it is one of IPv6.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Prefix(bool, [u8; 8]);
 
 impl Prefix {

@@ -23,6 +23,7 @@ pub mod fuzzing;
 mod gather;
 mod half_open;
 mod isolation;
+mod newcomers;
 pub mod plain;
 #[cfg(target_os = "linux")]
 mod receive;
@@ -32,6 +33,7 @@ mod sys;
 mod train;
 mod tray;
 mod tunnel;
+mod turns;
 mod usage;
 mod waker;
 

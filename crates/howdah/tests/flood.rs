@@ -3,10 +3,9 @@
 //! `make bench-hostile` makes as many a second as one core can, at most `HOWDAH_FLOOD`, and prints how long clients take to
 //! start without and with them. What is asserted is that they get in.
 
-use howdah::{
-    AuthorizedKeys, Cancel, CopyConfig, Identity, KnownHosts, Location, Log, Server, ServerConfig,
-    ServerControl, Transport, Trust, copy,
-};
+mod support;
+
+use howdah::{Cancel, CopyConfig, Identity, KnownHosts, Location, Log, Transport, Trust, copy};
 use howdah_core::Time;
 use howdah_proto::codec::{ConnectionId, KnockKey};
 use howdah_proto::{Config, Connection, PacketOut, PacketSink, Role, Security, TlsIdentity};
@@ -89,19 +88,7 @@ fn h10_clients_start_during_a_flood_of_first_packets() {
     let ours = Identity::generate().expect("a key");
     let theirs = Identity::generate().expect("a key");
     let shown = *theirs.public_key();
-    let server = Server::bind(ServerConfig {
-        root: dir.path().to_owned(),
-        listen: (Ipv4Addr::LOCALHOST, 0).into(),
-        authorized: std::iter::once(*ours.public_key()).collect::<AuthorizedKeys>(),
-        identity: theirs,
-        reread: None,
-        inherited: None,
-        control: ServerControl::new(),
-        max_rate: None,
-        memory: None,
-        log: Log::default(),
-    })
-    .expect("a server");
+    let server = support::server(dir.path(), &[&ours], theirs, Log::default());
     let target = server.local_addr();
     let start = || {
         let mut config = CopyConfig::new(ours.clone(), KnownHosts::default());

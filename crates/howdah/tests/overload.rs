@@ -2,9 +2,10 @@
 //!
 //! `make bench-overload` does it with a thousand of each (`HOWDAH_CROWD`).
 
+mod support;
+
 use howdah::{
-    AuthorizedKeys, Cancel, CopyConfig, ErrorKind, Identity, KnownHosts, Location, Log, Server,
-    ServerConfig, ServerControl, Transport, Trust, copy,
+    Cancel, CopyConfig, ErrorKind, Identity, KnownHosts, Location, Log, Transport, Trust, copy,
 };
 use howdah_core::Time;
 use howdah_net::{
@@ -14,7 +15,6 @@ use howdah_proto::codec::KnockKey;
 use howdah_proto::{Config, Connection, Event, Security, TlsIdentity};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
@@ -116,22 +116,6 @@ fn until(limit: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn server(dir: &Path, key: &Identity, theirs: Identity, log: Log) -> Server {
-    Server::bind(ServerConfig {
-        root: dir.to_owned(),
-        listen: (Ipv4Addr::LOCALHOST, 0).into(),
-        authorized: std::iter::once(*key.public_key()).collect::<AuthorizedKeys>(),
-        identity: theirs,
-        reread: None,
-        inherited: None,
-        control: ServerControl::new(),
-        max_rate: None,
-        memory: None,
-        log,
-    })
-    .expect("a server")
-}
-
 #[test]
 fn o1_a_thousand_idle_and_a_thousand_new_clients_all_get_in() {
     let crowd = crowd();
@@ -142,7 +126,7 @@ fn o1_a_thousand_idle_and_a_thousand_new_clients_all_get_in() {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&lines);
     let log = Log::new(move |line| kept.lock().expect("no panic").push(line.to_owned()));
-    let server = server(dir.path(), &ours, theirs, log);
+    let server = support::server(dir.path(), &[&ours], theirs, log);
     let target = server.local_addr();
     let (stop, connected) = (Cancel::new(), AtomicUsize::new(0));
     let file = dir.path().join("file");

@@ -140,7 +140,8 @@ impl Endpoint {
         while start < meta.len {
             let end = (start + stride).min(meta.len);
             self.at_work = None;
-            if let Some(key) = self.find(now, from, meta.dst_ip, &buffer[start..end]) {
+            let datagram = (&buffer[start..end], now.since(rx_time));
+            if let Some(key) = self.find(now, from, meta.dst_ip, datagram) {
                 self.at_work = Some(key);
                 let accept_data = application.accepts_data(key);
                 let arriving = Arriving {

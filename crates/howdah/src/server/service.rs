@@ -297,9 +297,11 @@ impl Service {
     }
 
     pub(super) fn give_up(&mut self, key: ConnKey, connection: &mut Connection, error: &Error) {
-        let Some(session) = self.sessions.get_mut(&key) else {
+        let session = self.sessions.get_mut(&key);
+        let Some(session) = session.filter(|session| !session.fails_too_often()) else {
             return;
         };
+        session.failures += 1;
         session.put = None;
         session.opening = None;
         session.later.clear();
@@ -624,6 +626,12 @@ impl Application for Service {
         if let Some(line) = self.crowd.line(now, full) {
             self.log(&line);
         }
+    }
+
+    fn group(&self, key: ConnKey) -> u64 {
+        self.sessions
+            .get(&key)
+            .map_or(key.0, |session| session.group)
     }
 
     fn attended(&self) -> Attended<'_> {

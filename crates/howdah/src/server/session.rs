@@ -20,6 +20,7 @@ use howdah_net::Usage;
 use howdah_proto::Connection;
 use howdah_store::RoomWait;
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// One client.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(super) struct Session {
     pub(super) rights: Rights,
     /// Of the client; empty if it is of an unknown kind.
     pub(super) key: String,
+    /// The same for all sessions of that key.
+    pub(super) group: u64,
     /// What was asked for is being opened.
     pub(super) opening: Option<Opening>,
     /// What came meanwhile.
@@ -69,6 +72,18 @@ pub(super) struct Session {
     pub(super) idle_since: Option<Time>,
     /// It was told to go, and is cut off then.
     pub(super) cut_at: Option<Time>,
+    /// Requests of it that came to nothing.
+    pub(super) failures: u32,
+}
+
+/// No client of ours goes on after one.
+const FAILURES_MAX: u32 = 8;
+
+/// A number for a key; those of strangers are small ones.
+fn group(key: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish() | 1 << 63
 }
 
 impl Session {
@@ -78,6 +93,7 @@ impl Session {
             start: howdah_net::usage(),
             peer,
             rights,
+            group: group(&key),
             key,
             opening: None,
             later: VecDeque::new(),
@@ -103,7 +119,13 @@ impl Session {
             applied: None,
             idle_since: Some(now),
             cut_at: None,
+            failures: 0,
         }
+    }
+
+    /// Whether it asks again and again for what it does not get: each time costs a thread and a line of the log.
+    pub(super) fn fails_too_often(&self) -> bool {
+        self.failures >= FAILURES_MAX
     }
 
     /// What it may move at most, in each direction.

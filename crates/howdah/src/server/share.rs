@@ -2,6 +2,7 @@
 
 use super::service::Service;
 use howdah_core::{Rate, Time};
+use std::collections::BTreeMap;
 
 /// Shares `total` so that nobody who wants more has less than another one, and that none of it is left: who wants little
 /// lately may soon want more. `None` wants all that he can get.
@@ -31,6 +32,37 @@ fn share(total: Rate, wants: &[Option<Rate>]) -> Vec<Rate> {
     shares.into_iter().map(rate).collect()
 }
 
+/// The same among sessions, first by their keys and then among those of one key: many of them get nobody more.
+fn share_by_key(total: Rate, sessions: &[(u64, Option<Rate>)]) -> Vec<Rate> {
+    let mut keys: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (at, (key, _)) in sessions.iter().enumerate() {
+        keys.entry(*key).or_default().push(at);
+    }
+    let want = |at: &usize| sessions.get(*at).and_then(|(_, want)| *want);
+    let of_keys: Vec<_> = keys
+        .values()
+        .map(|of_key| {
+            let wants: Option<Vec<_>> = of_key.iter().map(want).collect();
+            let sum = |wants: Vec<Rate>| wants.into_iter().fold(0, sum);
+            wants.map(sum).map(Rate::from_bits_per_sec)
+        })
+        .collect();
+    let mut shares = vec![total; sessions.len()];
+    for (of_key, all) in keys.values().zip(share(total, &of_keys)) {
+        let wants: Vec<_> = of_key.iter().map(want).collect();
+        for (at, got) in of_key.iter().zip(share(all, &wants)) {
+            if let Some(share) = shares.get_mut(*at) {
+                *share = got;
+            }
+        }
+    }
+    shares
+}
+
+fn sum(sum: u64, rate: Rate) -> u64 {
+    sum.saturating_add(rate.bits_per_sec())
+}
+
 impl Service {
     /// Shares what all may move together among those who move something, each direction for itself: now and then, and when
     /// somebody comes or goes.
@@ -55,9 +87,9 @@ impl Service {
                 .sessions
                 .values()
                 .filter(|session| theirs()(session))
-                .map(|session| session.wants(now))
+                .map(|session| (session.group, session.wants(now)))
                 .collect();
-            let shares = share(total, &wants);
+            let shares = share_by_key(total, &wants);
             let sessions = self
                 .sessions
                 .values_mut()
@@ -90,6 +122,30 @@ mod tests {
             [mbit(40), mbit(60)]
         );
         assert!(share(mbit(100), &[]).is_empty());
+    }
+
+    #[test]
+    fn h11_many_sessions_of_one_key_leave_those_of_others_their_share() {
+        let mbit = Rate::from_mbit_per_sec;
+        // A hundred of one key, and one of another.
+        let mut sessions = vec![(1, None); 100];
+        sessions.push((2, None));
+        let shares = share_by_key(mbit(100), &sessions);
+        assert_eq!(shares[100], mbit(50));
+        assert_eq!(shares[..100], [Rate::from_bits_per_sec(500_000); 100]);
+        // What one key does not want goes to the other one.
+        sessions[100].1 = Some(mbit(10));
+        let shares = share_by_key(mbit(100), &sessions);
+        assert_eq!(
+            (shares[0], shares[100]),
+            (Rate::from_bits_per_sec(900_000), mbit(10))
+        );
+        let two = [(1, Some(mbit(80))), (2, None), (1, Some(mbit(80)))];
+        assert_eq!(
+            share_by_key(mbit(100), &two),
+            [mbit(25), mbit(50), mbit(25)]
+        );
+        assert!(share_by_key(mbit(100), &[]).is_empty());
     }
 
     proptest! {

@@ -69,6 +69,11 @@ impl Service {
             self.give_up(key, connection, &Error::new(ErrorKind::Refused, text));
             return false;
         }
+        if session.fails_too_often() {
+            let text = "this session has asked too often for what it does not get";
+            connection.close(now, CloseCode::Application, text);
+            return true;
+        }
         let idle = session
             .idle_since
             .is_some_and(|since| now.since(since) >= IDLE_MAX);
