@@ -372,3 +372,27 @@ fn n9_flags_that_clash_are_both_named() {
     done.assert_failed(USAGE, &["--delete", "--files-from"]);
     assert!(!done.err.contains("there is no"), "{}", done.err);
 }
+
+/// What never ends is no list, and is not read until memory ends.
+#[test]
+fn a41_lists_and_rules_without_end_are_refused() {
+    let site = Site::new(60);
+    fs::create_dir(site.file("s")).unwrap();
+    for flag in ["--files-from", "--exclude-from", "--include-from"] {
+        let args = [
+            "cp",
+            "-r",
+            flag,
+            "/dev/zero",
+            &site.file("s"),
+            "howdah://127.0.0.1:1/d",
+        ];
+        let done = site.run(Host::Here, "client", &args, Input::None);
+        assert_eq!(done.code, Some(2), "{flag}: {}", done.err);
+        assert!(
+            done.err.contains("cannot read the list /dev/zero"),
+            "{}",
+            done.err
+        );
+    }
+}

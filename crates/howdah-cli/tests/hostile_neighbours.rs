@@ -114,3 +114,50 @@ fn h13_the_memory_of_processes_with_keys_is_closed() {
         assert_eq!(client.is_closed(), !open);
     }
 }
+
+/// A server's key that was accepted is still on record after a power cut: the line, and the name of a new list.
+#[test]
+fn h13_a_new_list_of_servers_is_on_the_disk_before_anything_is_copied() {
+    if !Path::new("/usr/bin/strace").exists() {
+        println!("skipped: no /usr/bin/strace");
+        return;
+    }
+    let site = Site::new(60);
+    let server = site.serve();
+    let (list, trace) = (
+        site.config("client").join("known_hosts"),
+        site.path().join("trace"),
+    );
+    let _ = fs::remove_file(&list);
+    let file = site.path().join("file");
+    fs::write(&file, "x").unwrap();
+    let options = ["-f", "-y", "-e", "trace=write,fsync,sendmsg,sendmmsg", "-o"].map(str::to_owned);
+    let options = [&options[..], &[trace.display().to_string()]].concat();
+    let args = [
+        "cp",
+        "--accept-new",
+        &file.display().to_string(),
+        &server.url("there"),
+    ];
+    let done = site.start_traced(&options, "client", &args).finish();
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert!(
+        fs::read_to_string(&list)
+            .unwrap()
+            .contains("howdah-ed25519")
+    );
+    let trace = fs::read_to_string(&trace).unwrap();
+    let at = |call: &str, path: &Path| {
+        let path = format!("<{}>", path.display());
+        let is_it = |line: &str| line.contains(&format!("{call}(")) && line.contains(&path);
+        trace.lines().position(is_it)
+    };
+    let (written, synced) = (at("write", &list), at("fsync", &list));
+    let named = at("fsync", list.parent().unwrap());
+    assert!(
+        written.is_some() && written < synced && synced < named,
+        "{written:?} {synced:?} {named:?}"
+    );
+    // What was on its way meanwhile is the handshake; the file itself comes after.
+    assert_eq!(fs::read(site.root("there")).unwrap(), b"x");
+}

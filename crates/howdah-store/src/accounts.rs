@@ -18,8 +18,17 @@ pub fn ask(accounts: Box<dyn Accounts>) {
     let _ = ELSEWHERE.set(accounts);
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has asked for a number.
+    pub(crate) static ASKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// The number of a user or a group.
 pub fn id_of(group: bool, name: &str) -> Option<u32> {
+    howdah_core::may_wait();
+    #[cfg(test)]
+    ASKED.set(ASKED.get() + 1);
     if let Some(elsewhere) = ELSEWHERE.get() {
         return elsewhere.id_of(group, name);
     }
@@ -34,6 +43,7 @@ pub fn id_of(group: bool, name: &str) -> Option<u32> {
 
 /// What a number is called.
 pub fn name_of(group: bool, id: u32) -> Option<Vec<u8>> {
+    howdah_core::may_wait();
     if let Some(elsewhere) = ELSEWHERE.get() {
         return elsewhere.name_of(group, id);
     }

@@ -490,6 +490,7 @@ impl<'a> Client<'a> {
             }
             Message::Done { object, side } => {
                 if let Some(sending) = self.sending.take_if(|s| s.object == object) {
+                    sending.check_done()?;
                     if let Some(size) = sending.ended.filter(|_| sending.has_grown()) {
                         self.tell_grown(size);
                     }

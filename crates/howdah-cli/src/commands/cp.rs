@@ -168,6 +168,7 @@ pub(super) fn arrival(config: &mut CopyConfig, args: &ArrivalArgs, reporter: &Re
     (config.wait_for_space, config.reconnect) = (args.wait_for_space, args.reconnect);
     (config.warn, config.note) = (reporter.as_log(), reporter.as_note());
     config.heard = reporter.as_ear();
+    config.ssh.wordy = args.each_file;
     if args.each_file {
         let verified = if config.reread { "reread" } else { "blake3" };
         let reporter = reporter.clone();
@@ -283,17 +284,12 @@ fn rules(select: &SelectArgs) -> anyhow::Result<RuleList> {
             Written::File { include, path } => {
                 let mut list = open_list(path)?;
                 let mut line = Vec::new();
-                while list
-                    .read_until(b'\n', &mut line)
-                    .map_err(cannot_read(path))?
-                    > 0
-                {
+                while next_line(&mut list, b'\n', &mut line).map_err(cannot_read(path))? {
                     let text = str::from_utf8(&line).map_err(|_| {
                         let text = format!("the rules in {} are not UTF-8", path.display());
                         Error::new(ErrorKind::Usage, text)
                     })?;
                     add_lines(&mut rules, *include, text);
-                    line.clear();
                 }
             }
         }
@@ -317,13 +313,26 @@ fn open_list(path: &Path) -> anyhow::Result<Box<dyn BufRead>> {
     Ok(Box::new(BufReader::new(file)))
 }
 
+/// A line that is longer is none: what never ends is not read until memory ends.
+const LINE_MAX: u64 = 1 << 20;
+
+/// The next line of a list, with its end. Whether there is one.
+fn next_line(list: &mut dyn BufRead, end: u8, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    let read = list.take(LINE_MAX + 1).read_until(end, line)?;
+    if read as u64 > LINE_MAX {
+        return Err(io::Error::other("a line in it is longer than 1 MiB"));
+    }
+    Ok(read > 0)
+}
+
 /// The paths in a list, of which there may be millions.
 fn listed_files(path: &Path, ends_with_nul: bool) -> anyhow::Result<PathList> {
     let cannot = cannot_read(path);
     let mut list = open_list(path)?;
     let end = if ends_with_nul { 0 } else { b'\n' };
     let (mut files, mut line) = (PathListBuilder::default(), Vec::new());
-    while list.read_until(end, &mut line).map_err(&cannot)? > 0 {
+    while next_line(&mut list, end, &mut line).map_err(&cannot)? {
         if line.last() == Some(&end) {
             line.pop();
         }
@@ -337,7 +346,6 @@ fn listed_files(path: &Path, ends_with_nul: bool) -> anyhow::Result<PathList> {
         if !line.is_empty() {
             files.push(&line);
         }
-        line.clear();
     }
     Ok(files.finish())
 }

@@ -295,21 +295,17 @@ impl Keeper {
         // Nobody is looked up who is given nothing.
         let matters = !self.numeric && self.allowed == Metadata::All;
         let name = std::str::from_utf8(name).ok().filter(|_| matters)?;
-        let (map, here) = if group {
-            (&self.groups, accounts::id_of(true, name))
-        } else {
-            (&self.users, accounts::id_of(false, name))
-        };
-        let mut map = super::queue::lock(map);
-        if map.len() >= bounds::OWNERS {
+        let map = if group { &self.groups } else { &self.users };
+        let known = super::queue::lock(map);
+        // Each number once, and so many: whoever knows the names may be far away.
+        if known.len() >= bounds::OWNERS || known.contains_key(&id) {
             return None;
         }
-        let is = match here {
-            Some(here) => Here::Known(here),
-            None => Here::Unknown,
-        };
-        let is_new = map.insert(id, is).is_none();
-        (here.is_none() && is_new).then(|| {
+        drop(known);
+        let here = accounts::id_of(group, name);
+        let is = here.map_or(Here::Unknown, Here::Known);
+        super::queue::lock(map).insert(id, is);
+        here.is_none().then(|| {
             let kind = if group { "group" } else { "user" };
             format!(
                 "there is no {kind} {name:?} here: what belongs to it gets the number {id}, and entries of ACLs about \

@@ -115,6 +115,32 @@ fn a_server_that_never_confirms_is_given_up() {
 }
 
 #[test]
+fn a44_who_has_all_before_the_end_was_told_is_not_believed() {
+    for has_ended in [false, true] {
+        let (_, result) = wait_in(put(), |client, connection| {
+            client.begin(connection).expect("nothing to read");
+            let sending = client.sending.as_mut().expect("it sends");
+            if has_ended {
+                sending.cut(connection);
+            }
+            let done = Message::Done {
+                object: sending.object,
+                side: SideReport::default(),
+            };
+            let heard = client.on_message(Time::ZERO, connection, done);
+            if let Err(error) = heard {
+                client.end(Time::ZERO, Err(error));
+            }
+        });
+        if has_ended {
+            result.expect("it is done");
+        } else {
+            assert_eq!(result.expect_err("too early").kind(), ErrorKind::Protocol);
+        }
+    }
+}
+
+#[test]
 fn an_object_without_an_end_is_given_up() {
     let (seconds, result) = wait_in(get(), |client, connection| {
         client.begin(connection).expect("asked");

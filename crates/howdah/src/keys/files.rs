@@ -138,16 +138,25 @@ fn check_above(dir: &Path, home: Option<&Path>) -> Result<(), KeyError> {
     Ok(())
 }
 
-/// Makes the directory that will hold `path`, closed to others.
+/// Makes the directory that will hold `path`, closed to others. Those that are new survive a power cut.
 pub(super) fn create_parent(path: &Path) -> Result<(), KeyError> {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(parent)
-            .map_err(io_error("create the directory", parent)),
-        _ => Ok(()),
-    }
+    let Some(parent) = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    else {
+        return Ok(());
+    };
+    let new: Vec<&Path> = parent.ancestors().take_while(|dir| is_new(dir)).collect();
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(parent)
+        .map_err(io_error("create the directory", parent))?;
+    new.into_iter().try_for_each(sync_parent)
+}
+
+fn is_new(dir: &Path) -> bool {
+    !dir.as_os_str().is_empty() && !dir.exists()
 }
 
 /// Makes the name of a new file survive a power cut.

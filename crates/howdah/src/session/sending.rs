@@ -291,6 +291,15 @@ impl Sending {
         }
     }
 
+    /// Refuses the word of a receiver that has it all before it was told where it ends.
+    pub(crate) fn check_done(&self) -> Result<(), Error> {
+        if self.ended.is_some() {
+            return Ok(());
+        }
+        let text = "the other side says that all of it is there, and has not got all of it";
+        Err(Error::new(ErrorKind::Protocol, text))
+    }
+
     fn end(&mut self, connection: &mut Connection, size: u64, blake3: Option<[u8; 32]>) {
         self.ended = Some(size);
         self.told_hash = blake3;

@@ -145,3 +145,30 @@ fn bits_that_were_meant_for_another_group_or_owner_are_for_nobody() {
     assert_eq!(keeper.mode_of(&meta, false, group, 0), Some(0o664));
     assert_eq!(keeper.attributes(&meta, group)[0].1, of_group(4));
 }
+
+/// Who knows the names may be far away, and a peer says as many as it likes.
+#[test]
+fn h13_names_are_looked_up_once_each_and_so_many_at_most() {
+    use crate::accounts::ASKED;
+    let keeper = keeper(false);
+    let asked = |id, name: &str| {
+        let before = ASKED.get();
+        keeper.learn(false, id, name.as_bytes());
+        ASKED.get() - before
+    };
+    assert_eq!(asked(4001, "root"), 1);
+    for name in ["root", "daemon", "nobody-is-called-so"] {
+        assert_eq!(asked(4001, name), 0, "{name}");
+    }
+    // The first word counts.
+    let meta = Meta {
+        owner: Some((4001, 4001)),
+        ..Meta::default()
+    };
+    assert_eq!(keeper.wanted_owner(&meta).0.map(Uid::as_raw), Some(0));
+    let most = bounds::OWNERS as u32;
+    let full = (0..most).map(|id| (10_000 + id, Here::Unknown));
+    keeper.users.lock().unwrap().extend(full);
+    assert_eq!(asked(5, "root"), 0);
+    assert!(keeper.users.lock().unwrap().len() <= bounds::OWNERS + 1);
+}
