@@ -136,7 +136,7 @@ fn n6_a_far_end_that_wakes_behind_its_successor_leaves_nothing() {
         let args = [options, &LASTING, &PACE, &[from, &url]].concat();
         let client = sshd.start_copy(&site, Host::Here, &args, Input::None);
         await_begun(&site, &site.root(""));
-        let asleep = far_processes(&site, "internal");
+        let asleep = far_processes(&site, "far-end");
         assert!(!asleep.is_empty());
         for pid in &asleep {
             kill_process(*pid, Signal::STOP).unwrap();
@@ -147,7 +147,7 @@ fn n6_a_far_end_that_wakes_behind_its_successor_leaves_nothing() {
         }
         assert_eq!(done.code, Some(0), "{name}: {}", done.err);
         await_nothing_left(&site, &site.root(""));
-        while !far_processes(&site, "internal").is_empty() {
+        while !far_processes(&site, "far-end").is_empty() {
             assert!(Instant::now() < site.limit(), "a far end stays");
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -178,12 +178,11 @@ fn n6_a_copy_between_two_others_outlives_a_side_that_stood_still() {
             let args = [options, &LASTING, &PACE, &[&source, &target]].concat();
             let mut client = sshd.start_copy(&site, Host::Here, &args, Input::None);
             await_begun(&site, &site.root(""));
-            let ends = far_processes(&site, "internal");
+            let ends = far_processes(&site, "far-end");
             assert_eq!(ends.len(), 2, "{ends:?}");
             kill_process(ends[which], Signal::STOP).unwrap();
             let other = ends[1 - which];
-            while client.lines_so_far(LOST) == 0
-                && far_processes(&site, "internal").contains(&other)
+            while client.lines_so_far(LOST) == 0 && far_processes(&site, "far-end").contains(&other)
             {
                 assert!(Instant::now() < site.limit(), "nobody gives it up");
                 std::thread::sleep(Duration::from_millis(50));

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use support::process::{Input, Process};
+use support::sshd::Sshd;
 use support::{Host, Site, serve_as_us};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -149,5 +150,86 @@ fn what_the_kernel_cannot_give_is_said_once() {
         let mut traced = site.start_traced(&options, "server", &serve);
         traced.await_line(line, PATIENCE);
         traced.await_line("serving ", PATIENCE);
+    }
+}
+
+/// A far end that tries what it is not for before it does what it is for, and what became of it; and the copy is done.
+fn far_end_taken_over(site: &Site, sshd: &Sshd, port: u16, words: &str, args: &[&str]) -> String {
+    let howdah = format!(
+        "env HOWDAH_TEST_INSIDE=1 HOWDAH_TEST_OUTSIDE={} HOWDAH_TEST_PORT={port} {words} howdah",
+        site.run_dir().display()
+    );
+    let args = [&["--remote-howdah", &howdah], args].concat();
+    let done = sshd.copy(site, &args);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    done.err
+}
+
+#[test]
+fn a70_code_that_has_taken_over_a_far_end_reaches_nothing_else() {
+    let site = Site::new(100);
+    let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let _daemon = UnixDatagram::bind(site.run_dir().join("socket")).unwrap();
+    let outside = site.run_dir();
+    let prepare = || {
+        for name in ["there", "gone"] {
+            fs::write(outside.join(name), "content").unwrap();
+        }
+    };
+    prepare();
+    for dir in ["here", "root/from", "root/to"] {
+        fs::create_dir_all(site.path().join(dir)).unwrap();
+    }
+    fs::write(site.path().join("here/file"), "x").unwrap();
+    fs::write(site.root("from/file"), "x").unwrap();
+    let here = site.path().join("here").display().to_string();
+    let copies: [&[&str]; 5] = [
+        &["-a", &here, "far:to/"],
+        &["-a", &format!("{here}/file"), "far:to/new"],
+        &["-a", "far:from", &format!("{here}/back")],
+        &["far:from/file", &format!("{here}/one")],
+        &["-a", "far:from", "far2:to/between"],
+    ];
+    for args in copies {
+        let err = far_end_taken_over(&site, &sshd, port, "", args);
+        if err.contains("inside: read /etc/passwd: done") {
+            println!("skipped: this kernel has no Landlock");
+            return;
+        }
+        for what in OUTSIDE {
+            let tried = format!("inside: {what}: ");
+            let tried = err.lines().filter(|line| line.contains(&tried));
+            let tried: Vec<_> = tried.collect();
+            let ends = if args[1].starts_with("far:") && args[2].starts_with("far2:") {
+                2
+            } else {
+                1
+            };
+            assert_eq!(tried.len(), ends, "{what}: {err}");
+            for line in tried {
+                // Who sends to another one opens sockets of its own for that.
+                let sends = ends == 2 && line.contains(" far: ") && what == "send to others";
+                let wanted = if sends { "done" } else { "refused" };
+                assert!(line.ends_with(wanted), "{args:?}: {line}");
+            }
+        }
+        assert!(err.contains("inside: start a thread: done"), "{err}");
+    }
+    assert_eq!(fs::read(outside.join("there")).unwrap(), b"content");
+    assert!(fs::exists(outside.join("gone")).unwrap() && !fs::exists(outside.join("new")).unwrap());
+
+    // Without it all of that would have been possible: so the test sees it.
+    let wordy = [&["-v"], copies[0]].concat();
+    let err = far_end_taken_over(&site, &sshd, port, "HOWDAH_SANDBOX=off", &wordy);
+    assert!(err.contains("without a sandbox"), "{err}");
+    for what in &OUTSIDE[..10] {
+        assert!(
+            err.contains(&format!("inside: {what}: done")),
+            "{what}: {err}"
+        );
     }
 }

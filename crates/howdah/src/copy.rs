@@ -3,7 +3,7 @@
 use crate::client::{Client, Task};
 use crate::reach::{Line, Transport, reach};
 use crate::reconnect::{What, lasting};
-use crate::ssh::{FarEnd, Order, SshConfig, copy_between};
+use crate::ssh::{FarEnd, Order, SshConfig, Within, copy_between};
 use crate::{
     Cancel, ChangeLog, Error, ErrorKind, FileLog, Identity, KnownHosts, Location, Log, Manifest,
     PathBytes, Progress, SshTarget, Summary, Throttle, Trust,
@@ -202,7 +202,8 @@ pub(crate) fn run(
             // For this one session: neither a key of the user's nor a record of servers is needed.
             let identity = Identity::generate()?;
             let key = identity.public_key();
-            let far_end = FarEnd::start(config, &target, key, cancel)?;
+            let within = Within::of(&task);
+            let far_end = FarEnd::start(config, &target, (key, within), cancel)?;
             let mut config = config.clone();
             config.trust = Trust::Exactly(far_end.key());
             config.identity = identity;

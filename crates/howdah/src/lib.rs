@@ -51,7 +51,7 @@ pub use manifest::{Manifest, ManifestHash, Sums, check_manifest};
 pub use path_bytes::PathBytes;
 pub use reach::Transport;
 pub use server::{Inherited, Log, Server, ServerConfig, ServerControl, SessionStatus};
-pub use ssh::{DEFAULT_PORTS, SshConfig, SshSharing, serve_over_ssh};
+pub use ssh::{DEFAULT_PORTS, FarEndHost, SshConfig, SshSharing, serve_over_ssh};
 pub use summary::{Progress, SideUsage, Summary};
 pub use throttle::Throttle;
 pub use trees::{check_sources, copy_tree};

@@ -1,6 +1,8 @@
 //! `howdah internal far-end`: the other end of a copy, started by ssh.
 
-use crate::ui::Signals;
+use super::serve::is_sandbox_off;
+use crate::ui::{self, Signals};
+use howdah::{FarEndHost, Log};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -9,8 +11,20 @@ pub(super) fn run(signals: &Signals) -> anyhow::Result<()> {
     let home = home.map_or_else(std::env::current_dir, |home| Ok(PathBuf::from(home)))?;
     let reached = std::env::var("SSH_CONNECTION").ok();
     let reached = reached.as_deref().and_then(server_address);
-    howdah::serve_over_ssh(home, reached, signals.cancel())?;
+    let place = FarEndHost {
+        home,
+        reached,
+        confined: !is_sandbox_off(),
+        log: Log::new(ui::say),
+        ready,
+    };
+    howdah::serve_over_ssh(&place, signals.cancel())?;
     Ok(())
+}
+
+fn ready() {
+    #[cfg(debug_assertions)]
+    super::serve::try_all();
 }
 
 /// The third of client address, client port, server address, server port.

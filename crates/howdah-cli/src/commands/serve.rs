@@ -7,7 +7,7 @@ use crate::become_user::NewUser;
 use crate::control::{self, Answer, Door, Request, ServerStatus, SessionLine};
 use crate::ui::{self, Signals};
 use howdah::keys::{self, AuthorizedKeys, Identity};
-use howdah::sandbox::{Sandbox, names};
+use howdah::sandbox::{self, Sandbox, names};
 use howdah::{
     Error, ErrorKind, Inherited, Log, Reread, Server, ServerConfig, ServerControl, SessionStatus,
 };
@@ -19,6 +19,8 @@ use std::sync::atomic::AtomicBool;
 
 #[cfg(debug_assertions)]
 mod inside;
+#[cfg(debug_assertions)]
+pub(super) use inside::try_all;
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     // Before there is a second thread, which could look at the environment meanwhile.
@@ -114,7 +116,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     ui::say(&format!("fingerprint {}", line.key.fingerprint()));
     ui::say(&clients);
     #[cfg(debug_assertions)]
-    inside::try_all();
+    try_all();
     let result = server.run(signals.cancel());
     // Whoever told it to end hears that it does.
     drop(door);
@@ -122,58 +124,25 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// This program; where there is no /proc to tell, as it was called.
-fn own_program() -> std::io::Result<PathBuf> {
-    std::env::current_exe().or_else(|error| {
-        let called = std::env::args_os().next().map(PathBuf::from);
-        let called = called.ok_or(error)?;
-        if called.components().nth(1).is_some() {
-            return Ok(called);
-        }
-        let dirs = std::env::var_os("PATH").unwrap_or_default();
-        let found = std::env::split_paths(&dirs).map(|dir| dir.join(&called));
-        let mut found = found.filter(|program| program.is_file());
-        found
-            .next()
-            .ok_or_else(|| std::io::ErrorKind::NotFound.into())
-    })
-}
-
 /// Whether somebody has trouble with it.
 pub(super) fn is_sandbox_off() -> bool {
     std::env::var_os("HOWDAH_SANDBOX").is_some_and(|value| value == "off")
 }
 
-/// What a root may turn out to be when a session begins: it, and what takes its place or is mounted over it later, which the
-/// kernel only knows by the directory that it lies in. That one is left out where it is the root of all or leads to a home
-/// directory: then such a root takes a restart.
+/// What a root may turn out to be when a session begins. Where the directory that it lies in is not within reach, a root that is
+/// replaced takes a restart.
 fn reach(root: &Path) -> Vec<PathBuf> {
-    let named = std::path::absolute(root).ok();
-    let above = named.as_deref().and_then(Path::parent);
-    let above = above.and_then(|above| above.canonicalize().ok());
     let home = std::env::var_os("HOME").map(PathBuf::from);
-    let home = home.and_then(|home| home.canonicalize().ok());
     let own = nix::unistd::User::from_uid(nix::unistd::geteuid());
     let own = own.ok().flatten().map(|user| user.dir);
-    let homes = [home, own];
-    let leads_home = |above: &Path| homes.iter().flatten().any(|home| home.starts_with(above));
-    let above = above.filter(|above| above.parent().is_some() && !leads_home(above));
-    [Some(root.to_path_buf()), above]
-        .into_iter()
-        .flatten()
-        .collect()
+    let homes: Vec<_> = [home, own].into_iter().flatten().collect();
+    sandbox::reach(root, &homes)
 }
 
 /// Leaves this process the directories that clients may reach, the list of keys, and the directory of its remote control.
 /// There must be no second thread yet.
 fn confine(root: &Path, authorized: &AuthorizedKeys, list: &Path) {
-    let program = own_program();
-    let names = program.and_then(|program| {
-        let mut command = std::process::Command::new(program);
-        command.args(["internal", "names"]);
-        names::Names::ask(command)
-    });
-    if let Err(error) = names {
+    if let Err(error) = names::Names::ask() {
         ui::say(&format!(
             "users and groups have numbers only: what says their names cannot be started ({error})"
         ));

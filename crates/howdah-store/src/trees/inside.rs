@@ -5,7 +5,7 @@ use super::entry::{DirId, bounds};
 use super::walk::read_names;
 use crate::Root;
 use crate::root::retry;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -105,11 +105,13 @@ impl Above {
     fn way(&self, steps: usize) -> Result<Way, Errno> {
         let mut way = self.rest.clone();
         let mut above = None;
+        // As the kernel calls it: then nobody need be able to read what lies beside it.
+        let told = std::fs::read_link(format!("/proc/self/fd/{}", self.dir.as_raw_fd()));
+        let mut told = told.iter().flat_map(|path| path.iter().rev());
         for id in &self.ids[..steps] {
-            let dir = above.as_ref().unwrap_or(&self.dir);
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let parent = retry(|| rustix::fs::openat(dir, "..", flags, Mode::empty()))?;
-            way.push(name_in(&parent, *id)?);
+            let parent = parent_of(above.as_ref().unwrap_or(&self.dir))?;
+            let told = told.next().filter(|name| is_in(&parent, name, *id));
+            way.push(told.map_or_else(|| name_in(&parent, *id), |name| Ok(name.to_owned()))?);
             above = Some(parent);
         }
         Ok(way)
@@ -121,16 +123,20 @@ fn parent_of(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
     retry(|| rustix::fs::openat(dir, "..", flags, Mode::empty()))
 }
 
+/// Whether something there is called so and has that device and inode.
+fn is_in(parent: impl AsFd, name: &OsStr, id: (u64, u64)) -> bool {
+    let stat = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
+    stat.is_ok_and(|stat| number(&stat) == id)
+}
+
 /// What that directory is called in the one that it lies in.
 fn name_in(parent: &OwnedFd, id: (u64, u64)) -> Result<OsString, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listed = retry(|| rustix::fs::openat(parent, ".", flags, Mode::empty()))?;
     let mut found = None;
-    read_names(parent, |name, _| {
-        if found.is_none() {
-            let stat =
-                rustix::fs::statat(parent, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW);
-            if stat.is_ok_and(|stat| number(&stat) == id) {
-                found = Some(OsString::from_vec(name.to_vec()));
-            }
+    read_names(&listed, |name, _| {
+        if found.is_none() && is_in(parent, OsStr::from_bytes(name), id) {
+            found = Some(OsString::from_vec(name.to_vec()));
         }
     })?;
     found.ok_or(Errno::NOENT)

@@ -56,7 +56,7 @@ fn rule(conditions: Vec<SeccompCondition>) -> Result<SeccompRule, String> {
 fn allowed(sandbox: &Sandbox) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, String> {
     let mut rules: BTreeMap<c_long, Vec<SeccompRule>> = BTreeMap::new();
     let mut plain = vec![FILES, NAMES, SOCKETS, MEMORY, THREADS, TIME, ITSELF, OLD];
-    if sandbox.connects {
+    if !sandbox.connects.is_empty() {
         plain.push(CONNECTIONS);
     }
     rules.extend(plain.concat().into_iter().map(|call| (call, Vec::new())));
@@ -94,25 +94,17 @@ fn allowed(sandbox: &Sandbox) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, Stri
     let typed = typed.into_iter().collect::<Result<_, _>>()?;
     rules.insert(libc::SYS_ioctl, vec![rule(typed)?]);
 
-    if sandbox.connects {
-        let families = [
-            libc::AF_INET,
-            libc::AF_INET6,
-            libc::AF_UNIX,
-            libc::AF_NETLINK,
-        ];
-        let families = families.map(|family| {
-            condition(0, Len::Dword, Op::Eq, family as u64).and_then(|is| rule(vec![is]))
-        });
-        rules.insert(
-            libc::SYS_socket,
-            families.into_iter().collect::<Result<_, _>>()?,
-        );
-    } else {
+    let families = if sandbox.connects.is_empty() {
         // Of this machine alone: where howdah ctl comes in.
-        let own = condition(0, Len::Dword, Op::Eq, libc::AF_UNIX as u64)?;
-        rules.insert(libc::SYS_socket, vec![rule(vec![own])?]);
-    }
+        vec![libc::AF_UNIX]
+    } else {
+        vec![libc::AF_INET, libc::AF_INET6]
+    };
+    let families = families.into_iter().map(|family| {
+        condition(0, Len::Dword, Op::Eq, family as u64).and_then(|is| rule(vec![is]))
+    });
+    let families = families.collect::<Result<_, _>>()?;
+    rules.insert(libc::SYS_socket, families);
     Ok(rules)
 }
 

@@ -2,8 +2,9 @@
 
 use super::Sandbox;
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath,
-    PathFd, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, NetPort,
+    PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError,
+    RulesetStatus, Scope,
 };
 use std::path::Path;
 
@@ -36,24 +37,27 @@ pub(super) fn enter(sandbox: &Sandbox) -> Option<String> {
 }
 
 fn restrict(sandbox: &Sandbox) -> Result<RulesetStatus, RulesetError> {
-    let mut ruleset = Ruleset::default()
+    let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(KNOWN))?;
-    if !sandbox.connects {
-        ruleset = ruleset.handle_access(AccessNet::from_all(KNOWN))?;
-    }
+        .handle_access(AccessFs::from_all(KNOWN))?
+        .handle_access(AccessNet::from_all(KNOWN))?;
     // No signals and no abstract sockets beyond its own.
     let mut created = ruleset.scope(Scope::from_all(KNOWN))?.create()?;
     let devices = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev;
     let all = AccessFs::from_all(KNOWN) & !(devices | AccessFs::Execute);
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let sockets = read | AccessFs::MakeSock | AccessFs::RemoveFile;
+    for port in &sandbox.connects {
+        created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
+    }
     let mut rules: Vec<(&Path, BitFlags<AccessFs>)> = Vec::new();
     rules.extend(sandbox.writable.iter().map(|path| (&**path, all)));
     rules.extend(sandbox.sockets.iter().map(|path| (&**path, sockets)));
     let readable = sandbox.readable.iter().map(|path| &**path);
     let always = ALWAYS.iter().map(Path::new);
     rules.extend(readable.chain(always).map(|path| (path, read)));
+    let listable = sandbox.listable.iter().map(|path| &**path);
+    rules.extend(listable.map(|path| (path, AccessFs::ReadDir.into())));
     for (path, access) in rules {
         // What is not there is not needed, and cannot be reached later.
         if let Ok(opened) = PathFd::new(path) {

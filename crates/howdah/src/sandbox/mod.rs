@@ -11,7 +11,7 @@ mod calls;
 mod files;
 pub mod names;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is left.
 #[derive(Clone, Debug, Default)]
@@ -20,10 +20,27 @@ pub struct Sandbox {
     pub writable: Vec<PathBuf>,
     /// Files and directories that may be read.
     pub readable: Vec<PathBuf>,
+    /// Directories whose names may be read, and those of all that lie in them.
+    pub listable: Vec<PathBuf>,
     /// Directories for sockets of this process.
     pub sockets: Vec<PathBuf>,
-    /// It may open sockets and connect them.
-    pub connects: bool,
+    /// Ports that it may connect TCP to; with one, it may open further sockets of the Internet.
+    pub connects: Vec<u16>,
+}
+
+/// What `root` may turn out to be when it is asked for: it, and what takes its place or is mounted over it later, which the
+/// kernel only knows by the directory that it lies in. That one is left out where it is the root of all or leads to one of
+/// those home directories.
+pub fn reach(root: &Path, homes: &[PathBuf]) -> Vec<PathBuf> {
+    let named = std::path::absolute(root).ok();
+    let above = named.as_deref().and_then(Path::parent);
+    let above = above.and_then(|above| above.canonicalize().ok());
+    let homes = homes.iter().filter_map(|home| home.canonicalize().ok());
+    let homes: Vec<_> = homes.collect();
+    let leads_home = |above: &Path| homes.iter().any(|home| home.starts_with(above));
+    let above = above.filter(|above| above.parent().is_some() && !leads_home(above));
+    let both = [Some(root.to_path_buf()), above];
+    both.into_iter().flatten().collect()
 }
 
 impl Sandbox {

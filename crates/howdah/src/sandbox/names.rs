@@ -6,6 +6,7 @@
 
 use howdah_store::accounts::{self, Accounts};
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
@@ -20,8 +21,11 @@ const NUMBER: u8 = 2;
 pub struct Names(Mutex<(Child, ChildStdin, ChildStdout)>);
 
 impl Names {
-    /// Starts it: `command` is one that runs [`answer`] on its standard streams. Then everybody in this process asks it.
-    pub fn ask(mut command: Command) -> io::Result<()> {
+    /// Starts it: this program once more, which runs [`answer`] on its standard streams. Then everybody in this process asks
+    /// it.
+    pub fn ask() -> io::Result<()> {
+        let mut command = Command::new(own_program()?);
+        command.args(["internal", "names"]);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
         let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
@@ -46,6 +50,21 @@ impl Names {
         let (_, answer) = hear(answers)?;
         Ok(answer)
     }
+}
+
+/// This program; where there is no /proc to tell, as it was called.
+fn own_program() -> io::Result<PathBuf> {
+    std::env::current_exe().or_else(|error| {
+        let called = std::env::args_os().next().map(PathBuf::from);
+        let called = called.ok_or(error)?;
+        if called.components().nth(1).is_some() {
+            return Ok(called);
+        }
+        let dirs = std::env::var_os("PATH").unwrap_or_default();
+        let found = std::env::split_paths(&dirs).map(|dir| dir.join(&called));
+        let mut found = found.filter(|program| program.is_file());
+        found.next().ok_or_else(|| io::ErrorKind::NotFound.into())
+    })
 }
 
 impl Accounts for Names {

@@ -7,6 +7,7 @@ use super::launched::{Caller, FAREWELL, Launched, Patience};
 use super::process::Ssh;
 use super::sharing::{self, Shared};
 use super::verdict::{self, Heard};
+use super::within::Within;
 use crate::session::pace::Pace;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, PublicKey, SshTarget};
 use howdah_net::{Lanes, Tunnel};
@@ -43,21 +44,22 @@ struct Ready {
 }
 
 impl FarEnd {
-    /// Starts ssh and the far end, which will let the holder of `key` in, with all rights of the user there.
+    /// Starts ssh and the far end, which will let the holder of `key` in, with all rights of the user there; the process
+    /// keeps to what it is asked about.
     pub(crate) fn start(
         config: &CopyConfig,
         target: &SshTarget,
-        key: &PublicKey,
+        (key, within): (&PublicKey, Within),
         cancel: &Cancel,
     ) -> Result<Self, Error> {
-        Self::start_for(config, target, key, None, cancel)
+        Self::start_for(config, target, (key, within), None, cancel)
     }
 
     /// The same for somebody else's key, which gets what one copy needs.
     pub(super) fn start_for(
         config: &CopyConfig,
         target: &SshTarget,
-        key: &PublicKey,
+        (key, within): (&PublicKey, Within),
         only: Option<Box<OneCopy>>,
         cancel: &Cancel,
     ) -> Result<Self, Error> {
@@ -66,6 +68,8 @@ impl FarEnd {
             key: key.to_string(),
             ports: (*ports.start(), *ports.end()),
             only,
+            within: Some(within),
+            wordy: config.ssh.wordy,
         };
         Self::start_with(config, target, &ask, cancel)
     }

@@ -4,6 +4,7 @@
 use super::FarEnd;
 use super::handover::{self, Errand, OneCopy, Told};
 use super::link_local;
+use super::within::Within;
 use crate::access::expand;
 use crate::client::Task;
 use crate::copy::Session;
@@ -18,6 +19,7 @@ use howdah_core::{Rate, Span};
 use howdah_net::Clock;
 use howdah_store::{RuleList, TreeOptions};
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -58,7 +60,9 @@ pub(crate) fn copy_between(
     let sender = FarEnd::start_sender(config, order.from, cancel)?;
     let target = &order.to.target;
     let only = one_copy(&order);
-    let receiver = FarEnd::start_for(config, target, &sender.key(), Some(Box::new(only)), cancel)?;
+    let within = Within::of_put(order.to.path.clone(), order.tree.as_ref());
+    let key = (&sender.key(), within);
+    let receiver = FarEnd::start_for(config, target, key, Some(Box::new(only)), cancel)?;
     let pace = Pace::new(config.policy, &config.throttle);
     let errand = Errand {
         sources: order.sources,
@@ -80,6 +84,7 @@ pub(crate) fn copy_between(
         hears_notes: true,
         idle_timeout_ms: Some(config.idle_timeout.as_millis()),
         growing: config.growing,
+        wordy: config.ssh.wordy,
     };
     let told = sender.send_on(errand)?;
     let summary = watch(&told, (&sender, &receiver), config, cancel, on_progress)?;
@@ -196,6 +201,9 @@ fn watch(
     }
 }
 
+/// What bounds the process once it is known what it is for.
+type Confine<'a> = dyn FnMut(&Within, Vec<u16>, bool) -> Result<(), Error> + 'a;
+
 /// The sending far end.
 pub(super) struct Sender<'a> {
     pub(super) identity: Identity,
@@ -203,6 +211,8 @@ pub(super) struct Sender<'a> {
     /// Whoever started it may change the pace.
     pub(super) throttle: Throttle,
     pub(super) cancel: &'a Cancel,
+    /// Leaves this process what is below these paths, and TCP to these ports, perhaps with words; then starts what listens to whoever started it.
+    pub(super) confine: &'a mut Confine<'a>,
 }
 
 /// Goes on an errand, and tells a line for each thing that happens.
@@ -230,6 +240,8 @@ fn send(
             _ => Location::File(expand(sender.home, source.as_path())?),
         });
     }
+    let within = Within::of_get(&errand.sources, errand.tree.as_ref());
+    let addresses = link_local::as_here(errand.addresses);
     let path = errand.destination;
     let task = match (errand.tree, sources.pop()) {
         (Some(options), Some(last)) => {
@@ -239,6 +251,8 @@ fn send(
         (None, Some(source)) if sources.is_empty() => Task::Put { source, path },
         _ => return Err(Error::new(ErrorKind::Usage, "one source makes no tree")),
     };
+    let ports = addresses.iter().map(SocketAddr::port).collect();
+    (sender.confine)(&within, ports, errand.wordy)?;
     let mut config = CopyConfig::new(sender.identity, KnownHosts::default());
     config.trust = Trust::Exactly(handover::key(&errand.key).map_err(|e| e.at("the other side"))?);
     config.policy = errand.pace.apply_to(&sender.throttle);
@@ -293,7 +307,7 @@ fn send(
     };
     let line = Line {
         port: errand.port,
-        addresses: link_local::as_here(errand.addresses),
+        addresses,
         far_end: None,
     };
     let session = Session {

@@ -2,8 +2,11 @@
 
 use super::errand;
 use super::handover::{self, Answer, Ask, HandoverError, OneCopy};
+use super::within::Within;
 use crate::access::{Authority, Rights};
 use crate::keys::PublicKey;
+use crate::sandbox::Sandbox;
+use crate::sandbox::names::Names;
 use crate::{Cancel, Error, ErrorKind, Identity, Log, Server, Throttle};
 use howdah_core::Span;
 use howdah_net::{Lanes, Tunnel};
@@ -13,9 +16,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The same for a sender's errand.
@@ -27,18 +29,52 @@ const PATIENCE: Span = Span::from_secs(30);
 /// What is asked was written before this process began.
 const ASK_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Where a far end runs.
+pub struct FarEndHost {
+    /// What relative paths are seen from.
+    pub home: PathBuf,
+    /// The address of this machine as ssh reached it: the third word of `SSH_CONNECTION`.
+    pub reached: Option<IpAddr>,
+    /// The process enters a [sandbox](crate::sandbox) once it knows what it is for.
+    pub confined: bool,
+    /// Hears what whoever asked for it will see.
+    pub log: Log,
+    /// Called when it is ready to answer, from the thread that will.
+    pub ready: fn(),
+}
+
+impl FarEndHost {
+    /// Leaves this process what it is for. There must be no other thread.
+    fn confine(&self, within: &Within, ports: Vec<u16>, wordy: bool) {
+        let say = |line: &str| {
+            if wordy {
+                self.log.line(line);
+            }
+        };
+        if !self.confined {
+            say("without a sandbox: this process can do all that its user may");
+            return;
+        }
+        if let Err(error) = Names::ask() {
+            say(&format!(
+                "users and groups have numbers only: what says their names cannot be started ({error})"
+            ));
+        }
+        let sandbox = Sandbox {
+            connects: ports,
+            ..within.sandbox(&self.home)
+        };
+        for line in sandbox.enter() {
+            say(&line);
+        }
+    }
+}
+
 /// Answers one session with the rights of the user of this process, as it is told on standard input, and
-/// returns when the session or standard input has ended.
-///
-/// `reached` is the address of this machine as ssh reached it: the third word of `SSH_CONNECTION`.
-pub fn serve_over_ssh(
-    home: PathBuf,
-    reached: Option<IpAddr>,
-    cancel: &Cancel,
-) -> Result<(), Error> {
-    let lanes = Arc::new(OnceLock::new());
+/// returns when the session or standard input has ended. There must be no other thread.
+pub fn serve_over_ssh(place: &FarEndHost, cancel: &Cancel) -> Result<(), Error> {
     let throttle = Throttle::new();
-    let asked = listen(cancel, &lanes, &throttle)?;
+    let (stdin, stdout) = channel()?;
     let answer = |answer: &Answer| {
         handover::write_answer(io::stdout().lock(), answer)
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot answer: {e}")))
@@ -47,10 +83,10 @@ pub fn serve_over_ssh(
         let (message, kind) = (error.to_string(), Some(handover::kind_number(error.kind())));
         answer(&Answer::Failed { message, kind })
     };
-    let ask = match asked.recv_timeout(ASK_PATIENCE) {
-        Ok(Ok(ask)) => ask,
+    let (ask, stdin) = match await_line(stdin, handover::read_ask, ASK_PATIENCE)? {
+        Some((Ok(ask), stdin)) => (ask, stdin),
         // It names our versions, which are what is wrong most often.
-        Ok(Err(error @ HandoverError::Versions { .. })) => {
+        Some((Err(error @ HandoverError::Versions { .. }), _)) => {
             answer(&Answer::Failed {
                 message: error.to_string(),
                 kind: Some(handover::kind_number(ErrorKind::Protocol)),
@@ -59,9 +95,9 @@ pub fn serve_over_ssh(
         }
         lost => {
             let what = match lost {
-                Ok(Err(HandoverError::Closed)) => "standard input is closed",
-                Ok(_) => "what comes in is no line of howdah",
-                Err(_) => "nothing comes in",
+                Some((Err(HandoverError::Closed), _)) => "standard input is closed",
+                Some(_) => "what comes in is no line of howdah",
+                None => "nothing comes in",
             };
             let text = format!(
                 "{what}: a login script here (.bashrc, .profile, config.fish, .cshrc, ...) has read standard input, \
@@ -73,41 +109,63 @@ pub fn serve_over_ssh(
         }
     };
     match ask {
-        Ask::Serve { key, ports, only } => match open(&key, ports.0..=ports.1, home, only) {
-            Ok((server, identity)) => {
-                // Before the answer: whoever knows it may ask for a tunnel.
-                let _ = lanes.set(server.lanes());
-                answer(&Answer::Ready {
-                    port: server.local_addr().port(),
-                    key: identity.public_key().to_string(),
-                    address: reached,
-                })?;
-                server.run_once(cancel, PATIENCE)
+        Ask::Serve {
+            key,
+            ports,
+            only,
+            within,
+            wordy,
+        } => {
+            let within = within.unwrap_or_else(Within::anything);
+            let opened = open(&key, ports.0..=ports.1, place, (only, &within, wordy));
+            match opened {
+                Ok((server, identity)) => {
+                    // Before the answer: whoever knows it may ask for a tunnel.
+                    let lanes = server.lanes();
+                    listen(cancel, move || carry(stdin, stdout, &lanes))?;
+                    (place.ready)();
+                    answer(&Answer::Ready {
+                        port: server.local_addr().port(),
+                        key: identity.public_key().to_string(),
+                        address: place.reached,
+                    })?;
+                    server.run_once(cancel, PATIENCE)
+                }
+                Err(error) => {
+                    failed(&error)?;
+                    Err(error)
+                }
             }
-            Err(error) => {
-                failed(&error)?;
-                Err(error)
-            }
-        },
+        }
         Ask::Send => {
             let identity = Identity::generate()?;
             let key = identity.public_key().to_string();
             answer(&Answer::Sender { key })?;
             // Meanwhile somebody may have to type a password for the other machine.
-            match asked.recv_timeout(ERRAND_PATIENCE) {
-                Ok(Ok(Ask::Errand(errand))) => {
-                    let tell = errand::teller(io::stdout());
-                    let sender = errand::Sender {
-                        identity,
-                        home: &home,
-                        throttle,
-                        cancel,
-                    };
-                    errand::run(*errand, sender, &tell);
-                    Ok(())
+            let errand = await_line(stdin, handover::read_errand, ERRAND_PATIENCE)?;
+            let Some((Ok(Ask::Errand(errand)), mut stdin)) = errand else {
+                return Err(Error::new(ErrorKind::Network, "no errand came"));
+            };
+            let pace = throttle.clone();
+            let mut hear = Some(move || {
+                while let Ok(Ask::Pace(asked)) = handover::read_ask(&mut stdin) {
+                    // The policy stays what it was.
+                    let _ = asked.apply_to(&pace);
                 }
-                _ => Err(Error::new(ErrorKind::Network, "no errand came")),
-            }
+            });
+            let sender = errand::Sender {
+                identity,
+                home: &place.home,
+                throttle,
+                cancel,
+                confine: &mut |within, ports, wordy| {
+                    place.confine(within, ports, wordy);
+                    (place.ready)();
+                    hear.take().map_or(Ok(()), |hear| listen(cancel, hear))
+                },
+            };
+            errand::run(*errand, sender, &errand::teller(io::stdout()));
+            Ok(())
         }
         Ask::Errand(_) | Ask::Pace(_) | Ask::Part(_) => {
             Err(Error::new(ErrorKind::Protocol, "an errand without a key"))
@@ -119,13 +177,15 @@ pub fn serve_over_ssh(
 fn open(
     key: &str,
     ports: RangeInclusive<u16>,
-    home: PathBuf,
-    only: Option<Box<OneCopy>>,
+    place: &FarEndHost,
+    (only, within, wordy): (Option<Box<OneCopy>>, &Within, bool),
 ) -> Result<(Server, Identity), Error> {
     let client = handover::key(key).map_err(|e| e.at("the other side"))?;
     let identity = Identity::generate()?;
     let (socket, listener) = bind(ports)?;
-    let rights = Rights::of_user(home);
+    // New sockets could not be opened any more, and the server has threads.
+    place.confine(within, Vec::new(), wordy);
+    let rights = Rights::of_user(place.home.clone());
     let rights = match only {
         Some(only) => rights.for_one_copy((*only).into()),
         None => rights,
@@ -195,50 +255,80 @@ impl Authority for OnlyOne {
     }
 }
 
-/// Reads what is asked for, and then waits for the end of standard input, when ssh goes: then this end goes,
-/// too. Meanwhile it may become a tunnel.
-fn listen(
-    cancel: &Cancel,
-    lanes: &Arc<OnceLock<Lanes>>,
-    throttle: &Throttle,
-) -> Result<Receiver<Result<Ask, HandoverError>>, Error> {
-    let (tell, asked) = channel();
-    let (cancel, lanes, throttle) = (cancel.clone(), Arc::clone(lanes), throttle.clone());
-    let trouble = |e| Error::new(ErrorKind::Io, format!("cannot use the channel: {e}"));
-    let file = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
-    let mut stdin = BufReader::new(file(io::stdin().as_fd()).map_err(trouble)?);
-    let stdout = file(io::stdout().as_fd()).map_err(trouble)?;
-    let listen = move || {
+/// Standard input, and standard output beside what is said there by lines.
+fn channel() -> Result<(BufReader<File>, File), Error> {
+    let file = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from).map_err(trouble);
+    Ok((
+        BufReader::new(file(io::stdin().as_fd())?),
+        file(io::stdout().as_fd())?,
+    ))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn trouble(error: io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot use the channel: {error}"))
+}
+
+type Read<T> = (T, BufReader<File>);
+
+/// What `read` makes of what comes, by a thread that ends with that; `None`: nothing comes for so long, and this process had
+/// better end.
+fn await_line<T: Send + 'static>(
+    mut stdin: BufReader<File>,
+    read: impl FnOnce(&mut BufReader<File>) -> T + Send + 'static,
+    patience: Duration,
+) -> Result<Option<Read<T>>, Error> {
+    let (tell, told) = std::sync::mpsc::channel();
+    let thread = move || {
+        let read = read(&mut stdin);
         // If nobody waits for it any more, this process ends.
-        let ask = handover::read_ask(&mut stdin);
-        let sends = matches!(ask, Ok(Ask::Send));
-        let _ = tell.send(ask);
-        if sends {
-            let _ = tell.send(handover::read_errand(&mut stdin));
-            while let Ok(Ask::Pace(pace)) = handover::read_ask(&mut stdin) {
-                // The policy stays what it was.
-                let _ = pace.apply_to(&throttle);
-            }
-        } else if handover::read_tunnel(&mut stdin)
-            && let Some(lanes) = lanes.get()
-            && let Ok(tunnel) = Tunnel::over(stdin, stdout, lanes)
-        {
-            while !tunnel.has_ended() {
-                std::thread::sleep(LOOK_EVERY);
-            }
+        let _ = tell.send((read, stdin));
+    };
+    let thread = std::thread::Builder::new().spawn(thread).map_err(trouble)?;
+    let read = told.recv_timeout(patience).ok();
+    if read.is_some() {
+        // No thread is left over that nothing is kept from.
+        let _ = thread.join();
+    }
+    Ok(read)
+}
+
+/// Waits for the end of standard input, when ssh goes: then this end goes, too. Meanwhile it may become a tunnel.
+fn carry(mut stdin: BufReader<File>, stdout: File, lanes: &Lanes) {
+    if handover::read_tunnel(&mut stdin)
+        && let Ok(tunnel) = Tunnel::over(stdin, stdout, lanes)
+    {
+        while !tunnel.has_ended() {
+            std::thread::sleep(LOOK_EVERY);
         }
+    }
+}
+
+/// A thread that hears whoever started this end, and ends it when that is over.
+fn listen(cancel: &Cancel, hear: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    let cancel = cancel.clone();
+    let listen = move || {
+        hear();
         cancel.cancel();
     };
-    std::thread::Builder::new()
-        .name("howdah-channel".into())
-        .spawn(listen)
-        .map(|_| asked)
-        .map_err(trouble)
+    let thread = std::thread::Builder::new().name("howdah-channel".into());
+    thread.spawn(listen).map(|_| ()).map_err(trouble)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The tests' own process is kept from nothing.
+    fn place() -> FarEndHost {
+        FarEndHost {
+            home: std::env::temp_dir(),
+            reached: None,
+            confined: false,
+            log: Log::default(),
+            ready: || (),
+        }
+    }
 
     fn a_key() -> Identity {
         Identity::generate().expect("a key")
@@ -247,9 +337,9 @@ mod tests {
     #[test]
     fn f70_a_far_end_that_nobody_comes_to_ends() {
         let key = a_key().public_key().to_string();
-        let home = std::env::temp_dir();
         // Port 0: any.
-        let (server, _) = open(&key, 0..=0, home, None).expect("a server");
+        let only = (None, &Within::default(), false);
+        let (server, _) = open(&key, 0..=0, &place(), only).expect("a server");
         let patience = Span::from_millis(50);
         server.run_once(&Cancel::new(), patience).expect("no one");
     }
@@ -273,8 +363,8 @@ mod tests {
 
     #[test]
     fn a_key_that_is_none_is_refused() {
-        let error =
-            open("ssh-ed25519 AAAA", 0..=0, std::env::temp_dir(), None).expect_err("no key");
+        let only = (None, &Within::default(), false);
+        let error = open("ssh-ed25519 AAAA", 0..=0, &place(), only).expect_err("no key");
         assert_eq!(error.kind(), ErrorKind::Protocol);
     }
 }

@@ -6,6 +6,7 @@ use super::handover::{
     Answer, Ask, Errand, OneCopy, Told, read_answer, read_ask, read_line, read_told, read_tunnel,
     write_answer, write_ask, write_told,
 };
+use super::within::Within;
 use crate::session::pace::Pace;
 use howdah_store::TreeOptions;
 
@@ -75,6 +76,8 @@ pub fn handover_samples() -> Vec<Vec<u8>> {
                 names: vec!["n".into()],
                 tree: Some(tree.clone()),
             })),
+            within: Some(Within::of_put("d".into(), Some(&tree))),
+            wordy: true,
         },
         Ask::Errand(Box::new(Errand {
             sources: vec!["s".into()],
@@ -92,6 +95,7 @@ pub fn handover_samples() -> Vec<Vec<u8>> {
             hears_notes: true,
             idle_timeout_ms: None,
             growing: false,
+            wordy: false,
         })),
         Ask::Pace(Pace::default()),
     ];

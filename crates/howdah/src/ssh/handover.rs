@@ -3,6 +3,7 @@
 //! The first member of both objects names the versions and keeps its form, so that ends of any two versions
 //! can tell each other apart. Everything else may change with the versions.
 
+use super::within::Within;
 use crate::access::Only;
 use crate::session::message;
 use crate::session::message::KINDS;
@@ -14,6 +15,7 @@ use howdah_proto::codec::VERSION as WIRE;
 use howdah_store::TreeOptions;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::io::{self, BufRead, Read as _, Write};
 use std::net::{IpAddr, SocketAddr};
 
@@ -124,6 +126,12 @@ pub(super) enum Ask {
         /// The holder of the key is to do nothing else than that copy.
         #[serde(default)]
         only: Option<Box<OneCopy>>,
+        /// The files that it is about; who does not tell it means all.
+        #[serde(default)]
+        within: Option<Within>,
+        /// Whoever asks wants to hear what the kernel there cannot keep from the process.
+        #[serde(default)]
+        wordy: bool,
     },
     /// Make a key; an [`Errand`] will follow.
     Send,
@@ -191,6 +199,9 @@ pub(super) struct Errand {
     /// One file: it may grow.
     #[serde(default)]
     pub(super) growing: bool,
+    /// As in [`Ask::Serve`].
+    #[serde(default)]
+    pub(super) wordy: bool,
 }
 
 /// Lists of names may be long: the bytes of their postcard in base64 take a third more, as JSON they took four times as
@@ -453,11 +464,19 @@ pub(super) fn write_told(mut out: impl Write, told: &Told) -> io::Result<()> {
 /// The next thing that is told; `None` at the end, also if what comes makes no sense.
 pub(super) fn read_told(input: &mut impl BufRead) -> Option<Told> {
     let line = read_told_line(input)?;
-    let mut told = serde_json::from_slice(&line).ok()?;
-    if let Told::Warning(text) | Told::Note(text) | Told::Failed { message: text, .. } = &mut told {
-        text.retain(|c| !c.is_control());
+    let mut told: Value = serde_json::from_slice(&line).ok()?;
+    clean(&mut told);
+    serde_json::from_value(told).ok()
+}
+
+/// Whatever the other side says may end at a terminal.
+fn clean(value: &mut Value) {
+    match value {
+        Value::String(text) => text.retain(|c| !c.is_control()),
+        Value::Array(values) => values.iter_mut().for_each(clean),
+        Value::Object(values) => values.values_mut().for_each(clean),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
-    Some(told)
 }
 
 fn read_told_line(input: &mut impl BufRead) -> Option<Vec<u8>> {
@@ -512,6 +531,8 @@ mod tests {
             key: "k".to_owned(),
             ports: (1, 2),
             only: None,
+            within: None,
+            wordy: false,
         };
         let mut bytes = Vec::new();
         write_ask(&mut bytes, &ask).expect("memory");
@@ -616,6 +637,47 @@ mod tests {
             read_ask(&mut &b""[..]),
             Err(HandoverError::Closed)
         ));
+    }
+
+    #[test]
+    fn a59_nothing_that_a_sender_tells_can_write_to_a_terminal() {
+        let evil = "a\u{1b}]0;x\u{7}\u{9b}2Jb\r\nc";
+        let mut summary = Summary::default();
+        (summary.bottleneck, summary.verified) = (evil.to_owned(), evil.to_owned());
+        let progress = |current| Told::Progress {
+            bytes: 1,
+            total_bytes: None,
+            files_done: 0,
+            files_total: None,
+            elapsed_us: 0,
+            goodput_bps: 0,
+            wire_bps: 0,
+            rtt_us: 0,
+            loss: 0.0,
+            current,
+            answered: true,
+            resumed_bytes: 0,
+        };
+        for told in [
+            progress(vec![evil.to_owned()]),
+            Told::Warning(evil.to_owned()),
+            Told::Note(evil.to_owned()),
+            Told::Done(Box::new(summary)),
+            Told::Failed {
+                kind: 1,
+                message: evil.to_owned(),
+                stuck: true,
+            },
+        ] {
+            let mut line = Vec::new();
+            write_told(&mut line, &told).expect("memory");
+            let heard = read_told(&mut &*line).expect("a line");
+            let heard = serde_json::to_string(&heard).expect("memory");
+            assert!(
+                heard.contains("a]0;x2Jbc") && !heard.contains("\\u"),
+                "{heard}"
+            );
+        }
     }
 
     proptest! {

@@ -20,13 +20,15 @@ mod sharing;
 mod surroundings;
 mod verdict;
 mod watched;
+mod within;
 
-pub use far_end::serve_over_ssh;
+pub use far_end::{FarEndHost, serve_over_ssh};
 pub use sharing::SshSharing;
 
 pub(crate) use channel::FarEnd;
 pub(crate) use errand::{Order, copy_between};
 pub(crate) use watched::Watched;
+pub(crate) use within::Within;
 
 use crate::{Error, ErrorKind};
 use std::ops::RangeInclusive;
@@ -46,6 +48,8 @@ pub struct SshConfig {
     /// Connections of ssh stay for the next session to the same machine, where the user's own settings of ssh do not
     /// say anything about that.
     pub sharing: Option<SshSharing>,
+    /// The far end also tells what its kernel cannot keep from it.
+    pub wordy: bool,
 }
 
 impl Default for SshConfig {
@@ -55,6 +59,7 @@ impl Default for SshConfig {
             remote_howdah: None,
             ports: DEFAULT_PORTS,
             sharing: None,
+            wordy: false,
         }
     }
 }

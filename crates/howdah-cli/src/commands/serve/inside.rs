@@ -8,7 +8,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
 
-pub(super) fn try_all() {
+pub(in crate::commands) fn try_all() {
     if std::env::var_os("HOWDAH_TEST_INSIDE").is_none_or(|value| value != "1") {
         return;
     }
