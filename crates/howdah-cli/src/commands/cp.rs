@@ -317,7 +317,7 @@ fn open_list(path: &Path) -> anyhow::Result<Box<dyn BufRead>> {
 const LINE_MAX: u64 = 1 << 20;
 
 /// The next line of a list, with its end. Whether there is one.
-fn next_line(list: &mut dyn BufRead, end: u8, line: &mut Vec<u8>) -> io::Result<bool> {
+fn next_line(list: impl BufRead, end: u8, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     let read = list.take(LINE_MAX + 1).read_until(end, line)?;
     if read as u64 > LINE_MAX {
