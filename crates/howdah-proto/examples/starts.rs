@@ -2,11 +2,13 @@
 //!
 //! `cargo run --release -p howdah-proto --features sim --example starts -- [RATES_MBIT [RTTS_MS [QUEUES_MS [LOSSES_PERCENT [SEEDS [HOSTS]]]]]]`
 //!
-//! Lists are written with commas, `-` is the usual list; HOSTS is `ideal`, `testbed` or both. With `TRACE=1` each cell tells what its rate control
+//! Lists are written with commas, `-` is the usual list; HOSTS is `ideal`, `testbed` or both. With `WARM=1` the path
+//! is remembered from a transfer before, with `WARM=2` when it had twice today's capacity. With `TRACE=1` each cell tells what its rate control
 //! thinks. A line for each group: cells, share of cells as asked (t90 of at most 5 RTT, at most 3.5 RTT lost, at most 0.3 % dropped by the queue), medians and 90th percentiles.
 
 use howdah_core::{Rate, Span, Time};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
+use howdah_proto::PathKnowledge;
 use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_sim::{Costs, Disturbance, Flow, PacketCost, SocketBuffer, Stalls, Tail, World};
 use std::cell::RefCell;
@@ -29,6 +31,12 @@ struct Start {
     cost: f64,
     overflow: f64,
     share: f64,
+}
+
+/// Whether the path is remembered, and what share of today's capacity it had then.
+fn warm() -> Option<f64> {
+    let share = std::env::var("WARM").ok()?;
+    Some(share.parse().expect("a share"))
 }
 
 fn testbed() -> Costs {
@@ -76,7 +84,13 @@ fn run(cell: &Cell, verbose: bool) -> Start {
     let mut world = World::new(cell.seed);
     let (near, far) = (world.add_host("near"), world.add_host("far"));
     let link = world.add_link(&config, &config);
-    let mut client = SimEndpoint::client(sim_config(), cell.seed);
+    let mut settings = sim_config();
+    settings.path = warm().map(|share| PathKnowledge {
+        capacity: link_rate.mul_f64(0.98 * share),
+        rtt: Span::from_secs_f64(cell.rtt_ms / 1e3),
+        loss: cell.loss / 100.0,
+    });
+    let mut client = SimEndpoint::client(settings, cell.seed);
     let id = client.connection_mut().allocate_object();
     client.connection_mut().send_object(id, None, u64::MAX);
     client.connection_mut().set_readable(id, 1 << 60);

@@ -2,7 +2,7 @@
 
 use crate::codec::{CodecError, KnockKey, Reader, Writer, limits};
 use crate::handshake::Security;
-use crate::rate::Policy;
+use crate::rate::{PathKnowledge, Policy};
 use howdah_core::Span;
 
 /// Settings of one side.
@@ -25,6 +25,8 @@ pub struct Config {
     pub knock: Option<KnockKey>,
     /// Send packets that can be marked instead of dropped (ECN), where peer and path bear it.
     pub ecn: bool,
+    /// What the last connection knew of the path to this peer, if somebody remembers it.
+    pub path: Option<PathKnowledge>,
 }
 
 impl Config {
@@ -39,6 +41,7 @@ impl Config {
             max_datagram: 8_972,
             knock: None,
             ecn: true,
+            path: None,
         }
     }
 }

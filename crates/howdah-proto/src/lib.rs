@@ -56,4 +56,4 @@ pub use connection::{
 pub use handshake::{IdentityError, KeyCheck, Security, Side, TlsIdentity};
 pub use keys::{AeadKey, TAG_LEN};
 pub use marking::{EcnFault, EcnState};
-pub use rate::{Phase, Policy};
+pub use rate::{PathKnowledge, Phase, Policy};

@@ -90,6 +90,9 @@ impl Connection {
         self.peer_counts_marks = parameters.counts_marks;
         self.rate = RateControl::new(self.config.policy);
         self.rate.on_established(self.rtt.smoothed());
+        if let Some(known) = self.config.path.filter(|_| self.rtt.is_measured()) {
+            self.rate.resume(&known, self.rtt.smoothed());
+        }
         self.apply_rate(now);
         self.pacer.grant(now, RateControl::opening_bytes());
         self.last_eliciting_sent_at = now;

@@ -1,7 +1,7 @@
 //! What the user says about the pace: a limit, a pause, a policy. All of it may change at any time.
 
 use super::Connection;
-use crate::Policy;
+use crate::{PathKnowledge, Policy};
 use howdah_core::{Rate, Time};
 
 /// Headers in front of a UDP payload.
@@ -48,6 +48,11 @@ impl Connection {
         self.config.policy = policy;
         self.rate.set_policy(policy, self.rtt.smoothed());
         self.apply_rate(now);
+    }
+
+    /// What the next connection to this peer may begin with ([`Config::path`](crate::Config::path)).
+    pub fn path_knowledge(&self) -> Option<PathKnowledge> {
+        self.rate.knowledge()
     }
 
     /// The limit in UDP payload bits, which is what rates are inside.

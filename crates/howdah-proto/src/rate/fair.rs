@@ -8,7 +8,6 @@
 //! * While no queue can be seen the rate grows, slowly at first, faster as long as the delivery
 //!   follows (RFC 9438 and BBR grow blindly; here every step is checked).
 
-use super::Feedback;
 use super::drains::{BASE_WRONG, Drains, Seen};
 use super::history::{History, Sample};
 use super::marks::{Marks, Weight};
@@ -16,6 +15,7 @@ use super::overflow::{LossByDelay, Overflow};
 use super::room::Room;
 use super::startup::{BURST, INITIAL_RATE, MIN_PACKETS, Startup, Step, View};
 use super::yielding::Yielding;
+use super::{Feedback, PathKnowledge};
 use crate::rtt::WindowedMin;
 use howdah_core::{Rate, Span, Time};
 use std::collections::VecDeque;
@@ -221,6 +221,18 @@ impl Fair {
         self.rate = INITIAL_RATE;
     }
 
+    pub(super) fn resume(&mut self, known: &PathKnowledge) {
+        self.rate = self.startup.resume(known);
+    }
+
+    pub(super) fn knowledge(&self) -> Option<PathKnowledge> {
+        (self.phase != Phase::Startup).then(|| PathKnowledge {
+            capacity: self.capacity,
+            rtt: self.base_rtt,
+            loss: self.loss_floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9),
+        })
+    }
+
     pub(super) fn burst(&self) -> Option<Span> {
         (self.phase == Phase::Startup).then_some(BURST)
     }
@@ -256,7 +268,11 @@ impl Fair {
             // come before there is much. A round trip that is long because of a crowd is no reason to send more into it.
             let window = self.rate.bytes_in(self.base_rtt * 2 + WINDOW_SLACK);
             let unheard = self.history.len() == 0 && self.startup.best() == Rate::ZERO;
-            let most = if unheard { UNHEARD_BYTES } else { u64::MAX };
+            let most = if unheard && !self.startup.is_resuming() {
+                UNHEARD_BYTES
+            } else {
+                u64::MAX
+            };
             return window.min(most).max(initial);
         }
         let rate = self.capacity.max(self.rate);

@@ -8,6 +8,7 @@ mod background;
 mod drains;
 mod fair;
 mod history;
+mod knowledge;
 mod marks;
 mod overflow;
 mod room;
@@ -22,6 +23,7 @@ use fair::Fair;
 pub use fair::Phase;
 pub(crate) use history::Point;
 use howdah_core::{Rate, Span, Time};
+pub use knowledge::PathKnowledge;
 use smallvec::SmallVec;
 pub(crate) use trains::TrainPoint;
 
@@ -158,6 +160,18 @@ impl RateControl {
             self.breaker_rounds = if starved { self.breaker_rounds + 1 } else { 0 };
             self.tripped = self.breaker_rounds >= BREAKER_ROUNDS;
         }
+    }
+
+    /// The last connection over this path knew this of it: a hint, used if the handshake took as long as then.
+    pub(crate) fn resume(&mut self, known: &PathKnowledge, rtt: Span) {
+        if self.policy == Policy::Fair && known.fits(rtt) {
+            self.fair.resume(known);
+        }
+    }
+
+    /// What the next connection over this path may begin with; nothing before start-up is over.
+    pub(crate) fn knowledge(&self) -> Option<PathKnowledge> {
+        self.fair.knowledge().filter(PathKnowledge::is_plausible)
     }
 
     /// No report came for so long that what was known is stale.

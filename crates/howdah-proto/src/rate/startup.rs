@@ -1,10 +1,10 @@
 //! How the `fair` policy looks for the capacity for the first time: bursts show what the path could carry, and what
 //! arrives is multiplied each round trip until it does not follow any more.
 
-use super::Feedback;
 use super::fair::RATE_MIN;
 use super::history::Sample;
 use super::trains::{TrainPoint, Trains};
+use super::{Feedback, PathKnowledge};
 use howdah_core::{Rate, Span};
 
 /// Rate before anything is known: IW10 of RFC 6928 over 10 ms.
@@ -55,6 +55,24 @@ const CLEAN_LOSS: f64 = 0.25;
 /// Reports in a row that show that the path is full.
 const FULL_REPORTS: u32 = 2;
 
+/// Share of a remembered capacity that is paced before anything is known of today's (RFC 9959, 4.2).
+const RESUMED_SHARE: f64 = 0.5;
+/// It is confirmed when bursts show this share of it ...
+const CONFIRMED_SHARE: f64 = 0.8;
+/// ... and given up at more loss than 1.5 times the remembered, and this.
+const RESUMED_LOSS: f64 = 0.02;
+const RESUMED_PACKETS: u64 = 32;
+/// What of that which arrived is sent after that (RFC 9959, 4.4).
+const RETREAT_SHARE: f64 = 0.5;
+
+/// A remembered path that nothing has confirmed yet.
+#[derive(Debug)]
+struct Resumed {
+    capacity: Rate,
+    /// More than that is not the path's own.
+    loss: f64,
+}
+
 /// What the controller knows besides.
 #[derive(Debug)]
 pub(super) struct View<'a> {
@@ -89,6 +107,7 @@ pub(super) struct Startup {
     /// What is sent at least.
     opening_rate: Rate,
     full_reports: u32,
+    resumed: Option<Resumed>,
 }
 
 impl Startup {
@@ -98,6 +117,7 @@ impl Startup {
             best: Rate::ZERO,
             opening_rate: INITIAL_RATE,
             full_reports: 0,
+            resumed: None,
         }
     }
 
@@ -106,7 +126,36 @@ impl Startup {
         self.best
     }
 
+    /// Begins with what was known of this path. Returns the rate of the first round trip.
+    pub(super) fn resume(&mut self, known: &PathKnowledge) -> Rate {
+        self.resumed = Some(Resumed {
+            capacity: known.capacity,
+            loss: known.loss * 1.5 + RESUMED_LOSS,
+        });
+        known.capacity.mul_f64(RESUMED_SHARE).max(INITIAL_RATE)
+    }
+
+    pub(super) fn is_resuming(&self) -> bool {
+        self.resumed.is_some()
+    }
+
+    /// Whether this report says that the path is not what it was: then it begins as if nothing had been known.
+    fn is_refuted(&self, feedback: &Feedback<'_>, queue: Span, base_rtt: Span) -> bool {
+        let Some(resumed) = &self.resumed else {
+            return false;
+        };
+        let point = &feedback.point;
+        let settled = point.acked_packets + point.lost_packets;
+        let lost = point.lost_packets as f64 / settled.max(1) as f64;
+        let shown = self.trains.capacity().filter(|_| self.trains.is_sure());
+        (settled >= RESUMED_PACKETS && lost > resumed.loss)
+            || queue > queue_limit(base_rtt)
+            || feedback.socket_drops > 0
+            || shown.is_some_and(|shown| shown < resumed.capacity.mul_f64(RESUMED_SHARE))
+    }
+
     pub(super) fn on_blackout(&mut self) {
+        self.resumed = None;
         self.opening_rate = self.opening_rate.mul_f64(0.5).max(RATE_MIN);
     }
 
@@ -140,6 +189,12 @@ impl Startup {
         let sure = shown.filter(|_| self.trains.is_sure());
         let mut promises = [sure, feedback.cap].into_iter().flatten();
         let reached = trusted && promises.any(|c| delivered.as_f64() >= REACHED_SHARE * c.as_f64());
+        if self.is_refuted(feedback, view.queue, view.base_rtt) {
+            self.resumed = None;
+            self.full_reports = 0;
+            self.best = self.best.max(delivered.mul_f64(RETREAT_SHARE / GROWTH));
+            return Step::Grow(delivered.mul_f64(RETREAT_SHARE).max(self.opening_rate));
+        }
         if self.full_reports >= FULL_REPORTS || reached {
             let capacity = delivered.mul_f64(1.0 / (1.0 - sample.loss.min(RANDOM_LOSS)));
             let follows = reached && self.full_reports == 0;
@@ -179,6 +234,12 @@ impl Startup {
         if let Some(capacity) = shown.filter(|&shown| clean && sure && shown >= JUMP_FROM) {
             wanted = wanted.max(capacity.mul_f64(JUMP_SHARE));
         }
+        let confirmed = |known: &&Resumed| {
+            shown.is_some_and(|c| sure && c >= known.capacity.mul_f64(CONFIRMED_SHARE))
+        };
+        if clean && let (Some(_), Some(shown)) = (self.resumed.as_ref().filter(confirmed), shown) {
+            wanted = wanted.max(shown);
+        }
         let growth = if self.best < GROWTH_FAST_BELOW {
             GROWTH_FAST
         } else {
@@ -197,12 +258,16 @@ impl Startup {
     }
 }
 
+/// A queue above it is one that this flow fills, or others.
+fn queue_limit(base_rtt: Span) -> Span {
+    (base_rtt / 16).clamp(Span::from_millis(4), Span::from_millis(15))
+}
+
 /// Whether a trusted sample shows that the path is full.
 fn is_full(feedback: &Feedback<'_>, view: &View<'_>) -> bool {
     let sample = view.sample;
     let gap = 1.0 - sample.delivery_rate.as_f64() / sample.send_rate.as_f64().max(1.0);
-    let queue_limit = (view.base_rtt / 16).clamp(Span::from_millis(4), Span::from_millis(15));
-    view.queue > queue_limit
+    view.queue > queue_limit(view.base_rtt)
         || (gap > MAX_GAP && sample.loss < gap && view.rate > SECOND_RATE)
         || sample.loss > MAX_LOSS
         || feedback.socket_drops > 0

@@ -1,0 +1,94 @@
+//! What one connection learnt of a path, for the next one over it (RFC 9959, careful resume).
+//!
+//! Whoever has it may be wrong: the path may have changed, or others may use it now. So it is only a hint of where to begin:
+//! half of it is paced until the first reports, and less than that after the first sign of loss or of a queue.
+
+use howdah_core::{Rate, Span};
+
+const CAPACITY_MIN: Rate = Rate::from_mbit_per_sec(1);
+const CAPACITY_MAX: Rate = Rate::from_gbit_per_sec(1_000);
+const RTT_MIN: Span = Span::from_micros(10);
+const RTT_MAX: Span = Span::from_secs(10);
+const LOSS_MAX: f64 = 0.25;
+/// The handshake's round trip may differ by this much from the remembered one.
+const RTT_SLACK: f64 = 0.25;
+
+/// See the module. Of the direction from this side to the peer only.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PathKnowledge {
+    /// UDP payload.
+    pub capacity: Rate,
+    /// Without a queue.
+    pub rtt: Span,
+    /// What was lost while nothing overflowed, at most a quarter.
+    pub loss: f64,
+}
+
+impl PathKnowledge {
+    /// It may be of some path. What does not lie within bounds is not to be used.
+    pub fn is_plausible(&self) -> bool {
+        (CAPACITY_MIN..=CAPACITY_MAX).contains(&self.capacity)
+            && (RTT_MIN..=RTT_MAX).contains(&self.rtt)
+            && (0.0..=LOSS_MAX).contains(&self.loss)
+    }
+
+    /// A path of that round trip may be the same one.
+    pub(super) fn fits(&self, rtt: Span) -> bool {
+        let share = rtt.as_secs_f64() / self.rtt.as_secs_f64().max(1e-9);
+        self.is_plausible() && (1.0 - RTT_SLACK..=1.0 + RTT_SLACK).contains(&share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_path_of_that_round_trip_is_the_same() {
+        let known = PathKnowledge {
+            capacity: Rate::from_gbit_per_sec(1),
+            rtt: Span::from_millis(100),
+            loss: 0.01,
+        };
+        for (ms, fits) in [
+            (70, false),
+            (80, true),
+            (100, true),
+            (124, true),
+            (130, false),
+        ] {
+            assert_eq!(known.fits(Span::from_millis(ms)), fits, "{ms} ms");
+        }
+        let bad = [
+            PathKnowledge {
+                capacity: Rate::ZERO,
+                ..known
+            },
+            PathKnowledge {
+                capacity: Rate::MAX,
+                ..known
+            },
+            PathKnowledge {
+                rtt: Span::ZERO,
+                ..known
+            },
+            PathKnowledge {
+                rtt: Span::from_secs(60),
+                ..known
+            },
+            PathKnowledge {
+                loss: f64::NAN,
+                ..known
+            },
+            PathKnowledge { loss: 0.5, ..known },
+            PathKnowledge {
+                loss: -0.1,
+                ..known
+            },
+        ];
+        for bad in bad {
+            assert!(!bad.is_plausible(), "{bad:?}");
+            assert!(!bad.fits(bad.rtt), "{bad:?}");
+        }
+    }
+}

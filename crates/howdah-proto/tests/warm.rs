@@ -1,0 +1,187 @@
+//! A path that the last connection knew: it is begun where that one was, and soon found out if it is not what it was.
+
+use howdah_core::{Rate, Span, Time};
+use howdah_path::{PathConfig, QueueLimit};
+use howdah_proto::PathKnowledge;
+use howdah_proto::sim::{SimEndpoint, sim_config};
+use howdah_sim::{Flow, FlowEnds, World};
+
+const RTT: Span = Span::from_millis(80);
+
+struct Start {
+    world: World<SimEndpoint>,
+    ends: FlowEnds,
+    forward: howdah_sim::PathId,
+    rate: Rate,
+}
+
+impl Start {
+    /// A flow over a path of that rate and a queue of 25 ms, begun with `known`.
+    fn new(rate: Rate, known: Option<PathKnowledge>, others: u64) -> Self {
+        let path = PathConfig {
+            rate: Some(rate),
+            delay: RTT / 2,
+            queue: QueueLimit::Time(Span::from_millis(25)),
+            mtu: 9_000,
+            ..PathConfig::default()
+        };
+        let mut world = World::new(3);
+        let (near, far) = (world.add_host("near"), world.add_host("far"));
+        let link = world.add_link(&path, &path);
+        for seed in 0..others {
+            let sender = SimEndpoint::sender(Time::ZERO, sim_config(), seed, None);
+            let receiver = SimEndpoint::receiver(Time::ZERO, sim_config(), seed, seed + 50, None);
+            world.add_flow(Flow::between((near, sender), (far, receiver)).over(link));
+        }
+        let from = Time::ZERO + Span::from_secs(10 * others.min(1));
+        let mut config = sim_config();
+        config.path = known;
+        let sender = SimEndpoint::sender(from, config, 90, None);
+        let receiver = SimEndpoint::receiver(from, sim_config(), 90, 190, None);
+        let flow = Flow::between((near, sender), (far, receiver)).over(link);
+        let ends = world.add_flow(flow.start_at(from));
+        world.run_until(from);
+        Self {
+            world,
+            ends,
+            forward: link.forward,
+            rate,
+        }
+    }
+
+    /// Round trips until nine tenths of the link arrive for half of one.
+    fn round_trips(&mut self) -> f64 {
+        let (begin, step) = (self.world.now(), RTT / 16);
+        let mut arrived = vec![0];
+        for looks in 1..=16 * 30 {
+            self.world.run_until(begin + step * looks);
+            arrived.push(self.world.endpoint(self.ends.b).delivered_bytes());
+            let at = arrived.len() - 1;
+            let Some(before) = at.checked_sub(8) else {
+                continue;
+            };
+            let rate = Rate::from_bytes_over(arrived[at] - arrived[before], step * 8);
+            if rate >= self.rate.mul_f64(0.9 * 0.97) {
+                return looks as f64 / 16.0;
+            }
+        }
+        f64::INFINITY
+    }
+
+    fn dropped(&self) -> u64 {
+        self.world.path(self.forward).counters().dropped_queue
+    }
+
+    fn knowledge(&self) -> Option<PathKnowledge> {
+        let sender = self.world.endpoint(self.ends.a);
+        sender.connection().path_knowledge()
+    }
+}
+
+fn gbit(n: u64) -> Rate {
+    Rate::from_gbit_per_sec(n)
+}
+
+fn known(capacity: Rate) -> PathKnowledge {
+    PathKnowledge {
+        capacity,
+        rtt: RTT,
+        loss: 0.0,
+    }
+}
+
+#[test]
+fn what_one_connection_learnt_the_next_one_begins_with() {
+    for rate in [gbit(1), gbit(10)] {
+        let mut cold = Start::new(rate, None, 0);
+        assert_eq!(
+            cold.knowledge(),
+            None,
+            "nothing is known before it was seen"
+        );
+        let cold_rtts = cold.round_trips();
+        cold.world.run_until(Time::ZERO + Span::from_secs(4));
+        let learnt = cold.knowledge().expect("a path that was filled is known");
+        let share = learnt.capacity.as_f64() / rate.as_f64();
+        assert!((0.9..=1.02).contains(&share), "{learnt:?}");
+        let mut warm = Start::new(rate, Some(learnt), 0);
+        let warm_rtts = warm.round_trips();
+        println!("{rate}: cold {cold_rtts}, warm {warm_rtts}");
+        // (The first half a round trip and the window of half of one count, too.)
+        assert!(
+            warm_rtts <= 3.6 && warm_rtts < cold_rtts,
+            "{rate}: {warm_rtts}, cold {cold_rtts}"
+        );
+        assert_eq!(warm.dropped(), 0, "{rate}");
+    }
+}
+
+/// What leaves in a round trip at the rate that is paced at first, in packets: those are small until larger ones have been tried.
+fn first_round(then: Rate) -> u64 {
+    then.mul_f64(0.5).bytes_in(RTT) / 1_200
+}
+
+/// Of a path that has become slower, less than a round trip overflows, and then it is found.
+#[test]
+fn a_path_that_became_slower_is_found_out() {
+    for (rate, then) in [(1, 2), (1, 10), (5, 10)] {
+        let mut start = Start::new(gbit(rate), Some(known(gbit(then))), 0);
+        let rtts = start.round_trips();
+        start.world.run_until(Time::ZERO + RTT * 12);
+        let (lost, first) = (start.dropped(), first_round(gbit(then)));
+        println!("{then} Gbit/s are {rate}: {rtts} round trips, {lost} packets of {first} dropped");
+        assert!(lost < first, "{rate} of {then}: {lost} of {first}");
+        assert!(rtts < 5.0, "{rate} of {then}: {rtts}");
+    }
+}
+
+/// Others fill the link now: no more is lost than in a cold start and a round trip of what is paced at first.
+#[test]
+fn a_path_that_others_fill_now_is_not_flooded() {
+    let [cold, warm] = [None, Some(known(gbit(1)))].map(|known| {
+        let mut start = Start::new(gbit(1), known, 2);
+        let (before, from) = (start.dropped(), start.world.now());
+        start.world.run_until(from + Span::from_secs(3));
+        start.dropped() - before
+    });
+    let first = first_round(gbit(1));
+    println!("cold {cold} packets dropped, warm {warm}, {first} in the first round trip");
+    assert!(warm < cold + first, "{warm}, cold {cold}, {first}");
+}
+
+/// Nothing that is remembered is believed because it is there.
+#[test]
+fn another_path_and_nonsense_begin_cold() {
+    let mut cold = Start::new(gbit(1), None, 0);
+    let rtts = cold.round_trips();
+    let good = known(gbit(1));
+    for odd in [
+        PathKnowledge {
+            rtt: RTT * 2,
+            ..good
+        },
+        PathKnowledge {
+            rtt: RTT / 2,
+            ..good
+        },
+        PathKnowledge {
+            rtt: Span::ZERO,
+            ..good
+        },
+        PathKnowledge {
+            capacity: Rate::MAX,
+            ..good
+        },
+        PathKnowledge {
+            capacity: Rate::ZERO,
+            ..good
+        },
+        PathKnowledge {
+            loss: f64::NAN,
+            ..good
+        },
+    ] {
+        let mut start = Start::new(gbit(1), Some(odd), 0);
+        assert!((start.round_trips() - rtts).abs() < 1e-9, "{odd:?}");
+    }
+}
