@@ -18,7 +18,7 @@ use crate::{
 use howdah_core::{Span, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
 use howdah_proto::error::{CloseCode, ConnectionError};
-use howdah_proto::{Connection, Event};
+use howdah_proto::{Connection, Event, PathKnowledge};
 use howdah_store::{
     ComparisonState, ReceiverEnds, RoomWait, SourceIdentity, Target, TreeOptions, TreeReport,
     TreeSource, TreeTarget, Wake,
@@ -172,6 +172,8 @@ pub(crate) struct Client<'a> {
     pace: Pace,
     /// Of what this side sends.
     at_cap: AtCap,
+    /// Of the path, in the direction of the data from here.
+    learnt: Option<PathKnowledge>,
 }
 
 impl<'a> Client<'a> {
@@ -224,6 +226,7 @@ impl<'a> Client<'a> {
             advised: false,
             pace: Pace::default(),
             at_cap: AtCap::default(),
+            learnt: None,
         }
     }
 

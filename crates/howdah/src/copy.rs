@@ -1,6 +1,7 @@
 //! One copy between two locations.
 
 use crate::client::{Client, Task};
+use crate::paths::PathMemory;
 use crate::reach::{Line, Transport, reach};
 use crate::reconnect::{What, lasting};
 use crate::ssh::{FarEnd, Order, SshConfig, Within, copy_between};
@@ -73,6 +74,8 @@ pub struct CopyConfig {
     /// The source may grow while it is read: what stood there when reading began is copied, and that is said. A tree has
     /// its own [option](howdah_store::TreeOptions::growing).
     pub growing: bool,
+    /// What is remembered of paths, so that sending begins where the last transfer was, and where it is kept.
+    pub paths: Option<PathMemory>,
 }
 
 impl CopyConfig {
@@ -99,6 +102,7 @@ impl CopyConfig {
             wait_for_space: Span::ZERO,
             reconnect: Span::ZERO,
             growing: false,
+            paths: None,
         }
     }
 

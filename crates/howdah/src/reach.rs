@@ -72,6 +72,12 @@ pub(crate) fn reach(
         if index + 1 < ways.len() {
             protocol.handshake_timeout = protocol.handshake_timeout.min(ATTEMPT);
         }
+        // Over TCP it is the kernel that paces.
+        let remembered = match (way, &config.paths) {
+            (Way::Udp(address), Some(paths)) if client.sends() => Some((address, paths)),
+            _ => None,
+        };
+        protocol.path = remembered.and_then(|(address, paths)| paths.recall(address));
         let patience = protocol.handshake_timeout.as_millis() / 1000;
         let (mut endpoint, tunnel) = match open(way, protocol, clock, line.far_end) {
             Ok(opened) => opened,
@@ -92,6 +98,9 @@ pub(crate) fn reach(
             Some(far_end) => endpoint.run(&mut Watched::new(client, far_end)),
         };
         run.map_err(|e| Error::new(ErrorKind::Io, format!("the UDP socket failed: {e}")))?;
+        if let (Some((address, paths)), Some(learnt)) = (remembered, client.learnt()) {
+            paths.remember(address, &learnt);
+        }
         let name = match way {
             Way::Udp(address) => format!("{address} (UDP)"),
             Way::Tcp(address) => format!("{address} (TCP)"),

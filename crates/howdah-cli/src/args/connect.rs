@@ -23,6 +23,10 @@ pub(crate) struct ConnectArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) known_hosts: Option<PathBuf>,
 
+    /// Neither begin with what the last transfer learnt of the path, nor remember what this one learns
+    #[arg(long)]
+    pub(crate) no_memory: bool,
+
     #[command(flatten)]
     pub(crate) pace: PaceArgs,
 

@@ -376,6 +376,9 @@ pub(super) fn config<'a>(
         CopyConfig::new(Identity::generate()?, KnownHosts::default())
     };
     config.ssh = args.ssh.config()?;
+    if !args.no_memory {
+        config.paths = howdah::default_path_memory();
+    }
     config.transport = args.ssh.transport.into();
     config.trust = if args.accept_new {
         Trust::AcceptNew

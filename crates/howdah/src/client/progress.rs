@@ -3,7 +3,7 @@
 use super::{Client, NOW_TICKS, TICK};
 use crate::session::message::IP_UDP_BYTES;
 use howdah_core::{Rate, Time};
-use howdah_proto::{Connection, Stats};
+use howdah_proto::{Connection, PathKnowledge, Stats};
 
 /// What has passed until a tick.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,16 @@ impl Tick {
 }
 
 impl Client<'_> {
+    /// Data goes from here to there.
+    pub(crate) fn sends(&self) -> bool {
+        self.task.is_put()
+    }
+
+    /// What the next connection on this path may begin with.
+    pub(crate) fn learnt(&self) -> Option<PathKnowledge> {
+        self.learnt
+    }
+
     pub(super) fn tick(&mut self, now: Time, connection: &mut Connection) {
         if now < self.next_tick {
             return;
@@ -48,6 +58,10 @@ impl Client<'_> {
         let bytes = self.progress.bytes.saturating_sub(self.held_bytes);
         let stats = connection.stats();
         let is_sender = self.task.is_put();
+        // (A limit hides what the path can do.)
+        if is_sender && self.config.throttle.limit().is_none() {
+            self.learnt = connection.path_knowledge();
+        }
         self.ticks.push_back(Tick::new(bytes, &stats, is_sender));
         while self.ticks.len() > NOW_TICKS + 1 {
             self.ticks.pop_front();

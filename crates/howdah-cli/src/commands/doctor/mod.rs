@@ -3,6 +3,7 @@
 mod files;
 mod machine;
 mod network;
+mod paths;
 
 use crate::args::DoctorArgs;
 use crate::exit;
@@ -74,6 +75,7 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     let mut findings = network::check();
     findings.extend(machine::check());
     findings.extend(files::check(&args.dir));
+    findings.extend(paths::check());
     // A peer that cannot be reached says nothing against what this machine was found to be.
     let unreached = match args.peer.as_deref().map(network::path_to) {
         Some(Ok(finding)) => {
