@@ -21,7 +21,7 @@ Exit codes:
    8  a limit was reached: --max-delete
   10  what arrived is not what was sent
   11  no space left at the destination
-  12  stopped by SIGINT or SIGTERM
+  12  stopped by SIGINT, SIGTERM or SIGHUP
   13  the source changed while it was read
   14  howdah doctor found something to change
   15  howdah verify found differences

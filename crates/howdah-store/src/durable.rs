@@ -443,7 +443,7 @@ fn target(
             (FileType::Symlink, Links::Stay) => Err(StoreError::TargetIsLink {
                 path: path.to_path_buf(),
             }),
-            (kind, _) => Err(StoreError::NotAFile {
+            (kind, _) => Err(StoreError::TargetNotAFile {
                 path: path.to_path_buf(),
                 what: irregular(kind).unwrap_or("of an unknown kind"),
             }),

@@ -42,6 +42,25 @@ pub enum StoreError {
         /// What it is, with article: "a directory".
         what: &'static str,
     },
+    /// The content of a directory is asked for, and it is none.
+    #[error(
+        "{path:?} is not a directory; a single file is copied by 'howdah cp', named without '/.' behind it"
+    )]
+    NotADirectory {
+        /// Its name.
+        path: PathBuf,
+    },
+    /// Something that is not a regular file has the name that a file is to get.
+    #[error(
+        "{path:?} is {what}, and a file does not take its place{}",
+        instead(what)
+    )]
+    TargetNotAFile {
+        /// Its name.
+        path: PathBuf,
+        /// What it is, with article: "a directory".
+        what: &'static str,
+    },
     /// The target of a single file is a symbolic link. To follow it may lead anywhere, and to replace it is not
     /// what everybody expects.
     #[error(
@@ -181,6 +200,17 @@ pub enum StoreError {
         /// The system's reason.
         source: Arc<io::Error>,
     },
+}
+
+/// What to do about something that a file cannot replace.
+fn instead(what: &str) -> &'static str {
+    match what {
+        "a directory" => "; remove it, or give the file another name",
+        "a fifo" | "a character device" => {
+            "; to write into it, let '-' be the destination and send that there"
+        }
+        _ => "",
+    }
 }
 
 impl StoreError {

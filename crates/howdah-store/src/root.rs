@@ -309,7 +309,7 @@ pub(crate) fn open_local(path: &Path) -> Result<File, StoreError> {
 /// Splits a path that a user of this process names into an open directory and a name.
 pub(crate) fn open_local_parent(path: &Path) -> Result<(OwnedFd, &OsStr), StoreError> {
     let bytes = path.as_os_str().as_bytes();
-    let not_a_file = || StoreError::NotAFile {
+    let not_a_file = || StoreError::TargetNotAFile {
         path: path.to_path_buf(),
         what: "the name of a directory",
     };

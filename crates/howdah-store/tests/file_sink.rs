@@ -177,7 +177,7 @@ fn targets_that_are_not_files_are_refused_by_name() {
     let root = Root::open(dir.path()).unwrap();
     let engine = Engine::new();
     let refused = |spec| match Sink::create(spec, true, None, engine.wake()) {
-        Err(StoreError::NotAFile { what, .. }) => what,
+        Err(StoreError::TargetNotAFile { what, .. }) => what,
         other => panic!("{other:?}"),
     };
     assert_eq!(

@@ -1,7 +1,7 @@
 //! What hands that are used to scp and rsync type, and how it is written here.
 
 /// Flags of scp and rsync that mean nothing to `howdah cp` and `howdah sync`, each with what to do instead.
-const FLAGS: [(&[&str], &str); 21] = [
+const FLAGS: [(&[&str], &str); 28] = [
     (
         &["-z", "-C", "--compress"],
         "nothing is compressed on the way; compress it before, as in 'tar cz data | howdah cp - site:data.tgz'",
@@ -100,6 +100,38 @@ const FLAGS: [(&[&str], &str); 21] = [
         &["--delete", "--del"],
         "deleting is for 'howdah sync --delete'",
     ),
+    (
+        &["--delete-excluded"],
+        "what the rules leave out stays at DST; delete it there, or copy without the rules",
+    ),
+    (
+        &[
+            "--delete-before",
+            "--delete-during",
+            "--delete-delay",
+            "--delete-after",
+        ],
+        "'howdah sync --delete' deletes when everything else is in place",
+    ),
+    (
+        &["-b", "--backup", "--suffix"],
+        "what is replaced or deleted is kept with --backup-dir DIR",
+    ),
+    (
+        &["-T", "--temp-dir"],
+        "a file is written beside its place, under a hidden name, and gets its own when it is complete",
+    ),
+    (&["--list-only"], "places are listed by 'howdah ls'"),
+    (
+        &[
+            "--devices",
+            "--specials",
+            "--copy-devices",
+            "--write-devices",
+        ],
+        "devices, fifos and sockets are left out and named; what comes out of one goes through '-'",
+    ),
+    (&["--sparse"], "holes of a file are kept anyway"),
     (
         &["--stats", "--info"],
         "the last line has totals, --progress shows how it goes, and --json has every figure",

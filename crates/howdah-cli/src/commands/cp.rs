@@ -247,6 +247,7 @@ pub(super) fn tree_options(
 pub(super) fn select_options(select: &SelectArgs) -> anyhow::Result<TreeOptions> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_secs() as i64);
+    check_ranges(select)?;
     let ago = |span: Option<Span>| span.map(|span| now - (span.as_millis() / 1000) as i64);
     Ok(TreeOptions {
         rules: rules(select)?,
@@ -262,6 +263,30 @@ pub(super) fn select_options(select: &SelectArgs) -> anyhow::Result<TreeOptions>
         modified_until: ago(select.min_age),
         ..TreeOptions::default()
     })
+}
+
+/// Bounds that leave nothing between them are no choice of files.
+fn check_ranges(select: &SelectArgs) -> anyhow::Result<()> {
+    let clash = |what: &str, min: String, max: String| {
+        let text = format!(
+            "--min-{what} {min} is more than --max-{what} {max}, so no file would take part"
+        );
+        Err(Error::new(ErrorKind::Usage, text).into())
+    };
+    match (select.min_size, select.max_size) {
+        (Some(min), Some(max)) if min > max => {
+            return clash("size", format!("{min}B"), format!("{max}B"));
+        }
+        _ => {}
+    }
+    match (select.min_age, select.max_age) {
+        (Some(min), Some(max)) if min > max => clash(
+            "age",
+            format!("{}s", min.as_millis() / 1000),
+            format!("{}s", max.as_millis() / 1000),
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// The rules, those in files among them.
@@ -333,18 +358,18 @@ fn listed_files(path: &Path, ends_with_nul: bool) -> anyhow::Result<PathList> {
     let end = if ends_with_nul { 0 } else { b'\n' };
     let (mut files, mut line) = (PathListBuilder::default(), Vec::new());
     while next_line(&mut list, end, &mut line).map_err(&cannot)? {
-        if line.last() == Some(&end) {
-            line.pop();
-        }
-        if line.starts_with(b"/") {
-            let text = format!(
-                "the list has the absolute path {:?}; write paths below SRC",
-                String::from_utf8_lossy(&line)
-            );
-            return Err(Error::new(ErrorKind::Usage, text).into());
-        }
-        if !line.is_empty() {
-            files.push(&line);
+        // As with rsync a line also ends with CR, or both.
+        for line in line.split(|&byte| byte == end || byte == b'\r' && !ends_with_nul) {
+            if line.starts_with(b"/") {
+                let text = format!(
+                    "the list has the absolute path {:?}; write paths below SRC",
+                    String::from_utf8_lossy(line)
+                );
+                return Err(Error::new(ErrorKind::Usage, text).into());
+            }
+            if !line.is_empty() {
+                files.push(line);
+            }
         }
     }
     Ok(files.finish())

@@ -16,6 +16,8 @@ pub(super) struct Visit {
     json: bool,
     /// What went wrong so far: it is told, and the other places come all the same.
     worst: Option<ErrorKind>,
+    /// The first of it, in words.
+    first: Option<String>,
 }
 
 impl Visit {
@@ -39,6 +41,7 @@ impl Visit {
             signals,
             json,
             worst: None,
+            first: None,
         })
     }
 
@@ -86,7 +89,9 @@ impl Visit {
         if error.kind() == ErrorKind::Cancelled {
             return Err(error.clone());
         }
-        ui::say_error(&format!("{place}: {error}"));
+        let text = format!("{place}: {error}");
+        ui::say_error(&text);
+        self.first.get_or_insert(text);
         self.worst = self.worst.or_else(|| Some(error.kind()));
         Ok(())
     }
@@ -97,6 +102,11 @@ impl Visit {
             ui::say(&format!("warning: {place}: {note}"));
         }
         if count > 0 {
+            let first = notes.first();
+            self.first = self
+                .first
+                .take()
+                .or_else(|| Some(format!("{place}: {}", first?)));
             self.worst = Some(ErrorKind::Partial);
         }
     }
@@ -111,7 +121,8 @@ impl Visit {
             let line = match worst {
                 None => ui::object("summary", summary)?,
                 Some(kind) => {
-                    let text = "not everything could be looked at; standard error says what";
+                    let first = self.first.as_deref().unwrap_or("standard error says what");
+                    let text = format!("not everything could be looked at: {first}");
                     ui::error_event(&Error::new(kind, text).into())?
                 }
             };

@@ -1,8 +1,9 @@
-//! SIGINT and SIGTERM: the first asks to stop, the second stops at once. SIGUSR1 asks how it stands, SIGUSR2 to read the
-//! configuration again.
+//! SIGINT and SIGTERM: the first asks to stop, the second stops at once. SIGHUP only asks: a shell that ends sends it beside
+//! the terminal's. What was ignored when the process began (nohup, a script's background) stays so. SIGUSR1 asks how it
+//! stands, SIGUSR2 to read the configuration again.
 
 use howdah::Cancel;
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) fn outlive_file_size_limit() {
     // Nobody looks at the switch. Without a handler all is as it was.
     let _ = flag::register(SIGXFSZ, Arc::default());
+}
+
+/// The signals that are ignored, a bit for each; none where nobody says so.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
 }
 
 /// The handlers, from now until the process ends.
@@ -31,7 +40,9 @@ impl Signals {
             asked: Arc::default(),
             reload: Arc::default(),
         };
-        for signal in [SIGINT, SIGTERM] {
+        let ignored = ignored();
+        let is_heard = |signal: &i32| ignored & 1 << (signal - 1) == 0;
+        for signal in [SIGINT, SIGTERM].into_iter().filter(is_heard) {
             // The order matters: the first signal finds the switch off, then turns it on.
             flag::register_conditional_shutdown(
                 signal,
@@ -40,6 +51,9 @@ impl Signals {
             )?;
             flag::register(signal, Arc::clone(&signals.at_once))?;
             flag::register(signal, signals.cancel.flag())?;
+        }
+        if is_heard(&SIGHUP) {
+            flag::register(SIGHUP, signals.cancel.flag())?;
         }
         flag::register(SIGUSR1, Arc::clone(&signals.asked))?;
         flag::register(SIGUSR2, Arc::clone(&signals.reload))?;

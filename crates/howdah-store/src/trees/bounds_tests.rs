@@ -178,3 +178,74 @@ fn h5_attributes_of_directories_do_not_stay_in_memory() {
     assert_eq!(report.directories, DIRS as u64);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), DIRS);
 }
+
+/// A name that no path can reach any more is told of, whatever goes through the tree; the rest is as it should be.
+#[test]
+fn t01_what_lies_deeper_than_a_path_can_say_is_named_and_the_rest_comes() {
+    use rustix::fs::{Mode, OFlags, mkdirat, openat, symlinkat};
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    fs::create_dir(&from).unwrap();
+    let open = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let make = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let mut at = rustix::fs::open(&from, open, Mode::empty()).unwrap();
+    // 20 * 201 bytes; 75 are left.
+    for level in 0..20 {
+        let name = format!("{level:0200}");
+        mkdirat(&at, &*name, Mode::RWXU).unwrap();
+        at = openat(&at, &*name, open, Mode::empty()).unwrap();
+    }
+    for len in [74, 75, 76, 200] {
+        let name = |what: &str| format!("{what}{}", "n".repeat(len - 1));
+        mkdirat(&at, name("d"), Mode::RWXU).unwrap();
+        openat(&at, name("f"), make, Mode::RUSR).unwrap();
+        symlinkat("to", &at, name("l")).unwrap();
+    }
+    let reached = |top: &Path| {
+        let list = std::process::Command::new("find")
+            .arg(".")
+            .current_dir(top)
+            .output();
+        String::from_utf8(list.unwrap().stdout)
+            .unwrap()
+            .lines()
+            .count()
+    };
+    let whole = reached(&from);
+    let moved = contents(&from, &to, &recursive()).unwrap();
+    assert_eq!(moved.sender.failed, 6, "{:?}", moved.sender.notes);
+    assert!(
+        moved
+            .sender
+            .notes
+            .iter()
+            .all(|note| note.contains("4095 bytes"))
+    );
+    assert_eq!(moved.receiver.failed, 0, "{:?}", moved.receiver.notes);
+    assert_eq!(reached(&to), whole - 6);
+    // Nothing goes for it that is only not seen.
+    let mirror = TreeOptions {
+        delete: true,
+        mirror: true,
+        ..recursive()
+    };
+    let moved = contents(&from, &to, &mirror).unwrap();
+    assert_eq!((moved.sender.failed, moved.receiver.deleted), (6, 0));
+    assert_eq!(reached(&to), whole - 6);
+    // And the two are compared.
+    let describe = |path: &Path| {
+        let subject = TreeSubject::local(path).unwrap();
+        TreeDescriber::start(subject, &recursive(), Arc::new(|| {})).unwrap()
+    };
+    let ((one, ends), (other, other_ends)) = (describe(&from), describe(&to));
+    let comparison = TreeComparison::start(ends, other_ends, &recursive()).unwrap();
+    loop {
+        match comparison.next(Duration::from_mins(1)) {
+            Next::Found(_) => {}
+            Next::End => break,
+            Next::Nothing => panic!("it hangs"),
+        }
+    }
+    assert!(comparison.error().is_none(), "{:?}", comparison.error());
+    assert_eq!((one.report().failed, other.report().failed), (6, 0));
+}

@@ -148,6 +148,11 @@ impl Deleter<'_> {
     }
 
     fn all(&self, extras: &Extras, act: Act, each: &mut dyn FnMut(&Path)) {
+        let device = |dir: &OwnedFd| rustix::fs::fstat(dir).map(|stat| stat.st_dev).ok();
+        let top = lock(&self.shared.top).clone();
+        let top = self.shared.root.open_dir(&top).ok();
+        let top = top.filter(|_| self.shared.options.one_file_system);
+        let top = top.as_ref().and_then(device);
         for Extra {
             dir,
             names,
@@ -161,6 +166,10 @@ impl Deleter<'_> {
                     continue;
                 }
             };
+            // What is mounted at the destination is none of a copy that keeps to one file system.
+            if top.is_some() && device(&fd) != top {
+                continue;
+            }
             let spellings = match Spellings::of(&fd, unlisted) {
                 Ok(spellings) => spellings,
                 Err(e) => {
@@ -213,6 +222,19 @@ impl Deleter<'_> {
             if !std::mem::replace(told, true) {
                 let what = "is what is copied, and stays";
                 book.trouble(Trouble::Notice, path, what);
+            }
+            return false;
+        }
+        if is_dir && is_mounted(dir, name, &stat) {
+            // It could not go anyway, and what is in it is not of this directory.
+            if act == Act::Delete {
+                let kind = if self.shared.options.one_file_system {
+                    Trouble::Notice
+                } else {
+                    Trouble::Failed
+                };
+                let what = "is not in the source, and stays with all that is in it: something is mounted there";
+                book.trouble(kind, path, what);
             }
             return false;
         }
@@ -304,6 +326,23 @@ impl Deleter<'_> {
 pub(super) fn open_below(dir: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     retry(|| rustix::fs::openat(&dir, name, flags, Mode::empty()))
+}
+
+/// Whether another file system begins there, or a part of one.
+fn is_mounted(dir: &OwnedFd, name: &OsStr, stat: &Stat) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{StatxAttributes, StatxFlags, statx};
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        if let Ok(found) = statx(dir, name, flags, StatxFlags::empty())
+            && found
+                .stx_attributes_mask
+                .contains(StatxAttributes::MOUNT_ROOT)
+        {
+            return found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+        }
+    }
+    rustix::fs::fstat(dir).is_ok_and(|dir| dir.st_dev != stat.st_dev)
 }
 
 /// Gives what has that name the next free one of `NAME.~1~`, `NAME.~2~` and so on, if it is a directory or not as told.

@@ -1,10 +1,14 @@
 //! What both sides of a tree transfer must know.
 
+use super::codec::bad_name;
 use super::matcher::Matcher;
 use super::paths::PathList;
 use super::rules::RuleList;
+use super::tree_source::plain;
 use crate::StoreError;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 /// How a tree is to be copied. Goes over the wire.
@@ -110,9 +114,27 @@ impl TreeOptions {
         levels.is_some_and(|levels| below.iter().count() >= levels)
     }
 
-    /// An error if one of the rules is none, or they are too many of a kind that takes much.
-    pub fn check_rules(&self) -> Result<(), StoreError> {
-        Matcher::check(&self.rules)
+    /// An error if one of the rules is none, if they are too many of a kind that takes much, or if what is replaced could
+    /// not be kept where that is asked for.
+    pub fn check(&self) -> Result<(), StoreError> {
+        Matcher::check(&self.rules)?;
+        self.check_backup()
+    }
+
+    /// A backup directory is a plain path below the destination.
+    pub(crate) fn check_backup(&self) -> Result<(), StoreError> {
+        let Some(backup) = &self.backup_dir else {
+            return Ok(());
+        };
+        let path = plain(Path::new(backup));
+        let bad = |part: &OsStr| bad_name(part.as_bytes()).is_some();
+        if path.as_os_str().is_empty() || path.is_absolute() || path.iter().any(bad) {
+            let what = format!(
+                "--backup-dir {backup:?} does not lie below the destination; name a directory in it, as in --backup-dir .old"
+            );
+            return Err(StoreError::BadOption { what });
+        }
+        Ok(())
     }
 
     /// Bytes that rules and list take in a request.

@@ -26,7 +26,6 @@ use super::queue::{Budget, Queue, lock};
 use super::report::{Book, TreeReport, Trouble, add, get, quoted};
 use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER};
 use super::target::{Finished, Quota, TargetDir, TreeTarget, Wanted};
-use super::tree_source::plain;
 use super::unfinished;
 use super::write::{Writer, Written};
 use super::{Memory, PACKED_MAX, TreeProgress, UNSETTLED, WAITING_FILES, WAITING_LARGE};
@@ -36,7 +35,6 @@ use crate::{RoomWait, Root, Sink, SourceIdentity, StoreError, Wake};
 use howdah_core::RangeSet;
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -148,22 +146,6 @@ struct Unwritten {
     charge: u64,
 }
 
-/// A backup directory is a plain path below the destination.
-fn check_backup(options: &TreeOptions) -> Result<(), StoreError> {
-    let Some(backup) = &options.backup_dir else {
-        return Ok(());
-    };
-    let path = plain(Path::new(backup));
-    let bad = |part: &OsStr| super::codec::bad_name(part.as_encoded_bytes()).is_some();
-    if path.as_os_str().is_empty() || path.is_absolute() || path.iter().any(bad) {
-        return Err(StoreError::PathEscapes {
-            path: backup.into(),
-            reason: "the directory for backups must lie below the destination",
-        });
-    }
-    Ok(())
-}
-
 impl TreeReceiver {
     /// Starts the threads; nothing is written before the manifest begins. `several`: more than one thing
     /// is to come. `listens`: somebody takes [`take_changes`](Self::take_changes). `wake` is called when there is something to poll.
@@ -175,7 +157,7 @@ impl TreeReceiver {
         wake: Wake,
     ) -> Result<(Self, ReceiverEnds), StoreError> {
         let filter = Filter::new(options)?;
-        check_backup(options)?;
+        options.check_backup()?;
         check_past(options, &target)?;
         if target.add_only && (options.delete || options.backup_dir.is_some()) {
             return Err(StoreError::MayOnlyAdd { path: target.at });

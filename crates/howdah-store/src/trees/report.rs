@@ -125,7 +125,30 @@ pub(crate) struct Book {
 /// Quoted and escaped, so that a hostile name cannot forge a line.
 #[expect(clippy::unnecessary_debug_formatting, reason = "Debug escapes")]
 pub(crate) fn quoted(path: &Path) -> String {
+    let top = Path::new(".");
+    let path = if path.as_os_str().is_empty() {
+        top
+    } else {
+        path
+    };
     format!("{:?}", path.as_os_str())
+}
+
+/// Of a text that is too long for a note its beginning and its end, where the reason stands.
+fn shortened(mut text: String) -> String {
+    const END: usize = 160;
+    if text.len() > NOTE_BYTES {
+        let mut start = NOTE_BYTES - END - 3;
+        let mut end = text.len() - END;
+        while !text.is_char_boundary(start) {
+            start -= 1;
+        }
+        while !text.is_char_boundary(end) {
+            end += 1;
+        }
+        text.replace_range(start..end, "...");
+    }
+    text
 }
 
 pub(crate) fn add(counter: &AtomicU64, amount: u64) {
@@ -148,13 +171,7 @@ impl Book {
         let (count, notes) = &mut troubles[kind as usize];
         *count += 1;
         if notes.len() < NOTES {
-            let mut text = text();
-            let mut end = text.len().min(NOTE_BYTES);
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
-            text.truncate(end);
-            notes.push(text);
+            notes.push(shortened(text()));
         }
     }
 

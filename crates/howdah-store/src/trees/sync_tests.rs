@@ -283,7 +283,7 @@ fn replaced_and_deleted_files_are_kept_in_the_backup_directory() {
             ..deleting()
         };
         let error = pair.sync(&options).unwrap_err();
-        assert!(error.to_string().contains("backups"), "{bad}: {error}");
+        assert!(error.to_string().contains("--backup-dir"), "{bad}: {error}");
     }
 }
 

@@ -19,6 +19,12 @@ pub struct TreeSource {
     pub(super) shows: Metadata,
 }
 
+fn not_a_directory(path: &Path) -> StoreError {
+    StoreError::NotADirectory {
+        path: path.to_path_buf(),
+    }
+}
+
 impl TreeSource {
     /// Nothing yet.
     pub fn new() -> Self {
@@ -35,7 +41,13 @@ impl TreeSource {
                 || bytes.ends_with(b"/..")
         };
         if contents || ends_in_dots {
-            let root = Root::open(path)?.of_user();
+            let root = Root::open(path).map_err(|error| match error {
+                StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
+                    not_a_directory(path)
+                }
+                error => error,
+            })?;
+            let root = root.of_user();
             return self.add(Arc::new(root), PathBuf::new(), None);
         }
         // A slash at the end, as the Tab key puts it there, changes nothing.
@@ -74,7 +86,11 @@ impl TreeSource {
     ) -> Result<(), StoreError> {
         let path = plain(path);
         if path.as_os_str().is_empty() || contents {
-            root.open_dir(&path)?;
+            root.open_dir(&path)
+                .map_err(|error| match root.open_plain(&path) {
+                    Ok(_) => not_a_directory(&path),
+                    Err(_) => error,
+                })?;
             return self.add(Arc::clone(root), path, None);
         }
         let real = root.resolve_last(&path)?;

@@ -41,6 +41,7 @@ use follow::{Followed, Link, Real};
 use told::Told;
 
 /// A manifest that grows slowly is sent on at the latest after this.
+const TOO_LONG: &str = "its path is longer than 4095 bytes";
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// A directory of the source, opened anew for each look.
@@ -418,9 +419,14 @@ impl<'a> Walker<'a> {
         let mut others = Names::default();
         // They are not deleted at the destination.
         let mut ignored = Names::default();
+        let mut too_long = Names::default();
         let (filter, below) = (self.filter, frame.dir.below.clone());
         let ignores = frame.ignores.clone();
+        let room = bounds::PATH.saturating_sub(below.as_os_str().len() + 1);
         let read = read_names(fd, |name, kind| {
+            if name.len() > room {
+                return too_long.push(name);
+            }
             if follows && kind == FileType::Symlink {
                 return links.push(name);
             }
@@ -441,13 +447,20 @@ impl<'a> Walker<'a> {
                 (true, false) => others.push(name),
             }
         });
+        for name in (0..too_long.len()).filter_map(|index| too_long.get(index)) {
+            let shown = frame.dir.shown(OsStr::from_bytes(name));
+            self.book.trouble(Trouble::Failed, &shown, TOO_LONG);
+        }
         if let Err(e) = read {
             let shown = frame.dir.shown(OsStr::new(""));
             self.unreadable(&shown, &StoreError::from_io(&shown, "list", e));
             frame.complete = false;
-            if self.compares {
-                self.put(Entry::Gap)?;
-            }
+        }
+        if too_long.len() > 0 {
+            (frame.complete, self.complete) = (false, false);
+        }
+        if !frame.complete && self.compares {
+            self.put(Entry::Gap)?;
         }
         self.follow_all(&links, &mut frame, (&mut others, &mut ignored));
         others.sort();
@@ -542,8 +555,9 @@ impl<'a> Walker<'a> {
         let shown = || dir.shown(OsStr::from_bytes(name));
         let path_bytes = dir.path.as_os_str().len() + 1 + name.len();
         if path_bytes > bounds::PATH {
-            let what = "its path is longer than 4095 bytes";
-            self.book.trouble(Trouble::Failed, &shown(), what);
+            self.book.trouble(Trouble::Failed, &shown(), TOO_LONG);
+            // What has its name at the destination stays.
+            self.complete = false;
             return Ok(());
         }
         let mut meta = self.meta_of(stat);

@@ -32,6 +32,8 @@ pub(crate) fn from_store(error: &StoreError) -> Error {
         | StoreError::PathEscapes { .. }
         | StoreError::PermissionDenied { .. }
         | StoreError::NotAFile { .. }
+        | StoreError::NotADirectory { .. }
+        | StoreError::TargetNotAFile { .. }
         | StoreError::NotWritable { .. }
         | StoreError::TargetIsLink { .. }
         | StoreError::MayOnlyAdd { .. }
@@ -54,6 +56,12 @@ pub(crate) fn from_store(error: &StoreError) -> Error {
             what: "a directory",
             ..
         } => format!("{error}: copy it with -r, or name a file in it"),
+        StoreError::NotAFile {
+            what: "a fifo" | "a character device",
+            ..
+        } => format!(
+            "{error}: to take what comes out of it, let '-' be the source and feed that from it"
+        ),
         other => other.to_string(),
     };
     Error::new(kind, text)

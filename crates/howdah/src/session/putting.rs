@@ -166,7 +166,7 @@ fn open_target(
         }
         Some(below) if path.as_os_str().as_encoded_bytes().ends_with(b"/") => open(&below),
         Some(below) => match open(&path) {
-            Err(StoreError::NotAFile {
+            Err(StoreError::TargetNotAFile {
                 what: "a directory",
                 ..
             }) => open(&below),

@@ -173,7 +173,7 @@ pub(crate) fn check<'a>(
     });
     within(named.saturating_add(rules).saturating_add(listed))?;
     // Before anything is sent, and not by whoever is asked.
-    options.check_rules().map_err(|e| from_store(&e))
+    options.check().map_err(|e| from_store(&e))
 }
 
 fn within(bytes: usize) -> Result<(), Error> {

@@ -13,7 +13,7 @@ use super::super::{PACKED_MAX, unfinished};
 use super::twins::Twins;
 use super::{Level, Placer};
 use crate::stale;
-use crate::{StoreError, unwritable};
+use crate::{Root, StoreError, unwritable};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;
@@ -80,7 +80,7 @@ impl Placer<'_> {
             // A file, or a link: an error for a directory, not for a file.
             Err(error) if at.as_os_str().is_empty() => return Err(error),
             Err(_) if !shared.options.contents => None,
-            Err(error) => return Err(error),
+            Err(error) => return Err(why_no_directory(&shared.root, at).unwrap_or(error)),
         };
         // A copy that made this directory goes on in it.
         if let Some(fd) = &exists {
@@ -168,7 +168,8 @@ impl Placer<'_> {
             self.push(dir, fd, true);
             self.avoid(avoid);
         } else if shared.several {
-            return Err(StoreError::NoDirectory { path: at.clone() });
+            let missing = || StoreError::NoDirectory { path: at.clone() };
+            return Err(why_no_directory(&shared.root, at).unwrap_or_else(missing));
         } else {
             self.rename_top = Some(name);
             shared.set_top(&parent.path);
@@ -474,4 +475,19 @@ impl Placer<'_> {
         }
         Ok(())
     }
+}
+
+/// What stands where a directory is wanted, if something does.
+fn why_no_directory(root: &Root, at: &Path) -> Option<StoreError> {
+    let (dir, name) = root.open_parent(at).ok()?;
+    let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let why = match kind(&stat) {
+        FileType::Directory => return None,
+        FileType::RegularFile => "a directory is wanted there, and it is a file",
+        FileType::Symlink => {
+            "a directory is wanted there, and it is a symbolic link, which is not followed"
+        }
+        _ => "a directory is wanted there, and it is none",
+    };
+    Some(unwritable::not_writable(at, why))
 }

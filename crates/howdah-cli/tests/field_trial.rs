@@ -1,0 +1,315 @@
+//! What came out of a trial with fresh eyes: everyday situations in which a copy did not do, or did not say, what its user meant.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use rustix::process::Signal;
+use std::fs;
+use std::process::Command;
+use support::place::{SmallDisk, content};
+use support::process::{Done, Input, Process};
+use support::relay::{Fate, Relay, Way};
+use support::{HOWDAH, Host, Site};
+
+const USAGE: i32 = 2;
+const NOT_FOUND: i32 = 3;
+const REFUSED: i32 = 4;
+const PARTIAL: i32 = 6;
+const CANCELLED: i32 = 12;
+
+fn run(site: &Site, args: &[&str]) -> Done {
+    site.run(Host::Here, "client", args, Input::None)
+}
+
+/// With `--delete`, what is mounted in the destination is not of the copy: not its content, where the source has such a
+/// directory and `-x` keeps to one file system, and never where the source has none.
+#[test]
+fn x_and_delete_leave_alone_what_is_mounted_at_the_destination() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let (from, mine) = (site.file("from"), site.file("to"));
+    for top in [&mine, &site.root("to")] {
+        fs::create_dir_all(format!("{top}/disk/d")).unwrap();
+        let Some(_disk) = SmallDisk::mount(&format!("{top}/disk"), 1) else {
+            return;
+        };
+        let keep = format!("{top}/disk/keep");
+        fs::write(&keep, "keep").unwrap();
+        fs::write(format!("{top}/old"), "goes").unwrap();
+        let (from, to) = if top == &mine {
+            (server.url("from"), mine.clone())
+        } else {
+            (from.clone(), server.url("to"))
+        };
+        for place in [site.file("from"), site.root("from")] {
+            let _ = fs::remove_dir_all(&place);
+            fs::create_dir_all(format!("{place}/disk")).unwrap();
+            fs::write(format!("{place}/new"), "new").unwrap();
+        }
+        let sync = |more: &[&str]| {
+            let args = [&["sync", "--accept-new", "--delete"], more, &[&*from, &*to]].concat();
+            run(&site, &args)
+        };
+        let done = sync(&["-x"]);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        assert!(fs::exists(&keep).unwrap(), "{to}");
+        assert!(!fs::exists(format!("{top}/old")).unwrap());
+        for place in [site.file("from"), site.root("from")] {
+            fs::remove_dir(format!("{place}/disk")).unwrap();
+        }
+        let done = sync(&["-x"]);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        assert!(
+            done.err.contains("something is mounted there"),
+            "{}",
+            done.err
+        );
+        sync(&[]).assert_failed(PARTIAL, &["\"disk\"", "something is mounted there"]);
+        assert!(fs::exists(&keep).unwrap(), "{to}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_backup_dir_elsewhere_is_refused_before_anything_is_sent() {
+    let site = Site::new(60);
+    let (here, nobody) = (site.file("s"), "howdah://127.0.0.1:9/x");
+    fs::create_dir(&here).unwrap();
+    for dir in ["", "/", "/old", "..", "../old", "a/../../b", "."] {
+        for (from, to) in [(&*here, nobody), (nobody, &here), ("a:x", "b:y")] {
+            let args = ["sync", "--ssh", "false", "--backup-dir", dir, from, to];
+            run(&site, &args).assert_failed(USAGE, &["--backup-dir", "below the destination"]);
+        }
+    }
+}
+
+/// Half of it has come. `shell`: what begins it.
+fn half(site: &Site, relay: &Relay, shell: Option<&str>, is_put: bool) -> Process {
+    let (there, here) = (relay.url("f"), site.file("f"));
+    let (from, to) = if is_put { (here, there) } else { (there, here) };
+    let args = ["cp", "--accept-new", "--limit", "100mbit", &from, &to];
+    let client = match shell {
+        None => site.start(Host::Here, "client", &args, Input::None),
+        Some(script) => {
+            let mut command = Command::new("sh");
+            command.args(["-c", script, HOWDAH]);
+            site.start_by(command, "client", &args, Input::None)
+        }
+    };
+    let way = if is_put { Way::ToServer } else { Way::ToClient };
+    relay.await_bytes(way, 4 << 20, site.limit());
+    client
+}
+
+/// Who closes the terminal, or loses the line to it, ends the copy as with Ctrl-C; what was ignored when it began (nohup, a
+/// script's background) stays ignored.
+#[test]
+fn f05_a_terminal_that_goes_ends_a_copy_in_good_order_unless_it_was_told_not_to_care() {
+    const SIZE: usize = 20 << 20;
+    for is_put in [true, false] {
+        let site = Site::new(120);
+        let server = site.serve();
+        let (source, target) = if is_put {
+            (site.file("f"), site.root("f"))
+        } else {
+            (site.root("f"), site.file("f"))
+        };
+        fs::write(&source, content("hup", SIZE)).unwrap();
+        let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+        let client = half(&site, &relay, None, is_put);
+        // A shell sends its own beside the terminal's.
+        client.signal(Signal::HUP);
+        client.signal(Signal::HUP);
+        client.finish().assert_failed(CANCELLED, &["interrupted"]);
+        assert!(!fs::exists(&target).unwrap());
+        for (script, signal) in [
+            ("trap '' HUP; exec \"$0\" \"$@\"", Signal::HUP),
+            ("trap '' INT; exec \"$0\" \"$@\"", Signal::INT),
+        ] {
+            let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+            let client = half(&site, &relay, Some(script), is_put);
+            client.signal(signal);
+            client.signal(signal);
+            let done = client.finish();
+            assert_eq!(done.code, Some(0), "{script}: {}", done.err);
+            assert!(fs::read(&target).unwrap() == content("hup", SIZE));
+            fs::remove_file(&target).unwrap();
+        }
+        server.stop();
+    }
+}
+
+#[test]
+fn o8_what_a_file_cannot_replace_or_come_from_is_named_with_the_way_round() {
+    let site = Site::new(60);
+    let server = site.serve();
+    fs::write(site.file("f"), "f").unwrap();
+    fs::write(site.root("f"), "f").unwrap();
+    for fifo in [site.file("fifo"), site.root("fifo")] {
+        assert!(
+            Command::new("mkfifo")
+                .arg(&fifo)
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+    for dir in [site.file("d/f"), site.root("d/f")] {
+        fs::create_dir_all(dir).unwrap();
+    }
+    for (from, to, words) in [
+        (
+            site.file("f"),
+            server.url("d"),
+            ["\"d/f\" is a directory", "remove it"],
+        ),
+        (
+            server.url("f"),
+            site.file("d"),
+            ["d/f\" is a directory", "remove it"],
+        ),
+        (
+            site.file("f"),
+            server.url("fifo"),
+            ["\"fifo\" is a fifo", "let '-' be the destination"],
+        ),
+        (
+            server.url("f"),
+            site.file("fifo"),
+            ["is a fifo", "let '-' be the destination"],
+        ),
+        (
+            site.file("fifo"),
+            server.url("n"),
+            ["is a fifo", "let '-' be the source"],
+        ),
+        (
+            server.url("fifo"),
+            site.file("n"),
+            ["is a fifo", "let '-' be the source"],
+        ),
+    ] {
+        run(&site, &["cp", "--accept-new", &from, &to]).assert_failed(REFUSED, &words);
+    }
+    server.stop();
+}
+
+#[test]
+fn o7_the_last_line_says_what_could_not_be_looked_at() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let nowhere = server.url("nowhere");
+    for command in ["ls", "du"] {
+        let done = run(&site, &[command, "--accept-new", "--json", &nowhere]);
+        assert_eq!(done.code, Some(NOT_FOUND), "{}", done.err);
+        let line = done.json();
+        let message = line["error"]["message"].as_str().unwrap();
+        assert!(message.contains("\"nowhere\" does not exist"), "{message}");
+    }
+    server.stop();
+}
+
+#[test]
+fn n4_a_list_from_windows_names_the_same_files() {
+    let site = Site::new(60);
+    let server = site.serve();
+    fs::create_dir_all(site.file("s/d")).unwrap();
+    for name in ["s/a", "s/b", "s/d/c", "s/left out"] {
+        fs::write(site.file(name), name).unwrap();
+    }
+    for (end, to) in [("\r\n", "crlf"), ("\r", "cr"), ("\n", "lf")] {
+        fs::write(site.file("list"), format!("a{end}d/c{end}{end}b")).unwrap();
+        let to_there = server.url(to);
+        let args = [
+            "sync",
+            "--accept-new",
+            "--files-from",
+            &site.file("list"),
+            &site.file("s"),
+            &to_there,
+        ];
+        let done = run(&site, &args);
+        assert_eq!(done.code, Some(0), "{to}: {}", done.err);
+        let there = site.root(to);
+        assert!(fs::exists(format!("{there}/d/c")).unwrap());
+        assert_eq!(fs::read_dir(there).unwrap().count(), 3);
+    }
+    // With -0 it is a byte of the name.
+    fs::write(site.file("s/cr\r"), "x").unwrap();
+    fs::write(site.file("list"), "cr\r\0").unwrap();
+    let args = [
+        "sync",
+        "-0",
+        "--files-from",
+        &site.file("list"),
+        &site.file("s"),
+        &server.url("nul"),
+    ];
+    assert_eq!(run(&site, &args).code, Some(0));
+    assert!(fs::exists(site.root("nul/cr\r")).unwrap());
+    server.stop();
+}
+
+#[test]
+fn bounds_that_leave_nothing_between_them_clash_before_anything_is_sent() {
+    let site = Site::new(60);
+    let (here, nobody) = (site.file("s"), "howdah://127.0.0.1:9/x");
+    fs::create_dir(&here).unwrap();
+    for (flags, words) in [
+        (
+            ["--min-size", "10M", "--max-size", "1M"],
+            ["--min-size", "--max-size"],
+        ),
+        (
+            ["--min-age", "10d", "--max-age", "1d"],
+            ["--min-age", "--max-age"],
+        ),
+    ] {
+        for (from, to) in [(&*here, nobody), (nobody, &here), ("a:x", "b:y")] {
+            for command in [&["sync"][..], &["cp", "-r"], &["verify"]] {
+                let places = ["--ssh", "false", from, to];
+                run(&site, &[command, &flags, &places].concat()).assert_failed(USAGE, &words);
+            }
+        }
+    }
+}
+
+#[test]
+fn o8_a_file_where_a_directory_is_wanted_is_said_to_be_one() {
+    let site = Site::new(60);
+    let server = site.serve();
+    for file in ["f", "g"] {
+        fs::write(site.file(file), "f").unwrap();
+        fs::write(site.root(file), "f").unwrap();
+    }
+    fs::create_dir(site.file("d")).unwrap();
+    fs::create_dir(site.root("d")).unwrap();
+    let (here, there) = (|name: &str| site.file(name), |name: &str| server.url(name));
+    for (command, places, words) in [
+        (
+            "sync",
+            vec![here("f"), there("x")],
+            "is not a directory; a single file",
+        ),
+        (
+            "sync",
+            vec![there("f"), here("x")],
+            "is not a directory; a single file",
+        ),
+        ("sync", vec![here("d"), there("f")], "it is a file"),
+        ("sync", vec![there("d"), here("f")], "it is a file"),
+        ("cp", vec![here("f"), here("g"), there("f")], "it is a file"),
+        (
+            "cp",
+            vec![there("f"), there("g"), here("f")],
+            "it is a file",
+        ),
+    ] {
+        let places: Vec<_> = places.iter().map(|place| &**place).collect();
+        let args = [&[command, "--accept-new"], &*places].concat();
+        run(&site, &args).assert_failed(REFUSED, &[words]);
+        assert_eq!(fs::read(site.root("f")).unwrap(), b"f");
+    }
+    server.stop();
+}
