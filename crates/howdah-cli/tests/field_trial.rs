@@ -16,6 +16,7 @@ const USAGE: i32 = 2;
 const NOT_FOUND: i32 = 3;
 const REFUSED: i32 = 4;
 const PARTIAL: i32 = 6;
+const NO_SPACE: i32 = 11;
 const CANCELLED: i32 = 12;
 
 fn run(site: &Site, args: &[&str]) -> Done {
@@ -310,6 +311,76 @@ fn o8_a_file_where_a_directory_is_wanted_is_said_to_be_one() {
         let args = [&[command, "--accept-new"], &*places].concat();
         run(&site, &args).assert_failed(REFUSED, &[words]);
         assert_eq!(fs::read(site.root("f")).unwrap(), b"f");
+    }
+    server.stop();
+}
+
+/// The figures of a copy that is only rehearsed are the same each time, in either direction.
+#[test]
+fn t21_a_dry_run_says_how_much_would_come() {
+    let site = Site::new(120);
+    let server = site.serve();
+    for top in [site.file("s"), site.root("s")] {
+        fs::create_dir_all(format!("{top}/d")).unwrap();
+        fs::write(format!("{top}/d/f"), "1234").unwrap();
+    }
+    for (from, to) in [
+        (site.file("s"), server.url("n")),
+        (server.url("s"), site.file("n")),
+    ] {
+        for _ in 0..20 {
+            let done = run(&site, &["sync", "-n", "--json", "--accept-new", &from, &to]);
+            assert_eq!(done.code, Some(0), "{}", done.err);
+            assert_eq!(done.json()["bytes"], 4, "{from}");
+        }
+    }
+    server.stop();
+}
+
+/// What is full may be another disk than that of the server's root, or of the destination.
+#[test]
+fn f13_f15_what_a_disk_lacks_is_said_of_that_disk() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let at = site.root("to/disk");
+    fs::create_dir_all(&at).unwrap();
+    let Some(disk) = SmallDisk::mount(&at, 4) else {
+        return;
+    };
+    fs::create_dir_all(site.file("s/disk")).unwrap();
+    for name in ["1", "2", "3"] {
+        fs::write(site.file(&format!("s/disk/{name}")), content(name, 2 << 20)).unwrap();
+    }
+    let full = |from: &str, to: &str| {
+        let args = ["sync", "--accept-new", "--wait-for-space", "0", from, to];
+        let done = run(&site, &args);
+        done.assert_failed(NO_SPACE, &["no space left"]);
+        done.err
+    };
+    for (from, to) in [("s/disk", "to/disk"), ("s", "to")] {
+        let said = full(&site.file(from), &server.url(to));
+        assert!(!said.contains("GiB"), "{said}");
+    }
+    for name in ["1", "2", "3"] {
+        let _ = fs::remove_file(format!("{at}/{name}"));
+        fs::write(site.file(&format!("s/disk/{name}")), "small").unwrap();
+    }
+    disk.remount("nr_inodes=2");
+    let said = full(&site.file("s"), &server.url("to"));
+    assert!(said.contains("no inode is free"), "{said}");
+    drop(disk);
+    server.stop();
+}
+
+#[test]
+fn o8_a_pipe_into_a_directory_wants_a_name() {
+    let site = Site::new(60);
+    let server = site.serve();
+    fs::create_dir(site.root("d")).unwrap();
+    for to in ["d/", "d", "new/"] {
+        let args = ["cp", "--accept-new", "-", &*server.url(to)];
+        let done = site.run(Host::Here, "client", &args, Input::Bytes(b"x".to_vec()));
+        done.assert_failed(REFUSED, &["is a directory"]);
     }
     server.stop();
 }

@@ -1,7 +1,7 @@
 //! What hands that are used to scp and rsync type, and how it is written here.
 
 /// Flags of scp and rsync that mean nothing to `howdah cp` and `howdah sync`, each with what to do instead.
-const FLAGS: [(&[&str], &str); 28] = [
+const FLAGS: [(&[&str], &str); 29] = [
     (
         &["-z", "-C", "--compress"],
         "nothing is compressed on the way; compress it before, as in 'tar cz data | howdah cp - site:data.tgz'",
@@ -60,7 +60,7 @@ const FLAGS: [(&[&str], &str); 28] = [
         "owners, groups, hard links, ACLs and attributes are kept by -a",
     ),
     (
-        &["-W", "--whole-file"],
+        &["-W", "--whole-file", "--no-whole-file"],
         "files of the same size and time of modification are left alone, all others are sent whole; --checksum compares content",
     ),
     (
@@ -130,6 +130,10 @@ const FLAGS: [(&[&str], &str); 28] = [
             "--write-devices",
         ],
         "devices, fifos and sockets are left out and named; what comes out of one goes through '-'",
+    ),
+    (
+        &["--rsync-path"],
+        "where howdah lies on the other machine is said with --remote-howdah",
     ),
     (&["--sparse"], "holes of a file are kept anyway"),
     (

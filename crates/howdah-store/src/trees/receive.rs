@@ -401,12 +401,19 @@ impl Crew for Shared {
 impl Shared {
     /// Adds to an error about space what there is and how much is still to come.
     fn with_figures(&self, error: StoreError) -> StoreError {
-        match self.root.open_dir(Path::new("")) {
-            Ok(place) => {
+        let StoreError::NoSpace { path, .. } = &error else {
+            return error;
+        };
+        // Other disks may be mounted below the destination, and that below a root.
+        let above = path.ancestors().skip(1);
+        let mut above = above.filter_map(|above| self.root.open_dir(above).ok());
+        let top = || self.root.open_dir(Path::new("")).ok();
+        match above.next().or_else(top) {
+            Some(place) => {
                 let (wanted, come) = (get(&self.book.wanted_bytes), get(&self.book.bytes));
                 error.with_space(place, Some(wanted.saturating_sub(come)))
             }
-            Err(_) => error,
+            None => error,
         }
     }
 

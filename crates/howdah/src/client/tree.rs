@@ -179,9 +179,12 @@ impl Client<'_> {
         if !placed.is_empty() {
             self.config.files.hear(&placed);
         }
-        self.held_bytes = tree.resumed_bytes();
         let progress = tree.progress(connection);
-        self.progress.bytes = progress.bytes;
+        // The report has the last word: a dry run moves nothing.
+        if self.tree_report.is_none() {
+            self.held_bytes = tree.resumed_bytes();
+            self.progress.bytes = progress.bytes;
+        }
         self.progress.files_done = progress.files + progress.unchanged;
         self.total = None;
         self.progress.files_total = None;

@@ -159,6 +159,8 @@ fn open_target(
     let below = name.map(|name| path.join(name.as_path()));
     let target = match below {
         None if path.as_os_str().is_empty() => Err(is_directory(root.path().to_owned())),
+        // What comes through a pipe has no name that it could have in it.
+        None if howdah_store::is_directory(&path) => Err(is_directory(path.clone())),
         None => open(&path),
         // The peer's name is one name, whatever it holds.
         Some(below) if path.as_os_str().is_empty() => {
