@@ -130,12 +130,18 @@ fn what_the_kernel_cannot_give_is_said_once() {
         println!("skipped: no /usr/bin/strace");
         return;
     }
-    for (call, line) in [
-        ("landlock_create_ruleset", "no Landlock"),
-        ("seccomp", "seccomp is not in force"),
+    for (call, what, line) in [
+        ("landlock_create_ruleset", "error=ENOSYS", "Landlock"),
+        // Linux 5.13 to 5.18, which would refuse hard links and backups.
+        (
+            "landlock_create_ruleset",
+            "retval=1:when=1",
+            "Landlock is not in force",
+        ),
+        ("seccomp", "error=ENOSYS", "seccomp is not in force"),
     ] {
         let site = Site::new(60);
-        let inject = format!("inject={call}:error=ENOSYS");
+        let inject = format!("inject={call}:{what}");
         let options = [
             "-f",
             "-o",

@@ -4,7 +4,7 @@
 
 use crate::allowance::Allowance;
 use crate::newcomers::Newcomers;
-use howdah_core::Time;
+use howdah_core::{Span, Time};
 use howdah_proto::codec::{
     COOKIE_LEN, ConnectionId, Cookie, DoorAnswer, DoorPacket, KnockKey, VERSION,
 };
@@ -24,6 +24,10 @@ pub(crate) const UNPROVED: u64 = 256;
 /// Cookies at once, and per second, for those who do not show that they know the key; and as many for those of them from networks
 /// that had none of late.
 pub(crate) const COOKIES_FOR_STRANGERS: u64 = 500;
+/// What lay in the socket for longer shows that more first packets come than there is time for.
+const OVERDUE_AFTER: Span = Span::from_millis(2);
+/// And longer still, that there is no time to begin a handshake for who may not be there.
+const BUSY_AFTER: Span = Span::from_millis(10);
 /// Packets of one network that are answered in a second although they have waited.
 const OVERDUE_OF_NETWORK: u32 = 4;
 /// Cookies at once, and per second, for others that have waited.
@@ -58,8 +62,8 @@ pub(crate) struct Load {
     pub(crate) half_open: usize,
     /// There is no place: whoever has a cookie is told to come again after that many seconds.
     pub(crate) full_for_s: Option<u16>,
-    /// This packet has waited in the socket: what comes is more than there is time for.
-    pub(crate) overdue: bool,
+    /// So long this packet has lain in the socket.
+    pub(crate) waited: Span,
 }
 
 #[derive(Clone, Copy)]
@@ -155,12 +159,17 @@ impl Door {
             };
         }
         let answers = self.newcomers.answers(now, from.ip());
-        if load.overdue && answers >= OVERDUE_OF_NETWORK && !self.for_overdue.take(now) {
+        if load.waited >= OVERDUE_AFTER
+            && answers >= OVERDUE_OF_NETWORK
+            && !self.for_overdue.take(now)
+        {
             // An answer costs more than to pass a packet over: so the socket empties, for all who have something in it.
             return Verdict::Ignore;
         }
-        let is_quiet = load.half_open < COOKIE_THRESHOLD && load.full_for_s.is_none();
-        if is_quiet && !load.overdue && self.unproved.take(now) {
+        let is_quiet = load.half_open < COOKIE_THRESHOLD
+            && load.full_for_s.is_none()
+            && load.waited < BUSY_AFTER;
+        if is_quiet && self.unproved.take(now) {
             return Verdict::Admit { validated: false };
         }
         let (first, client) = (knock.first_destination, knock.client);
@@ -240,7 +249,6 @@ const _: () = assert!(ANSWER_MAX < howdah_proto::codec::limits::MIN_DATAGRAM);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use howdah_core::Span;
 
     const KNOCK: Knock = Knock {
         version: VERSION,
@@ -254,7 +262,7 @@ mod tests {
         Load {
             half_open,
             full_for_s: None,
-            overdue: false,
+            waited: Span::ZERO,
         }
     }
 
@@ -472,7 +480,7 @@ mod tests {
         let full = Load {
             half_open: 0,
             full_for_s: Some(12),
-            overdue: false,
+            waited: Span::ZERO,
         };
         let from = address(1, 1);
         let cookie = cookie(door.judge(at(1), from, &KNOCK, full));
@@ -507,7 +515,7 @@ mod tests {
                     ..KNOCK
                 };
                 let load = Load {
-                    overdue: true,
+                    waited: BUSY_AFTER,
                     ..load(0)
                 };
                 let now = at(5) + Span::from_micros(n * 10);

@@ -59,7 +59,7 @@ pub fn cookie(bytes: &[u8]) {
         let load = Load {
             half_open: load.into(),
             full_for_s: (load == u8::MAX).then_some(1),
-            overdue: step & 1 != 0,
+            waited: Span::from_millis(u64::from(step & 1) * 20),
         };
         match door.judge(now, address, &knock, load) {
             Verdict::Admit { validated: true } => {

@@ -12,9 +12,6 @@ use std::net::{IpAddr, SocketAddr};
 
 /// A handshake that has not moved for that long gives way if there is no other place.
 const STALE_AFTER: Span = Span::from_secs(3);
-/// A first packet that lay in the socket for longer shows that more come than there is time for. Less than a client waits before it
-/// comes again, by far.
-const OVERDUE_AFTER: Span = Span::from_millis(10);
 /// Connections that a server keeps.
 const MAX_CONNECTIONS: usize = 16_384;
 
@@ -69,7 +66,7 @@ impl Endpoint {
                 let load = Load {
                     half_open: self.half_open.len(),
                     full_for_s: full.map(|full| come_again_s(full, knock.client)),
-                    overdue: waited >= OVERDUE_AFTER,
+                    waited,
                 };
                 let validated = match self.door.judge(now, from, &knock, load) {
                     Verdict::Admit { validated } => validated,

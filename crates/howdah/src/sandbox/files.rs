@@ -37,7 +37,10 @@ pub(super) fn enter(sandbox: &Sandbox) -> Option<String> {
 }
 
 fn restrict(sandbox: &Sandbox) -> Result<RulesetStatus, RulesetError> {
+    // Before Linux 5.19 nothing could get another directory or a further name in one: backups and hard links would fail.
     let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::Refer)?
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(KNOWN))?
         .handle_access(AccessNet::from_all(KNOWN))?;

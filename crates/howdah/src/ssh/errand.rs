@@ -4,6 +4,7 @@
 use super::FarEnd;
 use super::handover::{self, Errand, OneCopy, Told};
 use super::link_local;
+use super::process::Lines;
 use super::within::Within;
 use crate::access::expand;
 use crate::client::Task;
@@ -120,6 +121,7 @@ fn watch(
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, Error> {
     let mut silent = Duration::ZERO;
+    let mut lines = Lines::default();
     let mut pace = Pace::new(config.policy, &config.throttle);
     loop {
         let wanted = Pace::new(config.policy, &config.throttle);
@@ -160,10 +162,10 @@ fn watch(
                 ..Progress::default()
             }),
             Ok(Told::Warning(text)) => {
-                config.warn.line(&format!("{}: {text}", sender.name()));
+                lines.show(&config.warn, &format!("{}: {text}", sender.name()));
             }
             Ok(Told::Note(text)) => {
-                config.note.line(&format!("{}: {text}", sender.name()));
+                lines.show(&config.note, &format!("{}: {text}", sender.name()));
             }
             Ok(Told::Done(summary)) => return Ok(*summary),
             Ok(Told::Failed {

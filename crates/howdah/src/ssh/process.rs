@@ -3,6 +3,7 @@
 use super::sharing;
 use crate::Log;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -12,10 +13,27 @@ use std::time::{Duration, Instant};
 
 /// Longest line of the far side's that is shown, in bytes; more lines are made of the rest.
 const SHOWN_MAX: u64 = 1_000;
+/// So many lines are shown: whoever prints without end fills no log.
+const SHOWN_LINES: usize = 2_000;
 /// Last lines that are kept to explain a failure.
 const KEPT_LINES: usize = 4;
 /// ssh's own failures, as opposed to the command's; of a command that ends so, ssh says the same.
 pub(super) const SSH_FAILED: i32 = 255;
+
+/// Lines of somebody else's that are shown.
+#[derive(Debug, Default)]
+pub(super) struct Lines(usize);
+
+impl Lines {
+    pub(super) fn show(&mut self, log: &Log, line: &str) {
+        self.0 += 1;
+        match self.0.cmp(&(SHOWN_LINES + 1)) {
+            Ordering::Less => log.line(line),
+            Ordering::Equal => log.line("there are more such lines, which are not shown"),
+            Ordering::Greater => {}
+        }
+    }
+}
 
 /// What of ssh's own words is shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -107,6 +125,7 @@ impl Ssh {
         let (ssh, name, log) = (Arc::clone(self), name.to_owned(), log.clone());
         let listen = move || {
             let mut stderr = BufReader::new(stderr);
+            let mut lines = Lines::default();
             loop {
                 let mut line = Vec::new();
                 let read = stderr.by_ref().take(SHOWN_MAX).read_until(b'\n', &mut line);
@@ -131,7 +150,7 @@ impl Ssh {
                     Wordy::MuchMoreThanWanted => !chatter && ssh.logged_in().is_some(),
                 };
                 if shown {
-                    log.line(&format!("{name}: {line}"));
+                    lines.show(&log, &format!("{name}: {line}"));
                 }
                 if chatter {
                     continue;
@@ -254,5 +273,31 @@ mod tests {
         ] {
             assert!(!says_logged_in(line), "{line}");
         }
+    }
+
+    #[test]
+    fn a41_who_prints_without_end_is_not_shown_without_end() {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "yes word | head -n 100000 >&2; echo last >&2"])
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        let stderr = child.stderr.take().expect("a pipe");
+        let ssh = Arc::new(Ssh::new(Pid::from_child(&child)));
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&lines);
+        let log = Log::new(move |line| kept.lock().expect("no panic").push(line.to_owned()));
+        ssh.watch(child).expect("a thread");
+        ssh.listen(stderr, "far", Wordy::AsIs, &log)
+            .expect("a thread");
+        ssh.wait_until(Duration::from_mins(1), |state| state.silent && state.ended);
+        let lines = lines.lock().expect("no panic");
+        assert_eq!(lines.len(), SHOWN_LINES + 1);
+        assert!(lines.last().is_some_and(|line| line.contains("not shown")));
+        // What explains a failure is the end of it all the same.
+        assert_eq!(
+            ssh.last_words().words.last().map(String::as_str),
+            Some("last")
+        );
     }
 }
