@@ -46,6 +46,8 @@ pub(super) struct Seen {
     pub(super) target: Span,
     /// Since when the queue has been far above its target.
     pub(super) delayed_since: Option<Time>,
+    /// The last drain did not do what it should have.
+    pub(super) suspects: bool,
 }
 
 #[derive(Debug)]
@@ -123,6 +125,17 @@ impl Drains {
         now < self.echo_until
     }
 
+    /// When the last drain ends.
+    pub(super) fn until(&self) -> Time {
+        self.until
+    }
+
+    /// What was sent without a drain of this kind.
+    pub(super) fn on_sent(&mut self, now: Time, sent: f64) {
+        self.least_sent
+            .push(now, (sent.clamp(0.0, 1.0) * 1e9) as u64);
+    }
+
     /// Once per report, after the rate was decided: `sent` of the capacity. What may be sent instead, as a share of the
     /// capacity, during a drain.
     pub(super) fn step(&mut self, now: Time, rtt: Span, sent: f64, seen: &Seen) -> Option<f64> {
@@ -138,7 +151,11 @@ impl Drains {
         let delayed = seen
             .delayed_since
             .is_some_and(|at| now.since(at) > patience);
-        let every = if wrong || delayed { AGAIN } else { EVERY };
+        let every = if wrong || delayed || seen.suspects {
+            AGAIN
+        } else {
+            EVERY
+        };
         let since = now.since(self.last);
         if self.is_draining {
             if now >= self.until {
@@ -190,6 +207,7 @@ mod tests {
                 queue,
                 target: TARGET,
                 delayed_since: None,
+                suspects: false,
             };
             let share = drains.step(now, RTT, 1.0, &seen);
             begun.extend(share.filter(|_| before.is_none()).map(|share| (at, share)));
@@ -242,6 +260,7 @@ mod tests {
                 queue: TARGET,
                 target: TARGET,
                 delayed_since: None,
+                suspects: false,
             };
             flow.on_delay(
                 ms(at),

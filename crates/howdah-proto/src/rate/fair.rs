@@ -8,6 +8,9 @@
 //! * While no queue can be seen the rate grows, slowly at first, faster as long as the delivery
 //!   follows (RFC 9438 and BBR grow blindly; here every step is checked).
 
+mod beside;
+
+use super::company::{Company, Overflows};
 use super::drains::{BASE_WRONG, Drains, Seen};
 use super::history::{History, Sample};
 use super::marks::{Marks, Weight};
@@ -143,6 +146,7 @@ pub(super) struct Fair {
     room: Room,
     marks: Marks,
     yielding: Yielding,
+    company: Company,
     /// Until then, what is seen of the queue is the echo of what was answered.
     yield_next: Time,
     loss_floor: WindowedMin,
@@ -168,6 +172,11 @@ pub(super) struct Fair {
     before_drops: Option<Rate>,
     /// Until then what the host dropped may be missing from what arrived.
     drops_felt_until: Time,
+    /// Until then nothing is taken for others.
+    no_company_until: Time,
+    /// Share of the capacity that is sent to see whether others are there.
+    test_share: Option<f64>,
+    bound_until: Time,
 }
 
 impl Fair {
@@ -194,6 +203,7 @@ impl Fair {
             room: Room::default(),
             marks: Marks::new(Weight::Fair),
             yielding: Yielding::default(),
+            company: Company::new(),
             yield_next: Time::ZERO,
             loss_floor: WindowedMin::new(LOSS_FLOOR_WINDOW),
             loss_block: (0, 0),
@@ -212,6 +222,9 @@ impl Fair {
             refused_at: None,
             before_drops: None,
             drops_felt_until: Time::ZERO,
+            no_company_until: Time::ZERO,
+            test_share: None,
+            bound_until: Time::ZERO,
         }
     }
 
@@ -276,6 +289,13 @@ impl Fair {
             return window.min(most).max(initial);
         }
         let rate = self.capacity.max(self.rate);
+        if self.company.is_here() {
+            return rate
+                .bytes_in(self.company.rtt() + WINDOW_SLACK)
+                .max(initial)
+                .saturating_mul(5)
+                / 4;
+        }
         rate.bytes_in(self.base_rtt + self.target() * 2 + WINDOW_SLACK)
             .max(initial)
             .saturating_mul(5)
@@ -285,10 +305,13 @@ impl Fair {
     /// Falls with the rate everywhere, also where the cap binds: what makes flows equal is that the faster one
     /// wants the shorter queue.
     fn target(&self) -> Span {
+        self.target_below(self.target_cap)
+    }
+
+    fn target_below(&self, cap: Span) -> Span {
         let rate = self.capacity.as_f64().max(1.0);
         let wanted = TARGET.as_secs_f64() * (1.0 + TARGET_AT_RATE / rate);
-        let cap = self.target_cap.as_secs_f64();
-        self.target_cap.mul_f64(wanted / (wanted + cap))
+        cap.mul_f64(wanted / (wanted + cap.as_secs_f64()))
     }
 
     /// The queue is too short to steer by its length.
@@ -298,7 +321,7 @@ impl Fair {
 
     pub(super) fn wants_fine_pacing(&self) -> bool {
         // (A queue that marks from a millisecond on marks trains of half of one.)
-        self.is_short() || self.room.is_doubtful() || self.marks.is_fine()
+        self.is_short() || self.room.is_doubtful() || self.marks.is_fine() || self.company.is_here()
     }
 
     fn loss_threshold(&self) -> f64 {
@@ -366,6 +389,10 @@ impl Fair {
             .max(0)
             .cast_unsigned();
         let base_before = self.base_owd.min().unwrap_or(owd);
+        if self.company.is_here() {
+            // Nobody lets the queue run empty, so the base is not seen again.
+            self.base_owd.push(feedback.now, base_before);
+        }
         self.base_owd.push(feedback.now, owd);
         self.recent_owd.push(feedback.now, owd);
         let base = self.base_owd.min().unwrap_or(owd);
@@ -375,6 +402,7 @@ impl Fair {
         let longer = Span::from_nanos(base_before.saturating_sub(base));
         self.target_cap = (self.target_cap + longer.mul_f64(TARGET_SHARE_OF_LIMIT)).min(TARGET_MAX);
         self.drains.on_delay(feedback.now, recent, self.target());
+        self.company.on_delay(recent);
         let memory = feedback.echo();
         let queue = Span::from_nanos(owd - base.min(owd));
         let settled = point.acked_packets + point.lost_packets;
@@ -474,6 +502,8 @@ impl Fair {
                     self.before_drops = Some(self.startup.best());
                 }
                 (self.capacity, self.rate) = (capacity, capacity);
+                let link = self.startup.shown().unwrap_or(capacity).max(capacity);
+                self.company.on_arrived(feedback.now, link);
                 self.phase = Phase::Cruise;
                 self.drains.begin(feedback.now, self.base_owd.min(), late);
                 // Where nothing was lost so far, what comes after a round trip is of now.
@@ -560,6 +590,17 @@ impl Fair {
             // (While others drain, more of what arrives is this flow's than the path has for it.)
             self.capacity = lately;
         }
+        let at_largest = self.loss_by_delay.overflow();
+        let overflows = if congested {
+            Overflows::Much
+        } else if at_largest.is_some_and(|o| o.now && o.limit >= least) {
+            Overflows::AtLargestDelays
+        } else {
+            Overflows::No
+        };
+        if self.beside_others(feedback, sample, idle, overflows) {
+            return;
+        }
         let horizon = self.base_rtt.max(HORIZON_MIN);
         let error = self.target().as_secs_f64() - self.queue.as_secs_f64();
         if feedback.host_drops {
@@ -574,7 +615,7 @@ impl Fair {
         if now >= self.next_cap_step {
             self.next_cap_step = now + TARGET_CAP_STEP.max(feedback.smoothed_rtt);
             let bound = self.is_short() && self.yielding.rate(now).is_some();
-            let growth = if bound {
+            let growth = if bound || now < self.bound_until {
                 TARGET_CAP_GROWTH_BOUND
             } else {
                 TARGET_CAP_GROWTH
@@ -635,6 +676,9 @@ impl Fair {
         }
         if let Some(ceiling) = self.marks.ceiling() {
             self.rate = self.rate.min(ceiling).max(RATE_MIN);
+        }
+        if self.is_testing(feedback) {
+            return;
         }
         self.drain(feedback);
     }
@@ -716,10 +760,18 @@ impl Fair {
             queue: self.queue,
             target: self.target(),
             delayed_since: self.delayed_since.map(|(at, _)| at),
+            suspects: self.company.suspects(),
         };
         let left = self
             .drains
             .step(feedback.now, feedback.smoothed_rtt, sent, &seen);
+        if let Some(share) = left
+            && self.phase == Phase::Cruise
+            && self.queue > self.target() / 2
+        {
+            let (until, look) = (self.drains.until(), self.look(feedback));
+            self.company.on_drain(feedback.now, until, share, &look);
+        }
         self.phase = match left {
             Some(share) => {
                 self.rate = self.rate.min(self.capacity.mul_f64(share));

@@ -5,6 +5,7 @@
 //! Docs: docs/rate-control.md.
 
 mod background;
+mod company;
 mod drains;
 mod fair;
 mod history;

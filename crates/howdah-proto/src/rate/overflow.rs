@@ -162,7 +162,7 @@ impl LossByDelay {
 
     /// Delay of what was sent then: the larger of its neighbours', since a queue that drops is
     /// longest where it drops.
-    fn delay_at(&self, sent_time: Time) -> Option<Span> {
+    pub(crate) fn delay_at(&self, sent_time: Time) -> Option<Span> {
         let after = self.delays.partition_point(|&(at, _)| at < sent_time);
         let right = self.delays.get(after).map(|d| d.1);
         let left = after

@@ -121,6 +121,11 @@ impl Startup {
         }
     }
 
+    /// What bursts showed.
+    pub(super) fn shown(&self) -> Option<Rate> {
+        self.trains.capacity()
+    }
+
     /// The most that arrived so far.
     pub(super) fn best(&self) -> Rate {
         self.best

@@ -1,0 +1,112 @@
+//! Beside flows that fill queues: when that is looked into, and what is sent then (`company`).
+
+use super::{
+    Fair, PROBE_FIRST, Phase, RATE_MIN, SHORT, TARGET_CAP_MIN, TARGET_CAP_STEP, TARGET_MAX,
+    TARGET_SHARE_OF_LIMIT,
+};
+use crate::rate::Feedback;
+use crate::rate::company::{Look, Overflows};
+use crate::rate::history::Sample;
+use howdah_core::Span;
+
+/// Who came so lately does not judge others yet.
+const YOUNG: Span = Span::from_secs(3);
+/// Paths so short are not shared with flows whose windows grow by the round trip.
+const NEXT_DOOR: Span = Span::from_millis(5);
+/// So long after a receiving host dropped, it may be what fills and drops.
+const HOST_FILLS: Span = Span::from_secs(30);
+/// After an overflow that others share in the target comes back slowly for so long.
+const BOUND_FOR: Span = Span::from_secs(20);
+
+impl Fair {
+    /// Whether there are others that fill queues; then the rate is set as they set theirs.
+    pub(super) fn beside_others(
+        &mut self,
+        feedback: &Feedback<'_>,
+        sample: &Sample,
+        idle: bool,
+        overflow: Overflows,
+    ) -> bool {
+        let now = feedback.now;
+        let arrives = sample.delivery_rate;
+        let queue = self.queue_peak.back().map_or(self.queue, |q| q.1);
+        let floor = self.loss_floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9);
+        let near = self
+            .company
+            .on_losses(feedback, queue, floor, &self.loss_by_delay);
+        let overflows = near
+            || (overflow == Overflows::Much && self.company.may_cut(now, feedback.smoothed_rtt));
+        self.company.on_arrived(now, arrives);
+        if feedback.host_drops {
+            self.no_company_until = now + HOST_FILLS;
+        }
+        if now < self.echo_until || now < self.drops_felt_until {
+            self.company.forget_losses();
+        }
+        // (Where a queue marks, marks share it out; in a short one `yielding` does.)
+        let elsewhere = now < self.no_company_until
+            || self.is_short()
+            || self.base_rtt < NEXT_DOOR
+            || self.marks.ceiling().is_some();
+        if elsewhere {
+            self.company.leave();
+        }
+        if idle || elsewhere || now < self.echo_until + YOUNG || now < self.drops_felt_until {
+            return false;
+        }
+        let look = self.look(feedback);
+        let longest = self.longest_queue();
+        // In a longer queue than the target a test finds them out.
+        let shallow = longest >= SHORT && longest < self.target_below(TARGET_MAX);
+        if (overflows || overflow != Overflows::No)
+            && shallow
+            && self.company.on_overflow(now, &look)
+        {
+            let cap = longest.mul_f64(TARGET_SHARE_OF_LIMIT);
+            self.target_cap = self.target_cap.min(cap.max(TARGET_CAP_MIN));
+            self.next_cap_step = now + TARGET_CAP_STEP;
+            self.bound_until = now + BOUND_FOR;
+        }
+        if self.queue > self.target() / 2 && self.phase == Phase::Cruise {
+            self.company.test_if_suspected(now, &look);
+        }
+        let was_here = self.company.is_here();
+        self.test_share = self.company.step(now, &look, self.drains.is_dip());
+        let Some(rate) = self.company.rate(now, arrives, queue, overflows) else {
+            if was_here {
+                self.probe = PROBE_FIRST;
+                self.next_probe_step = now + feedback.smoothed_rtt;
+            }
+            return false;
+        };
+        self.phase = Phase::Cruise;
+        self.delayed_since = None;
+        let most = self.test_share.map(|share| self.capacity.mul_f64(share));
+        self.rate = most.map_or(rate, |most| rate.min(most)).max(RATE_MIN);
+        let sent = self.rate.as_f64() / self.capacity.as_f64().max(1.0);
+        self.drains.on_sent(now, sent);
+        true
+    }
+
+    /// During a test this flow's other drains rest. Whether there is one.
+    pub(super) fn is_testing(&mut self, feedback: &Feedback<'_>) -> bool {
+        if !self.company.is_testing(feedback.now) {
+            return false;
+        }
+        let sent = self.rate.as_f64() / self.capacity.as_f64().max(1.0);
+        let sent = self.test_share.map_or(sent, |share| sent.min(share));
+        self.rate = self.capacity.mul_f64(sent).max(RATE_MIN);
+        self.drains.on_sent(feedback.now, sent);
+        true
+    }
+
+    pub(super) fn look(&self, feedback: &Feedback<'_>) -> Look {
+        Look {
+            base_rtt: self.base_rtt,
+            rtt: feedback.smoothed_rtt,
+            rate: self.last.map_or(self.capacity, |s| s.delivery_rate),
+            queue: self.queue,
+            delay: self.recent_owd.min().unwrap_or(0),
+        }
+    }
+}
