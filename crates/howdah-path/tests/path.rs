@@ -286,6 +286,7 @@ fn shares_of_duplicates_and_damage_are_as_configured() {
 
 /// The bundled form must stay cheap. Prints a figure; asserts only that it is not absurd.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a measurement needs a clock")]
 fn cost_per_segment() {
     let config = PathConfig {
         rate: Some(Rate::from_gbit_per_sec(10)),

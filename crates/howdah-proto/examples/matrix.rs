@@ -35,6 +35,7 @@ fn main() {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a measurement needs a clock")]
 fn cell(rtt_ms: f64, loss_percent: f64, seconds: u64, verbose: bool) {
     let path = PathConfig {
         rate: Some(RATE),

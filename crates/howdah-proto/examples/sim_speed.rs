@@ -6,7 +6,7 @@
 //! The best of the runs counts: others may use the machine. Processor time (of this one thread,
 //! where the system tells) is printed beside wall time for the same reason.
 
-#![allow(clippy::disallowed_methods, reason = "a measurement needs a clock")]
+#![expect(clippy::disallowed_methods, reason = "a measurement needs a clock")]
 
 use howdah_core::{Rate, Span, Time};
 use howdah_path::{LossModel, PathConfig, QueueLimit};

@@ -64,7 +64,6 @@ fn main() {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "a benchmark needs a clock")]
 fn measure(at: usize, loss: f64) {
     let mut best = f64::INFINITY;
     let (mut packets, mut mbit, mut name) = (0, 0.0, "");

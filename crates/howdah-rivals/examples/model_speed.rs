@@ -18,7 +18,6 @@ fn main() {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "a benchmark needs a clock")]
 fn measure(settings: &Settings, rtt_ms: u64, loss: f64) {
     let mut best = f64::INFINITY;
     let (mut packets, mut mbit) = (0, 0.0);

@@ -146,7 +146,7 @@ fn udt(case: &Case, config: UdtConfig) -> (World<UdtEndpoint>, FlowEnds) {
     world(case, IPV4_UDP_BYTES, near, far)
 }
 
-#[allow(clippy::disallowed_methods, reason = "a benchmark needs a clock")]
+#[expect(clippy::disallowed_methods, reason = "a benchmark needs a clock")]
 fn report<T: Transport + Observe>(
     rival: &str,
     case: &Case,

@@ -90,7 +90,7 @@ fn echoes(flows: u64) -> World<Toy> {
     world
 }
 
-#[allow(clippy::disallowed_methods, reason = "a benchmark needs a clock")]
+#[expect(clippy::disallowed_methods, reason = "a benchmark needs a clock")]
 fn report(only: &str, name: &str, build: impl Fn() -> World<Toy>) {
     if !name.contains(only) {
         return;

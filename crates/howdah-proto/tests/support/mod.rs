@@ -20,6 +20,7 @@ use std::time::Instant;
 
 /// Runs `test` with seeds 0, 1, ... and prints the seed that fails. `HOWDAH_SEED=n` runs that seed
 /// alone, `HOWDAH_SEEDS=n` another number of seeds.
+#[expect(clippy::disallowed_methods, reason = "seeds a second are told")]
 pub fn for_seeds(name: &str, count: u64, mut test: impl FnMut(u64)) {
     struct Tell<'a>(&'a str, u64);
     impl Drop for Tell<'_> {
