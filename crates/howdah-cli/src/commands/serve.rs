@@ -26,7 +26,6 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     // Before there is a second thread, which could look at the environment meanwhile.
     let inherited = inherited()?;
     let become_user = NewUser::choose(args.user.as_deref())?;
-    let signals = Signals::install()?;
     let config = match &become_user {
         Some(user) => Some(keys::config_dir_of(&user.home)),
         None => keys::config_dir(),
@@ -36,7 +35,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         path: key_file(args.authorized_keys.as_ref(), usual("authorized_keys"))?,
         now: Arc::new(AtomicBool::new(false)),
     };
-    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&reread.now))?;
+    let signals = Signals::install_with_hangup(Arc::clone(&reread.now))?;
     let log = Log::new(|line| ui::say(&format!("{} {line}", ui::now_utc())));
     let identity_path = key_file(args.identity.as_ref(), usual("id_ed25519.pem"))?;
     let mut known = None;

@@ -1,5 +1,5 @@
 //! SIGINT and SIGTERM: the first asks to stop, the second stops at once. SIGHUP only asks: a shell that ends sends it beside
-//! the terminal's. What was ignored when the process began (nohup, a script's background) stays so. SIGUSR1 asks how it
+//! the terminal's; a server reads its keys again. What was ignored when the process began (nohup, a script's background) stays so. SIGUSR1 asks how it
 //! stands, SIGUSR2 to read the configuration again.
 
 use howdah::Cancel;
@@ -22,6 +22,10 @@ fn ignored() -> u64 {
         .unwrap_or(0)
 }
 
+fn is_heard(signal: i32, ignored: u64) -> bool {
+    ignored & 1 << (signal - 1) == 0
+}
+
 /// The handlers, from now until the process ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Signals {
@@ -34,6 +38,20 @@ pub(crate) struct Signals {
 
 impl Signals {
     pub(crate) fn install() -> std::io::Result<Self> {
+        let signals = Self::without_hangup()?;
+        if is_heard(SIGHUP, ignored()) {
+            flag::register(SIGHUP, signals.cancel.flag())?;
+        }
+        Ok(signals)
+    }
+
+    /// For who stays: SIGHUP throws this switch, whatever shell began the process.
+    pub(crate) fn install_with_hangup(hangup: Arc<AtomicBool>) -> std::io::Result<Self> {
+        flag::register(SIGHUP, hangup)?;
+        Self::without_hangup()
+    }
+
+    fn without_hangup() -> std::io::Result<Self> {
         let signals = Self {
             cancel: Cancel::new(),
             at_once: Arc::default(),
@@ -41,8 +59,10 @@ impl Signals {
             reload: Arc::default(),
         };
         let ignored = ignored();
-        let is_heard = |signal: &i32| ignored & 1 << (signal - 1) == 0;
-        for signal in [SIGINT, SIGTERM].into_iter().filter(is_heard) {
+        for signal in [SIGINT, SIGTERM] {
+            if !is_heard(signal, ignored) {
+                continue;
+            }
             // The order matters: the first signal finds the switch off, then turns it on.
             flag::register_conditional_shutdown(
                 signal,
@@ -51,9 +71,6 @@ impl Signals {
             )?;
             flag::register(signal, Arc::clone(&signals.at_once))?;
             flag::register(signal, signals.cancel.flag())?;
-        }
-        if is_heard(&SIGHUP) {
-            flag::register(SIGHUP, signals.cancel.flag())?;
         }
         flag::register(SIGUSR1, Arc::clone(&signals.asked))?;
         flag::register(SIGUSR2, Arc::clone(&signals.reload))?;
