@@ -67,8 +67,13 @@ fn ten_times_as_many_names_need_no_more_memory() {
     }
 }
 
-/// A side of a tree takes no more than that, whatever the files are like.
-const BOUND: u64 = 48 << 20;
+/// A side of a tree takes no more than that, whatever the files are like. The pages of a development build's code are
+/// some 4 MiB more than a release's (45 to 47 MB of the latter in the largest case, 48 to 52 of the former).
+const BOUND: u64 = if cfg!(debug_assertions) {
+    52 << 20
+} else {
+    48 << 20
+};
 
 #[test]
 fn t34_a_tree_of_any_shape_takes_no_more_than_it_may() {
