@@ -543,9 +543,9 @@ impl Fair {
         let lossy = self.history.sample(window, LOSS_PACKETS);
         let acked = sample.packets as f64 * (1.0 - sample.loss);
         let packets = sample.span.mul_f64(SHORT_PACKETS / acked.max(1.0));
-        let overflow = self.loss_by_delay.overflow();
         let least = packets.max(SHORTEST);
-        let overflow = overflow.filter(|o| o.limit >= least && self.counts(o, feedback));
+        let at_largest = self.loss_by_delay.overflow().filter(|o| o.limit >= least);
+        let overflow = at_largest.filter(|o| self.counts(o, feedback));
         let threshold = overflow.map_or(random_loss, |o| {
             random_loss.min(o.floor * 1.5 + OVERFLOW_SLACK)
         });
@@ -590,10 +590,9 @@ impl Fair {
             // (While others drain, more of what arrives is this flow's than the path has for it.)
             self.capacity = lately;
         }
-        let at_largest = self.loss_by_delay.overflow();
         let overflows = if congested {
             Overflows::Much
-        } else if at_largest.is_some_and(|o| o.now && o.limit >= least) {
+        } else if at_largest.is_some_and(|o| o.now) {
             Overflows::AtLargestDelays
         } else {
             Overflows::No
