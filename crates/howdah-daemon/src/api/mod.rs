@@ -1,0 +1,179 @@
+//! HTTP API v1 over a Unix socket. Only the daemon's own user and root get in: the kernel says who asks.
+
+mod events;
+mod jobs;
+mod start;
+mod watch_job;
+
+pub use start::{serve, socket};
+
+use crate::job::Grammar;
+use crate::manager::{Answer, Message, Order};
+use crate::state::{Reader, StateError};
+use axum::Json;
+use axum::Router;
+use axum::extract::connect_info::{ConnectInfo, Connected};
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::serve::IncomingStream;
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::UnixListener;
+use tokio::sync::{oneshot, watch};
+
+/// A description of a job, and a bit.
+const BODY: usize = 1 << 20;
+
+/// What all requests share.
+pub(crate) struct Shared {
+    pub(crate) database: PathBuf,
+    pub(crate) attempts: PathBuf,
+    pub(crate) grammar: Arc<dyn Grammar>,
+    pub(crate) manager: SyncSender<Message>,
+    pub(crate) written: watch::Receiver<u64>,
+    pub(crate) readers: Mutex<Vec<Reader>>,
+}
+
+impl Shared {
+    /// Reads the truth, away from the threads that answer.
+    async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        read: impl FnOnce(&Reader) -> Result<T, StateError> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let shared = Arc::clone(self);
+        let work = move || {
+            let idle = shared
+                .readers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop();
+            let reader = idle.map_or_else(|| Reader::open(&shared.database), Ok)?;
+            let result = read(&reader);
+            shared
+                .readers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(reader);
+            result
+        };
+        let result = tokio::task::spawn_blocking(work).await;
+        result
+            .map_err(|_| Failure::internal("reading failed"))?
+            .map_err(|e| Failure::internal(e.to_string()))
+    }
+
+    async fn order(&self, order: Order) -> Result<Answer, Failure> {
+        let (reply, answer) = oneshot::channel();
+        self.manager
+            .try_send(Message::Asked(order, reply))
+            .map_err(|error| match error {
+                TrySendError::Full(_) => Failure::busy("too many requests at once; try again"),
+                TrySendError::Disconnected(_) => Failure::busy("the daemon is going away"),
+            })?;
+        match answer.await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(why)) => Err(Failure::busy(why)),
+            Err(_) => Err(Failure::busy("the daemon is going away")),
+        }
+    }
+}
+
+/// Why a request is not met.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    status: StatusCode,
+    kind: &'static str,
+    message: String,
+}
+
+impl Failure {
+    fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            kind,
+            message: message.into(),
+        }
+    }
+
+    fn usage(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "usage", message)
+    }
+
+    fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "refused", message)
+    }
+
+    fn refused(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "refused", message)
+    }
+
+    fn busy(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "network", message)
+    }
+
+    fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "io", message)
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let body = json!({ "error": { "kind": self.kind, "message": self.message } });
+        (self.status, Json(body)).into_response()
+    }
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+struct Peer(Option<u32>);
+
+impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        Self(stream.io().peer_cred().ok().map(|cred| cred.uid()))
+    }
+}
+
+/// Nobody else's processes, and no page in a browser that was made to speak with it.
+async fn only_ours(
+    ConnectInfo(Peer(user)): ConnectInfo<Peer>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let own = rustix::process::geteuid().as_raw();
+    if user.is_none_or(|user| user != own && user != 0) {
+        return Failure::refused("this daemon is somebody else's").into_response();
+    }
+    let headers = request.headers();
+    let local = headers
+        .get(header::HOST)
+        .is_none_or(|host| host.as_bytes() == b"localhost");
+    if !local || headers.contains_key(header::ORIGIN) {
+        return Failure::refused("this API is not for pages in a browser").into_response();
+    }
+    next.run(request).await
+}
+
+fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/v1/jobs", post(jobs::submit).get(jobs::list))
+        .route("/v1/jobs/{id}", get(jobs::show))
+        .route("/v1/jobs/{id}/events", get(events::follow))
+        .route("/v1/jobs/{id}/cancel", post(jobs::cancel))
+        .route("/v1/jobs/{id}/hold", post(jobs::hold))
+        .route("/v1/jobs/{id}/release", post(jobs::release))
+        .fallback(async || {
+            Failure::not_found("there is no such thing in the API; docs/daemon.md lists what is")
+        })
+        .layer(DefaultBodyLimit::max(BODY))
+        .layer(middleware::from_fn(only_ours))
+        .with_state(shared)
+}

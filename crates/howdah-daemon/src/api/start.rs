@@ -1,0 +1,127 @@
+//! The daemon from its beginning to its end.
+
+use super::{Peer, Shared, router};
+use crate::manager::{Manager, Message};
+use crate::state::{Reader, Store};
+use crate::{Config, Error};
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// Orders that may wait for the manager.
+const WAITING: usize = 1_024;
+const THREADS: usize = 2;
+
+/// Where clients find a daemon of that directory.
+pub fn socket(directory: &Path) -> std::path::PathBuf {
+    directory.join("socket")
+}
+
+/// Works until SIGINT or SIGTERM; jobs that run go on. `ready` is called when it can be asked.
+pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
+    let directory = &config.directory;
+    prepare(directory)?;
+    // Held until this process ends, however it does. Children do not get it.
+    let lock = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(directory.join("lock"));
+    let lock = lock.map_err(system("the lock"))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(fs::TryLockError::WouldBlock) => return Err(Error::Taken(directory.clone())),
+        Err(fs::TryLockError::Error(error)) => return Err(system("the lock")(error)),
+    }
+    let database = directory.join("state.sqlite");
+    let attempts = directory.join("attempts");
+    let store = Store::open(&database)?;
+    let first_reader = Reader::open(&database)?;
+    let (sender, messages) = mpsc::sync_channel(WAITING);
+    let (written, seen) = watch::channel(0);
+    let manager = Manager {
+        store,
+        program: config.program,
+        attempts: attempts.clone(),
+        limits: config.limits,
+        messages,
+        sender: sender.clone(),
+        written,
+    };
+    let shared = Arc::new(Shared {
+        database,
+        attempts,
+        grammar: config.grammar,
+        manager: sender.clone(),
+        written: seen,
+        readers: Mutex::new(vec![first_reader]),
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()
+        .map_err(system("threads"))?;
+    let path = socket(directory);
+    let served = runtime.block_on(async {
+        // One that nobody listens to: the lock is ours.
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(system("the old socket")(error)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&path).map_err(system(&format!("cannot listen on {}", path.display())))?;
+        let (mut stop, mut end) = (
+            signal(SignalKind::terminate()).map_err(system("signals"))?,
+            signal(SignalKind::interrupt()).map_err(system("signals"))?,
+        );
+        let working = thread::spawn(move || manager.run());
+        let app = router(shared).into_make_service_with_connect_info::<Peer>();
+        ready(&path);
+        tokio::select! {
+            served = async { axum::serve(listener, app).await } => served.map_err(system("the socket"))?,
+            _ = stop.recv() => {}
+            _ = end.recv() => {}
+        }
+        let _ = sender.send(Message::Stop);
+        match working.join() {
+            Ok(result) => Ok(result?),
+            Err(_) => Err(system("the manager")(std::io::Error::other("failed"))),
+        }
+    });
+    let _ = fs::remove_file(&path);
+    runtime.shutdown_background();
+    drop(lock);
+    served
+}
+
+fn system(what: &str) -> impl FnOnce(std::io::Error) -> Error + use<> {
+    let what = what.to_owned();
+    move |source| Error::System { what, source }
+}
+
+/// A directory that is ours alone.
+fn prepare(path: &Path) -> Result<(), Error> {
+    let wrong = |why: String| Error::Directory {
+        path: path.to_owned(),
+        why,
+    };
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .recursive(true)
+        .create(path)
+        .map_err(|e| wrong(e.to_string()))?;
+    let found = fs::metadata(path).map_err(|e| wrong(e.to_string()))?;
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(wrong("belongs to somebody else".to_owned()));
+    }
+    if found.mode() & 0o077 != 0 {
+        return Err(wrong(
+            "can be entered by others: chmod 700 it, or use another one".to_owned(),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! A job as it is now, and its events as far as they are written.
+
+use super::{Failure, Shared};
+use crate::job::{JobId, JobView};
+use crate::manager::attempt_dir;
+use crate::process::record::EVENTS;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(super) fn no_such(id: JobId) -> Failure {
+    Failure::not_found(format!("there is no job {id}"))
+}
+
+pub(super) async fn job(shared: &Arc<Shared>, id: JobId) -> Result<JobView, Failure> {
+    shared
+        .read(move |reader| reader.job(id))
+        .await?
+        .ok_or_else(|| no_such(id))
+}
+
+/// Waits for its end.
+pub(super) async fn until_over(shared: &Arc<Shared>, id: JobId) -> Result<(), Failure> {
+    let mut written = shared.written.clone();
+    loop {
+        // What is written from here on wakes us.
+        written.borrow_and_update();
+        if job(shared, id).await?.state.is_final() || written.changed().await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// Where an attempt's events are.
+pub(super) fn events_file(shared: &Shared, id: JobId, number: u32) -> PathBuf {
+    attempt_dir(&shared.attempts, id, number).join(EVENTS)
+}
+
+/// Whole lines from there on, and where the next ones begin.
+pub(super) fn lines_from(path: &Path, offset: u64) -> io::Result<(Vec<String>, u64)> {
+    const AT_ONCE: u64 = 1 << 18;
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), offset)),
+        Err(error) => return Err(error),
+    };
+    file.seek(SeekFrom::Start(offset))?;
+    let mut bytes = Vec::new();
+    file.take(AT_ONCE).read_to_end(&mut bytes)?;
+    let mut end = bytes
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |at| at + 1);
+    if end == 0 && bytes.len() as u64 == AT_ONCE {
+        // No event is so long: it is passed over.
+        end = bytes.len();
+    }
+    let text = String::from_utf8_lossy(&bytes[..end]);
+    let lines = text
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
+        .collect();
+    Ok((lines, offset + end as u64))
+}
+
+/// The last one of the last attempt.
+pub(super) async fn last_event(shared: &Arc<Shared>, job: &JobView) -> Option<serde_json::Value> {
+    const TAIL: u64 = 1 << 16;
+    let path = events_file(shared, job.id, job.attempts.last()?.number);
+    let read = move || {
+        let length = path.metadata().ok()?.len();
+        let (lines, _) = lines_from(&path, length.saturating_sub(TAIL)).ok()?;
+        lines
+            .iter()
+            .rev()
+            .find_map(|line| serde_json::from_str(line).ok())
+    };
+    tokio::task::spawn_blocking(read).await.ok()?
+}

@@ -1,0 +1,244 @@
+//! Asks a daemon.
+
+use crate::job::{JobId, JobView, Spec, State};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1;
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use std::io;
+use std::path::{Path, PathBuf};
+use tokio::net::UnixStream;
+
+/// Why there is no answer that was hoped for.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody is there.
+    #[error("no daemon answers at {}: {why}; 'howdah daemon' starts one", path.display())]
+    Nobody {
+        /// Its socket.
+        path: PathBuf,
+        /// What the system says.
+        why: io::Error,
+    },
+    /// It went away in the midst of it.
+    #[error("the daemon went away: {0}")]
+    Away(String),
+    /// It does not want that.
+    #[error("{message}")]
+    Refused {
+        /// As `error.kind` of `--json`.
+        kind: String,
+        /// In words.
+        message: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Problem {
+    error: Words,
+}
+
+#[derive(Deserialize)]
+struct Words {
+    kind: String,
+    message: String,
+}
+
+/// What was made of a submission.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Submitted {
+    /// The job.
+    pub id: JobId,
+    /// False if it was submitted before by the same name.
+    pub new: bool,
+}
+
+/// A page of jobs, the newest first.
+#[derive(Debug, Deserialize)]
+pub struct Jobs {
+    /// They.
+    pub jobs: Vec<JobView>,
+    /// What to give as `before` for older ones.
+    pub next_before: Option<JobId>,
+}
+
+/// What can be done with a job that is there.
+#[derive(Clone, Copy, Debug)]
+pub enum Action {
+    /// Not wanted any more.
+    Cancel,
+    /// Not yet.
+    Hold,
+    /// Now.
+    Release,
+}
+
+/// A daemon's client; a connection for each question.
+#[derive(Clone, Debug)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+fn away(error: impl std::fmt::Display) -> ClientError {
+    ClientError::Away(error.to_string())
+}
+
+impl Client {
+    /// Of the daemon that has that directory.
+    pub fn new(directory: &Path) -> Self {
+        Self {
+            socket: crate::api::socket(directory),
+        }
+    }
+
+    /// Submits a job.
+    pub fn submit(&self, spec: &Spec) -> Result<Submitted, ClientError> {
+        let body = serde_json::to_vec(spec).map_err(away)?;
+        self.ask(Method::POST, "/v1/jobs", body)
+    }
+
+    /// A page of jobs.
+    pub fn list(
+        &self,
+        state: Option<State>,
+        before: Option<JobId>,
+        limit: u32,
+    ) -> Result<Jobs, ClientError> {
+        let state = state
+            .map(|state| format!("&state={state}"))
+            .unwrap_or_default();
+        let before = before.map(|id| format!("&before={id}")).unwrap_or_default();
+        self.ask(
+            Method::GET,
+            &format!("/v1/jobs?limit={limit}{state}{before}"),
+            Vec::new(),
+        )
+    }
+
+    /// A job; with `wait_seconds` when it is over, or that time is.
+    pub fn show(&self, id: JobId, wait_seconds: Option<u32>) -> Result<JobView, ClientError> {
+        let wait = wait_seconds
+            .map(|n| format!("?wait_seconds={n}"))
+            .unwrap_or_default();
+        self.ask(Method::GET, &format!("/v1/jobs/{id}{wait}"), Vec::new())
+    }
+
+    /// Changes it.
+    pub fn act(&self, id: JobId, action: Action) -> Result<JobView, ClientError> {
+        let name = match action {
+            Action::Cancel => "cancel",
+            Action::Hold => "hold",
+            Action::Release => "release",
+        };
+        self.ask(Method::POST, &format!("/v1/jobs/{id}/{name}"), Vec::new())
+    }
+
+    /// Follows a job to its end: `told` gets each line that its processes write.
+    pub fn follow(
+        &self,
+        id: JobId,
+        mut told: impl FnMut(&str) -> io::Result<()>,
+    ) -> Result<(), ClientError> {
+        let mut rest = Vec::new();
+        let mut is_event = false;
+        self.exchange(
+            Method::GET,
+            &format!("/v1/jobs/{id}/events"),
+            Vec::new(),
+            |part| {
+                rest.extend_from_slice(part);
+                while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                    let line: Vec<u8> = rest.drain(..=end).collect();
+                    let line = String::from_utf8_lossy(&line);
+                    let line = line.trim_end_matches('\n');
+                    if let Some(name) = line.strip_prefix("event: ") {
+                        is_event = name == "event";
+                    } else if let Some(data) = line.strip_prefix("data: ").filter(|_| is_event) {
+                        told(data)?;
+                    }
+                }
+                Ok(())
+            },
+        )
+    }
+
+    fn ask<T: serde::de::DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<T, ClientError> {
+        let mut answer = Vec::new();
+        self.exchange(method, path, body, |part| {
+            answer.extend_from_slice(part);
+            Ok(())
+        })?;
+        serde_json::from_slice(&answer).map_err(away)
+    }
+
+    /// A request; `take` gets the body of the answer as it comes, if it is a good one.
+    fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+        mut take: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), ClientError> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, "localhost")
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body)))
+            .map_err(away)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(away)?;
+        runtime.block_on(async {
+            let stream = UnixStream::connect(&self.socket).await;
+            let stream = stream.map_err(|why| ClientError::Nobody {
+                path: self.socket.clone(),
+                why,
+            })?;
+            let (mut sender, connection) =
+                http1::handshake(TokioIo::new(stream)).await.map_err(away)?;
+            tokio::spawn(connection);
+            let response = sender.send_request(request).await.map_err(away)?;
+            let status = response.status();
+            let mut body = response.into_body();
+            let mut problem = Vec::new();
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(away)?;
+                let Some(part) = frame.data_ref() else {
+                    continue;
+                };
+                if status.is_success() {
+                    take(part).map_err(away)?;
+                } else {
+                    problem.extend_from_slice(part);
+                }
+            }
+            if status.is_success() {
+                Ok(())
+            } else {
+                Err(refusal(status, &problem))
+            }
+        })
+    }
+}
+
+fn refusal(status: StatusCode, body: &[u8]) -> ClientError {
+    match serde_json::from_slice::<Problem>(body) {
+        Ok(Problem {
+            error: Words { kind, message },
+        }) => ClientError::Refused { kind, message },
+        Err(_) => ClientError::Refused {
+            kind: "io".to_owned(),
+            message: format!("the daemon answers {status}"),
+        },
+    }
+}

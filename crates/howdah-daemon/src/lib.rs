@@ -1,0 +1,65 @@
+//! The service: jobs that outlive the terminals they were submitted from.
+//!
+//! Each job is a process of its own, `howdah COMMAND --json`, in a session of its own. The daemon starts it and follows what it
+//! writes into files; it may be killed, upgraded and started again, and finds its children by what they left there.
+//!
+//! Rooms, from what decides to what acts: [`job`] (what a job is), [`queue`] (what is to start, and what an end means; no
+//! clock, no disk), `state` (SQLite: the truth), [`process`] (children, and how they are found again), `manager` (the
+//! one thread that writes), [`api`] (HTTP over a Unix socket), [`client`].
+
+#![cfg(target_os = "linux")]
+
+pub mod api;
+pub mod client;
+pub mod job;
+mod manager;
+pub mod process;
+pub mod queue;
+mod state;
+mod time;
+
+use job::Grammar;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What a daemon is told when it begins.
+pub struct Config {
+    /// Where everything of it lies. Made if it is not there; only its user may enter.
+    pub directory: PathBuf,
+    /// The program whose commands are jobs.
+    pub program: PathBuf,
+    /// What may run at a time.
+    pub limits: queue::Limits,
+    /// The command line's own parser.
+    pub grammar: Arc<dyn Grammar>,
+}
+
+/// Why a daemon does not begin, or cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its directory cannot be used.
+    #[error("{}: {why}", path.display())]
+    Directory {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// Another one is there.
+    #[error("another daemon has {}: 'howdah job list' asks it", .0.display())]
+    Taken(PathBuf),
+    /// What is written down cannot be read or written.
+    #[error("{0}")]
+    State(#[from] StateError),
+    /// The system refuses something.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+pub use api::serve;
+pub use state::StateError;

@@ -1,0 +1,439 @@
+//! The one thread that decides and writes. What it is asked is answered when it is on the disk, and a process is started when it
+//! is written down that it will be.
+
+use crate::job::{Ended, JobId, Spec, State};
+use crate::process::{self, Found, Running};
+use crate::queue::{Limits, Queue};
+use crate::state::{StateError, Store, Writing};
+use crate::time::now_ms;
+use rustix::process::Signal;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+use tokio::sync::{oneshot, watch};
+
+/// How long a process may take to end in good order.
+const GRACE: Duration = Duration::from_secs(30);
+/// Until what could not be written is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// So many orders are written at once at the most.
+const BATCH: usize = 256;
+
+/// What somebody wants.
+#[derive(Debug)]
+pub(crate) enum Order {
+    Submit { spec: Box<Spec>, hosts: Vec<String> },
+    Cancel(JobId),
+    Hold(JobId),
+    Release(JobId),
+}
+
+/// What became of it.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum Answer {
+    Submitted { id: JobId, new: bool },
+    Done,
+    NoSuchJob,
+    Conflict(String),
+}
+
+#[derive(Debug)]
+pub(crate) enum Message {
+    Asked(Order, oneshot::Sender<Result<Answer, String>>),
+    Ended(AttemptEnded),
+    Stop,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct AttemptEnded {
+    job: JobId,
+    number: u32,
+    ended: Ended,
+}
+
+pub(crate) struct Manager {
+    pub(crate) store: Store,
+    pub(crate) program: PathBuf,
+    pub(crate) attempts: PathBuf,
+    pub(crate) limits: Limits,
+    pub(crate) messages: Receiver<Message>,
+    /// For those who watch processes.
+    pub(crate) sender: SyncSender<Message>,
+    /// Counts what was written.
+    pub(crate) written: watch::Sender<u64>,
+}
+
+/// Where an attempt has its files.
+pub(crate) fn attempt_dir(attempts: &Path, job: JobId, number: u32) -> PathBuf {
+    attempts.join(format!("{job}-{number}"))
+}
+
+impl Manager {
+    /// Finds what an earlier one has left, then works until it is stopped; processes go on.
+    pub(crate) fn run(self) -> Result<(), StateError> {
+        let queue = load(&self.store, self.limits)?;
+        let mut working = Working {
+            queue,
+            stale: false,
+            running: HashMap::new(),
+            owed: Vec::new(),
+            to_kill: Vec::new(),
+            own: self,
+        };
+        working.find_again()?;
+        working.work();
+        Ok(())
+    }
+}
+
+fn load(store: &Store, limits: Limits) -> Result<Queue, StateError> {
+    let mut queue = Queue::new(limits);
+    for entry in store.unfinished()? {
+        queue.insert(entry);
+    }
+    Ok(queue)
+}
+
+struct Working {
+    own: Manager,
+    queue: Queue,
+    /// The queue may say what was never written.
+    stale: bool,
+    running: HashMap<JobId, Running>,
+    /// Ends that are not written yet.
+    owed: Vec<AttemptEnded>,
+    to_kill: Vec<(Instant, JobId)>,
+}
+
+impl Working {
+    fn find_again(&mut self) -> Result<(), StateError> {
+        for attempt in self.own.store.open_attempts()? {
+            let (job, number) = (attempt.job, attempt.number);
+            let dir = attempt_dir(&self.own.attempts, job, number);
+            match process::find(&dir, self.teller(job, number)) {
+                Ok(Found::Running(running)) => {
+                    if attempt.cancelling {
+                        // Nobody knows whether the one before came to that.
+                        running.signal(Signal::TERM);
+                        self.to_kill.push((Instant::now() + GRACE, job));
+                    }
+                    self.running.insert(job, running);
+                }
+                Ok(Found::Ended(ended)) => self.owed.push(AttemptEnded { job, number, ended }),
+                // It cannot be known whether it runs, so it must not be started again.
+                Err(error) => {
+                    let why = format!("the record of attempt {number} cannot be read: {error}");
+                    self.owed.push(AttemptEnded {
+                        job,
+                        number,
+                        ended: Ended::CannotStart(why),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn teller(&self, job: JobId, number: u32) -> impl FnOnce(Ended) + Send + use<> {
+        let sender = self.own.sender.clone();
+        move |ended| {
+            // Without a manager the next daemon finds it.
+            let _ = sender.send(Message::Ended(AttemptEnded { job, number, ended }));
+        }
+    }
+
+    fn work(&mut self) {
+        loop {
+            if self.stale {
+                if let Ok(queue) = load(&self.own.store, self.own.limits) {
+                    self.queue = queue;
+                    self.stale = false;
+                }
+            }
+            if !self.stale && self.handle(Vec::new()).is_ok() {
+                self.start_what_may();
+            }
+            self.kill_what_must();
+            let mut batch = Vec::new();
+            match self.own.messages.recv_timeout(self.patience()) {
+                Ok(message) => batch.push(message),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            while batch.len() < BATCH {
+                match self.own.messages.try_recv() {
+                    Ok(message) => batch.push(message),
+                    Err(_) => break,
+                }
+            }
+            let mut asked = Vec::new();
+            let mut stop = false;
+            for message in batch {
+                match message {
+                    Message::Asked(order, reply) => asked.push((order, reply)),
+                    Message::Ended(ended) => self.owed.push(ended),
+                    Message::Stop => stop = true,
+                }
+            }
+            if self.stale {
+                for (_, reply) in asked {
+                    let _ = reply.send(Err(
+                        "the daemon cannot write its database just now".to_owned()
+                    ));
+                }
+            } else {
+                // What failed is tried again above.
+                let _ = self.handle(asked);
+            }
+            if stop {
+                return;
+            }
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        const LONG: Duration = Duration::from_secs(3_600);
+        let wake = self
+            .queue
+            .wake()
+            .map(|when| Duration::from_millis(when.saturating_sub(now_ms())));
+        let kill = self
+            .to_kill
+            .iter()
+            .map(|(when, _)| when.saturating_duration_since(Instant::now()))
+            .min();
+        let again = (self.stale || !self.owed.is_empty()).then_some(AGAIN);
+        // Jobs that are due may wait for others: then the end of these wakes us.
+        let wake = wake.map(|wait| wait.max(Duration::from_millis(10)));
+        [wake, kill, again]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(LONG)
+    }
+
+    /// Writes what ended and what is asked, then answers.
+    fn handle(
+        &mut self,
+        asked: Vec<(Order, oneshot::Sender<Result<Answer, String>>)>,
+    ) -> Result<(), StateError> {
+        if asked.is_empty() && self.owed.is_empty() {
+            return Ok(());
+        }
+        let (orders, replies): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+        match self.write(&orders) {
+            Ok((answers, to_end)) => {
+                for ended in self.owed.drain(..) {
+                    self.running.remove(&ended.job);
+                }
+                for job in to_end {
+                    if let Some(running) = self.running.get(&job) {
+                        running.signal(Signal::TERM);
+                        self.to_kill.push((Instant::now() + GRACE, job));
+                    }
+                }
+                self.own.written.send_modify(|n| *n += 1);
+                for (reply, answer) in replies.into_iter().zip(answers) {
+                    // Who asked may be gone.
+                    let _ = reply.send(Ok(answer));
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.stale = true;
+                for reply in replies {
+                    let _ = reply.send(Err(error.to_string()));
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The answers, and whose process is to end.
+    fn write(&mut self, orders: &[Order]) -> Result<(Vec<Answer>, Vec<JobId>), StateError> {
+        let now = now_ms();
+        let writing = self.own.store.write()?;
+        for AttemptEnded { job, number, ended } in &self.owed {
+            if writing.end_attempt(*job, *number, ended, now)? {
+                let changes = self.queue.ended(*job, ended, now);
+                write_changes(&writing, &self.queue, &changes, now)?;
+            }
+        }
+        let mut to_end = Vec::new();
+        let mut answers = Vec::new();
+        for order in orders {
+            answers.push(apply(&writing, &mut self.queue, order, now, &mut to_end)?);
+        }
+        writing.commit()?;
+        Ok((answers, to_end))
+    }
+
+    fn start_what_may(&mut self) {
+        let now = now_ms();
+        let jobs: Vec<_> = std::iter::from_fn(|| self.queue.start(now)).collect();
+        if jobs.is_empty() {
+            return;
+        }
+        match self.write_starts(&jobs, now) {
+            Ok(starts) => {
+                self.own.written.send_modify(|n| *n += 1);
+                for (job, number, spec) in starts {
+                    self.start(job, number, &spec);
+                }
+                if self.write_identities().is_err() {
+                    self.stale = true;
+                }
+            }
+            Err(_) => self.stale = true,
+        }
+    }
+
+    fn write_starts(
+        &mut self,
+        jobs: &[JobId],
+        now: u64,
+    ) -> Result<Vec<(JobId, u32, Spec)>, StateError> {
+        let writing = self.own.store.write()?;
+        let mut starts = Vec::new();
+        for job in jobs {
+            let (number, spec) = writing.begin_attempt(*job, now)?;
+            starts.push((*job, number, spec));
+        }
+        writing.commit()?;
+        Ok(starts)
+    }
+
+    fn start(&mut self, job: JobId, number: u32, spec: &Spec) {
+        let dir = attempt_dir(&self.own.attempts, job, number);
+        match process::start(&self.own.program, &dir, spec, self.teller(job, number)) {
+            Ok(running) => {
+                self.running.insert(job, running);
+            }
+            Err(ended) => self.owed.push(AttemptEnded { job, number, ended }),
+        }
+    }
+
+    /// For people; whether a process is an attempt's own is decided by what it claims.
+    fn write_identities(&mut self) -> Result<(), StateError> {
+        let writing = self.own.store.write()?;
+        for (job, running) in &self.running {
+            writing.attempt_identity(*job, running.identity.pid, running.identity.start_ticks)?;
+        }
+        writing.commit()
+    }
+
+    fn kill_what_must(&mut self) {
+        let now = Instant::now();
+        let running = &self.running;
+        self.to_kill.retain(|(when, job)| {
+            let Some(process) = running.get(job) else {
+                return false;
+            };
+            if *when <= now {
+                process.signal(Signal::KILL);
+            }
+            *when > now
+        });
+    }
+}
+
+fn write_changes(
+    writing: &Writing<'_>,
+    queue: &Queue,
+    changes: &[crate::queue::Change],
+    now: u64,
+) -> Result<(), StateError> {
+    changes
+        .iter()
+        .try_for_each(|change| writing.change(change, queue.get(change.id), now))
+}
+
+fn apply(
+    writing: &Writing<'_>,
+    queue: &mut Queue,
+    order: &Order,
+    now: u64,
+    to_end: &mut Vec<JobId>,
+) -> Result<Answer, StateError> {
+    let (id, changes) = match order {
+        Order::Submit { spec, hosts } => return submit(writing, queue, spec, hosts, now),
+        Order::Cancel(id) => {
+            let before = queue.get(*id).is_some_and(|entry| entry.cancelling);
+            let changes = queue.cancel(*id);
+            if !before && queue.get(*id).is_some_and(|entry| entry.cancelling) {
+                writing.cancelling(*id, now)?;
+                to_end.push(*id);
+            }
+            (id, changes)
+        }
+        Order::Hold(id) => (id, queue.hold(*id)),
+        Order::Release(id) => (id, queue.release(*id)),
+    };
+    match changes {
+        Ok(changes) => {
+            write_changes(writing, queue, &changes, now)?;
+            Ok(Answer::Done)
+        }
+        Err(refused) => Ok(match writing.state_of(*id)? {
+            None => Answer::NoSuchJob,
+            Some(state) if state.is_final() => {
+                Answer::Conflict(format!("job {id} is over: {state}"))
+            }
+            Some(_) => Answer::Conflict(refused.to_string()),
+        }),
+    }
+}
+
+fn submit(
+    writing: &Writing<'_>,
+    queue: &mut Queue,
+    spec: &Spec,
+    hosts: &[String],
+    now: u64,
+) -> Result<Answer, StateError> {
+    if let Some(name) = &spec.submission {
+        if let Some((id, earlier)) = writing.submitted(name)? {
+            return Ok(if earlier == *spec {
+                Answer::Submitted { id, new: false }
+            } else {
+                Answer::Conflict(format!(
+                    "'{name}' was submitted before, as job {id}, and meant something else"
+                ))
+            });
+        }
+    }
+    for other in &spec.after {
+        match writing.state_of(*other)? {
+            None => {
+                return Ok(Answer::Conflict(format!(
+                    "there is no job {other} to follow"
+                )));
+            }
+            Some(state @ (State::Failed | State::Cancelled)) => {
+                return Ok(Answer::Conflict(format!(
+                    "job {other} is {state}: nothing can follow it"
+                )));
+            }
+            Some(_) => {}
+        }
+    }
+    let id = writing.insert_job(spec, hosts, now)?;
+    queue.insert(crate::queue::Entry {
+        id,
+        priority: spec.priority,
+        hosts: hosts.to_vec(),
+        after: spec.after.iter().copied().collect(),
+        retries: spec.retries,
+        failures: 0,
+        false_starts: 0,
+        not_before: 0,
+        cancelling: false,
+        state: if spec.hold {
+            State::Held
+        } else {
+            State::Waiting
+        },
+    });
+    Ok(Answer::Submitted { id, new: true })
+}

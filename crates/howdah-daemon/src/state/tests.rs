@@ -1,0 +1,94 @@
+use super::*;
+
+fn spec(submission: Option<&str>) -> Spec {
+    Spec {
+        kind: crate::job::Kind::Verify,
+        arguments: vec!["a".into(), "b".into()],
+        directory: "/".into(),
+        labels: Vec::new(),
+        priority: 7,
+        retries: 2,
+        after: Vec::new(),
+        submission: submission.map(str::to_owned),
+        hold: false,
+    }
+}
+
+#[test]
+fn what_is_written_is_there_and_what_is_not_committed_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let mut store = Store::open(&path).unwrap();
+    let writing = store.write().unwrap();
+    let id = writing
+        .insert_job(&spec(Some("x")), &["h".to_owned()], 5)
+        .unwrap();
+    writing.commit().unwrap();
+    let writing = store.write().unwrap();
+    writing.insert_job(&spec(None), &[], 6).unwrap();
+    drop(writing);
+    let writing = store.write().unwrap();
+    assert_eq!(writing.submitted("x").unwrap(), Some((id, spec(Some("x")))));
+    assert_eq!(writing.submitted("y").unwrap(), None);
+    assert_eq!(writing.begin_attempt(id, 7).unwrap().0, 1);
+    writing.commit().unwrap();
+    drop(store);
+    let mut store = Store::open(&path).unwrap();
+    let found = store.unfinished().unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(
+        (found[0].id, found[0].priority, found[0].state),
+        (id, 7, State::Running)
+    );
+    assert_eq!(store.open_attempts().unwrap().len(), 1);
+    let writing = store.write().unwrap();
+    assert!(writing.end_attempt(id, 1, &Ended::Code(3), 8).unwrap());
+    assert!(!writing.end_attempt(id, 1, &Ended::Vanished, 9).unwrap());
+    let change = Change {
+        id,
+        state: State::Failed,
+        reason: Some("why".into()),
+    };
+    writing.change(&change, None, 9).unwrap();
+    writing.commit().unwrap();
+    assert!(store.unfinished().unwrap().is_empty());
+    let job = Reader::open(&path).unwrap().job(id).unwrap().unwrap();
+    assert_eq!(
+        (job.state, job.exit_code, job.ended_ms),
+        (State::Failed, Some(3), Some(9))
+    );
+    assert_eq!(job.attempts[0].ended, Some(Ended::Code(3)));
+}
+
+#[test]
+fn a_database_of_a_newer_version_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let store = Store::open(&path).unwrap();
+    store.db.pragma_update(None, "user_version", 99).unwrap();
+    drop(store);
+    let error = Store::open(&path).unwrap_err();
+    assert!(
+        matches!(error, StateError::Newer { found: 99, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn events_of_a_job_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&dir.path().join("db")).unwrap();
+    let writing = store.write().unwrap();
+    let id = writing.insert_job(&spec(None), &[], 0).unwrap();
+    for n in 0..500 {
+        writing.note(id, n, "held", None).unwrap();
+    }
+    writing.commit().unwrap();
+    let (count, last): (i64, i64) = store
+        .db
+        .query_row("SELECT COUNT(*), MAX(time_ms) FROM events", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .unwrap();
+    assert_eq!((count, last), (EVENTS_OF_A_JOB, 499));
+}
