@@ -5,7 +5,6 @@ use crate::ui;
 use clap::error::{ContextKind, ContextValue};
 use howdah::ErrorKind;
 use howdah::keys::KeyError;
-use std::process::ExitCode;
 
 /// Shown at the end of `howdah --help`.
 pub(crate) const HELP: &str = "\
@@ -18,7 +17,7 @@ Exit codes:
    5  network: nobody answers or the peer went away; trying again may help
    6  partial: some files could not be copied, the others are in place
    7  keys or protocol do not match; trying again does not help
-   8  a limit was reached: --max-delete
+   8  a limit was reached: --max-delete, or --timeout of howdah job wait
   10  what arrived is not what was sent
   11  no space left at the destination
   12  stopped by SIGINT, SIGTERM or SIGHUP
@@ -93,25 +92,25 @@ pub(crate) fn kind(error: &anyhow::Error) -> ErrorKind {
 }
 
 /// Says what failed, and gives the code of it.
-pub(crate) fn of_failure(error: &anyhow::Error) -> ExitCode {
+pub(crate) fn of_failure(error: &anyhow::Error) -> u8 {
     if let Some(Passed(status)) = error.downcast_ref() {
-        return ExitCode::from(*status);
+        return *status;
     }
     if is_broken_pipe(error) {
         // Whoever reads our output has seen enough.
-        return ExitCode::SUCCESS;
+        return 0;
     }
     ui::say_error(&format!("{error:#}"));
-    ExitCode::from(code(kind(error)))
+    code(kind(error))
 }
 
 /// Prints help, version or what is wrong with the arguments.
-pub(crate) fn of_usage(error: &mut clap::Error) -> ExitCode {
+pub(crate) fn of_usage(error: &mut clap::Error) -> u8 {
     if let Some((flag, instead)) = foreign(error) {
         let text = format!("there is no {flag} here: {instead}");
         ui::say_error(&text);
         tell_as_json(&howdah::Error::new(ErrorKind::Usage, text).into());
-        return ExitCode::from(code(ErrorKind::Usage));
+        return code(ErrorKind::Usage);
     }
     if error.kind() == clap::error::ErrorKind::UnknownArgument {
         // Hardly anybody who mistypes an option means a file of that name.
@@ -123,11 +122,11 @@ pub(crate) fn of_usage(error: &mut clap::Error) -> ExitCode {
         eprint!("howdah: {text}");
         let first = text.lines().next().unwrap_or_default();
         tell_as_json(&howdah::Error::new(ErrorKind::Usage, first).into());
-        ExitCode::from(code(ErrorKind::Usage))
+        code(ErrorKind::Usage)
     } else {
         let written = ui::check_output().and_then(|()| error.print());
         match written.map_err(anyhow::Error::from) {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(()) => 0,
             Err(error) => of_failure(&error.context("cannot write to standard output")),
         }
     }

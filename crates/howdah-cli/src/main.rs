@@ -20,6 +20,8 @@ mod control;
 mod demo;
 mod exit;
 mod limit;
+#[cfg(target_os = "linux")]
+mod record;
 mod settings;
 mod ui;
 
@@ -35,6 +37,24 @@ fn main() -> ExitCode {
     }
     howdah::name_build(env!("HOWDAH_VERSION"));
     ui::outlive_file_size_limit();
+    #[cfg(target_os = "linux")]
+    let record = match record::take_up() {
+        Ok(record) => record,
+        Err(error) => {
+            ui::say_error(&error.to_string());
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = run();
+    #[cfg(target_os = "linux")]
+    if let Some(record) = record {
+        record.put_down(code);
+    }
+    ExitCode::from(code)
+}
+
+/// Does what the arguments say; gives back the exit code.
+fn run() -> u8 {
     let result = match settings::parse(std::env::args_os()) {
         Ok(cli) => {
             ui::choose_color(cli.color);
@@ -48,7 +68,7 @@ fn main() -> ExitCode {
         }
     };
     match result {
-        Ok(()) => ui::trouble().map_or(ExitCode::SUCCESS, |error| exit::of_failure(&error)),
+        Ok(()) => ui::trouble().map_or(0, |error| exit::of_failure(&error)),
         Err(error) => exit::of_failure(&error),
     }
 }

@@ -11,10 +11,14 @@ mod config;
 mod connect;
 mod cp;
 mod ctl;
+#[cfg(target_os = "linux")]
+mod daemon;
 mod demo;
 mod doctor;
 mod foreign;
 mod internal;
+#[cfg(target_os = "linux")]
+mod job;
 mod key;
 mod lab;
 mod manifest;
@@ -39,12 +43,16 @@ pub(crate) use config::{ConfigCommand, ConfigShowArgs};
 pub(crate) use connect::ConnectArgs;
 pub(crate) use cp::CpArgs;
 pub(crate) use ctl::{CtlArgs, CtlCommand, Which};
+#[cfg(target_os = "linux")]
+pub(crate) use daemon::{DaemonArgs, DaemonPlace};
 pub(crate) use demo::DemoArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use foreign::instead_of;
 pub(crate) use internal::{
     InternalCommand, ShortSendArgs, StreamSendArgs, TcpRecvArgs, TcpSendArgs,
 };
+#[cfg(target_os = "linux")]
+pub(crate) use job::{JobActArgs, JobCommand, JobState, JobSubmitArgs, JobWaitArgs};
 pub(crate) use key::{FingerprintArgs, KeyArgs, KeyCommand};
 pub(crate) use lab::{
     LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReportArgs, LabRunArgs, Testbed,
@@ -91,6 +99,12 @@ pub(crate) struct Cli {
     )]
     pub(crate) color: Color,
 
+    /// Of the daemon: the directory of the attempt that this process is
+    #[cfg(target_os = "linux")]
+    #[arg(long, hide = true, value_name = "DIR", require_equals = true)]
+    // main looks for it before anything else.
+    pub(crate) job_record: Option<std::path::PathBuf>,
+
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -105,6 +119,11 @@ pub(crate) enum Command {
     Clean(Box<CleanArgs>),
     Serve(ServeArgs),
     Ctl(CtlArgs),
+    #[cfg(target_os = "linux")]
+    Daemon(DaemonArgs),
+    #[cfg(target_os = "linux")]
+    #[command(subcommand)]
+    Job(JobCommand),
     Bench(Box<BenchArgs>),
     Doctor(DoctorArgs),
     /// Shows the settings of this user, and where each is from

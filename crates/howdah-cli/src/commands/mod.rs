@@ -10,6 +10,8 @@ mod congestion;
 mod cp;
 mod ctl;
 #[cfg(target_os = "linux")]
+mod daemon;
+#[cfg(target_os = "linux")]
 mod demo;
 #[cfg(target_os = "linux")]
 mod doctor;
@@ -18,6 +20,8 @@ mod far_end;
 mod hints;
 #[cfg(target_os = "linux")]
 mod internal;
+#[cfg(target_os = "linux")]
+mod job;
 mod key;
 mod lab;
 mod ls;
@@ -49,6 +53,10 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Clean(args) => clean::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Ctl(args) => ctl::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Daemon(args) => daemon::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::Job(command) => job::run(command),
         Command::Config(command) => config::run(&command),
         Command::Key(command) => key::run(&command),
         Command::Lab(command) => lab::run(&command),

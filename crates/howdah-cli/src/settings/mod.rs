@@ -118,6 +118,16 @@ fn matches(
     }
 }
 
+/// What these arguments alone say, without config file and environment.
+#[cfg(target_os = "linux")]
+pub(crate) fn own_matches(cli: &Command, args: Vec<OsString>) -> Result<ArgMatches, clap::Error> {
+    let args = match find_command(cli, &args) {
+        Some((at, command)) => take_denials(command, args, at).0,
+        None => args,
+    };
+    cli.clone().try_get_matches_from(args)
+}
+
 /// Where the command stands among the arguments, if it is one with settings.
 fn find_command<'a>(cli: &'a Command, args: &[OsString]) -> Option<(usize, &'a Command)> {
     let mut at = 1;

@@ -1,0 +1,37 @@
+//! `howdah daemon`.
+
+use clap::Args;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// Runs jobs: copies that outlive the terminals they were submitted from
+///
+/// 'howdah job submit' gives it work, by a socket that only this user (and root) can reach. Each job is a process of its own. If the
+/// daemon ends or is killed, jobs go on; the next daemon finds them again. Nothing is lost, and nothing runs twice.
+///
+/// Examples:
+///
+///   howdah daemon
+///   howdah daemon --max-running 8 --max-per-host 1
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct DaemonArgs {
+    #[command(flatten)]
+    pub(crate) place: DaemonPlace,
+
+    /// Jobs that run at a time
+    #[arg(long, value_name = "N", default_value = "4")]
+    pub(crate) max_running: NonZeroUsize,
+
+    /// Jobs that speak with one machine at a time
+    #[arg(long, value_name = "N", default_value = "2")]
+    pub(crate) max_per_host: NonZeroUsize,
+}
+
+/// Which daemon.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DaemonPlace {
+    /// Directory of the daemon: its database, its socket, what jobs say [default: ~/.local/state/howdah/daemon]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+}

@@ -1,0 +1,177 @@
+//! `howdah job`.
+
+use super::DaemonPlace;
+use clap::{Args, Subcommand, ValueEnum};
+use howdah_core::{Span, units};
+
+/// Gives the daemon work, and looks at it
+///
+/// A job is a command of 'howdah': cp, sync, verify or 'lab run', with all its options but those that name a program to run. It runs in
+/// the directory that it was submitted from.
+///
+/// Examples:
+///
+///   howdah job submit cp -r data site:store/
+///   howdah job submit --label nightly --after 12 -- sync --delete data site:data
+///   howdah job list --is running
+///   howdah job wait 12
+///   howdah job cancel 12
+#[derive(Debug, Subcommand)]
+#[command(verbatim_doc_comment, subcommand_required = true)]
+pub(crate) enum JobCommand {
+    Submit(JobSubmitArgs),
+    /// Lists jobs, the newest first
+    List(JobListArgs),
+    /// Shows all about a job: its attempts, and the last that it said
+    Show(JobOneArgs),
+    /// Waits until jobs are over; ends with the exit code of the first one that did not end well
+    Wait(JobWaitArgs),
+    /// Ends jobs: what runs is asked to stop, and killed if it does not within 30 s
+    Cancel(JobActArgs),
+    /// Lets jobs that do not run wait until they are released
+    Hold(JobActArgs),
+    /// Lets held jobs go, and those that wait for another attempt try now
+    Release(JobActArgs),
+    /// Prints what a job's processes say, as it comes, until the job is over: events as of --json
+    Log(JobLogArgs),
+}
+
+/// Submits a job and prints its number
+///
+/// Examples:
+///
+///   howdah job submit cp -r data site:store/
+///   howdah job submit --id backup-2026-11-26 --retries 10 -- sync data site:data
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct JobSubmitArgs {
+    /// A word to find it by; may be given several times
+    #[arg(long, value_name = "WORD")]
+    pub(crate) label: Vec<String>,
+
+    /// Jobs of a higher priority go first
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "0",
+        allow_negative_numbers = true
+    )]
+    pub(crate) priority: i32,
+
+    /// How often it is tried again after a failure that may pass: network (5), a changed source (13), or being stopped
+    #[arg(long, value_name = "N", default_value_t = howdah_daemon::job::USUAL_RETRIES)]
+    pub(crate) retries: u32,
+
+    /// Begin when that job is done; fails if it fails. May be given several times
+    #[arg(long, value_name = "JOB")]
+    pub(crate) after: Vec<i64>,
+
+    /// A name of this submission: given again, the same job is meant, and nothing is submitted
+    #[arg(long, value_name = "NAME")]
+    pub(crate) id: Option<String>,
+
+    /// Wait until it is released
+    #[arg(long)]
+    pub(crate) hold: bool,
+
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) place: DaemonPlace,
+
+    /// The command, as after 'howdah'
+    #[arg(
+        value_name = "COMMAND",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub(crate) command: Vec<String>,
+}
+
+/// `--is`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum JobState {
+    Waiting,
+    Held,
+    Running,
+    Done,
+    Failed,
+    Cancelled,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct JobListArgs {
+    /// Only those in that state
+    #[arg(long, value_name = "STATE", value_enum)]
+    pub(crate) is: Option<JobState>,
+
+    /// So many at the most
+    #[arg(long, value_name = "N", default_value = "100")]
+    pub(crate) limit: u32,
+
+    /// Print a JSON object per job
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) place: DaemonPlace,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct JobOneArgs {
+    /// Its number
+    #[arg(value_name = "JOB")]
+    pub(crate) job: i64,
+
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) place: DaemonPlace,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct JobWaitArgs {
+    /// Their numbers
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<i64>,
+
+    /// Wait no longer than that; then the exit code is 8
+    #[arg(long, value_name = "TIME", value_parser = units::parse_span)]
+    pub(crate) timeout: Option<Span>,
+
+    /// Print a JSON object per job
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) place: DaemonPlace,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct JobActArgs {
+    /// Their numbers
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<i64>,
+
+    /// Print a JSON object per job
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) place: DaemonPlace,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct JobLogArgs {
+    /// Its number
+    #[arg(value_name = "JOB")]
+    pub(crate) job: i64,
+
+    #[command(flatten)]
+    pub(crate) place: DaemonPlace,
+}

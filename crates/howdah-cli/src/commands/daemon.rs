@@ -1,0 +1,51 @@
+//! `howdah daemon`.
+
+use super::job::grammar::CommandLine;
+use crate::args::{DaemonArgs, DaemonPlace};
+use crate::ui;
+use howdah::{Error, ErrorKind};
+use howdah_daemon::queue::Limits;
+use howdah_daemon::{Config, serve};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
+    let config = Config {
+        directory: directory(&args.place)?,
+        program: std::env::current_exe()?,
+        limits: Limits {
+            running: args.max_running.get(),
+            per_host: args.max_per_host.get(),
+        },
+        grammar: Arc::new(CommandLine::new()),
+    };
+    let served = serve(config, |socket| {
+        ui::say(&format!(
+            "taking jobs on {}; 'howdah job submit' gives some",
+            socket.display()
+        ));
+    });
+    served.map_err(|error| {
+        let kind = match error {
+            howdah_daemon::Error::Directory { .. } | howdah_daemon::Error::Taken(_) => {
+                ErrorKind::Refused
+            }
+            _ => ErrorKind::Io,
+        };
+        Error::new(kind, error.to_string()).into()
+    })
+}
+
+/// Where the daemon that is meant has its things.
+pub(super) fn directory(place: &DaemonPlace) -> anyhow::Result<PathBuf> {
+    let found = match &place.state {
+        Some(dir) => std::path::absolute(dir)?,
+        None => howdah::default_path_memory()
+            .map(|memory| memory.dir().with_file_name("daemon"))
+            .ok_or_else(|| {
+                let text = "there is no place for a daemon: none of HOWDAH_CONFIG_DIR, XDG_STATE_HOME and HOME is set; name one with --state";
+                Error::new(ErrorKind::Usage, text)
+            })?,
+    };
+    Ok(found)
+}

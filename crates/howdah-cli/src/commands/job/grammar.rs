@@ -1,0 +1,249 @@
+//! What a job may say: what a command line may, but for options that name a program to run.
+//!
+//! Each option that a job may have stands in a list here. A new one is refused until somebody has put it into one of the two.
+
+use crate::settings;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
+use howdah::Location;
+use howdah_daemon::job::{Grammar, Spec};
+use std::ffi::OsString;
+
+const MAY: [&str; 69] = [
+    "accept-new",
+    "again",
+    "archive",
+    "backup-dir",
+    "checksum",
+    "chmod",
+    "chown",
+    "color",
+    "copy-links",
+    "delete",
+    "delete-all",
+    "dry-run",
+    "each-file",
+    "exclude",
+    "exclude-from",
+    "files-from",
+    "from0",
+    "gitignore",
+    "growing",
+    "identity",
+    "idle-timeout",
+    "ignore-existing",
+    "include",
+    "include-from",
+    "jobs",
+    "json",
+    "keep-dirlinks",
+    "known-hosts",
+    "limit",
+    "link-dest",
+    "log-file",
+    "manifest",
+    "manifest-hash",
+    "max-age",
+    "max-delete",
+    "max-size",
+    "memory",
+    "min-age",
+    "min-size",
+    "mkpath",
+    "no-memory",
+    "no-perms",
+    "no-resume",
+    "numeric-ids",
+    "one-file-system",
+    "only",
+    "out",
+    "policy",
+    "port",
+    "preserve",
+    "progress",
+    "quick",
+    "quiet",
+    "rate",
+    "reconnect",
+    "recursive",
+    "remove-source-files",
+    "reread",
+    "shard",
+    "size-only",
+    "ssh-keep",
+    "time",
+    "trace",
+    "transport",
+    "update",
+    "verify",
+    "wait-for-space",
+    "runs",
+    "patience",
+];
+
+/// They name programs: of this machine, of the other one, or a directory of them. With --on netns the laboratory runs others'.
+#[cfg(test)]
+const MAY_NOT: [&str; 4] = ["on", "peers", "remote-howdah", "ssh"];
+
+/// The command line's own parser.
+pub(crate) struct CommandLine(Command);
+
+impl CommandLine {
+    pub(crate) fn new() -> Self {
+        Self(settings::commands())
+    }
+}
+
+impl Grammar for CommandLine {
+    fn check(&self, spec: &Spec) -> Result<Vec<String>, String> {
+        let line = std::iter::once("howdah".to_owned()).chain(spec.command_line());
+        let line = line.map(OsString::from).collect();
+        let matches = settings::own_matches(&self.0, line).map_err(|error| {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            match error.use_stderr() {
+                true => first.trim_start_matches("error: ").to_owned(),
+                false => "a job cannot ask for help".to_owned(),
+            }
+        })?;
+        let (mut command, mut matches) = (&self.0, &matches);
+        while let Some((name, inner)) = matches.subcommand() {
+            command = command
+                .find_subcommand(name)
+                .ok_or("there is no such command")?;
+            matches = inner;
+        }
+        check_options(command, matches)?;
+        Ok(hosts(command, matches))
+    }
+}
+
+fn check_options(command: &Command, matches: &ArgMatches) -> Result<(), String> {
+    for arg in command.get_arguments() {
+        let id = arg.get_id().as_str();
+        let given = matches!(matches.try_contains_id(id), Ok(true))
+            && matches.value_source(id) == Some(ValueSource::CommandLine);
+        if !given {
+            continue;
+        }
+        if let Some(long) = arg.get_long().filter(|long| !MAY.contains(long)) {
+            return Err(format!(
+                "--{long} names a program to run, which a job cannot; the daemon's user can set it (docs/cli.md)"
+            ));
+        }
+        let mut values = matches.get_raw(id).into_iter().flatten();
+        if values.any(|value| value == "-") {
+            return Err(
+                "a job has no standard input or output of its own: name a file instead of '-'"
+                    .to_owned(),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The machines among its places, each once.
+fn hosts(command: &Command, matches: &ArgMatches) -> Vec<String> {
+    let mut found = Vec::new();
+    for arg in command.get_positionals() {
+        let places = matches.try_get_many::<Location>(arg.get_id().as_str());
+        for place in places.ok().flatten().into_iter().flatten() {
+            let host = match place {
+                Location::Remote { host, .. } => host.as_str(),
+                Location::Ssh(location) => location.target.host(),
+                _ => continue,
+            };
+            let host = host.to_ascii_lowercase();
+            if !found.contains(&host) {
+                found.push(host);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use howdah_daemon::job::Kind;
+
+    fn check(line: &str) -> Result<Vec<String>, String> {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let (kind, arguments) = Kind::of_words(&words).unwrap();
+        CommandLine::new().check(&Spec {
+            kind,
+            arguments: arguments.to_vec(),
+            directory: "/".into(),
+            labels: Vec::new(),
+            priority: 0,
+            retries: 0,
+            after: Vec::new(),
+            submission: None,
+            hold: false,
+        })
+    }
+
+    #[test]
+    fn every_option_is_looked_at() {
+        let cli = settings::commands();
+        let lab = cli.find_subcommand("lab").unwrap();
+        let commands = ["cp", "sync", "verify"].map(|name| cli.find_subcommand(name).unwrap());
+        let mut known = Vec::new();
+        for command in commands.into_iter().chain(lab.find_subcommand("run")) {
+            for long in command.get_arguments().filter_map(clap::Arg::get_long) {
+                let lists = [MAY.contains(&long), MAY_NOT.contains(&long)];
+                let named = lists.iter().filter(|is| **is).count();
+                assert!(
+                    named == 1 || long == "help",
+                    "{} --{long}: may a job have it?",
+                    command.get_name()
+                );
+                known.push(long);
+            }
+        }
+        for long in MAY.iter().chain(&MAY_NOT) {
+            assert!(known.contains(long), "there is no --{long}");
+        }
+    }
+
+    #[test]
+    fn no_option_names_a_program() {
+        for line in [
+            "cp --ssh sh a h:b",
+            "cp -S sh a h:b",
+            "cp -e sh a h:b",
+            "cp -rSsh a h:b",
+            "cp --ssh=sh a h:b",
+            "sync --remote-howdah x a h:b",
+            "verify a h:b --ssh x",
+            "lab run --peers /tmp scenarios",
+            "lab run --on netns scenarios",
+        ] {
+            let why = check(line).unwrap_err();
+            assert!(why.contains("program to run"), "{line}: {why}");
+        }
+        for line in [
+            "cp --help",
+            "cp a h:b --job-record=/tmp",
+            "cp a",
+            "verify - h:b",
+            "cp --files-from - -r a h:b",
+            "cp --frobnicate a h:b",
+        ] {
+            assert!(check(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_those_of_its_places() {
+        assert_eq!(check("cp -r a anna@Site:b").unwrap(), ["site"]);
+        assert_eq!(
+            check("cp site:a howdah://other:99/b").unwrap(),
+            ["site", "other"]
+        );
+        assert_eq!(check("cp site:a site:b here").unwrap(), ["site"]);
+        assert_eq!(check("cp -r -- a site:b").unwrap(), ["site"]);
+        assert!(check("verify a b").unwrap().is_empty());
+        assert!(check("lab run --quick scenarios").unwrap().is_empty());
+    }
+}

@@ -1,0 +1,184 @@
+//! `howdah job`: a client of the daemon's API.
+
+pub(super) mod grammar;
+mod table;
+
+use super::daemon::directory;
+use crate::args::{DaemonPlace, JobActArgs, JobCommand, JobState, JobSubmitArgs, JobWaitArgs};
+use crate::exit::{self, Passed};
+use crate::ui;
+use howdah::{Error, ErrorKind};
+use howdah_daemon::client::{Action, Client, ClientError};
+use howdah_daemon::job::{JobId, JobView, Kind, Spec, State};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+pub(super) fn run(command: JobCommand) -> anyhow::Result<()> {
+    match command {
+        JobCommand::Submit(args) => submit(args),
+        JobCommand::List(args) => {
+            let jobs = client(&args.place)?
+                .list(args.is.map(state), None, args.limit)
+                .map_err(failure)?;
+            jobs.jobs.iter().try_for_each(|job| tell(job, args.json))
+        }
+        JobCommand::Show(args) => {
+            let job = client(&args.place)?
+                .show(JobId(args.job), None)
+                .map_err(failure)?;
+            if args.json {
+                tell(&job, true)
+            } else {
+                Ok(ui::print(&table::all(&job))?)
+            }
+        }
+        JobCommand::Wait(args) => wait(&args),
+        JobCommand::Cancel(args) => act(&args, Action::Cancel),
+        JobCommand::Hold(args) => act(&args, Action::Hold),
+        JobCommand::Release(args) => act(&args, Action::Release),
+        JobCommand::Log(args) => {
+            let client = client(&args.place)?;
+            client.follow(JobId(args.job), ui::print).map_err(failure)
+        }
+    }
+}
+
+fn client(place: &DaemonPlace) -> anyhow::Result<Client> {
+    Ok(Client::new(&directory(place)?))
+}
+
+fn failure(error: ClientError) -> anyhow::Error {
+    let kind = match &error {
+        ClientError::Nobody { .. } | ClientError::Away(_) => ErrorKind::Network,
+        ClientError::Refused { kind, .. } => {
+            let kinds = [
+                ErrorKind::Usage,
+                ErrorKind::NotFound,
+                ErrorKind::Refused,
+                ErrorKind::Network,
+            ];
+            kinds
+                .into_iter()
+                .find(|known| exit::name(*known) == kind)
+                .unwrap_or(ErrorKind::Io)
+        }
+    };
+    Error::new(kind, error.to_string()).into()
+}
+
+fn state(given: JobState) -> State {
+    match given {
+        JobState::Waiting => State::Waiting,
+        JobState::Held => State::Held,
+        JobState::Running => State::Running,
+        JobState::Done => State::Done,
+        JobState::Failed => State::Failed,
+        JobState::Cancelled => State::Cancelled,
+    }
+}
+
+fn submit(args: JobSubmitArgs) -> anyhow::Result<()> {
+    let (kind, arguments) = Kind::of_words(&args.command).ok_or_else(|| {
+        let text =
+            "a job is cp, sync, verify or 'lab run', with what follows it on the command line";
+        Error::new(ErrorKind::Usage, text)
+    })?;
+    let spec = Spec {
+        kind,
+        arguments: arguments.to_vec(),
+        directory: std::env::current_dir()?,
+        labels: args.label,
+        priority: args.priority,
+        retries: args.retries,
+        after: args.after.into_iter().map(JobId).collect(),
+        submission: args.id,
+        hold: args.hold,
+    };
+    let submitted = client(&args.place)?.submit(&spec).map_err(failure)?;
+    if args.json {
+        ui::print(&json!({ "id": submitted.id, "new": submitted.new }).to_string())?;
+    } else {
+        ui::print(&submitted.id.to_string())?;
+    }
+    Ok(())
+}
+
+fn tell(job: &JobView, json: bool) -> anyhow::Result<()> {
+    if json {
+        ui::print(&serde_json::to_string(job)?)?;
+    } else {
+        ui::print(&table::line(job))?;
+    }
+    Ok(())
+}
+
+fn act(args: &JobActArgs, action: Action) -> anyhow::Result<()> {
+    let client = client(&args.place)?;
+    for job in &args.jobs {
+        tell(
+            &client.act(JobId(*job), action).map_err(failure)?,
+            args.json,
+        )?;
+    }
+    Ok(())
+}
+
+fn wait(args: &JobWaitArgs) -> anyhow::Result<()> {
+    let client = client(&args.place)?;
+    let end = args
+        .timeout
+        .map(|span| Instant::now() + Duration::from_nanos(span.as_nanos()));
+    let mut worst = 0;
+    for job in &args.jobs {
+        let job = await_end(&client, JobId(*job), end)?;
+        tell(&job, args.json)?;
+        if worst == 0 {
+            worst = code(&job);
+        }
+    }
+    match worst {
+        0 => Ok(()),
+        code => Err(Passed(code).into()),
+    }
+}
+
+/// Waits for a job, also over a restart of the daemon.
+fn await_end(client: &Client, id: JobId, end: Option<Instant>) -> anyhow::Result<JobView> {
+    const AT_ONCE: u32 = 30;
+    const PATIENCE: Duration = Duration::from_secs(30);
+    const AGAIN: Duration = Duration::from_millis(200);
+    let mut gone: Option<Instant> = None;
+    loop {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let seconds = left.map_or(AT_ONCE, |left| {
+            u32::try_from(left.as_secs() + 1)
+                .unwrap_or(AT_ONCE)
+                .min(AT_ONCE)
+        });
+        match client.show(id, Some(seconds)) {
+            Ok(job) if job.state.is_final() => return Ok(job),
+            Ok(_) => gone = None,
+            Err(ClientError::Refused { kind, message }) => {
+                return Err(failure(ClientError::Refused { kind, message }));
+            }
+            Err(error) => {
+                if gone.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                    return Err(failure(error));
+                }
+                std::thread::sleep(AGAIN);
+            }
+        }
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(Error::new(ErrorKind::Limit, format!("job {id} is not over yet")).into());
+        }
+    }
+}
+
+/// As the command itself would have ended.
+fn code(job: &JobView) -> u8 {
+    match job.state {
+        State::Done => 0,
+        State::Cancelled => exit::code(ErrorKind::Cancelled),
+        _ => job.exit_code.filter(|code| *code != 0).unwrap_or(1),
+    }
+}
