@@ -16,7 +16,7 @@ use support::place::content;
 use support::process::{Done, Input, Process};
 use support::{HOWDAH, Host, Site, serve_as_us};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A daemon of the client of a site; its jobs outlive it, as they should, but not the test.
 struct Service<'a> {

@@ -145,11 +145,11 @@ impl Working {
 
     fn work(&mut self) {
         loop {
-            if self.stale {
-                if let Ok(queue) = load(&self.own.store, self.own.limits) {
-                    self.queue = queue;
-                    self.stale = false;
-                }
+            if self.stale
+                && let Ok(queue) = load(&self.own.store, self.own.limits)
+            {
+                self.queue = queue;
+                self.stale = false;
             }
             if !self.stale && self.handle(Vec::new()).is_ok() {
                 self.start_what_may();
@@ -193,7 +193,7 @@ impl Working {
     }
 
     fn patience(&self) -> Duration {
-        const LONG: Duration = Duration::from_secs(3_600);
+        const LONG: Duration = Duration::from_hours(1);
         let wake = self
             .queue
             .wake()
@@ -392,16 +392,16 @@ fn submit(
     hosts: &[String],
     now: u64,
 ) -> Result<Answer, StateError> {
-    if let Some(name) = &spec.submission {
-        if let Some((id, earlier)) = writing.submitted(name)? {
-            return Ok(if earlier == *spec {
-                Answer::Submitted { id, new: false }
-            } else {
-                Answer::Conflict(format!(
-                    "'{name}' was submitted before, as job {id}, and meant something else"
-                ))
-            });
-        }
+    if let Some(name) = &spec.submission
+        && let Some((id, earlier)) = writing.submitted(name)?
+    {
+        return Ok(if earlier == *spec {
+            Answer::Submitted { id, new: false }
+        } else {
+            Answer::Conflict(format!(
+                "'{name}' was submitted before, as job {id}, and meant something else"
+            ))
+        });
     }
     for other in &spec.after {
         match writing.state_of(*other)? {

@@ -152,12 +152,7 @@ pub(crate) fn find(dir: &Path, told: impl FnOnce(Ended) + Send + 'static) -> io:
     let handle = Arc::new(handle);
     let (watched, dir) = (Arc::clone(&handle), dir.to_owned());
     thread::spawn(move || {
-        loop {
-            match poll(&mut [PollFd::new(&*watched, PollFlags::IN)], None) {
-                Err(Errno::INTR) => {}
-                _ => break,
-            }
-        }
+        while let Err(Errno::INTR) = poll(&mut [PollFd::new(&*watched, PollFlags::IN)], None) {}
         told(record::told(&dir).unwrap_or(Ended::Vanished));
     });
     Ok(Found::Running(Running { identity, handle }))

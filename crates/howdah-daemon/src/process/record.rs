@@ -53,7 +53,7 @@ fn boot() -> io::Result<String> {
         .to_owned())
 }
 
-/// State and start of a process (proc_pid_stat(5), fields 3 and 22).
+/// State and start of a process (`proc_pid_stat(5)`, fields 3 and 22).
 fn stat(pid: u32) -> io::Result<(char, u64)> {
     let text = fs::read(format!("/proc/{pid}/stat"))?;
     let text = String::from_utf8_lossy(&text);

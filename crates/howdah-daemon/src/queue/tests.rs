@@ -186,6 +186,16 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn apply(states: &mut BTreeMap<JobId, State>, changes: Vec<Change>) {
+    for change in changes {
+        let old = states.insert(change.id, change.state);
+        assert!(
+            old.is_some_and(|old| !old.is_final()),
+            "{change:?} of {old:?}"
+        );
+    }
+}
+
 proptest! {
     /// Whatever happens: limits hold, nothing that may not start does, what starts is the best that may, nothing is lost,
     /// nothing that is over comes back, and in the end everything is over.
@@ -197,12 +207,6 @@ proptest! {
         let mut needs: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
         let mut now = 0;
         let pick = |states: &BTreeMap<JobId, State>, n: usize| states.keys().nth(n % states.len().max(1)).copied();
-        fn apply(states: &mut BTreeMap<JobId, State>, changes: Vec<Change>) {
-            for change in changes {
-                let old = states.insert(change.id, change.state);
-                assert!(old.is_some_and(|old| !old.is_final()), "{change:?} of {old:?}");
-            }
-        }
         let begin = |queue: &mut Queue, states: &mut BTreeMap<JobId, State>, needs: &BTreeMap<JobId, Vec<JobId>>, now| {
             let busy = |queue: &Queue, host: &String, states: &BTreeMap<JobId, State>| states
                 .iter()
@@ -260,16 +264,12 @@ proptest! {
                         Err(_) => prop_assert!(states[&id].is_final()),
                     }
                 },
-                Step::Hold(n) => if let Some(id) = pick(&states, n) {
-                    if let Ok(changes) = queue.hold(id) {
-                        apply(&mut states, changes);
-                    }
-                },
-                Step::Release(n) => if let Some(id) = pick(&states, n) {
-                    if let Ok(changes) = queue.release(id) {
-                        apply(&mut states, changes);
-                    }
-                },
+                Step::Hold(n) => if let Some(id) = pick(&states, n) && let Ok(changes) = queue.hold(id) {
+ apply(&mut states, changes);
+},
+                Step::Release(n) => if let Some(id) = pick(&states, n) && let Ok(changes) = queue.release(id) {
+ apply(&mut states, changes);
+},
                 Step::Pass(ms) => now += ms,
             }
             for (id, state) in &states {

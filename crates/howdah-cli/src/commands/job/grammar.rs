@@ -101,9 +101,10 @@ impl Grammar for CommandLine {
         let matches = settings::own_matches(&self.0, line).map_err(|error| {
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default();
-            match error.use_stderr() {
-                true => first.trim_start_matches("error: ").to_owned(),
-                false => "a job cannot ask for help".to_owned(),
+            if error.use_stderr() {
+                first.trim_start_matches("error: ").to_owned()
+            } else {
+                "a job cannot ask for help".to_owned()
             }
         })?;
         let (mut command, mut matches) = (&self.0, &matches);
@@ -225,7 +226,6 @@ mod tests {
         for line in [
             "cp --help",
             "cp a h:b --job-record=/tmp",
-            "cp a",
             "verify - h:b",
             "cp --files-from - -r a h:b",
             "cp --frobnicate a h:b",

@@ -47,6 +47,7 @@ fn client(place: &DaemonPlace) -> anyhow::Result<Client> {
     Ok(Client::new(&directory(place)?))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as map_err gives it")]
 fn failure(error: ClientError) -> anyhow::Error {
     let kind = match &error {
         ClientError::Nobody { .. } | ClientError::Away(_) => ErrorKind::Network,

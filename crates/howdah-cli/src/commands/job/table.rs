@@ -43,14 +43,10 @@ pub(super) fn all(job: &JobView) -> String {
             attempt.number,
             time(attempt.started_ms)
         );
-        match (attempt.ended_ms, &attempt.ended) {
-            (Some(when), Some(how)) => {
-                let _ = write!(text, " to {}: {how}", time(when));
-            }
-            _ => {
-                let pid = attempt.pid.map(|pid| format!(", process {pid}"));
-                let _ = write!(text, "{}", pid.unwrap_or_default());
-            }
+        if let (Some(when), Some(how)) = (attempt.ended_ms, &attempt.ended) {
+            let _ = write!(text, " to {}: {how}", time(when));
+        } else if let Some(pid) = attempt.pid {
+            let _ = write!(text, ", process {pid}");
         }
         lines.push(text);
     }
