@@ -355,15 +355,20 @@ fn a_copy_goes_on_while_there_is_no_daemon_and_the_next_one_finds_it() {
 
 #[test]
 fn a_daemon_killed_at_any_moment_loses_no_job_and_runs_none_twice() {
-    const KILLS: u32 = 20;
-    let site = Site::new(400);
+    // More of them: HOWDAH_TEST_KILLS=300 HOWDAH_TEST_SEED=7
+    let number = |name: &str, usual: u64| std::env::var(name).map_or(usual, |n| n.parse().unwrap());
+    let (kills, seed) = (
+        number("HOWDAH_TEST_KILLS", 20),
+        number("HOWDAH_TEST_SEED", 20),
+    );
+    let site = Site::new(100 + 10 * kills);
     let (a, b) = (site.file("a"), site.file("b"));
     fs::write(&a, content("a", 1 << 16)).unwrap();
     fs::write(&b, content("a", 1 << 16)).unwrap();
     let mut service = Service::new(&site, &["--max-running", "3"]);
-    let mut random = support::random::SplitMix(20);
+    let mut random = support::random::SplitMix(seed);
     let mut jobs = Vec::new();
-    for round in 0..KILLS {
+    for round in 0..kills {
         // Some are in the midst of being submitted when the daemon dies: then they are submitted again by the same name.
         let moment = Duration::from_micros(random.next() % 60_000);
         let names: Vec<_> = (0..3).map(|n| format!("{round}-{n}")).collect();
@@ -409,11 +414,13 @@ fn a_daemon_killed_at_any_moment_loses_no_job_and_runs_none_twice() {
         );
     }
     let starts = service.starts();
+    let mut given_up = 0;
     for job in &jobs {
         assert_eq!(starts[job], 1, "job {job}: {}", service.show(job));
         let shown = service.show(job);
         let attempts = shown["attempts"].as_array().unwrap();
         let (last, before) = attempts.split_last().unwrap();
+        given_up += before.len();
         assert_eq!(last["ended"]["code"], 0, "{shown}");
         assert!(
             before
@@ -423,6 +430,10 @@ fn a_daemon_killed_at_any_moment_loses_no_job_and_runs_none_twice() {
         );
     }
     assert_eq!(starts.len(), jobs.len());
+    println!(
+        "{} jobs, {kills} kills, {given_up} attempts that never began",
+        jobs.len()
+    );
 }
 
 #[test]
