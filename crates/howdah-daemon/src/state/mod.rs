@@ -1,4 +1,4 @@
-//! The truth: jobs, attempts and what happened, in SQLite.
+//! The truth: jobs, attempts and what happened, in `SQLite`.
 //!
 //! One thread writes, through a [`Store`]; others read through [`Reader`]s of their own, which never wait for it (WAL).
 
@@ -15,7 +15,7 @@ use std::path::Path;
 /// Why the truth cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// SQLite says so.
+    /// `SQLite` says so.
     #[error("the daemon's database: {0}")]
     Sqlite(#[from] rusqlite::Error),
     /// Somebody wrote what makes no sense here.
@@ -266,7 +266,7 @@ impl Writing<'_> {
     }
 }
 
-/// SQLite's integers have a sign.
+/// `SQLite`'s integers have a sign.
 fn ms(time: u64) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX)
 }
