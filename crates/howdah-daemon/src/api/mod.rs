@@ -1,5 +1,6 @@
 //! HTTP API v1 over a Unix socket. Only the daemon's own user and root get in: the kernel says who asks.
 
+mod door;
 mod events;
 mod jobs;
 mod start;
@@ -10,24 +11,24 @@ pub use start::{serve, socket};
 use crate::job::Grammar;
 use crate::manager::{Answer, Message, Order};
 use crate::state::{Reader, StateError};
-use axum::Json;
 use axum::Router;
-use axum::extract::connect_info::{ConnectInfo, Connected};
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::serve::IncomingStream;
+use axum::{Extension, Json};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::net::UnixListener;
+use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 /// A description of a job, and a bit.
 const BODY: usize = 1 << 20;
+/// How long an order may take, its body included.
+const ORDER: Duration = Duration::from_secs(30);
 
 /// What all requests share.
 pub(crate) struct Shared {
@@ -132,34 +133,51 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Who asks.
+/// Who asks, as the kernel says.
 #[derive(Clone, Copy, Debug)]
 struct Peer(Option<u32>);
 
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        Self(stream.io().peer_cred().ok().map(|cred| cred.uid()))
+impl Peer {
+    fn is_ours(self) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        self.0.is_some_and(|user| user == own || user == 0)
     }
 }
 
 /// Nobody else's processes, and no page in a browser that was made to speak with it.
-async fn only_ours(
-    ConnectInfo(Peer(user)): ConnectInfo<Peer>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let own = rustix::process::geteuid().as_raw();
-    if user.is_none_or(|user| user != own && user != 0) {
+async fn only_ours(Extension(peer): Extension<Peer>, request: Request, next: Next) -> Response {
+    if !peer.is_ours() {
         return Failure::refused("this daemon is somebody else's").into_response();
     }
     let headers = request.headers();
-    let local = headers
-        .get(header::HOST)
-        .is_none_or(|host| host.as_bytes() == b"localhost");
-    if !local || headers.contains_key(header::ORIGIN) {
-        return Failure::refused("this API is not for pages in a browser").into_response();
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let local = hosts
+        .next()
+        .is_some_and(|host| host.as_bytes() == b"localhost")
+        && hosts.next().is_none();
+    let named = request
+        .uri()
+        .authority()
+        .is_none_or(|name| name.as_str() == "localhost");
+    if !local || !named || headers.contains_key(header::ORIGIN) {
+        return Failure::refused(
+            "this API is not for pages in a browser: Host is localhost, and there is no Origin",
+        )
+        .into_response();
     }
-    next.run(request).await
+    if request.method() == Method::GET {
+        // It may wait for something.
+        return next.run(request).await;
+    }
+    let answer = tokio::time::timeout(ORDER, next.run(request)).await;
+    answer.unwrap_or_else(|_| {
+        Failure::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "network",
+            "the request took too long",
+        )
+        .into_response()
+    })
 }
 
 fn router(shared: Arc<Shared>) -> Router {

@@ -1,6 +1,6 @@
 //! The daemon from its beginning to its end.
 
-use super::{Peer, Shared, router};
+use super::{Shared, door, router};
 use crate::manager::{Manager, Message};
 use crate::state::{Reader, Store};
 use crate::{Config, Error};
@@ -70,19 +70,22 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
     let served = runtime.block_on(async {
         // One that nobody listens to: the lock is ours.
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(system("the old socket")(error)),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(system("the old socket")(error));
+            }
             _ => {}
         }
-        let listener = UnixListener::bind(&path).map_err(system(&format!("cannot listen on {}", path.display())))?;
+        let listener = UnixListener::bind(&path)
+            .map_err(system(&format!("cannot listen on {}", path.display())))?;
         let (mut stop, mut end) = (
             signal(SignalKind::terminate()).map_err(system("signals"))?,
             signal(SignalKind::interrupt()).map_err(system("signals"))?,
         );
         let working = thread::spawn(move || manager.run());
-        let app = router(shared).into_make_service_with_connect_info::<Peer>();
+        let app = router(shared);
         ready(&path);
         tokio::select! {
-            served = async { axum::serve(listener, app).await } => served.map_err(system("the socket"))?,
+            () = door::open(listener, app) => {}
             _ = stop.recv() => {}
             _ = end.recv() => {}
         }

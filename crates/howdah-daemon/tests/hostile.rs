@@ -1,0 +1,265 @@
+//! Requests that nobody sends who means well: each is answered with what is wrong with it, nothing comes of it, and whoever
+//! means well is served beside it.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+use howdah_daemon::client::Client;
+use howdah_daemon::job::{Grammar, Spec};
+use howdah_daemon::queue::Limits;
+use howdah_daemon::{Config, serve};
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Everything is an argument.
+struct Any;
+
+impl Grammar for Any {
+    fn check(&self, _: &Spec) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+}
+
+/// A daemon in this process; it ends with it.
+struct Daemon {
+    dir: tempfile::TempDir,
+    socket: PathBuf,
+}
+
+impl Daemon {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config {
+            directory: dir.path().join("state"),
+            // Nothing here may ever start it.
+            program: dir.path().join("nothing"),
+            limits: Limits::default(),
+            grammar: Arc::new(Any),
+        };
+        let (ready, is_ready) = mpsc::channel();
+        thread::spawn(move || serve(config, |socket| ready.send(socket.to_owned()).unwrap()));
+        let socket = is_ready.recv_timeout(PATIENCE).unwrap();
+        Self { dir, socket }
+    }
+
+    fn connect(&self) -> UnixStream {
+        let stream = UnixStream::connect(&self.socket).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// What comes back until the connection ends.
+    fn say(&self, bytes: &[u8]) -> String {
+        let mut stream = self.connect();
+        // It may be closed before all is said.
+        let _ = stream.write_all(bytes);
+        let mut answer = Vec::new();
+        let mut part = [0; 4096];
+        loop {
+            match stream.read(&mut part) {
+                Ok(0) => break,
+                Ok(n) => answer.extend_from_slice(&part[..n]),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+                Err(error) => panic!("{error}: {}", String::from_utf8_lossy(&answer)),
+            }
+        }
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    fn status(&self, bytes: &[u8]) -> u16 {
+        let answer = self.say(bytes);
+        assert!(
+            !answer.to_ascii_lowercase().contains("access-control"),
+            "{answer}"
+        );
+        let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+        code.unwrap_or(0)
+    }
+}
+
+fn request(line: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let length = body.len();
+    let head = format!(
+        "{line} HTTP/1.1\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
+    );
+    [head.as_bytes(), body].concat()
+}
+
+const HOST: &str = "Host: localhost\r\n";
+
+fn get(path: &str) -> Vec<u8> {
+    request(&format!("GET {path}"), HOST, b"")
+}
+
+fn post(body: &[u8]) -> Vec<u8> {
+    request(
+        "POST /v1/jobs",
+        &format!("{HOST}Content-Type: application/json\r\n"),
+        body,
+    )
+}
+
+fn job(with: &str) -> Vec<u8> {
+    post(
+        format!(r#"{{"kind":"cp","arguments":["a","h:b"],"directory":"/","hold":true{with}}}"#)
+            .as_bytes(),
+    )
+}
+
+#[test]
+fn hostile_requests_get_nothing() {
+    let daemon = Daemon::new();
+    let typed = |kind: &str| {
+        request(
+            "POST /v1/jobs",
+            &format!("{HOST}{kind}"),
+            br#"{"kind":"cp","arguments":[],"directory":"/"}"#,
+        )
+    };
+    let many: String = (0..200).map(|n| format!("X-{n}: y\r\n")).collect();
+    let long = format!("X: {}\r\n", "y".repeat(1 << 20));
+    let list = |n: usize| format!(r#","labels":[{}]"#, vec![r#""x""#; n].join(","));
+    let arguments = |arguments: String| {
+        post(
+            format!(r#"{{"kind":"cp","arguments":[{arguments}],"directory":"/","hold":true}}"#)
+                .as_bytes(),
+        )
+    };
+    let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
+    let table: Vec<(&str, Vec<u8>, &[u16])> = vec![
+        // Pages in a browser, and names that were made to mean this machine.
+        ("no host", request("GET /v1/jobs", "", b""), &[403]),
+        ("another host", request("GET /v1/jobs", "Host: evil.example\r\n", b""), &[403]),
+        ("a port", request("GET /v1/jobs", "Host: localhost:80\r\n", b""), &[403]),
+        ("two hosts", request("GET /v1/jobs", "Host: localhost\r\nHost: evil.example\r\n", b""), &[400, 403]),
+        ("an origin", request("GET /v1/jobs", "Host: localhost\r\nOrigin: http://evil.example\r\n", b""), &[403]),
+        ("its own origin", request("GET /v1/jobs", "Host: localhost\r\nOrigin: http://localhost\r\n", b""), &[403]),
+        ("a proxy's form", request("GET http://evil.example/v1/jobs", HOST, b""), &[400, 403]),
+        ("preflight", request("OPTIONS /v1/jobs", HOST, b""), &[405]),
+        ("no type", typed(""), &[415]),
+        ("a form", typed("Content-Type: application/x-www-form-urlencoded\r\n"), &[415]),
+        ("plain text", typed("Content-Type: text/plain\r\n"), &[415]),
+        ("parts", typed("Content-Type: multipart/form-data; boundary=x\r\n"), &[415]),
+        // Paths.
+        ("above", get("/v1/jobs/../../etc/passwd"), &[400, 404]),
+        ("above, encoded", get("/v1/jobs/%2e%2e%2f%2e%2e%2fetc%2fpasswd"), &[400, 404]),
+        ("a file", get("/v1/jobs/1/events/../../../state.sqlite"), &[400, 404]),
+        ("a zero byte", get("/v1/jobs/%00"), &[400, 404]),
+        ("no text", get("/v1/jobs/%ff"), &[400, 404]),
+        ("a negative job", get("/v1/jobs/-1"), &[404]),
+        ("a huge job", get("/v1/jobs/99999999999999999999"), &[400]),
+        ("a broken number", get("/v1/jobs/1e3"), &[400]),
+        ("nothing", get("/"), &[404]),
+        ("no job's events", get("/v1/jobs/7/events"), &[404]),
+        ("a long path", get(&format!("/{}", "x".repeat(100_000))), &[400, 414, 431]),
+        // Methods.
+        ("delete", request("DELETE /v1/jobs/1", HOST, b""), &[405]),
+        ("put", request("PUT /v1/jobs", HOST, b""), &[405]),
+        ("trace", request("TRACE /v1/jobs", HOST, b""), &[405]),
+        ("connect", request("CONNECT evil.example:80", HOST, b""), &[400, 403, 404, 405]),
+        ("another method in a header", request("POST /v1/jobs/1", "Host: localhost\r\nX-HTTP-Method-Override: GET\r\n", b""), &[405]),
+        ("cancel what is not", request("POST /v1/jobs/1/cancel", HOST, b""), &[404]),
+        // Questions.
+        ("no state", get("/v1/jobs?state=nonsense"), &[400]),
+        ("an unknown question", get("/v1/jobs?program=sh"), &[400]),
+        ("too large a page", get("/v1/jobs?limit=99999999999"), &[400]),
+        ("a negative page", get("/v1/jobs?limit=-1"), &[400]),
+        ("SQL", get("/v1/jobs?state=done'%20OR%201=1--"), &[400]),
+        ("a wait of no time", get("/v1/jobs/1?wait_seconds=x"), &[400]),
+        // Bodies.
+        ("empty", post(b""), &[400]),
+        ("no JSON", post(b"kind=cp"), &[400]),
+        ("no text", post(b"\xff\xfe"), &[400]),
+        ("deep", post(&deep), &[400]),
+        ("large", post(&vec![b' '; 2 << 20]), &[413]),
+        ("a list", post(b"[]"), &[400]),
+        ("another kind", post(br#"{"kind":"serve","arguments":[],"directory":"/"}"#), &[400]),
+        ("a program", job(r#","program":"/bin/sh""#), &[400]),
+        ("an environment", job(r#","environment":{"LD_PRELOAD":"x"}"#), &[400]),
+        ("given twice", job(r#","directory":"/tmp""#), &[400]),
+        ("many labels", job(&list(17)), &[400]),
+        ("a long label", job(&format!(r#","labels":["{}"]"#, "x".repeat(65))), &[400]),
+        ("negative retries", job(r#","retries":-1"#), &[400]),
+        ("endless retries", job(r#","retries":4294967295"#), &[400]),
+        ("a huge priority", job(r#","priority":99999999999"#), &[400]),
+        ("after what is not", job(r#","after":[12]"#), &[409]),
+        ("after itself", job(r#","after":[1]"#), &[409]),
+        ("after too many", job(&format!(r#","after":[{}]"#, vec!["1"; 65].join(","))), &[400]),
+        ("a long name", job(&format!(r#","submission":"{}""#, "x".repeat(129))), &[400]),
+        ("a zero byte in an argument", arguments(r#""a\u0000b""#.to_owned()), &[400]),
+        ("many arguments", arguments(vec![r#""a""#; 4_097].join(",")), &[400]),
+        ("long arguments", arguments(format!(r#""{}""#, "x".repeat(300_000))), &[400]),
+        ("a relative directory", post(br#"{"kind":"cp","arguments":[],"directory":"tmp"}"#), &[400]),
+        // What is no request.
+        ("many headers", request("GET /v1/jobs", &format!("{HOST}{many}"), b""), &[400, 431]),
+        ("a long header", request("GET /v1/jobs", &format!("{HOST}{long}"), b""), &[0, 400, 431]),
+        ("TLS", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec(), &[0, 400]),
+        ("HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), &[0, 400]),
+        ("garbage", (0..=255).collect(), &[0, 400]),
+        (
+            "two lengths",
+            b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 30\r\n\r\n{}".to_vec(),
+            &[400],
+        ),
+        (
+            "a length and chunks",
+            b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n".to_vec(),
+            &[400, 415],
+        ),
+    ];
+    for (name, bytes, wanted) in &table {
+        let status = daemon.status(bytes);
+        assert!(wanted.contains(&status), "{name}: {status}");
+    }
+    println!("{} requests", table.len());
+    let client = Client::new(&daemon.dir.path().join("state"));
+    assert!(client.list(None, None, 10).unwrap().jobs.is_empty());
+    assert_eq!(daemon.status(&job("")), 201);
+    assert_eq!(client.list(None, None, 10).unwrap().jobs.len(), 1);
+}
+
+#[test]
+fn who_says_nothing_holds_nobody_up_and_is_let_go() {
+    let daemon = Daemon::new();
+    let mut silent: Vec<_> = (0..100).map(|_| daemon.connect()).collect();
+    for stream in silent.iter_mut().skip(50) {
+        stream
+            .write_all(b"GET /v1/jobs HTTP/1.1\r\nHost: loc")
+            .unwrap();
+    }
+    assert_eq!(daemon.status(&get("/v1/jobs")), 200);
+    for mut stream in silent {
+        // Until it is closed, with or without a word.
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(!String::from_utf8_lossy(&answer).contains(" 200 "));
+    }
+    assert_eq!(daemon.status(&get("/v1/jobs")), 200);
+}
+
+#[test]
+fn a_directory_has_one_daemon_and_nobody_else_in_it() {
+    let daemon = Daemon::new();
+    let config = |directory: &Path| Config {
+        directory: directory.to_owned(),
+        program: "/nothing".into(),
+        limits: Limits::default(),
+        grammar: Arc::new(Any),
+    };
+    let error = serve(config(&daemon.dir.path().join("state")), |_| {}).unwrap_err();
+    assert!(matches!(error, howdah_daemon::Error::Taken(_)), "{error}");
+    // The one that is there goes on.
+    assert_eq!(daemon.status(&get("/v1/jobs")), 200);
+    let file = daemon.dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let error = serve(config(&file), |_| {}).unwrap_err();
+    assert!(
+        matches!(error, howdah_daemon::Error::Directory { .. }),
+        "{error}"
+    );
+}
