@@ -437,3 +437,6 @@ fn submit(
     });
     Ok(Answer::Submitted { id, new: true })
 }
+
+#[cfg(test)]
+mod tests;

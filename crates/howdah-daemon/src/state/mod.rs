@@ -62,6 +62,12 @@ impl Store {
         Ok(Self { db })
     }
 
+    /// Makes trouble: `max_page_count` is a full disk, `query_only` one that became read-only.
+    #[cfg(test)]
+    pub(crate) fn pragma(&self, name: &str, value: u32) {
+        self.db.pragma_update(None, name, value).expect("a pragma");
+    }
+
     /// All that is written in it is there, or nothing of it.
     pub(crate) fn write(&mut self) -> Result<Writing<'_>, StateError> {
         Ok(Writing {

@@ -1,0 +1,233 @@
+//! The manager with what goes wrong around it. Whole jobs are tested with the real program (howdah-cli, tests/daemon.rs).
+
+use super::*;
+use crate::job::{JobView, Kind};
+use crate::state::Reader;
+use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+struct House {
+    dir: tempfile::TempDir,
+    sender: SyncSender<Message>,
+    working: JoinHandle<Result<(), StateError>>,
+}
+
+impl House {
+    fn new(dir: tempfile::TempDir, program: &str, trouble: Option<(&str, u32)>) -> Self {
+        let store = Store::open(&dir.path().join("db")).unwrap();
+        if let Some((name, value)) = trouble {
+            store.pragma(name, value);
+        }
+        let (sender, messages) = sync_channel(64);
+        let manager = Manager {
+            store,
+            program: program.into(),
+            attempts: dir.path().join("attempts"),
+            limits: Limits::default(),
+            messages,
+            sender: sender.clone(),
+            written: watch::channel(0).0,
+        };
+        let working = std::thread::spawn(move || manager.run());
+        Self {
+            dir,
+            sender,
+            working,
+        }
+    }
+
+    fn order(&self, order: Order) -> Result<Answer, String> {
+        let (reply, answer) = oneshot::channel();
+        self.sender.send(Message::Asked(order, reply)).unwrap();
+        answer.blocking_recv().unwrap()
+    }
+
+    fn submit(&self, spec: &Spec) -> Result<JobId, String> {
+        match self.order(Order::Submit {
+            spec: Box::new(spec.clone()),
+            hosts: Vec::new(),
+        })? {
+            Answer::Submitted { id, .. } => Ok(id),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn job(&self, id: JobId) -> JobView {
+        Reader::open(&self.dir.path().join("db"))
+            .unwrap()
+            .job(id)
+            .unwrap()
+            .unwrap()
+    }
+
+    #[track_caller]
+    fn await_end(&self, id: JobId) -> JobView {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let job = self.job(id);
+            if job.state.is_final() {
+                return job;
+            }
+            assert!(Instant::now() < end, "{job:?}");
+            std::thread::yield_now();
+        }
+    }
+
+    fn stop(self) -> tempfile::TempDir {
+        self.sender.send(Message::Stop).unwrap();
+        self.working.join().unwrap().unwrap();
+        self.dir
+    }
+}
+
+fn house(program: &str) -> House {
+    House::new(tempfile::tempdir().unwrap(), program, None)
+}
+
+fn spec(directory: &str) -> Spec {
+    Spec {
+        kind: Kind::Verify,
+        arguments: vec!["a".into(), "b".into()],
+        directory: directory.into(),
+        labels: Vec::new(),
+        priority: 0,
+        retries: 3,
+        after: Vec::new(),
+        submission: None,
+        hold: false,
+    }
+}
+
+#[test]
+fn what_cannot_be_started_fails_and_says_why() {
+    let house = house("/nonexistent/howdah");
+    let id = house.submit(&spec("/")).unwrap();
+    let job = house.await_end(id);
+    assert_eq!(job.state, State::Failed);
+    assert!(
+        job.reason
+            .unwrap()
+            .contains("could not be started: the program"),
+        "{:?}",
+        job.attempts
+    );
+    let id = house.submit(&spec("/nonexistent")).unwrap();
+    let job = house.await_end(id);
+    assert!(
+        job.reason.unwrap().contains("/nonexistent"),
+        "{:?}",
+        job.attempts
+    );
+    house.stop();
+}
+
+#[test]
+fn a_program_that_takes_nothing_up_is_not_started_for_ever() {
+    let house = house("/bin/true");
+    let id = house.submit(&spec("/")).unwrap();
+    let job = house.await_end(id);
+    assert_eq!(job.state, State::Failed);
+    assert!(
+        job.attempts
+            .iter()
+            .all(|attempt| attempt.ended == Some(Ended::NeverBegan)),
+        "{job:?}"
+    );
+    house.stop();
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_was_answered_and_answers_nothing_that_is_lost() {
+    let house = House::new(
+        tempfile::tempdir().unwrap(),
+        "/bin/true",
+        Some(("max_page_count", 40)),
+    );
+    let held = |n: usize| Spec {
+        hold: true,
+        arguments: vec!["x".repeat(1_000)],
+        submission: Some(n.to_string()),
+        ..spec("/")
+    };
+    let mut answered = Vec::new();
+    let mut refused = 0;
+    for n in 0..1_000 {
+        match house.submit(&held(n)) {
+            Ok(id) => answered.push((n, id)),
+            Err(why) => {
+                assert!(
+                    why.contains("full") || why.contains("cannot write"),
+                    "{why}"
+                );
+                refused += 1;
+            }
+        }
+        if refused > 5 {
+            break;
+        }
+    }
+    assert!(!answered.is_empty() && refused > 5);
+    let house = House::new(house.stop(), "/bin/true", None);
+    let all = Reader::open(&house.dir.path().join("db"))
+        .unwrap()
+        .jobs(None, None, 10_000)
+        .unwrap();
+    assert_eq!(all.len(), answered.len());
+    for (n, id) in &answered {
+        assert_eq!(house.submit(&held(*n)), Ok(*id));
+    }
+    let (_, last) = answered.last().unwrap();
+    let new = house.submit(&held(5_000)).unwrap();
+    assert!(new > *last);
+    assert_eq!(house.order(Order::Cancel(new)), Ok(Answer::Done));
+    house.stop();
+}
+
+#[test]
+fn an_end_that_cannot_be_written_is_written_later() {
+    // The job fails to start, and there is no room for saying so until the next daemon.
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&dir.path().join("db")).unwrap();
+    let writing = store.write().unwrap();
+    let id = writing.insert_job(&spec("/"), &[], 1).unwrap();
+    writing.begin_attempt(id, 2).unwrap();
+    writing.commit().unwrap();
+    drop(store);
+    let house = House::new(dir, "/nonexistent", Some(("query_only", 1)));
+    assert!(house.order(Order::Hold(id)).is_err());
+    assert_eq!(house.job(id).state, State::Running);
+    let house = House::new(house.stop(), "/nonexistent", None);
+    let job = house.await_end(id);
+    assert_eq!(job.attempts[0].ended, Some(Ended::NeverBegan), "{job:?}");
+    assert_eq!(job.attempts.len(), 2, "{job:?}");
+    house.stop();
+}
+
+#[test]
+fn many_jobs_are_submitted_at_once_and_each_has_a_number_of_its_own() {
+    let house = house("/bin/true");
+    let mut numbers: Vec<_> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let held = Spec {
+                        hold: true,
+                        ..spec("/")
+                    };
+                    (0..50)
+                        .map(|_| house.submit(&held).unwrap())
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        clients
+            .into_iter()
+            .flat_map(|client| client.join().unwrap())
+            .collect()
+    });
+    numbers.sort_unstable();
+    assert!(numbers.iter().map(|id| id.0).eq(1..=400));
+    house.stop();
+}
