@@ -74,6 +74,9 @@ pub struct Spec {
     /// Jobs that must be done before.
     #[serde(default)]
     pub after: Vec<JobId>,
+    /// If it is not done by then, it has failed. In milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
     /// Given a second time, the job of the first time is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submission: Option<String>,
@@ -149,6 +152,15 @@ impl Spec {
         }
     }
 
+    /// Whether somebody who submits again means the same. A deadline may have been counted from now.
+    pub fn means(&self, other: &Self) -> bool {
+        let timeless = |spec: &Self| Self {
+            deadline_ms: None,
+            ..spec.clone()
+        };
+        timeless(self) == timeless(other)
+    }
+
     /// The command line, without the program.
     pub fn command_line(&self) -> Vec<String> {
         let words = self.kind.words().iter().map(|word| (*word).to_owned());
@@ -158,6 +170,12 @@ impl Spec {
             .chain(self.arguments.iter().cloned())
             .collect()
     }
+}
+
+/// The deadline of a job that is to be done in that time.
+pub fn deadline_in(time: std::time::Duration) -> u64 {
+    let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    crate::time::now_ms().saturating_add(ms)
 }
 
 /// The command line's own parser, so that a job can say what a person can, and not more.
@@ -251,6 +269,17 @@ impl fmt::Display for Ended {
     }
 }
 
+/// Something that happened to a job, as it is told.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Happened {
+    /// Milliseconds since 1970.
+    pub time_ms: u64,
+    /// `submitted`, `cancelling`, or the name of its state from then on.
+    pub what: String,
+    /// If there is something to say.
+    pub why: Option<String>,
+}
+
 /// An attempt, as it is told.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct AttemptView {
@@ -292,6 +321,9 @@ pub struct JobView {
     /// The first one first. Empty in lists.
     #[serde(default)]
     pub attempts: Vec<AttemptView>,
+    /// What happened to it, the last 200 times. Empty in lists.
+    #[serde(default)]
+    pub history: Vec<Happened>,
     /// The last event of its last attempt (docs/json.md). None in lists.
     #[serde(default)]
     pub last: Option<serde_json::Value>,

@@ -1,11 +1,14 @@
 //! The one thread that decides and writes. What it is asked is answered when it is on the disk, and a process is started when it
 //! is written down that it will be.
 
-use crate::job::{Ended, JobId, Spec, State};
+mod orders;
+
+use crate::job::{Ended, JobId, Spec};
 use crate::process::{self, Found, Running};
 use crate::queue::{Limits, Queue};
-use crate::state::{StateError, Store, Writing};
+use crate::state::{Old, StateError, Store};
 use crate::time::now_ms;
+use orders::{apply, write_changes};
 use rustix::process::Signal;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,6 +20,8 @@ use tokio::sync::{oneshot, watch};
 const GRACE: Duration = Duration::from_secs(30);
 /// Until what could not be written is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How often is looked for jobs that are over since long.
+const TIDY: Duration = Duration::from_hours(1);
 /// So many orders are written at once at the most.
 const BATCH: usize = 256;
 
@@ -60,6 +65,8 @@ pub(crate) struct Manager {
     pub(crate) messages: Receiver<Message>,
     /// For those who watch processes.
     pub(crate) sender: SyncSender<Message>,
+    /// How long what is over is kept.
+    pub(crate) keep: Duration,
     /// Counts what was written.
     pub(crate) written: watch::Sender<u64>,
 }
@@ -79,6 +86,7 @@ impl Manager {
             running: HashMap::new(),
             owed: Vec::new(),
             to_kill: Vec::new(),
+            tidied: None,
             own: self,
         };
         working.find_again()?;
@@ -104,6 +112,7 @@ struct Working {
     /// Ends that are not written yet.
     owed: Vec<AttemptEnded>,
     to_kill: Vec<(Instant, JobId)>,
+    tidied: Option<Instant>,
 }
 
 impl Working {
@@ -153,6 +162,7 @@ impl Working {
             }
             if !self.stale && self.handle(Vec::new()).is_ok() {
                 self.start_what_may();
+                self.tidy();
             }
             self.kill_what_must();
             let mut batch = Vec::new();
@@ -218,7 +228,7 @@ impl Working {
         &mut self,
         asked: Vec<(Order, oneshot::Sender<Result<Answer, String>>)>,
     ) -> Result<(), StateError> {
-        if asked.is_empty() && self.owed.is_empty() {
+        if asked.is_empty() && self.owed.is_empty() && !self.queue.is_late(now_ms()) {
             return Ok(());
         }
         let (orders, replies): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
@@ -260,7 +270,8 @@ impl Working {
                 write_changes(&writing, &self.queue, &changes, now)?;
             }
         }
-        let mut to_end = Vec::new();
+        let (changes, mut to_end) = self.queue.expire(now);
+        write_changes(&writing, &self.queue, &changes, now)?;
         let mut answers = Vec::new();
         for order in orders {
             answers.push(apply(&writing, &mut self.queue, order, now, &mut to_end)?);
@@ -323,6 +334,34 @@ impl Working {
         writing.commit()
     }
 
+    /// Forgets what is over since long. What cannot be done now is done the next time.
+    fn tidy(&mut self) {
+        if self.tidied.is_some_and(|when| when.elapsed() < TIDY) {
+            return;
+        }
+        if self.forget_some().unwrap_or(0) == 0 {
+            self.tidied = Some(Instant::now());
+        }
+    }
+
+    fn forget_some(&mut self) -> Result<usize, StateError> {
+        let keep = u64::try_from(self.own.keep.as_millis()).unwrap_or(u64::MAX);
+        let Some(before) = now_ms().checked_sub(keep) else {
+            return Ok(0);
+        };
+        let writing = self.own.store.write()?;
+        let old = writing.over_by(before)?;
+        for Old { job, attempts } in &old {
+            // Files first: of what is still written down they will be found again.
+            for number in 1..=*attempts {
+                let _ = std::fs::remove_dir_all(attempt_dir(&self.own.attempts, *job, number));
+            }
+            writing.forget(*job)?;
+        }
+        writing.commit()?;
+        Ok(old.len())
+    }
+
     fn kill_what_must(&mut self) {
         let now = Instant::now();
         let running = &self.running;
@@ -336,106 +375,6 @@ impl Working {
             *when > now
         });
     }
-}
-
-fn write_changes(
-    writing: &Writing<'_>,
-    queue: &Queue,
-    changes: &[crate::queue::Change],
-    now: u64,
-) -> Result<(), StateError> {
-    changes
-        .iter()
-        .try_for_each(|change| writing.change(change, queue.get(change.id), now))
-}
-
-fn apply(
-    writing: &Writing<'_>,
-    queue: &mut Queue,
-    order: &Order,
-    now: u64,
-    to_end: &mut Vec<JobId>,
-) -> Result<Answer, StateError> {
-    let (id, changes) = match order {
-        Order::Submit { spec, hosts } => return submit(writing, queue, spec, hosts, now),
-        Order::Cancel(id) => {
-            let before = queue.get(*id).is_some_and(|entry| entry.cancelling);
-            let changes = queue.cancel(*id);
-            if !before && queue.get(*id).is_some_and(|entry| entry.cancelling) {
-                writing.cancelling(*id, now)?;
-                to_end.push(*id);
-            }
-            (id, changes)
-        }
-        Order::Hold(id) => (id, queue.hold(*id)),
-        Order::Release(id) => (id, queue.release(*id)),
-    };
-    match changes {
-        Ok(changes) => {
-            write_changes(writing, queue, &changes, now)?;
-            Ok(Answer::Done)
-        }
-        Err(refused) => Ok(match writing.state_of(*id)? {
-            None => Answer::NoSuchJob,
-            Some(state) if state.is_final() => {
-                Answer::Conflict(format!("job {id} is over: {state}"))
-            }
-            Some(_) => Answer::Conflict(refused.to_string()),
-        }),
-    }
-}
-
-fn submit(
-    writing: &Writing<'_>,
-    queue: &mut Queue,
-    spec: &Spec,
-    hosts: &[String],
-    now: u64,
-) -> Result<Answer, StateError> {
-    if let Some(name) = &spec.submission
-        && let Some((id, earlier)) = writing.submitted(name)?
-    {
-        return Ok(if earlier == *spec {
-            Answer::Submitted { id, new: false }
-        } else {
-            Answer::Conflict(format!(
-                "'{name}' was submitted before, as job {id}, and meant something else"
-            ))
-        });
-    }
-    for other in &spec.after {
-        match writing.state_of(*other)? {
-            None => {
-                return Ok(Answer::Conflict(format!(
-                    "there is no job {other} to follow"
-                )));
-            }
-            Some(state @ (State::Failed | State::Cancelled)) => {
-                return Ok(Answer::Conflict(format!(
-                    "job {other} is {state}: nothing can follow it"
-                )));
-            }
-            Some(_) => {}
-        }
-    }
-    let id = writing.insert_job(spec, hosts, now)?;
-    queue.insert(crate::queue::Entry {
-        id,
-        priority: spec.priority,
-        hosts: hosts.to_vec(),
-        after: spec.after.iter().copied().collect(),
-        retries: spec.retries,
-        failures: 0,
-        false_starts: 0,
-        not_before: 0,
-        cancelling: false,
-        state: if spec.hold {
-            State::Held
-        } else {
-            State::Waiting
-        },
-    });
-    Ok(Answer::Submitted { id, new: true })
 }
 
 #[cfg(test)]

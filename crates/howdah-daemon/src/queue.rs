@@ -44,6 +44,10 @@ pub struct Entry {
     pub not_before: u64,
     /// Somebody does not want it any more, but its process has not ended yet.
     pub cancelling: bool,
+    /// If it is not done by then, it has failed. In milliseconds.
+    pub deadline: Option<u64>,
+    /// That has passed, but its process has not ended yet.
+    pub overdue: bool,
     /// One of those that are not final.
     pub state: State,
 }
@@ -70,13 +74,17 @@ pub enum Refused {
     Running,
 }
 
+const LATE: &str = "it was not done by its deadline";
+
 /// Attempts in a row that may fail to begin before the job is given up.
 const FALSE_STARTS: u32 = 5;
+
+/// The longest time between two attempts.
+const LONGEST: u64 = 3_600_000;
 
 /// How long until the next attempt, if another one may help.
 pub fn distance(ended: &Ended, failures: u32) -> Option<u64> {
     const SECOND: u64 = 1_000;
-    const HOUR: u64 = 3_600 * SECOND;
     let first = match ended {
         // The network; a source that changes.
         Ended::Code(5) => 10 * SECOND,
@@ -85,7 +93,7 @@ pub fn distance(ended: &Ended, failures: u32) -> Option<u64> {
         Ended::Code(12) | Ended::Signal(_) | Ended::Vanished => 5 * SECOND,
         _ => return None,
     };
-    Some(first.saturating_mul(1 << failures.min(20)).min(HOUR))
+    Some(first.saturating_mul(1 << failures.min(20)).min(LONGEST))
 }
 
 /// All jobs that are not over.
@@ -97,6 +105,8 @@ pub struct Queue {
     ready: BTreeSet<(Reverse<i32>, JobId)>,
     /// Those that wait for a time.
     later: BTreeSet<(u64, JobId)>,
+    /// Those that are to be done by a time.
+    deadlines: BTreeSet<(u64, JobId)>,
     running: usize,
     with_host: HashMap<String, usize>,
     followers: HashMap<JobId, BTreeSet<JobId>>,
@@ -110,6 +120,7 @@ impl Queue {
             jobs: BTreeMap::new(),
             ready: BTreeSet::new(),
             later: BTreeSet::new(),
+            deadlines: BTreeSet::new(),
             running: 0,
             with_host: HashMap::new(),
             followers: HashMap::new(),
@@ -136,13 +147,21 @@ impl Queue {
         if entry.state == State::Running {
             self.count(&entry.hosts, true);
         }
+        self.deadlines.extend(entry.deadline.map(|when| (when, id)));
         self.jobs.insert(id, entry);
         self.place(id);
     }
 
     /// The next one to start, which counts as running from now on.
     pub fn start(&mut self, now: u64) -> Option<JobId> {
-        while let Some(&(when, id)) = self.later.first().filter(|(when, _)| *when <= now) {
+        // What is further away than any distance was meant for now by a clock that has been set back since.
+        let far = now.saturating_add(LONGEST).saturating_add(1);
+        let due = self.later.range(..=(now, JobId(i64::MAX)));
+        let due: Vec<_> = due
+            .chain(self.later.range((far, JobId(i64::MIN))..))
+            .copied()
+            .collect();
+        for (when, id) in due {
             self.later.remove(&(when, id));
             if let Some(entry) = self.jobs.get(&id) {
                 self.ready.insert((Reverse(entry.priority), id));
@@ -171,7 +190,45 @@ impl Queue {
 
     /// When somebody should ask again, if nothing else happens.
     pub fn wake(&self) -> Option<u64> {
-        self.later.first().map(|(when, _)| *when)
+        let first = |set: &BTreeSet<(u64, JobId)>| set.first().map(|(when, _)| *when);
+        [first(&self.later), first(&self.deadlines)]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Whether a deadline has passed.
+    pub fn is_late(&self, now: u64) -> bool {
+        self.deadlines.first().is_some_and(|(when, _)| *when <= now)
+    }
+
+    /// Ends what has missed its deadline. The processes of those that it names second are to end.
+    pub fn expire(&mut self, now: u64) -> (Vec<Change>, Vec<JobId>) {
+        let (mut changes, mut running) = (Vec::new(), Vec::new());
+        while let Some((_, id)) = self
+            .deadlines
+            .first()
+            .copied()
+            .filter(|(when, _)| *when <= now)
+        {
+            self.deadlines.pop_first();
+            match self.jobs.get_mut(&id) {
+                Some(entry) if entry.state == State::Running => {
+                    entry.overdue = true;
+                    running.push(id);
+                }
+                Some(_) => {
+                    let reason = Some(LATE.to_owned());
+                    changes.extend(self.finish(Change {
+                        id,
+                        state: State::Failed,
+                        reason,
+                    }));
+                }
+                None => {}
+            }
+        }
+        (changes, running)
     }
 
     /// The process of a running job is gone.
@@ -191,6 +248,7 @@ impl Queue {
         let over = match ended {
             Ended::Code(0) => Some((State::Done, None)),
             _ if entry.cancelling => Some((State::Cancelled, None)),
+            _ if entry.overdue => Some((State::Failed, Some(LATE.to_owned()))),
             Ended::NeverBegan if entry.false_starts < FALSE_STARTS => {
                 entry.not_before = now;
                 None
@@ -273,6 +331,9 @@ impl Queue {
             at += 1;
             self.unplace(id);
             if let Some(entry) = self.jobs.remove(&id) {
+                if let Some(when) = entry.deadline {
+                    self.deadlines.remove(&(when, id));
+                }
                 for other in &entry.after {
                     if let Some(followers) = self.followers.get_mut(other) {
                         followers.remove(&id);

@@ -66,6 +66,10 @@ pub(crate) struct JobSubmitArgs {
     #[arg(long, value_name = "JOB")]
     pub(crate) after: Vec<i64>,
 
+    /// Fail if it is not done in that time, counted from now: 8h; what runs then is stopped
+    #[arg(long, value_name = "TIME", value_parser = units::parse_span)]
+    pub(crate) deadline: Option<Span>,
+
     /// A name of this submission: given again, the same job is meant, and nothing is submitted
     #[arg(long, value_name = "NAME")]
     pub(crate) id: Option<String>,

@@ -9,10 +9,13 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
+use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
+/// How long is known what is over.
+const KEEP: Duration = Duration::from_hours(90 * 24);
 /// Orders that may wait for the manager.
 const WAITING: usize = 1_024;
 const THREADS: usize = 2;
@@ -51,6 +54,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
         limits: config.limits,
         messages,
         sender: sender.clone(),
+        keep: KEEP,
         written,
     };
     let shared = Arc::new(Shared {
@@ -81,16 +85,22 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
             signal(SignalKind::terminate()).map_err(system("signals"))?,
             signal(SignalKind::interrupt()).map_err(system("signals"))?,
         );
-        let working = thread::spawn(move || manager.run());
+        let (working, gone) = oneshot::channel::<()>();
+        let manager = thread::spawn(move || {
+            // However it ends.
+            let _working = working;
+            manager.run()
+        });
         let app = router(shared);
         ready(&path);
         tokio::select! {
             () = door::open(listener, app) => {}
+            _ = gone => {}
             _ = stop.recv() => {}
             _ = end.recv() => {}
         }
         let _ = sender.send(Message::Stop);
-        match working.join() {
+        match manager.join() {
             Ok(result) => Ok(result?),
             Err(_) => Err(system("the manager")(std::io::Error::other("failed"))),
         }

@@ -1,11 +1,13 @@
 //! The manager with what goes wrong around it. Whole jobs are tested with the real program (howdah-cli, tests/daemon.rs).
 
 use super::*;
-use crate::job::{JobView, Kind};
+use crate::job::{JobView, Kind, State};
 use crate::state::Reader;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
+/// One that keeps nothing that is over.
+const FORGETFUL: &str = "forgetful";
 const PATIENCE: Duration = Duration::from_mins(1);
 
 struct House {
@@ -17,7 +19,7 @@ struct House {
 impl House {
     fn new(dir: tempfile::TempDir, program: &str, trouble: Option<(&str, u32)>) -> Self {
         let store = Store::open(&dir.path().join("db")).unwrap();
-        if let Some((name, value)) = trouble {
+        if let Some((name, value)) = trouble.filter(|(name, _)| *name != FORGETFUL) {
             store.pragma(name, value);
         }
         let (sender, messages) = sync_channel(64);
@@ -28,6 +30,11 @@ impl House {
             limits: Limits::default(),
             messages,
             sender: sender.clone(),
+            keep: if trouble.is_some_and(|(name, _)| name == FORGETFUL) {
+                Duration::ZERO
+            } else {
+                Duration::MAX
+            },
             written: watch::channel(0).0,
         };
         let working = std::thread::spawn(move || manager.run());
@@ -95,6 +102,7 @@ fn spec(directory: &str) -> Spec {
         priority: 0,
         retries: 3,
         after: Vec::new(),
+        deadline_ms: None,
         submission: None,
         hold: false,
     }
@@ -229,5 +237,62 @@ fn many_jobs_are_submitted_at_once_and_each_has_a_number_of_its_own() {
     });
     numbers.sort_unstable();
     assert!(numbers.iter().map(|id| id.0).eq(1..=400));
+    house.stop();
+}
+
+#[test]
+fn a_job_that_misses_its_deadline_has_failed() {
+    let house = house("/bin/true");
+    let id = house
+        .submit(&Spec {
+            hold: true,
+            deadline_ms: Some(now_ms() + 50),
+            ..spec("/")
+        })
+        .unwrap();
+    let job = house.await_end(id);
+    assert_eq!(job.state, State::Failed);
+    assert!(job.reason.unwrap().contains("deadline"));
+    let words: Vec<_> = job
+        .history
+        .iter()
+        .map(|happened| happened.what.as_str())
+        .collect();
+    assert_eq!(words, ["submitted", "failed"]);
+    house.stop();
+}
+
+#[test]
+fn what_is_over_since_long_is_forgotten_and_nothing_else() {
+    let house = house("/bin/true");
+    let over = house.submit(&spec("/")).unwrap();
+    let held = house
+        .submit(&Spec {
+            hold: true,
+            ..spec("/")
+        })
+        .unwrap();
+    house.await_end(over);
+    let files = attempt_dir(&house.dir.path().join("attempts"), over, 1);
+    assert!(files.is_dir());
+    let house = House::new(house.stop(), "/bin/true", Some((FORGETFUL, 0)));
+    // It is answered after the tidying.
+    assert_eq!(house.order(Order::Hold(held)), Ok(Answer::Done));
+    let left = Reader::open(&house.dir.path().join("db"))
+        .unwrap()
+        .jobs(None, None, 10)
+        .unwrap();
+    assert_eq!(left.iter().map(|job| job.id).collect::<Vec<_>>(), [held]);
+    assert!(!files.exists());
+    assert_eq!(house.order(Order::Cancel(over)), Ok(Answer::NoSuchJob));
+    assert!(
+        house
+            .submit(&Spec {
+                hold: true,
+                ..spec("/")
+            })
+            .unwrap()
+            > held
+    );
     house.stop();
 }

@@ -12,6 +12,8 @@ fn entry(id: i64) -> Entry {
         false_starts: 0,
         not_before: 0,
         cancelling: false,
+        deadline: None,
+        overdue: false,
         state: State::Waiting,
     }
 }
@@ -146,6 +148,61 @@ fn a_job_that_is_done_before_the_cancelling_reaches_it_is_done() {
     }
 }
 
+#[test]
+fn a_deadline_ends_what_waits_and_stops_what_runs() {
+    let mut queue = queue(1, 1);
+    let by = |id, deadline| Entry {
+        deadline: Some(deadline),
+        ..entry(id)
+    };
+    for job in [
+        by(1, 50),
+        by(2, 50),
+        by(3, 90),
+        Entry {
+            after: [JobId(2)].into(),
+            ..entry(4)
+        },
+    ] {
+        queue.insert(job);
+    }
+    assert_eq!(started(&mut queue, 0), [1]);
+    assert_eq!(queue.wake(), Some(50));
+    assert!(!queue.is_late(49) && queue.is_late(50));
+    let (changes, running) = queue.expire(50);
+    let ids: Vec<_> = changes
+        .iter()
+        .map(|change| (change.id.0, change.state))
+        .collect();
+    assert_eq!(
+        (ids, running),
+        (vec![(2, State::Failed), (4, State::Failed)], vec![JobId(1)])
+    );
+    // It is tried again neither now nor later.
+    let changes = queue.ended(JobId(1), &Ended::Code(12), 60);
+    assert_eq!(
+        (changes[0].state, changes[0].reason.as_deref()),
+        (State::Failed, Some(LATE))
+    );
+    assert_eq!(started(&mut queue, 60), [3]);
+    queue.ended(JobId(3), &Ended::Code(0), 70);
+    assert_eq!(
+        (queue.expire(100), queue.wake()),
+        ((Vec::new(), Vec::new()), None)
+    );
+}
+
+#[test]
+fn a_clock_that_is_set_back_makes_nobody_wait_for_its_return() {
+    const DAY: u64 = 86_400_000;
+    let mut queue = queue(1, 1);
+    queue.insert(entry(1));
+    assert_eq!(started(&mut queue, 10 * DAY), [1]);
+    queue.ended(JobId(1), &Ended::Code(5), 10 * DAY);
+    assert!(started(&mut queue, 10 * DAY).is_empty());
+    assert_eq!(started(&mut queue, 9 * DAY), [1]);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Submit {
@@ -153,6 +210,7 @@ enum Step {
         hosts: Vec<u8>,
         after: Vec<usize>,
         held: bool,
+        deadline: Option<u64>,
     },
     Start,
     End {
@@ -174,8 +232,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Ended::NeverBegan),
     ];
     prop_oneof![
-        4 => (-2..3, hosts, proptest::collection::vec(0..20usize, 0..3), any::<bool>()).prop_map(
-            |(priority, hosts, after, held)| Step::Submit { priority, hosts: hosts.into_iter().collect(), after, held }
+        4 => (-2..3, hosts, proptest::collection::vec(0..20usize, 0..3), any::<bool>(), proptest::option::of(0..200_000u64)).prop_map(
+            |(priority, hosts, after, held, deadline)| Step::Submit { priority, hosts: hosts.into_iter().collect(), after, held, deadline }
         ),
         6 => Just(Step::Start),
         4 => (0..20usize, ended).prop_map(|(which, ended)| Step::End { which, ended }),
@@ -197,7 +255,7 @@ fn apply(states: &mut BTreeMap<JobId, State>, changes: Vec<Change>) {
 }
 
 proptest! {
-    /// Whatever happens: limits hold, nothing that may not start does, what starts is the best that may, nothing is lost,
+    /// Whatever happens: limits hold, nothing waits beyond its deadline, nothing that may not start does, what starts is the best that may, nothing is lost,
     /// nothing that is over comes back, and in the end everything is over.
     #[test]
     fn the_queue_keeps_its_word(steps in proptest::collection::vec(step(), 1..200)) {
@@ -234,7 +292,7 @@ proptest! {
         };
         for step in steps {
             match step {
-                Step::Submit { priority, hosts, after, held } => {
+                Step::Submit { priority, hosts, after, held, deadline } => {
                     let id = JobId(i64::try_from(states.len()).unwrap() + 1);
                     let after: BTreeSet<_> = after.iter().filter_map(|n| pick(&states, *n)).collect();
                     // As whoever drives it does.
@@ -245,7 +303,8 @@ proptest! {
                     let hosts = hosts.iter().map(|host| format!("host{host}")).collect();
                     needs.insert(id, after.iter().copied().collect());
                     states.insert(id, state);
-                    queue.insert(Entry { priority, hosts, after, state, ..entry(id.0) });
+                    let deadline = deadline.map(|wait| now + wait + 1);
+                    queue.insert(Entry { priority, hosts, after, deadline, state, ..entry(id.0) });
                 }
                 Step::Start => {
                     begin(&mut queue, &mut states, &needs, now);
@@ -253,8 +312,10 @@ proptest! {
                 Step::End { which, ended } => {
                     let running: Vec<_> = states.iter().filter(|(_, s)| **s == State::Running).map(|(id, _)| *id).collect();
                     if let Some(id) = running.get(which % running.len().max(1)) {
+                        let late = queue.get(*id).unwrap().overdue;
                         let changes = queue.ended(*id, &ended, now);
                         prop_assert!(!changes.is_empty());
+                        prop_assert!(!late || changes[0].state.is_final());
                         apply(&mut states, changes);
                     }
                 }
@@ -270,10 +331,17 @@ proptest! {
                 Step::Release(n) => if let Some(id) = pick(&states, n) && let Ok(changes) = queue.release(id) {
  apply(&mut states, changes);
 },
-                Step::Pass(ms) => now += ms,
+                Step::Pass(ms) => {
+                    now += ms;
+                    let (changes, late) = queue.expire(now);
+                    apply(&mut states, changes);
+                    prop_assert!(late.iter().all(|id| states[id] == State::Running));
+                }
             }
             for (id, state) in &states {
                 prop_assert_eq!(queue.get(*id).map(|entry| entry.state), Some(*state).filter(|s| !s.is_final()));
+                let kept = queue.get(*id).and_then(|entry| entry.deadline).is_none_or(|when| when > now);
+                prop_assert!(kept || *state == State::Running);
             }
         }
         // Let it run out.
@@ -285,6 +353,7 @@ proptest! {
             }
         }
         now += 10_000_000;
+        apply(&mut states, queue.expire(now).0);
         loop {
             while begin(&mut queue, &mut states, &needs, now).is_some() {}
             let Some(id) = states.iter().find(|(_, s)| **s == State::Running).map(|(id, _)| *id) else { break };

@@ -96,6 +96,8 @@ impl Store {
                 false_starts: row.get(5)?,
                 not_before: row.get::<_, i64>(6)?.unsigned_abs(),
                 cancelling: row.get(7)?,
+                deadline: spec.deadline_ms,
+                overdue: false,
                 state: State::of_name(&state).unwrap_or(State::Held),
             });
         }
@@ -117,6 +119,12 @@ impl Store {
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
+}
+
+/// A job that is over since long, and how many attempts it had.
+pub(crate) struct Old {
+    pub(crate) job: JobId,
+    pub(crate) attempts: u32,
 }
 
 /// Something being written.
@@ -237,6 +245,31 @@ impl Writing<'_> {
         self.tx.prepare_cached(
             "UPDATE attempts SET pid = ?2, start_ticks = ?3 WHERE job = ?1 AND ended IS NULL AND pid IS NULL",
         )?.execute(params![id.0, pid, ms(start)])?;
+        Ok(())
+    }
+
+    /// Some jobs that were over by then.
+    pub(crate) fn over_by(&self, time: u64) -> Result<Vec<Old>, StateError> {
+        let mut query = self.tx.prepare_cached(
+            "SELECT id, (SELECT COALESCE(MAX(number), 0) FROM attempts WHERE job = id) FROM jobs
+             WHERE state IN ('done', 'failed', 'cancelled') AND ended_ms <= ?1 ORDER BY id LIMIT 100",
+        )?;
+        let rows = query.query_map([ms(time)], |row| {
+            Ok(Old {
+                job: JobId(row.get(0)?),
+                attempts: row.get(1)?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// As if it had never been; its number is not given again.
+    pub(crate) fn forget(&self, id: JobId) -> Result<(), StateError> {
+        self.tx
+            .execute("DELETE FROM events WHERE job = ?1", [id.0])?;
+        self.tx
+            .execute("DELETE FROM attempts WHERE job = ?1", [id.0])?;
+        self.tx.execute("DELETE FROM jobs WHERE id = ?1", [id.0])?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! What others may see of it, at any time.
 
 use super::{StateError, attempt};
-use crate::job::{JobId, JobView, State};
+use crate::job::{Happened, JobId, JobView, State};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
 use std::path::Path;
 
@@ -40,6 +40,17 @@ impl Reader {
         while let Some(row) = rows.next()? {
             job.attempts.push(attempt(row)?);
         }
+        let mut query = self
+            .db
+            .prepare_cached("SELECT time_ms, what, why FROM events WHERE job = ?1 ORDER BY id")?;
+        let rows = query.query_map([id.0], |row| {
+            Ok(Happened {
+                time_ms: row.get::<_, i64>(0)?.unsigned_abs(),
+                what: row.get(1)?,
+                why: row.get(2)?,
+            })
+        })?;
+        job.history = rows.collect::<Result<_, _>>()?;
         Ok(Some(job))
     }
 
@@ -85,6 +96,7 @@ fn view(row: &Row<'_>) -> Result<JobView, StateError> {
         submitted_ms: row.get::<_, i64>(8)?.unsigned_abs(),
         ended_ms: row.get::<_, Option<i64>>(9)?.map(i64::unsigned_abs),
         attempts: Vec::new(),
+        history: Vec::new(),
         last: None,
     })
 }

@@ -9,6 +9,7 @@ fn spec(submission: Option<&str>) -> Spec {
         priority: 7,
         retries: 2,
         after: Vec::new(),
+        deadline_ms: None,
         submission: submission.map(str::to_owned),
         hold: false,
     }

@@ -179,6 +179,7 @@ mod tests {
             priority: 0,
             retries: 0,
             after: Vec::new(),
+            deadline_ms: None,
             submission: None,
             hold: false,
         })

@@ -9,7 +9,7 @@ use crate::exit::{self, Passed};
 use crate::ui;
 use howdah::{Error, ErrorKind};
 use howdah_daemon::client::{Action, Client, ClientError};
-use howdah_daemon::job::{JobId, JobView, Kind, Spec, State};
+use howdah_daemon::job::{JobId, JobView, Kind, Spec, State, deadline_in};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -92,6 +92,9 @@ fn submit(args: JobSubmitArgs) -> anyhow::Result<()> {
         priority: args.priority,
         retries: args.retries,
         after: args.after.into_iter().map(JobId).collect(),
+        deadline_ms: args
+            .deadline
+            .map(|span| deadline_in(Duration::from_nanos(span.as_nanos()))),
         submission: args.id,
         hold: args.hold,
     };

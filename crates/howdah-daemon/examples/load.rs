@@ -1,0 +1,99 @@
+//! How fast jobs are submitted and listed: `cargo run --release -p howdah-daemon --example load [JOBS]`.
+
+#[cfg(target_os = "linux")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    linux::main()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    println!("the daemon needs Linux");
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use howdah_daemon::client::Client;
+    use howdah_daemon::job::{Grammar, Kind, Spec};
+    use howdah_daemon::queue::Limits;
+    use howdah_daemon::{Config, serve};
+    use std::error::Error;
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+    use std::time::Instant;
+
+    /// Everything is an argument.
+    struct Any;
+
+    impl Grammar for Any {
+        fn check(&self, _: &Spec) -> Result<Vec<String>, String> {
+            Ok(vec!["host".to_owned()])
+        }
+    }
+
+    const CLIENTS: usize = 16;
+
+    pub(super) fn main() -> Result<(), Box<dyn Error>> {
+        let jobs: usize = std::env::args().nth(1).map_or(Ok(10_000), |n| n.parse())?;
+        let dir = std::env::temp_dir().join(format!("howdah-load-{}", std::process::id()));
+        let config = Config {
+            directory: dir.clone(),
+            program: "/nothing".into(),
+            limits: Limits::default(),
+            grammar: Arc::new(Any),
+        };
+        let (ready, is_ready) = mpsc::channel();
+        thread::spawn(move || {
+            let served = serve(config, |_| {
+                let _ = ready.send(());
+            });
+            if let Err(error) = served {
+                println!("{error}");
+            }
+        });
+        is_ready.recv()?;
+        let client = Client::new(&dir);
+        let spec = Spec {
+            kind: Kind::Cp,
+            arguments: vec!["-r".into(), "/data/run7".into(), "host:/store/run7".into()],
+            directory: "/".into(),
+            labels: vec!["load".into()],
+            priority: 0,
+            retries: 3,
+            after: Vec::new(),
+            deadline_ms: None,
+            submission: None,
+            hold: true,
+        };
+        let begin = Instant::now();
+        thread::scope(|scope| {
+            for _ in 0..CLIENTS {
+                scope.spawn(|| {
+                    for _ in 0..jobs / CLIENTS {
+                        if let Err(error) = client.submit(&spec) {
+                            println!("{error}");
+                        }
+                    }
+                });
+            }
+        });
+        let seconds = begin.elapsed().as_secs_f64();
+        println!("submitted {jobs}: {:.0} a second", jobs as f64 / seconds);
+        for limit in [100, 1_000] {
+            let begin = Instant::now();
+            let page = client.list(None, None, limit)?;
+            println!(
+                "a page of {}: {:.1} ms",
+                page.jobs.len(),
+                begin.elapsed().as_secs_f64() * 1e3
+            );
+        }
+        let status = std::fs::read_to_string("/proc/self/status")?;
+        let memory = status
+            .lines()
+            .find(|line| line.starts_with("VmRSS"))
+            .unwrap_or_default();
+        println!("{memory} (with {CLIENTS} clients in the same process)");
+        std::fs::remove_dir_all(dir)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,110 @@
+//! What an order changes.
+
+use super::{Answer, Order};
+use crate::job::{JobId, Spec, State};
+use crate::queue::{Change, Entry, Queue};
+use crate::state::{StateError, Writing};
+
+/// With the counters that the queue has of them.
+pub(super) fn write_changes(
+    writing: &Writing<'_>,
+    queue: &Queue,
+    changes: &[Change],
+    now: u64,
+) -> Result<(), StateError> {
+    changes
+        .iter()
+        .try_for_each(|change| writing.change(change, queue.get(change.id), now))
+}
+
+/// Does what somebody wants; `to_end` gets jobs whose processes are to end.
+pub(super) fn apply(
+    writing: &Writing<'_>,
+    queue: &mut Queue,
+    order: &Order,
+    now: u64,
+    to_end: &mut Vec<JobId>,
+) -> Result<Answer, StateError> {
+    let (id, changes) = match order {
+        Order::Submit { spec, hosts } => return submit(writing, queue, spec, hosts, now),
+        Order::Cancel(id) => {
+            let before = queue.get(*id).is_some_and(|entry| entry.cancelling);
+            let changes = queue.cancel(*id);
+            if !before && queue.get(*id).is_some_and(|entry| entry.cancelling) {
+                writing.cancelling(*id, now)?;
+                to_end.push(*id);
+            }
+            (id, changes)
+        }
+        Order::Hold(id) => (id, queue.hold(*id)),
+        Order::Release(id) => (id, queue.release(*id)),
+    };
+    match changes {
+        Ok(changes) => {
+            write_changes(writing, queue, &changes, now)?;
+            Ok(Answer::Done)
+        }
+        Err(refused) => Ok(match writing.state_of(*id)? {
+            None => Answer::NoSuchJob,
+            Some(state) if state.is_final() => {
+                Answer::Conflict(format!("job {id} is over: {state}"))
+            }
+            Some(_) => Answer::Conflict(refused.to_string()),
+        }),
+    }
+}
+
+fn submit(
+    writing: &Writing<'_>,
+    queue: &mut Queue,
+    spec: &Spec,
+    hosts: &[String],
+    now: u64,
+) -> Result<Answer, StateError> {
+    if let Some(name) = &spec.submission
+        && let Some((id, earlier)) = writing.submitted(name)?
+    {
+        return Ok(if earlier.means(spec) {
+            Answer::Submitted { id, new: false }
+        } else {
+            Answer::Conflict(format!(
+                "'{name}' was submitted before, as job {id}, and meant something else"
+            ))
+        });
+    }
+    for other in &spec.after {
+        match writing.state_of(*other)? {
+            None => {
+                return Ok(Answer::Conflict(format!(
+                    "there is no job {other} to follow"
+                )));
+            }
+            Some(state @ (State::Failed | State::Cancelled)) => {
+                return Ok(Answer::Conflict(format!(
+                    "job {other} is {state}: nothing can follow it"
+                )));
+            }
+            Some(_) => {}
+        }
+    }
+    let id = writing.insert_job(spec, hosts, now)?;
+    queue.insert(Entry {
+        id,
+        priority: spec.priority,
+        hosts: hosts.to_vec(),
+        after: spec.after.iter().copied().collect(),
+        retries: spec.retries,
+        failures: 0,
+        false_starts: 0,
+        not_before: 0,
+        cancelling: false,
+        deadline: spec.deadline_ms,
+        overdue: false,
+        state: if spec.hold {
+            State::Held
+        } else {
+            State::Waiting
+        },
+    });
+    Ok(Answer::Submitted { id, new: true })
+}
