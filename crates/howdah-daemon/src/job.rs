@@ -3,9 +3,12 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
+use utoipa::ToSchema;
 
 /// A job, by the order of submission. Never given twice.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, ToSchema,
+)]
 #[serde(transparent)]
 pub struct JobId(pub i64);
 
@@ -16,7 +19,7 @@ impl fmt::Display for JobId {
 }
 
 /// The commands that can be jobs.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// `howdah cp`
@@ -53,7 +56,7 @@ impl Kind {
 }
 
 /// What is asked for.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// Which command.
@@ -61,6 +64,7 @@ pub struct Spec {
     /// What follows the command's name on the command line.
     pub arguments: Vec<String>,
     /// Where it runs: what relative paths are relative to.
+    #[schema(value_type = String)]
     pub directory: PathBuf,
     /// Words to find it by.
     #[serde(default)]
@@ -185,7 +189,7 @@ pub trait Grammar: Send + Sync + 'static {
 }
 
 /// How it stands.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// For its turn, for others, or for the time of its next attempt.
@@ -242,7 +246,7 @@ impl fmt::Display for State {
 }
 
 /// How an attempt ended.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
     /// The process said so itself.
@@ -270,7 +274,7 @@ impl fmt::Display for Ended {
 }
 
 /// Something that happened to a job, as it is told.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct Happened {
     /// Milliseconds since 1970.
     pub time_ms: u64,
@@ -281,7 +285,7 @@ pub struct Happened {
 }
 
 /// An attempt, as it is told.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct AttemptView {
     /// From 1.
     pub number: u32,
@@ -296,7 +300,7 @@ pub struct AttemptView {
 }
 
 /// A job, as it is told.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct JobView {
     /// Which one.
     pub id: JobId,
@@ -326,6 +330,7 @@ pub struct JobView {
     pub history: Vec<Happened>,
     /// The last event of its last attempt (docs/json.md). None in lists.
     #[serde(default)]
+    #[schema(value_type = Option<Object>)]
     pub last: Option<serde_json::Value>,
 }
 

@@ -1,6 +1,7 @@
 //! What a job does, as server-sent events: `state` whenever that changes, and `event` for each line that its process writes.
 
 use super::jobs::{Id, number};
+use super::openapi::Problem;
 use super::{Failure, Shared, watch_job};
 use crate::job::{JobId, JobView};
 use axum::extract::State as Given;
@@ -16,6 +17,16 @@ const LOOK: Duration = Duration::from_millis(200);
 /// So many wait for a slow reader; then its stream waits, and nothing else.
 const AHEAD: usize = 64;
 
+/// Follows a job to its end, as server-sent events.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{id}/events",
+    params(("id" = i64, Path, description = "Its number")),
+    responses(
+        (status = 200, description = "`state` (the job) whenever that changes, `event` for each line that its processes write", body = String, content_type = "text/event-stream"),
+        (status = 404, description = "There is none", body = Problem),
+    )
+)]
 pub(super) async fn follow(
     Given(shared): Given<Arc<Shared>>,
     id: Id,

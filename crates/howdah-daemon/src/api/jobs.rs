@@ -1,7 +1,13 @@
 //! Jobs: submit, look, change.
 
+#![expect(
+    unused_qualifications,
+    reason = "what describes the parameters is made by a macro"
+)]
+
+use super::openapi::{Jobs, Problem, Submitted};
 use super::{Failure, Shared, watch_job};
-use crate::job::{JobId, Spec, State};
+use crate::job::{JobId, JobView, Spec, State};
 use crate::manager::{Answer, Order};
 use axum::Json;
 use axum::body::Bytes;
@@ -9,9 +15,9 @@ use axum::extract::{Path, Query, State as Given};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
-use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
+use utoipa::IntoParams;
 
 type Answered = Result<Response, Failure>;
 pub(super) type Id = Result<Path<JobId>, axum::extract::rejection::PathRejection>;
@@ -22,6 +28,21 @@ pub(super) fn number(id: Id) -> Result<JobId, Failure> {
         .map_err(|_| Failure::usage("a job is named by its number"))
 }
 
+/// Submits a job.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs",
+    request_body = Spec,
+    responses(
+        (status = 201, description = "It is on the disk", body = Submitted),
+        (status = 200, description = "It was submitted before by the same name", body = Submitted),
+        (status = 400, description = "It makes no sense, or names a program to run", body = Problem),
+        (status = 409, description = "That name meant another job, or what it is to follow is not there", body = Problem),
+        (status = 413, description = "The description is larger than 1 MiB"),
+        (status = 415, description = "It is not application/json", body = Problem),
+        (status = 503, description = "Not now: too many requests, or the database cannot be written", body = Problem),
+    )
+)]
 pub(super) async fn submit(
     Given(shared): Given<Arc<Shared>>,
     headers: HeaderMap,
@@ -61,7 +82,7 @@ pub(super) async fn submit(
             } else {
                 StatusCode::OK
             };
-            Ok((status, Json(json!({ "id": id, "new": new }))).into_response())
+            Ok((status, Json(Submitted { id, new })).into_response())
         }
         Answer::Conflict(why) => Err(Failure::conflict(why)),
         Answer::Done | Answer::NoSuchJob => {
@@ -70,16 +91,31 @@ pub(super) async fn submit(
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Page {
+    /// Only those in that state.
     state: Option<State>,
+    /// Only older ones than that.
+    #[param(value_type = Option<i64>)]
     before: Option<JobId>,
+    /// So many at the most: 1 to 1000, otherwise 100.
     limit: Option<u32>,
 }
 
 type Asked<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
 
+/// Lists jobs, the newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs",
+    params(Page),
+    responses(
+        (status = 200, description = "A page", body = Jobs),
+        (status = 400, description = "The question makes no sense", body = Problem),
+    )
+)]
 pub(super) async fn list(Given(shared): Given<Arc<Shared>>, page: Asked<Page>) -> Answered {
     const USUAL: u32 = 100;
     const MOST: u32 = 1_000;
@@ -91,15 +127,31 @@ pub(super) async fn list(Given(shared): Given<Arc<Shared>>, page: Asked<Page>) -
     // Somebody who wants older ones asks for those before the last one here.
     let full = jobs.len() == usize::try_from(limit).unwrap_or(usize::MAX);
     let next = jobs.last().map(|job| job.id).filter(|_| full);
-    Ok(Json(json!({ "jobs": jobs, "next_before": next })).into_response())
+    Ok(Json(Jobs {
+        jobs,
+        next_before: next,
+    })
+    .into_response())
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Wait {
+    /// Answer when the job is over, or after that time: up to an hour.
     wait_seconds: Option<u32>,
 }
 
+/// All about a job.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{id}",
+    params(("id" = i64, Path, description = "Its number"), Wait),
+    responses(
+        (status = 200, description = "The job", body = JobView),
+        (status = 404, description = "There is none", body = Problem),
+    )
+)]
 pub(super) async fn show(Given(shared): Given<Arc<Shared>>, id: Id, wait: Asked<Wait>) -> Answered {
     const MOST: u32 = 3_600;
     let id = number(id)?;
@@ -117,14 +169,47 @@ pub(super) async fn show(Given(shared): Given<Arc<Shared>>, id: Id, wait: Asked<
     Ok(Json(job).into_response())
 }
 
+/// Ends it: what runs is asked to stop, and killed if it does not within 30 s.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{id}/cancel",
+    params(("id" = i64, Path, description = "Its number")),
+    responses(
+        (status = 200, description = "The job as it is now", body = JobView),
+        (status = 404, description = "There is none", body = Problem),
+        (status = 409, description = "It is over, or running", body = Problem),
+    )
+)]
 pub(super) async fn cancel(Given(shared): Given<Arc<Shared>>, id: Id) -> Answered {
     change(&shared, number(id)?, Order::Cancel).await
 }
 
+/// Lets it wait until it is released.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{id}/hold",
+    params(("id" = i64, Path, description = "Its number")),
+    responses(
+        (status = 200, description = "The job as it is now", body = JobView),
+        (status = 404, description = "There is none", body = Problem),
+        (status = 409, description = "It is over, or running", body = Problem),
+    )
+)]
 pub(super) async fn hold(Given(shared): Given<Arc<Shared>>, id: Id) -> Answered {
     change(&shared, number(id)?, Order::Hold).await
 }
 
+/// Lets it go, now if it waits for another attempt.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{id}/release",
+    params(("id" = i64, Path, description = "Its number")),
+    responses(
+        (status = 200, description = "The job as it is now", body = JobView),
+        (status = 404, description = "There is none", body = Problem),
+        (status = 409, description = "It is over, or running", body = Problem),
+    )
+)]
 pub(super) async fn release(Given(shared): Given<Arc<Shared>>, id: Id) -> Answered {
     change(&shared, number(id)?, Order::Release).await
 }

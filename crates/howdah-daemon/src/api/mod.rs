@@ -3,6 +3,7 @@
 mod door;
 mod events;
 mod jobs;
+mod openapi;
 mod start;
 mod watch_job;
 
@@ -16,9 +17,8 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::get;
 use axum::{Extension, Json};
-use serde_json::json;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -128,8 +128,11 @@ impl Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let body = json!({ "error": { "kind": self.kind, "message": self.message } });
-        (self.status, Json(body)).into_response()
+        let words = openapi::Words {
+            kind: self.kind.to_owned(),
+            message: self.message,
+        };
+        (self.status, Json(openapi::Problem { error: words })).into_response()
     }
 }
 
@@ -181,15 +184,11 @@ async fn only_ours(Extension(peer): Extension<Peer>, request: Request, next: Nex
 }
 
 fn router(shared: Arc<Shared>) -> Router {
-    Router::new()
-        .route("/v1/jobs", post(jobs::submit).get(jobs::list))
-        .route("/v1/jobs/{id}", get(jobs::show))
-        .route("/v1/jobs/{id}/events", get(events::follow))
-        .route("/v1/jobs/{id}/cancel", post(jobs::cancel))
-        .route("/v1/jobs/{id}/hold", post(jobs::hold))
-        .route("/v1/jobs/{id}/release", post(jobs::release))
+    let (routes, document) = openapi::routes();
+    routes
+        .route("/v1/openapi.json", get(async move || Json(document)))
         .fallback(async || {
-            Failure::not_found("there is no such thing in the API; docs/daemon.md lists what is")
+            Failure::not_found("there is no such thing in the API; /v1/openapi.json says what is")
         })
         .layer(DefaultBodyLimit::max(BODY))
         .layer(middleware::from_fn(only_ours))
