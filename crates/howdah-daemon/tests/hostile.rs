@@ -224,6 +224,66 @@ fn hostile_requests_get_nothing() {
     assert_eq!(client.list(None, None, 10).unwrap().jobs.len(), 1);
 }
 
+/// Names that an object must have, and those that it may.
+fn names(document: &serde_json::Value, schema: &str) -> [std::collections::BTreeSet<String>; 2] {
+    let schema = &document["components"]["schemas"][schema];
+    let required = schema["required"].as_array().unwrap().iter();
+    let properties = schema["properties"].as_object().unwrap();
+    [
+        required
+            .map(|name| name.as_str().unwrap().to_owned())
+            .collect(),
+        properties.keys().cloned().collect(),
+    ]
+}
+
+#[test]
+fn answers_are_what_the_document_says() {
+    let daemon = Daemon::new();
+    let answer = |bytes: &[u8]| {
+        let answer = daemon.say(bytes);
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str::<serde_json::Value>(body).unwrap()
+    };
+    let document = answer(&get("/v1/openapi.json"));
+    let check = |value: &serde_json::Value, schema: &str| {
+        let [required, properties] = names(&document, schema);
+        let found = value.as_object().unwrap().keys().cloned().collect();
+        assert!(required.is_subset(&found), "{schema}: {value}");
+        assert!(found.is_subset(&properties), "{schema}: {value}");
+    };
+    check(&answer(&job("")), "Submitted");
+    let shown = answer(&get("/v1/jobs/1"));
+    check(&shown, "JobView");
+    check(&shown["spec"], "Spec");
+    check(&shown["history"][0], "Happened");
+    let list = answer(&get("/v1/jobs"));
+    check(&list, "Jobs");
+    check(&list["jobs"][0], "JobView");
+    let missing = answer(&get("/v1/jobs/2"));
+    check(&missing, "Problem");
+    check(&missing["error"], "Words");
+    let release = request("POST /v1/jobs/1/release", HOST, b"");
+    check(&answer(&release), "JobView");
+    // It fails, as there is no program.
+    let over = answer(&get("/v1/jobs/1?wait_seconds=60"));
+    check(&over["attempts"][0], "AttemptView");
+    assert_eq!(over["state"], "failed", "{over}");
+    let events = daemon.say(&get("/v1/jobs/1/events"));
+    assert!(
+        events.contains("text/event-stream") && events.contains("event: state"),
+        "{events}"
+    );
+    // Each path is there.
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for method in methods.as_object().unwrap().keys() {
+            let line = format!("{} {}", method.to_uppercase(), path.replace("{id}", "99"));
+            let status = daemon.status(&request(&line, HOST, b""));
+            assert!([200, 404, 415].contains(&status), "{line}: {status}");
+        }
+    }
+}
+
 #[test]
 fn who_says_nothing_holds_nobody_up_and_is_let_go() {
     let daemon = Daemon::new();

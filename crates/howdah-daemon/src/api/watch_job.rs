@@ -79,3 +79,41 @@ pub(super) async fn last_event(shared: &Arc<Shared>, job: &JobView) -> Option<se
     };
     tokio::task::spawn_blocking(read).await.ok()?
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_whole_and_come_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events");
+        assert_eq!(lines_from(&path, 0).unwrap(), (Vec::new(), 0));
+        std::fs::write(&path, "{\"a\":1}\n{\"b\"").unwrap();
+        let (lines, next) = lines_from(&path, 0).unwrap();
+        assert_eq!((lines, next), (vec!["{\"a\":1}".to_owned()], 8));
+        assert_eq!(lines_from(&path, next).unwrap(), (Vec::new(), next));
+        std::fs::write(&path, "{\"a\":1}\n{\"b\":2}\n").unwrap();
+        let (lines, next) = lines_from(&path, next).unwrap();
+        assert_eq!((lines, next), (vec!["{\"b\":2}".to_owned()], 16));
+    }
+
+    #[test]
+    fn a_line_without_end_and_many_lines_take_bounded_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events");
+        std::fs::write(&path, [vec![b'x'; 1 << 20], b"\n{}\n".to_vec()].concat()).unwrap();
+        let (mut offset, mut found) = (0, Vec::new());
+        loop {
+            let (lines, next) = lines_from(&path, offset).unwrap();
+            if next == offset {
+                break;
+            }
+            assert!(lines.iter().map(String::len).sum::<usize>() <= 1 << 18);
+            found.extend(lines);
+            offset = next;
+        }
+        assert_eq!(found.last().map(String::as_str), Some("{}"));
+        assert_eq!(offset, (1 << 20) + 4);
+    }
+}
