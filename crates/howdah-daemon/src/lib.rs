@@ -4,7 +4,8 @@
 //! writes into files; it may be killed, upgraded and started again, and finds its children by what they left there.
 //!
 //! Rooms, from what decides to what acts: [`job`] (what a job is), [`queue`] (what is to start, and what an end means; no
-//! clock, no disk), `state` (`SQLite`: the truth), [`process`] (children, and how they are found again), `manager` (the
+//! clock, no disk), [`schedule`] (when a
+//! job comes again), `state` (`SQLite`: the truth), [`process`] (children, and how they are found again), `manager` (the
 //! one thread that writes), [`api`] (HTTP over a Unix socket), [`client`].
 
 #![cfg(target_os = "linux")]
@@ -15,6 +16,7 @@ pub mod job;
 mod manager;
 pub mod process;
 pub mod queue;
+pub mod schedule;
 mod state;
 mod time;
 

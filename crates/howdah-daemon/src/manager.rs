@@ -2,11 +2,13 @@
 //! is written down that it will be.
 
 mod orders;
+mod schedules;
 
 use crate::job::{Ended, JobId, Spec};
 use crate::process::{self, Found, Running};
 use crate::queue::{Limits, Queue};
-use crate::state::{Old, StateError, Store};
+use crate::schedule::ScheduleSpec;
+use crate::state::{Old, Scheduled, StateError, Store};
 use crate::time::now_ms;
 use orders::{apply, write_changes};
 use rustix::process::Signal;
@@ -28,17 +30,30 @@ const BATCH: usize = 256;
 /// What somebody wants.
 #[derive(Debug)]
 pub(crate) enum Order {
-    Submit { spec: Box<Spec>, hosts: Vec<String> },
+    Submit {
+        spec: Box<Spec>,
+        hosts: Vec<String>,
+    },
     Cancel(JobId),
     Hold(JobId),
     Release(JobId),
+    Schedule {
+        spec: Box<ScheduleSpec>,
+        hosts: Vec<String>,
+    },
+    Unschedule(i64),
 }
 
 /// What became of it.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Answer {
-    Submitted { id: JobId, new: bool },
+    Submitted {
+        id: JobId,
+        new: bool,
+    },
+    Scheduled(i64),
     Done,
+    /// Nor such a schedule.
     NoSuchJob,
     Conflict(String),
 }
@@ -80,8 +95,10 @@ impl Manager {
     /// Finds what an earlier one has left, then works until it is stopped; processes go on.
     pub(crate) fn run(self) -> Result<(), StateError> {
         let queue = load(&self.store, self.limits)?;
+        let schedules = self.store.schedules()?;
         let mut working = Working {
             queue,
+            schedules,
             stale: false,
             running: HashMap::new(),
             owed: Vec::new(),
@@ -106,6 +123,7 @@ fn load(store: &Store, limits: Limits) -> Result<Queue, StateError> {
 struct Working {
     own: Manager,
     queue: Queue,
+    schedules: Vec<Scheduled>,
     /// The queue may say what was never written.
     stale: bool,
     running: HashMap<JobId, Running>,
@@ -156,8 +174,10 @@ impl Working {
         loop {
             if self.stale
                 && let Ok(queue) = load(&self.own.store, self.own.limits)
+                && let Ok(schedules) = self.own.store.schedules()
             {
                 self.queue = queue;
+                self.schedules = schedules;
                 self.stale = false;
             }
             if !self.stale && self.handle(Vec::new()).is_ok() {
@@ -202,8 +222,18 @@ impl Working {
         }
     }
 
+    /// Whether something has come without anybody's asking.
+    fn is_time(&self, now: u64) -> bool {
+        self.queue.is_late(now) || schedules::first(&self.schedules).is_some_and(|when| when <= now)
+    }
+
     fn patience(&self) -> Duration {
         const LONG: Duration = Duration::from_hours(1);
+        // Clocks are set, and machines sleep.
+        const A_LOOK_AT_THE_CLOCK: Duration = Duration::from_mins(1);
+        let scheduled = schedules::first(&self.schedules).map(|when| {
+            Duration::from_millis(when.saturating_sub(now_ms())).min(A_LOOK_AT_THE_CLOCK)
+        });
         let wake = self
             .queue
             .wake()
@@ -216,7 +246,7 @@ impl Working {
         let again = (self.stale || !self.owed.is_empty()).then_some(AGAIN);
         // Jobs that are due may wait for others: then the end of these wakes us.
         let wake = wake.map(|wait| wait.max(Duration::from_millis(10)));
-        [wake, kill, again]
+        [wake, scheduled, kill, again]
             .into_iter()
             .flatten()
             .min()
@@ -228,7 +258,7 @@ impl Working {
         &mut self,
         asked: Vec<(Order, oneshot::Sender<Result<Answer, String>>)>,
     ) -> Result<(), StateError> {
-        if asked.is_empty() && self.owed.is_empty() && !self.queue.is_late(now_ms()) {
+        if asked.is_empty() && self.owed.is_empty() && !self.is_time(now_ms()) {
             return Ok(());
         }
         let (orders, replies): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
@@ -272,11 +302,22 @@ impl Working {
         }
         let (changes, mut to_end) = self.queue.expire(now);
         write_changes(&writing, &self.queue, &changes, now)?;
+        schedules::run(&writing, &mut self.queue, &mut self.schedules, now)?;
         let mut answers = Vec::new();
         for order in orders {
             answers.push(apply(&writing, &mut self.queue, order, now, &mut to_end)?);
         }
         writing.commit()?;
+        if orders
+            .iter()
+            .any(|order| matches!(order, Order::Schedule { .. } | Order::Unschedule(_)))
+        {
+            // It is written, whether or not it can be read just now.
+            match self.own.store.schedules() {
+                Ok(schedules) => self.schedules = schedules,
+                Err(_) => self.stale = true,
+            }
+        }
         Ok((answers, to_end))
     }
 

@@ -111,6 +111,16 @@ fn job(with: &str) -> Vec<u8> {
     )
 }
 
+fn schedule(cron: &str, zone: &str, with: &str) -> Vec<u8> {
+    let job = format!(r#"{{"kind":"cp","arguments":["a","h:b"],"directory":"/"{with}}}"#);
+    let body = format!(r#"{{"cron":"{cron}","zone":"{zone}","job":{job}}}"#);
+    request(
+        "POST /v1/schedules",
+        &format!("{HOST}Content-Type: application/json\r\n"),
+        body.as_bytes(),
+    )
+}
+
 #[test]
 fn hostile_requests_get_nothing() {
     let daemon = Daemon::new();
@@ -196,6 +206,15 @@ fn hostile_requests_get_nothing() {
         ("many arguments", arguments(vec![r#""a""#; 4_097].join(",")), &[400]),
         ("long arguments", arguments(format!(r#""{}""#, "x".repeat(300_000))), &[400]),
         ("a relative directory", post(br#"{"kind":"cp","arguments":[],"directory":"tmp"}"#), &[400]),
+        // Schedules.
+        ("no time", schedule("nonsense", "UTC", ""), &[400]),
+        ("every second", schedule("* * * * * *", "UTC", ""), &[400]),
+        ("a zone that is a path", schedule("0 0 * * *", "../../../etc/passwd", ""), &[400]),
+        ("a long time", schedule(&"1,".repeat(10_000), "UTC", ""), &[400]),
+        ("a named job", schedule("0 0 * * *", "UTC", r#","submission":"x""#), &[400]),
+        ("a program at a time", schedule("0 0 * * *", "UTC", r#","program":"sh""#), &[400]),
+        ("a schedule as a form", request("POST /v1/schedules", HOST, b"cron=x"), &[415]),
+        ("no schedule", request("DELETE /v1/schedules/7", HOST, b""), &[404]),
         // What is no request.
         ("many headers", request("GET /v1/jobs", &format!("{HOST}{many}"), b""), &[400, 431]),
         ("a long header", request("GET /v1/jobs", &format!("{HOST}{long}"), b""), &[0, 400, 431]),
@@ -260,6 +279,15 @@ fn answers_are_what_the_document_says() {
     let list = answer(&get("/v1/jobs"));
     check(&list, "Jobs");
     check(&list["jobs"][0], "JobView");
+    check(&answer(&schedule("0 0 1 1 *", "UTC", "")), "ScheduleId");
+    let schedules = answer(&get("/v1/schedules"));
+    check(&schedules, "Schedules");
+    check(&schedules["schedules"][0], "ScheduleView");
+    check(&schedules["schedules"][0]["spec"], "ScheduleSpec");
+    assert_eq!(
+        daemon.status(&request("DELETE /v1/schedules/1", HOST, b"")),
+        204
+    );
     let missing = answer(&get("/v1/jobs/2"));
     check(&missing, "Problem");
     check(&missing["error"], "Words");

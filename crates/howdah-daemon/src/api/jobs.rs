@@ -28,6 +28,31 @@ pub(super) fn number(id: Id) -> Result<JobId, Failure> {
         .map_err(|_| Failure::usage("a job is named by its number"))
 }
 
+/// Nothing that a form in a page can send.
+pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Failure> {
+    let kind = headers.get(header::CONTENT_TYPE);
+    if kind.is_some_and(|kind| kind.as_bytes() == b"application/json") {
+        return Ok(());
+    }
+    let text = "what is wanted is described as application/json";
+    Err(Failure::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "usage",
+        text,
+    ))
+}
+
+/// A job that makes sense, and the machines that it speaks with.
+pub(super) async fn checked(shared: &Shared, spec: Spec) -> Result<(Vec<String>, Spec), Failure> {
+    spec.check().map_err(Failure::usage)?;
+    let grammar = Arc::clone(&shared.grammar);
+    let check = move || grammar.check(&spec).map(|hosts| (hosts, spec));
+    let checked = tokio::task::spawn_blocking(check).await;
+    checked
+        .map_err(|_| Failure::internal("the parser failed"))?
+        .map_err(Failure::usage)
+}
+
 /// Submits a job.
 #[utoipa::path(
     post,
@@ -48,27 +73,10 @@ pub(super) async fn submit(
     headers: HeaderMap,
     body: Bytes,
 ) -> Answered {
-    // Nothing that a form in a page can send.
-    let json_type = headers
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes() == b"application/json");
-    if !json_type {
-        let text = "a job is described as application/json";
-        return Err(Failure::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "usage",
-            text,
-        ));
-    }
+    is_json(&headers)?;
     let spec: Spec = serde_json::from_slice(&body)
         .map_err(|e| Failure::usage(format!("no description of a job: {e}")))?;
-    spec.check().map_err(Failure::usage)?;
-    let grammar = Arc::clone(&shared.grammar);
-    let checked =
-        tokio::task::spawn_blocking(move || grammar.check(&spec).map(|hosts| (hosts, spec))).await;
-    let (hosts, spec) = checked
-        .map_err(|_| Failure::internal("the parser failed"))?
-        .map_err(Failure::usage)?;
+    let (hosts, spec) = checked(&shared, spec).await?;
     match shared
         .order(Order::Submit {
             spec: Box::new(spec),
@@ -85,9 +93,7 @@ pub(super) async fn submit(
             Ok((status, Json(Submitted { id, new })).into_response())
         }
         Answer::Conflict(why) => Err(Failure::conflict(why)),
-        Answer::Done | Answer::NoSuchJob => {
-            Err(Failure::internal("the daemon answered something else"))
-        }
+        _ => Err(Failure::internal("the daemon answered something else")),
     }
 }
 
@@ -219,6 +225,8 @@ async fn change(shared: &Arc<Shared>, id: JobId, order: fn(JobId) -> Order) -> A
         Answer::Done => Ok(Json(watch_job::job(shared, id).await?).into_response()),
         Answer::NoSuchJob => Err(watch_job::no_such(id)),
         Answer::Conflict(why) => Err(Failure::conflict(why)),
-        Answer::Submitted { .. } => Err(Failure::internal("the daemon answered something else")),
+        Answer::Submitted { .. } | Answer::Scheduled(_) => {
+            Err(Failure::internal("the daemon answered something else"))
+        }
     }
 }

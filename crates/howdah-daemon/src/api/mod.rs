@@ -4,6 +4,7 @@ mod door;
 mod events;
 mod jobs;
 mod openapi;
+mod schedules;
 mod start;
 mod watch_job;
 

@@ -1,7 +1,8 @@
 //! What the API is, for programs: the routes and their description come from the same place.
 
-use super::{Shared, events, jobs};
+use super::{Shared, events, jobs, schedules};
 use crate::job::{JobId, JobView};
+use crate::schedule::ScheduleView;
 use axum::Router;
 use serde::Serialize;
 use std::sync::Arc;
@@ -43,6 +44,20 @@ pub(super) struct Jobs {
     pub(super) next_before: Option<JobId>,
 }
 
+/// A schedule that was added.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ScheduleId {
+    /// Its number.
+    pub(super) id: i64,
+}
+
+/// All schedules.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Schedules {
+    /// They, the oldest first.
+    pub(super) schedules: Vec<ScheduleView>,
+}
+
 #[derive(OpenApi)]
 #[openapi(info(
     title = "howdah daemon",
@@ -59,6 +74,8 @@ pub(super) fn routes() -> (Router<Arc<Shared>>, Document) {
         .routes(routes!(jobs::hold))
         .routes(routes!(jobs::release))
         .routes(routes!(events::follow))
+        .routes(routes!(schedules::add, schedules::list))
+        .routes(routes!(schedules::remove))
         .split_for_parts();
     // That of the API, not that of the program.
     "1".clone_into(&mut document.info.version);

@@ -38,6 +38,14 @@ pub(super) fn apply(
         }
         Order::Hold(id) => (id, queue.hold(*id)),
         Order::Release(id) => (id, queue.release(*id)),
+        Order::Schedule { spec, hosts } => return super::schedules::add(writing, spec, hosts, now),
+        Order::Unschedule(id) => {
+            return Ok(if writing.remove_schedule(*id)? {
+                Answer::Done
+            } else {
+                Answer::NoSuchJob
+            });
+        }
     };
     match changes {
         Ok(changes) => {
@@ -54,7 +62,8 @@ pub(super) fn apply(
     }
 }
 
-fn submit(
+/// A new job, or that of the same name.
+pub(super) fn submit(
     writing: &Writing<'_>,
     queue: &mut Queue,
     spec: &Spec,

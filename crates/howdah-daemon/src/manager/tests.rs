@@ -296,3 +296,78 @@ fn what_is_over_since_long_is_forgotten_and_nothing_else() {
     );
     house.stop();
 }
+
+fn schedule(cron: &str) -> ScheduleSpec {
+    ScheduleSpec {
+        cron: cron.to_owned(),
+        zone: "UTC".to_owned(),
+        job: spec("/"),
+        missed: crate::schedule::Missed::Once,
+        overlap: crate::schedule::Overlap::Skip,
+    }
+}
+
+#[test]
+fn what_was_missed_is_one_job_and_never_two() {
+    // Its time came a day ago, and many times since.
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&dir.path().join("db")).unwrap();
+    let writing = store.write().unwrap();
+    let yesterday = now_ms() - 86_400_000;
+    let skipping = ScheduleSpec {
+        missed: crate::schedule::Missed::Skip,
+        ..schedule("* * * * *")
+    };
+    writing
+        .insert_schedule(&schedule("0 * * * *"), &[], Some(yesterday))
+        .unwrap();
+    writing
+        .insert_schedule(&skipping, &[], Some(yesterday))
+        .unwrap();
+    writing.commit().unwrap();
+    drop(store);
+    let mut dir = dir;
+    for _ in 0..3 {
+        let house = House::new(dir, "/bin/true", None);
+        // It is answered when what has come is written.
+        assert_eq!(house.order(Order::Unschedule(77)), Ok(Answer::NoSuchJob));
+        let reader = Reader::open(&house.dir.path().join("db")).unwrap();
+        let submitted: Vec<_> = reader
+            .jobs(None, None, 10)
+            .unwrap()
+            .iter()
+            .filter_map(|job| job.spec.submission.clone())
+            .collect();
+        assert_eq!(submitted, [format!("schedule-1-{yesterday}")]);
+        let schedules = reader.schedules().unwrap();
+        assert_eq!(schedules[0].last_job, Some(JobId(1)));
+        assert!(
+            schedules
+                .iter()
+                .all(|schedule| schedule.next_ms.unwrap() > yesterday)
+        );
+        assert!(
+            schedules[1].note.as_ref().unwrap().contains("no daemon"),
+            "{schedules:?}"
+        );
+        assert_eq!(schedules[1].last_job, None);
+        dir = house.stop();
+    }
+}
+
+#[test]
+fn a_schedule_is_added_and_removed() {
+    let house = house("/bin/true");
+    let add = |spec| {
+        house.order(Order::Schedule {
+            spec: Box::new(spec),
+            hosts: Vec::new(),
+        })
+    };
+    assert_eq!(add(schedule("0 6 * * 1")), Ok(Answer::Scheduled(1)));
+    assert!(matches!(add(schedule("nonsense")), Ok(Answer::Conflict(_))));
+    assert_eq!(house.order(Order::Unschedule(1)), Ok(Answer::Done));
+    assert_eq!(house.order(Order::Unschedule(1)), Ok(Answer::NoSuchJob));
+    assert_eq!(add(schedule("0 6 * * 1")), Ok(Answer::Scheduled(2)));
+    house.stop();
+}

@@ -3,9 +3,11 @@
 //! One thread writes, through a [`Store`]; others read through [`Reader`]s of their own, which never wait for it (WAL).
 
 mod read;
+mod schedules;
 mod schema;
 
 pub(crate) use read::Reader;
+pub(crate) use schedules::Scheduled;
 
 use crate::job::{AttemptView, Ended, JobId, Spec, State};
 use crate::queue::{Change, Entry};

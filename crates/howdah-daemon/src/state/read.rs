@@ -11,7 +11,7 @@ const COLUMNS: &str =
 /// Reads only.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    db: Connection,
+    pub(super) db: Connection,
 }
 
 impl Reader {

@@ -4,7 +4,8 @@ use super::StateError;
 use rusqlite::Connection;
 
 /// Each makes the next version out of the one before; never changed once shipped.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&str; 2] = [
+    "
     CREATE TABLE jobs (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         spec TEXT NOT NULL,
@@ -40,7 +41,18 @@ const MIGRATIONS: [&str; 1] = ["
         why TEXT
     ) STRICT;
     CREATE INDEX events_by_job ON events (job, id);
-"];
+",
+    "
+    CREATE TABLE schedules (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        spec TEXT NOT NULL,
+        hosts TEXT NOT NULL,
+        next_ms INTEGER,
+        last_job INTEGER,
+        note TEXT
+    ) STRICT;
+",
+];
 
 /// Brings the file up to date.
 pub(super) fn migrate(db: &mut Connection) -> Result<(), StateError> {

@@ -93,3 +93,23 @@ fn events_of_a_job_are_bounded() {
         .unwrap();
     assert_eq!((count, last), (EVENTS_OF_A_JOB, 499));
 }
+
+#[test]
+fn a_database_of_the_first_version_is_brought_up_to_date_with_all_that_is_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let mut store = Store::open(&path).unwrap();
+    let writing = store.write().unwrap();
+    let id = writing.insert_job(&spec(Some("x")), &[], 5).unwrap();
+    writing.commit().unwrap();
+    // As the first version left it.
+    store
+        .db
+        .execute_batch("DROP TABLE schedules; PRAGMA user_version = 1")
+        .unwrap();
+    drop(store);
+    let mut store = Store::open(&path).unwrap();
+    assert!(store.schedules().unwrap().is_empty());
+    let writing = store.write().unwrap();
+    assert_eq!(writing.submitted("x").unwrap(), Some((id, spec(Some("x")))));
+}

@@ -1,0 +1,66 @@
+//! Jobs whose time comes. A job and the next time of its schedule are written in one, so none is lost and none comes twice.
+
+use super::Answer;
+use super::orders::submit;
+use crate::queue::Queue;
+use crate::schedule::{Decision, Plan, ScheduleSpec, decide};
+use crate::state::{Scheduled, StateError, Writing};
+
+/// When the next one comes.
+pub(super) fn first(schedules: &[Scheduled]) -> Option<u64> {
+    schedules
+        .iter()
+        .filter_map(|schedule| schedule.view.next_ms)
+        .min()
+}
+
+/// A new one.
+pub(super) fn add(
+    writing: &Writing<'_>,
+    spec: &ScheduleSpec,
+    hosts: &[String],
+    now: u64,
+) -> Result<Answer, StateError> {
+    Ok(match Plan::new(spec) {
+        Ok(plan) => Answer::Scheduled(writing.insert_schedule(spec, hosts, plan.next(now))?),
+        Err(why) => Answer::Conflict(why),
+    })
+}
+
+/// Does what has come.
+pub(super) fn run(
+    writing: &Writing<'_>,
+    queue: &mut Queue,
+    schedules: &mut [Scheduled],
+    now: u64,
+) -> Result<(), StateError> {
+    for Scheduled { view, hosts } in schedules {
+        let Some(due) = view.next_ms.filter(|when| *when <= now) else {
+            continue;
+        };
+        let busy = view.last_job.is_some_and(|job| queue.get(job).is_some());
+        let decided = Plan::new(&view.spec).map(|plan| decide(&view.spec, &plan, due, now, busy));
+        let (job, note, next) = match decided {
+            Ok(Decision { run: Ok(()), next }) => {
+                let mut spec = view.spec.job.clone();
+                spec.submission = Some(format!("schedule-{}-{due}", view.id));
+                match submit(writing, queue, &spec, hosts, now)? {
+                    Answer::Submitted { id, .. } => (Some(id), None, next),
+                    Answer::Conflict(why) => (None, Some(why), next),
+                    _ => (None, None, next),
+                }
+            }
+            Ok(Decision {
+                run: Err(why),
+                next,
+            }) => (None, Some(why.to_owned()), next),
+            // A time zone that is not known any more.
+            Err(why) => (None, Some(why), None),
+        };
+        writing.schedule_came(view.id, job, note.as_deref(), next)?;
+        view.last_job = job.or(view.last_job);
+        view.note = note;
+        view.next_ms = next;
+    }
+    Ok(())
+}

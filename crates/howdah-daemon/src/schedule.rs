@@ -1,0 +1,262 @@
+//! Jobs that are submitted again and again: when, and what becomes of runs that were missed or would overlap. Decides only; the
+//! manager writes the decision and the job in one.
+
+use crate::job::{JobId, Spec};
+use croner::Cron;
+use croner::parser::{CronParser, Seconds, Year};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A run that begins later than that was missed.
+const LATE: u64 = 60_000;
+
+/// What becomes of runs whose time came while no daemon was there.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Missed {
+    /// One run for all of them, as soon as there is one.
+    #[default]
+    Once,
+    /// None: the next time counts.
+    Skip,
+}
+
+/// What becomes of a run whose time comes while the one before is not over.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Overlap {
+    /// It does not happen.
+    #[default]
+    Skip,
+    /// Both run.
+    Allow,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleSpec {
+    /// Minute, hour, day of the month, month, day of the week: `30 2 * * 1-5`; also `@daily` and the like.
+    pub cron: String,
+    /// An IANA name, `UTC`, or `local`: that of the machine.
+    #[serde(default = "local")]
+    pub zone: String,
+    /// What is submitted; without deadline and name.
+    pub job: Spec,
+    /// While no daemon was there.
+    #[serde(default)]
+    pub missed: Missed,
+    /// While the run before is not over.
+    #[serde(default)]
+    pub overlap: Overlap,
+}
+
+fn local() -> String {
+    "local".to_owned()
+}
+
+/// A schedule, as it is told.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct ScheduleView {
+    /// Never given twice.
+    pub id: i64,
+    /// What was asked for.
+    pub spec: ScheduleSpec,
+    /// The next run, in milliseconds since 1970; none if no such time comes.
+    pub next_ms: Option<u64>,
+    /// The job of its last run.
+    pub last_job: Option<JobId>,
+    /// What became of the last time that came, if no job did.
+    pub note: Option<String>,
+}
+
+/// The times of a schedule.
+#[derive(Debug)]
+pub struct Plan {
+    cron: Cron,
+    zone: TimeZone,
+}
+
+impl Plan {
+    /// What the words mean, or what is wrong with them.
+    pub fn new(spec: &ScheduleSpec) -> Result<Self, String> {
+        const LONGEST: usize = 256;
+        if spec.cron.len() > LONGEST || spec.zone.len() > LONGEST {
+            return Err(format!("a time is described in at most {LONGEST} bytes"));
+        }
+        if spec.job.submission.is_some() || spec.job.deadline_ms.is_some() || spec.job.hold {
+            return Err(
+                "the job of a schedule has no submission, no deadline_ms and no hold of its own"
+                    .to_owned(),
+            );
+        }
+        let parser = CronParser::builder()
+            .seconds(Seconds::Disallowed)
+            .year(Year::Disallowed)
+            .build();
+        let cron = parser
+            .parse(&spec.cron)
+            .map_err(|e| format!("'{}' is no time of a schedule: {e}", spec.cron))?;
+        let zone = match spec.zone.as_str() {
+            "local" => TimeZone::system(),
+            name => {
+                TimeZone::get(name).map_err(|e| format!("there is no time zone '{name}': {e}"))?
+            }
+        };
+        Ok(Self { cron, zone })
+    }
+
+    /// The first one after that time.
+    pub fn next(&self, after: u64) -> Option<u64> {
+        let after = Timestamp::from_millisecond(i64::try_from(after).ok()?).ok()?;
+        let next = self
+            .cron
+            .find_next_occurrence(&after.to_zoned(self.zone.clone()), false)
+            .ok()?;
+        u64::try_from(next.timestamp().as_millisecond()).ok()
+    }
+}
+
+/// What is to be done at a time that has come.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Decision {
+    /// Submit it; otherwise why not.
+    pub run: Result<(), &'static str>,
+    /// When again.
+    pub next: Option<u64>,
+}
+
+/// The time `due` has come; `busy`: the run before is not over.
+pub fn decide(spec: &ScheduleSpec, plan: &Plan, due: u64, now: u64, busy: bool) -> Decision {
+    let run = if now.saturating_sub(due) > LATE && spec.missed == Missed::Skip {
+        Err("no daemon was there at that time")
+    } else if busy && spec.overlap == Overlap::Skip {
+        Err("the run before was not over")
+    } else {
+        Ok(())
+    };
+    // All that was missed is one run, and a clock that was set back repeats none.
+    Decision {
+        run,
+        next: plan.next(now.max(due)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn spec(cron: &str, zone: &str) -> ScheduleSpec {
+        let text = format!(
+            r#"{{"cron":"{cron}","zone":"{zone}","job":{{"kind":"verify","arguments":["a","b"],"directory":"/"}}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn ms(time: &str) -> u64 {
+        u64::try_from(time.parse::<Timestamp>().unwrap().as_millisecond()).unwrap()
+    }
+
+    fn next(cron: &str, zone: &str, after: &str) -> String {
+        let next = Plan::new(&spec(cron, zone))
+            .unwrap()
+            .next(ms(after))
+            .unwrap();
+        Timestamp::from_millisecond(i64::try_from(next).unwrap())
+            .unwrap()
+            .to_string()
+    }
+
+    #[test]
+    fn times_are_those_of_the_zone_also_when_its_clock_changes() {
+        assert_eq!(
+            next("30 2 * * *", "UTC", "2026-11-26T00:00:00Z"),
+            "2026-11-26T02:30:00Z"
+        );
+        assert_eq!(
+            next("30 2 * * *", "UTC", "2026-11-26T02:30:00Z"),
+            "2026-11-27T02:30:00Z"
+        );
+        if TimeZone::get("Europe/Berlin").is_err() {
+            println!("skipped: this machine knows no time zones");
+            return;
+        }
+        assert_eq!(
+            next("0 6 * * *", "Europe/Berlin", "2026-07-01T00:00:00Z"),
+            "2026-07-01T04:00:00Z"
+        );
+        assert_eq!(
+            next("0 6 * * *", "Europe/Berlin", "2026-12-01T00:00:00Z"),
+            "2026-12-01T05:00:00Z"
+        );
+        // There is no half past two on that day: it happens all the same, once.
+        let plan = Plan::new(&spec("30 2 * * *", "Europe/Berlin")).unwrap();
+        let first = plan.next(ms("2027-03-27T12:00:00Z")).unwrap();
+        let second = plan.next(first).unwrap();
+        assert!(first < ms("2027-03-28T12:00:00Z"), "{first}");
+        assert!(second > ms("2027-03-28T12:00:00Z"), "{second}");
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for (cron, zone) in [
+            ("", "UTC"),
+            ("x", "UTC"),
+            ("61 * * * *", "UTC"),
+            ("* * * *", "UTC"),
+            ("* * * * * *", "UTC"),
+            ("0 0 * * *", "Nowhere/City"),
+            ("0 0 * * *", "../../etc/passwd"),
+        ] {
+            assert!(Plan::new(&spec(cron, zone)).is_err(), "{cron} {zone}");
+        }
+        let mut named = spec("0 0 * * *", "UTC");
+        named.job.submission = Some("x".into());
+        assert!(Plan::new(&named).is_err());
+        // It never comes.
+        let never = Plan::new(&spec("0 0 31 2 *", "UTC"));
+        assert!(never.is_err() || never.unwrap().next(0).is_none());
+    }
+
+    #[test]
+    fn missed_and_overlapping_runs_follow_their_policies() {
+        const DAY: u64 = 86_400_000;
+        let due = ms("2026-11-26T02:30:00Z");
+        let mut spec = spec("30 2 * * *", "UTC");
+        let plan = Plan::new(&spec).unwrap();
+        let run = |next| Decision {
+            run: Ok(()),
+            next: Some(next),
+        };
+        assert_eq!(decide(&spec, &plan, due, due + 10, false), run(due + DAY));
+        // Three days without a daemon are one run.
+        assert_eq!(
+            decide(&spec, &plan, due, due + 3 * DAY + 1, false),
+            run(due + 4 * DAY)
+        );
+        assert!(decide(&spec, &plan, due, due, true).run.is_err());
+        spec.overlap = Overlap::Allow;
+        assert_eq!(decide(&spec, &plan, due, due, true), run(due + DAY));
+        spec.missed = Missed::Skip;
+        assert!(
+            decide(&spec, &plan, due, due + LATE + 1, false)
+                .run
+                .is_err()
+        );
+        assert!(decide(&spec, &plan, due, due + LATE, false).run.is_ok());
+    }
+
+    proptest! {
+        /// The next time is later than both now and the one that has come, however the clock was set.
+        #[test]
+        fn no_time_comes_twice(due in 0..4_000_000_000_000_u64, now in 0..4_000_000_000_000_u64) {
+            let spec = spec("*/7 * * * *", "UTC");
+            let plan = Plan::new(&spec).unwrap();
+            let next = decide(&spec, &plan, due, now, false).next.unwrap();
+            prop_assert!(next > due && next > now);
+        }
+    }
+}
