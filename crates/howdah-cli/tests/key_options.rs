@@ -282,7 +282,7 @@ fn the_units_of_systemd_hold_together() {
     let site = Site::new(60);
     let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
     let mut files = Vec::new();
-    for name in ["howdah.service", "howdah.socket"] {
+    for name in ["howdah.service", "howdah.socket", "howdah-daemon.service"] {
         let text = fs::read_to_string(units.join(name)).unwrap();
         let text = text.replace("/usr/bin/howdah", env!("CARGO_BIN_EXE_howdah"));
         let file = site.path().join(name);
