@@ -1,8 +1,8 @@
 //! Figures that need more than one cell.
 
-use crate::metrics;
-use crate::result::CellResult;
 use crate::scenario::Cell;
+use howdah_report::metrics;
+use howdah_report::result::CellResult;
 use std::collections::BTreeMap;
 
 /// Adds `harm/FLOW` to every cell in which a flow had neighbours, wherever the campaign has a cell

@@ -1,9 +1,9 @@
 //! Figures that follow from the course of the flows, in virtual time and on a testbed alike.
 
-use crate::metrics::{self, Progress};
-use crate::result::{FlowResult, Interval};
 use crate::scenario::{Cell, FlowSpec, LossSpec};
 use howdah_core::Span;
+use howdah_report::metrics::{self, Progress};
+use howdah_report::result::{FlowResult, Interval};
 use std::collections::BTreeMap;
 
 /// Window of the search for 90 % of a rate: a round trip, but at least this many seconds.
@@ -157,7 +157,7 @@ fn moved(cell: &Cell, spec: &FlowSpec, flow: &FlowResult) -> Option<[(&'static s
     let (size, took_s) = (spec.size_bytes?, flow.completion_s?);
     let rtt = Span::from_secs_f64(route_rtt_s(cell, spec));
     let service_s =
-        crate::movers::find(&spec.protocol).map_or(0.0, |mover| mover.service(rtt).as_secs_f64());
+        crate::catalog::mover(&spec.protocol).map_or(0.0, |mover| mover.service(rtt).as_secs_f64());
     let displayed_bps = size as f64 * 8.0 / took_s.max(1e-9);
     let duration_s = took_s + service_s;
     let slowest = spec

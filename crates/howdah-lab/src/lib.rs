@@ -1,29 +1,16 @@
-//! The laboratory: scenarios, runners, metrics, statistics, ledger and report.
+//! The laboratory: scenarios and their runs, in virtual time and over real sockets.
 //!
-//! Data flows one way: scenario, runner, [`result`], report.
+//! Data flows one way: the [`catalog`] of transports, [`scenario`]s that name them, testbeds ([`sim`], `netns`) that run their
+//! cells, and [`run`], which keeps the [results](howdah_report::result). [`attack`] looks for scenarios by itself.
 
 #![forbid(unsafe_code)]
 
-pub mod blasters;
-pub mod company;
-pub mod comparison;
+pub mod attack;
+pub mod catalog;
 mod derive;
-pub mod fidelity;
 mod figures;
-pub mod gate;
-mod intervals;
-pub mod ledger;
-pub mod metrics;
-pub mod movers;
 #[cfg(target_os = "linux")]
 pub mod netns;
-pub mod protocol;
-pub mod report;
-pub mod result;
 pub mod run;
 pub mod scenario;
-mod sheet;
 pub mod sim;
-pub mod starts;
-pub mod stats;
-pub mod table;

@@ -1,8 +1,9 @@
 //! Our `background` policy beside kernel-like TCP: CUBIC gets what it would have got alone.
 #![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
-use howdah_lab::run::{RunOptions, Store, run};
+use howdah_lab::run::{RunOptions, run};
 use howdah_lab::scenario::parse;
+use howdah_report::store::Store;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

@@ -1,9 +1,9 @@
 //! The blasting tools as a scenario names them.
 #![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
-use howdah_lab::result::CellResult;
 use howdah_lab::scenario::parse;
 use howdah_lab::sim;
+use howdah_report::result::CellResult;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 

@@ -1,8 +1,9 @@
 //! Whole runs: from a scenario's text to files, and back.
 #![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
-use howdah_lab::run::{RunOptions, Store, run};
+use howdah_lab::run::{RunOptions, run};
 use howdah_lab::scenario::{Plan, parse};
+use howdah_report::store::Store;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -202,7 +203,7 @@ stop = \"5s\"
 duration = \"12s\"
 ";
 
-fn one_cell(text: &str) -> howdah_lab::result::CellResult {
+fn one_cell(text: &str) -> howdah_report::result::CellResult {
     let plan = plan(text);
     let cell = plan.cells().next().unwrap();
     howdah_lab::sim::run(cell, &AtomicBool::new(false)).unwrap()

@@ -1,7 +1,8 @@
 //! `howdah lab`.
 
 use clap::{Args, Subcommand, ValueEnum};
-use howdah_core::{Span, units};
+use howdah_core::{Rate, Span, units};
+use howdah_lab::attack::Goal;
 use howdah_lab::run::{Only, Shard};
 use std::path::PathBuf;
 
@@ -28,6 +29,8 @@ pub(crate) enum LabCommand {
     Ledger(LabLedgerArgs),
     /// Compares a campaign with a snapshot, and fails if it differs
     Gate(LabGateArgs),
+    /// Looks for the simplest network on which a transport fails worst, and writes it as a scenario
+    Attack(LabAttackArgs),
 }
 
 #[derive(Args, Debug)]
@@ -172,6 +175,58 @@ pub(crate) struct LabGateArgs {
     /// Write the snapshot anew instead
     #[arg(long)]
     pub(crate) update: bool,
+
+    /// For programs: JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Looks for the simplest network on which a transport fails worst, and writes it as a scenario
+///
+/// Paths, what changes on them, and who else is there are bred in virtual time: the worst ones have
+/// children that differ a little. What is found is made as simple as it can be without getting better,
+/// and tried with five seeds. 'howdah lab run' repeats it, with real programs too (--on netns).
+///
+/// Examples:
+///
+///   howdah lab attack cubic --goal starve
+///   howdah lab attack howdah --goal stall --runs 5000 --out stalls.toml
+///   howdah lab run attack-cubic-starve.toml
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct LabAttackArgs {
+    /// The transport; 'howdah lab list --protocols' shows them
+    #[arg(value_name = "PROTOCOL")]
+    pub(crate) protocol: String,
+
+    /// starve: it gets least beside another one; unfair: another one gets least beside it; stall: it stands still, alone; overshoot:
+    /// it makes the queue overflow, alone
+    #[arg(long, value_name = "GOAL")]
+    pub(crate) goal: Goal,
+
+    /// Networks that are tried
+    #[arg(long, value_name = "N", default_value = "1000")]
+    pub(crate) runs: std::num::NonZeroUsize,
+
+    /// End the search after this long [default: when all runs are done]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_span)]
+    pub(crate) time: Option<Span>,
+
+    /// Another seed breeds other networks
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
+
+    /// The fastest path that is tried; faster ones take longer to simulate
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate, default_value = "100mbit")]
+    pub(crate) max_rate: Rate,
+
+    /// Networks at a time [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<std::num::NonZeroUsize>,
+
+    /// The scenario; it must not be there [default: attack-PROTOCOL-GOAL.toml]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 
     /// For programs: JSON on standard output
     #[arg(long)]

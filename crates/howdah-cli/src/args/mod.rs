@@ -55,7 +55,8 @@ pub(crate) use internal::{
 pub(crate) use job::{JobActArgs, JobCommand, JobState, JobSubmitArgs, JobWaitArgs};
 pub(crate) use key::{FingerprintArgs, KeyArgs, KeyCommand};
 pub(crate) use lab::{
-    LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReportArgs, LabRunArgs, Testbed,
+    LabAttackArgs, LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReportArgs, LabRunArgs,
+    Testbed,
 };
 pub(crate) use manifest::ManifestArgs;
 pub(crate) use outcome::OutcomeArgs;

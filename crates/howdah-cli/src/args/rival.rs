@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use howdah::Location;
 use howdah_core::{Rate, Span, units};
-use howdah_lab::protocol::{self, Protocol};
+use howdah_lab::catalog::{self, Protocol};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -140,7 +140,7 @@ impl FromStr for RivalName {
             return Ok(name);
         }
         let all = Self::ALL.map(Self::as_str).join(", ");
-        Err(match protocol::find(text) {
+        Err(match catalog::find(text) {
             Some(Protocol::Foreign(_) | Protocol::Quic) => {
                 format!(
                     "{text} is a program of its own, which 'howdah lab run --on netns' runs; here are {all}"
@@ -164,7 +164,7 @@ mod tests {
     fn names_are_the_laboratorys() {
         for name in RivalName::ALL {
             assert_eq!(name.as_str().parse(), Ok(name));
-            assert!(protocol::find(name.as_str()).is_some(), "{name:?}");
+            assert!(catalog::find(name.as_str()).is_some(), "{name:?}");
         }
         for (text, part) in [
             ("sabul", "laboratory only"),

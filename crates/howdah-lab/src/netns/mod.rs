@@ -18,11 +18,10 @@ mod stage;
 mod tcp_counts;
 
 pub use kit::{Kit, KitError};
-pub use program::{describe, find as find_program};
 pub use scaled::twin;
 
-use crate::result::CellResult;
 use crate::scenario::Cell;
+use howdah_report::result::CellResult;
 use howdah_wan::WanError;
 use std::sync::atomic::AtomicBool;
 

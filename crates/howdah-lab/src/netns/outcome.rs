@@ -5,15 +5,15 @@ use super::plan::Plan;
 use super::stage::{Acted, Played};
 use super::tcp_counts::{TcpCounts, segment_bytes};
 use crate::figures::{self, Course as Series};
-use crate::metrics::{self, Progress};
-use crate::result::{
-    CellResult, CertificateNote, FlowResult, GroupResult, Interval, LinkResult, Mark, StreamResult,
-};
 use crate::scenario::Cell;
-use crate::stats;
 use howdah_load::short_flows::ShortReport;
 use howdah_load::stream::SinkReport;
 use howdah_load::tcp::TcpSample;
+use howdah_report::metrics::{self, Progress};
+use howdah_report::result::{
+    CellResult, CertificateNote, FlowResult, GroupResult, Interval, LinkResult, Mark, StreamResult,
+};
+use howdah_report::stats;
 
 /// From this share of the run on without processor time to spare, the machine is said to be the limit.
 const HOST_LIMITED: f64 = 0.5;
@@ -143,6 +143,7 @@ fn flow(cell: &Cell, plan: &Plan, played: &Played, index: usize, steps: &[u64]) 
         name: spec.name.clone(),
         protocol: spec.protocol.clone(),
         algorithm: said.algorithm.clone(),
+        connections: None,
         start_s,
         end_s,
         delivered_bytes,

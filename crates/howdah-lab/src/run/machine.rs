@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Processor, cores, memory, kernel.
-pub fn machine() -> BTreeMap<String, String> {
+pub(super) fn machine() -> BTreeMap<String, String> {
     let mut out = BTreeMap::new();
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");
@@ -36,7 +36,7 @@ fn field(text: &str, name: &str) -> Option<String> {
 
 /// Commit of the sources that this program was built from and whether they differed from it; of a debug build what
 /// they are now. "unknown" where there is no repository.
-pub fn commit() -> (String, bool) {
+pub(super) fn commit() -> (String, bool) {
     if let Some(commit) = option_env!("HOWDAH_COMMIT") {
         let changed = option_env!("HOWDAH_CHANGED") == Some("true");
         return (commit.to_owned(), changed);

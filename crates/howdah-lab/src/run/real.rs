@@ -1,14 +1,16 @@
 //! A campaign on a testbed: one cell at a time, in random order, each as often as its median needs.
 
-use super::{Outcome, RunError, RunOptions, RunProgress, Store, campaign, describe, summarise};
-use crate::netns::{Kit, Testbed, Trouble, twin};
-use crate::result::{CellResult, Mark};
+use super::campaign::{self, Attempt, Open, Testbed};
+use super::machine::unix_time_s;
+use super::{Outcome, RunError, RunOptions, RunProgress};
+use crate::netns::{self, Kit, Trouble, twin};
 use crate::scenario::{Cell, Plan};
-use crate::stats;
+use howdah_report::result::{CellResult, Mark};
+use howdah_report::stats;
+use howdah_report::store::{Store, StoreError};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::atomic::AtomicBool;
 
 /// Half-width of the median's confidence interval, as a share of the median, at which it is settled.
 const SETTLED: f64 = 0.05;
@@ -24,124 +26,80 @@ pub struct RealOptions {
     pub most_runs: usize,
 }
 
-/// A cell that is not done.
-struct Open<'a> {
-    cell: &'a Cell,
-    runs: Vec<CellResult>,
-    failures: usize,
-}
-
-/// How often a cell may fail before it is given up.
-const MOST_FAILURES: usize = 2;
-
 /// As [`run`](super::run), with real programs. Rounds of one run of each open cell follow each other, each in an order of its own.
 pub fn run(
     plan: &Plan,
     options: &RunOptions,
     real: RealOptions,
     stop: &AtomicBool,
-    mut watch: impl FnMut(&RunProgress),
+    watch: impl FnMut(&RunProgress),
 ) -> Result<Outcome, RunError> {
-    let started = Instant::now();
-    let store =
-        Store::create(&options.out).map_err(|error| RunError::Store { error, finished: 0 })?;
-    let failed_to_store = |error| RunError::Store {
-        error,
-        finished: store.finished(),
+    let testbed = netns::Testbed::prepare(real.kit)
+        .map_err(|trouble| RunError::Testbed(trouble.to_string()))?;
+    let mut testbed = Real {
+        testbed,
+        most_runs: real.most_runs,
+        order: ChaCha8Rng::seed_from_u64(unix_time_s()),
     };
-    let testbed =
-        Testbed::prepare(real.kit).map_err(|trouble| RunError::Testbed(trouble.to_string()))?;
-    let cells = without_seeds(plan);
-    let campaign = campaign(plan, options, &cells);
-    store.write_campaign(&campaign).map_err(failed_to_store)?;
+    campaign::run(&mut testbed, plan, options, stop, watch)
+}
 
-    let mut outcome = Outcome::default();
-    let mut open: Vec<Open<'_>> = Vec::new();
-    for (index, &cell) in cells.iter().enumerate() {
-        if !options.asks_for(index, cell) {
-            continue;
-        }
-        let runs = if options.again {
-            Vec::new()
-        } else {
-            store.read_runs(&cell.id())
-        };
-        // What was skipped is tried again: its program may be there now.
-        if is_done(&runs, real.most_runs) {
-            outcome.kept += 1;
-            continue;
-        }
-        open.push(Open {
-            cell,
-            runs,
-            failures: 0,
-        });
+struct Real {
+    testbed: netns::Testbed,
+    most_runs: usize,
+    order: ChaCha8Rng,
+}
+
+impl Testbed for Real {
+    const NAME: &'static str = "netns";
+    const MOST_FAILURES: usize = 2;
+
+    fn cells<'p>(&self, plan: &'p Plan) -> Vec<&'p Cell> {
+        without_seeds(plan)
     }
-    let mut progress = RunProgress {
-        cells: open.len(),
-        kept: outcome.kept,
-        ..RunProgress::default()
-    };
-    let mut order = ChaCha8Rng::seed_from_u64(campaign.started_unix_s);
-    let work = open
-        .iter()
-        .map(|open| open.cell.measure.duration_ns as f64)
-        .sum::<f64>()
-        * real.most_runs as f64;
-    let mut done_work = 0.0;
-    while !open.is_empty() && !stop.load(Ordering::Relaxed) {
-        shuffle(&mut open, &mut order);
-        let mut still_open = Vec::new();
-        for mut item in open {
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let one = item.cell.measure.duration_ns as f64;
-            let left = real.most_runs.saturating_sub(item.runs.len()) as f64 * one;
-            let fate = run_once(&testbed, &mut item, stop);
-            let is_over = match fate {
-                Fate::Ran => {
-                    store
-                        .write_runs(&item.cell.id(), &item.runs)
-                        .map_err(failed_to_store)?;
-                    is_done(&item.runs, real.most_runs)
-                }
-                Fate::Stopped => break,
-                Fate::Again => false,
-                Fate::GivenUp(_) => true,
-            };
-            let given_up = match fate {
-                Fate::GivenUp(result) => Some(*result),
-                _ => None,
-            };
-            if let Some(error) = given_up.as_ref().and_then(|result| result.error.as_ref()) {
-                outcome.failed.push((describe(item.cell), error.clone()));
-                progress.failed += 1;
-            }
-            // What was measured before it failed stands.
-            if let Some(mut result) = middle(&item.runs).or(given_up) {
-                result.commit.clone_from(&campaign.commit);
-                store.write(&result).map_err(failed_to_store)?;
-            }
-            done_work += if is_over { left } else { one };
-            progress.last = describe(item.cell);
-            if is_over {
-                outcome.ran += 1;
-                progress.done += 1;
-            } else {
-                still_open.push(item);
-            }
-            progress.share = (done_work / work.max(1.0)).min(1.0);
-            progress.elapsed_s = started.elapsed().as_secs_f64();
-            watch(&progress);
-        }
-        open = still_open;
+
+    /// Two would measure each other.
+    fn jobs(&self, _: usize) -> usize {
+        1
     }
-    outcome.stopped = stop.load(Ordering::Relaxed);
-    outcome.wall_s = started.elapsed().as_secs_f64();
-    let summary = summarise(&store, campaign, &cells).map_err(failed_to_store)?;
-    store.write_summary(&summary).map_err(failed_to_store)?;
-    Ok(outcome)
+
+    fn most_runs(&self) -> usize {
+        self.most_runs
+    }
+
+    fn cost(&self, cell: &Cell) -> f64 {
+        cell.measure.duration_ns as f64
+    }
+
+    fn order(&mut self, open: &mut [Open<'_>]) {
+        shuffle(open, &mut self.order);
+    }
+
+    /// What was skipped is tried again: its program may be there now.
+    fn found(&self, store: &Store, cell: &Cell) -> Vec<CellResult> {
+        store.read_runs(&cell.id())
+    }
+
+    fn is_done(&self, runs: &[CellResult]) -> bool {
+        is_done(runs, self.most_runs)
+    }
+
+    fn run(&self, cell: &Cell, before: &[CellResult], stop: &AtomicBool) -> Attempt {
+        match run_once(&self.testbed, cell, before, stop) {
+            Ok(result) => Attempt::Ran(Box::new(result)),
+            Err(Trouble::Stopped) => Attempt::Stopped,
+            Err(Trouble::Skipped(why)) => Attempt::Skipped(why),
+            Err(trouble) => Attempt::Failed(trouble.to_string()),
+        }
+    }
+
+    fn keep(&self, store: &Store, cell: &Cell, runs: &[CellResult]) -> Result<(), StoreError> {
+        store.write_runs(&cell.id(), runs)
+    }
+
+    fn result(&self, runs: &[CellResult]) -> Option<CellResult> {
+        middle(runs)
+    }
 }
 
 /// Cells that differ in nothing but the seed are one on a testbed, which repeats it in its own way.
@@ -152,73 +110,43 @@ fn without_seeds(plan: &Plan) -> Vec<&Cell> {
         .collect()
 }
 
-enum Fate {
-    Ran,
-    Again,
-    GivenUp(Box<CellResult>),
-    Stopped,
-}
-
 /// Runs a cell once, or its twin where the machine cannot carry it.
-fn run_once(testbed: &Testbed, item: &mut Open<'_>, stop: &AtomicBool) -> Fate {
-    let started = Instant::now();
+fn run_once(
+    testbed: &netns::Testbed,
+    cell: &Cell,
+    before: &[CellResult],
+    stop: &AtomicBool,
+) -> Result<CellResult, Trouble> {
     // Each run has losses of its own: those of the simulator's repeats, one after the other.
     // A run that does not count is made up for with its own.
-    let seed = next_seed(item.cell.seed, &item.runs);
-    let seeded = |cell: &Cell| Cell {
-        seed,
-        ..cell.clone()
+    let seed = next_seed(cell.seed, before);
+    let run = |cell: &Cell| {
+        let seeded = Cell {
+            seed,
+            ..cell.clone()
+        };
+        testbed.run(&seeded, stop)
     };
-    let scaled = item
-        .runs
-        .last()
-        .is_some_and(|run| run.marks.contains(&Mark::Scaled));
-    let cell = if scaled { twin(item.cell) } else { None };
-    let is_twin = cell.is_some();
-    let mut result = testbed.run(&seeded(cell.as_ref().unwrap_or(item.cell)), stop);
-    let mut is_scaled = is_twin;
-    if let Ok(first) = &result
-        && !is_twin
-        && first.marks.contains(&Mark::HostLimited)
-        && let Some(twin) = twin(item.cell)
-    {
-        match testbed.run(&seeded(&twin), stop) {
-            Ok(run) => {
-                result = Ok(run);
-                is_scaled = true;
-            }
-            Err(Trouble::Stopped) => return Fate::Stopped,
+    let scaled = |run: &CellResult| run.marks.contains(&Mark::Scaled);
+    let known = twin(cell).filter(|_| before.last().is_some_and(scaled));
+    let (mut result, is_scaled) = if let Some(twin) = known {
+        (run(&twin)?, true)
+    } else {
+        let first = run(cell)?;
+        let limited = first.marks.contains(&Mark::HostLimited);
+        match twin(cell).filter(|_| limited).map(|twin| run(&twin)) {
+            Some(Ok(scaled)) => (scaled, true),
+            Some(Err(Trouble::Stopped)) => return Err(Trouble::Stopped),
             // Better a run that is limited by the host than none.
-            Err(_) => {}
+            Some(Err(_)) | None => (first, false),
         }
+    };
+    result.id = cell.id();
+    result.seed = cell.seed;
+    if is_scaled {
+        result.marks.push(Mark::Scaled);
     }
-    match result {
-        Ok(mut run) => {
-            run.id = item.cell.id();
-            run.seed = item.cell.seed;
-            run.wall_s = started.elapsed().as_secs_f64();
-            if is_scaled {
-                run.marks.push(Mark::Scaled);
-            }
-            item.runs.push(run);
-            Fate::Ran
-        }
-        Err(Trouble::Stopped) => Fate::Stopped,
-        Err(Trouble::Skipped(why)) => Fate::GivenUp(Box::new(CellResult {
-            skipped: Some(why),
-            ..empty(item.cell)
-        })),
-        Err(trouble) => {
-            item.failures += 1;
-            if item.failures < MOST_FAILURES {
-                return Fate::Again;
-            }
-            Fate::GivenUp(Box::new(CellResult {
-                error: Some(trouble.to_string()),
-                ..empty(item.cell)
-            }))
-        }
-    }
+    Ok(result)
 }
 
 fn next_seed(first: u64, runs: &[CellResult]) -> u64 {
@@ -226,17 +154,6 @@ fn next_seed(first: u64, runs: &[CellResult]) -> u64 {
         .iter()
         .filter(|run| !run.marks.contains(&Mark::Invalid));
     first.wrapping_add(counted.count() as u64)
-}
-
-fn empty(cell: &Cell) -> CellResult {
-    CellResult {
-        id: cell.id(),
-        experiment: cell.experiment.clone(),
-        at: cell.at.clone(),
-        testbed: "netns".to_owned(),
-        seed: cell.seed,
-        ..CellResult::default()
-    }
 }
 
 /// What a run is judged by: the goodput of all its flows together.
@@ -299,7 +216,7 @@ fn shuffle<T>(items: &mut [T], rng: &mut ChaCha8Rng) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::FlowResult;
+    use howdah_report::result::FlowResult;
 
     fn run(bps: f64, marks: &[Mark]) -> CellResult {
         CellResult {

@@ -4,6 +4,7 @@
 //! possible; [`Cell::id`] is the hash of its canonical form, so equal cells have equal names.
 
 use super::one_way::OneWaySpec;
+use crate::catalog::Options;
 use howdah_core::{Span, Time};
 use howdah_path::{Backlog, Order, Switch};
 use howdah_sim::{Disturbance, Stalls, Tail};
@@ -72,94 +73,6 @@ pub struct FlowSpec {
     pub ends: [Option<usize>; 2],
     /// Options of the protocol.
     pub options: Options,
-}
-
-/// Options of a protocol; `None` is the protocol's own default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Options {
-    /// Payload bytes of a full packet.
-    pub mss_bytes: Option<u32>,
-    /// Send buffer in bytes.
-    pub send_buffer_bytes: Option<u64>,
-    /// Receive buffer in bytes.
-    pub receive_buffer_bytes: Option<u64>,
-    /// Operating system of the receiver.
-    pub receiver: Option<String>,
-    /// Era of the sender.
-    pub era: Option<String>,
-    /// Whether the sender paces.
-    pub pacing: Option<bool>,
-    /// Segments that a paced TCP releases at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub burst_segments: Option<u32>,
-    /// Initial window in segments.
-    pub initial_window_segments: Option<u32>,
-    /// Limited slow start (RFC 3742) above this window, in segments.
-    pub max_ssthresh_segments: Option<u32>,
-    /// Slow-start threshold that a cache remembers, in segments.
-    pub ssthresh_segments: Option<u32>,
-    /// The sending host keeps a threshold from one connection to the next.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metrics_cache: Option<bool>,
-    /// Segments for each acknowledgement.
-    pub ack_every_segments: Option<u32>,
-    /// Selective acknowledgement.
-    pub sack: Option<bool>,
-    /// Timestamps.
-    pub timestamps: Option<bool>,
-    /// Rate of a protocol that is told its rate, in bit/s.
-    pub rate_bps: Option<u64>,
-    /// Largest IP packet in bytes, for UDT.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub packet_bytes: Option<u32>,
-    /// Most packets in flight, for UDT.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flight_packets: Option<u32>,
-    /// Bytes that the application writes at once, for UDT; 0 writes whole packets.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub app_write_bytes: Option<u32>,
-    /// TCP connections that carry the flow together.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub streams: Option<u32>,
-    /// Rate at which the sender's storage gives bytes, in bit/s.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_bps: Option<u64>,
-    /// Rate at which the receiver's storage takes them, in bit/s.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_bps: Option<u64>,
-    /// What only the blasting tools are told.
-    #[serde(skip_serializing_if = "BlastOptions::is_default")]
-    pub blast: BlastOptions,
-    /// Loss that the protocol is told to expect, as a share.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expect_loss: Option<f64>,
-}
-
-/// What only RBUDP, Tsunami, PA-UDP and GTP are told; `None` is the tool's own default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct BlastOptions {
-    /// Bytes of a block (Tsunami).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub block_bytes: Option<u32>,
-    /// Bytes of a chunk (RBUDP).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub chunk_bytes: Option<u64>,
-    /// Memory: of a receiver in front of its disk (PA-UDP, GTP), or for a mapped file (RBUDP).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_bytes: Option<u64>,
-    /// What the receiving host can take in of all its flows, in bit/s (PA-UDP, GTP).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub budget_bps: Option<u64>,
-    /// One-way delay of the route in nanoseconds, for which packets stay charged to the sender's
-    /// socket because the sending host delays them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub held_ns: Option<u64>,
-}
-
-impl BlastOptions {
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// Many short flows, drawn from the cell's seed.

@@ -15,13 +15,13 @@ mod read;
 mod values;
 
 pub use cell::{
-    BacklogSpec, BlastOptions, Cell, Change, CostSpec, DisturbanceSpec, FlowSpec, GroupSpec,
-    HostSpec, Measure, Options, PathSpec, StreamSpec,
+    BacklogSpec, Cell, Change, CostSpec, DisturbanceSpec, FlowSpec, GroupSpec, HostSpec, Measure,
+    PathSpec, StreamSpec,
 };
 pub use error::ScenarioError;
 pub use one_way::{AqmSpec, JitterSpec, LossSpec, OneWaySpec, QueueSpec, TraceSpec};
 
-use crate::result::ScenarioText;
+use howdah_report::result::ScenarioText;
 use node::{Node, Sources, Value};
 use std::path::{Path, PathBuf};
 

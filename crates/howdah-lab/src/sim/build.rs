@@ -3,7 +3,7 @@
 use super::node::{Node, Wish, pair, stream};
 use super::sample::current;
 use super::shorts::{Short, draw};
-use crate::protocol::{self, Protocol};
+use crate::catalog::{self, Protocol};
 use crate::scenario::{Cell, Change, CostSpec, FlowSpec, HostSpec, StreamSpec};
 use howdah_core::{Span, Time};
 use howdah_rivals::blast::SharedBudget;
@@ -220,7 +220,7 @@ impl Built {
 
     /// What flows that end at the same host and name the same rate share there.
     fn budget(&mut self, flow: &FlowSpec) -> Option<SharedBudget> {
-        let rate = match protocol::find(&flow.protocol)? {
+        let rate = match catalog::find(&flow.protocol)? {
             Protocol::Blast(tool) => tool.budget(&flow.options)?,
             _ => return None,
         };

@@ -4,11 +4,11 @@ use super::build::{Built, Placed};
 use super::sample::{Log, current};
 use super::shorts::Short;
 use crate::figures::{self, Course, seconds};
-use crate::metrics;
-use crate::result::{CellResult, FlowResult, GroupResult, LinkResult, StreamResult};
 use crate::scenario::{Cell, GroupSpec, StreamSpec};
-use crate::stats;
 use howdah_core::{Observe as _, Span, Time};
+use howdah_report::metrics;
+use howdah_report::result::{CellResult, FlowResult, GroupResult, LinkResult, StreamResult};
+use howdah_report::stats;
 
 pub(crate) fn result(
     cell: &Cell,
@@ -99,6 +99,7 @@ fn flow(cell: &Cell, built: &Built, log: &Log, index: usize, end: Time) -> FlowR
         name: spec.name.clone(),
         protocol: spec.protocol.clone(),
         algorithm: sender.algorithm.into_owned(),
+        connections: built.world.endpoint(ends.a).connections(),
         start_s,
         end_s,
         delivered_bytes: receiver.delivered_bytes,

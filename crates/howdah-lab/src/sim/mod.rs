@@ -12,12 +12,11 @@ mod shorts;
 mod start;
 mod udt;
 
-use crate::result::CellResult;
 use crate::scenario::Cell;
 use build::Built;
 pub(crate) use build::path_seeds;
 use howdah_core::Time;
-pub(crate) use node::{ERAS, RECEIVERS};
+use howdah_report::result::CellResult;
 use sample::Log;
 pub(crate) use shorts::draw;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,4 +61,11 @@ pub fn run(cell: &Cell, stop: &AtomicBool) -> Result<CellResult, Stopped> {
     let mut result = finish::result(cell, &built, log, now, shortened);
     start::add(cell, &built, &starts, now, &mut result.metrics);
     Ok(result)
+}
+
+/// What a failed check of the simulator said.
+pub(crate) fn what_failed(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("the simulator failed")
 }

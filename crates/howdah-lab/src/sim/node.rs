@@ -1,8 +1,7 @@
 //! The transports of a scenario as one type, so that driving them costs no indirect call.
 
-use crate::movers::Core;
-use crate::protocol::{self, Manner, Protocol};
-use crate::scenario::{Options, StreamSpec};
+use crate::catalog::{self, Core, Manner, Options, Protocol, stacks};
+use crate::scenario::StreamSpec;
 use howdah_core::{
     Arrival, Datagram, Ecn, Observe, Rate, Snapshot, Span, Time, Transport, WakeReason,
 };
@@ -11,9 +10,7 @@ use howdah_proto::sim::{SimEndpoint, sim_config};
 use howdah_rivals::blast::{BlastEndpoint, SharedBudget};
 use howdah_rivals::model::{Drive, ModelEndpoint, RateLaw, Settings};
 use howdah_rivals::sabul::SabulEndpoint;
-use howdah_rivals::tcp::{
-    self, Bundle, MetricsCache, ReceiverConfig, Supply, TcpConfig, TcpEndpoint, cc,
-};
+use howdah_rivals::tcp::{self, Bundle, MetricsCache, Supply, TcpConfig, TcpEndpoint, cc};
 use howdah_rivals::udp::{
     CbrSettings, Extent, OnOffSettings, Periods, Received, SettingsError, UdpEndpoint,
 };
@@ -116,7 +113,7 @@ pub(crate) struct Wish<'a> {
 /// Makes the endpoints of a flow. `None` if there is no such protocol, which a decoded scenario
 /// rules out.
 pub(crate) fn pair(wish: &Wish<'_>) -> Option<Pair> {
-    Some(match protocol::find(wish.protocol)? {
+    Some(match catalog::find(wish.protocol)? {
         Protocol::Howdah(manner) => ours(wish, manner),
         Protocol::Tcp(entry) => over_tcp(wish, *entry),
         Protocol::Model(settings) => modelled(wish, settings()),
@@ -152,6 +149,15 @@ pub(crate) fn pair(wish: &Wish<'_>) -> Option<Pair> {
 }
 
 impl Node {
+    /// TCP connections that it is made of.
+    pub(crate) fn connections(&self) -> Option<u32> {
+        match self {
+            Self::Tcp(_) => Some(1),
+            Self::Bundle(node) => Some(node.connections()),
+            _ => None,
+        }
+    }
+
     /// User bytes that have reached the application here.
     pub(crate) fn delivered_bytes(&self) -> u64 {
         match self {
@@ -262,17 +268,8 @@ fn modelled(wish: &Wish<'_>, mut settings: Settings) -> Pair {
     }
 }
 
-/// The stacks of three eras.
-pub(crate) const ERAS: [&str; 3] = ["linux24", "linux26", "modern"];
-/// Receivers by operating system.
-pub(crate) const RECEIVERS: [&str; 5] = ["linux24", "linux26", "modern", "freebsd53", "winxp_sp2"];
-
 fn over_tcp(wish: &Wish<'_>, congestion_control: cc::Entry) -> Pair {
-    let sender = match wish.options.era.as_deref() {
-        Some("linux24") => TcpConfig::linux24(),
-        Some("linux26") => TcpConfig::linux26(),
-        _ => TcpConfig::modern(),
-    };
+    let sender = stacks::sender(wish.options.era.as_deref());
     tcp_pair(wish, sender.with(congestion_control))
 }
 
@@ -293,15 +290,9 @@ fn quic(wish: &Wish<'_>) -> Pair {
 
 fn tcp_pair(wish: &Wish<'_>, mut sender: TcpConfig) -> Pair {
     let options = wish.options;
-    let era = options.era.as_deref().unwrap_or("modern");
     // An old sender talks to a receiver of its time, unless the scenario says otherwise.
-    let mut receiver = match options.receiver.as_deref().unwrap_or(era) {
-        "linux24" => ReceiverConfig::linux24(),
-        "linux26" => ReceiverConfig::linux26(),
-        "freebsd53" => ReceiverConfig::freebsd53(),
-        "winxp_sp2" => ReceiverConfig::winxp_sp2(),
-        _ => ReceiverConfig::modern(),
-    };
+    let receiver = options.receiver.as_deref().or(options.era.as_deref());
+    let mut receiver = stacks::receiver(receiver);
     if let Some(timestamps) = options.timestamps {
         sender.timestamps = timestamps;
         receiver.timestamps = timestamps;

@@ -1,11 +1,11 @@
 //! What is noted while a cell runs.
 
 use super::build::Built;
-use crate::metrics::{self, Progress};
-use crate::result::Interval;
 use crate::scenario::{Cell, Change};
 use howdah_core::{Observe as _, Time};
 use howdah_path::PathCounters;
+use howdah_report::metrics::{self, Progress};
+use howdah_report::result::Interval;
 use howdah_rivals::udp::Received;
 use howdah_sim::PathId;
 

@@ -61,7 +61,7 @@ mod tests {
             via: vec![0],
             reverse: false,
             ends: [None; 2],
-            options: crate::scenario::Options::default(),
+            options: crate::catalog::Options::default(),
         }
     }
 

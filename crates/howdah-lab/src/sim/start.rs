@@ -2,9 +2,9 @@
 
 use super::build::Built;
 use crate::figures::{bound_bps, route_rtt_s, seconds};
-use crate::metrics::{self, Progress};
 use crate::scenario::Cell;
 use howdah_core::{Observe as _, Span, Time};
+use howdah_report::metrics::{self, Progress};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;

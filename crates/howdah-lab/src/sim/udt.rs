@@ -70,7 +70,7 @@ pub(super) fn sabul(wish: &Wish<'_>) -> Pair {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Options;
+    use crate::catalog::Options;
     use howdah_core::Time;
 
     fn configured(mtu: u32, options: &Options) -> UdtConfig {

@@ -70,6 +70,11 @@ impl Bundle {
         all.map(|stream| stream.snapshot().delivered_bytes).sum()
     }
 
+    /// How many there are.
+    pub fn connections(&self) -> u32 {
+        self.streams.len() as u32
+    }
+
     /// When the object was there; `None` before, and without an end.
     pub const fn finished_at(&self) -> Option<Time> {
         self.finished_at

@@ -4,8 +4,8 @@ use crate::args::LabGateArgs;
 use crate::ui;
 use anyhow::{Context as _, bail};
 use howdah::{Error, ErrorKind};
-use howdah_lab::gate;
-use howdah_lab::result::Summary;
+use howdah_report::gate;
+use howdah_report::result::Summary;
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &LabGateArgs) -> anyhow::Result<()> {

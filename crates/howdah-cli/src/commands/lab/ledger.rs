@@ -2,8 +2,8 @@
 
 use crate::args::LabLedgerArgs;
 use crate::ui;
-use howdah_lab::ledger;
-use howdah_lab::run::Store;
+use howdah_report::ledger;
+use howdah_report::store::Store;
 
 /// Columns of the table.
 const WIDTH: usize = 100;

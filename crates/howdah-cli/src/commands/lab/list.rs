@@ -2,7 +2,7 @@
 
 use crate::args::LabListArgs;
 use crate::ui;
-use howdah_lab::protocol;
+use howdah_lab::catalog;
 use howdah_lab::scenario::{self, Experiment};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ pub(super) fn run(args: &LabListArgs) -> anyhow::Result<()> {
 }
 
 fn protocols(as_json: bool) -> anyhow::Result<()> {
-    let all = protocol::describe();
+    let all = catalog::describe();
     if as_json {
         let list: Vec<_> = all
             .iter()

@@ -1,5 +1,6 @@
 //! `howdah lab`, a file per part.
 
+mod attack;
 mod gate;
 mod ledger;
 mod list;
@@ -9,9 +10,9 @@ mod run;
 
 use crate::args::LabCommand;
 use howdah::{Error, ErrorKind};
-use howdah_lab::result::Summary;
-use howdah_lab::run::{Store, StoreError};
 use howdah_lab::scenario::ScenarioError;
+use howdah_report::result::Summary;
+use howdah_report::store::{Store, StoreError};
 use std::path::Path;
 
 pub(super) fn run(command: &LabCommand) -> anyhow::Result<()> {
@@ -21,6 +22,7 @@ pub(super) fn run(command: &LabCommand) -> anyhow::Result<()> {
         LabCommand::Report(args) => report::run(args),
         LabCommand::Ledger(args) => ledger::run(args),
         LabCommand::Gate(args) => gate::run(args),
+        LabCommand::Attack(args) => attack::run(args),
     }
 }
 

@@ -30,15 +30,20 @@ impl Progress {
     }
 
     pub(super) fn show(&mut self, progress: &RunProgress) {
+        self.at(progress.share, || line(progress));
+    }
+
+    /// That share, from 0 to 1, is done.
+    pub(super) fn at(&mut self, share: f64, line: impl Fn() -> String) {
         if let Some(bar) = &self.bar {
-            bar.set_position((progress.share * 1000.0) as u64);
-            bar.set_message(line(progress));
+            bar.set_position((share * 1000.0) as u64);
+            bar.set_message(line());
         }
         if let Some(told) = &mut self.told {
-            let tenths = (progress.share * 10.0) as usize;
+            let tenths = (share * 10.0) as usize;
             if tenths > *told {
                 *told = tenths;
-                ui::say(&line(progress));
+                ui::say(&line());
             }
         }
     }

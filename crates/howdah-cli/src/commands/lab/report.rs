@@ -3,10 +3,10 @@
 use crate::args::LabReportArgs;
 use crate::ui;
 use howdah::{Error, ErrorKind};
-use howdah_lab::comparison::{self, ComparisonError};
-use howdah_lab::report::{self, Options};
-use howdah_lab::result::Summary;
-use howdah_lab::{company, fidelity, starts};
+use howdah_report::comparison::{self, ComparisonError};
+use howdah_report::report::{self, Options};
+use howdah_report::result::Summary;
+use howdah_report::{company, fidelity, starts};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

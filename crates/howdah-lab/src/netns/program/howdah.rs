@@ -1,8 +1,8 @@
 //! Ours, exactly as it ships: `howdah serve` and `howdah cp`.
 
 use super::{Errand, Figures, Launch, Ready, Recipe, Said, cut_off, last_json};
+use crate::catalog::{HOWDAH, HOWDAH_BACKGROUND, HOWDAH_FIXED};
 use crate::netns::Trouble;
-use crate::protocol::{HOWDAH, HOWDAH_BACKGROUND, HOWDAH_FIXED};
 use serde::Deserialize;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;

@@ -133,45 +133,25 @@ pub(super) struct Launch {
 /// The errand, and the flow's own directory.
 type Prepare = fn(&Errand<'_>, &Path) -> Result<Launch, Trouble>;
 
-/// A program, or a family of them.
-pub struct Program {
-    /// As scenarios name it.
-    pub name: &'static str,
-    /// What it is, in a line.
-    pub about: &'static str,
-    /// How it is installed.
-    pub install: &'static str,
+/// How a program of the [catalog](crate::catalog) is run.
+struct Adapter {
+    name: &'static str,
     prepare: Prepare,
 }
 
-impl std::fmt::Debug for Program {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Program")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
+/// The programs that only a testbed has, and quinn, which the simulator has a model of.
+const ADAPTERS: [&[Adapter]; 5] = [tools::ALL, udt::ALL, srt::ALL, quic::ALL, ssh::ALL];
 
-/// The programs that only a testbed has: the simulator knows nothing of them.
-const FOREIGN: [&[Program]; 5] = [tools::ALL, udt::ALL, srt::ALL, quic::ALL, ssh::ALL];
-
-/// The program of that name that only a testbed can run.
-pub fn find(name: &str) -> Option<&'static Program> {
-    FOREIGN
-        .into_iter()
-        .flatten()
-        .find(|program| program.name == name)
-}
-
-/// All programs that only a testbed can run.
-pub fn describe() -> impl Iterator<Item = &'static Program> {
-    FOREIGN.into_iter().flatten()
+/// The adapter of that name.
+fn find(name: &str) -> Option<&'static Adapter> {
+    let mut all = ADAPTERS.into_iter().flatten();
+    all.find(|adapter| adapter.name == name)
 }
 
 /// How a flow of that protocol is run.
 fn prepare(name: &str) -> Result<Prepare, Trouble> {
-    if let Some(program) = find(name) {
-        return Ok(program.prepare);
+    if let Some(adapter) = find(name) {
+        return Ok(adapter.prepare);
     }
     if howdah::runs(name) {
         return Ok(howdah::prepare);

@@ -1,7 +1,7 @@
 //! QUIC as the library quinn has it, through a small program of ours (peers/quic).
 
 use super::{
-    Errand, Figures, Launch, Program, Ready, Recipe, Said, cut_off, last_json, need_peer,
+    Adapter, Errand, Figures, Launch, Ready, Recipe, Said, cut_off, last_json, need_peer,
     window_bytes,
 };
 use crate::netns::Trouble;
@@ -9,23 +9,17 @@ use serde::Deserialize;
 
 const PORT: u16 = 4500;
 
-pub(super) const ALL: &[Program] = &[
-    Program {
+pub(super) const ALL: &[Adapter] = &[
+    Adapter {
         name: "quic",
-        about: "QUIC with CUBIC: the library quinn, through a small program of ours",
-        install: "make peers",
         prepare: |errand, _| prepare(errand, "cubic"),
     },
-    Program {
+    Adapter {
         name: "quic-bbr",
-        about: "QUIC with BBR as quinn has it (experimental there)",
-        install: "make peers",
         prepare: |errand, _| prepare(errand, "bbr"),
     },
-    Program {
+    Adapter {
         name: "sendme",
-        about: "sendme (QUIC, iroh): known, not run",
-        install: "not built",
         prepare: |_, _| Err(Trouble::Skipped(SENDME.to_owned())),
     },
 ];

@@ -1,6 +1,6 @@
 //! SRT, file mode: the sample program of its library.
 
-use super::{Errand, Figures, Launch, Program, Ready, Recipe, Said, need, window_bytes};
+use super::{Adapter, Errand, Figures, Launch, Ready, Recipe, Said, need, window_bytes};
 use crate::netns::Trouble;
 use serde::Deserialize;
 use std::fs::{self, File};
@@ -25,10 +25,8 @@ const REPORT_SLACK: u64 = 400;
 /// Of the sender and of the receiver.
 const STATISTICS: [&str; 2] = ["sent.json", "received.json"];
 
-pub(super) const ALL: &[Program] = &[Program {
+pub(super) const ALL: &[Adapter] = &[Adapter {
     name: "srt",
-    about: "SRT in file mode (srt-file-transmit), without encryption",
-    install: INSTALL,
     prepare,
 }];
 

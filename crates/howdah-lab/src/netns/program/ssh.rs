@@ -4,7 +4,7 @@
 //! directory, and gone with it. Both files are on the RAM disk; the one that is read has holes only.
 
 use super::default_tcp::{self, DEFAULT_TCP};
-use super::{Errand, Figures, Launch, Program, Ready, Recipe, Said, need, need_peer};
+use super::{Adapter, Errand, Figures, Launch, Ready, Recipe, Said, need, need_peer};
 use crate::netns::Trouble;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -22,29 +22,21 @@ const MOST_OF_MEMORY: f64 = 0.7;
 const INSTALL: &str = "make peers, or apt-get install openssh-server openssh-client rsync rclone";
 const QCP: &str = "qcp";
 
-pub(super) const ALL: &[Program] = &[
-    Program {
+pub(super) const ALL: &[Adapter] = &[
+    Adapter {
         name: "scp",
-        about: "scp of OpenSSH, over CUBIC",
-        install: INSTALL,
         prepare: |errand, dir| over_tcp(errand, dir, "scp", scp),
     },
-    Program {
+    Adapter {
         name: "rsync",
-        about: "rsync over ssh, a new file, over CUBIC",
-        install: INSTALL,
         prepare: |errand, dir| over_tcp(errand, dir, "rsync", rsync),
     },
-    Program {
+    Adapter {
         name: "rclone",
-        about: "rclone to an sftp remote, with its check of the copy, over CUBIC",
-        install: INSTALL,
         prepare: |errand, dir| over_tcp(errand, dir, "rclone", rclone),
     },
-    Program {
+    Adapter {
         name: QCP,
-        about: "qcp: QUIC (quinn, CUBIC), set up over ssh",
-        install: "make peers",
         prepare: qcp,
     },
 ];

@@ -1,9 +1,10 @@
 //! Each program that is installed carries something over a real network of 200 Mbit/s and 10 ms.
 
-use super::{describe, find};
+use super::{ADAPTERS, find};
+use crate::catalog::{self, Protocol};
 use crate::netns::{Kit, Testbed, Trouble};
-use crate::result::CellResult;
 use crate::scenario;
+use howdah_report::result::CellResult;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
@@ -188,11 +189,20 @@ fn srt_runs_where_packets_are_large() {
 }
 
 #[test]
-fn names_are_different() {
-    let names: Vec<&str> = describe().map(|program| program.name).collect();
-    for name in &names {
-        let times = names.iter().filter(|other| *other == name).count();
-        assert_eq!(times, 1, "{name}");
-        assert!(find(name).is_some());
+fn each_program_of_the_catalog_has_an_adapter_and_each_adapter_a_name_there() {
+    for (name, _) in catalog::describe() {
+        if let Some(Protocol::Foreign(name)) = catalog::find(name) {
+            assert!(find(name).is_some(), "{name}");
+        }
+    }
+    let adapters = ADAPTERS.into_iter().flatten().map(|adapter| adapter.name);
+    let mut seen = std::collections::BTreeSet::new();
+    for name in adapters {
+        let known = catalog::find(name);
+        assert!(
+            matches!(known, Some(Protocol::Foreign(_) | Protocol::Quic)),
+            "{name}"
+        );
+        assert!(seen.insert(name), "{name}");
     }
 }

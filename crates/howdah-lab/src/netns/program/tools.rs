@@ -1,7 +1,7 @@
 //! Programs that measure TCP.
 
 use super::default_tcp::{self, DEFAULT_TCP};
-use super::{Errand, Figures, Launch, Program, Ready, Recipe, Said, need};
+use super::{Adapter, Errand, Figures, Launch, Ready, Recipe, Said, need};
 use crate::netns::Trouble;
 use serde_json::Value;
 
@@ -12,23 +12,17 @@ const NUTTCP_CONTROL_PORT: u16 = 5000;
 /// What nuttcp writes at once, in bytes. It sends whole buffers only.
 const NUTTCP_BUFFERS: std::ops::RangeInclusive<u64> = 4096..=65_536;
 
-pub(super) const ALL: &[Program] = &[
-    Program {
+pub(super) const ALL: &[Adapter] = &[
+    Adapter {
         name: "iperf3-cubic",
-        about: "iperf3 over the kernel's CUBIC",
-        install: IPERF_INSTALL,
         prepare: |errand, _| iperf3(errand, "cubic"),
     },
-    Program {
+    Adapter {
         name: "iperf3-bbr",
-        about: "iperf3 over the kernel's BBR (version 1)",
-        install: IPERF_INSTALL,
         prepare: |errand, _| iperf3(errand, "bbr"),
     },
-    Program {
+    Adapter {
         name: "nuttcp",
-        about: "nuttcp over the kernel's CUBIC",
-        install: NUTTCP_INSTALL,
         prepare: |errand, _| nuttcp(errand),
     },
 ];

@@ -1,7 +1,7 @@
 //! UDT as Debian has it.
 
 use super::{
-    Errand, Figures, Launch, Program, Ready, Recipe, Said, cut_off, last_json, need_peer,
+    Adapter, Errand, Figures, Launch, Ready, Recipe, Said, cut_off, last_json, need_peer,
     window_bytes,
 };
 use crate::netns::Trouble;
@@ -9,10 +9,8 @@ use serde::Deserialize;
 
 const UDT_PORT: u16 = 9100;
 
-pub(super) const ALL: &[Program] = &[Program {
+pub(super) const ALL: &[Adapter] = &[Adapter {
     name: "libudt",
-    about: "UDT 4 as Debian ships it (libudt), through a small program of ours",
-    install: "make peers",
     prepare: |errand, _| libudt(errand),
 }];
 

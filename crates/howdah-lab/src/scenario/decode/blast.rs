@@ -1,8 +1,8 @@
 //! Options of the blasting tools.
 
-use super::super::cell::BlastOptions;
 use super::super::error::ScenarioError;
 use super::super::read::Table;
+use crate::catalog::BlastOptions;
 use howdah_core::{Rate, units};
 
 pub(super) const KEYS: [&str; 5] = ["block", "chunk", "memory", "budget", "held"];

@@ -1,13 +1,12 @@
 //! Flows, groups and streams.
 
-use super::super::cell::{FlowSpec, GroupSpec, HostSpec, Options, PathSpec, StreamSpec};
+use super::super::cell::{FlowSpec, GroupSpec, HostSpec, PathSpec, StreamSpec};
 use super::super::error::{ScenarioError, hint};
 use super::super::node::{Entry, Sources, Value};
 use super::super::read::Table;
 use super::super::values::Amount;
 use super::{blast, find_path};
-use crate::protocol;
-use crate::sim::{ERAS, RECEIVERS};
+use crate::catalog::{self, Options, stacks};
 use howdah_core::{Rate, Span, units};
 
 /// Options of a protocol, common to flows and groups.
@@ -250,8 +249,8 @@ impl Decoder<'_> {
         if name == "none" {
             return Ok(None);
         }
-        if protocol::find(&name).is_none() {
-            let names = protocol::names();
+        if catalog::find(&name).is_none() {
+            let names = catalog::names();
             let message = format!("unknown protocol '{name}'{}", hint(&name, &names));
             return Err(table.error_at("protocol", message));
         }
@@ -335,8 +334,8 @@ impl Decoder<'_> {
             mss_bytes: table.whole("mss", 256)?.map(|mss| mss.min(65_000) as u32),
             send_buffer_bytes: buffer("send_buffer")?.or(both),
             receive_buffer_bytes: buffer("receive_buffer")?.or(both),
-            receiver: one_of("receiver", &RECEIVERS)?,
-            era: one_of("era", &ERAS)?,
+            receiver: one_of("receiver", &stacks::receivers())?,
+            era: one_of("era", &stacks::eras())?,
             pacing: table.truth("pacing")?,
             burst_segments: segments("burst_segments")?,
             initial_window_segments: segments("initial_window")?,
@@ -359,7 +358,7 @@ impl Decoder<'_> {
             blast: blast::options(table, route().map(|path| path.forward.delay_ns).sum())?,
             expect_loss: table.probability("expect_loss")?,
         };
-        protocol::check(protocol, &options)
+        catalog::check(protocol, &options)
             .map_err(|(key, message)| table.error_at(key, message))?;
         Ok(options)
     }

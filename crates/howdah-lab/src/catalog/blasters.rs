@@ -1,6 +1,6 @@
 //! The tools that blast UDP, by name.
 
-use crate::scenario::Options;
+use super::Options;
 use howdah_core::{Rate, Span};
 use howdah_rivals::blast::{
     BlastEndpoint, PacedRule, PacedSettings, RbudpMode, RbudpSettings, SendBuffer, SharedBudget,

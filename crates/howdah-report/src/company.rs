@@ -16,7 +16,7 @@ const AXIS: &str = "company";
 /// Shares within these leave nobody starving.
 const BAND: (f64, f64) = (0.5, 2.0);
 /// Whose company it is.
-const OURS: &str = crate::protocol::HOWDAH;
+const OURS: &str = "howdah";
 /// How many of the cells that are furthest out are listed.
 const WORST: usize = 25;
 

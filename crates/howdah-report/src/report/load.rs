@@ -3,7 +3,7 @@
 use super::ReportError;
 use crate::ledger::{self, Entry};
 use crate::result::{Campaign, CellResult, Summary};
-use crate::run::Store;
+use crate::store::Store;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::io;

@@ -1,8 +1,16 @@
-//! The transports that a scenario can name.
+//! The transports that a scenario can name, and what each can be told: one catalog for simulator and testbed.
 
-use crate::blasters::{self, Blaster};
-use crate::movers::{self, Mover};
-use crate::scenario::Options;
+mod blasters;
+mod movers;
+mod options;
+mod programs;
+pub(crate) mod stacks;
+
+pub use blasters::Blaster;
+pub(crate) use movers::find as mover;
+pub use movers::{Core, Mover};
+pub use options::{BlastOptions, Options};
+
 use howdah_rivals::model::{self, Settings};
 use howdah_rivals::tcp::cc;
 use howdah_rivals::udt::UdtConfig;
@@ -130,11 +138,7 @@ pub fn find(name: &str) -> Option<Protocol> {
                 .or_else(mover)
                 .or_else(|| blasters::find(name).map(Protocol::Blast))
                 .or_else(|| cc::find(name).map(Protocol::Tcp))
-                .or_else(|| {
-                    foreign()
-                        .find(|known| known.0 == name)
-                        .map(|known| Protocol::Foreign(known.0))
-                })
+                .or_else(|| programs::find(name).map(|known| Protocol::Foreign(known.name)))
         }
     }
 }
@@ -147,7 +151,7 @@ pub fn names() -> Vec<&'static str> {
     let movers = movers::ALL.iter().map(|mover| mover.name);
     let udts = UDTS.iter().map(|udt| udt.name).chain([SABUL.0]);
     let blasters = blasters::ALL.iter().map(|tool| tool.0);
-    let programs = foreign().map(|program| program.0);
+    let programs = programs::ALL.iter().map(|program| program.name);
     let rivals = tcp.chain(udts).chain(models).chain(movers).chain(blasters);
     let rivals = rivals.chain([QUIC.0]).chain(programs);
     ours.into_iter().chain(rivals).chain(["none"]).collect()
@@ -167,22 +171,12 @@ pub fn describe() -> Vec<(&'static str, &'static str)> {
     all.extend(movers::ALL.iter().map(|mover| (mover.name, mover.about)));
     all.extend(blasters::ALL.iter().map(|tool| (tool.0, tool.2)));
     all.push(QUIC);
-    all.extend(foreign());
+    all.extend(
+        programs::ALL
+            .iter()
+            .map(|program| (program.name, program.about)),
+    );
     all
-}
-
-/// Name and one line about each program that only a testbed can run.
-#[cfg(target_os = "linux")]
-fn foreign() -> impl Iterator<Item = (&'static str, &'static str)> {
-    crate::netns::describe()
-        .map(|program| (program.name, program.about))
-        .filter(|program| program.0 != QUIC.0)
-}
-
-/// None without namespaces.
-#[cfg(not(target_os = "linux"))]
-fn foreign() -> impl Iterator<Item = (&'static str, &'static str)> {
-    std::iter::empty()
 }
 
 /// Checks the options of a flow of that protocol; the error names the key. Options of TCP are

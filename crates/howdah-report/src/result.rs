@@ -67,6 +67,9 @@ pub struct ExperimentNote {
     /// Its cells, whether they are finished or not; 0 in campaigns of before this was written down.
     #[serde(default)]
     pub cells: usize,
+    /// Largest IP packet in bytes, if all of its paths have the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu_bytes: Option<u32>,
 }
 
 /// A scenario file as it was run.
@@ -183,6 +186,9 @@ pub struct FlowResult {
     pub protocol: String,
     /// Algorithm as the live object names itself.
     pub algorithm: String,
+    /// TCP connections that carried it; `None` where nobody tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
     /// First and last moment of activity, in scenario seconds.
     pub start_s: f64,
     /// End of activity.

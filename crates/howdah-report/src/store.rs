@@ -106,7 +106,7 @@ impl Store {
     }
 
     /// Writes the result of a cell whose series are there already.
-    pub(crate) fn write_again(&self, result: &CellResult) -> Result<(), StoreError> {
+    pub fn write_again(&self, result: &CellResult) -> Result<(), StoreError> {
         write_json(&self.cell_path(&result.id), result)
     }
 
@@ -130,7 +130,7 @@ impl Store {
     }
 
     /// Every run of a cell that a testbed repeats, with the intervals of those that have them.
-    pub(crate) fn read_runs(&self, id: &str) -> Vec<CellResult> {
+    pub fn read_runs(&self, id: &str) -> Vec<CellResult> {
         let text = fs::read(self.runs_path(id)).unwrap_or_default();
         let mut runs: Vec<CellResult> = serde_json::from_slice(&text).unwrap_or_default();
         for (index, run) in runs.iter_mut().enumerate() {
@@ -143,7 +143,7 @@ impl Store {
     }
 
     /// Writes them, and the intervals of the last one: any of them may become the one that stands for the cell.
-    pub(crate) fn write_runs(&self, id: &str, runs: &[CellResult]) -> Result<(), StoreError> {
+    pub fn write_runs(&self, id: &str, runs: &[CellResult]) -> Result<(), StoreError> {
         let path = self.runs_path(id);
         let dir = self.dir.join("runs");
         fs::create_dir_all(&dir).map_err(|error| io_error(&dir, error))?;

@@ -12,7 +12,7 @@
 //!
 //! Service times are **fitted** to the least durations that the paper states; see docs/rivals/movers.md.
 
-use crate::scenario::Options;
+use super::Options;
 use howdah_core::Span;
 use howdah_rivals::model::{self, Settings};
 
@@ -55,7 +55,7 @@ pub struct Mover {
 }
 
 /// All of them.
-pub static ALL: [Mover; 5] = [
+pub(crate) static ALL: [Mover; 5] = [
     Mover {
         name: "velocity-like",
         about: "model of Velocity: 7 CUBIC connections of 2.6.32 ('streams' says otherwise)",
@@ -133,7 +133,7 @@ fn expedat() -> Settings {
 }
 
 /// The mover of that name.
-pub fn find(name: &str) -> Option<&'static Mover> {
+pub(crate) fn find(name: &str) -> Option<&'static Mover> {
     ALL.iter().find(|mover| mover.name == name)
 }
 

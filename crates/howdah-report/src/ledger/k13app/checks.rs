@@ -1,10 +1,9 @@
 //! Checks of K13app's statements. "Rate" is what the mover displays, "duration" the whole command; see
-//! [`crate::movers`] for what stands behind them here.
+//! docs/rivals/movers.md for what stands behind them here.
 
 use super::super::grid::{Grid, Parts, Point};
 use super::super::judge::{Mark, mbit, number};
 use super::super::{Finding, Results};
-use crate::movers::{self, Core};
 
 const VELOCITY: &str = "velocity-like";
 const TIXSTREAM: &str = "tixstream-like";
@@ -500,11 +499,9 @@ pub(super) fn s1(r: &Results<'_>) -> Finding {
         return Parts::default().add("A1", None).finding(A1);
     }
     let mut parts = Parts::default();
-    let streams = movers::find(VELOCITY).map(|mover| match mover.core {
-        Core::Tcp { streams, .. } => streams,
-        Core::Model(_) => 1,
-    });
-    parts.number("Velocity TCP", streams.map(f64::from), 7.0);
+    let cells = r.experiment("A1").protocol(VELOCITY);
+    let streams = cells.median(|cell| cell.flows.first()?.connections.map(f64::from));
+    parts.number("Velocity TCP", streams, 7.0);
     // A model has one UDP flow; control over TCP and FileCatalyst's many sockets are not in it.
     parts.add(
         "TIXstream UDP",

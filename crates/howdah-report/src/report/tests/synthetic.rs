@@ -270,15 +270,23 @@ fn campaign(quick: bool) -> Campaign {
         command: "howdah lab run scenarios --quick".to_owned(),
         started_unix_s: 1_795_302_301,
         quick,
-        experiments: vec![ExperimentNote {
-            id: "J-A2".to_owned(),
-            title: "One flow, two <buffers>".to_owned(),
-            paper: "JGN06".to_owned(),
-            figure: "Fig. 3".to_owned(),
-            note: "The other traffic is not described.".to_owned(),
-            file: "scenarios/jgn06/a.toml".to_owned(),
-            cells: 0,
-        }],
+        experiments: vec![
+            ExperimentNote {
+                id: "J-A2".to_owned(),
+                title: "One flow, two <buffers>".to_owned(),
+                paper: "JGN06".to_owned(),
+                figure: "Fig. 3".to_owned(),
+                note: "The other traffic is not described.".to_owned(),
+                file: "scenarios/jgn06/a.toml".to_owned(),
+                ..ExperimentNote::default()
+            },
+            ExperimentNote {
+                id: "H-P".to_owned(),
+                file: "scenarios/howdah.toml".to_owned(),
+                mtu_bytes: Some(9000),
+                ..ExperimentNote::default()
+            },
+        ],
         chosen: [(
             "J-A2".to_owned(),
             vec![("measure.duration".to_owned(), "300s".to_owned())],

@@ -12,7 +12,7 @@ mod words;
 use crate::metrics;
 use crate::report::family;
 use crate::result::{CellResult, FlowResult, Summary};
-use crate::run::{StoreError, replace};
+use crate::store::{StoreError, replace};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;

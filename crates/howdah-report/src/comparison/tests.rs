@@ -200,7 +200,7 @@ fn where_paths_differ_in_rate_each_cell_tells_its_processor_time() {
 fn a_partial_campaign_of_the_testbed_is_shown_as_what_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let written = real();
-    let store = crate::run::Store::create(dir.path()).unwrap();
+    let store = crate::store::Store::create(dir.path()).unwrap();
     store.write_campaign(&written.campaign).unwrap();
     for cell in &written.cells {
         store.write(cell).unwrap();

@@ -161,7 +161,7 @@ fn show(
     };
     contents.experiment(&anchor, experiment.id, said);
     let mut out = sections::said(experiment, loaded);
-    let mtu = sections::mtu(experiment, loaded);
+    let mtu = sections::mtu(experiment);
     out.push_str(&sections::cells(experiment, mtu));
     out.push_str(&fidelity::table(experiment));
     let reproduce = sections::reproduce(experiment, loaded);

@@ -11,7 +11,6 @@ use crate::result::{CellResult, Mark, ScenarioText};
 use crate::sheet::Sheet;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 
 /// Plain tables below each other; `None` of none.
 pub(crate) fn sheets(sheets: &[Sheet]) -> Option<String> {
@@ -396,21 +395,10 @@ pub(crate) fn said(experiment: &Experiment<'_>, loaded: &Loaded) -> String {
     out
 }
 
-/// Largest packet on the paths of our own map in bytes, as its scenario writes it; nothing where
-/// cells differ.
-pub(crate) fn mtu(experiment: &Experiment<'_>, loaded: &Loaded) -> Option<f64> {
-    let scenario = scenario(experiment, loaded).filter(|_| names::is_own_map(experiment.id))?;
-    let quick = loaded.campaign.quick;
-    let plan = crate::scenario::parse(Path::new(&scenario.path), &scenario.text, quick).ok()?;
-    let cells = plan.experiments.iter().find(|e| e.id == experiment.id)?;
-    let mut sizes = cells
-        .cells
-        .iter()
-        .flat_map(|cell| cell.paths.iter().map(|path| path.forward.mtu_bytes));
-    let first = sizes.next()?;
-    sizes
-        .all(|other| other == first)
-        .then_some(f64::from(first))
+/// Largest packet on the paths of our own map in bytes; nothing where cells differ.
+pub(crate) fn mtu(experiment: &Experiment<'_>) -> Option<f64> {
+    let bytes = experiment.said.mtu_bytes.map(f64::from);
+    bytes.filter(|_| names::is_own_map(experiment.id))
 }
 
 /// The scenario of an experiment: the file that declares it, else one that names it.

@@ -1,0 +1,346 @@
+//! The course of a campaign: rounds of one run of each open cell, until no cell is open.
+
+use super::machine::{commit, machine, unix_time_s};
+use super::{Outcome, RunError, RunOptions, RunProgress, describe};
+use crate::derive;
+use crate::scenario::{Cell, Experiment, Plan};
+use howdah_report::result::{Campaign, CellResult, ExperimentNote, FORMAT, Summary};
+use howdah_report::store::{Store, StoreError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+/// Between two words about the progress at most.
+const WATCH_EVERY: Duration = Duration::from_millis(500);
+
+/// What runs cells: the simulator, or programs over an emulated network.
+pub(super) trait Testbed: Sync {
+    /// As results name it.
+    const NAME: &'static str;
+    /// How often a cell may fail before it is given up.
+    const MOST_FAILURES: usize;
+
+    /// The cells of a plan that are different ones here.
+    fn cells<'p>(&self, plan: &'p Plan) -> Vec<&'p Cell>;
+    /// How many are run at a time if `wished` are wished for.
+    fn jobs(&self, wished: usize) -> usize;
+    /// How often a cell is run at most.
+    fn most_runs(&self) -> usize;
+    /// How long a run of a cell takes, in any unit.
+    fn cost(&self, cell: &Cell) -> f64;
+    /// Puts the cells of a round in order.
+    fn order(&mut self, open: &mut [Open<'_>]);
+    /// The runs of a cell that are there and count.
+    fn found(&self, store: &Store, cell: &Cell) -> Vec<CellResult>;
+    /// Whether these runs are enough.
+    fn is_done(&self, runs: &[CellResult]) -> bool;
+    /// Runs a cell once more.
+    fn run(&self, cell: &Cell, before: &[CellResult], stop: &AtomicBool) -> Attempt;
+    /// Writes down what the next command goes on from, where the result alone does not say it.
+    fn keep(&self, _: &Store, _: &Cell, _: &[CellResult]) -> Result<(), StoreError> {
+        Ok(())
+    }
+    /// What stands for a cell of these runs.
+    fn result(&self, runs: &[CellResult]) -> Option<CellResult>;
+}
+
+/// What became of a run.
+pub(super) enum Attempt {
+    /// Figures.
+    Ran(Box<CellResult>),
+    /// This testbed cannot run such a cell.
+    Skipped(String),
+    /// It went wrong.
+    Failed(String),
+    /// It was told to stop.
+    Stopped,
+}
+
+/// A cell that is not done.
+pub(super) struct Open<'p> {
+    pub(super) cell: &'p Cell,
+    runs: Vec<CellResult>,
+    failures: usize,
+}
+
+/// A result of a cell without any figures.
+fn empty<T: Testbed>(cell: &Cell) -> CellResult {
+    CellResult {
+        id: cell.id(),
+        experiment: cell.experiment.clone(),
+        at: cell.at.clone(),
+        testbed: T::NAME.to_owned(),
+        seed: cell.seed,
+        ..CellResult::default()
+    }
+}
+
+/// Runs all cells that are not done. `stop` makes it end with what is done by then; `watch` is told after each
+/// run, and about twice a second.
+pub(super) fn run<T: Testbed>(
+    testbed: &mut T,
+    plan: &Plan,
+    options: &RunOptions,
+    stop: &AtomicBool,
+    mut watch: impl FnMut(&RunProgress),
+) -> Result<Outcome, RunError> {
+    let started = Instant::now();
+    let store =
+        Store::create(&options.out).map_err(|error| RunError::Store { error, finished: 0 })?;
+    let failed_to_store = |error| RunError::Store {
+        error,
+        finished: store.finished(),
+    };
+    let cells = testbed.cells(plan);
+    let campaign = campaign(plan, options, &cells);
+    store.write_campaign(&campaign).map_err(failed_to_store)?;
+
+    let mut course = Course {
+        outcome: Outcome::default(),
+        progress: RunProgress::default(),
+        work: 0.0,
+        done_work: 0.0,
+        store: &store,
+        commit: &campaign.commit,
+    };
+    let mut open = Vec::new();
+    for (index, &cell) in cells.iter().enumerate() {
+        if !options.asks_for(index, cell) {
+            continue;
+        }
+        let runs = if options.again {
+            Vec::new()
+        } else {
+            testbed.found(&store, cell)
+        };
+        if testbed.is_done(&runs) {
+            course.has(cell);
+        } else {
+            course.work += left(testbed, cell, &runs);
+            open.push(Open {
+                cell,
+                runs,
+                failures: 0,
+            });
+        }
+    }
+    course.progress.cells = open.len();
+    while !open.is_empty() && !stop.load(Ordering::Relaxed) {
+        testbed.order(&mut open);
+        let round = course.round(testbed, open, options.jobs, stop, |progress| {
+            progress.elapsed_s = started.elapsed().as_secs_f64();
+            watch(progress);
+        });
+        open = round.map_err(failed_to_store)?;
+    }
+    let mut outcome = course.outcome;
+    outcome.stopped = stop.load(Ordering::Relaxed);
+    outcome.wall_s = started.elapsed().as_secs_f64();
+    let summary = summarise(&store, campaign, &cells).map_err(failed_to_store)?;
+    store.write_summary(&summary).map_err(failed_to_store)?;
+    Ok(outcome)
+}
+
+/// How much work a cell is at most, with these runs of it done.
+fn left<T: Testbed>(testbed: &T, cell: &Cell, runs: &[CellResult]) -> f64 {
+    // One that wants another run is no less work than that.
+    testbed.most_runs().saturating_sub(runs.len()).max(1) as f64 * testbed.cost(cell)
+}
+
+/// A campaign under way.
+struct Course<'s> {
+    outcome: Outcome,
+    progress: RunProgress,
+    work: f64,
+    done_work: f64,
+    store: &'s Store,
+    commit: &'s str,
+}
+
+impl Course<'_> {
+    /// A cell was done before.
+    fn has(&mut self, cell: &Cell) {
+        self.outcome.kept += 1;
+        self.progress.kept += 1;
+        let commit = self.store.read(&cell.id()).map(|result| result.commit);
+        if let Some(commit) = commit.filter(|commit| commit != self.commit) {
+            *self.outcome.kept_from.entry(commit).or_default() += 1;
+        }
+    }
+
+    /// Runs each cell once, and returns those that are open still.
+    fn round<'p, T: Testbed>(
+        &mut self,
+        testbed: &T,
+        open: Vec<Open<'p>>,
+        jobs: usize,
+        stop: &AtomicBool,
+        mut watch: impl FnMut(&mut RunProgress),
+    ) -> Result<Vec<Open<'p>>, StoreError> {
+        let jobs = testbed.jobs(jobs).clamp(1, open.len().max(1));
+        let todo = Mutex::new(open.into_iter());
+        let abort = AtomicBool::new(false);
+        let (sender, runs) = mpsc::channel();
+        let mut still_open = Vec::new();
+        let mut failure = None;
+        std::thread::scope(|scope| {
+            for _ in 0..jobs {
+                let (sender, todo, abort) = (sender.clone(), &todo, &abort);
+                scope.spawn(move || {
+                    let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
+                    while !stop.load(Ordering::Relaxed) && !abort.load(Ordering::Relaxed) {
+                        let Some(item) = next() else {
+                            break;
+                        };
+                        let started = Instant::now();
+                        let mut attempt = testbed.run(item.cell, &item.runs, stop);
+                        if let Attempt::Ran(result) = &mut attempt {
+                            result.wall_s = started.elapsed().as_secs_f64();
+                        }
+                        if sender.send((item, attempt)).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            loop {
+                match runs.recv_timeout(WATCH_EVERY) {
+                    Ok((item, attempt)) => match self.record(testbed, item, attempt) {
+                        Ok(open) => still_open.extend(open),
+                        Err(error) => {
+                            failure.get_or_insert(error);
+                            abort.store(true, Ordering::Relaxed);
+                        }
+                    },
+                    Err(mpsc::RecvTimeoutError::Timeout) => {}
+                    Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                }
+                watch(&mut self.progress);
+            }
+        });
+        failure.map_or(Ok(still_open), Err)
+    }
+
+    /// Writes down what came of a run; gives the cell back if it wants another one.
+    fn record<'p, T: Testbed>(
+        &mut self,
+        testbed: &T,
+        mut item: Open<'p>,
+        attempt: Attempt,
+    ) -> Result<Option<Open<'p>>, StoreError> {
+        let cell = item.cell;
+        let before = left(testbed, cell, &item.runs);
+        let given_up = match attempt {
+            Attempt::Stopped => return Ok(None),
+            Attempt::Ran(result) => {
+                item.runs.push(*result);
+                testbed.keep(self.store, cell, &item.runs)?;
+                None
+            }
+            Attempt::Skipped(why) => Some(CellResult {
+                skipped: Some(why),
+                ..empty::<T>(cell)
+            }),
+            Attempt::Failed(error) => {
+                item.failures += 1;
+                if item.failures < T::MOST_FAILURES {
+                    return Ok(Some(item));
+                }
+                self.outcome.failed.push((describe(cell), error.clone()));
+                self.progress.failed += 1;
+                Some(CellResult {
+                    error: Some(error),
+                    ..empty::<T>(cell)
+                })
+            }
+        };
+        let is_over = given_up.is_some() || testbed.is_done(&item.runs);
+        // What was measured before it failed stands.
+        if let Some(mut result) = testbed.result(&item.runs).or(given_up) {
+            self.commit.clone_into(&mut result.commit);
+            self.store.write(&result)?;
+        }
+        let after = if is_over {
+            0.0
+        } else {
+            left(testbed, cell, &item.runs)
+        };
+        self.done_work += before - after;
+        self.progress.share = (self.done_work / self.work.max(f64::MIN_POSITIVE)).min(1.0);
+        self.progress.last = describe(cell);
+        if is_over {
+            self.outcome.ran += 1;
+            self.progress.done += 1;
+        }
+        Ok((!is_over).then_some(item))
+    }
+}
+
+fn campaign(plan: &Plan, options: &RunOptions, cells: &[&Cell]) -> Campaign {
+    let (commit, dirty) = commit();
+    let marks = |of: fn(&Experiment) -> &Vec<(String, String)>| {
+        plan.experiments
+            .iter()
+            .map(|experiment| (experiment.id.clone(), of(experiment).clone()))
+            .filter(|(_, marks)| !marks.is_empty())
+            .collect()
+    };
+    Campaign {
+        format: FORMAT,
+        scenarios: plan.files.clone(),
+        commit,
+        dirty,
+        machine: machine(),
+        command: options.command.clone(),
+        started_unix_s: unix_time_s(),
+        quick: options.quick,
+        cells: cells.iter().map(|cell| cell.id()).collect(),
+        experiments: plan
+            .experiments
+            .iter()
+            .map(|experiment| ExperimentNote {
+                id: experiment.id.clone(),
+                title: experiment.title.clone(),
+                paper: experiment.paper.clone(),
+                figure: experiment.figure.clone(),
+                note: experiment.note.clone(),
+                file: experiment.file.display().to_string(),
+                cells: (cells.iter())
+                    .filter(|cell| cell.experiment == experiment.id)
+                    .count(),
+                mtu_bytes: mtu(experiment),
+            })
+            .collect(),
+        chosen: marks(|experiment| &experiment.chosen),
+        fitted: marks(|experiment| &experiment.fitted),
+    }
+}
+
+/// Largest packet on the paths of an experiment in bytes, if all have the same.
+fn mtu(experiment: &Experiment) -> Option<u32> {
+    let cells = experiment.cells.iter();
+    let mut sizes = cells.flat_map(|cell| cell.paths.iter().map(|path| path.forward.mtu_bytes));
+    let first = sizes.next()?;
+    sizes.all(|other| other == first).then_some(first)
+}
+
+/// All finished cells in the order of the scenarios, with what only their neighbours can tell, which
+/// is added to their files too.
+fn summarise(store: &Store, campaign: Campaign, cells: &[&Cell]) -> Result<Summary, StoreError> {
+    let mut results: Vec<CellResult> = Vec::new();
+    let mut specs = Vec::new();
+    for &cell in cells {
+        if let Some(result) = store.read(&cell.id()) {
+            results.push(result);
+            specs.push(cell);
+        }
+    }
+    for changed in derive::harm(&specs, &mut results) {
+        store.write_again(&results[changed])?;
+    }
+    Ok(Summary {
+        campaign,
+        cells: results,
+    })
+}

@@ -1,0 +1,89 @@
+//! A campaign in virtual time: each cell once, as many at a time as there are cores.
+
+use super::campaign::{self, Attempt, Open, Testbed};
+use super::{Outcome, RunError, RunOptions, RunProgress};
+use crate::catalog::{self, Protocol};
+use crate::scenario::{Cell, Plan};
+use crate::sim;
+use howdah_report::result::CellResult;
+use howdah_report::store::Store;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicBool;
+
+/// Runs all cells that have no result yet. `stop` makes it end with the cells that are done by
+/// then; `watch` is told after each cell, and about twice a second.
+pub fn run(
+    plan: &Plan,
+    options: &RunOptions,
+    stop: &AtomicBool,
+    watch: impl FnMut(&RunProgress),
+) -> Result<Outcome, RunError> {
+    campaign::run(&mut Simulator, plan, options, stop, watch)
+}
+
+struct Simulator;
+
+impl Testbed for Simulator {
+    const NAME: &'static str = "sim";
+    /// It would fail in the same way again.
+    const MOST_FAILURES: usize = 1;
+
+    fn cells<'p>(&self, plan: &'p Plan) -> Vec<&'p Cell> {
+        plan.cells().collect()
+    }
+
+    fn jobs(&self, wished: usize) -> usize {
+        wished
+    }
+
+    fn most_runs(&self) -> usize {
+        1
+    }
+
+    fn cost(&self, cell: &Cell) -> f64 {
+        cell.cost()
+    }
+
+    /// The long ones first, so that no core waits for another at the end.
+    fn order(&mut self, open: &mut [Open<'_>]) {
+        open.sort_by(|a, b| b.cell.cost().total_cmp(&a.cell.cost()));
+    }
+
+    fn found(&self, store: &Store, cell: &Cell) -> Vec<CellResult> {
+        let result = store.read(&cell.id());
+        let result = result.filter(|result| result.error.is_none());
+        result.into_iter().collect()
+    }
+
+    fn is_done(&self, runs: &[CellResult]) -> bool {
+        !runs.is_empty()
+    }
+
+    fn run(&self, cell: &Cell, _: &[CellResult], stop: &AtomicBool) -> Attempt {
+        if let Some(why) = only_on_a_testbed(cell) {
+            return Attempt::Skipped(why);
+        }
+        // A failed check of the simulator is the cell's error.
+        match catch_unwind(AssertUnwindSafe(|| sim::run(cell, stop))) {
+            Ok(Ok(result)) => Attempt::Ran(Box::new(result)),
+            Ok(Err(sim::Stopped)) => Attempt::Stopped,
+            Err(panic) => Attempt::Failed(sim::what_failed(&*panic).to_owned()),
+        }
+    }
+
+    fn result(&self, runs: &[CellResult]) -> Option<CellResult> {
+        runs.last().cloned()
+    }
+}
+
+/// Why the simulator cannot run a cell.
+fn only_on_a_testbed(cell: &Cell) -> Option<String> {
+    let flows = cell.flows.iter().map(|flow| &flow.protocol);
+    let groups = cell.groups.iter().map(|group| &group.protocol);
+    let foreign = flows
+        .chain(groups)
+        .find(|name| matches!(catalog::find(name), Some(Protocol::Foreign(_))))?;
+    Some(format!(
+        "'{foreign}' is a real program: only --on netns runs it"
+    ))
+}
