@@ -97,13 +97,13 @@ test: peers-test setup-bpf setup-test ## Format, lints, tests, docs and the redu
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Without the simulator: no connection of such a build can be in the clear.
 	$(CARGO) clippy -p howdah --locked -- -D warnings
-	$(CARGO) clippy --workspace --all-targets --features howdah-bpf/bpf --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --features howdah-bpf/bpf,howdah/tokio --locked -- -D warnings
 	@if [ -r $(BTF) ]; then $(MAKE) --no-print-directory bpf; else echo "bpf/ is not compiled: no $(BTF)"; fi
 	$(MAKE) --no-print-directory lint-deny
 	$(call say,docs)
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps --locked
 	$(call say,tests)
-	$(CARGO) test --workspace --features howdah-bpf/bpf --locked
+	$(CARGO) test --workspace --features howdah-bpf/bpf,howdah/tokio --locked
 	$(call say,the reduced laboratory)
 	$(MAKE) lab-quick
 

@@ -30,6 +30,7 @@ pub enum RatePolicy {
 
 /// Settings of a copy. What [`CopyConfig::new`] chooses fits every path.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CopyConfig {
     /// The key that this side shows to the server.
     pub identity: Identity,

@@ -1,7 +1,52 @@
 //! Moves big data over long fat networks at the rate of the link.
 //!
-//! This is the library behind the `howdah` command: [`copy()`] moves one object between two
-//! [`Location`]s, [`copy_tree`] whole directories, [`verify()`] compares two places, [`Server`] answers such copies on one UDP port.
+//! This is the library behind the `howdah` command. A [`Client`] moves files and directories and compares them, a [`Server`] answers
+//! it on one UDP port:
+//!
+//! ```
+//! use howdah::{AuthorizedKeys, Cancel, Client, Identity, Server, ServerConfig, Trust};
+//!
+//! # let dir = tempfile::tempdir()?;
+//! # let (site, here) = (dir.path().join("site"), dir.path().join("here"));
+//! # std::fs::create_dir(&site)?;
+//! # std::fs::create_dir_all(here.join("data"))?;
+//! # std::fs::write(here.join("data/one"), "1")?;
+//! // A server of the directory `site`, for whoever holds one key.
+//! let client = Identity::generate()?;
+//! let authorized = [*client.public_key()].into_iter().collect::<AuthorizedKeys>();
+//! let identity = Identity::generate()?;
+//! let server_key = *identity.public_key();
+//! let server = Server::bind(ServerConfig::new(&site, "127.0.0.1:0".parse()?, identity, authorized))?;
+//! let address = server.local_addr();
+//! let stop = Cancel::new();
+//! let serving = std::thread::spawn({
+//!     let stop = stop.clone();
+//!     move || server.run(&stop)
+//! });
+//!
+//! // A client that knows the server by its key.
+//! let client = Client::new(client).trust(Trust::Exactly(server_key));
+//! let there = format!("howdah://{address}/data");
+//! let summary = client
+//!     .sync(here.join("data"), there.as_str())
+//!     .on_progress(|progress| eprintln!("{} bytes", progress.bytes))
+//!     .run()?;
+//! assert_eq!(summary.bytes, 1);
+//! let same = client
+//!     .verify(here.join("data"), there.as_str())
+//!     .options(|options| options.checksum = true)
+//!     .run()?;
+//! assert!(same.equal);
+//!
+//! stop.cancel();
+//! serving.join().expect("the server")?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The directory `examples` has more of this kind. [`copy()`], [`copy_tree`] and [`verify()`] are the same without a client: they take every
+//! setting at once, and tell apart what the client makes one error of.
+//!
+//! Everything blocks; with the feature `tokio` a [`Transfer`] and a [`Comparison`] can be awaited as well.
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +65,7 @@ mod list;
 mod listed;
 mod location;
 mod manifest;
+mod mover;
 mod path_bytes;
 mod paths;
 mod reach;
@@ -39,6 +85,7 @@ pub use cancel::Cancel;
 pub use copy::{CopyConfig, RatePolicy, copy};
 pub use error::{Error, ErrorKind};
 pub use files::{ChangeLog, FileLog, Hears};
+pub use howdah_core::{Rate, Span};
 pub use howdah_store::{
     Act, Change, Difference, EntryKind, Fate, LINK_DESTS, Leftovers, Listed, Listing, Memory,
     ModeChanges, OwnerSeen, PathList, PathListBuilder, PlacedFile, Rule, RuleList, RuleRef, Tally,
@@ -49,6 +96,7 @@ pub use list::list;
 pub use listed::Reread;
 pub use location::{DEFAULT_PORT, Location, ParseLocationError, SshLocation, SshTarget};
 pub use manifest::{Manifest, ManifestHash, Sums, check_manifest};
+pub use mover::{Client, Comparison, Place, Transfer};
 pub use path_bytes::PathBytes;
 pub use paths::{PathMemory, RememberedPath, default_path_memory};
 pub use reach::Transport;

@@ -70,6 +70,7 @@ pub struct Inherited {
 
 /// Settings of a server.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ServerConfig {
     /// Directory that clients may read and write below.
     pub root: PathBuf,
@@ -91,6 +92,29 @@ pub struct ServerConfig {
     pub log: Log,
     /// Sees its sessions, and ends them.
     pub control: ServerControl,
+}
+
+impl ServerConfig {
+    /// A server of `root` at `listen` (port 0: any), for the keys in `authorized`, and without a limit or a log.
+    pub fn new(
+        root: impl Into<PathBuf>,
+        listen: SocketAddr,
+        identity: Identity,
+        authorized: AuthorizedKeys,
+    ) -> Self {
+        Self {
+            root: root.into(),
+            listen,
+            identity,
+            authorized,
+            reread: None,
+            inherited: None,
+            max_rate: None,
+            memory: None,
+            log: Log::default(),
+            control: ServerControl::new(),
+        }
+    }
 }
 
 /// A bound server.

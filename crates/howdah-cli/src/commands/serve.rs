@@ -86,18 +86,14 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         confine(&args.root, &authorized, &reread.path);
     }
     let control = ServerControl::new();
-    let server = Server::bind(ServerConfig {
-        root: args.root,
-        listen: args.listen,
-        identity,
-        authorized,
-        reread: Some(reread),
-        inherited: Some(sockets),
-        control: control.clone(),
-        max_rate: args.max_rate,
-        memory: Some(args.memory),
-        log,
-    })?;
+    let mut config = ServerConfig::new(args.root, args.listen, identity, authorized);
+    config.reread = Some(reread);
+    config.inherited = Some(sockets);
+    config.control = control.clone();
+    config.max_rate = args.max_rate;
+    config.memory = Some(args.memory);
+    config.log = log;
+    let server = Server::bind(config)?;
     let server = match args.expire_unfinished {
         Span::ZERO => server,
         time => server.keeping_unfinished(time.into()),

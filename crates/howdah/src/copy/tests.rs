@@ -1,6 +1,6 @@
 use super::*;
 use crate::keys::PublicKey;
-use crate::{AuthorizedKeys, Log, Server, ServerConfig};
+use crate::{AuthorizedKeys, Server, ServerConfig};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
@@ -28,18 +28,9 @@ fn server_and_key(dir: &Path, config: &CopyConfig) -> (Server, PublicKey) {
     let line = format!("{} test\n", config.identity.public_key());
     let keys = dir.join("authorized");
     std::fs::write(&keys, line).expect("a file");
-    let server = Server::bind(ServerConfig {
-        root: dir.to_owned(),
-        listen: (Ipv4Addr::LOCALHOST, 0).into(),
-        identity,
-        authorized: AuthorizedKeys::load(&keys).expect("a list"),
-        reread: None,
-        inherited: None,
-        max_rate: None,
-        memory: None,
-        log: Log::default(),
-        control: crate::ServerControl::new(),
-    });
+    let authorized = AuthorizedKeys::load(&keys).expect("a list");
+    let listen = (Ipv4Addr::LOCALHOST, 0).into();
+    let server = Server::bind(ServerConfig::new(dir, listen, identity, authorized));
     (server.expect("a server"), key)
 }
 

@@ -47,19 +47,9 @@ impl Place {
         std::fs::set_permissions(&keys, PermissionsExt::from_mode(0o600)).unwrap();
         let authorized = AuthorizedKeys::load(&keys).unwrap();
         std::fs::remove_file(&keys).unwrap();
-        let server = Server::bind(ServerConfig {
-            root: dir.path().to_owned(),
-            listen: "127.0.0.1:0".parse().unwrap(),
-            authorized,
-            identity: theirs,
-            reread: None,
-            inherited: None,
-            control: howdah::ServerControl::new(),
-            max_rate: None,
-            memory: None,
-            log: howdah::Log::default(),
-        })
-        .unwrap();
+        let listen = "127.0.0.1:0".parse().unwrap();
+        let server = ServerConfig::new(dir.path(), listen, theirs, authorized);
+        let server = Server::bind(server).unwrap();
         let (port, cancel) = (server.local_addr().port(), Cancel::new());
         let stop = cancel.clone();
         let server = std::thread::spawn(move || server.run(&stop).unwrap());
