@@ -372,3 +372,31 @@ fn h9_what_is_only_announced_takes_little_space() {
         "{taken} bytes for {CAME} of {ANNOUNCED}"
     );
 }
+
+/// Who hears that a file is done may remove it and have its space, or unmount the disk.
+#[cfg(target_os = "linux")]
+#[test]
+fn f13_a_file_is_closed_before_its_end_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let is_open = |path: &Path| {
+        let fds = std::fs::read_dir("/proc/self/fd").unwrap();
+        // One may have been closed meanwhile.
+        fds.flatten()
+            .filter_map(|fd| std::fs::read_link(fd.path()).ok())
+            .any(|open| open.starts_with(path))
+    };
+    let engine = Engine::new();
+    for (i, size) in [10, 5 << 20, 20 << 20].into_iter().enumerate() {
+        let path = dir.path().join(format!("file {i}"));
+        let data = random_bytes(size);
+        let mut sink = sink(&engine, &path, Some(size as u64));
+        assert!(is_open(dir.path()));
+        for part in slices(data.len(), 60_000) {
+            engine.submit(&mut sink, batch(&data, &[part]));
+        }
+        sink.finish(size as u64, Some(hash(&data)));
+        engine.outcome(&mut sink).unwrap();
+        assert!(!is_open(&path), "{size}");
+        drop(sink);
+    }
+}

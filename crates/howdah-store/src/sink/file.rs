@@ -60,18 +60,24 @@ pub(super) struct Journalled {
 impl FileWriter {
     pub(super) fn run(mut self, outlet: Outlet, reporter: Reporter<Outcome>) {
         let stored = self.stored();
-        match self.write(outlet) {
-            Ok(Some(outcome)) => reporter.report(Ok(outcome)),
+        let result = match self.write(outlet) {
+            Ok(Some(outcome)) => Some(Ok(outcome)),
             Ok(None) => {
                 self.part.discard();
-                reporter.nobody_waits();
+                None
             }
             Err(error) => {
                 // Asked before the space comes back.
                 let error = with_figures(error, &self.part, stored);
                 self.part.discard();
-                reporter.report(Err(error));
+                Some(Err(error))
             }
+        };
+        // Closed before anybody hears of it: whoever removes the file then has its space, and may unmount the disk.
+        drop(self);
+        match result {
+            Some(result) => reporter.report(result),
+            None => reporter.nobody_waits(),
         }
     }
 

@@ -469,7 +469,12 @@ impl Sink {
     pub fn poll_outcome(&mut self) -> Option<Result<Outcome, StoreError>> {
         match &mut self.0 {
             Inner::Null(null) => null.outcome.take(),
-            Inner::Thread(threaded) => threaded.slot.poll(),
+            Inner::Thread(threaded) => {
+                let outcome = threaded.slot.poll()?;
+                // It is closed with the last that holds it.
+                threaded.part.take_if(|part| !part.is_unfinished());
+                Some(outcome)
+            }
         }
     }
 }
