@@ -40,6 +40,25 @@ fn fill(path: &str) -> fs::File {
     other
 }
 
+/// If not, that is printed.
+fn strace_injects() -> bool {
+    let probe = [
+        "-f",
+        "-o",
+        "/dev/null",
+        "-e",
+        "inject=fsync:error=EIO",
+        "true",
+    ];
+    match Command::new("strace").args(probe).output() {
+        Ok(output) if output.status.success() => true,
+        other => {
+            println!("skipped: strace cannot inject failures here: {other:?}");
+            false
+        }
+    }
+}
+
 /// A file that is larger than the disk is refused before anything is sent.
 #[test]
 fn f13_what_cannot_fit_is_refused_at_once() {
@@ -198,20 +217,8 @@ fn f15_a_disk_without_inodes_says_so_and_the_same_command_goes_on() {
 fn f15_a_quota_is_called_a_quota_and_what_came_is_kept() {
     const SIZE: usize = 60 * MIB;
     let site = Site::new(120);
-    let probe = [
-        "-f",
-        "-o",
-        "/dev/null",
-        "-e",
-        "inject=fsync:error=EIO",
-        "true",
-    ];
-    match Command::new("strace").args(probe).output() {
-        Ok(output) if output.status.success() => {}
-        other => {
-            println!("skipped: strace cannot inject failures here: {other:?}");
-            return;
-        }
+    if !strace_injects() {
+        return;
     }
     fs::write(site.file("source"), content("quota", SIZE)).unwrap();
     let serve = ["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")];
@@ -268,6 +275,56 @@ fn f15_a_quota_is_called_a_quota_and_what_came_is_kept() {
     assert!(resumed >= 8 << 20, "{resumed}");
     assert_eq!(hash_of(&site.root("target")), hash_of(&site.file("source")));
     site.assert_nothing_half_done();
+    server.stop();
+}
+
+/// Names take some of a quota, too (Btrfs): what there is room for gets its name, and nothing stays that only takes room.
+#[test]
+fn f15_a_quota_that_is_used_up_by_names_keeps_what_came() {
+    let site = Site::new(60);
+    if !strace_injects() {
+        return;
+    }
+    fs::create_dir(site.file("tree")).unwrap();
+    for i in 0..60 {
+        let bytes = content(&format!("names {i}"), 9_000);
+        fs::write(site.file(&format!("tree/{i}")), bytes).unwrap();
+    }
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")];
+    let options = [
+        "-f",
+        "--seccomp-bpf",
+        "-o",
+        "/dev/null",
+        "-e",
+        "trace=renameat2,renameat",
+        "-e",
+        "inject=renameat2,renameat:error=EDQUOT:when=4",
+    ];
+    let options: Vec<_> = options.iter().map(ToString::to_string).collect();
+    let server = support::process::Server::new(site.start_traced(&options, "server", &serve));
+    let (from, to) = (site.file("tree/."), server.url("there"));
+    let args = [AT_ONCE[0], AT_ONCE[1], "-r", &from, &to];
+    let done = site.copy_with(Host::Here, &args, Input::None);
+    done.assert_failed(NO_SPACE, &["the quota there is used up"]);
+    // Threads that were writing take theirs away.
+    support::await_no_parts(&site.root("there"), PATIENCE);
+    server.process.signal(rustix::process::Signal::KILL);
+    drop(server);
+    let names = fs::read_dir(site.root("there")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let named = names.filter(|name| !name.starts_with('.')).count();
+    println!("{named} have their names");
+    assert!(named > 3, "those behind the one that had no room, too");
+    site.assert_nothing_half_done();
+    let server = site.serve();
+    let done = site.copy_with(
+        Host::Here,
+        &["-r", &from, &server.url("there")],
+        Input::None,
+    );
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert_eq!(done.json()["tree"]["unchanged"], named, "{}", said(&done));
     server.stop();
 }
 

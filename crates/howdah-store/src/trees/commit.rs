@@ -28,7 +28,7 @@ const BATCH_TIME: Duration = Duration::from_secs(1);
 /// Files in one batch; each keeps a descriptor open.
 const BATCH_FILES: usize = 2048;
 /// The same where descriptors are few: two batches may wait, beside all else that is open.
-const BATCH_FILES_MIN: usize = 4;
+const BATCH_FILES_MIN: usize = 1;
 
 /// Files that wait for their names.
 #[derive(Debug)]
@@ -232,14 +232,15 @@ impl Committer<'_> {
         }
         written.sort_by_key(|file| Arc::as_ptr(&file.wanted.dir).addr());
         let same = |a: &Written, b: &Written| Arc::ptr_eq(&a.wanted.dir, &b.wanted.dir);
-        let mut failure = None;
+        let (mut failure, mut full) = (None, None);
         for group in written.chunk_by(same) {
             let Some(dir) = group.first().map(|file| &file.wanted.dir) else {
                 continue;
             };
-            let result = self.name_all(dir, group);
+            let result = self.name_all(dir, group, &mut full);
             failure = failure.or_else(|| result.err());
         }
+        let failure = failure.or(full);
         // What somebody else wrote was perhaps not on the disk at the first time.
         if self.yielded.swap(false, Ordering::Relaxed) {
             self.disks.sync(self.shown)?;
@@ -247,8 +248,14 @@ impl Committer<'_> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// An error ends everything; a file that cannot get its name is only noted.
-    fn name_all(&self, dir: &TargetDir, group: &[Written]) -> Result<(), StoreError> {
+    /// An error ends everything; a file that cannot get its name is only noted. Where there is no room for a name (`full`), that
+    /// file goes, and with what it took the others may have theirs: what has come stays.
+    fn name_all(
+        &self,
+        dir: &TargetDir,
+        group: &[Written],
+        full: &mut Option<StoreError>,
+    ) -> Result<(), StoreError> {
         let fd = match self.root.open_dir(&dir.path) {
             Ok(fd) => fd,
             Err(error) => {
@@ -263,7 +270,7 @@ impl Committer<'_> {
             if self.reread {
                 self.read_back(file, &fd)?;
             }
-            let given = match self.give_name(&fd, file) {
+            let given = match self.give_name(&fd, file, full.is_none()) {
                 Err(error @ StoreError::TargetChanged { .. }) => {
                     self.yield_to_same(&fd, file, error)
                 }
@@ -278,9 +285,10 @@ impl Committer<'_> {
                 Err(error) => {
                     self.discard(file, Some(&fd));
                     if matches!(error, StoreError::NoSpace { .. } | StoreError::Aborted) {
-                        return Err(error);
+                        full.get_or_insert(error);
+                    } else {
+                        self.book.unwritten(&error);
                     }
-                    self.book.unwritten(&error);
                 }
             }
         }
@@ -290,7 +298,7 @@ impl Committer<'_> {
         Ok(())
     }
 
-    fn give_name(&self, dir: &OwnedFd, file: &Written) -> Result<(), StoreError> {
+    fn give_name(&self, dir: &OwnedFd, file: &Written, waits: bool) -> Result<(), StoreError> {
         let wanted = &file.wanted;
         let give = || {
             give_name(dir, &file.temp, &wanted.name, wanted.before.as_ref()).map_err(|e| {
@@ -303,6 +311,9 @@ impl Committer<'_> {
             })
         };
         let figures = |error: StoreError| error.with_space(dir, None);
+        if !waits {
+            return give();
+        }
         self.room
             .until_room(|| false, figures, give)
             .map_err(figures)
