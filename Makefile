@@ -47,7 +47,7 @@ setup-bench: setup
 # Disks of other systems, which one test writes to, and what another one compares with.
 setup-test: setup
 	@export PATH="$$PATH:/usr/sbin"; \
-	missing="$$($(call need,mount.exfat-fuse:exfat-fuse mkfs.exfat:exfatprogs ntfs-3g:ntfs-3g losetup:mount mkfs.ext4:e2fsprogs rsync:rsync setfacl:acl encfs:encfs))"; \
+	missing="$$($(call need,mount.exfat-fuse:exfat-fuse mkfs.exfat:exfatprogs ntfs-3g:ntfs-3g losetup:mount mkfs.ext4:e2fsprogs rsync:rsync setfacl:acl encfs:encfs faketime:faketime))"; \
 	$(install)
 
 # clang and bpftool compile the congestion controls; the rest is for libbpf, which loads them.

@@ -675,6 +675,15 @@ fn clashes_are_named_before_anything_is_connected() {
         (&["cp", "--chmod", "u+q", "f"], &["--chmod", "u+q"]),
         (&["sync", "--chmod", "", "f"], &["--chmod"]),
         (&["cp", "--chown", "a:b:c", "f"], &["--chown"]),
+        (
+            &["cp", "--idle-timeout", "0", "f"],
+            &["--idle-timeout", "100ms"],
+        ),
+        (&["sync", "--idle-timeout", "1us", "f"], &["--idle-timeout"]),
+        (&["ls", "--idle-timeout", "2d"], &["--idle-timeout", "1d"]),
+        (&["cp", "--remote-howdah", " ", "f"], &["--remote-howdah"]),
+        (&["cp", "--time", "0", "zero:"], &["--time", "10ms"]),
+        (&["bench", "--time", "1us"], &["--time"]),
         (&["cp", "--mkpath", "-"], &["--mkpath", "-"]),
         (&["cp", "--update", "zero:1"], &["--update", "zero:"]),
         (

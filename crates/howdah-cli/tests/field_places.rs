@@ -13,6 +13,7 @@ use std::time::Instant;
 use support::place::{SmallDisk, content};
 use support::process::{Done, Input, Process};
 use support::sshd::Sshd;
+use support::ways::every_way;
 use support::{Host, Site};
 
 // As `howdah --help` lists them.
@@ -256,4 +257,33 @@ fn t20_a_servers_root_is_what_its_name_means_when_a_session_begins() {
     }
     server.await_line("cannot be used now", std::time::Duration::from_secs(20));
     server.stop();
+}
+
+/// With a slash at its end DST is a directory: what is one becomes it, as with cp and scp, and a file does not.
+#[test]
+fn n1_a_new_name_with_a_slash_is_a_directory_in_every_direction() {
+    every_way(120, |way| {
+        fs::create_dir((way.source)("tree")).unwrap();
+        fs::write((way.source)("tree/a"), "a").unwrap();
+        fs::write((way.source)("file"), "a file").unwrap();
+        for new in ["new/", "new/.", "new//"] {
+            for args in [&["cp", "-r"][..], &["cp", "-a"], &["sync"]] {
+                way.ok(args, "tree", new);
+                let names = fs::read_dir((way.target)("new")).unwrap();
+                let names: Vec<_> = names.map(|name| name.unwrap().file_name()).collect();
+                assert_eq!(names, ["a"], "{} {args:?} {new}", way.what);
+                fs::remove_dir_all((way.target)("new")).unwrap();
+            }
+            let no = ["the directory", "does not exist", "--mkpath"];
+            way.fails(4, &["cp", "-r"], "file", new, &no);
+            assert!(!fs::exists((way.target)("new")).unwrap(), "{}", way.what);
+            // A file has that name already.
+            fs::write((way.target)("new"), "old").unwrap();
+            way.fails(4, &["cp", "-r"], "file", new, &["director"]);
+            assert_eq!(fs::read((way.target)("new")).unwrap(), b"old");
+            fs::remove_file((way.target)("new")).unwrap();
+        }
+        way.ok(&["cp", "-r", "--mkpath"], "file", "new/");
+        assert_eq!(fs::read((way.target)("new/file")).unwrap(), b"a file");
+    });
 }

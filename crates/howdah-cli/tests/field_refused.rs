@@ -152,3 +152,42 @@ fn o8_sources_in_two_places_are_told_as_that() {
     assert_eq!(done.code, Some(2), "{}", done.err);
     assert!(done.err.contains("not on the same machine"), "{}", done.err);
 }
+
+/// What comes through a pipe has no name, and what stands before a slash is a directory.
+#[test]
+fn o8_directories_that_are_none_and_those_that_want_a_name() {
+    let site = Site::new(60);
+    let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    fs::write(site.root("f"), "a file").unwrap();
+    fs::write(site.file("f"), "a file").unwrap();
+    fs::create_dir(site.root("d")).unwrap();
+    let server = site.serve();
+    let (ssh, file, here) = (sshd.ssh(), site.file("f/"), site.file("new"));
+    let run = |args: &[&str]| {
+        let args = [&["cp", "--accept-new", "--ssh", &ssh], args].concat();
+        let input = Input::Bytes(b"through a pipe".to_vec());
+        site.run(Host::Here, "client", &args, input)
+    };
+    for to in [
+        "far:",
+        "far:.",
+        "far:d",
+        "far:d/",
+        &server.url(""),
+        &server.url("d/"),
+    ] {
+        let done = run(&["-", to]);
+        let of = format!("- {to}");
+        assert_refused(&done, &["directory"], &of);
+        assert!(!done.err.contains("-r"), "{of}: {}", done.err);
+    }
+    for from in ["far:f/", &server.url("f/"), &file] {
+        let to = if from == file { "far:new" } else { &here };
+        let done = run(&[from, to]);
+        assert_eq!(done.code, Some(4), "{from}: {}", done.err);
+    }
+    assert_eq!(fs::read_dir(site.root("d")).unwrap().count(), 0);
+    server.stop();
+}

@@ -353,6 +353,39 @@ fn f62_few_descriptors_are_enough_for_a_tree() {
     site.assert_nothing_half_done();
 }
 
+/// A client has as few as a server may have: it waits until some come back.
+#[test]
+fn f62_a_client_with_few_descriptors_puts_and_gets_a_tree() {
+    let site = Site::new(120);
+    let server = site.serve();
+    for i in 0..900 {
+        let dir = site.file(&format!("tree/{}", i % 30));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(format!("{dir}/{i}"), content("few", 3_000)).unwrap();
+    }
+    fs::write(site.file("tree/large"), content("large", 9 * MIB)).unwrap();
+    let copy = |limit: u32, from: &str, to: &str| {
+        let mut command = Command::new("bash");
+        let script = format!("ulimit -n {limit}; exec \"$@\"");
+        command.args(["-c", &script, "limited", env!("CARGO_BIN_EXE_howdah")]);
+        let args = ["cp", "--json", "--accept-new", "-r", from, to];
+        let client = site.start_by(command, "client", &args, Input::None);
+        let done = client.finish();
+        assert_eq!(done.code, Some(0), "{limit}: {}", done.err);
+    };
+    for limit in [32, 40] {
+        let (there, back) = (format!("there {limit}"), format!("back {limit}"));
+        copy(limit, &site.file("tree/."), &server.url(&there));
+        copy(limit, &server.url(&format!("{there}/.")), &site.file(&back));
+        for name in ["large", "0/0", "29/899"] {
+            let back = site.file(&format!("{back}/{name}"));
+            assert_eq!(hash_of(&back), hash_of(&site.file(&format!("tree/{name}"))));
+        }
+    }
+    server.stop();
+    site.assert_nothing_half_done();
+}
+
 /// With little memory a server may die, and then the same command goes on; with 256 MiB it need not.
 #[test]
 fn f61_a_server_that_gets_no_more_memory_loses_nothing() {

@@ -1,6 +1,7 @@
 //! A file that appears under its name whole, verified and durable, or not at all.
 
 use crate::StoreError;
+use crate::descriptors::opened;
 use crate::identity::Identity;
 use crate::journal::Journal;
 use crate::rights;
@@ -142,7 +143,7 @@ impl PartFile {
                 temp_name(&place.dir, &place.name)
             };
             let mode = Mode::RUSR | Mode::WUSR;
-            match retry(|| rustix::fs::openat(&place.dir, &temp, FLAGS, mode)) {
+            match opened(|| rustix::fs::openat(&place.dir, &temp, FLAGS, mode)) {
                 // Somebody who tidies up saw the file before it had its lock, and takes it away.
                 Ok(fd)
                     if attempts < 16

@@ -1,6 +1,7 @@
 //! What can go wrong with a file, with its name and what to do about it.
 
 use crate::space::{self, Lack};
+use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -190,6 +191,20 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// This process, or the machine, has as many files open as it may.
+    #[error(
+        "cannot {operation} {path:?}: too many files are open in {}; let it have more (ulimit -n, LimitNOFILE= of a unit, fs.file-max of \
+         a machine), and copy again",
+        if *everywhere { "this machine" } else { "this process" }
+    )]
+    TooManyOpen {
+        /// What was to be opened.
+        path: PathBuf,
+        /// What for, as a verb.
+        operation: &'static str,
+        /// It is the machine's limit, not this process's.
+        everywhere: bool,
+    },
     /// Anything else that the operating system reports.
     #[error("cannot {operation} {path:?}: {source}")]
     Io {
@@ -238,10 +253,17 @@ impl StoreError {
                 path,
                 why: "its file system is read-only",
             },
-            _ => Self::Io {
-                path,
-                operation,
-                source: Arc::new(error),
+            _ => match Errno::from_io_error(&error) {
+                Some(errno @ (Errno::MFILE | Errno::NFILE)) => Self::TooManyOpen {
+                    path,
+                    operation,
+                    everywhere: errno == Errno::NFILE,
+                },
+                _ => Self::Io {
+                    path,
+                    operation,
+                    source: Arc::new(error),
+                },
             },
         }
     }
@@ -269,10 +291,7 @@ mod tests {
 
     #[test]
     fn quota_and_space_are_one_kind() {
-        for (errno, quota) in [
-            (rustix::io::Errno::NOSPC, false),
-            (rustix::io::Errno::DQUOT, true),
-        ] {
+        for (errno, quota) in [(Errno::NOSPC, false), (Errno::DQUOT, true)] {
             let error = StoreError::from_io(Path::new("x"), "write", errno);
             assert!(
                 matches!(error, StoreError::NoSpace { lack, .. } if lack.is_quota == quota),

@@ -13,6 +13,7 @@
 //! that no record can stand anywhere but in its own place.
 
 use crate::SourceIdentity;
+use crate::descriptors::opened;
 use crate::root::retry;
 use crate::tree::{MAX_LEVEL, Node};
 use howdah_core::{ByteRange, RangeSet};
@@ -282,7 +283,7 @@ impl Journal {
         let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
         let flags = FLAGS | OFlags::CREATE | OFlags::EXCL;
         let mode = Mode::RUSR | Mode::WUSR;
-        let fd = retry(|| rustix::fs::openat(dir, name, flags, mode))?;
+        let fd = opened(|| rustix::fs::openat(dir, name, flags, mode))?;
         let mut journal = Self {
             file: File::from(fd),
             end: 0,
@@ -298,7 +299,7 @@ impl Journal {
     }
 
     fn open_file(dir: &OwnedFd, name: &OsStr) -> Option<File> {
-        let fd = retry(|| rustix::fs::openat(dir, name, FLAGS, Mode::empty())).ok()?;
+        let fd = opened(|| rustix::fs::openat(dir, name, FLAGS, Mode::empty())).ok()?;
         let stat = rustix::fs::fstat(&fd).ok()?;
         crate::stale::is_ours(dir, &stat).then(|| File::from(fd))
     }

@@ -48,6 +48,7 @@
 pub mod accounts;
 mod batch;
 mod cursor;
+mod descriptors;
 mod device;
 mod durable;
 mod error;

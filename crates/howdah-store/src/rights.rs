@@ -4,6 +4,7 @@
 //! does it. One that replaces another keeps that one's owner, group, bits and ACL. What cannot be kept makes
 //! it narrower, never wider.
 
+use crate::descriptors::opened;
 use crate::durable::umask;
 use crate::root::retry;
 use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -88,7 +89,7 @@ pub(crate) fn drop_acl(file: impl AsFd) -> Result<(), Errno> {
 fn acl_of(dir: &OwnedFd, name: &OsStr, stat: &Stat) -> Result<Option<Vec<u8>>, Errno> {
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let opened = retry(|| rustix::fs::openat(dir, name, flags, Mode::empty()));
+    let opened = opened(|| rustix::fs::openat(dir, name, flags, Mode::empty()));
     let read = if let Ok(fd) = opened {
         let now = rustix::fs::fstat(&fd)?;
         if (now.st_dev, now.st_ino) != (stat.st_dev, stat.st_ino) {

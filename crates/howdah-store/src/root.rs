@@ -2,6 +2,7 @@
 
 mod found;
 
+use crate::descriptors::opened;
 use crate::{StoreError, unwritable};
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -49,10 +50,11 @@ impl Root {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
         howdah_core::may_wait();
-        let dir = rustix::fs::open(path, DIR_FLAGS, Mode::empty()).map_err(|e| match e {
-            Errno::NOTDIR => StoreError::from_io(path, "use as a root directory", e),
-            e => StoreError::from_io(path, "open the directory", e),
-        })?;
+        let dir =
+            opened(|| rustix::fs::open(path, DIR_FLAGS, Mode::empty())).map_err(|e| match e {
+                Errno::NOTDIR => StoreError::from_io(path, "use as a root directory", e),
+                e => StoreError::from_io(path, "open the directory", e),
+            })?;
         Ok(Self {
             dir,
             path: path.to_path_buf(),
@@ -158,7 +160,7 @@ impl Root {
     pub(crate) fn open_dir(&self, path: &Path) -> Result<OwnedFd, StoreError> {
         let failed = |e| resolve_error(path, "open the directory", e);
         if path.as_os_str().is_empty() {
-            let opened = retry(|| rustix::fs::openat(&self.dir, ".", DIR_FLAGS, Mode::empty()));
+            let opened = opened(|| rustix::fs::openat(&self.dir, ".", DIR_FLAGS, Mode::empty()));
             return opened.map_err(failed);
         }
         self.open_unlinked(path, DIR_FLAGS).map_err(|e| match e {
@@ -201,7 +203,7 @@ impl Root {
         let name = names.pop().unwrap_or_default();
         let parent = path.parent().unwrap_or_else(|| Path::new(""));
         let fd = if names.is_empty() {
-            rustix::io::fcntl_dupfd_cloexec(&self.dir, 0)
+            opened(|| rustix::io::fcntl_dupfd_cloexec(&self.dir, 0))
         } else if self.openat2 {
             match beneath(self.dir.as_fd(), parent, DIR_FLAGS, true) {
                 Err(Errno::NOSYS | Errno::PERM) => self.walk(&names, DIR_FLAGS),
@@ -279,7 +281,7 @@ impl Root {
                 DIR_FLAGS
             };
             let dir = at.as_ref().map_or_else(|| self.dir.as_fd(), AsFd::as_fd);
-            at = Some(retry(|| {
+            at = Some(opened(|| {
                 rustix::fs::openat(dir, *name, flags | OFlags::NOFOLLOW, Mode::empty())
             })?);
         }
@@ -296,7 +298,7 @@ impl Root {
 /// Opens a regular file that the user of this process names; links are followed.
 pub(crate) fn open_local(path: &Path) -> Result<File, StoreError> {
     found::open_regular(path, |flags| {
-        let fd = retry(|| rustix::fs::open(path, flags, Mode::empty()));
+        let fd = opened(|| rustix::fs::open(path, flags, Mode::empty()));
         fd.map_err(|e| match e {
             Errno::NOENT if path.is_symlink() => StoreError::Dangling {
                 path: path.to_path_buf(),
@@ -321,12 +323,17 @@ pub(crate) fn open_local_parent(path: &Path) -> Result<(OwnedFd, &OsStr), StoreE
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let fd = retry(|| rustix::fs::open(parent, DIR_FLAGS, Mode::empty())).map_err(|e| match e {
-        Errno::NOTDIR => unwritable::not_writable(path, "a part of its path is not a directory"),
-        Errno::LOOP => unwritable::not_writable(path, "its path passes too many symbolic links"),
-        Errno::NAMETOOLONG => unwritable::not_writable(path, "its path is too long"),
-        e => StoreError::from_io(parent, "open the directory", e),
-    })?;
+    let fd =
+        opened(|| rustix::fs::open(parent, DIR_FLAGS, Mode::empty())).map_err(|e| match e {
+            Errno::NOTDIR => {
+                unwritable::not_writable(path, "a part of its path is not a directory")
+            }
+            Errno::LOOP => {
+                unwritable::not_writable(path, "its path passes too many symbolic links")
+            }
+            Errno::NAMETOOLONG => unwritable::not_writable(path, "its path is too long"),
+            e => StoreError::from_io(parent, "open the directory", e),
+        })?;
     Ok((fd, name))
 }
 
@@ -428,8 +435,8 @@ fn beneath(
     }
     let mut last = Errno::AGAIN;
     for _ in 0..RACES {
-        match rustix::fs::openat2(dir, path, flags, Mode::empty(), resolve) {
-            Err(e @ (Errno::AGAIN | Errno::INTR)) => last = e,
+        match opened(|| rustix::fs::openat2(dir, path, flags, Mode::empty(), resolve)) {
+            Err(e @ Errno::AGAIN) => last = e,
             result => return result,
         }
     }

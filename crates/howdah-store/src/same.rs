@@ -3,7 +3,7 @@
 //! Two copies of one source may end one after the other: a client that was killed when all had arrived, and the same command
 //! given again. The second finds its work done, which is no conflict.
 
-use crate::root::retry;
+use crate::descriptors::opened;
 use howdah_core::RangeSet;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
@@ -82,7 +82,7 @@ pub(crate) fn open(dir: &OwnedFd, name: &OsStr, size: u64) -> Option<File> {
         .union(OFlags::NONBLOCK)
         .union(OFlags::NOCTTY)
         .union(OFlags::CLOEXEC);
-    let file = retry(|| rustix::fs::openat(dir, name, FLAGS, Mode::empty())).ok()?;
+    let file = opened(|| rustix::fs::openat(dir, name, FLAGS, Mode::empty())).ok()?;
     let file = File::from(file);
     let meta = file.metadata().ok()?;
     (meta.is_file() && meta.len() == size).then_some(file)

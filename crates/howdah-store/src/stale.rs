@@ -11,6 +11,7 @@
 //! that of its file; a cleaner opens, locks, looks whether the name is still that of the file, and
 //! removes. Whoever gets the lock second finds out, and no file with a living writer goes.
 
+use crate::descriptors::opened;
 use crate::root::{irregular, retry};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat};
@@ -177,7 +178,7 @@ pub(crate) fn in_use(dir: &OwnedFd, name: &OsStr) -> InUse {
     if !locks_are_seen_by_all(dir) {
         return InUse::Perhaps;
     }
-    match retry(|| rustix::fs::openat(dir, &part, FLAGS, Mode::empty())) {
+    match opened(|| rustix::fs::openat(dir, &part, FLAGS, Mode::empty())) {
         Ok(fd) if lock(&fd) == Lock::Ours => InUse::No(Some(File::from(fd))),
         Err(Errno::NOENT) => InUse::No(None),
         _ => InUse::Perhaps,
@@ -387,7 +388,7 @@ fn remove_if_stale(dir: &OwnedFd, name: &OsStr) -> bool {
     let Some(stat) = stat.ok().filter(is_plain) else {
         return false;
     };
-    let Ok(file) = retry(|| rustix::fs::openat(dir, name, FLAGS, Mode::empty())) else {
+    let Ok(file) = opened(|| rustix::fs::openat(dir, name, FLAGS, Mode::empty())) else {
         return false;
     };
     let file = File::from(file);

@@ -1,5 +1,6 @@
 //! A target, and what an interrupted copy has left of it.
 
+use crate::descriptors::opened;
 use crate::durable::{Links, PartFile, Place, Prepare};
 use crate::identity::SourceIdentity;
 use crate::journal::{Contents, Journal};
@@ -190,7 +191,7 @@ fn look(place: &Place, temp: OsString) -> Option<Found> {
         .union(OFlags::CLOEXEC);
     let dir = place.dir();
     let journal = stale::journal_name(&temp)?;
-    let fd = match retry(|| rustix::fs::openat(dir, &temp, FLAGS, Mode::empty())) {
+    let fd = match opened(|| rustix::fs::openat(dir, &temp, FLAGS, Mode::empty())) {
         Ok(fd) => fd,
         Err(Errno::NOENT) => return Some(Found::Nothing),
         Err(_) => return None,

@@ -415,6 +415,15 @@ impl Rights {
 
     /// Where something is to lie. For a user, a directory that exists is one whatever links lead to it.
     pub(crate) fn target(&self, path: &Path) -> Result<Place, Error> {
+        self.target_of(path, false)
+    }
+
+    /// The same for what may be a directory itself, and so become one that is not there, with a slash behind its name or without.
+    pub(crate) fn tree_target(&self, path: &Path) -> Result<Place, Error> {
+        self.target_of(path, true)
+    }
+
+    fn target_of(&self, path: &Path, of_tree: bool) -> Result<Place, Error> {
         self.check_write()?;
         self.check_destination(path)?;
         match &self.reach {
@@ -431,7 +440,8 @@ impl Rights {
             Reach::User { home } => {
                 let named = expand(home, path)?;
                 let bytes = path.as_os_str().as_bytes();
-                let as_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
+                let becomes_it = of_tree && !named.exists();
+                let as_directory = !becomes_it && (bytes.ends_with(b"/") || bytes.ends_with(b"/."));
                 // What an interrupted copy has begun is not there yet: the same copy goes on in it.
                 let is_new = !as_directory && !named.is_dir() || is_begun(&named);
                 match (named.parent(), named.file_name()) {
@@ -482,6 +492,10 @@ fn trouble(path: &Path, error: &std::io::Error) -> Error {
     let (kind, what) = match error.kind() {
         Io::NotFound => (ErrorKind::NotFound, "there is no such file".to_owned()),
         Io::PermissionDenied => (ErrorKind::Refused, "permission denied".to_owned()),
+        Io::NotADirectory => (
+            ErrorKind::Refused,
+            "what a slash stands behind is not a directory".to_owned(),
+        ),
         _ => (ErrorKind::Io, error.to_string()),
     };
     Error::new(kind, format!("{}: {what}", path.display()))

@@ -1,7 +1,8 @@
 //! `howdah bench`.
 
+use super::values;
 use clap::Args;
-use howdah_core::{Span, units};
+use howdah_core::Span;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -26,7 +27,7 @@ pub(crate) struct BenchArgs {
     pub(crate) target: String,
 
     /// How long each direction is measured, about
-    #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "3s")]
+    #[arg(long, value_name = "TIME", value_parser = values::measured, default_value = "3s")]
     pub(crate) time: Span,
 
     /// Measure the disk of this local directory, too

@@ -1,8 +1,8 @@
 //! How a command that moves files reaches its server.
 
-use super::{PaceArgs, SshArgs};
+use super::{PaceArgs, SshArgs, values};
 use clap::Args;
-use howdah_core::{Span, units};
+use howdah_core::Span;
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
@@ -31,6 +31,6 @@ pub(crate) struct ConnectArgs {
     pub(crate) pace: PaceArgs,
 
     /// Give up after this long without a sign of life from the peer
-    #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "8s")]
+    #[arg(long, value_name = "TIME", value_parser = values::patience, default_value = "8s")]
     pub(crate) idle_timeout: Span,
 }

@@ -1,9 +1,11 @@
 //! `howdah cp`.
 
-use super::{ArrivalArgs, ConnectArgs, OutcomeArgs, SelectArgs, TellingArgs, TreeArgs, location};
+use super::{
+    ArrivalArgs, ConnectArgs, OutcomeArgs, SelectArgs, TellingArgs, TreeArgs, location, values,
+};
 use clap::Args;
 use howdah::Location;
-use howdah_core::{Span, units};
+use howdah_core::Span;
 use std::path::PathBuf;
 
 /// Copies files, directories or a stream to or from another machine
@@ -81,7 +83,7 @@ pub(crate) struct CpArgs {
     pub(crate) arrival: ArrivalArgs,
 
     /// Stop after this long, as if the source had ended: for measuring with zero:
-    #[arg(long, value_name = "TIME", value_parser = units::parse_span)]
+    #[arg(long, value_name = "TIME", value_parser = values::measured)]
     pub(crate) time: Option<Span>,
 
     /// Write progress to FILE ten times a second, a JSON object per line

@@ -1,5 +1,6 @@
 //! How other machines are reached.
 
+use super::values;
 use crate::control;
 use clap::{Args, ValueEnum};
 use howdah::{DEFAULT_PORTS, Error, SshConfig, SshSharing, Transport};
@@ -14,7 +15,7 @@ pub(crate) struct SshArgs {
     pub(crate) ssh: Option<String>,
 
     /// What to start on HOST, as the shell there reads it [default: howdah]
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", value_parser = values::command)]
     pub(crate) remote_howdah: Option<String>,
 
     /// UDP and TCP port that HOST uses, or a range of which the first free one is taken [default: 4433-4532]

@@ -21,6 +21,36 @@ pub(crate) fn memory(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A time between two sensible ones.
+fn span_between(text: &str, least: (Span, &str), most: (Span, &str)) -> Result<Span, String> {
+    let span = units::parse_span(text).map_err(|e| e.to_string())?;
+    if (least.0..=most.0).contains(&span) {
+        Ok(span)
+    } else {
+        Err(format!("from {} to {} make sense here", least.1, most.1))
+    }
+}
+
+/// `--idle-timeout`: in less than the first nobody can answer.
+pub(crate) fn patience(text: &str) -> Result<Span, String> {
+    let (least, most) = (Span::from_millis(100), Span::from_secs(86_400));
+    span_between(text, (least, "100ms"), (most, "1d"))
+}
+
+/// `--time` of what is measured: in less nothing is.
+pub(crate) fn measured(text: &str) -> Result<Span, String> {
+    let (least, most) = (Span::from_millis(10), Span::from_secs(30 * 86_400));
+    span_between(text, (least, "10ms"), (most, "30d"))
+}
+
+/// `--remote-howdah`: something that a shell could start.
+pub(crate) fn command(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("name a program".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// `--queue`: how much waits in front of the bottleneck.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Queue {

@@ -1,8 +1,9 @@
 //! What a name stands for is looked at before it is opened: devices and fifos notice that somebody opens them, and a tape
 //! rewinds (H13).
 
-use super::{READ_FLAGS, irregular, retry};
+use super::{READ_FLAGS, irregular};
 use crate::StoreError;
+use crate::descriptors::opened;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -23,7 +24,7 @@ pub(super) fn open_regular(
         // The very same, whoever has renamed it meanwhile. Where there is no /proc, or it is closed to this process, it goes
         // by its name once more.
         let same = format!("/proc/self/fd/{}", found.as_raw_fd());
-        if let Ok(fd) = retry(|| rustix::fs::open(&same, READ_FLAGS, Mode::empty())) {
+        if let Ok(fd) = opened(|| rustix::fs::open(&same, READ_FLAGS, Mode::empty())) {
             return regular(fd, path);
         }
     }

@@ -6,8 +6,8 @@
 
 use super::entry::Stamp;
 use super::queue::lock;
+use crate::descriptors::opened;
 use crate::durable::keeping_times;
-use crate::root::retry;
 use crate::stale::{self, temp_name};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -91,7 +91,7 @@ fn probe(dir: impl AsFd) -> Option<OwnedFd> {
     #[cfg(target_os = "linux")]
     {
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-        if let Ok(fd) = retry(|| rustix::fs::openat(&dir, ".", flags, mode)) {
+        if let Ok(fd) = opened(|| rustix::fs::openat(&dir, ".", flags, mode)) {
             return Some(fd);
         }
     }
@@ -99,7 +99,7 @@ fn probe(dir: impl AsFd) -> Option<OwnedFd> {
     let temp = temp_name(&dir, OsStr::new("time"));
     let dir = dir.as_fd().try_clone_to_owned().ok()?;
     let made: Result<OwnedFd, Errno> = keeping_times(&dir, || {
-        let fd = retry(|| rustix::fs::openat(&dir, &temp, flags, mode))?;
+        let fd = opened(|| rustix::fs::openat(&dir, &temp, flags, mode))?;
         stale::lock(&fd);
         rustix::fs::unlinkat(&dir, &temp, AtFlags::empty())?;
         Ok(fd)

@@ -13,6 +13,7 @@ use super::spellings::Spellings;
 use super::target::TargetDir;
 use super::walk::{kind, read_names};
 use crate::StoreError;
+use crate::descriptors::opened;
 use crate::durable::rename_file;
 use crate::root::retry;
 use crate::stale::{self, InUse};
@@ -325,7 +326,7 @@ impl Deleter<'_> {
 
 pub(super) fn open_below(dir: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    retry(|| rustix::fs::openat(&dir, name, flags, Mode::empty()))
+    opened(|| rustix::fs::openat(&dir, name, flags, Mode::empty()))
 }
 
 /// Whether another file system begins there, or a part of one.

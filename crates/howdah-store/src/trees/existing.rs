@@ -6,6 +6,7 @@ use super::receive::Shared;
 use super::report::Trouble;
 use super::target::DirState;
 use super::walk::kind;
+use crate::descriptors::opened;
 use crate::root::retry;
 use crate::{StoreError, durable};
 use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -41,13 +42,13 @@ pub(crate) fn open_writable(
     stat: &Stat,
 ) -> Result<(OwnedFd, Option<Mode>), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let open = || retry(|| rustix::fs::openat(parent, name, flags, Mode::empty()));
+    let open = || opened(|| rustix::fs::openat(parent, name, flags, Mode::empty()));
     let user = rustix::process::geteuid();
     let mode = Mode::from_raw_mode(stat.st_mode);
     if !user.is_root() && stat.st_uid == user.as_raw() && !mode.contains(Mode::RUSR) {
         // It cannot be opened yet, but pointed at: no link is followed.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let at = retry(|| rustix::fs::openat(parent, name, flags, Mode::empty()))?;
+        let at = opened(|| rustix::fs::openat(parent, name, flags, Mode::empty()))?;
         let way = format!("/proc/self/fd/{}", at.as_raw_fd());
         let _ = rustix::fs::chmod(way, mode | Mode::RWXU);
         return Ok((open()?, Some(mode)));
@@ -73,7 +74,7 @@ pub(crate) fn open_up(dir: &OwnedFd, stat: &Stat) -> Option<Mode> {
 pub(crate) fn open_plain_at(dir: impl AsFd, name: &OsStr) -> Result<std::fs::File, Errno> {
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let fd = retry(|| rustix::fs::openat(&dir, name, flags, Mode::empty()))?;
+    let fd = opened(|| rustix::fs::openat(&dir, name, flags, Mode::empty()))?;
     Ok(std::fs::File::from(fd))
 }
 

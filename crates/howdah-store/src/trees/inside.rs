@@ -4,7 +4,7 @@
 use super::entry::{DirId, bounds};
 use super::walk::read_names;
 use crate::Root;
-use crate::root::retry;
+use crate::descriptors::opened;
 use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -120,7 +120,7 @@ impl Above {
 
 fn parent_of(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    retry(|| rustix::fs::openat(dir, "..", flags, Mode::empty()))
+    opened(|| rustix::fs::openat(dir, "..", flags, Mode::empty()))
 }
 
 /// Whether something there is called so and has that device and inode.
@@ -132,7 +132,7 @@ fn is_in(parent: impl AsFd, name: &OsStr, id: (u64, u64)) -> bool {
 /// What that directory is called in the one that it lies in.
 fn name_in(parent: &OwnedFd, id: (u64, u64)) -> Result<OsString, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let listed = retry(|| rustix::fs::openat(parent, ".", flags, Mode::empty()))?;
+    let listed = opened(|| rustix::fs::openat(parent, ".", flags, Mode::empty()))?;
     let mut found = None;
     read_names(&listed, |name, _| {
         if found.is_none() && is_in(parent, OsStr::from_bytes(name), id) {

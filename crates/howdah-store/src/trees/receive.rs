@@ -99,6 +99,7 @@ pub(crate) struct Shared {
     pub(crate) sources: Mutex<HashMap<(u64, u64), bool>>,
     /// What is to be made is a directory that the sources go into.
     pub(crate) makes_whole: bool,
+    pub(crate) names_directory: bool,
     /// There is more than one thing at the top.
     pub(crate) several: bool,
     pub(crate) keeper: Arc<Keeper>,
@@ -173,6 +174,7 @@ impl TreeReceiver {
         let shared = Arc::new(Shared {
             options: options.clone(),
             makes_whole: target.makes_whole,
+            names_directory: target.names_directory,
             finished: Arc::new(Finished::below(&target.root)),
             root: target.root,
             at: target.at,

@@ -28,6 +28,8 @@ pub struct TreeTarget {
     pub(crate) asked: Asked,
     /// If it is to be made, it is a directory that the sources go into.
     pub(crate) makes_whole: bool,
+    /// It is written as a directory: one file does not become it.
+    pub(crate) names_directory: bool,
     /// The sender is not to learn what is there.
     pub(crate) blind: bool,
     pub(crate) quota: Quota,
@@ -79,6 +81,7 @@ impl TreeTarget {
             room: RoomWait::default(),
             asked: Asked::default(),
             makes_whole,
+            names_directory: makes_whole,
             blind: false,
             quota: Quota::default(),
             metadata: Metadata::All,
@@ -120,6 +123,13 @@ impl TreeTarget {
         self
     }
 
+    /// Whether it was written as a directory, where that does not show any more.
+    #[must_use]
+    pub fn written_as_directory(mut self, is_directory: bool) -> Self {
+        self.names_directory = is_directory;
+        self
+    }
+
     /// How a full disk is waited for.
     #[must_use]
     pub fn waiting(mut self, room: RoomWait) -> Self {
@@ -142,6 +152,7 @@ impl TreeTarget {
 
     /// A path that the user of this process names; links in it are followed.
     pub fn local(path: &Path) -> Result<Self, StoreError> {
+        let names_directory = is_directory(path);
         let plain = if path == Path::new("/") {
             path.to_path_buf()
         } else {
@@ -170,6 +181,7 @@ impl TreeTarget {
             room: RoomWait::default(),
             asked: Asked::default(),
             makes_whole: false,
+            names_directory,
             blind: false,
             quota: Quota::default(),
             metadata: Metadata::All,
@@ -189,6 +201,7 @@ impl TreeTarget {
             room: RoomWait::default(),
             asked: Asked::default(),
             makes_whole: false,
+            names_directory: is_directory(path),
             blind: false,
             quota: Quota::default(),
             metadata: Metadata::All,

@@ -4,8 +4,8 @@
 //! again after an interruption, would begin anew one directory further down. The sign tells whose it is: another source goes below
 //! that directory, as always.
 
+use crate::descriptors::opened;
 use crate::durable::times_of;
-use crate::root::retry;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use std::io::{Read as _, Write as _};
@@ -33,7 +33,7 @@ pub fn origin_of<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> u64 {
 pub(crate) fn mark(dir: impl AsFd, origin: Option<u64>) {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
-    let made = retry(|| rustix::fs::openat(&dir, NAME, flags, mode));
+    let made = opened(|| rustix::fs::openat(&dir, NAME, flags, mode));
     if let (Ok(fd), Some(origin)) = (made, origin) {
         let _ = std::fs::File::from(fd).write_all(digits(origin).as_bytes());
     }
@@ -58,7 +58,7 @@ pub(crate) fn is_marked_by(dir: impl AsFd, origin: Option<u64>) -> bool {
 fn read(dir: impl AsFd) -> Option<String> {
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let fd = retry(|| rustix::fs::openat(&dir, NAME, flags, Mode::empty())).ok()?;
+    let fd = opened(|| rustix::fs::openat(&dir, NAME, flags, Mode::empty())).ok()?;
     let stat = rustix::fs::fstat(&fd).ok()?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return None;

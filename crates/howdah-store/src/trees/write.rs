@@ -4,7 +4,7 @@ use super::disks::SyncWay;
 use super::meta::Keeper;
 use super::report::{Book, Trouble};
 use super::target::{TargetDir, Wanted};
-use crate::root::retry;
+use crate::descriptors::opened;
 use crate::stale::{self, Lock, temp_name};
 use crate::unwritable::from_making;
 use crate::{Root, StoreError, sparse};
@@ -108,7 +108,7 @@ pub(super) fn create(dir: &OwnedFd, name: &OsStr) -> Result<(OsString, File), Er
     let mut temp = temp_name(dir, name);
     loop {
         let mode = Mode::RUSR | Mode::WUSR;
-        match retry(|| rustix::fs::openat(dir, &temp, FLAGS, mode)) {
+        match opened(|| rustix::fs::openat(dir, &temp, FLAGS, mode)) {
             // Somebody who tidies up saw the file before it had its lock, and takes it away.
             Ok(fd) if attempts < 16 && (stale::lock(&fd) == Lock::Taken || is_gone(&fd)) => {
                 let _ = rustix::fs::unlinkat(dir, &temp, AtFlags::empty());

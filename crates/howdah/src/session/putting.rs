@@ -152,9 +152,9 @@ fn open_target(
 ) -> Result<Target, Result<StoreError, Error>> {
     let (root, path) = rights.target(path).map_err(Err)?;
     let open = |path: &Path| Target::open(&root, path);
-    let is_directory = |path| StoreError::NotAFile {
+    let is_directory = |path| StoreError::NotWritable {
         path,
-        what: "a directory",
+        why: "it is a directory, and what comes through a pipe has no name of its own; write the one that it is to get behind it",
     };
     let below = name.map(|name| path.join(name.as_path()));
     let target = match below {

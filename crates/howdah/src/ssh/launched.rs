@@ -80,12 +80,15 @@ impl Launched {
             .spawn()
             .map_err(|e| {
                 let program = config.program().first().map_or("ssh", String::as_str);
+                let instead = match e.kind() {
+                    std::io::ErrorKind::NotFound => {
+                        "; install OpenSSH's client, or name another program with --ssh"
+                    }
+                    _ => "",
+                };
                 Error::new(
                     ErrorKind::Io,
-                    format!(
-                        "cannot start {program:?} to reach {name}: {e}; install OpenSSH's client, or \
-                         name another program with --ssh"
-                    ),
+                    format!("cannot start {program:?} to reach {name}: {e}{instead}"),
                 )
             })?;
         let trouble = |e| Error::new(ErrorKind::Io, format!("cannot talk to ssh: {e}"));

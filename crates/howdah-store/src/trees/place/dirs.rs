@@ -126,6 +126,11 @@ impl Placer<'_> {
             }
             return Ok(());
         }
+        if shared.names_directory && !matches!(first, Entry::Top { .. } | Entry::Dir { .. }) {
+            let path = shared.root.path().join(at);
+            let missing = StoreError::NoDirectory { path };
+            return Err(why_no_directory(&shared.root, at).unwrap_or(missing));
+        }
         let parent_path = at.parent().unwrap_or_else(|| Path::new(""));
         let name = at.file_name().unwrap_or_default().to_owned();
         let parent_fd = shared.root.open_dir(parent_path)?;

@@ -5,7 +5,7 @@ use super::super::spellings::fold;
 use super::super::target::{DirState, TargetDir};
 use super::super::walk::read_names;
 use super::Placer;
-use crate::root::retry;
+use crate::descriptors::opened;
 use crate::stale::temp_name;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -134,7 +134,7 @@ fn does_fold(dir: &OwnedFd, first: &OsStr, dry_run: bool) -> bool {
     let probe = temp_name(dir, OsStr::new("howdah"));
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
-    let Ok(file) = retry(|| rustix::fs::openat(dir, &probe, flags, mode)) else {
+    let Ok(file) = opened(|| rustix::fs::openat(dir, &probe, flags, mode)) else {
         return false;
     };
     let folds = respelt(&probe).is_some_and(|other| is_there(&other));

@@ -52,8 +52,9 @@ fn prepare(
                 let is_directory = is_directory(path.as_path());
                 TreeTarget::below_to_make(&root, &at, is_directory)
             } else {
-                let (root, at) = rights.target(path.as_path())?;
-                TreeTarget::below(&root, &at)
+                let (root, at) = rights.tree_target(path.as_path())?;
+                let target = TreeTarget::below(&root, &at);
+                target.map(|target| target.written_as_directory(is_directory(path.as_path())))
             };
             let target = target.map_err(|e| from_store(&e))?;
             let target = target
