@@ -73,7 +73,10 @@ fn it_copies_mirrors_and_compares() {
     write(&site.here("one"), &vec![1; 100_000]);
     let copy = site.client.copy(site.here("one"), site.there("one"));
     assert_eq!(copy.run().expect("a copy").bytes, 100_000);
-    assert_eq!(fs::read(site.here("site/one")).expect("it"), vec![1; 100_000]);
+    assert_eq!(
+        fs::read(site.here("site/one")).expect("it"),
+        vec![1; 100_000]
+    );
 
     write(&site.here("a/x"), b"x");
     write(&site.here("b/y"), b"y");
