@@ -13,10 +13,12 @@
 
 mod climb;
 mod losses;
+mod standing;
 mod steps;
 
 use self::climb::Climb;
 use self::losses::Losses;
+use self::standing::Standing;
 use self::steps::Steps;
 use super::Feedback;
 use super::overflow::LossByDelay;
@@ -53,9 +55,17 @@ const SUSPECTED_BEFORE: Span = Span::from_millis(1_200);
 const SUSPECTED_FOR: Span = Span::from_secs(6);
 /// Whoever gave way meanwhile goes back to this share of what arrived before.
 const BACK_TO: f64 = 0.6;
-/// First and longest time between tests whether others are still there.
-const TRIAL: Span = Span::from_secs(12);
+/// First and longest time between tests whether others are still there; each that finds them doubles it.
+const TRIAL: Span = Span::from_secs(4);
 const TRIAL_LONGEST: Span = Span::from_secs(60);
+/// Dips of others are followed with a test when no more than this share of that time is left.
+const ALONG: f64 = 0.8;
+/// Who left company and has less than `RELAPSE` of what he had then, so long or 20 RTT later, with a queue clearly above the target, was wrong.
+const PROBATION: Span = Span::from_secs(3);
+const RELAPSE: f64 = 0.75;
+const ABOVE_TARGET: f64 = 1.2;
+/// Who has less than this share of the link beside others climbs quickly.
+const HUNGRY: f64 = 0.35;
 /// A queue that falls so soon after an overflow, and 2 RTT, tells nothing.
 const CALM: Span = Span::from_millis(200);
 /// Overflows are two if they are so far apart, and belong together if they are no further.
@@ -135,6 +145,14 @@ struct Beside {
     alone_since: Option<Time>,
 }
 
+/// Company that seemed to be over: it may have been a moment in which others let the queue run empty.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    at: Time,
+    rate: Rate,
+    shallow: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct Company {
     /// The most that arrived, as its complement.
@@ -147,6 +165,8 @@ pub(super) struct Company {
     last_test: Time,
     trial_every: Span,
     beside: Option<Beside>,
+    left: Option<Left>,
+    standing: Standing,
     rtt: Span,
     packet_bytes: f64,
 }
@@ -163,6 +183,8 @@ impl Company {
             last_test: Time::ZERO,
             trial_every: TRIAL,
             beside: None,
+            left: None,
+            standing: Standing::default(),
             rtt: Span::ZERO,
             packet_bytes: 1_500.0,
         }
@@ -305,6 +327,32 @@ impl Company {
         }
     }
 
+    /// Outside of company: whether leaving it was wrong, or a queue stays far above `target` for so long that it is none of flows of this
+    /// kind, settled or not.
+    pub(super) fn heed_queue(&mut self, now: Time, look: &Look, target: Span) {
+        let probation = PROBATION.max(look.base_rtt * 20);
+        self.left = self.left.filter(|l| now.since(l.at) < probation);
+        if self.is_here() {
+            self.standing = Standing::default();
+            return;
+        }
+        let (queue, rtt) = (look.queue, look.base_rtt);
+        let stands = self.standing.on_queue(now, queue, target, rtt);
+        if self.test.is_some() {
+            return;
+        }
+        if let Some(left) = self.left
+            && look.rate.as_f64() < RELAPSE * left.rate.as_f64()
+            && look.queue > target.mul_f64(ABOVE_TARGET)
+        {
+            self.left = None;
+            self.enter(now, left.rate, look, left.shallow);
+        } else if stands && self.has_less_than(SHARE, look.rate) {
+            let before = look.rate.max(self.steps.before().mul_f64(BACK_TO));
+            self.enter(now, before, look, false);
+        }
+    }
+
     /// Once per report. `dip`: the queue has become shorter by what others did. The share of the capacity that may be sent during a test.
     pub(super) fn step(&mut self, now: Time, look: &Look, dip: bool) -> Option<f64> {
         if let Some(test) = self.test.filter(|t| now >= t.look_until) {
@@ -324,10 +372,11 @@ impl Company {
             }
             self.suspicion = self.suspicion.filter(|s| s.times > 0);
             if self.is_here() {
-                self.leave();
+                self.leave_for_now(now, test.rate);
                 self.trial_every = (self.trial_every * 2).min(TRIAL_LONGEST);
             }
         } else if let Some(beside) = &mut self.beside {
+            self.trial_every = (self.trial_every * 2).min(TRIAL_LONGEST);
             beside.trial_at = now + self.trial_every;
         } else if share < STAYED
             && self.has_less_than(SHARE, look.rate)
@@ -358,7 +407,7 @@ impl Company {
         };
         if beside.climb.is_past_plateau() && look.queue < ROOM {
             // There is more room than there was.
-            self.leave();
+            self.leave_for_now(now, look.rate);
             return;
         }
         if is_alone {
@@ -374,7 +423,7 @@ impl Company {
         // Flows of this kind that took each other for others find out together.
         let rtt = look.base_rtt + look.queue;
         let calm = now.since(beside.climb.cut_at()) > rtt * 2 + CALM;
-        let along = dip && calm && now + every / 2 >= beside.trial_at;
+        let along = dip && calm && now + every.mul_f64(ALONG) >= beside.trial_at;
         if (now >= beside.trial_at || along) && self.test.is_none() {
             if beside.shallow {
                 self.leave();
@@ -408,6 +457,13 @@ impl Company {
         self.suspicion = None;
     }
 
+    /// It seems to be over, and may not be.
+    fn leave_for_now(&mut self, at: Time, rate: Rate) {
+        let shallow = self.beside.is_some_and(|b| b.shallow);
+        self.left = Some(Left { at, rate, shallow });
+        self.leave();
+    }
+
     pub(super) fn leave(&mut self) {
         self.beside = None;
         self.test = None;
@@ -430,13 +486,14 @@ impl Company {
     ) -> Option<Rate> {
         let most = self.link().mul_f64(LINK_MOST);
         let beta = self.beta(arrives);
+        let hungry = self.has_less_than(HUNGRY, arrives);
         let beside = self.beside.as_mut()?;
         let rtt = beside.base_rtt + queue;
         self.rtt = rtt;
-        let mut window = beside.climb.window(now, rtt);
+        let mut window = beside.climb.window(now, rtt, hungry);
         if overflows {
             beside.climb = Climb::after_cut(now, window, beta, Some(&beside.climb));
-            window = beside.climb.window(now, rtt);
+            window = beside.climb.window(now, rtt, hungry);
             self.losses.on_cut();
         }
         let bits = window * self.packet_bytes * 8.0 / rtt.as_secs_f64().max(1e-6);

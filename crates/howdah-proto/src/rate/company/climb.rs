@@ -12,6 +12,10 @@ const CUBIC_BETA: f64 = 0.7;
 /// Growth by packets per round trip is meant for wide networks; next door it would be a flood.
 const RTT_MIN: Span = Span::from_millis(5);
 
+/// Who is hungry grows by this share in a round trip, once so long has passed since the last cut.
+const HUNGER: f64 = 0.15;
+const HUNGRY_AFTER: Span = Span::from_millis(600);
+
 /// Growth since the last cut, in packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Climb {
@@ -58,8 +62,9 @@ impl Climb {
         }
     }
 
-    /// The window now, at a round trip of `rtt`.
-    pub(super) fn window(&mut self, now: Time, rtt: Span) -> f64 {
+    /// The window now, at a round trip of `rtt`. `hungry`: this flow has far less than its part, as beside BBR, whose probes cost CUBIC
+    /// a cut each two or three seconds and BBR next to nothing.
+    pub(super) fn window(&mut self, now: Time, rtt: Span, hungry: bool) -> f64 {
         let alpha = if self.reno < self.prior {
             3.0 * (1.0 - self.beta) / (1.0 + self.beta)
         } else {
@@ -67,6 +72,9 @@ impl Climb {
         };
         let rtts = now.since(self.counted).as_secs_f64() / rtt.max(RTT_MIN).as_secs_f64();
         self.reno += alpha * rtts;
+        if hungry && now.since(self.cut_at) > HUNGRY_AFTER {
+            self.reno = self.reno.max(self.window) * (1.0 + HUNGER * rtts);
+        }
         self.counted = now;
         let passed = now.since(self.cut_at).as_secs_f64() - self.until_plateau;
         let cubic = growth(self.beta) * passed.powi(3) + self.most;
@@ -103,7 +111,7 @@ mod tests {
         let mut seen = Vec::new();
         for step in 0..200 {
             let now = f64::from(step) * 0.1;
-            let window = climb.window(at(now), rtt);
+            let window = climb.window(at(now), rtt, false);
             if (now - k).abs() < 0.05 {
                 seen.push(window);
             }
@@ -119,10 +127,31 @@ mod tests {
     }
 
     #[test]
+    fn who_is_hungry_grows_quickly_once_the_overflow_is_over() {
+        let rtt = Span::from_millis(100);
+        let (mut hungry, mut calm) = (
+            Climb::after_cut(at(0.0), 1_000.0, 0.75, None),
+            Climb::after_cut(at(0.0), 1_000.0, 0.75, None),
+        );
+        let mut gain = |seconds: f64| {
+            let (now, mut gain) = (at(seconds), 0.0);
+            for step in 1..=10 {
+                let now = now + Span::from_millis(100) * step;
+                gain = hungry.window(now, rtt, true) / calm.window(now, rtt, false);
+            }
+            gain
+        };
+        // A second of which a part is within the time of the overflow, and one that is not.
+        let (first, second) = (gain(0.0), gain(1.0));
+        assert!((1.2..2.5).contains(&first), "{first}");
+        assert!(second > 2.5 * first, "{first}, then {second}");
+    }
+
+    #[test]
     fn who_is_cut_below_where_he_was_leaves_more() {
         let rtt = Span::from_millis(100);
         let mut climb = Climb::after_cut(at(0.0), 1_000.0, 0.75, None);
-        let window = climb.window(at(0.1), rtt);
+        let window = climb.window(at(0.1), rtt, false);
         let next = Climb::after_cut(at(0.1), window, 0.75, Some(&climb));
         assert!(next.most < window, "{next:?}");
         assert_eq!(next.cut_at(), at(0.1));

@@ -71,6 +71,8 @@ impl Fair {
             self.company.test_if_suspected(now, &look);
         }
         let was_here = self.company.is_here();
+        self.company
+            .heed_queue(now, &look, self.target_below(TARGET_MAX));
         self.test_share = self.company.step(now, &look, self.drains.is_dip());
         let Some(rate) = self.company.rate(now, arrives, queue, overflows) else {
             if was_here {
