@@ -184,8 +184,8 @@ pub(crate) struct LabGateArgs {
 /// Looks for the simplest network on which a transport fails worst, and writes it as a scenario
 ///
 /// Paths, what changes on them, and who else is there are bred in virtual time: the worst ones have
-/// children that differ a little. What is found is made as simple as it can be without getting better,
-/// and tried with five seeds. 'howdah lab run' repeats it, with real programs too (--on netns).
+/// children that differ a little. What is found holds at the median of five seeds, and is made as simple
+/// as it can be without getting better. 'howdah lab run' repeats it, with real programs too (--on netns).
 ///
 /// Examples:
 ///

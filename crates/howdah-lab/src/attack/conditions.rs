@@ -19,6 +19,9 @@ const fn gene(name: &'static str, levels: &'static [&'static str], plain: u8) ->
     }
 }
 
+/// Queues are never shorter than that: as long as the shortest of switches.
+const LEAST_QUEUE_PACKETS: f64 = 20.0;
+
 const RATE: usize = 0;
 const RTT: usize = 1;
 const BUFFER: usize = 2;
@@ -76,7 +79,7 @@ const GENES: [Gene; 12] = [
         ],
         0,
     ),
-    gene("stream", &["none", "10%", "30%", "60%"], 0),
+    gene("stream", &["none", "10%", "20%", "40%"], 0),
     gene(
         "neighbour",
         &["none", "cubic", "reno", "bbr1", "bbr3", "quic", "howdah"],
@@ -168,8 +171,15 @@ impl Conditions {
         .sensible()
     }
 
-    /// The same without what has no effect: bursts of no losses, the order of a flow that is alone.
+    /// The same without what has no effect (bursts of no losses, the order of a flow that is alone), and with a stream that leaves
+    /// most of the path even when its rate has fallen.
     fn sensible(mut self) -> Self {
+        let most_stream = match self.level(CHANGE) {
+            "rate quartered" => 1,
+            "rate halved" => 2,
+            _ => 3,
+        };
+        self.0[STREAM] = self.0[STREAM].min(most_stream);
         if self.0[LOSS] == 0 {
             self.0[BURST] = 0;
         }
@@ -215,9 +225,13 @@ impl Conditions {
     }
 
     /// What is not plain, for people.
-    pub(super) fn described(self, bounds: Bounds) -> Vec<(&'static str, &'static str)> {
+    pub(super) fn described(self, bounds: Bounds) -> Vec<(&'static str, String)> {
         let shown = |&gene: &usize| gene <= BUFFER || self.0[gene] != bounds.plain(gene);
-        let told = |gene: usize| (GENES[gene].name, self.level(gene));
+        let level = |gene: usize| match gene {
+            BUFFER => self.buffer(),
+            _ => self.level(gene).to_owned(),
+        };
+        let told = |gene: usize| (GENES[gene].name, level(gene));
         let always = |&gene: &usize| shown(&gene) || gene == NEIGHBOUR && bounds.neighbour;
         (0..GENES.len()).filter(always).map(told).collect()
     }
@@ -239,6 +253,18 @@ impl Conditions {
         rate.map_or(0, howdah_core::Rate::bits_per_sec)
     }
 
+    /// The queue as the scenario writes it: no real one is shorter than some packets.
+    fn buffer(self) -> String {
+        let level = self.level(BUFFER);
+        let products: f64 = level.trim_end_matches("bdp").parse().unwrap_or(1.0);
+        let bytes = products * self.rate_bps() as f64 / 8.0 * self.rtt_s();
+        if bytes < LEAST_QUEUE_PACKETS * 1500.0 {
+            format!("{LEAST_QUEUE_PACKETS}packets")
+        } else {
+            level.to_owned()
+        }
+    }
+
     /// What a flow of full packets could have of the path at its worst, less random loss and the stream's share, in bit/s.
     pub(super) fn bound_bps(self) -> f64 {
         let change = match self.level(CHANGE) {
@@ -250,7 +276,7 @@ impl Conditions {
             |gene: usize| howdah_core::units::parse_probability(self.level(gene)).unwrap_or(0.0);
         // 1500 bytes and Ethernet around the largest payload that the slimmest transport puts there.
         let payload = 1448.0 / 1538.0;
-        self.rate_bps() as f64 * payload * (change - share(STREAM)).max(0.05) * (1.0 - share(LOSS))
+        self.rate_bps() as f64 * payload * (change - share(STREAM)) * (1.0 - share(LOSS))
     }
 
     /// The scenario: `subject` is the flow that is attacked.
@@ -262,9 +288,10 @@ impl Conditions {
             let _ = writeln!(out, "{text}");
         };
         line(format!("id = \"{id}\"\nseed = {seed}\n\n[path.main]"));
-        for (key, gene) in [("rate", RATE), ("rtt", RTT), ("buffer", BUFFER)] {
+        for (key, gene) in [("rate", RATE), ("rtt", RTT)] {
             line(format!("{key} = \"{}\"", self.level(gene)));
         }
+        line(format!("buffer = \"{}\"", self.buffer()));
         for (key, gene) in [("aqm", AQM), ("loss", LOSS), ("jitter", JITTER)] {
             if self.0[gene] != GENES[gene].plain {
                 line(format!("{key} = \"{}\"", self.level(gene)));

@@ -1,8 +1,8 @@
 //! Looks for the network on which a transport fails worst, and for the simplest one on which it still does.
 //!
-//! [`attack`] searches the space of paths and neighbours (`conditions`) in virtual time, scores each network by a [`Goal`], goes
-//! back from the worst one to the simplest that is nearly as bad, and tries that one with other seeds. What it gives is a
-//! scenario, which `howdah lab run` repeats, also with real programs.
+//! [`attack`] searches the space of paths and neighbours (`conditions`) in virtual time and scores each network by a [`Goal`]. The
+//! worst ones are tried with more seeds, since with one of them a search finds luck; from the worst of these, by the median, it goes
+//! back to the simplest that is nearly as bad. What it gives is a scenario, which `howdah lab run` repeats, also with real programs.
 
 mod conditions;
 mod goal;
@@ -14,6 +14,7 @@ use crate::catalog::{self, Protocol};
 use crate::scenario::{Cell, parse};
 use crate::sim;
 use conditions::{Bounds, Conditions};
+use howdah_report::stats::quantile;
 use search::Search;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -23,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// Seeds that a finding is tried with.
 const SEEDS: u64 = 5;
+/// The worst networks of the search, which are tried with all of them.
+const FINALISTS: usize = 12;
 
 /// What is attacked, and with how much.
 #[derive(Clone, Debug)]
@@ -31,9 +34,9 @@ pub struct AttackOptions {
     pub protocol: String,
     /// What is looked for.
     pub goal: Goal,
-    /// Networks that are tried. The way back to a simple one comes on top.
+    /// Networks that are tried. What comes behind the search comes on top.
     pub runs: usize,
-    /// The search, without the way back, ends after this long; then two machines may find different things.
+    /// The search ends after this long; then two machines may find different things.
     pub time: Option<Duration>,
     /// Of the search, and of the networks.
     pub seed: u64,
@@ -49,16 +52,16 @@ pub struct Found {
     /// The scenario.
     pub scenario: String,
     /// What it is made of.
-    pub conditions: Vec<(&'static str, &'static str)>,
-    /// How bad it is, from 0 to 1; [`Goal::told`] says it in words.
+    pub conditions: Vec<(&'static str, String)>,
+    /// How bad it is, from 0 to 1, at the median of five seeds; [`Goal::told`] says it in words.
     pub score: f64,
-    /// With each of five seeds, the first one included.
+    /// With each of them.
     pub scores: Vec<f64>,
     /// The worst network of the search, which may have been less simple.
     pub worst_score: f64,
     /// How bad the plainest network is: 100 Mbit/s, 40 ms, a queue of one bandwidth-delay product.
     pub plain_score: f64,
-    /// Networks that were simulated.
+    /// Networks that were simulated, each with one seed or with five.
     pub simulated: usize,
 }
 
@@ -102,45 +105,43 @@ pub fn attack(
         failure: Mutex::new(None),
     };
     let deadline = options.time.map(|time| Instant::now() + time);
-    let is_over = AtomicBool::new(false);
-    let (mut tried, mut worst) = (0, 0.0_f64);
-    let mut score = |networks: &[Conditions]| {
-        let late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        if late && !is_over.load(Ordering::Relaxed) {
+    let (mut tried, mut highest) = (0, 0.0_f64);
+    let mut once = |networks: &[Conditions]| {
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return None;
         }
-        let scores = range.scores(networks)?;
+        let scores = range.scores(networks, &|network| range.score(network, options.seed))?;
         tried += networks.len();
-        worst = scores.iter().copied().fold(worst, f64::max);
-        watch(tried, worst);
+        highest = scores.iter().copied().fold(highest, f64::max);
+        watch(tried, highest);
         Some(scores)
     };
-    let mut search = Search::new(bounds, &mut score);
+    let mut search = Search::new(bounds, &mut once);
     search.run(options.runs, options.seed);
-    is_over.store(true, Ordering::Relaxed);
-    let found = search.worst().map(|worst| {
-        let simple = search.simplified(worst);
-        let scores = [simple, worst, Conditions::plain(bounds)].map(|c| search.score_of(c));
-        (simple, scores, search.scored())
+    let worst = search.worst().iter().copied().take(FINALISTS);
+    let finalists: Vec<_> = worst.chain([Conditions::plain(bounds)]).collect();
+    let searched = search.scored();
+
+    let mut often =
+        |networks: &[Conditions]| range.scores(networks, &|network| range.median(network));
+    let mut finals = Search::new(bounds, &mut often);
+    let found = finals.simplest(&finalists);
+    let simulated = searched + finals.scored();
+    let score_of = |network: Conditions| finals.score_of(network);
+    let scores = found.map(|(worst, simple)| {
+        let plain = Conditions::plain(bounds);
+        (simple, [simple, worst, plain].map(score_of))
     });
     if let Some(failure) = range.failed() {
         return Err(failure);
     }
-    let (simple, [score, worst_score, plain_score], simulated) =
-        found.ok_or(AttackError::Stopped)?;
-    let mut scores = vec![score];
-    for seed in 1..SEEDS {
-        scores.extend(range.score(simple, options.seed + seed));
-    }
-    if let Some(failure) = range.failed() {
-        return Err(failure);
-    }
+    let (simple, [score, worst_score, plain_score]) = scores.ok_or(AttackError::Stopped)?;
     let id = format!("attack-{}-{}", options.protocol, options.goal.name());
     Ok(Found {
         scenario: simple.scenario(&id, &options.protocol, options.seed),
         conditions: simple.described(bounds),
         score,
-        scores,
+        scores: range.each(simple).ok_or(AttackError::Stopped)?,
         worst_score,
         plain_score,
         simulated,
@@ -174,8 +175,23 @@ impl Range<'_> {
         self.failure.lock().ok()?.take()
     }
 
-    /// The score of each; `None` if it was stopped.
-    fn scores(&self, networks: &[Conditions]) -> Option<Vec<f64>> {
+    /// The score with each seed; `None` if it was stopped.
+    fn each(&self, network: Conditions) -> Option<Vec<f64>> {
+        let seeds = self.options.seed..self.options.seed + SEEDS;
+        seeds.map(|seed| self.score(network, seed)).collect()
+    }
+
+    /// The median of those.
+    fn median(&self, network: Conditions) -> Option<f64> {
+        quantile(&self.each(network)?, 0.5)
+    }
+
+    /// The score of each network, as many at a time as there are jobs; `None` if it was stopped.
+    fn scores(
+        &self,
+        networks: &[Conditions],
+        score: &(dyn Fn(Conditions) -> Option<f64> + Sync),
+    ) -> Option<Vec<f64>> {
         let next = AtomicUsize::new(0);
         let scores = Mutex::new(vec![0.0; networks.len()]);
         let is_whole = AtomicBool::new(true);
@@ -187,7 +203,7 @@ impl Range<'_> {
                         let Some(&network) = networks.get(at) else {
                             break;
                         };
-                        let Some(score) = self.score(network, self.options.seed) else {
+                        let Some(score) = score(network) else {
                             is_whole.store(false, Ordering::Relaxed);
                             break;
                         };

@@ -22,6 +22,8 @@ pub(super) struct Search<'a> {
     bounds: Bounds,
     score: &'a mut Score<'a>,
     known: BTreeMap<Conditions, f64>,
+    /// The worst of them, and of equals the simpler ones, first.
+    elite: Vec<Conditions>,
 }
 
 impl<'a> Search<'a> {
@@ -30,6 +32,7 @@ impl<'a> Search<'a> {
             bounds,
             score,
             known: BTreeMap::new(),
+            elite: Vec::new(),
         }
     }
 
@@ -54,22 +57,22 @@ impl<'a> Search<'a> {
         let Some(scores) = (self.score)(&new) else {
             return false;
         };
+        self.elite.extend(&new);
         self.known.extend(new.into_iter().zip(scores));
+        let mut elite = std::mem::take(&mut self.elite);
+        elite.sort_by(|&a, &b| {
+            let worse = self.score_of(b).total_cmp(&self.score_of(a));
+            let simpler = a.distance(self.bounds).cmp(&b.distance(self.bounds));
+            worse.then(simpler).then(a.cmp(&b))
+        });
+        elite.truncate(POPULATION);
+        self.elite = elite;
         true
     }
 
-    /// The worst of all that were looked at, the simpler one of equals.
-    pub(super) fn worst(&self) -> Option<Conditions> {
-        self.ranked().first().copied()
-    }
-
-    fn ranked(&self) -> Vec<Conditions> {
-        let mut all: Vec<(&Conditions, f64)> = self.known.iter().map(|(c, s)| (c, *s)).collect();
-        all.sort_by(|a, b| {
-            let simpler = a.0.distance(self.bounds).cmp(&b.0.distance(self.bounds));
-            b.1.total_cmp(&a.1).then(simpler).then(a.0.cmp(b.0))
-        });
-        all.into_iter().map(|(conditions, _)| *conditions).collect()
+    /// The worst of all that were looked at, a population at most.
+    pub(super) fn worst(&self) -> &[Conditions] {
+        &self.elite
     }
 
     /// Looks at `runs` networks.
@@ -83,11 +86,9 @@ impl<'a> Search<'a> {
         // The space is finite: where everything near has been seen, children are known already.
         let mut idle = 0;
         while self.look_at(&next) && self.scored() < runs && idle < 100 {
-            let mut elite = self.ranked();
-            elite.truncate(POPULATION);
             let mut parent = || {
-                let pick = [0, 1].map(|_| rng.random_range(0..elite.len()));
-                elite[pick[0].min(pick[1])]
+                let pick = [0, 1].map(|_| rng.random_range(0..self.elite.len()));
+                self.elite[pick[0].min(pick[1])]
             };
             let pairs: Vec<_> = (0..POPULATION).map(|_| (parent(), parent())).collect();
             next = pairs
@@ -109,8 +110,16 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The simplest network on the way back to the plainest that is nearly as bad.
-    pub(super) fn simplified(&mut self, from: Conditions) -> Conditions {
+    /// The worst of these networks, and the simplest on the way back from there that is nearly as bad.
+    pub(super) fn simplest(&mut self, of: &[Conditions]) -> Option<(Conditions, Conditions)> {
+        if !self.look_at(of) {
+            return None;
+        }
+        let worst = *self.elite.first()?;
+        Some((worst, self.simplified(worst)))
+    }
+
+    fn simplified(&mut self, from: Conditions) -> Conditions {
         let least = self.score_of(from) * KEEPS;
         let mut now = from;
         loop {
@@ -134,7 +143,8 @@ mod tests {
     fn weakness(bounds: Bounds) -> impl Fn(Conditions) -> f64 {
         move |conditions: Conditions| {
             let told = conditions.described(bounds);
-            let has = |what: (&str, &str)| told.contains(&what);
+            let has =
+                |(name, level): (&str, &str)| told.iter().any(|t| t.0 == name && t.1 == level);
             let rtt = if has(("rtt", "300ms")) { 0.5 } else { 0.0 };
             let loss = if has(("loss", "1%")) { 0.3 } else { 0.0 };
             let aqm = if has(("aqm", "codel")) { 0.2 } else { 0.0 };
@@ -151,9 +161,12 @@ mod tests {
                 |all: &[Conditions]| Some(all.iter().map(|c| weak(*c)).collect::<Vec<f64>>());
             let mut search = Search::new(bounds, &mut score);
             search.run(3_000, seed);
-            let worst = search.worst().unwrap();
-            assert!((search.score_of(worst) - 1.0).abs() < 1e-9, "seed {seed}");
-            let simple = search.simplified(worst);
+            let worst = search.worst().to_vec();
+            assert!(
+                (search.score_of(worst[0]) - 1.0).abs() < 1e-9,
+                "seed {seed}"
+            );
+            let (_, simple) = search.simplest(&worst).unwrap();
             assert!(search.score_of(simple) >= KEEPS, "seed {seed}");
             let told = simple.described(bounds);
             // Rate and buffer are always told, as the plainest are.
@@ -164,7 +177,11 @@ mod tests {
                 ("aqm", "codel"),
                 ("loss", "1%"),
             ];
-            assert_eq!(told, expected, "seed {seed}");
+            assert_eq!(
+                told,
+                expected.map(|(name, level)| (name, level.to_owned())),
+                "seed {seed}"
+            );
         }
     }
 
