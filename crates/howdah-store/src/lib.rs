@@ -88,6 +88,7 @@ pub use root::Root;
 pub use sink::{Backlog, Outcome, RESUMABLE_MIN, Sink, SinkOptions, SinkSpec, wait_for_leftovers};
 pub use source::{Finished, Source, SourceSpec};
 pub use space::Lack;
+pub use sparse::MAX_HOLE_BYTES;
 pub use stale::{is_reserved, temp_name};
 pub use target::{Held, Target};
 pub use tree::GROUP;

@@ -5,14 +5,17 @@
 mod common;
 
 use common::{Engine, batch, hash, names_in, random_bytes};
-use howdah_core::ByteRange;
+use howdah_core::{ByteRange, RangeSet};
 use howdah_store::{
-    GROUP, Limits, Outcome, Sink, SinkOptions, Source, SourceSpec, StoreError, Target, hash_file,
+    GROUP, Limits, Outcome, Sink, SinkOptions, Source, SourceSpec, StoreError, Target, Wake,
+    hash_file,
 };
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const MIB: u64 = GROUP;
 
@@ -230,10 +233,7 @@ fn interrupted(from: &Path, to: &Path) {
     let dir = to.parent().unwrap();
     let mut copy = Copy::begin(from, to).unwrap();
     copy.send(3 * MIB);
-    let holes = copy
-        .source
-        .holes()
-        .map_or(0, howdah_core::RangeSet::byte_count);
+    let holes = copy.source.holes().map_or(0, RangeSet::byte_count);
     copy.engine.wait(|| {
         copy.source.note_sent_through(copy.source.ready_end());
         for (index, value) in copy.source.take_values(usize::MAX) {
@@ -371,4 +371,45 @@ fn a43_holes_that_the_source_does_not_have_are_found() {
         "{outcome:?}"
     );
     assert!(!to.exists());
+}
+
+/// Both sides hash what is said to be a hole, which takes hours for TiB: not for somebody who has gone.
+#[test]
+fn a41_nobody_hashes_a_hole_for_whoever_has_gone() {
+    let Some(dir) = place() else {
+        return;
+    };
+    let size = 8 << 40;
+    let there = dir.path().join("there");
+    if File::create(&there).unwrap().set_len(size).is_err() {
+        println!("SKIPPED: the file system of temporary files has no files of 8 TiB");
+        return;
+    }
+    for name in ["new", "there"] {
+        let wake: Wake = Arc::new(|| ());
+        let mut holes = RangeSet::new();
+        holes.insert(ByteRange::new(0, size));
+        let options = SinkOptions {
+            hash: true,
+            size: Some(size),
+            holes: Some(holes),
+            ..SinkOptions::default()
+        };
+        let target = Target::open_local(&dir.path().join(name)).unwrap();
+        let begin = if name == "new" {
+            Sink::resume
+        } else {
+            Sink::compare
+        };
+        let mut sink = begin(target, &options, Arc::clone(&wake)).unwrap();
+        sink.finish(size, Some([0; 32]));
+        drop(sink);
+        // Its threads have a clone each.
+        let limit = Instant::now() + Duration::from_secs(60);
+        while Arc::strong_count(&wake) > 1 {
+            assert!(Instant::now() < limit, "{name}: it is hashed all the same");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    assert_eq!(names_in(dir.path()), ["there"]);
 }

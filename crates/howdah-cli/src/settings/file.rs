@@ -1,16 +1,12 @@
 //! The config file: strict TOML. A key that is not known is an error that names the line and the nearest known one.
 
-use super::{COMMANDS, SERVE, layers};
+use super::{COMMANDS, SERVE, layers, text};
 use clap::Command;
 use howdah::{Error, ErrorKind};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
-
-/// A larger file is a mistake.
-const MAX_BYTES: u64 = 1 << 20;
 
 /// A key, its values (several for an option that may be repeated) and its line.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,18 +45,7 @@ impl ConfigFile {
             return Ok(None);
         };
         let error = |text: String| Err(Error::new(ErrorKind::Usage, text));
-        let read = || {
-            // Whoever can change it chooses the program that is run as ssh.
-            let file = std::fs::File::open(&path)?;
-            howdah::keys::check_ours(&path, &file).map_err(std::io::Error::other)?;
-            let mut text = String::new();
-            file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
-            if text.len() as u64 > MAX_BYTES {
-                return Err(std::io::Error::other("it is too large"));
-            }
-            Ok(text)
-        };
-        match read() {
+        match text::read(&path) {
             Ok(text) => Self::parse(cli, &path, &text).map(Some),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 if var("HOWDAH_CONFIG").is_some_and(|path| !path.is_empty()) {

@@ -6,6 +6,7 @@
 
 mod file;
 mod layers;
+mod text;
 
 pub(crate) use file::{ConfigFile, path};
 pub(crate) use layers::{effective, keys};

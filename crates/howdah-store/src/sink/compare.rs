@@ -66,7 +66,12 @@ impl Comparer {
                     outlet.note_written(bytes, since);
                 }
                 Some(Gathered::Finish { size, hash }) => {
-                    return self.finish(size, hash).map(Some);
+                    let outcome = self.finish(size, hash, &|| outlet.is_aborted());
+                    // Nobody waits for it.
+                    return match outcome {
+                        Err(StoreError::Aborted) => Ok(None),
+                        outcome => outcome.map(Some),
+                    };
                 }
             }
         }
@@ -89,7 +94,12 @@ impl Comparer {
         bytes
     }
 
-    fn finish(&self, size: u64, expected: Option<[u8; 32]>) -> Result<Outcome, StoreError> {
+    fn finish(
+        &self,
+        size: u64,
+        expected: Option<[u8; 32]>,
+        is_aborted: &dyn Fn() -> bool,
+    ) -> Result<Outcome, StoreError> {
         let path = self.place.path();
         if self.differs || size != self.size {
             return Err(refused(&self.place));
@@ -102,13 +112,13 @@ impl Comparer {
             });
         }
         let hash = if self.hash || expected.is_some() {
-            Some(self.hash()?)
+            Some(self.hash(is_aborted)?)
         } else {
             None
         };
         let same = match expected {
             Some(expected) => hash == Some(expected),
-            None => self.has_holes()?,
+            None => self.has_holes(is_aborted)?,
         };
         if !same {
             return Err(refused(&self.place));
@@ -126,28 +136,48 @@ impl Comparer {
         })
     }
 
-    fn hash(&self) -> Result<[u8; 32], StoreError> {
+    fn hash(&self, is_aborted: &dyn Fn() -> bool) -> Result<[u8; 32], StoreError> {
         let mut hasher = blake3::Hasher::new();
-        hasher
-            .update_reader(&self.file)
-            .map_err(|e| StoreError::from_io(self.place.path(), "read", e))?;
+        let whole = ByteRange::new(0, self.size);
+        self.each_block(whole, is_aborted, |block| {
+            hasher.update(block);
+            true
+        })?;
         Ok(*hasher.finalize().as_bytes())
     }
 
     /// Whether zeros are where nothing came.
-    fn has_holes(&self) -> Result<bool, StoreError> {
-        let mut block = vec![0; GATHER as usize];
+    fn has_holes(&self, is_aborted: &dyn Fn() -> bool) -> Result<bool, StoreError> {
         for hole in self.holes.iter() {
-            let mut at = hole.start;
-            while at < hole.end {
-                let len = (hole.end - at).min(GATHER) as usize;
-                let read = self.file.read_exact_at(&mut block[..len], at);
-                read.map_err(|e| StoreError::from_io(self.place.path(), "read", e))?;
-                if !sparse::is_zero(&block[..len]) {
-                    return Ok(false);
-                }
-                at += len as u64;
+            if !sparse::is_hole(&self.file, hole)
+                && !self.each_block(hole, is_aborted, sparse::is_zero)?
+            {
+                return Ok(false);
             }
+        }
+        Ok(true)
+    }
+
+    /// Hands over what is there in pieces, until `look` has seen enough, which comes back, or nobody waits for it.
+    fn each_block(
+        &self,
+        range: ByteRange,
+        is_aborted: &dyn Fn() -> bool,
+        mut look: impl FnMut(&[u8]) -> bool,
+    ) -> Result<bool, StoreError> {
+        let mut block = vec![0; GATHER as usize];
+        let mut at = range.start;
+        while at < range.end {
+            if is_aborted() {
+                return Err(StoreError::Aborted);
+            }
+            let len = (range.end - at).min(GATHER) as usize;
+            let read = self.file.read_exact_at(&mut block[..len], at);
+            read.map_err(|e| StoreError::from_io(self.place.path(), "read", e))?;
+            if !look(&block[..len]) {
+                return Ok(false);
+            }
+            at += len as u64;
         }
         Ok(true)
     }

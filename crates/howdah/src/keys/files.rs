@@ -173,8 +173,38 @@ pub(super) fn sync_parent(path: &Path) -> Result<(), KeyError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::{AuthorizedKeys, Identity, KnownHosts, read_public_lines};
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a41_whatever_lies_where_a_key_should_be_ends_in_words() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("dir")).unwrap();
+        mknodat(CWD, at("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let _socket = UnixListener::bind(at("socket")).unwrap();
+        let huge = File::create(at("huge")).unwrap();
+        huge.set_len(1 << 40).unwrap();
+        fs::set_permissions(at("huge"), Permissions::from_mode(0o600)).unwrap();
+        symlink("/dev/zero", at("device")).unwrap();
+        symlink("around", at("around")).unwrap();
+        for name in ["dir", "fifo", "socket", "huge", "device", "around"] {
+            let path = at(name);
+            let results = [
+                Identity::load(&path).map(drop),
+                AuthorizedKeys::load(&path).map(drop),
+                KnownHosts::load(&path).map(drop),
+                read_public_lines(&path).map(drop),
+            ];
+            for result in results {
+                let text = result.expect_err(name).to_string();
+                assert!(text.contains(name), "{text}");
+            }
+        }
+    }
 
     #[test]
     fn h13_directories_further_up_are_looked_at_as_far_as_home() {

@@ -4,6 +4,7 @@ use super::message::Message;
 use super::resume::WireRanges;
 use crate::{Error, ErrorKind};
 use howdah_core::RangeSet;
+use howdah_store::MAX_HOLE_BYTES;
 
 /// The holes of the object that is announced next.
 #[derive(Debug, Default)]
@@ -28,7 +29,15 @@ impl Announced {
             let text = "has holes in an object whose size it does not know";
             return Err(Error::new(ErrorKind::Protocol, text));
         };
-        ranges.within(size).map(Some)
+        let holes = ranges.within(size)?;
+        if holes.byte_count() > MAX_HOLE_BYTES {
+            let text = format!(
+                "has more than {} TiB of holes in a file",
+                MAX_HOLE_BYTES >> 40
+            );
+            return Err(Error::new(ErrorKind::Protocol, text));
+        }
+        Ok(Some(holes))
     }
 }
 
@@ -70,5 +79,17 @@ mod tests {
         );
         tell(&mut announced, 4);
         assert!(announced.take(4, None).is_err(), "of no size");
+    }
+
+    #[test]
+    fn a41_a_hole_of_any_size_is_an_error() {
+        for (bytes, good) in [(MAX_HOLE_BYTES, true), (MAX_HOLE_BYTES + GROUP, false)] {
+            let mut holes = RangeSet::new();
+            holes.insert(ByteRange::new(0, bytes));
+            let mut announced = Announced::default();
+            announced.note(4, (&holes).into());
+            let taken = announced.take(4, Some(bytes));
+            assert_eq!(taken.is_ok(), good, "{taken:?}");
+        }
     }
 }
