@@ -53,13 +53,16 @@ struct Ranks(BTreeSet<(usize, Prefix)>);
 
 impl Ranks {
     fn change(&mut self, who: Prefix, before: usize, now: usize) {
+        count_step();
         self.0.remove(&(before, who));
         if now > 0 {
+            count_step();
             self.0.insert((now, who));
         }
     }
 
     fn busiest(&self) -> Option<Prefix> {
+        count_step();
         self.0.last().map(|&(_, who)| who)
     }
 }
@@ -95,6 +98,7 @@ impl HalfOpen {
 
     pub(crate) fn insert(&mut self, key: ConnKey, ip: IpAddr) {
         self.remove(key);
+        count_step();
         self.from.insert(key, ip);
         let (network, host) = (Prefix::network(ip), Prefix::host(ip));
         let of = self.networks.entry(network).or_default();
@@ -106,6 +110,7 @@ impl HalfOpen {
     }
 
     pub(crate) fn remove(&mut self, key: ConnKey) {
+        count_step();
         let Some(ip) = self.from.remove(&key) else {
             return;
         };
@@ -161,10 +166,57 @@ impl HalfOpen {
     }
 }
 
+/// Each is one look into a tree, for strangers decide how many there are.
+fn count_step() {
+    #[cfg(test)]
+    tests::STEPS.set(tests::STEPS.get() + 1);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    thread_local! {
+        pub(super) static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
+
+    /// Whatever addresses a flood comes from: each first packet asks for room, and makes some if it can.
+    #[test]
+    fn h10_a_flood_of_first_packets_is_little_work_for_each() {
+        const PACKETS: u64 = 100_000;
+        let one = |_| ip("192.0.2.1");
+        let hosts = |n: u64| IpAddr::from([192, 0, 2, n as u8]);
+        let networks = |n: u64| IpAddr::from([10, (n >> 8) as u8, n as u8, 1]);
+        let mixed = |n: u64| {
+            if n.is_multiple_of(3) {
+                networks(n)
+            } else {
+                hosts(n)
+            }
+        };
+        let floods: [&dyn Fn(u64) -> IpAddr; 4] = [&one, &hosts, &networks, &mixed];
+        for flood in floods {
+            let mut table = HalfOpen::default();
+            STEPS.set(0);
+            for n in 0..PACKETS {
+                let from = flood(n);
+                match table.room(from) {
+                    Room::Free => {}
+                    Room::InsteadOf(victim) => table.remove(victim),
+                    // Its own oldest one ends, by its clock.
+                    Room::Taken => {
+                        let oldest = table.keys().next();
+                        table.remove(oldest.expect("it is full"));
+                    }
+                }
+                table.insert(ConnKey(n), from);
+                assert!(table.len() <= MAX_HALF_OPEN);
+            }
+            let steps = STEPS.get();
+            assert!(steps <= 16 * PACKETS, "{steps} steps for {PACKETS} packets");
+        }
+    }
 
     fn ip(text: &str) -> IpAddr {
         text.parse().expect("an address")

@@ -117,10 +117,16 @@ impl ControlReceiver {
         }
         let needed = (fresh.end - self.base) as usize;
         if self.bytes.len() < needed {
+            #[cfg(test)]
+            tests::count((needed - self.bytes.len()) as u64);
             self.bytes.resize(needed, 0);
         }
         let missing: Vec<_> = self.received.missing(fresh).collect();
+        #[cfg(test)]
+        tests::count(1 + missing.len() as u64);
         for gap in missing {
+            #[cfg(test)]
+            tests::count(gap.len());
             for at in gap.start..gap.end {
                 self.bytes[(at - self.base) as usize] = bytes[(at - offset) as usize];
             }
@@ -135,6 +141,8 @@ impl ControlReceiver {
         if available < 4 {
             return Ok(None);
         }
+        #[cfg(test)]
+        tests::count(1);
         let mut length = [0; 4];
         for (to, from) in length.iter_mut().zip(&self.bytes) {
             *to = *from;
@@ -156,6 +164,53 @@ impl ControlReceiver {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        static STEPS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count(steps: u64) {
+        STEPS.set(STEPS.get() + steps);
+    }
+
+    /// What a peer sends of the control stream, in any order and as often as he likes, is work for each byte of his.
+    #[test]
+    fn h4_control_bytes_in_any_order_are_little_work() {
+        // Whole messages of one byte, as small as they can be.
+        let stream: Vec<u8> = [0, 0, 0, 1, 7].repeat(limits::MAX_CONTROL_AHEAD as usize / 5);
+        let len = stream.len() as u64;
+        let scattered = |n: u64| n * 7_919 % len;
+        let orders: [&dyn Fn(u64) -> u64; 4] = [
+            &|n| n,
+            &|n| len - 1 - n,
+            &|n| (2 * n) % len + 2 * n / len,
+            &scattered,
+        ];
+        for order in orders {
+            let mut receiver = ControlReceiver::default();
+            STEPS.set(0);
+            let (mut sent, mut messages) = (0, 0);
+            let mut give = |receiver: &mut ControlReceiver, at: u64, bytes: u64| {
+                let range = at as usize..(at + bytes).min(len) as usize;
+                sent += 1 + range.len() as u64;
+                receiver.on_bytes(at, &stream[range]).unwrap();
+                while receiver.next_message().unwrap().is_some() {
+                    messages += 1;
+                }
+            };
+            for n in 0..len {
+                give(&mut receiver, order(n), 1);
+            }
+            // All of it again, which is nothing new.
+            for at in (0..len).step_by(1_000) {
+                give(&mut receiver, at, 1_000);
+            }
+            assert_eq!(messages, len / 5);
+            let steps = STEPS.get();
+            assert!(steps <= 4 * sent, "{steps} steps for {sent} bytes");
+        }
+    }
 
     proptest! {
         #[test]

@@ -114,6 +114,8 @@ impl<'a> FrameIter<'a> {
     }
 
     fn decode(&mut self) -> Result<Frame<'a>, CodecError> {
+        #[cfg(test)]
+        tests::DECODED.set(tests::DECODED.get() + 1);
         let reader = &mut self.reader;
         Ok(match reader.u8()? {
             PADDING => Frame::Padding,
@@ -259,6 +261,36 @@ impl<'a> FrameWriter<'a> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(super) static DECODED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    proptest! {
+        /// A packet holds no more frames than it has bytes, and nothing of it is looked at twice: whoever fills it with the
+        /// smallest ones there are asks for no more.
+        #[test]
+        fn h4_a_packet_is_as_much_work_as_it_has_bytes(
+            kind in 0..14u8,
+            tail in prop::collection::vec(any::<u8>(), 0..40),
+            bytes in prop::collection::vec(0..14u8, 0..3_000),
+        ) {
+            let repeated = [&[kind][..], &tail].concat();
+            let repeated = repeated.repeat(limits::MAX_DATAGRAM / repeated.len());
+            for body in [repeated, bytes] {
+                DECODED.set(0);
+                let mut all = frames(&body);
+                let (mut seen, mut left) = (0, body.len());
+                while let Some(frame) = all.next() {
+                    seen += 1;
+                    prop_assert!(frame.is_err() || all.rest().len() < left);
+                    left = all.rest().len();
+                }
+                prop_assert!(DECODED.get() == seen && seen <= body.len());
+            }
+        }
+    }
 
     fn any_frame() -> impl Strategy<Value = (u8, u64, u64, Vec<u8>)> {
         (

@@ -81,6 +81,8 @@ fn unzigzag(value: u64) -> i64 {
 }
 
 pub(crate) fn get_bytes(from: &mut Spout, len: usize) -> Result<Vec<u8>, StoreError> {
+    #[cfg(test)]
+    tests::count(len);
     let mut bytes = vec![0; len];
     from.read_exact(&mut bytes).map_err(|e| ended(&e))?;
     Ok(bytes)
@@ -431,6 +433,9 @@ impl ManifestReader {
             return Err(refused("a name has more in common than there is"));
         };
         let name = [common, &rest].concat();
+        // Looked through for what must not be in it, compared, and kept twice.
+        #[cfg(test)]
+        tests::count(4 * name.len());
         if let Some(reason) = bad_name(&name) {
             return Err(refused(format!("the name {:?}: {reason}", shown(&name))));
         }

@@ -5,6 +5,66 @@ use super::*;
 use crate::trees::change::{Act, Reasons};
 use proptest::prelude::*;
 
+thread_local! {
+    static STEPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+pub(super) fn count(steps: usize) {
+    STEPS.set(STEPS.get() + steps);
+}
+
+/// A name may have its beginning in common with the one before, so a few bytes of a peer's stand for 255; whatever they say, and
+/// however deep they lie, that is all that there is to do for a record, and one after the other costs the same.
+#[test]
+fn h5_records_of_a_manifest_are_little_work_for_each() {
+    let stem = |end: String| [vec![b'n'; bounds::NAME - end.len()], end.into_bytes()].concat();
+    // As deep as can be, in a directory of its own each time.
+    let deep: Vec<Entry> = (0..20_000u32)
+        .flat_map(|n| [dir(&stem(format!("{n:06}"))), Entry::Up { complete: true }])
+        .collect();
+    let wide: Vec<Entry> = (0..40_000u32)
+        .map(|n| file(&stem(format!("{n:06}"))))
+        .collect();
+    let mut nest: Vec<Entry> = (0..2_000).map(|_| dir(b"d")).collect();
+    nest.extend((0..20_000u32).map(|n| file(format!("{n:06}").as_bytes())));
+    for entries in [deep, wide, nest] {
+        let mut costs = Vec::new();
+        for entries in [&entries[..entries.len() / 4], &entries[..]] {
+            STEPS.set(0);
+            let (mut tap, spout) = pipe();
+            let bytes = encode_any(entries);
+            let feeder = std::thread::spawn(move || {
+                // The reader may have seen enough.
+                let _ = tap.put(&bytes).and_then(|()| tap.flush());
+            });
+            let mut reader = ManifestReader::new(spout);
+            for _ in 0..entries.len() {
+                reader.next().unwrap();
+            }
+            feeder.join().unwrap();
+            costs.push(STEPS.get());
+            let most = entries.len() * 5 * bounds::NAME;
+            assert!(STEPS.get() <= most, "{} steps", STEPS.get());
+        }
+        assert!(costs[1] <= 5 * costs[0], "{costs:?}");
+    }
+}
+
+/// The same as [`encode`], of any length.
+fn encode_any(entries: &[Entry]) -> Vec<u8> {
+    let (tap, mut spout) = pipe();
+    let entries = entries.to_vec();
+    let writer = std::thread::spawn(move || {
+        let mut writer = ManifestWriter::new(tap).unwrap();
+        entries.iter().for_each(|entry| writer.put(entry).unwrap());
+        writer.flush().unwrap();
+    });
+    let mut bytes = Vec::new();
+    spout.read_to_end(&mut bytes).unwrap();
+    writer.join().unwrap();
+    bytes
+}
+
 fn meta() -> impl Strategy<Value = Meta> {
     let xattrs = prop::collection::vec(
         (

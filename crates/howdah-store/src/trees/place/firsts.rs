@@ -203,6 +203,7 @@ impl Firsts {
             let Some((link, kept)) = self.memory.pop_first() else {
                 break;
             };
+            count_step();
             self.bytes -= kept.cost();
             let Kept {
                 dir,
@@ -272,6 +273,7 @@ impl Spilled {
     fn find(&self, link: u64) -> io::Result<Option<[u64; 2]>> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
+            count_step();
             let middle = low + (high - low) / 2;
             let mut record = [[0; 8]; 3];
             self.records
@@ -325,10 +327,50 @@ fn nameless((root, at): Place<'_>) -> Result<File, Errno> {
     }
 }
 
+/// A record that is moved or read, for a peer decides how many there are.
+fn count_step() {
+    #[cfg(test)]
+    tests::STEPS.set(tests::STEPS.get() + 1);
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::super::disks::SyncWay;
     use super::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(super) static STEPS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn h5_links_of_a_peer_are_little_work_for_each() {
+        const LINKS: u64 = 50_000;
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        let place = (&root, Path::new(""));
+        let target = TargetDir {
+            path: "a".into(),
+            called: None,
+            state: DirState::There,
+            sync: SyncWay::Each,
+            meta: None,
+            finished: Arc::default(),
+            early: None,
+            parent: None,
+        };
+        let mut firsts = Firsts::default();
+        STEPS.set(0);
+        for link in 0..LINKS {
+            // With gaps: what is asked for need not be there.
+            firsts.insert(place, 2 * link, &target, "n".into()).unwrap();
+            firsts.get(place, link * 7_919 % (2 * LINKS)).unwrap();
+            firsts.note_rewritten(place, link).unwrap();
+        }
+        let (steps, log) = (STEPS.get(), u64::from(LINKS.ilog2()) + 1);
+        let most = LINKS * (1 + 2 * log);
+        assert!(steps <= most, "{steps} steps for {LINKS} links");
+    }
 
     #[test]
     fn h5_what_a_manifest_numbers_does_not_stay_in_memory() {
