@@ -10,7 +10,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use support::process::{Input, Process};
+use support::process::{Done, Input, Process};
 use support::sshd::Sshd;
 use support::{Host, Site, serve_as_us};
 
@@ -237,5 +237,93 @@ fn a70_code_that_has_taken_over_a_far_end_reaches_nothing_else() {
             err.contains(&format!("inside: {what}: done")),
             "{what}: {err}"
         );
+    }
+}
+
+/// A client whose threads that hear the network try what they are not for before they do what they are for.
+fn client_taken_over(site: &Site, port: u16, args: &[&str], env: &[&str]) -> Done {
+    let mut command = Command::new("env");
+    // Its key and the list of servers lie there.
+    let outside = site.config("client");
+    command
+        .arg("HOWDAH_TEST_INSIDE=1")
+        .arg(format!("HOWDAH_TEST_OUTSIDE={}", outside.display()))
+        .arg(format!("HOWDAH_TEST_PORT={port}"))
+        .args(env)
+        .arg(env!("CARGO_BIN_EXE_howdah"));
+    let done = site.start_by(command, "client", args, Input::None).finish();
+    assert_eq!(done.code, Some(0), "{args:?}: {}", done.err);
+    done
+}
+
+#[test]
+fn a70_code_that_has_taken_over_a_client_reaches_nothing_else() {
+    let site = Site::new(200);
+    let sshd = Sshd::start(&site, Host::Here, "127.0.0.1");
+    let server = site.serve();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let outside = site.config("client");
+    let _daemon = UnixDatagram::bind(outside.join("socket")).unwrap();
+    for name in ["there", "gone"] {
+        fs::write(outside.join(name), "content").unwrap();
+    }
+    for dir in ["here", "root/from", "root/far"] {
+        fs::create_dir_all(site.path().join(dir)).unwrap();
+    }
+    fs::write(site.path().join("here/file"), "x").unwrap();
+    fs::write(site.root("from/file"), "x").unwrap();
+    let here = site.path().join("here").display().to_string();
+    let (up, down) = (server.url("up"), server.url("from"));
+    let [file, back, one] = ["file", "back", "one"].map(|name| format!("{here}/{name}"));
+    let single = server.url("from/file");
+    // The first one meets the server.
+    let mut copies = vec![
+        vec!["cp", "--accept-new", "-a", &here, &up],
+        vec!["cp", "-a", &down, &back],
+        vec!["cp", &single, &one],
+        vec!["sync", &down, &back],
+        vec!["verify", &down, &back],
+        vec!["ls", &down],
+    ];
+    let ssh = sshd.as_ref().map(Sshd::ssh).unwrap_or_default();
+    if sshd.is_some() {
+        copies.push(vec!["cp", "--ssh", &ssh, "-a", &file, "far:far/"]);
+        copies.push(vec!["cp", "--ssh", &ssh, "-a", "far:from", &here]);
+        copies.push(vec![
+            "cp",
+            "--ssh",
+            &ssh,
+            "--transport",
+            "tcp",
+            "far:from/file",
+            &one,
+        ]);
+    }
+    for args in copies {
+        let err = client_taken_over(&site, port, &args, &[]).err;
+        if err.contains("inside: read /etc/passwd: done") {
+            println!("skipped: this kernel has no Landlock");
+            return;
+        }
+        for what in OUTSIDE {
+            let tried = format!("inside: {what}: ");
+            let tried: Vec<_> = err.lines().filter(|line| line.contains(&tried)).collect();
+            assert!(!tried.is_empty(), "{args:?}: {what}: {err}");
+            for line in tried {
+                assert!(line.ends_with("refused"), "{args:?}: {line}");
+            }
+        }
+        assert!(err.contains("inside: start a thread: done"), "{err}");
+    }
+    assert_eq!(fs::read(outside.join("there")).unwrap(), b"content");
+    assert!(fs::exists(outside.join("gone")).unwrap() && !fs::exists(outside.join("new")).unwrap());
+
+    // Without it all of that would have been possible: so the test sees it.
+    let args = ["cp", "-a", &here, &up];
+    let err = client_taken_over(&site, port, &args, &["HOWDAH_SANDBOX=off"]).err;
+    for what in &OUTSIDE[..10] {
+        let done = format!("inside: {what}: done");
+        assert!(err.contains(&done), "{what}: {err}");
     }
 }

@@ -29,9 +29,14 @@ pub fn id_of(group: bool, name: &str) -> Option<u32> {
     howdah_core::may_wait();
     #[cfg(test)]
     ASKED.set(ASKED.get() + 1);
-    if let Some(elsewhere) = ELSEWHERE.get() {
-        return elsewhere.id_of(group, name);
+    match ELSEWHERE.get() {
+        Some(elsewhere) => elsewhere.id_of(group, name),
+        None => id_by_system(group, name),
     }
+}
+
+/// The same, asked of the system by this thread.
+pub fn id_by_system(group: bool, name: &str) -> Option<u32> {
     if group {
         let found = Group::from_name(name).ok().flatten();
         found.map(|group| group.gid.as_raw())
@@ -44,9 +49,14 @@ pub fn id_of(group: bool, name: &str) -> Option<u32> {
 /// What a number is called.
 pub fn name_of(group: bool, id: u32) -> Option<Vec<u8>> {
     howdah_core::may_wait();
-    if let Some(elsewhere) = ELSEWHERE.get() {
-        return elsewhere.name_of(group, id);
+    match ELSEWHERE.get() {
+        Some(elsewhere) => elsewhere.name_of(group, id),
+        None => name_by_system(group, id),
     }
+}
+
+/// The same, asked of the system by this thread.
+pub fn name_by_system(group: bool, id: u32) -> Option<Vec<u8>> {
     let name = if group {
         Group::from_gid(id.into()).ok()??.name
     } else {

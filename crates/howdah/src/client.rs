@@ -1,6 +1,7 @@
 //! The client's end of one copy.
 
 use crate::ask::Answers;
+use crate::inside::Teller;
 use crate::session::at_cap::AtCap;
 use crate::session::chore::Question;
 use crate::session::holes::Announced;
@@ -88,6 +89,16 @@ impl Task {
         matches!(self, Self::Put { .. } | Self::PutTree { .. })
     }
 
+    /// Whether users and groups may have names in it.
+    pub(crate) fn asks_for_names(&self) -> bool {
+        match self {
+            Self::PutTree { options, .. } | Self::GetTree { options, .. } => {
+                options.archive || options.chown.is_some()
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the server removes what it has sent.
     fn removes(&self) -> bool {
         matches!(self, Self::GetTree { options, .. } if options.remove_source)
@@ -117,7 +128,8 @@ pub(crate) struct Client<'a> {
     task: Task,
     config: &'a CopyConfig,
     cancel: &'a Cancel,
-    on_progress: &'a mut dyn FnMut(&Progress),
+    /// Hears how it goes, and judges servers.
+    outside: Teller,
     host: String,
     port: u16,
     /// Of the endpoint in use.
@@ -181,7 +193,7 @@ impl<'a> Client<'a> {
         task: Task,
         config: &'a CopyConfig,
         cancel: &'a Cancel,
-        on_progress: &'a mut dyn FnMut(&Progress),
+        outside: Teller,
         (host, port): (String, u16),
         now: Time,
     ) -> Self {
@@ -189,7 +201,7 @@ impl<'a> Client<'a> {
             task,
             config,
             cancel,
-            on_progress,
+            outside,
             host,
             port,
             waker: None,
@@ -282,7 +294,7 @@ impl<'a> Client<'a> {
                 let goes_on = !self.config.reconnect.is_zero() && self.progress.answered;
                 if goes_on && error.is_lost_connection() {
                     // It may have been too short for a tick.
-                    (self.on_progress)(&self.progress);
+                    self.outside.progress(&self.progress);
                     (self.contents, self.target) = (None, None);
                     self.room = RoomWait::default();
                     if !let_go(&self.threads, self.cancel) {

@@ -1,9 +1,11 @@
 //! One copy between two locations.
 
 use crate::client::{Client, Task};
+use crate::inside::Outside;
 use crate::paths::PathMemory;
 use crate::reach::{Line, Transport, reach};
 use crate::reconnect::{What, lasting};
+use crate::sandbox::{Sandbox, names};
 use crate::ssh::{FarEnd, Order, SshConfig, Within, copy_between};
 use crate::{
     Cancel, ChangeLog, Error, ErrorKind, FileLog, Identity, KnownHosts, Location, Log, Manifest,
@@ -14,6 +16,7 @@ use howdah_net::Clock;
 use howdah_proto::codec::KnockKey;
 use howdah_proto::{Config, Policy, Security, TlsIdentity};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// How the sender shares the path.
@@ -77,6 +80,11 @@ pub struct CopyConfig {
     pub growing: bool,
     /// What is remembered of paths, so that sending begins where the last transfer was, and where it is kept.
     pub paths: Option<PathMemory>,
+    /// The threads that hear the network, and those that read and write files for it, are in a [sandbox](crate::sandbox) with
+    /// nothing but the places that are copied from or to. The calling thread is not.
+    pub confined: bool,
+    /// Called there, by each connection's thread.
+    pub ready: fn(),
 }
 
 impl CopyConfig {
@@ -104,6 +112,8 @@ impl CopyConfig {
             reconnect: Span::ZERO,
             growing: false,
             paths: None,
+            confined: false,
+            ready: || (),
         }
     }
 
@@ -182,8 +192,10 @@ pub(crate) fn run(
 ) -> Result<Summary, Error> {
     let clock = Clock::new();
     let started = clock.now();
+    let sandbox = config.confined.then(|| around(&task));
     let mut run = |task, host: &str, line: &Line<'_>, config: &CopyConfig| {
         let session = Session {
+            sandbox: sandbox.as_ref(),
             host,
             line,
             config,
@@ -235,8 +247,25 @@ pub(crate) fn run(
     })
 }
 
+/// What this side of a task needs.
+fn around(task: &Task) -> Sandbox {
+    leaving(&Within::here(task), task.asks_for_names())
+}
+
+/// The sandbox with these places; `names`: users and groups may be asked for inside.
+pub(crate) fn leaving(within: &Within, names: bool) -> Sandbox {
+    if names {
+        // Without it they have numbers only.
+        let _ = names::ask_a_thread();
+    }
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    within.sandbox(&home.unwrap_or_else(|| "/".into()))
+}
+
 /// A copy whose other end is known.
 pub(crate) struct Session<'a> {
+    /// In which it is, if this process is not in one.
+    pub(crate) sandbox: Option<&'a Sandbox>,
     /// How the user calls it.
     pub(crate) host: &'a str,
     pub(crate) line: &'a Line<'a>,
@@ -254,7 +283,9 @@ impl Session<'_> {
     ) -> Result<Summary, Error> {
         let (config, cancel) = (self.config, self.cancel);
         let peer = (self.host.to_owned(), self.line.port);
-        let mut client = Client::new(task, config, cancel, on_progress, peer, self.started);
+        let mut outside = Outside::new(config, peer.clone(), on_progress);
+        let teller = outside.teller();
+        let mut client = Client::new(task, config, cancel, teller, peer, self.started);
         let mut protocol = protocol(config)?;
         let expected = match &config.trust {
             Trust::Exactly(key) => Some(*key),
@@ -267,8 +298,11 @@ impl Session<'_> {
             self.clock,
             (config, cancel),
             &mut client,
+            (&mut outside, self.sandbox),
         )?;
-        client.into_result()
+        let result = client.into_result();
+        outside.end();
+        result
     }
 }
 

@@ -60,6 +60,7 @@ mod files;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod inside;
 pub mod keys;
 mod list;
 mod listed;

@@ -1,5 +1,7 @@
 //! Tells what is at a place.
 
+use crate::inside::with_threads_in;
+use crate::sandbox::Sandbox;
 use crate::session::from_store;
 use crate::verify::{Plan, TICK, begin};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress};
@@ -22,8 +24,11 @@ pub fn list(
     on_name: &mut dyn FnMut(&Listing),
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<TreeReport, Error> {
-    let (plan, ends) = Plan::new(place, options)?;
-    let listing = TreeListing::start(ends).map_err(|e| from_store(&e))?;
+    let (plan, ends) = Plan::new(place, options, false)?;
+    // It hears the other machine.
+    let nothing = (config.confined && place.is_remote()).then(Sandbox::default);
+    let start = || TreeListing::start(ends);
+    let listing = with_threads_in(nothing.as_ref(), start)?.map_err(|e| from_store(&e))?;
     let (state, stop) = (listing.state(), Cancel::new());
     let mut side = begin(plan, &state, config, &stop)?;
     let mut over = None;

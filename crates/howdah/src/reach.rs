@@ -1,6 +1,8 @@
 //! How a client reaches the other end: over UDP, and if that does not get through, through a tunnel.
 
 use crate::client::Client;
+use crate::inside::Outside;
+use crate::sandbox::Sandbox;
 use crate::ssh::{FarEnd, Watched};
 use crate::{Cancel, CopyConfig, Error, ErrorKind};
 use howdah_core::Span;
@@ -43,6 +45,20 @@ enum Way {
     Channel,
 }
 
+impl Way {
+    /// All that its threads need.
+    fn sandbox(self) -> Sandbox {
+        let connects = match self {
+            Self::Tcp(address) => vec![address.port()],
+            Self::Udp(_) | Self::Channel => Vec::new(),
+        };
+        Sandbox {
+            connects,
+            ..Sandbox::default()
+        }
+    }
+}
+
 fn ways(line: &Line<'_>, transport: Transport) -> Vec<Way> {
     let udp = line.addresses.iter().copied().map(Way::Udp);
     let tcp = line.addresses.iter().copied().map(Way::Tcp);
@@ -61,6 +77,7 @@ pub(crate) fn reach(
     clock: Clock,
     (config, cancel): (&CopyConfig, &Cancel),
     client: &mut Client<'_>,
+    (outside, sandbox): (&mut Outside<'_>, Option<&Sandbox>),
 ) -> Result<(), Error> {
     let ways = ways(line, config.transport);
     let mut failures = Vec::new();
@@ -79,7 +96,13 @@ pub(crate) fn reach(
         };
         protocol.path = remembered.and_then(|(address, paths)| paths.recall(address));
         let patience = protocol.handshake_timeout.as_millis() / 1000;
-        let (mut endpoint, tunnel) = match open(way, protocol, clock, line.far_end) {
+        let open = || open(way, protocol, clock, line.far_end);
+        // The threads of a tunnel hear the network, too.
+        let opened = match (way, sandbox) {
+            (Way::Udp(_), _) | (_, None) => open(),
+            (way, Some(_)) => outside.run(Some(&way.sandbox()), open)?,
+        };
+        let (mut endpoint, tunnel) = match opened {
             Ok(opened) => opened,
             Err(failure) => {
                 failures.push(failure);
@@ -93,10 +116,14 @@ pub(crate) fn reach(
             client.advise(&advice);
         }
         client.begin_attempt(endpoint.waker(), tunnel.is_some());
-        let run = match line.far_end {
-            None => endpoint.run(client),
-            Some(far_end) => endpoint.run(&mut Watched::new(client, far_end)),
+        let run = || {
+            (config.ready)();
+            match line.far_end {
+                None => endpoint.run(client),
+                Some(far_end) => endpoint.run(&mut Watched::new(client, far_end)),
+            }
         };
+        let run = outside.run(sandbox, run)?;
         run.map_err(|e| Error::new(ErrorKind::Io, format!("the UDP socket failed: {e}")))?;
         if let (Some((address, paths)), Some(learnt)) = (remembered, client.learnt()) {
             paths.remember(address, &learnt);

@@ -4,9 +4,12 @@
 //! another machine. The comparison itself is here, between the two (`howdah_store::TreeComparison`).
 
 use crate::client::Task;
-use crate::copy::{Remote, run};
+use crate::copy::{Remote, leaving, run};
+use crate::inside::with_threads_in;
+use crate::sandbox::Sandbox;
 use crate::session::from_store;
 use crate::session::selection;
+use crate::ssh::Within;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress};
 use howdah_core::{Rate, Span};
 use howdah_store::{
@@ -92,9 +95,13 @@ pub fn verify(
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Verification, Error> {
     let started = Instant::now();
-    let (plan_a, ends_a) = Plan::new(a, options)?;
-    let (plan_b, ends_b) = Plan::new(b, options)?;
-    let comparison = TreeComparison::start(ends_a, ends_b, options).map_err(|e| from_store(&e))?;
+    let confined = config.confined && (a.is_remote() || b.is_remote());
+    let (plan_a, ends_a) = Plan::new(a, options, confined)?;
+    let (plan_b, ends_b) = Plan::new(b, options, confined)?;
+    // It hears both.
+    let nothing = confined.then(Sandbox::default);
+    let start = || TreeComparison::start(ends_a, ends_b, options);
+    let comparison = with_threads_in(nothing.as_ref(), start)?.map_err(|e| from_store(&e))?;
     let stop = Cancel::new();
     let mut run = Run {
         state: comparison.state(),
@@ -174,6 +181,7 @@ impl Plan {
     pub(crate) fn new(
         location: &Location,
         options: &TreeOptions,
+        confined: bool,
     ) -> Result<(Self, SenderEnds), Error> {
         if let Some((remote, path)) = Remote::of(location) {
             let options = options.clone();
@@ -192,7 +200,10 @@ impl Plan {
             return Err(Error::new(ErrorKind::Usage, text));
         };
         let subject = TreeSubject::local(path).map_err(|e| from_store(&e))?;
-        let started = TreeDescriber::start(subject, options, Arc::new(|| {}));
+        let sandbox =
+            confined.then(|| leaving(&Within::to_compare(path, options), options.archive));
+        let start = || TreeDescriber::start(subject, options, Arc::new(|| {}));
+        let started = with_threads_in(sandbox.as_ref(), start)?;
         let (describer, ends) = started.map_err(|e| from_store(&e))?;
         Ok((Self::Local(describer), ends))
     }

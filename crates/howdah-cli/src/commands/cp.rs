@@ -1,5 +1,6 @@
 //! `howdah cp`.
 
+use super::serve::is_sandbox_off;
 use super::{hints, key_file, manifest};
 use crate::args::{
     ArrivalArgs, Cli, Command, ConnectArgs, CpArgs, OutcomeArgs, PaceArgs, SelectArgs, TellingArgs,
@@ -417,6 +418,8 @@ pub(super) fn config<'a>(
     };
     config.policy = args.pace.policy()?;
     config.idle_timeout = args.idle_timeout;
+    config.confined = !is_sandbox_off();
+    config.ready = super::far_end::ready;
     Ok(config)
 }
 

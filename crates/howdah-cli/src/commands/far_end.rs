@@ -22,7 +22,8 @@ pub(super) fn run(signals: &Signals) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn ready() {
+/// Called where a process or a thread has been kept from the rest of its machine.
+pub(super) fn ready() {
     #[cfg(debug_assertions)]
     super::serve::try_all();
 }

@@ -88,6 +88,11 @@ impl TreeTarget {
         })
     }
 
+    /// The path that it stands for.
+    pub fn place(&self) -> PathBuf {
+        self.root.path().join(&self.at)
+    }
+
     /// Nothing that exists is replaced, changed or deleted: what would be is an error of that name.
     #[must_use]
     pub fn add_only(mut self, add_only: bool) -> Self {

@@ -18,7 +18,6 @@ use howdah_store::{
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 
 impl Client<'_> {
     pub(super) fn judge(&mut self, peer_key: &[u8]) -> Result<(), Error> {
@@ -28,19 +27,7 @@ impl Client<'_> {
                 "the server's key is no Ed25519 key, or one that anybody can sign for",
             )
         })?;
-        // Asking somebody takes long, and the connection must be kept alive meanwhile.
-        let (tell, judgement) = channel();
-        let (host, port, trust) = (self.host.clone(), self.port, self.config.trust.clone());
-        let mut known = self.config.known_hosts.clone();
-        let wake = self.wake();
-        std::thread::Builder::new()
-            .name("howdah-trust".into())
-            .spawn(move || {
-                let result = known.verify(&host, port, &key, &trust);
-                let _ = tell.send(result.map_err(Error::from));
-                wake();
-            })
-            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
+        let judgement = self.outside.judge(key, self.wake());
         self.step = Step::Judging(judgement);
         Ok(())
     }

@@ -97,7 +97,7 @@ impl Client<'_> {
             None => self.progress.files_total = Some(1),
             Some(tree) => self.progress.current = tree.under_way(now),
         }
-        (self.on_progress)(&self.progress);
+        self.outside.progress(&self.progress);
         let seconds = self.elapsed(now).as_nanos() / 1_000_000_000;
         if seconds > self.tick_count {
             self.tick_count = seconds;

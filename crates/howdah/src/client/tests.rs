@@ -1,6 +1,7 @@
 //! Servers that are there and say nothing.
 
 use super::*;
+use crate::inside::Outside;
 use crate::{CopyConfig, Identity, KnownHosts};
 use howdah_proto::codec::ConnectionId;
 use howdah_proto::{Config, Role, Security, TlsIdentity};
@@ -29,7 +30,8 @@ fn wait_in(
     let (cancel, start) = (Cancel::new(), Time::ZERO + Span::from_secs(7));
     let mut on_progress = |_: &Progress| {};
     let host = ("host".to_owned(), 1);
-    let mut client = Client::new(task, &config, &cancel, &mut on_progress, host, start);
+    let outside = Outside::new(&config, host.clone(), &mut on_progress).teller();
+    let mut client = Client::new(task, &config, &cancel, outside, host, start);
     let mut connection = connection(&config.identity, start);
     enter(&mut client, &mut connection);
     for second in 0..10_000 {

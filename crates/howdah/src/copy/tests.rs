@@ -43,7 +43,8 @@ fn put(addresses: &[SocketAddr], host: &str, config: &CopyConfig) -> Result<Summ
     let mut on_progress = |_: &Progress| {};
     let now = clock.now();
     let host = (host.to_owned(), 4433);
-    let mut client = Client::new(task, config, &cancel, &mut on_progress, host, now);
+    let mut outside = Outside::new(config, host.clone(), &mut on_progress);
+    let mut client = Client::new(task, config, &cancel, outside.teller(), host, now);
     let line = Line {
         port: 4433,
         addresses: addresses.to_vec(),
@@ -55,6 +56,7 @@ fn put(addresses: &[SocketAddr], host: &str, config: &CopyConfig) -> Result<Summ
         clock,
         (config, &cancel),
         &mut client,
+        (&mut outside, None),
     )?;
     client.into_result()
 }

@@ -2,8 +2,9 @@
 //! ours gets a few directories, and nothing else of the machine.
 //!
 //! `files` is Landlock: which directories, and no TCP connections. `calls` is seccomp: which system calls. Both hold for the
-//! thread that enters and all that it starts, for good, so [`Sandbox::enter`] comes before the first thread. Names of users
-//! and groups are looked up by a process of its own ([`names`]), since that may read anything and speak to anybody.
+//! thread that enters and all that it starts, for good, so [`Sandbox::enter`] of a server comes before the first thread. Names of users
+//! and groups are looked up by a process of its own ([`names`]), since that may read anything and speak to anybody. Of a client
+//! only the threads that hear others are inside (`inside`).
 
 #[cfg(target_os = "linux")]
 mod calls;
@@ -41,6 +42,14 @@ pub fn reach(root: &Path, homes: &[PathBuf]) -> Vec<PathBuf> {
     let above = above.filter(|above| above.parent().is_some() && !leads_home(above));
     let both = [Some(root.to_path_buf()), above];
     both.into_iter().flatten().collect()
+}
+
+/// Leaves the calling thread nothing but what is open, if that is wanted.
+pub(crate) fn keep_what_is_open(wanted: bool) {
+    if wanted {
+        // What the kernel cannot give is said by others.
+        let _ = Sandbox::default().enter();
+    }
 }
 
 impl Sandbox {

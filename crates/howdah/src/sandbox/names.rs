@@ -8,6 +8,7 @@ use howdah_store::accounts::{self, Accounts};
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 
 /// Longer names are nobody's.
@@ -81,6 +82,62 @@ impl Accounts for Names {
     }
 }
 
+/// A thread that looks them up, and was started where nothing is kept from it.
+struct Thread(Mutex<Sender<Question>>);
+
+enum Question {
+    Id(bool, String, Sender<Option<u32>>),
+    Name(bool, u32, Sender<Option<Vec<u8>>>),
+}
+
+/// Has a thread of this process asked from now on, which is kept from no more than the caller is.
+pub fn ask_a_thread() -> io::Result<()> {
+    static STARTED: Mutex<bool> = Mutex::new(false);
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if *started {
+        return Ok(());
+    }
+    let (ask, asked) = channel();
+    let look = move || {
+        // Whoever asked may have gone.
+        for question in asked {
+            match question {
+                Question::Id(group, name, tell) => {
+                    let _ = tell.send(accounts::id_by_system(group, &name));
+                }
+                Question::Name(group, id, tell) => {
+                    let _ = tell.send(accounts::name_by_system(group, id));
+                }
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("howdah-names".to_owned());
+    thread.spawn(look)?;
+    accounts::ask(Box::new(Thread(Mutex::new(ask))));
+    *started = true;
+    Ok(())
+}
+
+impl Thread {
+    fn question<T>(&self, question: impl FnOnce(Sender<Option<T>>) -> Question) -> Option<T> {
+        let (tell, answer) = channel();
+        let ask = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ask.send(question(tell)).ok()?;
+        drop(ask);
+        answer.recv().ok()?
+    }
+}
+
+impl Accounts for Thread {
+    fn id_of(&self, group: bool, name: &str) -> Option<u32> {
+        self.question(|tell| Question::Id(group, name.to_owned(), tell))
+    }
+
+    fn name_of(&self, group: bool, id: u32) -> Option<Vec<u8>> {
+        self.question(|tell| Question::Name(group, id, tell))
+    }
+}
+
 fn tell(to: &mut impl Write, kind: u8, text: &[u8]) -> io::Result<()> {
     let text = text.get(..LONGEST.min(text.len())).unwrap_or_default();
     let length = u16::try_from(text.len()).unwrap_or(0);
@@ -127,6 +184,15 @@ pub fn answer(mut questions: impl Read, mut answers: impl Write) -> io::Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_is_asked_once_there_is_one() {
+        ask_a_thread().expect("a thread");
+        ask_a_thread().expect("the same one");
+        assert_eq!(accounts::id_of(false, "root"), Some(0));
+        assert_eq!(accounts::name_of(false, 0), Some(b"root".to_vec()));
+        assert_eq!(accounts::id_of(true, "nobody-is-called-so"), None);
+    }
 
     #[test]
     fn questions_are_answered_in_turn_and_nonsense_ends_it() {

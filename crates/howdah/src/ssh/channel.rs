@@ -8,6 +8,7 @@ use super::process::Ssh;
 use super::sharing::{self, Shared};
 use super::verdict::{self, Heard};
 use super::within::Within;
+use crate::sandbox::keep_what_is_open;
 use crate::session::pace::Pace;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, PublicKey, SshTarget};
 use howdah_net::{Lanes, Tunnel};
@@ -32,6 +33,8 @@ pub(crate) struct FarEnd {
     named: Vec<SocketAddr>,
     /// Its work is done.
     left: bool,
+    /// The thread that listens to it has nothing else.
+    confined: bool,
 }
 
 type Channel = (Option<ChildStdin>, Option<BufReader<ChildStdout>>);
@@ -99,6 +102,7 @@ impl FarEnd {
             log: &copy.heard,
             warn: &copy.warn,
             wordy: settings.wordy(),
+            confined: copy.confined,
         };
         let mut shared = None;
         if config.sharing.is_some() && !sharing::is_arranged(settings.text()) {
@@ -171,6 +175,7 @@ impl FarEnd {
             named: resolving.finish(ready.address.is_some()),
             ready,
             left: false,
+            confined: copy.confined,
         })
     }
 
@@ -205,7 +210,9 @@ impl FarEnd {
         };
         handover::write_errand(stdin, errand).map_err(trouble)?;
         let (tell, told) = std::sync::mpsc::channel();
+        let confined = self.confined;
         let listen = move || {
+            keep_what_is_open(confined);
             while let Some(message) = handover::read_told(&mut stdout) {
                 if tell.send(message).is_err() {
                     break;

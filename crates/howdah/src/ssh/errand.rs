@@ -313,6 +313,8 @@ fn send(
         far_end: None,
     };
     let session = Session {
+        // This process is in one.
+        sandbox: None,
         host: &errand.host,
         line: &line,
         config: &config,

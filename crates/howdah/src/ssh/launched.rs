@@ -4,6 +4,7 @@ use super::SshConfig;
 use super::handover::{self, Answer, Ask, HandoverError};
 use super::process::{Ssh, Wordy};
 use super::verdict::Heard;
+use crate::sandbox::keep_what_is_open;
 use crate::{Cancel, Error, ErrorKind, Log};
 use rustix::process::Pid;
 use std::io::BufReader;
@@ -37,6 +38,8 @@ pub(super) struct Caller<'a> {
     pub(super) warn: &'a Log,
     /// What of ssh's own words it hears.
     pub(super) wordy: Wordy,
+    /// The threads that listen to it have nothing else.
+    pub(super) confined: bool,
 }
 
 /// How long an answer is waited for.
@@ -71,6 +74,7 @@ impl Launched {
             name,
             log,
             wordy,
+            confined,
             ..
         } = caller;
         let mut child = command
@@ -107,7 +111,9 @@ impl Launched {
         if patience.logged_in {
             process.has_logged_in();
         }
-        process.listen(stderr, name, wordy, log).map_err(trouble)?;
+        process
+            .listen(stderr, name, (wordy, confined), log)
+            .map_err(trouble)?;
         // Said at once: it waits in the pipe until ssh has opened the channel, and costs no round trip.
         // Should ssh have ended already, its own words say more than a broken pipe.
         let _ = handover::write_ask(&mut stdin, ask);
@@ -163,13 +169,18 @@ fn await_answer(
     patience: Patience,
 ) -> Result<Option<Answered>, Error> {
     let Caller {
-        name, cancel, log, ..
+        name,
+        cancel,
+        log,
+        confined,
+        ..
     } = caller;
     let (tell, answer) = channel();
     let heard = Arc::new(Mutex::new(Heard::default()));
     let (ears, ssh) = (Arc::clone(&heard), Arc::clone(process));
     let (noise_name, log) = (name.to_owned(), log.clone());
     let read = move || {
+        keep_what_is_open(confined);
         let mut stdout = BufReader::new(stdout);
         let mut lines = 0;
         let answer = handover::read_answer(&mut stdout, |line| {

@@ -2,6 +2,7 @@
 
 use super::sharing;
 use crate::Log;
+use crate::sandbox::keep_what_is_open;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -114,16 +115,17 @@ impl Ssh {
             .map(|_| ())
     }
 
-    /// Shows each line of its standard error, and keeps the last ones.
+    /// Shows each line of its standard error, and keeps the last ones. `confined`: the thread that does has nothing else.
     pub(super) fn listen(
         self: &Arc<Self>,
         stderr: ChildStderr,
         name: &str,
-        wordy: Wordy,
+        (wordy, confined): (Wordy, bool),
         log: &Log,
     ) -> std::io::Result<()> {
         let (ssh, name, log) = (Arc::clone(self), name.to_owned(), log.clone());
         let listen = move || {
+            keep_what_is_open(confined);
             let mut stderr = BufReader::new(stderr);
             let mut lines = Lines::default();
             loop {
@@ -288,7 +290,7 @@ mod tests {
         let kept = Arc::clone(&lines);
         let log = Log::new(move |line| kept.lock().expect("no panic").push(line.to_owned()));
         ssh.watch(child).expect("a thread");
-        ssh.listen(stderr, "far", Wordy::AsIs, &log)
+        ssh.listen(stderr, "far", (Wordy::AsIs, false), &log)
             .expect("a thread");
         ssh.wait_until(Duration::from_mins(1), |state| state.silent && state.ended);
         let lines = lines.lock().expect("no panic");

@@ -7,7 +7,7 @@ use crate::client::Task;
 use crate::sandbox::{self, Sandbox};
 use crate::session::chore::Question;
 use crate::{Location, PathBytes};
-use howdah_store::{TreeOptions, is_begun};
+use howdah_store::{TreeOptions, TreeSource, is_begun};
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
 
@@ -53,6 +53,38 @@ impl Within {
         }
     }
 
+    /// To compare what lies at a path of this machine.
+    pub(crate) fn to_compare(path: &Path, options: &TreeOptions) -> Self {
+        Self::of_get(&[whole(path)], Some(options))
+    }
+
+    /// The same of this machine.
+    pub(crate) fn here(task: &Task) -> Self {
+        match task {
+            Task::Put { source, .. } => match source {
+                Location::File(path) => Self::of_get(&[whole(path)], None),
+                _ => Self::default(),
+            },
+            Task::Get { destination, .. } => match destination {
+                Location::File(path) => Self::of_put(whole(path), None),
+                _ => Self::default(),
+            },
+            Task::PutTree {
+                source, options, ..
+            } => {
+                let places = source.iter().flat_map(TreeSource::places);
+                let places: Vec<_> = places.map(|place| whole(&place)).collect();
+                Self::of_get(&places, Some(options))
+            }
+            Task::GetTree {
+                target, options, ..
+            } => target.as_ref().map_or_else(Self::default, |target| {
+                Self::of_put(whole(&target.place()), Some(options))
+            }),
+            Task::Describe { .. } | Task::Ask { .. } => Self::default(),
+        }
+    }
+
     /// Something comes to that path; with options if it may be a tree.
     pub(super) fn of_put(path: PathBytes, tree: Option<&TreeOptions>) -> Self {
         Self {
@@ -90,7 +122,7 @@ impl Within {
     }
 
     /// The same as directories and files that are there.
-    pub(super) fn sandbox(&self, home: &Path) -> Sandbox {
+    pub(crate) fn sandbox(&self, home: &Path) -> Sandbox {
         let mut sandbox = Sandbox::default();
         let all = || PathBuf::from("/");
         if self.writes_all {
@@ -103,6 +135,8 @@ impl Within {
         let homes = [home.to_owned()];
         for named in meant(home, &self.reads) {
             let Ok(real) = named.canonicalize() else {
+                // What has no name, as a pipe that a shell hands over, can only be told apart from nothing.
+                sandbox.readable.extend(named.exists().then(all));
                 // What is not there is looked for.
                 sandbox.listable.push(there(&named));
                 continue;
@@ -133,6 +167,12 @@ impl Within {
         }
         sandbox
     }
+}
+
+fn whole(path: &Path) -> PathBytes {
+    // Only an empty path has none, which nobody can open.
+    let whole = std::path::absolute(path).unwrap_or_default();
+    PathBytes::from(whole.as_os_str())
 }
 
 /// Those that are no sources or drains that are made up, as paths of this machine.
