@@ -173,21 +173,23 @@ kill-test: setup ## kill -9 at 200 moments with resume after each; every i-th ca
 	HOWDAH_FAULTS=all $(CARGO) test --locked -p howdah-cli --test injected -- --nocapture
 
 # Tests are found by their names: the rows of docs/faults.md (a45_...), the holes of docs/security.md (h1_...), and modules that
-# keep one shut. Only the programs that have some are built.
+# keep one shut. Only the programs that have some are built. That nothing is left out is a test of howdah-core (docs).
 named = fn [ah][0-9]+_
 # Rows of attacks whose tests have other names.
-also = trust_decides_about_new_ no_host_name_can_ bad_names_are_refused_ a_racing_link_does_not_ hostile_names_cannot_ f31_special_files_ f37_links_owners_
+also = trust_decides_about_new_ no_host_name_can_ bad_names_are_refused_ a_racing_link_does_not_ hostile_names_cannot_ f06_ f31_special_files_ f37_links_owners_ only_full_sized_first_ what_was_sent_is_told_once_ a_server_that_does_not_answer_
 hostile: setup-bpf ## Hostile peers and neighbours: the tests of the A rows of docs/faults.md and of the holes of docs/security.md
 	$(call say,what a peer may do to the protocol)
-	$(CARGO) test --locked -p howdah-proto --test hostile --test misbehaviour --test amplification --test door --test bounds
-	$(CARGO) test --locked -p howdah-proto --lib -- unconfirmed:: trap:: objects::model space::
+	$(CARGO) test --locked -p howdah-core --lib -- range_set::
+	$(CARGO) test --locked -p howdah-proto --test hostile --test misbehaviour --test amplification --test door --test bounds --test rebinding --test tls --test keys
+	$(CARGO) test --locked -p howdah-proto --lib -- unconfirmed:: trap:: objects:: space:: control:: codec:: keys:: received:: marking::
 	$(call say,what a peer or a neighbour may do to files and servers)
 	@rows="$$(grep -rhoE '$(named)' crates | sed 's/fn //' | sort -u | tr '\n' ' ')"; \
 	programs() { grep -lE '$(named)' crates/$$1/tests/*.rs 2>/dev/null | sed 's#.*/\(.*\)\.rs#--test \1#'; }; \
 	set -x; \
-	$(CARGO) test --locked -p howdah-net -p howdah --lib $$(programs howdah) -- $$rows $(also) half_open:: tray:: door:: strangers::; \
-	$(CARGO) test --locked -p howdah-store --lib $$(programs howdah-store) -- $$rows $(also) crew::; \
-	$(CARGO) test --locked -p howdah-cli --features howdah-bpf/bpf --bins $$(programs howdah-cli) -- $$rows
+	$(CARGO) test --locked -p howdah-net -p howdah --lib --test many $$(programs howdah) -- $$rows $(also) half_open:: tray:: door:: strangers::; \
+	$(CARGO) test --locked -p howdah-store --lib $$(programs howdah-store) -- $$rows $(also) crew:: journal:: codec::; \
+	$(CARGO) test --locked -p howdah-cli --features howdah-bpf/bpf --bins $$(programs howdah-cli) -- $$rows; \
+	$(CARGO) test --locked -p howdah-daemon --test hostile
 	$(call say,anybody at all)
 	$(CARGO) test --locked -p howdah-fuzz --test corpora
 
