@@ -46,7 +46,8 @@ fn h5_records_of_a_manifest_are_little_work_for_each() {
             let most = entries.len() * 5 * bounds::NAME;
             assert!(STEPS.get() <= most, "{} steps", STEPS.get());
         }
-        assert!(costs[1] <= 5 * costs[0], "{costs:?}");
+        // Four times as many, of which none is a directory; quadratic work would be sixteen times as much.
+        assert!(costs[1] <= 7 * costs[0], "{costs:?}");
     }
 }
 
