@@ -5,139 +5,15 @@
 mod support;
 
 use rustix::process::Signal;
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::place::content;
-use support::process::{Done, Input, Process};
+use support::process::{Input, Process};
+use support::service::{PATIENCE, Service};
 use support::{HOWDAH, Host, Site, serve_as_us};
-
-const PATIENCE: Duration = Duration::from_mins(1);
-
-/// A daemon of the client of a site; its jobs outlive it, as they should, but not the test.
-struct Service<'a> {
-    site: &'a Site,
-    process: Option<Process>,
-}
-
-impl<'a> Service<'a> {
-    fn new(site: &'a Site, args: &[&str]) -> Self {
-        let mut service = Self {
-            site,
-            process: None,
-        };
-        service.start(args);
-        service
-    }
-
-    fn start(&mut self, args: &[&str]) {
-        let mut daemon = self.site.start(
-            Host::Here,
-            "client",
-            &[&["daemon"], args].concat(),
-            Input::None,
-        );
-        daemon.await_line("taking jobs", PATIENCE);
-        self.process = Some(daemon);
-    }
-
-    /// As kill -9 does.
-    fn kill(&mut self) {
-        if let Some(daemon) = self.process.take() {
-            daemon.signal(Signal::KILL);
-            assert_eq!(daemon.finish().code, None);
-        }
-    }
-
-    fn dir(&self) -> PathBuf {
-        self.site.config("client").join("daemon")
-    }
-
-    fn job(&self, args: &[&str]) -> Done {
-        self.site.run(
-            Host::Here,
-            "client",
-            &[&["job"], args].concat(),
-            Input::None,
-        )
-    }
-
-    #[track_caller]
-    fn submit(&self, options: &[&str], command: &[&str]) -> String {
-        let done = self.job(&[&["submit"], options, &["--"], command].concat());
-        assert_eq!(done.code, Some(0), "{}", done.err);
-        String::from_utf8(done.out).unwrap().trim().to_owned()
-    }
-
-    #[track_caller]
-    fn show(&self, job: &str) -> Value {
-        let done = self.job(&["show", "--json", job]);
-        assert_eq!(done.code, Some(0), "{}", done.err);
-        done.json()
-    }
-
-    /// Waits until it is as wanted.
-    #[track_caller]
-    fn await_job(&self, job: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let found = self.show(job);
-            if wanted(&found) {
-                return found;
-            }
-            assert!(Instant::now() < end, "{found}");
-        }
-    }
-
-    /// How often each job was really begun: who works on one says so first, whatever a daemon believes.
-    fn starts(&self) -> BTreeMap<String, usize> {
-        let mut found = BTreeMap::new();
-        let attempts = self.dir().join("attempts");
-        for entry in fs::read_dir(attempts).into_iter().flatten() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            let (job, _) = name.split_once('-').unwrap();
-            let events = fs::read_to_string(path.join("events")).unwrap_or_default();
-            let begun = events
-                .lines()
-                .filter(|line| line.contains(r#""event":"start""#))
-                .count();
-            *found.entry(job.to_owned()).or_default() += begun;
-        }
-        found
-    }
-}
-
-impl Drop for Service<'_> {
-    fn drop(&mut self) {
-        // Its jobs are in sessions of their own.
-        for entry in fs::read_dir(self.dir().join("attempts"))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            let Ok(claim) = fs::read(entry.path().join("claim")) else {
-                continue;
-            };
-            let Ok(claim) = serde_json::from_slice::<Value>(&claim) else {
-                continue;
-            };
-            let Some(pid) = claim["by"]["pid"].as_i64() else {
-                continue;
-            };
-            // Only if it is still what it was.
-            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            if String::from_utf8_lossy(&line).contains(&*self.dir().to_string_lossy()) {
-                let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-                let _ = rustix::process::kill_process(pid, Signal::KILL);
-            }
-        }
-    }
-}
 
 fn same(a: impl AsRef<Path>, b: impl AsRef<Path>) -> bool {
     fs::read(a).unwrap() == fs::read(b).unwrap_or_default()

@@ -1,6 +1,7 @@
 //! Asks a daemon.
 
 use crate::job::{JobId, JobView, Spec, State};
+use crate::schedule::{ScheduleSpec, ScheduleView};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1;
@@ -63,6 +64,16 @@ pub struct Jobs {
     pub jobs: Vec<JobView>,
     /// What to give as `before` for older ones.
     pub next_before: Option<JobId>,
+}
+
+#[derive(Deserialize)]
+struct Made {
+    id: i64,
+}
+
+#[derive(Deserialize)]
+struct Schedules {
+    schedules: Vec<ScheduleView>,
 }
 
 /// What can be done with a job that is there.
@@ -134,6 +145,37 @@ impl Client {
             Action::Release => "release",
         };
         self.ask(Method::POST, &format!("/v1/jobs/{id}/{name}"), Vec::new())
+    }
+
+    /// Adds a schedule; its number.
+    pub fn add_schedule(&self, spec: &ScheduleSpec) -> Result<i64, ClientError> {
+        let body = serde_json::to_vec(spec).map_err(away)?;
+        let made: Made = self.ask(Method::POST, "/v1/schedules", body)?;
+        Ok(made.id)
+    }
+
+    /// All of them, the oldest first.
+    pub fn schedules(&self) -> Result<Vec<ScheduleView>, ClientError> {
+        let all: Schedules = self.ask(Method::GET, "/v1/schedules", Vec::new())?;
+        Ok(all.schedules)
+    }
+
+    /// One of them.
+    pub fn schedule(&self, id: i64) -> Result<ScheduleView, ClientError> {
+        self.ask(Method::GET, &format!("/v1/schedules/{id}"), Vec::new())
+    }
+
+    /// Removes one.
+    pub fn remove_schedule(&self, id: i64) -> Result<(), ClientError> {
+        let path = format!("/v1/schedules/{id}");
+        self.exchange(Method::DELETE, &path, Vec::new(), |_| Ok(()))
+    }
+
+    /// Lets one rest, or go on.
+    pub fn pause_schedule(&self, id: i64, paused: bool) -> Result<ScheduleView, ClientError> {
+        let name = if paused { "pause" } else { "resume" };
+        let path = format!("/v1/schedules/{id}/{name}");
+        self.ask(Method::POST, &path, Vec::new())
     }
 
     /// Follows a job to its end: `told` gets each line that its processes write.

@@ -42,6 +42,19 @@ pub(crate) enum Order {
         hosts: Vec<String>,
     },
     Unschedule(i64),
+    PauseSchedule {
+        id: i64,
+        paused: bool,
+    },
+}
+
+impl Order {
+    fn is_about_schedules(&self) -> bool {
+        matches!(
+            self,
+            Self::Schedule { .. } | Self::Unschedule(_) | Self::PauseSchedule { .. }
+        )
+    }
 }
 
 /// What became of it.
@@ -305,13 +318,15 @@ impl Working {
         schedules::run(&writing, &mut self.queue, &mut self.schedules, now)?;
         let mut answers = Vec::new();
         for order in orders {
-            answers.push(apply(&writing, &mut self.queue, order, now, &mut to_end)?);
+            answers.push(match order {
+                Order::PauseSchedule { id, paused } => {
+                    schedules::pause(&writing, &mut self.schedules, *id, *paused, now)?
+                }
+                _ => apply(&writing, &mut self.queue, order, now, &mut to_end)?,
+            });
         }
         writing.commit()?;
-        if orders
-            .iter()
-            .any(|order| matches!(order, Order::Schedule { .. } | Order::Unschedule(_)))
-        {
+        if orders.iter().any(Order::is_about_schedules) {
             // It is written, whether or not it can be read just now.
             match self.own.store.schedules() {
                 Ok(schedules) => self.schedules = schedules,

@@ -70,6 +70,8 @@ pub struct ScheduleView {
     pub last_job: Option<JobId>,
     /// What became of the last time that came, if no job did.
     pub note: Option<String>,
+    /// Whether it rests until it is resumed. Times that come meanwhile count as if they had never been.
+    pub paused: bool,
 }
 
 /// The times of a schedule.

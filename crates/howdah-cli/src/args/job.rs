@@ -36,15 +36,9 @@ pub(crate) enum JobCommand {
     Log(JobLogArgs),
 }
 
-/// Submits a job and prints its number
-///
-/// Examples:
-///
-///   howdah job submit cp -r data site:store/
-///   howdah job submit --id backup-2026-11-26 --retries 10 -- sync data site:data
+/// What a job has whether it is submitted or comes by itself.
 #[derive(Args, Debug)]
-#[command(verbatim_doc_comment)]
-pub(crate) struct JobSubmitArgs {
+pub(crate) struct JobTraits {
     /// A word to find it by; may be given several times
     #[arg(long, value_name = "WORD")]
     pub(crate) label: Vec<String>,
@@ -61,6 +55,19 @@ pub(crate) struct JobSubmitArgs {
     /// How often it is tried again after a failure that may pass: network (5), a changed source (13), or being stopped
     #[arg(long, value_name = "N", default_value_t = howdah_daemon::job::USUAL_RETRIES)]
     pub(crate) retries: u32,
+}
+
+/// Submits a job and prints its number
+///
+/// Examples:
+///
+///   howdah job submit cp -r data site:store/
+///   howdah job submit --id backup-2026-11-26 --retries 10 -- sync data site:data
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct JobSubmitArgs {
+    #[command(flatten)]
+    pub(crate) traits: JobTraits,
 
     /// Begin when that job is done; fails if it fails. May be given several times
     #[arg(long, value_name = "JOB")]

@@ -27,6 +27,8 @@ mod pace;
 mod path;
 mod places;
 mod rival;
+#[cfg(target_os = "linux")]
+mod schedule;
 mod select;
 mod serve;
 mod ssh;
@@ -52,7 +54,7 @@ pub(crate) use internal::{
     InternalCommand, ShortSendArgs, StreamSendArgs, TcpRecvArgs, TcpSendArgs,
 };
 #[cfg(target_os = "linux")]
-pub(crate) use job::{JobActArgs, JobCommand, JobState, JobSubmitArgs, JobWaitArgs};
+pub(crate) use job::{JobActArgs, JobCommand, JobState, JobSubmitArgs, JobTraits, JobWaitArgs};
 pub(crate) use key::{FingerprintArgs, KeyArgs, KeyCommand};
 pub(crate) use lab::{
     LabAttackArgs, LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReportArgs, LabRunArgs,
@@ -64,6 +66,10 @@ pub(crate) use pace::{PaceArgs, policy_name};
 pub(crate) use path::PathArgs;
 pub(crate) use places::{CleanArgs, DuArgs, LsArgs};
 pub(crate) use rival::{RivalArgs, RivalCommand, RivalName, RivalRecvArgs, RivalSendArgs};
+#[cfg(target_os = "linux")]
+pub(crate) use schedule::{
+    MissedName, OverlapName, ScheduleActArgs, ScheduleAddArgs, ScheduleCommand,
+};
 pub(crate) use select::{SelectArgs, Written, add_lines};
 pub(crate) use serve::ServeArgs;
 pub(crate) use ssh::SshArgs;
@@ -125,6 +131,9 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     #[command(subcommand)]
     Job(JobCommand),
+    #[cfg(target_os = "linux")]
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
     Bench(Box<BenchArgs>),
     Doctor(DoctorArgs),
     /// Shows the settings of this user, and where each is from

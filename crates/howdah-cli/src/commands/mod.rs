@@ -30,6 +30,8 @@ mod manifest;
 mod outcome;
 mod places;
 mod rival;
+#[cfg(target_os = "linux")]
+mod schedule;
 mod serve;
 mod sync;
 mod verify;
@@ -57,6 +59,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Daemon(args) => daemon::run(&args),
         #[cfg(target_os = "linux")]
         Command::Job(command) => job::run(command),
+        #[cfg(target_os = "linux")]
+        Command::Schedule(command) => schedule::run(command),
         Command::Config(command) => config::run(&command),
         Command::Key(command) => key::run(&command),
         Command::Lab(command) => lab::run(&command),

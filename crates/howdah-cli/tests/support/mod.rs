@@ -10,6 +10,8 @@ pub(crate) mod process;
 pub(crate) mod random;
 pub(crate) mod relay;
 pub(crate) mod schema;
+#[cfg(target_os = "linux")]
+pub(crate) mod service;
 pub(crate) mod sshd;
 pub(crate) mod testbed;
 pub(crate) mod ways;

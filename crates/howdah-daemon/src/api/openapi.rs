@@ -75,7 +75,9 @@ pub(super) fn routes() -> (Router<Arc<Shared>>, Document) {
         .routes(routes!(jobs::release))
         .routes(routes!(events::follow))
         .routes(routes!(schedules::add, schedules::list))
-        .routes(routes!(schedules::remove))
+        .routes(routes!(schedules::show, schedules::remove))
+        .routes(routes!(schedules::pause))
+        .routes(routes!(schedules::resume))
         .split_for_parts();
     // That of the API, not that of the program.
     "1".clone_into(&mut document.info.version);

@@ -1,10 +1,10 @@
-//! Schedules: add, look, remove.
+//! Schedules: add, look, pause, remove.
 
 use super::jobs::{checked, is_json};
 use super::openapi::{Problem, ScheduleId, Schedules};
 use super::{Failure, Shared};
 use crate::manager::{Answer, Order};
-use crate::schedule::{Plan, ScheduleSpec};
+use crate::schedule::{Plan, ScheduleSpec, ScheduleView};
 use crate::state::Reader;
 use axum::Json;
 use axum::body::Bytes;
@@ -58,6 +58,33 @@ pub(super) async fn list(Given(shared): Given<Arc<Shared>>) -> Answered {
     Ok(Json(Schedules { schedules }).into_response())
 }
 
+type Id = Result<Path<i64>, PathRejection>;
+
+fn number(id: Id) -> Result<i64, Failure> {
+    let Path(id) = id.map_err(|_| Failure::usage("a schedule is named by its number"))?;
+    Ok(id)
+}
+
+fn no_such(id: i64) -> Failure {
+    Failure::not_found(format!("there is no schedule {id}"))
+}
+
+/// One schedule.
+#[utoipa::path(
+    get,
+    path = "/v1/schedules/{id}",
+    params(("id" = i64, Path, description = "Its number")),
+    responses(
+        (status = 200, description = "The schedule", body = ScheduleView),
+        (status = 404, description = "There is none", body = Problem),
+    )
+)]
+pub(super) async fn show(Given(shared): Given<Arc<Shared>>, id: Id) -> Answered {
+    let id = number(id)?;
+    let found = shared.read(move |reader| reader.schedule(id)).await?;
+    Ok(Json(found.ok_or_else(|| no_such(id))?).into_response())
+}
+
 /// Removes a schedule. Jobs that it has submitted are left alone.
 #[utoipa::path(
     delete,
@@ -68,13 +95,50 @@ pub(super) async fn list(Given(shared): Given<Arc<Shared>>) -> Answered {
         (status = 404, description = "There is none", body = Problem),
     )
 )]
-pub(super) async fn remove(
-    Given(shared): Given<Arc<Shared>>,
-    id: Result<Path<i64>, PathRejection>,
-) -> Answered {
-    let Path(id) = id.map_err(|_| Failure::usage("a schedule is named by its number"))?;
+pub(super) async fn remove(Given(shared): Given<Arc<Shared>>, id: Id) -> Answered {
+    let id = number(id)?;
     match shared.order(Order::Unschedule(id)).await? {
         Answer::Done => Ok(StatusCode::NO_CONTENT.into_response()),
-        _ => Err(Failure::not_found(format!("there is no schedule {id}"))),
+        _ => Err(no_such(id)),
+    }
+}
+
+/// Lets a schedule rest until it is resumed. Jobs that it has submitted are left alone.
+#[utoipa::path(
+    post,
+    path = "/v1/schedules/{id}/pause",
+    params(("id" = i64, Path, description = "Its number")),
+    responses(
+        (status = 200, description = "The schedule as it is now", body = ScheduleView),
+        (status = 404, description = "There is none", body = Problem),
+    )
+)]
+pub(super) async fn pause(Given(shared): Given<Arc<Shared>>, id: Id) -> Answered {
+    rest(&shared, number(id)?, true).await
+}
+
+/// Lets it go on with the first time that comes from now on.
+#[utoipa::path(
+    post,
+    path = "/v1/schedules/{id}/resume",
+    params(("id" = i64, Path, description = "Its number")),
+    responses(
+        (status = 200, description = "The schedule as it is now", body = ScheduleView),
+        (status = 404, description = "There is none", body = Problem),
+        (status = 409, description = "Its time makes no sense any more", body = Problem),
+    )
+)]
+pub(super) async fn resume(Given(shared): Given<Arc<Shared>>, id: Id) -> Answered {
+    rest(&shared, number(id)?, false).await
+}
+
+async fn rest(shared: &Arc<Shared>, id: i64, paused: bool) -> Answered {
+    match shared.order(Order::PauseSchedule { id, paused }).await? {
+        Answer::Done => {
+            let found = shared.read(move |reader| reader.schedule(id)).await?;
+            Ok(Json(found.ok_or_else(|| no_such(id))?).into_response())
+        }
+        Answer::Conflict(why) => Err(Failure::conflict(why)),
+        _ => Err(no_such(id)),
     }
 }

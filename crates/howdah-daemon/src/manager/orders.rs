@@ -39,6 +39,8 @@ pub(super) fn apply(
         Order::Hold(id) => (id, queue.hold(*id)),
         Order::Release(id) => (id, queue.release(*id)),
         Order::Schedule { spec, hosts } => return super::schedules::add(writing, spec, hosts, now),
+        // The manager does it, who knows them.
+        Order::PauseSchedule { .. } => return Ok(Answer::NoSuchJob),
         Order::Unschedule(id) => {
             return Ok(if writing.remove_schedule(*id)? {
                 Answer::Done

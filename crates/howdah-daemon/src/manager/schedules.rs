@@ -27,6 +27,34 @@ pub(super) fn add(
     })
 }
 
+/// Lets one rest, or go on with the first time that comes from now on.
+pub(super) fn pause(
+    writing: &Writing<'_>,
+    schedules: &mut [Scheduled],
+    id: i64,
+    paused: bool,
+    now: u64,
+) -> Result<Answer, StateError> {
+    // One that was added a moment ago is not among them, but written.
+    let Some(mut view) = writing.schedule(id)? else {
+        return Ok(Answer::NoSuchJob);
+    };
+    if view.paused == paused {
+        return Ok(Answer::Done);
+    }
+    let next = match Plan::new(&view.spec) {
+        _ if paused => None,
+        Ok(plan) => plan.next(now),
+        Err(why) => return Ok(Answer::Conflict(why)),
+    };
+    writing.pause_schedule(id, paused, next)?;
+    (view.paused, view.next_ms, view.note) = (paused, next, None);
+    if let Some(known) = schedules.iter_mut().find(|known| known.view.id == id) {
+        known.view = view;
+    }
+    Ok(Answer::Done)
+}
+
 /// Does what has come.
 pub(super) fn run(
     writing: &Writing<'_>,

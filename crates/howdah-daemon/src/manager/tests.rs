@@ -371,3 +371,33 @@ fn a_schedule_is_added_and_removed() {
     assert_eq!(add(schedule("0 6 * * 1")), Ok(Answer::Scheduled(2)));
     house.stop();
 }
+
+#[test]
+fn a_schedule_that_rests_brings_no_job_and_goes_on_from_when_it_is_resumed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&dir.path().join("db")).unwrap();
+    let writing = store.write().unwrap();
+    let id = writing
+        .insert_schedule(&schedule("0 6 * * *"), &[], Some(now_ms() + 86_400_000))
+        .unwrap();
+    writing.commit().unwrap();
+    drop(store);
+    let house = House::new(dir, "/bin/true", None);
+    let pause = |paused| house.order(Order::PauseSchedule { id, paused });
+    assert_eq!(pause(true), Ok(Answer::Done));
+    assert_eq!(pause(true), Ok(Answer::Done));
+    let dir = house.stop();
+    // Also for the next one, and although times come.
+    let house = House::new(dir, "/bin/true", None);
+    let reader = Reader::open(&house.dir.path().join("db")).unwrap();
+    let known = || reader.schedules().unwrap().remove(0);
+    assert!(known().paused && known().next_ms.is_none());
+    let before = now_ms();
+    let resumed = house.order(Order::PauseSchedule { id, paused: false });
+    assert_eq!(resumed, Ok(Answer::Done));
+    assert!(!known().paused && known().next_ms.unwrap() > before);
+    let other = house.order(Order::PauseSchedule { id: 77, paused: true });
+    assert_eq!(other, Ok(Answer::NoSuchJob));
+    assert!(reader.jobs(None, None, 10).unwrap().is_empty());
+    house.stop();
+}

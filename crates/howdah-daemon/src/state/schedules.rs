@@ -12,7 +12,7 @@ pub(crate) struct Scheduled {
     pub(crate) hosts: Vec<String>,
 }
 
-const ALL: &str = "SELECT id, spec, next_ms, last_job, note, hosts FROM schedules ORDER BY id";
+const ALL: &str = "SELECT id, spec, next_ms, last_job, note, paused, hosts FROM schedules ORDER BY id";
 
 fn scheduled(row: &Row<'_>) -> Result<Scheduled, StateError> {
     let view = ScheduleView {
@@ -21,10 +21,11 @@ fn scheduled(row: &Row<'_>) -> Result<Scheduled, StateError> {
         next_ms: row.get::<_, Option<i64>>(2)?.map(i64::unsigned_abs),
         last_job: row.get::<_, Option<i64>>(3)?.map(JobId),
         note: row.get(4)?,
+        paused: row.get(5)?,
     };
     Ok(Scheduled {
         view,
-        hosts: serde_json::from_str(&row.get::<_, String>(5)?)?,
+        hosts: serde_json::from_str(&row.get::<_, String>(6)?)?,
     })
 }
 
@@ -48,9 +49,19 @@ impl Reader {
     pub(crate) fn schedules(&self) -> Result<Vec<ScheduleView>, StateError> {
         Ok(all(&self.db)?.into_iter().map(|found| found.view).collect())
     }
+
+    pub(crate) fn schedule(&self, id: i64) -> Result<Option<ScheduleView>, StateError> {
+        let found = self.schedules()?;
+        Ok(found.into_iter().find(|schedule| schedule.id == id))
+    }
 }
 
 impl Writing<'_> {
+    pub(crate) fn schedule(&self, id: i64) -> Result<Option<ScheduleView>, StateError> {
+        let found = all(&self.tx)?.into_iter().map(|found| found.view);
+        Ok(found.into_iter().find(|schedule| schedule.id == id))
+    }
+
     pub(crate) fn insert_schedule(
         &self,
         spec: &ScheduleSpec,
@@ -79,6 +90,20 @@ impl Writing<'_> {
         self.tx.execute(
             "UPDATE schedules SET last_job = COALESCE(?2, last_job), note = ?3, next_ms = ?4 WHERE id = ?1",
             params![id, job.map(|job| job.0), note, next.map(ms)],
+        )?;
+        Ok(())
+    }
+
+    /// Lets it rest, or go on from now.
+    pub(crate) fn pause_schedule(
+        &self,
+        id: i64,
+        paused: bool,
+        next: Option<u64>,
+    ) -> Result<(), StateError> {
+        self.tx.execute(
+            "UPDATE schedules SET paused = ?2, note = NULL, next_ms = ?3 WHERE id = ?1",
+            params![id, paused, next.map(ms)],
         )?;
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::StateError;
 use rusqlite::Connection;
 
 /// Each makes the next version out of the one before; never changed once shipped.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     "
     CREATE TABLE jobs (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -51,6 +51,9 @@ const MIGRATIONS: [&str; 2] = [
         last_job INTEGER,
         note TEXT
     ) STRICT;
+",
+    "
+    ALTER TABLE schedules ADD COLUMN paused INTEGER NOT NULL DEFAULT 0;
 ",
 ];
 

@@ -3,8 +3,10 @@
 pub(super) mod grammar;
 mod table;
 
+pub(super) use table::time as printed_time;
+
 use super::daemon::directory;
-use crate::args::{DaemonPlace, JobActArgs, JobCommand, JobState, JobSubmitArgs, JobWaitArgs};
+use crate::args::{DaemonPlace, JobActArgs, JobCommand, JobState, JobSubmitArgs, JobTraits, JobWaitArgs};
 use crate::exit::{self, Passed};
 use crate::ui;
 use howdah::{Error, ErrorKind};
@@ -43,12 +45,12 @@ pub(super) fn run(command: JobCommand) -> anyhow::Result<()> {
     }
 }
 
-fn client(place: &DaemonPlace) -> anyhow::Result<Client> {
+pub(super) fn client(place: &DaemonPlace) -> anyhow::Result<Client> {
     Ok(Client::new(&directory(place)?))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as map_err gives it")]
-fn failure(error: ClientError) -> anyhow::Error {
+pub(super) fn failure(error: ClientError) -> anyhow::Error {
     let kind = match &error {
         ClientError::Nobody { .. } | ClientError::Away(_) => ErrorKind::Network,
         ClientError::Refused { kind, .. } => {
@@ -78,25 +80,36 @@ fn state(given: JobState) -> State {
     }
 }
 
-fn submit(args: JobSubmitArgs) -> anyhow::Result<()> {
-    let (kind, arguments) = Kind::of_words(&args.command).ok_or_else(|| {
+/// The job that a command line means, to run where we are.
+pub(super) fn of_words(words: &[String], traits: JobTraits) -> anyhow::Result<Spec> {
+    let (kind, arguments) = Kind::of_words(words).ok_or_else(|| {
         let text =
             "a job is cp, sync, verify or 'lab run', with what follows it on the command line";
         Error::new(ErrorKind::Usage, text)
     })?;
-    let spec = Spec {
+    Ok(Spec {
         kind,
         arguments: arguments.to_vec(),
         directory: std::env::current_dir()?,
-        labels: args.label,
-        priority: args.priority,
-        retries: args.retries,
+        labels: traits.label,
+        priority: traits.priority,
+        retries: traits.retries,
+        after: Vec::new(),
+        deadline_ms: None,
+        submission: None,
+        hold: false,
+    })
+}
+
+fn submit(args: JobSubmitArgs) -> anyhow::Result<()> {
+    let spec = Spec {
         after: args.after.into_iter().map(JobId).collect(),
         deadline_ms: args
             .deadline
             .map(|span| deadline_in(Duration::from_nanos(span.as_nanos()))),
         submission: args.id,
         hold: args.hold,
+        ..of_words(&args.command, args.traits)?
     };
     let submitted = client(&args.place)?.submit(&spec).map_err(failure)?;
     if args.json {

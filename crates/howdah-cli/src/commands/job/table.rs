@@ -61,7 +61,7 @@ pub(super) fn all(job: &JobView) -> String {
     lines.join("\n")
 }
 
-fn time(ms: u64) -> String {
+pub(in crate::commands) fn time(ms: u64) -> String {
     let time = i64::try_from(ms)
         .ok()
         .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
