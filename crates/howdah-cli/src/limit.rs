@@ -5,12 +5,12 @@ use howdah_core::{Rate, units};
 use std::fmt;
 use std::str::FromStr;
 
-/// What is allowed at some time.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// What is allowed at some time. Less is smaller.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Allowed {
-    Unlimited,
-    AtMost(Rate),
     Nothing,
+    AtMost(Rate),
+    Unlimited,
 }
 
 /// A limit that may depend on the time of day, in the machine's own time zone.
@@ -72,6 +72,36 @@ impl Limit {
 }
 
 impl Allowed {
+    /// As a daemon says it: none is everything, 0 nothing.
+    pub(crate) fn of_bps(bps: Option<u64>) -> Self {
+        match bps {
+            None => Self::Unlimited,
+            Some(0) => Self::Nothing,
+            Some(bps) => Self::AtMost(Rate::from_bits_per_sec(bps)),
+        }
+    }
+
+    /// As a daemon is told.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn bps(self) -> Option<u64> {
+        match self {
+            Self::Unlimited => None,
+            Self::AtMost(rate) => Some(rate.bits_per_sec()),
+            Self::Nothing => Some(0),
+        }
+    }
+
+    /// What the daemon that started this process allows until it says something else.
+    pub(crate) fn of_daemon() -> Self {
+        #[cfg(target_os = "linux")]
+        if let Ok(share) = std::env::var(howdah_daemon::process::SHARE) {
+            return share
+                .parse()
+                .map_or(Self::Unlimited, |bps| Self::of_bps(Some(bps)));
+        }
+        Self::Unlimited
+    }
+
     /// Makes a copy keep it.
     pub(crate) fn apply(self, throttle: &Throttle) {
         match self {

@@ -12,7 +12,10 @@ use support::service::Service;
 #[track_caller]
 fn ok(done: &Done) -> String {
     assert_eq!(done.code, Some(0), "{}", done.err);
-    String::from_utf8(done.out.clone()).unwrap().trim().to_owned()
+    String::from_utf8(done.out.clone())
+        .unwrap()
+        .trim()
+        .to_owned()
 }
 
 fn show(service: &Service<'_>, id: &str) -> Value {
@@ -24,8 +27,24 @@ fn a_schedule_is_added_told_of_paused_resumed_and_removed() {
     let site = Site::new(120);
     let mut service = Service::new(&site, &[]);
     let add = [
-        "schedule", "add", "30 2 * * 1-5", "--zone", "UTC", "--missed", "skip", "--overlap", "allow", "--label", "nightly",
-        "--priority", "-3", "--", "sync", "--delete", "data", "site:data",
+        "schedule",
+        "add",
+        "30 2 * * 1-5",
+        "--zone",
+        "UTC",
+        "--missed",
+        "skip",
+        "--overlap",
+        "allow",
+        "--label",
+        "nightly",
+        "--priority",
+        "-3",
+        "--",
+        "sync",
+        "--delete",
+        "data",
+        "site:data",
     ];
     let id = ok(&service.ask(&add));
     let shown = show(&service, &id);
@@ -36,7 +55,8 @@ fn a_schedule_is_added_told_of_paused_resumed_and_removed() {
     let next = shown["next_ms"].as_u64().unwrap();
     let line = ok(&service.ask(&["schedule", "list"]));
     assert!(
-        line.starts_with(&format!("{id}  next 2")) && line.contains("sync --delete data site:data  [nightly]"),
+        line.starts_with(&format!("{id}  next 2"))
+            && line.contains("sync --delete data site:data  [nightly]"),
         "{line}"
     );
     let paused = ok(&service.ask(&["schedule", "pause", &id]));
@@ -45,16 +65,25 @@ fn a_schedule_is_added_told_of_paused_resumed_and_removed() {
     service.kill();
     service.start(&[]);
     let shown = show(&service, &id);
-    assert_eq!((&shown["paused"], &shown["next_ms"]), (&Value::Bool(true), &Value::Null), "{shown}");
+    assert_eq!(
+        (&shown["paused"], &shown["next_ms"]),
+        (&Value::Bool(true), &Value::Null),
+        "{shown}"
+    );
     let text = ok(&service.ask(&["schedule", "show", &id]));
-    assert!(text.contains("what was missed does not run") && text.contains("may overlap"), "{text}");
+    assert!(
+        text.contains("what was missed does not run") && text.contains("may overlap"),
+        "{text}"
+    );
     ok(&service.ask(&["schedule", "resume", &id]));
     let shown = show(&service, &id);
     assert_eq!(shown["paused"], false, "{shown}");
     assert!(shown["next_ms"].as_u64().unwrap() >= next, "{shown}");
     ok(&service.ask(&["schedule", "remove", &id]));
     for name in ["show", "remove", "pause", "resume"] {
-        service.ask(&["schedule", name, &id]).assert_failed(3, &["there is no schedule"]);
+        service
+            .ask(&["schedule", name, &id])
+            .assert_failed(3, &["there is no schedule"]);
     }
     assert_eq!(ok(&service.ask(&["schedule", "list", "--json"])), "");
 }
@@ -65,12 +94,24 @@ fn what_makes_no_sense_is_refused_when_it_is_added() {
     let service = Service::new(&site, &[]);
     for (args, part) in [
         (&["nonsense", "--", "verify", "a", "b"][..], "nonsense"),
-        (&["* * * * * *", "--", "verify", "a", "b"], "no time of a schedule"),
-        (&["@daily", "--zone", "Nowhere/City", "--", "verify", "a", "b"], "no time zone"),
+        (
+            &["* * * * * *", "--", "verify", "a", "b"],
+            "no time of a schedule",
+        ),
+        (
+            &["@daily", "--zone", "Nowhere/City", "--", "verify", "a", "b"],
+            "no time zone",
+        ),
         (&["@daily", "--", "serve", "--root", "/"], "a job is cp"),
-        (&["@daily", "--", "cp", "--ssh", "sh", "a", "h:b"], "program to run"),
+        (
+            &["@daily", "--", "cp", "--ssh", "sh", "a", "h:b"],
+            "program to run",
+        ),
         (&["@daily", "--", "verify", "a"], "required"),
-        (&["@daily", "--missed", "twice", "--", "verify", "a", "b"], "twice"),
+        (
+            &["@daily", "--missed", "twice", "--", "verify", "a", "b"],
+            "twice",
+        ),
     ] {
         let done = service.ask(&[&["schedule", "add"], args].concat());
         done.assert_failed(2, &[part]);

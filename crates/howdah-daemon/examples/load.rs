@@ -14,6 +14,8 @@ fn main() {
 mod linux {
     use howdah_daemon::client::Client;
     use howdah_daemon::job::{Grammar, Kind, Spec};
+    use howdah_daemon::limits::HostFacts;
+    use howdah_daemon::outside::{Outside, Standing};
     use howdah_daemon::queue::Limits;
     use howdah_daemon::{Config, serve};
     use std::error::Error;
@@ -30,6 +32,20 @@ mod linux {
         }
     }
 
+    impl Outside for Any {
+        fn allowed(&self, _: &str) -> Result<Option<u64>, String> {
+            Ok(None)
+        }
+
+        fn share(&self, _: u32, _: Option<u64>) -> Result<Standing, String> {
+            Err("there is nobody".to_owned())
+        }
+
+        fn hosts(&self, names: &[String]) -> Vec<HostFacts> {
+            vec![HostFacts::default(); names.len()]
+        }
+    }
+
     const CLIENTS: usize = 16;
 
     pub(super) fn main() -> Result<(), Box<dyn Error>> {
@@ -39,7 +55,9 @@ mod linux {
             directory: dir.clone(),
             program: "/nothing".into(),
             limits: Limits::default(),
+            limit: None,
             grammar: Arc::new(Any),
+            outside: Arc::new(Any),
         };
         let (ready, is_ready) = mpsc::channel();
         thread::spawn(move || {
@@ -61,6 +79,7 @@ mod linux {
             retries: 3,
             after: Vec::new(),
             deadline_ms: None,
+            by_ms: None,
             submission: None,
             hold: true,
         };

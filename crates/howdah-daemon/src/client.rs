@@ -1,6 +1,7 @@
 //! Asks a daemon.
 
 use crate::job::{JobId, JobView, Spec, State};
+use crate::limits::{HostSpec, HostView, LimitSpec, LimitsView};
 use crate::schedule::{ScheduleSpec, ScheduleView};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -69,6 +70,11 @@ pub struct Jobs {
 #[derive(Deserialize)]
 struct Made {
     id: i64,
+}
+
+#[derive(Deserialize)]
+struct Hosts {
+    hosts: Vec<HostView>,
 }
 
 #[derive(Deserialize)]
@@ -145,6 +151,36 @@ impl Client {
             Action::Release => "release",
         };
         self.ask(Method::POST, &format!("/v1/jobs/{id}/{name}"), Vec::new())
+    }
+
+    /// What all running jobs share.
+    pub fn limits(&self) -> Result<LimitsView, ClientError> {
+        self.ask(Method::GET, "/v1/limits", Vec::new())
+    }
+
+    /// Sets that.
+    pub fn set_limit(&self, spec: &LimitSpec) -> Result<LimitsView, ClientError> {
+        let body = serde_json::to_vec(spec).map_err(away)?;
+        self.ask(Method::PUT, "/v1/limits", body)
+    }
+
+    /// Limits a job.
+    pub fn limit_job(&self, id: JobId, spec: &LimitSpec) -> Result<JobView, ClientError> {
+        let body = serde_json::to_vec(spec).map_err(away)?;
+        self.ask(Method::POST, &format!("/v1/jobs/{id}/limit"), body)
+    }
+
+    /// Machines that jobs speak with, and those that something is set for, by name.
+    pub fn hosts(&self) -> Result<Vec<HostView>, ClientError> {
+        let all: Hosts = self.ask(Method::GET, "/v1/hosts", Vec::new())?;
+        Ok(all.hosts)
+    }
+
+    /// Sets what holds for a machine.
+    pub fn set_host(&self, name: &str, spec: &HostSpec) -> Result<Vec<HostView>, ClientError> {
+        let body = serde_json::to_vec(spec).map_err(away)?;
+        let all: Hosts = self.ask(Method::PUT, &format!("/v1/hosts/{name}"), body)?;
+        Ok(all.hosts)
     }
 
     /// Adds a schedule; its number.

@@ -1,5 +1,6 @@
 //! What a job is: what was asked for, and what became of it.
 
+use crate::limits::JobPace;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -81,6 +82,9 @@ pub struct Spec {
     /// If it is not done by then, it has failed. In milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
+    /// It is to be done by then, with the least rate that does it. In milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_ms: Option<u64>,
     /// Given a second time, the job of the first time is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submission: Option<String>,
@@ -147,6 +151,9 @@ impl Spec {
                 most::RETRIES
             ));
         }
+        if self.by_ms.is_some() && !matches!(self.kind, Kind::Cp | Kind::Sync) {
+            return Err("a time to be done by is for jobs that move bytes: cp and sync".to_owned());
+        }
         match &self.submission {
             Some(id) if id.is_empty() || id.len() > most::SUBMISSION_BYTES => Err(format!(
                 "a submission's name has 1 to {} bytes",
@@ -156,10 +163,11 @@ impl Spec {
         }
     }
 
-    /// Whether somebody who submits again means the same. A deadline may have been counted from now.
+    /// Whether somebody who submits again means the same. Times may have been counted from now.
     pub fn means(&self, other: &Self) -> bool {
         let timeless = |spec: &Self| Self {
             deadline_ms: None,
+            by_ms: None,
             ..spec.clone()
         };
         timeless(self) == timeless(other)
@@ -278,7 +286,7 @@ impl fmt::Display for Ended {
 pub struct Happened {
     /// Milliseconds since 1970.
     pub time_ms: u64,
-    /// `submitted`, `cancelling`, or the name of its state from then on.
+    /// `submitted`, `cancelling`, `limited`, `behind` or `on_time`, or the name of its state from then on.
     pub what: String,
     /// If there is something to say.
     pub why: Option<String>,
@@ -328,6 +336,12 @@ pub struct JobView {
     /// What happened to it, the last 200 times. Empty in lists.
     #[serde(default)]
     pub history: Vec<Happened>,
+    /// The limit that was set for it.
+    #[serde(default)]
+    pub limit: Option<String>,
+    /// How it stands to its limits while it runs, as far as that is looked at: while something is limited. None in lists.
+    #[serde(default)]
+    pub pace: Option<JobPace>,
     /// The last event of its last attempt (docs/json.md). None in lists.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]

@@ -13,7 +13,11 @@
 pub mod api;
 pub mod client;
 pub mod job;
+pub mod limits;
 mod manager;
+pub mod outside;
+pub mod pace;
+mod pacer;
 pub mod process;
 pub mod queue;
 pub mod schedule;
@@ -32,8 +36,12 @@ pub struct Config {
     pub program: PathBuf,
     /// What may run at a time.
     pub limits: queue::Limits,
+    /// What all running jobs share, in words; the API can set something else.
+    pub limit: Option<String>,
     /// The command line's own parser.
     pub grammar: Arc<dyn Grammar>,
+    /// What else the program knows.
+    pub outside: Arc<dyn outside::Outside>,
 }
 
 /// Why a daemon does not begin, or cannot go on.

@@ -4,16 +4,18 @@
 mod orders;
 mod schedules;
 
-use crate::job::{Ended, JobId, Spec};
+use crate::job::{Ended, JobId, Kind, Spec};
+use crate::pacer::Pace;
 use crate::process::{self, Found, Running};
 use crate::queue::{Limits, Queue};
 use crate::schedule::ScheduleSpec;
-use crate::state::{Old, Scheduled, StateError, Store};
+use crate::state::{Beginning, HostLimits, Old, Scheduled, StateError, Store};
 use crate::time::now_ms;
 use orders::{apply, write_changes};
 use rustix::process::Signal;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
@@ -42,6 +44,21 @@ pub(crate) enum Order {
         hosts: Vec<String>,
     },
     Unschedule(i64),
+    /// What all running jobs share; none: what the daemon was started with.
+    Limit(Option<String>),
+    LimitJob {
+        id: JobId,
+        limit: Option<String>,
+    },
+    Host {
+        name: String,
+        limits: HostLimits,
+    },
+    /// Of a running job.
+    Note {
+        job: JobId,
+        note: Option<String>,
+    },
     PauseSchedule {
         id: i64,
         paused: bool,
@@ -97,6 +114,8 @@ pub(crate) struct Manager {
     pub(crate) keep: Duration,
     /// Counts what was written.
     pub(crate) written: watch::Sender<u64>,
+    /// What running jobs may take.
+    pub(crate) pace: Arc<Pace>,
 }
 
 /// Where an attempt has its files.
@@ -129,6 +148,9 @@ fn load(store: &Store, limits: Limits) -> Result<Queue, StateError> {
     let mut queue = Queue::new(limits);
     for entry in store.unfinished()? {
         queue.insert(entry);
+    }
+    for (host, most) in store.host_limits()? {
+        queue.limit_host(&host, Some(most));
     }
     Ok(queue)
 }
@@ -345,8 +367,8 @@ impl Working {
         match self.write_starts(&jobs, now) {
             Ok(starts) => {
                 self.own.written.send_modify(|n| *n += 1);
-                for (job, number, spec) in starts {
-                    self.start(job, number, &spec);
+                for (job, (number, spec, limit)) in starts {
+                    self.start(job, number, &spec, limit.as_deref());
                 }
                 if self.write_identities().is_err() {
                     self.stale = true;
@@ -360,20 +382,33 @@ impl Working {
         &mut self,
         jobs: &[JobId],
         now: u64,
-    ) -> Result<Vec<(JobId, u32, Spec)>, StateError> {
+    ) -> Result<Vec<(JobId, Beginning)>, StateError> {
         let writing = self.own.store.write()?;
         let mut starts = Vec::new();
         for job in jobs {
-            let (number, spec) = writing.begin_attempt(*job, now)?;
-            starts.push((*job, number, spec));
+            starts.push((*job, writing.begin_attempt(*job, now)?));
         }
         writing.commit()?;
         Ok(starts)
     }
 
-    fn start(&mut self, job: JobId, number: u32, spec: &Spec) {
+    fn start(&mut self, job: JobId, number: u32, spec: &Spec, limit: Option<&str>) {
         let dir = attempt_dir(&self.own.attempts, job, number);
-        match process::start(&self.own.program, &dir, spec, self.teller(job, number)) {
+        let hosts = self.queue.get(job).map(|entry| entry.hosts.as_slice());
+        let share = match spec.kind {
+            Kind::Cp | Kind::Sync => {
+                let hosts = hosts.unwrap_or_default();
+                self.own.pace.begin(job, number, hosts, limit)
+            }
+            Kind::Verify | Kind::LabRun => None,
+        };
+        let start = process::Start {
+            program: &self.own.program,
+            dir: &dir,
+            spec,
+            share,
+        };
+        match process::start(&start, self.teller(job, number)) {
             Ok(running) => {
                 self.running.insert(job, running);
             }

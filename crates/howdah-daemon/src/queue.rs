@@ -100,6 +100,8 @@ pub fn distance(ended: &Ended, failures: u32) -> Option<u64> {
 #[derive(Debug)]
 pub struct Queue {
     limits: Limits,
+    /// Machines with limits of their own.
+    of_host: BTreeMap<String, usize>,
     jobs: BTreeMap<JobId, Entry>,
     /// Those whose turn it may be: the highest priority first, then the oldest.
     ready: BTreeSet<(Reverse<i32>, JobId)>,
@@ -117,6 +119,7 @@ impl Queue {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
+            of_host: BTreeMap::new(),
             jobs: BTreeMap::new(),
             ready: BTreeSet::new(),
             later: BTreeSet::new(),
@@ -135,6 +138,14 @@ impl Queue {
     /// How many run.
     pub fn running(&self) -> usize {
         self.running
+    }
+
+    /// So many run with that machine from now on; none: as with all.
+    pub fn limit_host(&mut self, host: &str, most: Option<usize>) {
+        match most {
+            Some(most) => self.of_host.insert(host.to_owned(), most),
+            None => self.of_host.remove(host),
+        };
     }
 
     /// Takes a job in. What it waits for must be in here.
@@ -173,9 +184,8 @@ impl Queue {
         let fits = |id: &JobId| {
             let entry = self.jobs.get(id)?;
             let free = |host: &String| {
-                self.with_host
-                    .get(host)
-                    .is_none_or(|n| *n < self.limits.per_host)
+                let most = self.of_host.get(host).unwrap_or(&self.limits.per_host);
+                self.with_host.get(host).is_none_or(|n| n < most)
             };
             entry.hosts.iter().all(free).then(|| entry.clone())
         };

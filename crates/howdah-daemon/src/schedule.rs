@@ -88,9 +88,13 @@ impl Plan {
         if spec.cron.len() > LONGEST || spec.zone.len() > LONGEST {
             return Err(format!("a time is described in at most {LONGEST} bytes"));
         }
-        if spec.job.submission.is_some() || spec.job.deadline_ms.is_some() || spec.job.hold {
+        if spec.job.submission.is_some()
+            || spec.job.deadline_ms.is_some()
+            || spec.job.by_ms.is_some()
+            || spec.job.hold
+        {
             return Err(
-                "the job of a schedule has no submission, no deadline_ms and no hold of its own"
+                "the job of a schedule has no submission, no deadline_ms, no by_ms and no hold of its own"
                     .to_owned(),
             );
         }

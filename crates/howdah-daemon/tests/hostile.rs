@@ -5,6 +5,8 @@
 
 use howdah_daemon::client::Client;
 use howdah_daemon::job::{Grammar, Spec};
+use howdah_daemon::limits::HostFacts;
+use howdah_daemon::outside::{Outside, Standing};
 use howdah_daemon::queue::Limits;
 use howdah_daemon::{Config, serve};
 use std::io::{Read as _, Write as _};
@@ -25,6 +27,20 @@ impl Grammar for Any {
     }
 }
 
+impl Outside for Any {
+    fn allowed(&self, limit: &str) -> Result<Option<u64>, String> {
+        limit.parse().map(Some).map_err(|_| "no limit".to_owned())
+    }
+
+    fn share(&self, _: u32, _: Option<u64>) -> Result<Standing, String> {
+        Err("there is nobody".to_owned())
+    }
+
+    fn hosts(&self, names: &[String]) -> Vec<HostFacts> {
+        vec![HostFacts::default(); names.len()]
+    }
+}
+
 /// A daemon in this process; it ends with it.
 struct Daemon {
     dir: tempfile::TempDir,
@@ -39,7 +55,9 @@ impl Daemon {
             // Nothing here may ever start it.
             program: dir.path().join("nothing"),
             limits: Limits::default(),
+            limit: None,
             grammar: Arc::new(Any),
+            outside: Arc::new(Any),
         };
         let (ready, is_ready) = mpsc::channel();
         thread::spawn(move || serve(config, |socket| ready.send(socket.to_owned()).unwrap()));
@@ -108,6 +126,14 @@ fn job(with: &str) -> Vec<u8> {
     post(
         format!(r#"{{"kind":"cp","arguments":["a","h:b"],"directory":"/","hold":true{with}}}"#)
             .as_bytes(),
+    )
+}
+
+fn put(path: &str, body: &[u8]) -> Vec<u8> {
+    request(
+        &format!("PUT {path}"),
+        &format!("{HOST}Content-Type: application/json\r\n"),
+        body,
     )
 }
 
@@ -215,6 +241,23 @@ fn hostile_requests_get_nothing() {
         ("a program at a time", schedule("0 0 * * *", "UTC", r#","program":"sh""#), &[400]),
         ("a schedule as a form", request("POST /v1/schedules", HOST, b"cron=x"), &[415]),
         ("no schedule", request("DELETE /v1/schedules/7", HOST, b""), &[404]),
+        // Limits and machines.
+        ("no limit", put("/v1/limits", br#"{"limit":"fast"}"#), &[400]),
+        ("an empty limit", put("/v1/limits", b"{}"), &[400]),
+        ("a limit with more", put("/v1/limits", br#"{"limit":"1","program":"sh"}"#), &[400]),
+        ("a number as a limit", put("/v1/limits", br#"{"limit":1}"#), &[400]),
+        ("a long limit", put("/v1/limits", format!(r#"{{"limit":"{}"}}"#, "1".repeat(5_000)).as_bytes()), &[400]),
+        ("a limit as a form", request("PUT /v1/limits", HOST, b"limit=1"), &[415]),
+        ("a limit by POST", request("POST /v1/limits", HOST, b""), &[405]),
+        ("a limit of no job", request("POST /v1/jobs/7/limit", &format!("{HOST}Content-Type: application/json\r\n"), br#"{"limit":"1"}"#), &[404]),
+        ("a machine that is a path", put("/v1/hosts/%2e%2e%2fx", b"{}"), &[400, 404]),
+        ("a machine with a control character", put("/v1/hosts/a%1b", b"{}"), &[400]),
+        ("a machine of no text", put("/v1/hosts/%ff", b"{}"), &[400]),
+        ("a long machine", put(&format!("/v1/hosts/{}", "x".repeat(300)), b"{}"), &[400]),
+        ("a machine where nothing runs", put("/v1/hosts/a", br#"{"max_running":0}"#), &[400]),
+        ("a negative machine", put("/v1/hosts/a", br#"{"max_running":-1}"#), &[400]),
+        ("no schedule to pause", request("POST /v1/schedules/7/pause", HOST, b""), &[404]),
+        ("no number to resume", request("POST /v1/schedules/x/resume", HOST, b""), &[400]),
         // What is no request.
         ("many headers", request("GET /v1/jobs", &format!("{HOST}{many}"), b""), &[400, 431]),
         ("a long header", request("GET /v1/jobs", &format!("{HOST}{long}"), b""), &[0, 400, 431]),
@@ -284,10 +327,37 @@ fn answers_are_what_the_document_says() {
     check(&schedules, "Schedules");
     check(&schedules["schedules"][0], "ScheduleView");
     check(&schedules["schedules"][0]["spec"], "ScheduleSpec");
+    for path in ["/v1/schedules/1/pause", "/v1/schedules/1/resume"] {
+        check(
+            &answer(&request(&format!("POST {path}"), HOST, b"")),
+            "ScheduleView",
+        );
+    }
     assert_eq!(
         daemon.status(&request("DELETE /v1/schedules/1", HOST, b"")),
         204
     );
+    check(&answer(&get("/v1/limits")), "LimitsView");
+    let limits = answer(&put("/v1/limits", br#"{"limit":"1000000"}"#));
+    check(&limits, "LimitsView");
+    assert_eq!(limits["allowed_bps"], 1_000_000, "{limits}");
+    let hosts = answer(&put(
+        "/v1/hosts/Site",
+        br#"{"limit":"100000","max_running":3}"#,
+    ));
+    check(&hosts, "Hosts");
+    check(&hosts["hosts"][0], "HostView");
+    assert_eq!(hosts["hosts"][0]["name"], "site", "{hosts}");
+    check(&hosts["hosts"][0]["set"], "HostSpec");
+    check(&hosts["hosts"][0]["facts"], "HostFacts");
+    let limit = request(
+        "POST /v1/jobs/1/limit",
+        &format!("{HOST}Content-Type: application/json\r\n"),
+        br#"{"limit":"70000"}"#,
+    );
+    let limited = answer(&limit);
+    check(&limited, "JobView");
+    assert_eq!(limited["limit"], "70000", "{limited}");
     let missing = answer(&get("/v1/jobs/2"));
     check(&missing, "Problem");
     check(&missing["error"], "Words");
@@ -305,7 +375,11 @@ fn answers_are_what_the_document_says() {
     // Each path is there.
     for (path, methods) in document["paths"].as_object().unwrap() {
         for method in methods.as_object().unwrap().keys() {
-            let line = format!("{} {}", method.to_uppercase(), path.replace("{id}", "99"));
+            let line = format!(
+                "{} {}",
+                method.to_uppercase(),
+                path.replace("{id}", "99").replace("{name}", "x")
+            );
             let status = daemon.status(&request(&line, HOST, b""));
             assert!([200, 404, 415].contains(&status), "{line}: {status}");
         }
@@ -338,7 +412,9 @@ fn a_directory_has_one_daemon_and_nobody_else_in_it() {
         directory: directory.to_owned(),
         program: "/nothing".into(),
         limits: Limits::default(),
+        limit: None,
         grammar: Arc::new(Any),
+        outside: Arc::new(Any),
     };
     let error = serve(config(&daemon.dir.path().join("state")), |_| {}).unwrap_err();
     assert!(matches!(error, howdah_daemon::Error::Taken(_)), "{error}");

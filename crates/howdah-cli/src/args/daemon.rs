@@ -1,5 +1,6 @@
 //! `howdah daemon`.
 
+use crate::limit::Limit;
 use clap::Args;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 ///
 ///   howdah daemon
 ///   howdah daemon --max-running 8 --max-per-host 1
+///   howdah daemon --limit 'mon-fri 08:00-18:00 500mbit, else none'
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct DaemonArgs {
@@ -26,6 +28,12 @@ pub(crate) struct DaemonArgs {
     /// Jobs that speak with one machine at a time
     #[arg(long, value_name = "N", default_value = "2")]
     pub(crate) max_per_host: NonZeroUsize,
+
+    /// What all running copies take of the wire together: 2gbit, or a timetable as of 'howdah cp --limit'
+    ///
+    /// Each gets the same share; what one cannot take is for the others. 'howdah job limit' changes it at once.
+    #[arg(long, value_name = "LIMIT")]
+    pub(crate) limit: Option<Limit>,
 }
 
 /// Which daemon.

@@ -32,6 +32,10 @@ pub(crate) enum JobCommand {
     Hold(JobActArgs),
     /// Lets held jobs go, and those that wait for another attempt try now
     Release(JobActArgs),
+    Limit(JobLimitArgs),
+    /// Lists the machines that jobs speak with: how many run and wait, limits, keys, and the path as it was last measured
+    Hosts(JobHostsArgs),
+    Host(JobHostArgs),
     /// Prints what a job's processes say, as it comes, until the job is over: events as of --json
     Log(JobLogArgs),
 }
@@ -76,6 +80,13 @@ pub(crate) struct JobSubmitArgs {
     /// Fail if it is not done in that time, counted from now: 8h; what runs then is stopped
     #[arg(long, value_name = "TIME", value_parser = units::parse_span)]
     pub(crate) deadline: Option<Span>,
+
+    /// Be done by then, with the least rate that does it: 06:00 (the next time it is that late), or 8h
+    ///
+    /// What is needed is planned again every minute from what is left. That it cannot be met is said by 'howdah job list' and 'howdah job
+    /// show'; the job goes on all the same.
+    #[arg(long, value_name = "TIME", value_parser = super::values::by)]
+    pub(crate) by: Option<u64>,
 
     /// A name of this submission: given again, the same job is meant, and nothing is submitted
     #[arg(long, value_name = "NAME")]
@@ -182,6 +193,75 @@ pub(crate) struct JobLogArgs {
     /// Its number
     #[arg(value_name = "JOB")]
     pub(crate) job: i64,
+
+    #[command(flatten)]
+    pub(crate) place: DaemonPlace,
+}
+
+/// Shows or sets what running copies take of the wire; it acts at once
+///
+/// Without anything it shows the limit that all share, and what each running copy has of it. LIMIT is a rate, a timetable as of
+/// 'howdah cp --limit', 'none', 'pause', or 'auto': what was there before. It is for all jobs together, or for each that is named.
+///
+/// Examples:
+///
+///   howdah job limit
+///   howdah job limit 500mbit
+///   howdah job limit auto
+///   howdah job limit 100mbit 12 13
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct JobLimitArgs {
+    /// 500mbit, a timetable, none, pause or auto
+    #[arg(value_name = "LIMIT")]
+    pub(crate) limit: Option<String>,
+
+    /// Only of these
+    #[arg(value_name = "JOB")]
+    pub(crate) jobs: Vec<i64>,
+
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) place: DaemonPlace,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct JobHostsArgs {
+    /// Print a JSON object per machine
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) place: DaemonPlace,
+}
+
+/// Sets what holds for a machine; it acts at once
+///
+/// Examples:
+///
+///   howdah job host site.example.org --limit 200mbit
+///   howdah job host site.example.org --limit none --max-running 1
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct JobHostArgs {
+    /// The machine, as jobs name it
+    #[arg(value_name = "HOST")]
+    pub(crate) host: String,
+
+    /// What all running copies with it take of the wire together: as of 'howdah job limit'
+    #[arg(long, value_name = "LIMIT", required_unless_present = "max_running")]
+    pub(crate) limit: Option<String>,
+
+    /// Jobs that run with it at a time; 0: as for all machines
+    #[arg(long, value_name = "N")]
+    pub(crate) max_running: Option<u32>,
+
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 
     #[command(flatten)]
     pub(crate) place: DaemonPlace,

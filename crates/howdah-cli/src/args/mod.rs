@@ -54,7 +54,10 @@ pub(crate) use internal::{
     InternalCommand, ShortSendArgs, StreamSendArgs, TcpRecvArgs, TcpSendArgs,
 };
 #[cfg(target_os = "linux")]
-pub(crate) use job::{JobActArgs, JobCommand, JobState, JobSubmitArgs, JobTraits, JobWaitArgs};
+pub(crate) use job::{
+    JobActArgs, JobCommand, JobHostArgs, JobLimitArgs, JobState, JobSubmitArgs, JobTraits,
+    JobWaitArgs,
+};
 pub(crate) use key::{FingerprintArgs, KeyArgs, KeyCommand};
 pub(crate) use lab::{
     LabAttackArgs, LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReportArgs, LabRunArgs,

@@ -182,7 +182,7 @@ fn answer(control: &ServerControl, request: &Request, root: &str, listen: &str) 
             let told = format!("session {session} is ended by howdah ctl");
             ui::say(&format!("{} {told}", ui::now_utc()));
         }
-        Request::Limit { .. } | Request::Pause | Request::Resume => {
+        Request::Limit { .. } | Request::Share { .. } | Request::Pause | Request::Resume => {
             let text = "this is a server: max-rate in its list of keys limits a key, and clients set the pace of their copies";
             return Answer::Error(text.to_owned());
         }

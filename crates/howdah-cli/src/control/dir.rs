@@ -87,6 +87,12 @@ impl Sockets {
         Ok(Self(found))
     }
 
+    /// Where that process would have its own.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of(pid: u32) -> PathBuf {
+        directory().join(format!("{pid}.sock"))
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Path)> {
         self.0.iter().map(|(pid, path)| (*pid, path.as_path()))
     }

@@ -27,6 +27,8 @@ struct State {
     planned: Option<Limit>,
     /// Of `howdah ctl`: stronger.
     ordered: Option<Allowed>,
+    /// Of a daemon, which shares a limit among several: nothing is stronger.
+    share: Allowed,
     paused: bool,
 }
 
@@ -42,6 +44,7 @@ impl Controlled {
             state: Arc::new(Mutex::new(State {
                 planned,
                 ordered: None,
+                share: Allowed::of_daemon(),
                 paused: false,
             })),
             reporter,
@@ -60,7 +63,8 @@ impl Controlled {
                 .as_ref()
                 .map_or(Allowed::Unlimited, Limit::now)
         };
-        state.ordered.unwrap_or_else(planned).apply(&self.throttle);
+        let own = state.ordered.unwrap_or_else(planned);
+        own.min(state.share).apply(&self.throttle);
         if state.paused {
             self.throttle.set_paused(true);
         }
@@ -96,10 +100,17 @@ impl Controlled {
             elapsed_seconds: progress.elapsed.as_secs_f64(),
             limit_bps: self.throttle.limit().map(howdah_core::Rate::bits_per_sec),
             limit_from: self.with(|state| {
-                if state.ordered.is_some() {
-                    "ctl"
-                } else {
-                    "auto"
+                let planned = || {
+                    state
+                        .planned
+                        .as_ref()
+                        .map_or(Allowed::Unlimited, Limit::now)
+                };
+                let own = state.ordered.unwrap_or_else(planned);
+                match state.ordered {
+                    _ if state.share < own => "daemon",
+                    Some(_) => "ctl",
+                    None => "auto",
                 }
                 .to_owned()
             }),
@@ -121,6 +132,11 @@ impl Controlled {
                 }
                 Err(error) => return Answer::Error(error),
             },
+            Request::Share { limit_bps } => {
+                // Some times a minute: nothing to be told of.
+                self.with(|state| state.share = Allowed::of_bps(*limit_bps));
+                None
+            }
             Request::Drain | Request::End { .. } => {
                 let text = "this is a copy and no server; to stop it, send it SIGTERM";
                 return Answer::Error(text.to_owned());

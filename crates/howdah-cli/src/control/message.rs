@@ -21,6 +21,10 @@ pub(crate) enum Request {
     Limit {
         limit: String,
     },
+    /// Of a daemon: take at most so much, whatever else is allowed; none is everything, 0 nothing.
+    Share {
+        limit_bps: Option<u64>,
+    },
     Pause,
     Resume,
     /// Of a server: let no session begin, and end with the last one.
@@ -44,7 +48,7 @@ pub(crate) struct Status {
     pub(crate) wire_bps: u64,
     pub(crate) elapsed_seconds: f64,
     pub(crate) limit_bps: Option<u64>,
-    /// Where the limit is from: "auto" (flag, environment, config) or "ctl".
+    /// Where the limit is from: "auto" (flag, environment, config), "ctl" or "daemon".
     pub(crate) limit_from: String,
     pub(crate) paused: bool,
 }

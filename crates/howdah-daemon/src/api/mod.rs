@@ -3,6 +3,7 @@
 mod door;
 mod events;
 mod jobs;
+mod limits;
 mod openapi;
 mod schedules;
 mod start;
@@ -12,6 +13,8 @@ pub use start::{serve, socket};
 
 use crate::job::Grammar;
 use crate::manager::{Answer, Message, Order};
+use crate::outside::Outside;
+use crate::pacer::Pace;
 use crate::state::{Reader, StateError};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
@@ -36,6 +39,9 @@ pub(crate) struct Shared {
     pub(crate) database: PathBuf,
     pub(crate) attempts: PathBuf,
     pub(crate) grammar: Arc<dyn Grammar>,
+    pub(crate) outside: Arc<dyn Outside>,
+    pub(crate) limit: Option<String>,
+    pub(crate) pace: Arc<Pace>,
     pub(crate) manager: SyncSender<Message>,
     pub(crate) written: watch::Receiver<u64>,
     pub(crate) readers: Mutex<Vec<Reader>>,

@@ -1,7 +1,8 @@
 //! What the API is, for programs: the routes and their description come from the same place.
 
-use super::{Shared, events, jobs, schedules};
+use super::{Shared, events, jobs, limits, schedules};
 use crate::job::{JobId, JobView};
+use crate::limits::HostView;
 use crate::schedule::ScheduleView;
 use axum::Router;
 use serde::Serialize;
@@ -58,6 +59,13 @@ pub(super) struct Schedules {
     pub(super) schedules: Vec<ScheduleView>,
 }
 
+/// All machines.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Hosts {
+    /// They, by name.
+    pub(super) hosts: Vec<HostView>,
+}
+
 #[derive(OpenApi)]
 #[openapi(info(
     title = "howdah daemon",
@@ -78,6 +86,10 @@ pub(super) fn routes() -> (Router<Arc<Shared>>, Document) {
         .routes(routes!(schedules::show, schedules::remove))
         .routes(routes!(schedules::pause))
         .routes(routes!(schedules::resume))
+        .routes(routes!(limits::show, limits::set))
+        .routes(routes!(limits::limit_job))
+        .routes(routes!(limits::hosts))
+        .routes(routes!(limits::set_host))
         .split_for_parts();
     // That of the API, not that of the program.
     "1".clone_into(&mut document.info.version);

@@ -2,6 +2,7 @@
 
 use super::{Shared, door, router};
 use crate::manager::{Manager, Message};
+use crate::pacer::{Pace, Pacer};
 use crate::state::{Reader, Store};
 use crate::{Config, Error};
 use std::fs;
@@ -47,6 +48,9 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
     let first_reader = Reader::open(&database)?;
     let (sender, messages) = mpsc::sync_channel(WAITING);
     let (written, seen) = watch::channel(0);
+    let pace = Pace::new(Arc::clone(&config.outside), config.limit.clone());
+    let pace = Arc::new(pace);
+    pace.set(&first_reader.limits()?);
     let manager = Manager {
         store,
         program: config.program,
@@ -56,11 +60,20 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
         sender: sender.clone(),
         keep: KEEP,
         written,
+        pace: Arc::clone(&pace),
+    };
+    let pacer = Pacer {
+        pace: Arc::clone(&pace),
+        database: database.clone(),
+        manager: sender.clone(),
     };
     let shared = Arc::new(Shared {
         database,
         attempts,
         grammar: config.grammar,
+        outside: config.outside,
+        limit: config.limit,
+        pace: Arc::clone(&pace),
         manager: sender.clone(),
         written: seen,
         readers: Mutex::new(vec![first_reader]),
@@ -91,6 +104,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
             let _working = working;
             manager.run()
         });
+        thread::spawn(move || pacer.run());
         let app = router(shared);
         ready(&path);
         tokio::select! {
@@ -99,6 +113,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
             _ = stop.recv() => {}
             _ = end.recv() => {}
         }
+        pace.stop();
         let _ = sender.send(Message::Stop);
         match manager.join() {
             Ok(result) => Ok(result?),

@@ -39,6 +39,21 @@ pub(super) fn apply(
         Order::Hold(id) => (id, queue.hold(*id)),
         Order::Release(id) => (id, queue.release(*id)),
         Order::Schedule { spec, hosts } => return super::schedules::add(writing, spec, hosts, now),
+        Order::Limit(limit) => {
+            writing.set_total(limit.as_deref())?;
+            return Ok(Answer::Done);
+        }
+        Order::LimitJob { id, limit } => return limit_job(writing, *id, limit.as_deref(), now),
+        Order::Host { name, limits } => {
+            writing.set_host(name, limits)?;
+            let most = limits.running.and_then(|most| usize::try_from(most).ok());
+            queue.limit_host(name, most);
+            return Ok(Answer::Done);
+        }
+        Order::Note { job, note } => {
+            writing.remark(*job, note.as_deref(), now)?;
+            return Ok(Answer::Done);
+        }
         // The manager does it, who knows them.
         Order::PauseSchedule { .. } => return Ok(Answer::NoSuchJob),
         Order::Unschedule(id) => {
@@ -118,4 +133,21 @@ pub(super) fn submit(
         },
     });
     Ok(Answer::Submitted { id, new: true })
+}
+
+/// In all its attempts from now on.
+fn limit_job(
+    writing: &Writing<'_>,
+    id: JobId,
+    limit: Option<&str>,
+    now: u64,
+) -> Result<Answer, StateError> {
+    Ok(match writing.state_of(id)? {
+        None => Answer::NoSuchJob,
+        Some(state) if state.is_final() => Answer::Conflict(format!("job {id} is over: {state}")),
+        Some(_) => {
+            writing.limit_job(id, limit, now)?;
+            Answer::Done
+        }
+    })
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::job::{JobView, Kind, State};
+use crate::outside::tests::Nobody;
 use crate::state::Reader;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
@@ -36,6 +37,7 @@ impl House {
                 Duration::MAX
             },
             written: watch::channel(0).0,
+            pace: Arc::new(Pace::new(Arc::new(Nobody), None)),
         };
         let working = std::thread::spawn(move || manager.run());
         Self {
@@ -103,6 +105,7 @@ fn spec(directory: &str) -> Spec {
         retries: 3,
         after: Vec::new(),
         deadline_ms: None,
+        by_ms: None,
         submission: None,
         hold: false,
     }
@@ -396,7 +399,10 @@ fn a_schedule_that_rests_brings_no_job_and_goes_on_from_when_it_is_resumed() {
     let resumed = house.order(Order::PauseSchedule { id, paused: false });
     assert_eq!(resumed, Ok(Answer::Done));
     assert!(!known().paused && known().next_ms.unwrap() > before);
-    let other = house.order(Order::PauseSchedule { id: 77, paused: true });
+    let other = house.order(Order::PauseSchedule {
+        id: 77,
+        paused: true,
+    });
     assert_eq!(other, Ok(Answer::NoSuchJob));
     assert!(reader.jobs(None, None, 10).unwrap().is_empty());
     house.stop();

@@ -35,13 +35,23 @@ impl Running {
     }
 }
 
+/// The variable with what a copy may take of the wire until the daemon tells it something else: bits per second, 0 is nothing.
+pub const SHARE: &str = "HOWDAH_JOB_SHARE";
+
+/// What an attempt is started with.
+pub(crate) struct Start<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) dir: &'a Path,
+    pub(crate) spec: &'a Spec,
+    pub(crate) share: Option<u64>,
+}
+
 /// Starts an attempt. `told` hears of its end.
 pub(crate) fn start(
-    program: &Path,
-    dir: &Path,
-    spec: &Spec,
+    start: &Start<'_>,
     told: impl FnOnce(Ended) + Send + 'static,
 ) -> Result<Running, Ended> {
+    let Start { dir, spec, .. } = *start;
     let failed = |what: &str| {
         let what = what.to_owned();
         move |error: io::Error| Ended::CannotStart(format!("{what}: {error}"))
@@ -69,7 +79,12 @@ pub(crate) fn start(
     }
     let mut option = std::ffi::OsString::from(format!("{OPTION}="));
     option.push(dir);
-    let mut child = Command::new(program)
+    let mut command = Command::new(start.program);
+    match start.share {
+        Some(share) => command.env(SHARE, share.to_string()),
+        None => command.env_remove(SHARE),
+    };
+    let mut child = command
         .arg(option)
         .args(spec.command_line())
         .current_dir(&spec.directory)

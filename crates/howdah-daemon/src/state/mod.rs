@@ -2,16 +2,19 @@
 //!
 //! One thread writes, through a [`Store`]; others read through [`Reader`]s of their own, which never wait for it (WAL).
 
+mod limits;
 mod read;
 mod schedules;
 mod schema;
 
+pub(crate) use limits::{AtWork, HostLimits, Set};
 pub(crate) use read::Reader;
 pub(crate) use schedules::Scheduled;
 
 use crate::job::{AttemptView, Ended, JobId, Spec, State};
 use crate::queue::{Change, Entry};
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Why the truth cannot be read or written.
@@ -106,6 +109,14 @@ impl Store {
         Ok(found)
     }
 
+    /// How many jobs may run with a machine, where that is set.
+    pub(crate) fn host_limits(&self) -> Result<BTreeMap<String, usize>, StateError> {
+        let hosts = limits::hosts(&self.db)?.into_iter();
+        Ok(hosts
+            .filter_map(|(name, limits)| Some((name, usize::try_from(limits.running?).ok()?)))
+            .collect())
+    }
+
     /// Attempts that somebody must look for.
     pub(crate) fn open_attempts(&self) -> Result<Vec<OpenAttempt>, StateError> {
         let mut query = self.db.prepare(
@@ -128,6 +139,9 @@ pub(crate) struct Old {
     pub(crate) job: JobId,
     pub(crate) attempts: u32,
 }
+
+/// The number of an attempt, what it is to do, and the limit of its job.
+pub(crate) type Beginning = (u32, Spec, Option<String>);
 
 /// Something being written.
 pub(crate) struct Writing<'a> {
@@ -214,6 +228,19 @@ impl Writing<'_> {
         )
     }
 
+    /// Something to be said of a job while it runs; none: not any more.
+    pub(crate) fn remark(&self, id: JobId, note: Option<&str>, now: u64) -> Result<(), StateError> {
+        let changed = self.tx.execute(
+            "UPDATE jobs SET reason = ?2 WHERE id = ?1 AND state = 'running'",
+            params![id.0, note],
+        )?;
+        if changed == 1 {
+            let what = if note.is_some() { "behind" } else { "on_time" };
+            self.note(id, now, what, note)?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn cancelling(&self, id: JobId, now: u64) -> Result<(), StateError> {
         self.tx
             .execute("UPDATE jobs SET cancelling = 1 WHERE id = ?1", [id.0])?;
@@ -221,20 +248,20 @@ impl Writing<'_> {
     }
 
     /// Before its process is started.
-    pub(crate) fn begin_attempt(&self, id: JobId, now: u64) -> Result<(u32, Spec), StateError> {
+    pub(crate) fn begin_attempt(&self, id: JobId, now: u64) -> Result<Beginning, StateError> {
         self.tx
             .prepare_cached("UPDATE jobs SET state = 'running', reason = NULL WHERE id = ?1")?
             .execute([id.0])?;
-        let (number, spec): (u32, String) = self.tx.query_row(
-            "SELECT (SELECT COALESCE(MAX(number), 0) + 1 FROM attempts WHERE job = ?1), spec FROM jobs WHERE id = ?1",
+        let (number, spec, limit): (u32, String, Option<String>) = self.tx.query_row(
+            "SELECT (SELECT COALESCE(MAX(number), 0) + 1 FROM attempts WHERE job = ?1), spec, rate_limit FROM jobs WHERE id = ?1",
             [id.0],
-            |row| Ok((row.get(0)?, row.get(1)?)),
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
         )?;
         self.tx
             .prepare_cached("INSERT INTO attempts (job, number, started_ms) VALUES (?1, ?2, ?3)")?
             .execute(params![id.0, number, ms(now)])?;
         self.note(id, now, "running", None)?;
-        Ok((number, serde_json::from_str(&spec)?))
+        Ok((number, serde_json::from_str(&spec)?, limit))
     }
 
     /// The process of the attempt that is under way.

@@ -5,8 +5,7 @@ use crate::job::{Happened, JobId, JobView, State};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
 use std::path::Path;
 
-const COLUMNS: &str =
-    "id, spec, hosts, state, reason, exit_code, not_before_ms, cancelling, submitted_ms, ended_ms";
+const COLUMNS: &str = "id, spec, hosts, state, reason, exit_code, not_before_ms, cancelling, submitted_ms, ended_ms, rate_limit";
 
 /// Reads only.
 #[derive(Debug)]
@@ -97,6 +96,8 @@ fn view(row: &Row<'_>) -> Result<JobView, StateError> {
         ended_ms: row.get::<_, Option<i64>>(9)?.map(i64::unsigned_abs),
         attempts: Vec::new(),
         history: Vec::new(),
+        limit: row.get(10)?,
+        pace: None,
         last: None,
     })
 }

@@ -12,7 +12,8 @@ pub(crate) struct Scheduled {
     pub(crate) hosts: Vec<String>,
 }
 
-const ALL: &str = "SELECT id, spec, next_ms, last_job, note, paused, hosts FROM schedules ORDER BY id";
+const ALL: &str =
+    "SELECT id, spec, next_ms, last_job, note, paused, hosts FROM schedules ORDER BY id";
 
 fn scheduled(row: &Row<'_>) -> Result<Scheduled, StateError> {
     let view = ScheduleView {

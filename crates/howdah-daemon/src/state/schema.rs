@@ -4,7 +4,7 @@ use super::StateError;
 use rusqlite::Connection;
 
 /// Each makes the next version out of the one before; never changed once shipped.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     "
     CREATE TABLE jobs (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -55,17 +55,27 @@ const MIGRATIONS: [&str; 3] = [
     "
     ALTER TABLE schedules ADD COLUMN paused INTEGER NOT NULL DEFAULT 0;
 ",
+    "
+    CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE hosts (name TEXT PRIMARY KEY, rate_limit TEXT, max_running INTEGER) STRICT, WITHOUT ROWID;
+    ALTER TABLE jobs ADD COLUMN rate_limit TEXT;
+",
 ];
 
 /// Brings the file up to date.
 pub(super) fn migrate(db: &mut Connection) -> Result<(), StateError> {
+    migrate_to(db, MIGRATIONS.len())
+}
+
+/// Brings it as far as that version.
+pub(super) fn migrate_to(db: &mut Connection, last: usize) -> Result<(), StateError> {
     let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
     let found: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > known {
         return Err(StateError::Newer { found, known });
     }
     for (version, migration) in (1..)
-        .zip(MIGRATIONS)
+        .zip(MIGRATIONS.into_iter().take(last))
         .filter(|(version, _)| *version > found)
     {
         let tx = db.transaction()?;

@@ -10,6 +10,7 @@ fn spec(submission: Option<&str>) -> Spec {
         retries: 2,
         after: Vec::new(),
         deadline_ms: None,
+        by_ms: None,
         submission: submission.map(str::to_owned),
         hold: false,
     }
@@ -98,16 +99,16 @@ fn events_of_a_job_are_bounded() {
 fn a_database_of_the_first_version_is_brought_up_to_date_with_all_that_is_in_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
-    let mut store = Store::open(&path).unwrap();
-    let writing = store.write().unwrap();
-    let id = writing.insert_job(&spec(Some("x")), &[], 5).unwrap();
-    writing.commit().unwrap();
     // As the first version left it.
-    store
-        .db
-        .execute_batch("DROP TABLE schedules; PRAGMA user_version = 1")
-        .unwrap();
-    drop(store);
+    let mut db = Connection::open(&path).unwrap();
+    schema::migrate_to(&mut db, 1).unwrap();
+    db.execute(
+        "INSERT INTO jobs (spec, hosts, state, submission, submitted_ms) VALUES (?1, '[]', 'waiting', 'x', 5)",
+        [serde_json::to_string(&spec(Some("x"))).unwrap()],
+    )
+    .unwrap();
+    let id = JobId(db.last_insert_rowid());
+    drop(db);
     let mut store = Store::open(&path).unwrap();
     assert!(store.schedules().unwrap().is_empty());
     let writing = store.write().unwrap();

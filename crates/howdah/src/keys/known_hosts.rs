@@ -142,6 +142,16 @@ impl KnownHosts {
         })
     }
 
+    /// All keys of a host, at whatever port.
+    pub fn keys_of(&self, host: &str) -> impl Iterator<Item = PublicKey> {
+        let host = host.trim_matches(['[', ']']).to_ascii_lowercase();
+        let named = move |entry: &&Entry| {
+            let name = entry.host.rsplit_once(':').map(|(name, _)| name);
+            name.is_some_and(|name| name.trim_matches(['[', ']']) == host)
+        };
+        self.entries.iter().filter(named).map(|entry| entry.key)
+    }
+
     /// The key that a host showed last, if any is on record.
     pub(crate) fn expected(&self, host: &str, port: u16) -> Option<PublicKey> {
         let host = host_and_port(host, port).ok()?;

@@ -180,6 +180,7 @@ mod tests {
             retries: 0,
             after: Vec::new(),
             deadline_ms: None,
+            by_ms: None,
             submission: None,
             hold: false,
         })

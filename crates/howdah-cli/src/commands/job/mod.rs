@@ -1,12 +1,15 @@
 //! `howdah job`: a client of the daemon's API.
 
 pub(super) mod grammar;
+mod limits;
 mod table;
 
 pub(super) use table::time as printed_time;
 
 use super::daemon::directory;
-use crate::args::{DaemonPlace, JobActArgs, JobCommand, JobState, JobSubmitArgs, JobTraits, JobWaitArgs};
+use crate::args::{
+    DaemonPlace, JobActArgs, JobCommand, JobState, JobSubmitArgs, JobTraits, JobWaitArgs,
+};
 use crate::exit::{self, Passed};
 use crate::ui;
 use howdah::{Error, ErrorKind};
@@ -38,6 +41,14 @@ pub(super) fn run(command: JobCommand) -> anyhow::Result<()> {
         JobCommand::Cancel(args) => act(&args, Action::Cancel),
         JobCommand::Hold(args) => act(&args, Action::Hold),
         JobCommand::Release(args) => act(&args, Action::Release),
+        JobCommand::Limit(args) => limits::limit(&args),
+        JobCommand::Hosts(args) => {
+            let hosts = client(&args.place)?.hosts().map_err(failure)?;
+            hosts
+                .iter()
+                .try_for_each(|host| limits::tell_host(host, args.json))
+        }
+        JobCommand::Host(args) => limits::set_host(&args),
         JobCommand::Log(args) => {
             let client = client(&args.place)?;
             client.follow(JobId(args.job), ui::print).map_err(failure)
@@ -96,6 +107,7 @@ pub(super) fn of_words(words: &[String], traits: JobTraits) -> anyhow::Result<Sp
         retries: traits.retries,
         after: Vec::new(),
         deadline_ms: None,
+        by_ms: None,
         submission: None,
         hold: false,
     })
@@ -107,6 +119,7 @@ fn submit(args: JobSubmitArgs) -> anyhow::Result<()> {
         deadline_ms: args
             .deadline
             .map(|span| deadline_in(Duration::from_nanos(span.as_nanos()))),
+        by_ms: args.by,
         submission: args.id,
         hold: args.hold,
         ..of_words(&args.command, args.traits)?

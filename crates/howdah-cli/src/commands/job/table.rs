@@ -34,6 +34,15 @@ fn command(job: &JobView) -> String {
 pub(super) fn all(job: &JobView) -> String {
     let mut lines = vec![line(job), format!("  in {}", job.spec.directory.display())];
     lines.push(format!("  submitted {}", time(job.submitted_ms)));
+    if let Some(when) = job.spec.by_ms {
+        lines.push(format!("  to be done by {}", time(when)));
+    }
+    if let Some(limit) = &job.limit {
+        lines.push(format!("  limit {limit}"));
+    }
+    if let Some(pace) = &job.pace {
+        lines.push(format!("  {}", super::limits::pace(pace)));
+    }
     if let Some(when) = job.not_before_ms {
         lines.push(format!("  next attempt {}", time(when)));
     }

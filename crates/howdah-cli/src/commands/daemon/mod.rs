@@ -1,11 +1,14 @@
 //! `howdah daemon`.
 
+mod outside;
+
 use super::job::grammar::CommandLine;
 use crate::args::{DaemonArgs, DaemonPlace};
 use crate::ui;
 use howdah::{Error, ErrorKind};
 use howdah_daemon::queue::Limits;
 use howdah_daemon::{Config, serve};
+use outside::Program;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,7 +20,12 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
             running: args.max_running.get(),
             per_host: args.max_per_host.get(),
         },
+        limit: args.limit.as_ref().map(ToString::to_string),
         grammar: Arc::new(CommandLine::new()),
+        outside: Arc::new(Program {
+            paths: howdah::default_path_memory(),
+            known_hosts: howdah::keys::default_known_hosts_path(),
+        }),
     };
     let served = serve(config, |socket| {
         ui::say(&format!(

@@ -1,0 +1,182 @@
+//! Who is told what, and in which order.
+
+use super::*;
+use crate::job::Spec;
+use crate::limits::HostFacts;
+use crate::state::{HostLimits, Store};
+use std::sync::mpsc::sync_channel;
+
+/// Knows numbers, and writes down what it told whom.
+#[derive(Default)]
+struct Recorder {
+    told: Mutex<Vec<(u32, Option<u64>)>>,
+}
+
+impl Outside for Recorder {
+    fn allowed(&self, limit: &str) -> Result<Option<u64>, String> {
+        limit.parse().map(Some).map_err(|_| "no limit".to_owned())
+    }
+
+    fn share(&self, pid: u32, limit: Option<u64>) -> Result<Standing, String> {
+        self.told.lock().unwrap().push((pid, limit));
+        Ok(Standing {
+            bytes: 0,
+            total_bytes: Some(1 << 30),
+            goodput_bps: 0,
+            wire_bps: 0,
+        })
+    }
+
+    fn hosts(&self, names: &[String]) -> Vec<HostFacts> {
+        vec![HostFacts::default(); names.len()]
+    }
+}
+
+struct House {
+    dir: tempfile::TempDir,
+    store: Store,
+    outside: Arc<Recorder>,
+}
+
+/// Two processes that are there: this one and its parent.
+fn pids() -> [u32; 2] {
+    let parent = rustix::process::getppid().unwrap().as_raw_nonzero().get();
+    [std::process::id(), u32::try_from(parent).unwrap()]
+}
+
+impl House {
+    fn new(by_ms: Option<u64>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&dir.path().join("db")).unwrap();
+        let spec = r#"{"kind":"cp","arguments":["a","h:b"],"directory":"/"}"#;
+        let mut spec: Spec = serde_json::from_str(spec).unwrap();
+        spec.by_ms = by_ms;
+        let writing = store.write().unwrap();
+        for pid in pids() {
+            let job = writing.insert_job(&spec, &["h".to_owned()], 1).unwrap();
+            writing.begin_attempt(job, 1).unwrap();
+            let start = Identity::of(pid).unwrap().start_ticks;
+            writing.attempt_identity(job, pid, start).unwrap();
+        }
+        writing.commit().unwrap();
+        Self {
+            dir,
+            store,
+            outside: Arc::default(),
+        }
+    }
+
+    fn pacer(&self, limit: Option<&str>) -> (Pacer, std::sync::mpsc::Receiver<Message>) {
+        let outside: Arc<dyn Outside> = Arc::clone(&self.outside) as _;
+        let (manager, messages) = sync_channel(8);
+        let pacer = Pacer {
+            pace: Arc::new(Pace::new(outside, limit.map(str::to_owned))),
+            database: self.dir.path().join("db"),
+            manager,
+        };
+        (pacer, messages)
+    }
+
+    fn told(&self) -> Vec<Option<u64>> {
+        let mut told = self.outside.told.lock().unwrap();
+        told.drain(..).map(|(_, limit)| limit).collect()
+    }
+
+    fn set_total(&mut self, limit: Option<&str>) {
+        let writing = self.store.write().unwrap();
+        writing.set_total(limit).unwrap();
+        writing.commit().unwrap();
+    }
+}
+
+#[test]
+fn who_was_found_running_is_told_once_that_nothing_holds_it_any_more() {
+    let house = House::new(None);
+    let (pacer, _messages) = house.pacer(None);
+    let mut reader = None;
+    assert_eq!(pacer.look(&mut reader).unwrap(), IDLE);
+    assert_eq!(house.told(), [None, None]);
+    assert_eq!(pacer.look(&mut reader).unwrap(), IDLE);
+    assert_eq!(house.told(), []);
+}
+
+#[test]
+fn a_limit_is_shared_and_whatever_begins_keeps_to_what_is_left() {
+    let mut house = House::new(None);
+    let (pacer, _messages) = house.pacer(Some("1000000"));
+    let mut reader = None;
+    assert_eq!(pacer.look(&mut reader).unwrap(), TICK);
+    assert_eq!(house.told(), [Some(500_000); 2]);
+    // Nothing is left until the others have given.
+    assert_eq!(pacer.pace.begin(JobId(9), 1, &[], None), Some(LEAST));
+    house.set_total(Some("3000000"));
+    pacer.pace.set(&reader.as_ref().unwrap().limits().unwrap());
+    let begun = pacer.pace.begin(JobId(10), 1, &[], None);
+    assert_eq!(begun, Some(2_000_000 - LEAST));
+    assert_eq!(
+        pacer.pace.begin(JobId(11), 1, &[], Some("70000")),
+        Some(LEAST)
+    );
+    // Its own limit, if that is less.
+    house.set_total(Some("9000000"));
+    pacer.pace.set(&reader.as_ref().unwrap().limits().unwrap());
+    assert_eq!(
+        pacer.pace.begin(JobId(12), 1, &[], Some("70000")),
+        Some(70_000)
+    );
+    // Nothing at all.
+    house.set_total(Some("0"));
+    pacer.look(&mut reader).unwrap();
+    assert_eq!(house.told(), [Some(0); 2]);
+    assert_eq!(pacer.pace.begin(JobId(13), 1, &[], None), Some(0));
+}
+
+#[test]
+fn a_machine_has_a_share_of_its_own() {
+    let mut house = House::new(None);
+    let writing = house.store.write().unwrap();
+    let limits = HostLimits {
+        rate: Some("200000".to_owned()),
+        running: None,
+    };
+    writing.set_host("h", &limits).unwrap();
+    writing.commit().unwrap();
+    let (pacer, _messages) = house.pacer(None);
+    pacer.look(&mut None).unwrap();
+    assert_eq!(house.told(), [Some(100_000); 2]);
+    assert_eq!(
+        pacer.pace.begin(JobId(9), 1, &["h".to_owned()], None),
+        Some(LEAST)
+    );
+    assert_eq!(
+        pacer.pace.begin(JobId(10), 1, &["other".to_owned()], None),
+        None
+    );
+}
+
+#[test]
+fn who_cannot_be_done_by_its_time_is_said() {
+    let house = House::new(Some(now_ms() + 3_600_000));
+    let (pacer, messages) = house.pacer(Some("1000000"));
+    let mut reader = None;
+    // It must first be known how much there is.
+    pacer.look(&mut reader).unwrap();
+    pacer.look(&mut reader).unwrap();
+    let mut noted = Vec::new();
+    while let Ok(Message::Asked(Order::Note { job, note }, _)) = messages.try_recv() {
+        noted.push((job, note.unwrap()));
+    }
+    assert_eq!(noted.len(), 2, "{noted:?}");
+    assert!(noted[0].1.contains("it needs 2."), "{noted:?}");
+    let pace = pacer.pace.of(JobId(1)).unwrap();
+    assert_eq!((pace.meets, pace.share_bps), (Some(false), Some(500_000)));
+    // With more than enough it is the least that does it.
+    let house = House::new(Some(now_ms() + 3_600_000));
+    let (pacer, messages) = house.pacer(Some("1000000000"));
+    let mut reader = None;
+    pacer.look(&mut reader).unwrap();
+    pacer.look(&mut reader).unwrap();
+    assert!(messages.try_recv().is_err());
+    let pace = pacer.pace.of(JobId(2)).unwrap();
+    assert_eq!((pace.meets, pace.share_bps), (Some(true), pace.needed_bps));
+}
