@@ -4,7 +4,7 @@
 
 mod support;
 
-use rustix::process::Signal;
+use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -13,7 +13,7 @@ fn main() {
 #[cfg(target_os = "linux")]
 mod linux {
     use howdah_daemon::client::Client;
-    use howdah_daemon::job::{Grammar, Kind, Spec};
+    use howdah_daemon::job::{Grammar, Kind, Meaning, Spec};
     use howdah_daemon::limits::HostFacts;
     use howdah_daemon::outside::{Outside, Standing};
     use howdah_daemon::queue::Limits;
@@ -27,8 +27,11 @@ mod linux {
     struct Any;
 
     impl Grammar for Any {
-        fn check(&self, _: &Spec) -> Result<Vec<String>, String> {
-            Ok(vec!["host".to_owned()])
+        fn check(&self, _: &Spec) -> Result<Meaning, String> {
+            Ok(Meaning {
+                hosts: vec!["host".to_owned()],
+                ..Meaning::default()
+            })
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::job::{JobId, JobView, Spec, State};
 use crate::limits::{HostSpec, HostView, LimitSpec, LimitsView};
 use crate::schedule::{ScheduleSpec, ScheduleView};
+use crate::watch::{WatchSpec, WatchView};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1;
@@ -70,6 +71,11 @@ pub struct Jobs {
 #[derive(Deserialize)]
 struct Made {
     id: i64,
+}
+
+#[derive(Deserialize)]
+struct Watches {
+    watches: Vec<WatchView>,
 }
 
 #[derive(Deserialize)]
@@ -151,6 +157,37 @@ impl Client {
             Action::Release => "release",
         };
         self.ask(Method::POST, &format!("/v1/jobs/{id}/{name}"), Vec::new())
+    }
+
+    /// Watches a directory; its number.
+    pub fn add_watch(&self, spec: &WatchSpec) -> Result<i64, ClientError> {
+        let body = serde_json::to_vec(spec).map_err(away)?;
+        let made: Made = self.ask(Method::POST, "/v1/watches", body)?;
+        Ok(made.id)
+    }
+
+    /// All of them, the oldest first.
+    pub fn watches(&self) -> Result<Vec<WatchView>, ClientError> {
+        let all: Watches = self.ask(Method::GET, "/v1/watches", Vec::new())?;
+        Ok(all.watches)
+    }
+
+    /// One of them.
+    pub fn watch(&self, id: i64) -> Result<WatchView, ClientError> {
+        self.ask(Method::GET, &format!("/v1/watches/{id}"), Vec::new())
+    }
+
+    /// Watches it no more.
+    pub fn remove_watch(&self, id: i64) -> Result<(), ClientError> {
+        let path = format!("/v1/watches/{id}");
+        self.exchange(Method::DELETE, &path, Vec::new(), |_| Ok(()))
+    }
+
+    /// Lets one rest, or go on.
+    pub fn pause_watch(&self, id: i64, paused: bool) -> Result<WatchView, ClientError> {
+        let name = if paused { "pause" } else { "resume" };
+        let path = format!("/v1/watches/{id}/{name}");
+        self.ask(Method::POST, &path, Vec::new())
     }
 
     /// What all running jobs share.

@@ -190,10 +190,19 @@ pub fn deadline_in(time: std::time::Duration) -> u64 {
     crate::time::now_ms().saturating_add(ms)
 }
 
+/// What the arguments of a job mean.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Meaning {
+    /// Machines that it speaks with, each once.
+    pub hosts: Vec<String>,
+    /// Its places, as they were written.
+    pub places: Vec<String>,
+}
+
 /// The command line's own parser, so that a job can say what a person can, and not more.
 pub trait Grammar: Send + Sync + 'static {
-    /// The hosts that it speaks with, or why it makes no sense, or names a program to run.
-    fn check(&self, spec: &Spec) -> Result<Vec<String>, String>;
+    /// What it means, or why it makes no sense, or names a program to run.
+    fn check(&self, spec: &Spec) -> Result<Meaning, String>;
 }
 
 /// How it stands.

@@ -23,6 +23,8 @@ pub mod queue;
 pub mod schedule;
 mod state;
 mod time;
+pub mod watch;
+mod watcher;
 
 use job::Grammar;
 use std::path::PathBuf;

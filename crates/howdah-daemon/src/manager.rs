@@ -3,6 +3,7 @@
 
 mod orders;
 mod schedules;
+mod watches;
 
 use crate::job::{Ended, JobId, Kind, Spec};
 use crate::pacer::Pace;
@@ -11,6 +12,7 @@ use crate::queue::{Limits, Queue};
 use crate::schedule::ScheduleSpec;
 use crate::state::{Beginning, HostLimits, Old, Scheduled, StateError, Store};
 use crate::time::now_ms;
+use crate::watch::{Look, WatchSpec};
 use orders::{apply, write_changes};
 use rustix::process::Signal;
 use std::collections::HashMap;
@@ -63,6 +65,33 @@ pub(crate) enum Order {
         id: i64,
         paused: bool,
     },
+    Watch {
+        spec: Box<WatchSpec>,
+        hosts: Vec<String>,
+    },
+    Unwatch(i64),
+    PauseWatch {
+        id: i64,
+        paused: bool,
+    },
+    /// What is wrong with it, or that nothing is.
+    WatchNote {
+        id: i64,
+        note: Option<String>,
+    },
+    /// A job for files that are complete.
+    WatchFound {
+        id: i64,
+        job: Box<Spec>,
+        hosts: Vec<String>,
+        files: Vec<(PathBuf, Look)>,
+    },
+    /// Files that are not there any more, and that are again.
+    WatchGone {
+        id: i64,
+        gone: Vec<PathBuf>,
+        back: Vec<PathBuf>,
+    },
 }
 
 impl Order {
@@ -82,6 +111,7 @@ pub(crate) enum Answer {
         new: bool,
     },
     Scheduled(i64),
+    Watched(i64),
     Done,
     /// Nor such a schedule.
     NoSuchJob,

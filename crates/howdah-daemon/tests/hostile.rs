@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
 use howdah_daemon::client::Client;
-use howdah_daemon::job::{Grammar, Spec};
+use howdah_daemon::job::{Grammar, Meaning, Spec};
 use howdah_daemon::limits::HostFacts;
 use howdah_daemon::outside::{Outside, Standing};
 use howdah_daemon::queue::Limits;
@@ -22,8 +22,12 @@ const PATIENCE: Duration = Duration::from_mins(1);
 struct Any;
 
 impl Grammar for Any {
-    fn check(&self, _: &Spec) -> Result<Vec<String>, String> {
-        Ok(Vec::new())
+    fn check(&self, spec: &Spec) -> Result<Meaning, String> {
+        let places = spec.arguments.iter().rev().take(2).rev();
+        Ok(Meaning {
+            places: places.cloned().collect(),
+            ..Meaning::default()
+        })
     }
 }
 
@@ -126,6 +130,16 @@ fn job(with: &str) -> Vec<u8> {
     post(
         format!(r#"{{"kind":"cp","arguments":["a","h:b"],"directory":"/","hold":true{with}}}"#)
             .as_bytes(),
+    )
+}
+
+fn watch(path: &str, arguments: &str, with: &str) -> Vec<u8> {
+    let job = format!(r#"{{"kind":"cp","arguments":[{arguments}],"directory":"/"}}"#);
+    let body = format!(r#"{{"path":"{path}","job":{job}{with}}}"#);
+    request(
+        "POST /v1/watches",
+        &format!("{HOST}Content-Type: application/json\r\n"),
+        body.as_bytes(),
     )
 }
 
@@ -258,6 +272,18 @@ fn hostile_requests_get_nothing() {
         ("a negative machine", put("/v1/hosts/a", br#"{"max_running":-1}"#), &[400]),
         ("no schedule to pause", request("POST /v1/schedules/7/pause", HOST, b""), &[404]),
         ("no number to resume", request("POST /v1/schedules/x/resume", HOST, b""), &[400]),
+        // Watched directories.
+        ("a watched file", watch("/etc/passwd", r#""h:b""#, ""), &[400]),
+        ("a relative directory to watch", watch("tmp", r#""h:b""#, ""), &[400]),
+        ("a directory that is not there", watch("/nonexistent", r#""h:b""#, ""), &[400]),
+        ("no place to copy to", watch("/tmp", "", ""), &[400]),
+        ("an option as the place", watch("/tmp", r#""h:b","--ssh=sh""#, ""), &[400]),
+        ("no quiet", watch("/tmp", r#""h:b""#, r#","quiet_seconds":0"#), &[400]),
+        ("negative quiet", watch("/tmp", r#""h:b""#, r#","quiet_seconds":-1"#), &[400]),
+        ("a program for files", watch("/tmp", r#""h:b""#, r#","program":"sh""#), &[400]),
+        ("a watch as a form", request("POST /v1/watches", HOST, b"path=/"), &[415]),
+        ("no watch", request("DELETE /v1/watches/7", HOST, b""), &[404]),
+        ("no watch to pause", request("POST /v1/watches/7/pause", HOST, b""), &[404]),
         // What is no request.
         ("many headers", request("GET /v1/jobs", &format!("{HOST}{many}"), b""), &[400, 431]),
         ("a long header", request("GET /v1/jobs", &format!("{HOST}{long}"), b""), &[0, 400, 431]),
@@ -282,6 +308,8 @@ fn hostile_requests_get_nothing() {
     println!("{} requests", table.len());
     let client = Client::new(&daemon.dir.path().join("state"));
     assert!(client.list(None, None, 10).unwrap().jobs.is_empty());
+    assert!(client.watches().unwrap().is_empty());
+    assert!(client.schedules().unwrap().is_empty());
     assert_eq!(daemon.status(&job("")), 201);
     assert_eq!(client.list(None, None, 10).unwrap().jobs.len(), 1);
 }
@@ -335,6 +363,29 @@ fn answers_are_what_the_document_says() {
     }
     assert_eq!(
         daemon.status(&request("DELETE /v1/schedules/1", HOST, b"")),
+        204
+    );
+    let watched = daemon.dir.path().join("watched");
+    std::fs::create_dir(&watched).unwrap();
+    check(
+        &answer(&watch(watched.to_str().unwrap(), r#""h:b""#, "")),
+        "Made",
+    );
+    let watches = answer(&get("/v1/watches"));
+    check(&watches, "Watches");
+    check(&watches["watches"][0], "WatchView");
+    check(&watches["watches"][0]["spec"], "WatchSpec");
+    check(
+        &answer(&request("POST /v1/watches/1/pause", HOST, b"")),
+        "WatchView",
+    );
+    check(
+        &answer(&request("POST /v1/watches/1/resume", HOST, b"")),
+        "WatchView",
+    );
+    check(&answer(&get("/v1/watches/1")), "WatchView");
+    assert_eq!(
+        daemon.status(&request("DELETE /v1/watches/1", HOST, b"")),
         204
     );
     check(&answer(&get("/v1/limits")), "LimitsView");

@@ -38,6 +38,8 @@ mod tree;
 mod values;
 mod verify;
 mod wan;
+#[cfg(target_os = "linux")]
+mod watch;
 
 pub(crate) use arrival::{ArrivalArgs, Verify};
 pub(crate) use bench::BenchArgs;
@@ -82,6 +84,8 @@ pub(crate) use tree::TreeArgs;
 pub(crate) use values::{GilbertElliott, Queue, location};
 pub(crate) use verify::VerifyArgs;
 pub(crate) use wan::WanArgs;
+#[cfg(target_os = "linux")]
+pub(crate) use watch::{WatchActArgs, WatchAddArgs, WatchCommand};
 
 use crate::ui::Color;
 use clap::{Parser, Subcommand};
@@ -137,6 +141,9 @@ pub(crate) enum Command {
     #[cfg(target_os = "linux")]
     #[command(subcommand)]
     Schedule(ScheduleCommand),
+    #[cfg(target_os = "linux")]
+    #[command(subcommand)]
+    Watch(WatchCommand),
     Bench(Box<BenchArgs>),
     Doctor(DoctorArgs),
     /// Shows the settings of this user, and where each is from

@@ -37,6 +37,8 @@ mod sync;
 mod verify;
 #[cfg(target_os = "linux")]
 mod wan;
+#[cfg(target_os = "linux")]
+mod watch;
 
 use crate::args::Command;
 use anyhow::Context as _;
@@ -61,6 +63,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Job(command) => job::run(command),
         #[cfg(target_os = "linux")]
         Command::Schedule(command) => schedule::run(command),
+        #[cfg(target_os = "linux")]
+        Command::Watch(command) => watch::run(command),
         Command::Config(command) => config::run(&command),
         Command::Key(command) => key::run(&command),
         Command::Lab(command) => lab::run(&command),

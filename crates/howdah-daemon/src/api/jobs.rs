@@ -46,7 +46,7 @@ pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Failure> {
 pub(super) async fn checked(shared: &Shared, spec: Spec) -> Result<(Vec<String>, Spec), Failure> {
     spec.check().map_err(Failure::usage)?;
     let grammar = Arc::clone(&shared.grammar);
-    let check = move || grammar.check(&spec).map(|hosts| (hosts, spec));
+    let check = move || grammar.check(&spec).map(|meaning| (meaning.hosts, spec));
     let checked = tokio::task::spawn_blocking(check).await;
     checked
         .map_err(|_| Failure::internal("the parser failed"))?
@@ -226,7 +226,7 @@ async fn change(shared: &Arc<Shared>, id: JobId, order: fn(JobId) -> Order) -> A
         Answer::Done => Ok(Json(watch_job::job(shared, id).await?).into_response()),
         Answer::NoSuchJob => Err(watch_job::no_such(id)),
         Answer::Conflict(why) => Err(Failure::conflict(why)),
-        Answer::Submitted { .. } | Answer::Scheduled(_) => {
+        Answer::Submitted { .. } | Answer::Scheduled(_) | Answer::Watched(_) => {
             Err(Failure::internal("the daemon answered something else"))
         }
     }

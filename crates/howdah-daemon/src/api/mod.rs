@@ -8,6 +8,7 @@ mod openapi;
 mod schedules;
 mod start;
 mod watch_job;
+mod watches;
 
 pub use start::{serve, socket};
 
@@ -16,6 +17,7 @@ use crate::manager::{Answer, Message, Order};
 use crate::outside::Outside;
 use crate::pacer::Pace;
 use crate::state::{Reader, StateError};
+use crate::watcher::Wake;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{Method, StatusCode, header};
@@ -24,7 +26,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json};
 use std::path::PathBuf;
-use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::mpsc::{Sender, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
@@ -42,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) outside: Arc<dyn Outside>,
     pub(crate) limit: Option<String>,
     pub(crate) pace: Arc<Pace>,
+    pub(crate) watcher: Sender<Wake>,
     pub(crate) manager: SyncSender<Message>,
     pub(crate) written: watch::Receiver<u64>,
     pub(crate) readers: Mutex<Vec<Reader>>,
@@ -73,6 +76,12 @@ impl Shared {
         result
             .map_err(|_| Failure::internal("reading failed"))?
             .map_err(|e| Failure::internal(e.to_string()))
+    }
+
+    /// Watched directories were changed.
+    fn look(&self) {
+        // Without anybody who looks, the next daemon does.
+        let _ = self.watcher.send(Wake::Changed);
     }
 
     async fn order(&self, order: Order) -> Result<Answer, Failure> {

@@ -1,9 +1,10 @@
 //! What the API is, for programs: the routes and their description come from the same place.
 
-use super::{Shared, events, jobs, limits, schedules};
+use super::{Shared, events, jobs, limits, schedules, watches};
 use crate::job::{JobId, JobView};
 use crate::limits::HostView;
 use crate::schedule::ScheduleView;
+use crate::watch::WatchView;
 use axum::Router;
 use serde::Serialize;
 use std::sync::Arc;
@@ -59,6 +60,20 @@ pub(super) struct Schedules {
     pub(super) schedules: Vec<ScheduleView>,
 }
 
+/// Something that was added.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Made {
+    /// Its number.
+    pub(super) id: i64,
+}
+
+/// All watched directories.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Watches {
+    /// They, the oldest first.
+    pub(super) watches: Vec<WatchView>,
+}
+
 /// All machines.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Hosts {
@@ -86,6 +101,10 @@ pub(super) fn routes() -> (Router<Arc<Shared>>, Document) {
         .routes(routes!(schedules::show, schedules::remove))
         .routes(routes!(schedules::pause))
         .routes(routes!(schedules::resume))
+        .routes(routes!(watches::add, watches::list))
+        .routes(routes!(watches::show, watches::remove))
+        .routes(routes!(watches::pause))
+        .routes(routes!(watches::resume))
         .routes(routes!(limits::show, limits::set))
         .routes(routes!(limits::limit_job))
         .routes(routes!(limits::hosts))

@@ -4,6 +4,7 @@ use super::{Shared, door, router};
 use crate::manager::{Manager, Message};
 use crate::pacer::{Pace, Pacer};
 use crate::state::{Reader, Store};
+use crate::watcher::{Wake, Watcher};
 use crate::{Config, Error};
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -67,6 +68,15 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
         database: database.clone(),
         manager: sender.clone(),
     };
+    let (waking, wakes) = mpsc::channel();
+    let watcher = Watcher {
+        database: database.clone(),
+        lists: directory.join("lists"),
+        grammar: Arc::clone(&config.grammar),
+        manager: sender.clone(),
+        wakes,
+        sender: waking.clone(),
+    };
     let shared = Arc::new(Shared {
         database,
         attempts,
@@ -74,6 +84,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
         outside: config.outside,
         limit: config.limit,
         pace: Arc::clone(&pace),
+        watcher: waking.clone(),
         manager: sender.clone(),
         written: seen,
         readers: Mutex::new(vec![first_reader]),
@@ -105,6 +116,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
             manager.run()
         });
         thread::spawn(move || pacer.run());
+        thread::spawn(move || watcher.run());
         let app = router(shared);
         ready(&path);
         tokio::select! {
@@ -114,6 +126,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
             _ = end.recv() => {}
         }
         pace.stop();
+        let _ = waking.send(Wake::Stop);
         let _ = sender.send(Message::Stop);
         match manager.join() {
             Ok(result) => Ok(result?),

@@ -54,6 +54,12 @@ pub(super) fn apply(
             writing.remark(*job, note.as_deref(), now)?;
             return Ok(Answer::Done);
         }
+        Order::Watch { .. }
+        | Order::Unwatch(_)
+        | Order::PauseWatch { .. }
+        | Order::WatchNote { .. }
+        | Order::WatchFound { .. }
+        | Order::WatchGone { .. } => return super::watches::apply(writing, queue, order, now),
         // The manager does it, who knows them.
         Order::PauseSchedule { .. } => return Ok(Answer::NoSuchJob),
         Order::Unschedule(id) => {

@@ -6,10 +6,12 @@ mod limits;
 mod read;
 mod schedules;
 mod schema;
+mod watches;
 
 pub(crate) use limits::{AtWork, HostLimits, Set};
 pub(crate) use read::Reader;
 pub(crate) use schedules::Scheduled;
+pub(crate) use watches::{Known, Watched};
 
 use crate::job::{AttemptView, Ended, JobId, Spec, State};
 use crate::queue::{Change, Entry};

@@ -4,7 +4,7 @@ use super::StateError;
 use rusqlite::Connection;
 
 /// Each makes the next version out of the one before; never changed once shipped.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     "
     CREATE TABLE jobs (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -59,6 +59,27 @@ const MIGRATIONS: [&str; 4] = [
     CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE hosts (name TEXT PRIMARY KEY, rate_limit TEXT, max_running INTEGER) STRICT, WITHOUT ROWID;
     ALTER TABLE jobs ADD COLUMN rate_limit TEXT;
+",
+    "
+    CREATE TABLE watches (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        spec TEXT NOT NULL,
+        hosts TEXT NOT NULL,
+        paused INTEGER NOT NULL DEFAULT 0,
+        last_job INTEGER,
+        failures INTEGER NOT NULL DEFAULT 0,
+        note TEXT
+    ) STRICT;
+    CREATE TABLE watch_files (
+        watch INTEGER NOT NULL,
+        path BLOB NOT NULL,
+        size INTEGER NOT NULL,
+        modified_ns INTEGER NOT NULL,
+        inode INTEGER NOT NULL,
+        job INTEGER NOT NULL,
+        gone_ms INTEGER,
+        PRIMARY KEY (watch, path)
+    ) STRICT, WITHOUT ROWID;
 ",
 ];
 

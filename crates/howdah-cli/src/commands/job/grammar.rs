@@ -6,7 +6,7 @@ use crate::settings;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use howdah::Location;
-use howdah_daemon::job::{Grammar, Spec};
+use howdah_daemon::job::{Grammar, Meaning, Spec};
 use std::ffi::OsString;
 
 const MAY: [&str; 69] = [
@@ -95,7 +95,7 @@ impl CommandLine {
 }
 
 impl Grammar for CommandLine {
-    fn check(&self, spec: &Spec) -> Result<Vec<String>, String> {
+    fn check(&self, spec: &Spec) -> Result<Meaning, String> {
         let line = std::iter::once("howdah".to_owned()).chain(spec.command_line());
         let line = line.map(OsString::from).collect();
         let matches = settings::own_matches(&self.0, line).map_err(|error| {
@@ -115,7 +115,10 @@ impl Grammar for CommandLine {
             matches = inner;
         }
         check_options(command, matches)?;
-        Ok(hosts(command, matches))
+        Ok(Meaning {
+            hosts: hosts(command, matches),
+            places: places(command, matches),
+        })
     }
 }
 
@@ -141,6 +144,17 @@ fn check_options(command: &Command, matches: &ArgMatches) -> Result<(), String> 
         }
     }
     Ok(())
+}
+
+/// Its places, as they were written.
+fn places(command: &Command, matches: &ArgMatches) -> Vec<String> {
+    let words = command
+        .get_positionals()
+        .filter_map(|arg| matches.try_get_raw(arg.get_id().as_str()).ok().flatten());
+    words
+        .flatten()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
 }
 
 /// The machines among its places, each once.
@@ -171,19 +185,21 @@ mod tests {
     fn check(line: &str) -> Result<Vec<String>, String> {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let (kind, arguments) = Kind::of_words(&words).unwrap();
-        CommandLine::new().check(&Spec {
-            kind,
-            arguments: arguments.to_vec(),
-            directory: "/".into(),
-            labels: Vec::new(),
-            priority: 0,
-            retries: 0,
-            after: Vec::new(),
-            deadline_ms: None,
-            by_ms: None,
-            submission: None,
-            hold: false,
-        })
+        CommandLine::new()
+            .check(&Spec {
+                kind,
+                arguments: arguments.to_vec(),
+                directory: "/".into(),
+                labels: Vec::new(),
+                priority: 0,
+                retries: 0,
+                after: Vec::new(),
+                deadline_ms: None,
+                by_ms: None,
+                submission: None,
+                hold: false,
+            })
+            .map(|meaning| meaning.hosts)
     }
 
     #[test]
