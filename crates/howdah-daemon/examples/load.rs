@@ -58,13 +58,15 @@ mod linux {
             directory: dir.clone(),
             program: "/nothing".into(),
             limits: Limits::default(),
+            listen: None,
+            allow: Vec::new(),
             limit: None,
             grammar: Arc::new(Any),
             outside: Arc::new(Any),
         };
         let (ready, is_ready) = mpsc::channel();
         thread::spawn(move || {
-            let served = serve(config, |_| {
+            let served = serve(config, |_, _| {
                 let _ = ready.send(());
             });
             if let Err(error) = served {

@@ -197,6 +197,8 @@ pub struct Meaning {
     pub hosts: Vec<String>,
     /// Its places, as they were written.
     pub places: Vec<String>,
+    /// Files and directories of this machine that it names.
+    pub paths: Vec<PathBuf>,
 }
 
 /// The command line's own parser, so that a job can say what a person can, and not more.

@@ -10,6 +10,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod allow;
 pub mod api;
 pub mod client;
 pub mod job;
@@ -23,10 +24,12 @@ pub mod queue;
 pub mod schedule;
 mod state;
 mod time;
+pub mod tokens;
 pub mod watch;
 mod watcher;
 
 use job::Grammar;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -38,6 +41,10 @@ pub struct Config {
     pub program: PathBuf,
     /// What may run at a time.
     pub limits: queue::Limits,
+    /// An address of this machine itself to listen on, too, for who has a token.
+    pub listen: Option<SocketAddr>,
+    /// Directories that jobs may touch, with all below them; none: every one.
+    pub allow: Vec<PathBuf>,
     /// What all running jobs share, in words; the API can set something else.
     pub limit: Option<String>,
     /// The command line's own parser.
@@ -60,6 +67,11 @@ pub enum Error {
     /// Another one is there.
     #[error("another daemon has {}: 'howdah job list' asks it", .0.display())]
     Taken(PathBuf),
+    /// Others could reach it without anything being encrypted.
+    #[error(
+        "{0} is no address of this machine alone: listen on 127.0.0.1 or ::1, and reach it from elsewhere through ssh -L"
+    )]
+    NotLoopback(SocketAddr),
     /// What is written down cannot be read or written.
     #[error("{0}")]
     State(#[from] StateError),

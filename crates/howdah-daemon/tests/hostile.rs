@@ -9,7 +9,8 @@ use howdah_daemon::limits::HostFacts;
 use howdah_daemon::outside::{Outside, Standing};
 use howdah_daemon::queue::Limits;
 use howdah_daemon::{Config, serve};
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -49,6 +50,7 @@ impl Outside for Any {
 struct Daemon {
     dir: tempfile::TempDir,
     socket: PathBuf,
+    address: SocketAddr,
 }
 
 impl Daemon {
@@ -59,14 +61,24 @@ impl Daemon {
             // Nothing here may ever start it.
             program: dir.path().join("nothing"),
             limits: Limits::default(),
+            listen: Some("127.0.0.1:0".parse().unwrap()),
+            allow: Vec::new(),
             limit: None,
             grammar: Arc::new(Any),
             outside: Arc::new(Any),
         };
         let (ready, is_ready) = mpsc::channel();
-        thread::spawn(move || serve(config, |socket| ready.send(socket.to_owned()).unwrap()));
-        let socket = is_ready.recv_timeout(PATIENCE).unwrap();
-        Self { dir, socket }
+        thread::spawn(move || {
+            serve(config, |socket, address| {
+                ready.send((socket.to_owned(), address.unwrap())).unwrap();
+            })
+        });
+        let (socket, address) = is_ready.recv_timeout(PATIENCE).unwrap();
+        Self {
+            dir,
+            socket,
+            address,
+        }
     }
 
     fn connect(&self) -> UnixStream {
@@ -77,31 +89,64 @@ impl Daemon {
 
     /// What comes back until the connection ends.
     fn say(&self, bytes: &[u8]) -> String {
-        let mut stream = self.connect();
-        // It may be closed before all is said.
-        let _ = stream.write_all(bytes);
-        let mut answer = Vec::new();
-        let mut part = [0; 4096];
-        loop {
-            match stream.read(&mut part) {
-                Ok(0) => break,
-                Ok(n) => answer.extend_from_slice(&part[..n]),
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
-                Err(error) => panic!("{error}: {}", String::from_utf8_lossy(&answer)),
-            }
+        said(self.connect(), bytes)
+    }
+
+    /// The same over TCP.
+    fn status_over_tcp(&self, bytes: &[u8]) -> u16 {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        code(&said(stream, bytes))
+    }
+
+    /// The token of that role.
+    fn token(&self, role: &str) -> String {
+        let text = std::fs::read_to_string(self.dir.path().join("state/tokens")).unwrap();
+        let line = text.lines().find(|line| line.starts_with(role)).unwrap();
+        line.split_once(' ').unwrap().1.to_owned()
+    }
+
+    /// What is meant for the socket, as somebody with that token says it over TCP.
+    fn over_tcp(&self, bytes: &[u8], token: &str) -> Vec<u8> {
+        let host = format!(
+            "Host: {}\r\nAuthorization: Bearer {token}\r\n",
+            self.address
+        );
+        let at = bytes
+            .windows(HOST.len())
+            .position(|part| part == HOST.as_bytes());
+        match at {
+            Some(at) => [&bytes[..at], host.as_bytes(), &bytes[at + HOST.len()..]].concat(),
+            None => bytes.to_vec(),
         }
-        String::from_utf8_lossy(&answer).into_owned()
     }
 
     fn status(&self, bytes: &[u8]) -> u16 {
-        let answer = self.say(bytes);
-        assert!(
-            !answer.to_ascii_lowercase().contains("access-control"),
-            "{answer}"
-        );
-        let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
-        code.unwrap_or(0)
+        code(&self.say(bytes))
     }
+}
+
+fn code(answer: &str) -> u16 {
+    let lower = answer.to_ascii_lowercase();
+    assert!(!lower.contains("access-control"), "{answer}");
+    let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+    code.unwrap_or(0)
+}
+
+fn said(mut stream: impl Read + Write, bytes: &[u8]) -> String {
+    // It may be closed before all is said.
+    let _ = stream.write_all(bytes);
+    let mut answer = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        match stream.read(&mut part) {
+            Ok(0) => break,
+            Ok(n) => answer.extend_from_slice(&part[..n]),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+            Err(error) => panic!("{error}: {}", String::from_utf8_lossy(&answer)),
+        }
+    }
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 fn request(line: &str, headers: &str, body: &[u8]) -> Vec<u8> {
@@ -304,6 +349,14 @@ fn hostile_requests_get_nothing() {
     for (name, bytes, wanted) in &table {
         let status = daemon.status(bytes);
         assert!(wanted.contains(&status), "{name}: {status}");
+        // With every right, over TCP, it gets no more.
+        let bytes = daemon.over_tcp(bytes, &daemon.token("admin"));
+        let status = daemon.status_over_tcp(&bytes);
+        let refused = [0, 400, 401, 403, 429];
+        assert!(
+            wanted.contains(&status) || refused.contains(&status),
+            "{name} over TCP: {status}"
+        );
     }
     println!("{} requests", table.len());
     let client = Client::new(&daemon.dir.path().join("state"));
@@ -312,6 +365,199 @@ fn hostile_requests_get_nothing() {
     assert!(client.schedules().unwrap().is_empty());
     assert_eq!(daemon.status(&job("")), 201);
     assert_eq!(client.list(None, None, 10).unwrap().jobs.len(), 1);
+}
+
+#[test]
+fn over_tcp_nobody_gets_in_without_a_token_nor_further_than_it_says() {
+    let daemon = Daemon::new();
+    let [read, submit, admin] = ["read", "submit", "admin"].map(|role| daemon.token(role));
+    let host = format!("Host: {}\r\n", daemon.address);
+    let port = daemon.address.port();
+    let list = |headers: &str| request("GET /v1/jobs", &format!("{host}{headers}"), b"");
+    let bearer = |token: &str| format!("Authorization: Bearer {token}\r\n");
+    let named = |name: &str| {
+        let headers = format!("Host: {name}\r\n{}", bearer(&admin));
+        request("GET /v1/jobs", &headers, b"")
+    };
+    let table: Vec<(&str, Vec<u8>, u16)> = vec![
+        ("no token", list(""), 401),
+        ("a wrong one", list(&bearer(&"0".repeat(64))), 401),
+        ("an empty one", list(&bearer("")), 401),
+        ("a part of one", list(&bearer(&read[..63])), 401),
+        ("one and more", list(&bearer(&format!("{read}0"))), 401),
+        (
+            "another kind",
+            list(&format!("Authorization: Basic {read}\r\n")),
+            401,
+        ),
+        (
+            "two",
+            list(&format!("{}{}", bearer(&read), bearer(&admin))),
+            401,
+        ),
+        (
+            "in the question",
+            request(&format!("GET /v1/jobs?token={read}"), &host, b""),
+            401,
+        ),
+        (
+            "in a cookie",
+            list(&format!("Cookie: token={read}\r\n")),
+            401,
+        ),
+        // Rebinding, other names, other ports, pages of others.
+        (
+            "a name that was made to mean us",
+            named(&format!("evil.example:{port}")),
+            403,
+        ),
+        (
+            "a name that ends as ours",
+            named(&format!("evil.localhost:{port}")),
+            403,
+        ),
+        (
+            "a name that begins as ours",
+            named(&format!("localhost.evil.example:{port}")),
+            403,
+        ),
+        ("another port", named("127.0.0.1:1"), 403),
+        ("no port", named("127.0.0.1"), 403),
+        (
+            "another address of ours",
+            named(&format!("127.0.0.2:{port}")),
+            403,
+        ),
+        (
+            "a user in the name",
+            named(&format!("x@127.0.0.1:{port}")),
+            403,
+        ),
+        ("ours", named(&format!("localhost:{port}")), 200),
+        (
+            "a page of others",
+            list(&format!(
+                "Origin: http://evil.example\r\n{}",
+                bearer(&admin)
+            )),
+            403,
+        ),
+        (
+            "a page without origin",
+            list(&format!("Origin: null\r\n{}", bearer(&admin))),
+            403,
+        ),
+        (
+            "a page of another port",
+            list(&format!("Origin: http://127.0.0.1:1\r\n{}", bearer(&admin))),
+            403,
+        ),
+        (
+            "our own page",
+            list(&format!(
+                "Origin: http://{}\r\n{}",
+                daemon.address,
+                bearer(&admin)
+            )),
+            200,
+        ),
+        // Roles.
+        (
+            "a reader looks",
+            daemon.over_tcp(&get("/v1/jobs"), &read),
+            200,
+        ),
+        ("a reader submits", daemon.over_tcp(&job(""), &read), 403),
+        (
+            "a reader cancels",
+            daemon.over_tcp(&request("POST /v1/jobs/1/cancel", HOST, b""), &read),
+            403,
+        ),
+        (
+            "a reader limits",
+            daemon.over_tcp(&put("/v1/limits", br#"{"limit":"100000"}"#), &read),
+            403,
+        ),
+        (
+            "a submitter submits",
+            daemon.over_tcp(&job(""), &submit),
+            201,
+        ),
+        (
+            "a submitter cancels",
+            daemon.over_tcp(&request("POST /v1/jobs/1/cancel", HOST, b""), &submit),
+            200,
+        ),
+        (
+            "a submitter limits all",
+            daemon.over_tcp(&put("/v1/limits", br#"{"limit":"100000"}"#), &submit),
+            403,
+        ),
+        (
+            "a submitter limits a machine",
+            daemon.over_tcp(&put("/v1/hosts/x", b"{}"), &submit),
+            403,
+        ),
+        (
+            "a submitter adds a schedule",
+            daemon.over_tcp(&schedule("0 0 1 1 *", "UTC", ""), &submit),
+            403,
+        ),
+        (
+            "a submitter watches",
+            daemon.over_tcp(&watch("/", r#""h:b""#, ""), &submit),
+            403,
+        ),
+        (
+            "an admin limits",
+            daemon.over_tcp(&put("/v1/limits", br#"{"limit":"100000"}"#), &admin),
+            200,
+        ),
+        (
+            "an admin adds a schedule",
+            daemon.over_tcp(&schedule("0 0 1 1 *", "UTC", ""), &admin),
+            201,
+        ),
+        (
+            "an admin removes it",
+            daemon.over_tcp(&request("DELETE /v1/schedules/1", HOST, b""), &admin),
+            204,
+        ),
+    ];
+    for (name, bytes, wanted) in &table {
+        assert_eq!(daemon.status_over_tcp(bytes), *wanted, "{name}");
+    }
+    println!("{} requests over TCP", table.len());
+    // Who guesses is slowed down; who knows is not.
+    let guess = list(&bearer(&"1".repeat(64)));
+    let last = (0..20).map(|_| daemon.status_over_tcp(&guess)).last();
+    assert_eq!(last, Some(429));
+    assert_eq!(
+        daemon.status_over_tcp(&daemon.over_tcp(&get("/v1/jobs"), &read)),
+        200
+    );
+}
+
+#[test]
+fn an_address_that_others_reach_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "[2001:db8::1]:80"] {
+        let config = Config {
+            directory: dir.path().join("state"),
+            program: "/nothing".into(),
+            limits: Limits::default(),
+            listen: Some(address.parse().unwrap()),
+            allow: Vec::new(),
+            limit: None,
+            grammar: Arc::new(Any),
+            outside: Arc::new(Any),
+        };
+        let error = serve(config, |_, _| panic!("{address}")).unwrap_err();
+        assert!(
+            matches!(error, howdah_daemon::Error::NotLoopback(_)),
+            "{error}"
+        );
+    }
 }
 
 /// Names that an object must have, and those that it may.
@@ -463,17 +709,19 @@ fn a_directory_has_one_daemon_and_nobody_else_in_it() {
         directory: directory.to_owned(),
         program: "/nothing".into(),
         limits: Limits::default(),
+        listen: None,
+        allow: Vec::new(),
         limit: None,
         grammar: Arc::new(Any),
         outside: Arc::new(Any),
     };
-    let error = serve(config(&daemon.dir.path().join("state")), |_| {}).unwrap_err();
+    let error = serve(config(&daemon.dir.path().join("state")), |_, _| {}).unwrap_err();
     assert!(matches!(error, howdah_daemon::Error::Taken(_)), "{error}");
     // The one that is there goes on.
     assert_eq!(daemon.status(&get("/v1/jobs")), 200);
     let file = daemon.dir.path().join("file");
     std::fs::write(&file, "").unwrap();
-    let error = serve(config(&file), |_| {}).unwrap_err();
+    let error = serve(config(&file), |_, _| {}).unwrap_err();
     assert!(
         matches!(error, howdah_daemon::Error::Directory { .. }),
         "{error}"

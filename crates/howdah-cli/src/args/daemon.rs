@@ -2,6 +2,7 @@
 
 use crate::limit::Limit;
 use clap::Args;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -28,6 +29,17 @@ pub(crate) struct DaemonArgs {
     /// Jobs that speak with one machine at a time
     #[arg(long, value_name = "N", default_value = "2")]
     pub(crate) max_per_host: NonZeroUsize,
+
+    /// Listen on that address, too, for whoever shows a token: 127.0.0.1:8470
+    ///
+    /// Only addresses of this machine alone. Tokens are in the file 'tokens' of the daemon's directory, which is made if it is not there; each
+    /// is for a role: read, submit or admin.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+
+    /// Jobs may touch that directory of this machine, with all below it, and no other; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub(crate) allow: Vec<PathBuf>,
 
     /// What all running copies take of the wire together: 2gbit, or a timetable as of 'howdah cp --limit'
     ///

@@ -8,11 +8,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Connections of ours. More wait in the kernel.
 const OURS: usize = 512;
+/// Those over TCP.
+const OVER_TCP: usize = 256;
 /// Those of others, who are only told that they are wrong here. More are closed.
 const OTHERS: usize = 8;
 /// How long a request may take to say what it is, and a connection be without one.
@@ -21,6 +24,23 @@ const SILENCE: Duration = Duration::from_secs(5);
 const HEAD: usize = 64 << 10;
 /// Until descriptors may be there again.
 const BREATH: Duration = Duration::from_millis(50);
+
+/// Lets those in who come over TCP, for ever.
+pub(super) async fn open_tcp(listener: TcpListener, app: Router) {
+    let places = Arc::new(Semaphore::new(OVER_TCP));
+    loop {
+        // First a place: more wait in the kernel.
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::spawn(speak(stream, Peer::Tcp, app.clone(), place));
+            }
+            Err(_) => tokio::time::sleep(BREATH).await,
+        }
+    }
+}
 
 /// Lets clients in, for ever.
 pub(super) async fn open(listener: UnixListener, app: Router) {
@@ -33,7 +53,7 @@ pub(super) async fn open(listener: UnixListener, app: Router) {
             tokio::time::sleep(BREATH).await;
             continue;
         };
-        let peer = Peer(stream.peer_cred().ok().map(|cred| cred.uid()));
+        let peer = Peer::User(stream.peer_cred().ok().map(|cred| cred.uid()));
         let place = if peer.is_ours() {
             Arc::clone(&ours).acquire_owned().await.ok()
         } else {
@@ -45,7 +65,12 @@ pub(super) async fn open(listener: UnixListener, app: Router) {
     }
 }
 
-async fn speak(stream: UnixStream, peer: Peer, app: Router, place: OwnedSemaphorePermit) {
+async fn speak(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    peer: Peer,
+    app: Router,
+    place: OwnedSemaphorePermit,
+) {
     let app = TowerToHyperService::new(app);
     let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(peer);

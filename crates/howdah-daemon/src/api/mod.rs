@@ -2,6 +2,7 @@
 
 mod door;
 mod events;
+mod gate;
 mod jobs;
 mod limits;
 mod openapi;
@@ -10,6 +11,7 @@ mod start;
 mod watch_job;
 mod watches;
 
+use gate::{Gate, Peer};
 pub use start::{serve, socket};
 
 use crate::job::Grammar;
@@ -18,23 +20,20 @@ use crate::outside::Outside;
 use crate::pacer::Pace;
 use crate::state::{Reader, StateError};
 use crate::watcher::Wake;
+use axum::Json;
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::{Method, StatusCode, header};
-use axum::middleware::{self, Next};
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Extension, Json};
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 /// A description of a job, and a bit.
 const BODY: usize = 1 << 20;
-/// How long an order may take, its body included.
-const ORDER: Duration = Duration::from_secs(30);
 
 /// What all requests share.
 pub(crate) struct Shared {
@@ -43,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) grammar: Arc<dyn Grammar>,
     pub(crate) outside: Arc<dyn Outside>,
     pub(crate) limit: Option<String>,
+    pub(crate) allow: Vec<PathBuf>,
     pub(crate) pace: Arc<Pace>,
     pub(crate) watcher: Sender<Wake>,
     pub(crate) manager: SyncSender<Message>,
@@ -152,54 +152,7 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Who asks, as the kernel says.
-#[derive(Clone, Copy, Debug)]
-struct Peer(Option<u32>);
-
-impl Peer {
-    fn is_ours(self) -> bool {
-        let own = rustix::process::geteuid().as_raw();
-        self.0.is_some_and(|user| user == own || user == 0)
-    }
-}
-
-/// Nobody else's processes, and no page in a browser that was made to speak with it.
-async fn only_ours(Extension(peer): Extension<Peer>, request: Request, next: Next) -> Response {
-    if !peer.is_ours() {
-        return Failure::refused("this daemon is somebody else's").into_response();
-    }
-    let headers = request.headers();
-    let mut hosts = headers.get_all(header::HOST).iter();
-    let local = hosts
-        .next()
-        .is_some_and(|host| host.as_bytes() == b"localhost")
-        && hosts.next().is_none();
-    let named = request
-        .uri()
-        .authority()
-        .is_none_or(|name| name.as_str() == "localhost");
-    if !local || !named || headers.contains_key(header::ORIGIN) {
-        return Failure::refused(
-            "this API is not for pages in a browser: Host is localhost, and there is no Origin",
-        )
-        .into_response();
-    }
-    if request.method() == Method::GET {
-        // It may wait for something.
-        return next.run(request).await;
-    }
-    let answer = tokio::time::timeout(ORDER, next.run(request)).await;
-    answer.unwrap_or_else(|_| {
-        Failure::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "network",
-            "the request took too long",
-        )
-        .into_response()
-    })
-}
-
-fn router(shared: Arc<Shared>) -> Router {
+fn router(shared: Arc<Shared>, gate: Arc<Gate>) -> Router {
     let (routes, document) = openapi::routes();
     routes
         .route("/v1/openapi.json", get(async move || Json(document)))
@@ -207,6 +160,6 @@ fn router(shared: Arc<Shared>) -> Router {
             Failure::not_found("there is no such thing in the API; /v1/openapi.json says what is")
         })
         .layer(DefaultBodyLimit::max(BODY))
-        .layer(middleware::from_fn(only_ours))
+        .layer(middleware::from_fn_with_state(gate, gate::let_in))
         .with_state(shared)
 }

@@ -1,18 +1,20 @@
 //! The daemon from its beginning to its end.
 
-use super::{Shared, door, router};
+use super::{Gate, Shared, door, router};
 use crate::manager::{Manager, Message};
 use crate::pacer::{Pace, Pacer};
 use crate::state::{Reader, Store};
+use crate::tokens::{self, Tokens};
 use crate::watcher::{Wake, Watcher};
 use crate::{Config, Error};
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
@@ -28,7 +30,7 @@ pub fn socket(directory: &Path) -> std::path::PathBuf {
 }
 
 /// Works until SIGINT or SIGTERM; jobs that run go on. `ready` is called when it can be asked.
-pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
+pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<SocketAddr>)) -> Result<(), Error> {
     let directory = &config.directory;
     prepare(directory)?;
     // Held until this process ends, however it does. Children do not get it.
@@ -43,6 +45,19 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
         Err(fs::TryLockError::WouldBlock) => return Err(Error::Taken(directory.clone())),
         Err(fs::TryLockError::Error(error)) => return Err(system("the lock")(error)),
     }
+    let tcp = config.listen.map(listen).transpose()?;
+    let gate = match &tcp {
+        Some((_, address)) => {
+            let path = directory.join(tokens::FILE);
+            let tokens = Tokens::load_or_create(&path).map_err(|error| Error::Directory {
+                path: path.clone(),
+                why: error.to_string(),
+            })?;
+            Gate::new(Some((*address, tokens)))
+        }
+        None => Gate::new(None),
+    };
+    let address = tcp.as_ref().map(|(_, address)| *address);
     let database = directory.join("state.sqlite");
     let attempts = directory.join("attempts");
     let store = Store::open(&database)?;
@@ -83,6 +98,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
         grammar: config.grammar,
         outside: config.outside,
         limit: config.limit,
+        allow: config.allow,
         pace: Arc::clone(&pace),
         watcher: waking.clone(),
         manager: sender.clone(),
@@ -117,10 +133,24 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
         });
         thread::spawn(move || pacer.run());
         thread::spawn(move || watcher.run());
-        let app = router(shared);
-        ready(&path);
+        let app = router(shared, Arc::new(gate));
+        let over_tcp = match tcp {
+            Some((listener, _)) => {
+                Some(TcpListener::from_std(listener).map_err(system("the TCP socket"))?)
+            }
+            None => None,
+        };
+        let more = app.clone();
+        let over_tcp = async move {
+            match over_tcp {
+                Some(listener) => door::open_tcp(listener, more).await,
+                None => std::future::pending().await,
+            }
+        };
+        ready(&path, address);
         tokio::select! {
             () = door::open(listener, app) => {}
+            () = over_tcp => {}
             _ = gone => {}
             _ = stop.recv() => {}
             _ = end.recv() => {}
@@ -137,6 +167,18 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path)) -> Result<(), Error> {
     runtime.shutdown_background();
     drop(lock);
     served
+}
+
+/// A socket that only this machine reaches.
+fn listen(address: SocketAddr) -> Result<(std::net::TcpListener, SocketAddr), Error> {
+    if !address.ip().is_loopback() {
+        return Err(Error::NotLoopback(address));
+    }
+    let failed = || system(&format!("cannot listen on {address}"));
+    let listener = std::net::TcpListener::bind(address).map_err(failed())?;
+    listener.set_nonblocking(true).map_err(failed())?;
+    let bound = listener.local_addr().map_err(failed())?;
+    Ok((listener, bound))
 }
 
 fn system(what: &str) -> impl FnOnce(std::io::Error) -> Error + use<> {

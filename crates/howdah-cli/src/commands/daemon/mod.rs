@@ -20,6 +20,8 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
             running: args.max_running.get(),
             per_host: args.max_per_host.get(),
         },
+        listen: args.listen,
+        allow: allowed(&args.allow)?,
         limit: args.limit.as_ref().map(ToString::to_string),
         grammar: Arc::new(CommandLine::new()),
         outside: Arc::new(Program {
@@ -27,14 +29,17 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
             known_hosts: howdah::keys::default_known_hosts_path(),
         }),
     };
-    let served = serve(config, |socket| {
+    let served = serve(config, |socket, address| {
+        let address = address.map(|address| format!(" and http://{address}"));
         ui::say(&format!(
-            "taking jobs on {}; 'howdah job submit' gives some",
-            socket.display()
+            "taking jobs on {}{}; 'howdah job submit' gives some",
+            socket.display(),
+            address.unwrap_or_default()
         ));
     });
     served.map_err(|error| {
         let kind = match error {
+            howdah_daemon::Error::NotLoopback(_) => ErrorKind::Usage,
             howdah_daemon::Error::Directory { .. } | howdah_daemon::Error::Taken(_) => {
                 ErrorKind::Refused
             }
@@ -42,6 +47,18 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
         };
         Error::new(kind, error.to_string()).into()
     })
+}
+
+/// Directories that are there.
+fn allowed(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let each = given.iter().map(|dir| {
+        let found = std::fs::canonicalize(dir).ok().filter(|dir| dir.is_dir());
+        found.ok_or_else(|| {
+            let text = format!("--allow {}: there is no such directory", dir.display());
+            Error::new(ErrorKind::Usage, text).into()
+        })
+    });
+    each.collect()
 }
 
 /// Where the daemon that is meant has its things.

@@ -8,6 +8,7 @@ use clap::{ArgMatches, Command};
 use howdah::Location;
 use howdah_daemon::job::{Grammar, Meaning, Spec};
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 const MAY: [&str; 69] = [
     "accept-new",
@@ -118,6 +119,7 @@ impl Grammar for CommandLine {
         Ok(Meaning {
             hosts: hosts(command, matches),
             places: places(command, matches),
+            paths: paths(command, matches),
         })
     }
 }
@@ -155,6 +157,27 @@ fn places(command: &Command, matches: &ArgMatches) -> Vec<String> {
         .flatten()
         .map(|word| word.to_string_lossy().into_owned())
         .collect()
+}
+
+/// Files and directories of this machine that it names, in places and in options.
+fn paths(command: &Command, matches: &ArgMatches) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for arg in command.get_arguments() {
+        let id = arg.get_id().as_str();
+        if matches.value_source(id) != Some(ValueSource::CommandLine) {
+            continue;
+        }
+        if let Ok(Some(paths)) = matches.try_get_many::<PathBuf>(id) {
+            found.extend(paths.cloned());
+        }
+        if let Ok(Some(places)) = matches.try_get_many::<Location>(id) {
+            found.extend(places.filter_map(|place| match place {
+                Location::File(path) => Some(path.clone()),
+                _ => None,
+            }));
+        }
+    }
+    found
 }
 
 /// The machines among its places, each once.

@@ -1,0 +1,186 @@
+//! Who comes over TCP: roles, and the tokens that prove them.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+/// What somebody may. A greater one may what a smaller one may.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Look.
+    Read,
+    /// Submit jobs, and change them.
+    Submit,
+    /// Everything.
+    Admin,
+}
+
+impl Role {
+    const ALL: [Self; 3] = [Self::Read, Self::Submit, Self::Admin];
+
+    /// As in the file of tokens.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Submit => "submit",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Bytes of a token.
+const LENGTH: usize = 32;
+/// Of the file; no more of a longer one is read.
+const LONGEST: u64 = 64 << 10;
+/// Its name in the daemon's directory.
+pub const FILE: &str = "tokens";
+
+/// The tokens of a daemon, as hashes: they are compared in the same time whatever they are.
+#[derive(Clone)]
+pub struct Tokens(Vec<(Role, blake3::Hash)>);
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} tokens", self.0.len())
+    }
+}
+
+impl Tokens {
+    /// Reads the file, or makes it with a token for each role.
+    pub fn load_or_create(path: &Path) -> io::Result<Self> {
+        match Self::load(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            loaded => return loaded,
+        }
+        let mut text = String::from(
+            "# ROLE TOKEN: who shows one may look (read), submit and change jobs (submit), or everything (admin)\n",
+        );
+        for role in Role::ALL {
+            let mut token = [0; LENGTH];
+            getrandom::fill(&mut token).map_err(io::Error::other)?;
+            let token = blake3::Hash::from_bytes(token).to_hex();
+            text.push_str(&format!("{role} {token}\n"));
+        }
+        // Whole, or not at all: somebody may read it at any time.
+        let new = path.with_extension("new");
+        let _ = fs::remove_file(&new);
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        Self::load(path)
+    }
+
+    fn load(path: &Path) -> io::Result<Self> {
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+            .open(path)?;
+        let found = file.metadata()?;
+        let own = found.uid() == rustix::process::geteuid().as_raw();
+        if !found.is_file() || !own || found.mode() & 0o077 != 0 {
+            return Err(io::Error::other(
+                "it must be a file of this user's that nobody else can read: chmod 600 it",
+            ));
+        }
+        let mut text = String::new();
+        file.take(LONGEST).read_to_string(&mut text)?;
+        parse(&text).map_err(io::Error::other)
+    }
+
+    /// Whose token it is.
+    pub fn role(&self, token: &str) -> Option<Role> {
+        let hash = blake3::hash(token.as_bytes());
+        // All of them are looked at, whichever it is.
+        let fits = self.0.iter().filter(|(_, known)| *known == hash);
+        fits.map(|(role, _)| *role).max()
+    }
+}
+
+fn parse(text: &str) -> Result<Tokens, String> {
+    const SHORTEST: usize = 32;
+    let mut found = Vec::new();
+    for (at, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let wrong = || format!("line {at} is no 'ROLE TOKEN'");
+        let (role, token) = line.split_once(' ').ok_or_else(wrong)?;
+        let role = Role::ALL.into_iter().find(|known| known.name() == role);
+        let token = token.trim();
+        if token.len() < SHORTEST || !token.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(format!(
+                "the token in line {at} is too short, or no word: at least {SHORTEST} characters"
+            ));
+        }
+        found.push((role.ok_or_else(wrong)?, blake3::hash(token.as_bytes())));
+    }
+    Ok(Tokens(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn tokens_are_made_once_and_are_nobody_elses() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        let tokens = Tokens::load_or_create(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let text = fs::read_to_string(&path).unwrap();
+        let again = Tokens::load_or_create(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        for role in Role::ALL {
+            let line = text.lines().find(|line| line.starts_with(role.name()));
+            let (_, token) = line.unwrap().split_once(' ').unwrap();
+            assert_eq!(token.len(), 2 * LENGTH);
+            assert_eq!(tokens.role(token), Some(role));
+            assert_eq!(again.role(token), Some(role));
+            assert_eq!(tokens.role(&token[1..]), None);
+            assert_eq!(tokens.role(&token.to_uppercase()), None);
+        }
+        assert_eq!(tokens.role(""), None);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let error = Tokens::load_or_create(&path).unwrap_err();
+        assert!(error.to_string().contains("chmod 600"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_makes_no_sense_lets_nobody_in() {
+        let long = "x".repeat(32);
+        assert_eq!(parse(&format!("read {long}\n\n# x\n")).unwrap().0.len(), 1);
+        for text in [
+            "read",
+            "root 0123",
+            "read short",
+            "admin",
+            "READ 0",
+            &format!("root {long}"),
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        assert_eq!(parse("").unwrap().role(""), None);
+    }
+
+    #[test]
+    fn a_greater_role_may_what_a_smaller_one_may() {
+        assert!(Role::Admin > Role::Submit && Role::Submit > Role::Read);
+    }
+}
