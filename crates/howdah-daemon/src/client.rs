@@ -109,6 +109,17 @@ fn away(error: impl std::fmt::Display) -> ClientError {
     ClientError::Away(error.to_string())
 }
 
+/// As a part of a path.
+fn encoded(name: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    name.bytes().map(byte).collect()
+}
+
 impl Client {
     /// Of the daemon that has that directory.
     pub fn new(directory: &Path) -> Self {
@@ -216,7 +227,7 @@ impl Client {
     /// Sets what holds for a machine.
     pub fn set_host(&self, name: &str, spec: &HostSpec) -> Result<Vec<HostView>, ClientError> {
         let body = serde_json::to_vec(spec).map_err(away)?;
-        let all: Hosts = self.ask(Method::PUT, &format!("/v1/hosts/{name}"), body)?;
+        let all: Hosts = self.ask(Method::PUT, &format!("/v1/hosts/{}", encoded(name)), body)?;
         Ok(all.hosts)
     }
 

@@ -249,7 +249,9 @@ impl Working {
             let distance = DISTANCE_MS
                 .saturating_mul(1 << watch.failures.min(20))
                 .min(LONGEST_MS);
-            if state == State::Failed && since.is_some_and(|since| since < distance) {
+            let left = since.map_or(0, |since| distance.saturating_sub(since));
+            if state == State::Failed && left > 0 {
+                place.next = now + Duration::from_millis(left).min(PERIOD);
                 return Ok(());
             }
         }

@@ -563,7 +563,7 @@ fn an_address_that_others_reach_is_refused() {
 /// Names that an object must have, and those that it may.
 fn names(document: &serde_json::Value, schema: &str) -> [std::collections::BTreeSet<String>; 2] {
     let schema = &document["components"]["schemas"][schema];
-    let required = schema["required"].as_array().unwrap().iter();
+    let required = schema["required"].as_array().into_iter().flatten();
     let properties = schema["properties"].as_object().unwrap();
     [
         required

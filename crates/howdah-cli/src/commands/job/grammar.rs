@@ -159,12 +159,27 @@ fn places(command: &Command, matches: &ArgMatches) -> Vec<String> {
         .collect()
 }
 
+/// Options whose values are paths below the destination, or from the root of the machine where that is.
+const BELOW: [&str; 2] = ["backup_dir", "link_dest"];
+
 /// Files and directories of this machine that it names, in places and in options.
 fn paths(command: &Command, matches: &ArgMatches) -> Vec<PathBuf> {
     let mut found = Vec::new();
+    let places = command
+        .get_positionals()
+        .filter_map(|arg| matches.try_get_many::<Location>(arg.get_id().as_str()).ok());
+    let destination = match places.flatten().flatten().last() {
+        Some(Location::File(path)) => Some(path.clone()),
+        _ => None,
+    };
     for arg in command.get_arguments() {
         let id = arg.get_id().as_str();
         if matches.value_source(id) != Some(ValueSource::CommandLine) {
+            continue;
+        }
+        if let (Some(destination), true) = (&destination, BELOW.contains(&id)) {
+            let words = matches.get_raw(id).into_iter().flatten();
+            found.extend(words.map(|word| destination.join(word)));
             continue;
         }
         if let Ok(Some(paths)) = matches.try_get_many::<PathBuf>(id) {
@@ -206,23 +221,25 @@ mod tests {
     use howdah_daemon::job::Kind;
 
     fn check(line: &str) -> Result<Vec<String>, String> {
+        meaning(line).map(|meaning| meaning.hosts)
+    }
+
+    fn meaning(line: &str) -> Result<Meaning, String> {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let (kind, arguments) = Kind::of_words(&words).unwrap();
-        CommandLine::new()
-            .check(&Spec {
-                kind,
-                arguments: arguments.to_vec(),
-                directory: "/".into(),
-                labels: Vec::new(),
-                priority: 0,
-                retries: 0,
-                after: Vec::new(),
-                deadline_ms: None,
-                by_ms: None,
-                submission: None,
-                hold: false,
-            })
-            .map(|meaning| meaning.hosts)
+        CommandLine::new().check(&Spec {
+            kind,
+            arguments: arguments.to_vec(),
+            directory: "/".into(),
+            labels: Vec::new(),
+            priority: 0,
+            retries: 0,
+            after: Vec::new(),
+            deadline_ms: None,
+            by_ms: None,
+            submission: None,
+            hold: false,
+        })
     }
 
     #[test]
@@ -273,6 +290,74 @@ mod tests {
         ] {
             assert!(check(line).is_err(), "{line}");
         }
+    }
+
+    /// What neither is a path of this machine nor leads to one.
+    const NO_PATHS: [&str; 26] = [
+        "chmod",
+        "chown",
+        "color",
+        "exclude",
+        "idle-timeout",
+        "include",
+        "jobs",
+        "limit",
+        "manifest-hash",
+        "max-age",
+        "max-delete",
+        "max-size",
+        "memory",
+        "min-age",
+        "min-size",
+        "only",
+        "patience",
+        "policy",
+        "port",
+        "preserve",
+        "rate",
+        "reconnect",
+        "runs",
+        "shard",
+        "ssh-keep",
+        "transport",
+    ];
+
+    #[test]
+    fn paths_of_this_machine_are_known_in_every_option() {
+        let cli = settings::commands();
+        let lab = cli.find_subcommand("lab").unwrap();
+        let commands = ["cp", "sync", "verify"].map(|name| cli.find_subcommand(name).unwrap());
+        let path = clap::builder::ValueParser::path_buf().type_id();
+        let mut unknown = Vec::new();
+        for command in commands.into_iter().chain(lab.find_subcommand("run")) {
+            for arg in command.get_arguments() {
+                let Some(long) = arg.get_long().filter(|long| MAY.contains(long)) else {
+                    continue;
+                };
+                let is_known = arg.get_value_parser().type_id() == path
+                    || BELOW.contains(&arg.get_id().as_str())
+                    || NO_PATHS.contains(&long);
+                if arg.get_action().takes_values() && !is_known {
+                    unknown.push(format!("{} --{long}", command.get_name()));
+                }
+            }
+        }
+        assert!(unknown.is_empty(), "paths, or none? {unknown:?}");
+    }
+
+    #[test]
+    fn paths_are_those_of_places_and_options() {
+        let paths = |line: &str| meaning(line).unwrap().paths;
+        let all = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(paths("cp -r a site:b"), all(&["a"]));
+        assert_eq!(paths("cp site:a here"), all(&["here"]));
+        assert_eq!(paths("cp --files-from l -r a site:b").len(), 2);
+        assert_eq!(paths("cp --exclude-from x -r a site:b").len(), 2);
+        let found = paths("sync --backup-dir ../old site:a here");
+        assert!(found.contains(&"here/../old".into()) && found.contains(&"here".into()));
+        assert_eq!(paths("sync --backup-dir /old a site:b"), all(&["a"]));
+        assert!(paths("verify --manifest m a site:b").contains(&"m".into()));
+        assert!(paths("lab run --out o scenarios").contains(&"scenarios".into()));
     }
 
     #[test]
