@@ -1,7 +1,7 @@
 //! Who comes over TCP: roles, and the tokens that prove them.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -69,7 +69,7 @@ impl Tokens {
             let mut token = [0; LENGTH];
             getrandom::fill(&mut token).map_err(io::Error::other)?;
             let token = blake3::Hash::from_bytes(token).to_hex();
-            text.push_str(&format!("{role} {token}\n"));
+            let _ = writeln!(text, "{role} {token}");
         }
         // Whole, or not at all: somebody may read it at any time.
         let new = path.with_extension("new");

@@ -170,13 +170,12 @@ impl Working {
     }
 
     fn rounds(&mut self, reader: &mut Option<Reader>) -> Result<(), StateError> {
-        let reader = match reader {
-            Some(reader) => reader,
-            None => {
-                let reader = reader.insert(Reader::open(&self.own.database)?);
-                self.tidy_lists(reader)?;
-                reader
-            }
+        let reader = if let Some(reader) = reader {
+            reader
+        } else {
+            let reader = reader.insert(Reader::open(&self.own.database)?);
+            self.tidy_lists(reader)?;
+            reader
         };
         let watches = reader.watches()?;
         self.follow(&watches);

@@ -4,6 +4,7 @@ use super::jobs::{checked, is_json};
 use super::openapi::{Made, Problem, Watches};
 use super::{Failure, Shared};
 use crate::manager::{Answer, Order};
+use crate::state::Reader;
 use crate::watch::{WatchSpec, WatchView};
 use axum::Json;
 use axum::body::Bytes;
@@ -80,7 +81,7 @@ pub(super) async fn add(
     responses((status = 200, description = "All of them, the oldest first", body = Watches))
 )]
 pub(super) async fn list(Given(shared): Given<Arc<Shared>>) -> Answered {
-    let found = shared.read(|reader| reader.watches()).await?.into_iter();
+    let found = shared.read(Reader::watches).await?.into_iter();
     let watches = found.map(|watch| watch.view).collect();
     Ok(Json(Watches { watches }).into_response())
 }
