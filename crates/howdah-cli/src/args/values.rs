@@ -156,11 +156,11 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_time_to_be_done_by_is_the_next_such_one() {
+        const MINUTE: u64 = 60_000;
         let now: jiff::Zoned = "2026-11-26T07:30:00+00:00[UTC]".parse().unwrap();
         let in_ms = |text: &str| {
             by_from(text, &now).map(|when| when - now.timestamp().as_millisecond().unsigned_abs())
         };
-        const MINUTE: u64 = 60_000;
         assert_eq!(in_ms("08:00"), Ok(30 * MINUTE));
         assert_eq!(in_ms("07:30"), Ok(24 * 60 * MINUTE));
         assert_eq!(in_ms("06:00"), Ok((22 * 60 + 30) * MINUTE));
