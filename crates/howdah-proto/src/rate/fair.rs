@@ -16,7 +16,7 @@ use super::history::{History, Sample};
 use super::marks::{Marks, Weight};
 use super::overflow::{LossByDelay, Overflow};
 use super::room::Room;
-use super::startup::{BURST, INITIAL_RATE, MIN_PACKETS, Startup, Step, View};
+use super::startup::{self, BURST, INITIAL_RATE, Startup, Step, View};
 use super::yielding::Yielding;
 use super::{Feedback, PathKnowledge};
 use crate::rtt::WindowedMin;
@@ -351,11 +351,12 @@ impl Fair {
                 .max(Span::from_millis(40))
                 .min(Span::from_millis(200)),
         };
-        let first_look = (self.phase == Phase::Startup).then(|| {
+        let starts = self.phase == Phase::Startup;
+        let first_look = starts.then(|| {
             // The opening burst is often all in the first report, which no sample can be made of.
             self.startup.look(feedback, self.rate)
         });
-        let Some(sample) = self.history.sample(window, MIN_PACKETS) else {
+        let Some(sample) = startup::sample(&self.history, window, starts) else {
             if let Some(rate) = first_look {
                 self.rate = rate.min(feedback.limit().unwrap_or(Rate::MAX));
             }

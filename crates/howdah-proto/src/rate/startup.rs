@@ -2,7 +2,7 @@
 //! arrives is multiplied each round trip until it does not follow any more.
 
 use super::fair::RATE_MIN;
-use super::history::Sample;
+use super::history::{History, Sample};
 use super::trains::{TrainPoint, Trains};
 use super::{Feedback, PathKnowledge};
 use howdah_core::{Rate, Span};
@@ -12,7 +12,7 @@ pub(super) const INITIAL_RATE: Rate = Rate::from_mbit_per_sec(12);
 /// Until the start-up ends, bytes leave in bursts of that much time's worth.
 pub(super) const BURST: Span = Span::from_millis(4);
 /// Fewer packets say nothing about a rate.
-pub(super) const MIN_PACKETS: u64 = 16;
+const MIN_PACKETS: u64 = 16;
 /// Fewer packets and reports do not end it, unless there is a crowd.
 const TRUSTED_PACKETS: u64 = 48;
 const TRUSTED_REPORTS: usize = 4;
@@ -84,6 +84,18 @@ pub(super) struct View<'a> {
     pub(super) rate: Rate,
     /// Most of what arrives is marked by a queue on the way.
     pub(super) marked: bool,
+}
+
+/// What has arrived lately: over `window`, or longer during start-up, where so few packets pass in it that a sample of that length would
+/// never be trusted. (Otherwise a path of less than [`INITIAL_RATE`] would have that for ever.)
+pub(super) fn sample(history: &History, window: Span, starts: bool) -> Option<Sample> {
+    let short = history.sample(window, MIN_PACKETS)?;
+    let slow = starts && short.whole && short.delivery_rate < INITIAL_RATE;
+    if !slow || short.packets >= TRUSTED_PACKETS {
+        return Some(short);
+    }
+    let longer = history.sample(window, TRUSTED_PACKETS);
+    Some(longer.filter(|s| s.whole).unwrap_or(short))
 }
 
 /// What follows from a report.
