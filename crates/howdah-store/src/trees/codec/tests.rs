@@ -57,7 +57,9 @@ fn encode_any(entries: &[Entry]) -> Vec<u8> {
     let entries = entries.to_vec();
     let writer = std::thread::spawn(move || {
         let mut writer = ManifestWriter::new(tap).unwrap();
-        entries.iter().for_each(|entry| writer.put(entry).unwrap());
+        for entry in &entries {
+            writer.put(entry).unwrap();
+        }
         writer.flush().unwrap();
     });
     let mut bytes = Vec::new();
