@@ -146,7 +146,7 @@ fn an_interrupted_put_leaves_nothing() {
     let client = half_sent(&site, &server.url("target"));
     client.signal(Signal::INT);
     let interrupted = Instant::now();
-    let done = client.finish();
+    let done = client.ended();
     done.assert_failed(CANCELLED, &["interrupted"]);
     let took = interrupted.elapsed();
     assert!(took < Duration::from_secs(2), "{took:?}");

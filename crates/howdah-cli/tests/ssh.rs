@@ -343,7 +343,7 @@ fn an_interrupted_copy_says_so_and_leaves_nothing() {
     let copy = sshd.start_copy(&site, Host::Here, &["-", "far:held"], input);
     copy.await_fed();
     copy.signal(Signal::INT);
-    copy.finish().assert_failed(12, &["interrupted"]);
+    copy.ended().assert_failed(12, &["interrupted"]);
     sshd.await_line("isconnect");
     await_no_parts(&site.root(""), Duration::from_secs(10));
     // While ssh asks for something.

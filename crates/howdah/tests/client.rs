@@ -132,6 +132,10 @@ fn what_fails_says_of_what_kind_it_is() {
     let unknown = Client::new(identity()).trust(Trust::AcceptNew);
     let refused = unknown.copy(site.here("one"), site.there("x"));
     assert_eq!(kind(refused), ErrorKind::Auth);
+    // Who is accepted without a file to put that in is accepted all the same.
+    let trusting = client.clone().trust(Trust::AcceptNew);
+    let copy = trusting.copy(site.here("one"), site.there("accepted"));
+    assert_eq!(copy.run().expect("a copy").bytes, 1);
     // Thrown before it begins.
     let cancel = Cancel::new();
     cancel.cancel();

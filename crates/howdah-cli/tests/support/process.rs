@@ -180,10 +180,16 @@ impl Process {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap()
     }
 
-    /// Waits until it ends.
+    /// Gives it the end of its input, if that was held, and waits until it ends.
     #[track_caller]
     pub(crate) fn finish(mut self) -> Done {
         self.hold = None;
+        self.ended()
+    }
+
+    /// Waits until it ends by itself: with its input held, only because of a signal or of the other side.
+    #[track_caller]
+    pub(crate) fn ended(mut self) -> Done {
         loop {
             let left = self.limit.saturating_duration_since(Instant::now());
             match self.err.recv_timeout(left) {

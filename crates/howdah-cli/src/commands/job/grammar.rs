@@ -293,7 +293,7 @@ mod tests {
     }
 
     /// What neither is a path of this machine nor leads to one.
-    const NO_PATHS: [&str; 26] = [
+    const NO_PATHS: [&str; 29] = [
         "chmod",
         "chown",
         "color",
@@ -319,7 +319,10 @@ mod tests {
         "runs",
         "shard",
         "ssh-keep",
+        "time",
         "transport",
+        "verify",
+        "wait-for-space",
     ];
 
     #[test]
@@ -356,7 +359,7 @@ mod tests {
         let found = paths("sync --backup-dir ../old site:a here");
         assert!(found.contains(&"here/../old".into()) && found.contains(&"here".into()));
         assert_eq!(paths("sync --backup-dir /old a site:b"), all(&["a"]));
-        assert!(paths("verify --manifest m a site:b").contains(&"m".into()));
+        assert!(paths("verify --manifest m site:b").contains(&"m".into()));
         assert!(paths("lab run --out o scenarios").contains(&"scenarios".into()));
     }
 
