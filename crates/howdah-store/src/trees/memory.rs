@@ -24,33 +24,32 @@ impl Memory {
     }
 
     fn share(self) -> u64 {
-        (self.0 - Self::FIXED) / 32
+        (self.0 - Self::FIXED) / 8
     }
 
-    /// Packed contents that are sent and not confirmed, or have arrived and are not unpacked: what comes in a round trip, so it
-    /// gets what the others can spare.
+    /// Packed contents that are sent and not confirmed, or have arrived and are not unpacked.
     pub fn window_bytes(self) -> u64 {
-        self.share() * 27
+        self.share() * 6
     }
 
     /// Packed contents beyond what was sent.
     pub fn ahead_bytes(self) -> u64 {
-        self.share() * 2
+        self.share()
     }
 
     /// Files that are read and not packed, or unpacked and not written.
     pub fn files_bytes(self) -> u64 {
-        self.share() * 3
+        self.share()
     }
 
     /// What of large files has arrived and is not written.
     pub fn large_bytes(self) -> u64 {
-        self.share() * 12
+        self.share() * 3
     }
 
     /// Names that were asked for, and what is kept of them besides their content.
     pub(crate) fn names_bytes(self) -> u64 {
-        self.share() * 8
+        self.share() * 2
     }
 }
 
