@@ -71,6 +71,14 @@ impl History {
         self.points.len()
     }
 
+    /// How far it reaches back.
+    pub(crate) fn span(&self) -> Span {
+        let ends = self.points.front().zip(self.points.back());
+        ends.map_or(Span::ZERO, |(first, last)| {
+            last.rx_time.since(first.rx_time)
+        })
+    }
+
     /// Delivery over the last `window` and the last `packets` at least, if the points reach back
     /// that far; over all of them otherwise.
     pub(crate) fn sample(&self, window: Span, packets: u64) -> Option<Sample> {

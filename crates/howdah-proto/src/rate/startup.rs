@@ -16,6 +16,9 @@ const MIN_PACKETS: u64 = 16;
 /// Fewer packets and reports do not end it, unless there is a crowd.
 const TRUSTED_PACKETS: u64 = 48;
 const TRUSTED_REPORTS: usize = 4;
+/// Start-up takes less than that, and 8 RTT, which are so many windows.
+const TOO_LONG: Span = Span::from_secs(1);
+const TOO_LONG_WINDOWS: u64 = 32;
 /// Rate after the opening burst if it shows that the path is faster than this by some: above [`FAST`], and above [`FASTER`].
 const SECOND_RATE: Rate = Rate::from_mbit_per_sec(250);
 const FAST: Rate = Rate::from_mbit_per_sec(500);
@@ -86,16 +89,17 @@ pub(super) struct View<'a> {
     pub(super) marked: bool,
 }
 
-/// What has arrived lately: over `window`, or longer during start-up, where so few packets pass in it that a sample of that length would
-/// never be trusted. (Otherwise a path of less than [`INITIAL_RATE`] would have that for ever.)
+/// What has arrived lately: over `window`, or longer during a start-up of a path on which so few packets pass in it that a sample of that
+/// length would never be trusted, so that start-up never ended: one slower than [`INITIAL_RATE`], or one on which it has lasted too long.
 pub(super) fn sample(history: &History, window: Span, starts: bool) -> Option<Sample> {
     let short = history.sample(window, MIN_PACKETS)?;
-    let slow = starts && short.whole && short.delivery_rate < INITIAL_RATE;
-    if !slow || short.packets >= TRUSTED_PACKETS {
-        return Some(short);
+    let few = starts && short.whole && short.packets < TRUSTED_PACKETS;
+    let slow = short.delivery_rate < INITIAL_RATE;
+    if few && (slow || history.span() > TOO_LONG.max(window * TOO_LONG_WINDOWS)) {
+        let longer = history.sample(window, TRUSTED_PACKETS);
+        return Some(longer.filter(|s| s.whole).unwrap_or(short));
     }
-    let longer = history.sample(window, TRUSTED_PACKETS);
-    Some(longer.filter(|s| s.whole).unwrap_or(short))
+    Some(short)
 }
 
 /// What follows from a report.
