@@ -16,7 +16,7 @@ use super::history::{History, Sample};
 use super::marks::{Marks, Weight};
 use super::overflow::{LossByDelay, Overflow};
 use super::room::Room;
-use super::startup::{self, BURST, INITIAL_RATE, Startup, Step, View};
+use super::startup::{self, BURST, INITIAL_RATE, MIN_PACKETS, Startup, Step, View};
 use super::yielding::Yielding;
 use super::{Feedback, PathKnowledge};
 use crate::rtt::WindowedMin;
@@ -351,12 +351,11 @@ impl Fair {
                 .max(Span::from_millis(40))
                 .min(Span::from_millis(200)),
         };
-        let starts = self.phase == Phase::Startup;
-        let first_look = starts.then(|| {
+        let first_look = (self.phase == Phase::Startup).then(|| {
             // The opening burst is often all in the first report, which no sample can be made of.
             self.startup.look(feedback, self.rate)
         });
-        let Some(sample) = startup::sample(&self.history, window, starts) else {
+        let Some(sample) = self.history.sample(window, MIN_PACKETS) else {
             if let Some(rate) = first_look {
                 self.rate = rate.min(feedback.limit().unwrap_or(Rate::MAX));
             }
@@ -369,7 +368,10 @@ impl Fair {
         self.measure_loss_floor(feedback, &sample);
         self.heed_marks(feedback);
         match self.phase {
-            Phase::Startup => self.start_up(feedback, &sample),
+            Phase::Startup => {
+                let sample = startup::sample(&self.history, window, sample);
+                self.start_up(feedback, &sample);
+            }
             Phase::Cruise | Phase::Drain => self.cruise(feedback, &sample),
         }
         let limit = feedback.limit().unwrap_or(Rate::MAX);

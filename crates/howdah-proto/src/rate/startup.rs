@@ -12,7 +12,7 @@ pub(super) const INITIAL_RATE: Rate = Rate::from_mbit_per_sec(12);
 /// Until the start-up ends, bytes leave in bursts of that much time's worth.
 pub(super) const BURST: Span = Span::from_millis(4);
 /// Fewer packets say nothing about a rate.
-const MIN_PACKETS: u64 = 16;
+pub(super) const MIN_PACKETS: u64 = 16;
 /// Fewer packets and reports do not end it, unless there is a crowd.
 const TRUSTED_PACKETS: u64 = 48;
 const TRUSTED_REPORTS: usize = 4;
@@ -89,17 +89,16 @@ pub(super) struct View<'a> {
     pub(super) marked: bool,
 }
 
-/// What has arrived lately: over `window`, or longer during a start-up of a path on which so few packets pass in it that a sample of that
+/// What has arrived lately: `short`, which is over `window`, or over longer on a path on which so few packets pass in it that a sample of that
 /// length would never be trusted, so that start-up never ended: one slower than [`INITIAL_RATE`], or one on which it has lasted too long.
-pub(super) fn sample(history: &History, window: Span, starts: bool) -> Option<Sample> {
-    let short = history.sample(window, MIN_PACKETS)?;
-    let few = starts && short.whole && short.packets < TRUSTED_PACKETS;
+pub(super) fn sample(history: &History, window: Span, short: Sample) -> Sample {
+    let few = short.whole && short.packets < TRUSTED_PACKETS;
     let slow = short.delivery_rate < INITIAL_RATE;
     if few && (slow || history.span() > TOO_LONG.max(window * TOO_LONG_WINDOWS)) {
         let longer = history.sample(window, TRUSTED_PACKETS);
-        return Some(longer.filter(|s| s.whole).unwrap_or(short));
+        return longer.filter(|s| s.whole).unwrap_or(short);
     }
-    Some(short)
+    short
 }
 
 /// What follows from a report.
