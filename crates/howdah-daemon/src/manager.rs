@@ -452,7 +452,10 @@ impl Working {
         for (job, running) in &self.running {
             writing.attempt_identity(*job, running.identity.pid, running.identity.start_ticks)?;
         }
-        writing.commit()
+        writing.commit()?;
+        // Before this nobody could find them.
+        self.own.pace.poke();
+        Ok(())
     }
 
     /// Forgets what is over since long. What cannot be done now is done the next time.

@@ -157,9 +157,6 @@ impl Pace {
         let share = pools.chain(own).min().filter(|share| *share != UNLIMITED);
         let known = Known::new(hosts, Some(share.unwrap_or(UNLIMITED)));
         inner.jobs.insert((job, number), known);
-        inner.poked = true;
-        drop(inner);
-        self.poked.notify_all();
         share
     }
 
