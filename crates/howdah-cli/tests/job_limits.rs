@@ -9,19 +9,10 @@ use std::fs;
 use std::time::Instant;
 use support::Site;
 use support::place::content;
-use support::process::{Done, Server};
+use support::process::{Server, ok};
 use support::service::{PATIENCE, Service};
 
 const SIZE: usize = 40 << 20;
-
-#[track_caller]
-fn ok(done: &Done) -> String {
-    assert_eq!(done.code, Some(0), "{}", done.err);
-    String::from_utf8(done.out.clone())
-        .unwrap()
-        .trim()
-        .to_owned()
-}
 
 #[track_caller]
 fn limits(service: &Service<'_>, args: &[&str]) -> Value {

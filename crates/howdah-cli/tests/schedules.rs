@@ -6,17 +6,8 @@ mod support;
 
 use serde_json::Value;
 use support::Site;
-use support::process::Done;
+use support::process::ok;
 use support::service::Service;
-
-#[track_caller]
-fn ok(done: &Done) -> String {
-    assert_eq!(done.code, Some(0), "{}", done.err);
-    String::from_utf8(done.out.clone())
-        .unwrap()
-        .trim()
-        .to_owned()
-}
 
 fn show(service: &Service<'_>, id: &str) -> Value {
     serde_json::from_str(&ok(&service.ask(&["schedule", "show", "--json", id]))).unwrap()

@@ -12,20 +12,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use support::Site;
 use support::place::content;
-use support::process::{Done, Server};
+use support::process::{Server, ok};
 use support::random::SplitMix;
 use support::service::Service;
 
 const PATIENCE: Duration = Duration::from_mins(2);
-
-#[track_caller]
-fn ok(done: &Done) -> String {
-    assert_eq!(done.code, Some(0), "{}", done.err);
-    String::from_utf8(done.out.clone())
-        .unwrap()
-        .trim()
-        .to_owned()
-}
 
 #[track_caller]
 fn until<T: std::fmt::Debug>(look: impl Fn() -> T, wanted: impl Fn(&T) -> bool) -> T {

@@ -1,10 +1,13 @@
 //! `howdah` processes: started, listened to, waited for with a limit.
 
 use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Once};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -76,6 +79,32 @@ pub(crate) struct Process {
     hold: Option<std::sync::mpsc::Sender<()>>,
 }
 
+/// What a process printed that ended well, without the space around it.
+#[track_caller]
+pub(crate) fn ok(done: &Done) -> String {
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    String::from_utf8(done.out.clone())
+        .unwrap()
+        .trim()
+        .to_owned()
+}
+
+/// Whoever starts tests may ignore signals (`nohup`, `&` in a script), and so would all that they start, as it should. A signal
+/// that is caught here is at its default there.
+fn hear_signals() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            if ignored.unwrap_or(0) >> (signal - 1) & 1 == 1 {
+                signal_hook::flag::register(signal, Arc::default()).unwrap();
+            }
+        }
+    });
+}
+
 impl Process {
     pub(crate) fn start(mut command: Command, input: Input, limit: Instant) -> Self {
         let name = format!("{command:?}");
@@ -84,6 +113,7 @@ impl Process {
         } else {
             Stdio::piped()
         };
+        hear_signals();
         let started = Instant::now();
         let mut child = command
             .stdin(stdin)

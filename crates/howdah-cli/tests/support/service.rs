@@ -1,6 +1,6 @@
 //! A daemon of the client of a site.
 
-use super::process::{Done, Input, Process};
+use super::process::{Done, Input, Process, ok};
 use super::{Host, Site};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -61,9 +61,7 @@ impl<'a> Service<'a> {
 
     #[track_caller]
     pub(crate) fn submit(&self, options: &[&str], command: &[&str]) -> String {
-        let done = self.job(&[&["submit"], options, &["--"], command].concat());
-        assert_eq!(done.code, Some(0), "{}", done.err);
-        String::from_utf8(done.out).unwrap().trim().to_owned()
+        ok(&self.job(&[&["submit"], options, &["--"], command].concat()))
     }
 
     #[track_caller]
