@@ -1,6 +1,7 @@
 //! Lists of files and hashes: of a copy, and to check files against.
 
-use super::cp::{Run, config};
+use super::connect::config;
+use super::course::Run;
 use crate::args::{Command, ManifestArgs, VerifyArgs};
 use crate::ui::{self, Reporter, Signals, Start};
 use howdah::{

@@ -7,6 +7,8 @@ mod completions;
 mod config;
 #[cfg(target_os = "linux")]
 mod congestion;
+mod connect;
+mod course;
 mod cp;
 mod ctl;
 #[cfg(target_os = "linux")]
@@ -32,6 +34,7 @@ mod places;
 mod rival;
 #[cfg(target_os = "linux")]
 mod schedule;
+mod select;
 mod serve;
 mod sync;
 mod verify;

@@ -1,6 +1,6 @@
 //! What `howdah ls`, `du` and `clean` have in common: places that are looked at one after the other.
 
-use super::cp::config;
+use super::connect::config;
 use crate::args::ConnectArgs;
 use crate::exit::{self, Passed};
 use crate::ui::{self, Signals};

@@ -1,10 +1,12 @@
 //! `howdah sync`.
 
-use super::cp::{Run, arrival, check_tree, config, expanded_one, finish, reporter, tree_options};
+use super::connect::{config, expanded_one};
+use super::course::{Run, arrival, changes, finish, reporter};
+use super::select::{check_tree, tree_options};
 use super::{hints, manifest};
 use crate::args::{Command, SyncArgs};
 use crate::ui::{Reporter, Signals, Start};
-use howdah::{ChangeLog, Location, Summary, TreeOptions};
+use howdah::{Location, Summary, TreeOptions};
 
 pub(super) fn run(args: &SyncArgs) -> anyhow::Result<()> {
     let reporter = reporter(&args.telling, false, args.tree.dry_run)?;
@@ -59,10 +61,4 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
         let done = howdah::copy_tree(source, to, &options, &config, cancel, show);
         manifest::end(&config, done, reporter, cancel)
     })
-}
-
-/// What a dry run would do, a line or an event each on standard output.
-pub(super) fn changes(reporter: &Reporter) -> ChangeLog {
-    let reporter = reporter.clone();
-    ChangeLog::new(move |changes| reporter.changes(changes))
 }

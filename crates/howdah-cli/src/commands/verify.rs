@@ -1,6 +1,8 @@
 //! `howdah verify`.
 
-use super::cp::{Run, config, expanded_one, reporter, select_options};
+use super::connect::{config, expanded_one};
+use super::course::{Run, reporter};
+use super::select::select_options;
 use crate::args::{Command, VerifyArgs};
 use crate::exit::{self, Passed};
 use crate::ui::{Reporter, Signals, Start};

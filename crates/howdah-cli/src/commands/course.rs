@@ -1,0 +1,140 @@
+//! What surrounds a command that moves or compares: who tells of it while it runs, and how it ended.
+
+use crate::args::{ArrivalArgs, Cli, PaceArgs, TellingArgs, Verify};
+use crate::control::Control;
+use crate::settings;
+use crate::ui::{Reporter, Signals, Start, Wishes};
+use anyhow::Context as _;
+use howdah::{ChangeLog, CopyConfig, Error, FileLog, Progress, Summary};
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+use std::path::Path;
+
+/// Who tells of a copy.
+pub(super) fn reporter(
+    args: &TellingArgs,
+    data_on_stdout: bool,
+    dry_run: bool,
+) -> anyhow::Result<Reporter> {
+    Reporter::new(Wishes {
+        json: args.json,
+        quiet: args.quiet,
+        progress: args.progress,
+        log_file: args.log_file.as_deref(),
+        data_on_stdout,
+        dry_run,
+        data_on_terminal: data_on_stdout && io::stdout().is_terminal(),
+    })
+}
+
+/// Tells how it ended. Files of a tree that could not be copied make it a failure after all.
+pub(super) fn finish(reporter: &Reporter, result: anyhow::Result<Summary>) -> anyhow::Result<()> {
+    if let Ok(summary) = &result {
+        let trees = summary.tree.iter();
+        for note in trees.flat_map(|tree| tree.notes.iter().chain(&tree.notices)) {
+            reporter.warn(note);
+        }
+    }
+    reporter.finish(&result);
+    match result?.shortfall() {
+        Some(error) => Err(error.into()),
+        None => Ok(()),
+    }
+}
+
+/// What files go through before they appear, and who hears of it.
+pub(super) fn arrival(config: &mut CopyConfig, args: &ArrivalArgs, reporter: &Reporter) {
+    config.resume = !args.no_resume;
+    config.reread = args.verify == Verify::Reread;
+    (config.wait_for_space, config.reconnect) = (args.wait_for_space, args.reconnect);
+    (config.warn, config.note) = (reporter.as_log(), reporter.as_note());
+    config.heard = reporter.as_ear();
+    config.ssh.wordy = args.each_file;
+    if args.each_file {
+        let verified = if config.reread { "reread" } else { "blake3" };
+        let reporter = reporter.clone();
+        config.files = FileLog::new(move |files| reporter.files(files, verified));
+    }
+}
+
+/// What surrounds a copy.
+pub(super) struct Run<'a> {
+    pub(super) config: &'a CopyConfig,
+    pub(super) signals: &'a Signals,
+    pub(super) reporter: &'a Reporter,
+    pub(super) pace: &'a PaceArgs,
+    /// Of the same command line, read again.
+    pub(super) pace_of: fn(&Cli) -> Option<PaceArgs>,
+    pub(super) trace: Option<&'a Path>,
+}
+
+impl Run<'_> {
+    /// Tells of a copy, or whatever else takes its time, while it runs, and lets others change its pace.
+    pub(super) fn copy<T>(
+        &self,
+        start: &Start,
+        copy: impl FnOnce(&mut dyn FnMut(&Progress)) -> Result<T, Error>,
+    ) -> anyhow::Result<T> {
+        let mut trace = self.trace.map(Trace::create).transpose()?;
+        let control = Control::begin(&self.config.throttle, self.pace, self.reporter, start);
+        self.reporter.start(start);
+        let mut show = |progress: &Progress| {
+            control.attend(self.signals, || {
+                settings::reread().map(|cli| (self.pace_of)(&cli))
+            });
+            if let Some(trace) = &mut trace {
+                trace.write(progress);
+            }
+            self.reporter.progress(progress);
+        };
+        let result = copy(&mut show);
+        if let Some(trace) = trace {
+            trace.finish()?;
+        }
+        Ok(result?)
+    }
+}
+
+/// Progress as JSON lines.
+struct Trace {
+    out: BufWriter<File>,
+    error: Option<io::Error>,
+}
+
+impl Trace {
+    fn create(path: &Path) -> anyhow::Result<Self> {
+        let file = File::create(path)
+            .with_context(|| format!("cannot create the trace {}", path.display()))?;
+        Ok(Self {
+            out: BufWriter::new(file),
+            error: None,
+        })
+    }
+
+    fn write(&mut self, progress: &Progress) {
+        let line = serde_json::json!({
+            "seconds": progress.elapsed.as_secs_f64(),
+            "bytes": progress.bytes,
+            "goodput_bps": progress.goodput_now.bits_per_sec(),
+            "rtt_us": progress.rtt.as_micros(),
+            "loss": progress.loss,
+            "pacing_bps": progress.pacing_rate.bits_per_sec(),
+            "queue_us": progress.queue_delay.as_micros(),
+        });
+        if self.error.is_none() {
+            // A full disk under the trace must not end the copy.
+            self.error = writeln!(self.out, "{line}").err();
+        }
+    }
+
+    fn finish(mut self) -> anyhow::Result<()> {
+        self.error
+            .map_or_else(|| self.out.flush(), Err)
+            .context("the copy is done, but its trace could not be written")
+    }
+}
+/// What a dry run would do, a line or an event each on standard output.
+pub(super) fn changes(reporter: &Reporter) -> ChangeLog {
+    let reporter = reporter.clone();
+    ChangeLog::new(move |changes| reporter.changes(changes))
+}
