@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-entries bench-files bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test
+.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-entries bench-files bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -148,6 +148,12 @@ bench-files: setup-bench ## Measure: files and trees beside rsync, scp, rclone a
 	$(CARGO) build --release --locked -p howdah-cli
 	$(call say,measuring; it needs root for network namespaces)
 	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" bash benches/files.sh $(BENCH)
+
+bench-turns: setup-bench ## Compare two builds, or two sets of flags, by the cases of bench-files in turns (BENCH="--other OTHER_HOWDAH --quick")
+	$(call say,building howdah (release))
+	$(CARGO) build --release --locked -p howdah-cli
+	$(call say,measuring; it needs root for network namespaces)
+	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" python3 -B benches/turns.py $(BENCH)
 
 bench-entries: setup-bench ## Measure: the memory of both sides for ten million entries (ten minutes; BENCH="--entries 2000000" and other flags)
 	$(call say,building howdah (release))

@@ -9,6 +9,7 @@ import files_report
 import picture
 import report
 import tables
+import turns
 from procs import Failed, Process, certificate
 from series import Series, bound_bps, cpu_per_gbit, median_run, ramp_s, steady
 from transports import attempt, received_bytes, tcp_figures
@@ -230,6 +231,13 @@ class Files(unittest.TestCase):
         text = files_report.markdown({"cells": cells, "machine": {}, "command": "c", "started": "s", "rtt_ms": 100, "tcp": "bbr",
                                       "sizes": {"limit_s": 120}, "inputs": {"file": [1, 1 << 30]}})
         self.assertIn("| 1gbit, 0 % | wrong content | **2.0** |", text)
+
+    def test_two_builds_are_compared_pair_by_pair(self):
+        # Each round is slower than the one before, and "one" takes a tenth more in each.
+        one = [self.cell(seconds=1.1 * s) for s in (1.0, 2.0, 4.0)]
+        other = [self.cell(seconds=s) for s in (1.0, 2.0, 4.0)]
+        rows = list(turns.table({"10gbit, 0 %, small": {"one": one, "other": other}}))
+        self.assertEqual(rows[2:], ["| 10gbit, 0 %, small | 2.20 | 2.00 | 1.100 | 3 + 4 | 3 + 4 |"])
 
 
 if __name__ == "__main__":

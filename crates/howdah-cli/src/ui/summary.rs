@@ -19,7 +19,7 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
         return format!("{files}{bytes} in {seconds:.2} s");
     }
     format!(
-        "{files}{bytes}{resumed} in {seconds:.2} s, {}, loss {:.2} %, {}, {}{}{}",
+        "{files}{bytes}{resumed} in {seconds:.2} s, {}, loss {:.2} %{}, {}{}{}",
         Rate::from_bits_per_sec(summary.goodput_bps as u64),
         summary.loss_rate * 100.0,
         sent_again(summary),
@@ -29,10 +29,17 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
     )
 }
 
+/// What every copy sends twice, for no loss, is not worth a word up to there.
+const UNSAID_BYTES: u64 = 1 << 20;
+
 /// What was sent more than once, and why, where it was not for losses.
 fn sent_again(summary: &Summary) -> String {
     let all = summary.retransmitted_bytes;
-    let text = format!("{} sent again", units::format_bytes(all));
+    let usual = summary.repeated_tail_bytes + summary.repeated_refused_bytes;
+    if all <= usual.min(UNSAID_BYTES) {
+        return String::new();
+    }
+    let text = format!(", {} sent again", units::format_bytes(all));
     let causes = [
         (
             summary.repeated_tail_bytes,
@@ -198,6 +205,20 @@ mod tests {
              room yet)"
         );
         assert_eq!(line(1, 0), "26.0 MiB sent again");
+        for small in [0, 9, 1 << 20] {
+            let summary = Summary {
+                retransmitted_bytes: small,
+                repeated_tail_bytes: small,
+                ..Summary::default()
+            };
+            let line = summary_line(&summary);
+            assert!(line.contains("loss 0.00 %, not verified"), "{line}");
+        }
+        let lost = Summary {
+            retransmitted_bytes: 1,
+            ..Summary::default()
+        };
+        assert!(summary_line(&lost).contains("1 B sent again"));
     }
 
     #[test]
