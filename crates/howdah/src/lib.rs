@@ -52,6 +52,7 @@
 
 mod access;
 mod ask;
+mod audit;
 mod cancel;
 mod client;
 mod copy;
@@ -82,6 +83,7 @@ mod verify;
 mod versions;
 
 pub use ask::{Cleaned, Expanded, clean, expand, is_pattern};
+pub use audit::AuditFile;
 pub use cancel::Cancel;
 pub use copy::{CopyConfig, RatePolicy, copy};
 pub use error::{Error, ErrorKind};

@@ -1,6 +1,7 @@
 //! Answers copies on one UDP port.
 
 use crate::access::Authority;
+use crate::audit::{AuditFile, AuditLog};
 use crate::keys::PublicKey;
 use crate::listed::{Listed, Reread};
 use crate::session::errand::Errands;
@@ -20,6 +21,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 mod control;
+mod deeds;
 mod entry;
 mod expiry;
 mod service;
@@ -90,6 +92,8 @@ pub struct ServerConfig {
     pub memory: Option<u64>,
     /// Hears about connections and transfers.
     pub log: Log,
+    /// Is told, line by line, what was done for whom.
+    pub audit: Option<AuditFile>,
     /// Sees its sessions, and ends them.
     pub control: ServerControl,
 }
@@ -112,6 +116,7 @@ impl ServerConfig {
             max_rate: None,
             memory: None,
             log: Log::default(),
+            audit: None,
             control: ServerControl::new(),
         }
     }
@@ -127,6 +132,7 @@ pub struct Server {
     max_rate: Option<Rate>,
     keep_unfinished: Option<Duration>,
     log: Log,
+    audit: Option<AuditLog>,
 }
 
 impl std::fmt::Debug for Server {
@@ -156,6 +162,10 @@ impl Server {
             .map_err(|e| Error::new(ErrorKind::Usage, format!("the root: {e}")))?;
         Root::open(&root).map_err(|e| from_store(&e))?;
         let (log, control, max_rate) = (config.log.clone(), config.control, config.max_rate);
+        let audit = config.audit.map(|file| file.begin(log.clone()));
+        let audit = audit
+            .transpose()
+            .map_err(|e| Error::new(ErrorKind::Io, format!("no thread for the audit log: {e}")))?;
         let listed = Listed::new(root, config.authorized, config.reread, log);
         let authority = Arc::new(listed.with_memory(config.memory));
         let (socket, listener) = match config.inherited {
@@ -166,6 +176,7 @@ impl Server {
         Ok(Self {
             control,
             max_rate,
+            audit,
             ..server
         })
     }
@@ -218,6 +229,7 @@ impl Server {
             max_rate: None,
             keep_unfinished: None,
             log,
+            audit: None,
         })
     }
 
@@ -267,6 +279,7 @@ impl Server {
             active: BTreeSet::new(),
             cancel: cancel.clone(),
             log: self.log,
+            audit: self.audit,
             strangers: self.strangers,
             crowd: Crowd::default(),
             control: self.control,

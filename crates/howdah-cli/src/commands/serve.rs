@@ -9,7 +9,8 @@ use crate::ui::{self, Signals};
 use howdah::keys::{self, AuthorizedKeys, Identity};
 use howdah::sandbox::{self, Sandbox, names};
 use howdah::{
-    Error, ErrorKind, Inherited, Log, Reread, Server, ServerConfig, ServerControl, SessionStatus,
+    AuditFile, Error, ErrorKind, Inherited, Log, Reread, Server, ServerConfig, ServerControl,
+    SessionStatus,
 };
 use howdah_core::Span;
 use listenfd::ListenFd;
@@ -72,6 +73,12 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         Err(error) if error.is_not_found() && !named => AuthorizedKeys::new(),
         other => other?,
     };
+    let audit = args.audit.as_deref().map(|path| {
+        let file = AuditFile::open(path, args.audit_size)?;
+        let is_required = args.audit_required;
+        Ok::<_, Error>(if is_required { file.required() } else { file })
+    });
+    let audit = audit.transpose()?;
     let line = public_line(&identity);
     let clients = clients(&authorized, &reread.path);
     let root = args.root.display().to_string();
@@ -83,7 +90,8 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     if args.no_sandbox || is_sandbox_off() {
         ui::say("without a sandbox: this process can do all that its user may");
     } else {
-        confine(&args.root, &authorized, &reread.path);
+        let audited = audit.as_ref().map(AuditFile::directory);
+        confine(&args.root, &authorized, &reread.path, audited);
     }
     let control = ServerControl::new();
     let mut config = ServerConfig::new(args.root, args.listen, identity, authorized);
@@ -93,6 +101,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     config.max_rate = args.max_rate;
     config.memory = Some(args.memory);
     config.log = log;
+    config.audit = audit;
     let server = Server::bind(config)?;
     let server = match args.expire_unfinished {
         Span::ZERO => server,
@@ -134,9 +143,10 @@ fn reach(root: &Path) -> Vec<PathBuf> {
     sandbox::reach(root, &homes)
 }
 
-/// Leaves this process the directories that clients may reach, the list of keys, and the directory of its remote control.
+/// Leaves this process the directories that clients may reach, the list of keys, and the directories of its audit log and its
+/// remote control.
 /// There must be no second thread yet.
-fn confine(root: &Path, authorized: &AuthorizedKeys, list: &Path) {
+fn confine(root: &Path, authorized: &AuthorizedKeys, list: &Path, audited: Option<PathBuf>) {
     if let Err(error) = names::Names::ask() {
         ui::say(&format!(
             "users and groups have numbers only: what says their names cannot be started ({error})"
@@ -154,8 +164,9 @@ fn confine(root: &Path, authorized: &AuthorizedKeys, list: &Path) {
     let control = control::directory();
     // It says later what is wrong with it.
     let _ = control::prepare(&control);
+    let roots = authorized.roots().chain([root]);
     let sandbox = Sandbox {
-        writable: authorized.roots().chain([root]).flat_map(reach).collect(),
+        writable: roots.flat_map(reach).chain(audited).collect(),
         readable: lists.collect(),
         sockets: vec![control],
         ..Sandbox::default()

@@ -1,5 +1,6 @@
 //! Who is let in.
 
+use super::deeds::{Happened, Outcome, Who};
 use super::service::Service;
 use super::session::Session;
 use crate::keys::PublicKey;
@@ -36,6 +37,8 @@ impl Service {
             Some(origin) => format!("{origin} over TCP{key_name}"),
             None => format!("{remote}{key_name}"),
         };
+        let address = origin.unwrap_or(remote);
+        let who = Who::new(key.0, address, origin.is_some(), client.clone(), comment);
         let rights = public
             .ok_or_else(|| Error::new(ErrorKind::Auth, "no Ed25519 key"))
             .and_then(|key| self.authority.enter(&key, from));
@@ -43,6 +46,7 @@ impl Service {
             Ok(rights) => rights,
             Err(error) => {
                 self.log(&format!("{peer}: turned away: {error}"));
+                self.note(Happened::Refused, &who, None, Outcome::error(&error));
                 connection.close(now, CloseCode::Unauthorized, &error.to_string());
                 return;
             }
@@ -64,8 +68,9 @@ impl Service {
             return;
         }
         self.log(&format!("{peer}: connected"));
+        self.note(Happened::Connected, &who, None, Outcome::default());
         self.met = true;
-        let mut session = Session::new(now, peer, client, rights);
+        let mut session = Session::new(now, peer, who, client, rights);
         // Until it is known what it wants.
         let among = self.sharing as u64 + 1;
         let share = |total: Rate| Rate::from_bits_per_sec(total.bits_per_sec() / among);

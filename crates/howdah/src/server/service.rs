@@ -1,8 +1,10 @@
 //! The sessions of a server, as the endpoint's loop drives them.
 
+use super::deeds::{Deed, Happened, Outcome, may_act};
 use super::session::Session;
 use super::{Crowd, LOOK_EVERY, Log, ServerControl, Strangers, watch_lists};
 use crate::access::Authority;
+use crate::audit::AuditLog;
 use crate::session::chore::Chore;
 use crate::session::errand::Errands;
 use crate::session::from_connection;
@@ -60,6 +62,7 @@ pub(super) struct Service {
     pub(super) active: BTreeSet<ConnKey>,
     pub(super) cancel: Cancel,
     pub(super) log: Log,
+    pub(super) audit: Option<AuditLog>,
     pub(super) strangers: Strangers,
     pub(super) crowd: Crowd,
     pub(super) control: ServerControl,
@@ -169,7 +172,8 @@ impl Service {
                 reread,
                 mode,
             } if !busy => {
-                session.what = format!("put {path:?}");
+                session.deed = Deed::new("put", std::slice::from_ref(&path));
+                may_act(self.audit.as_ref())?;
                 let holes = session.holes.take(object, size)?;
                 session.put = Some(Put {
                     object,
@@ -194,7 +198,8 @@ impl Service {
                 held,
                 values,
             } if !busy => {
-                session.what = format!("get {path:?}");
+                session.deed = Deed::new("get", std::slice::from_ref(&path));
+                may_act(self.audit.as_ref())?;
                 let ask = Get {
                     path,
                     window_end,
@@ -205,7 +210,9 @@ impl Service {
                 self.open_get(now, key, connection, ask)?;
             }
             Message::Ask(question) if !busy => {
-                session.what = question.what();
+                let (verb, about) = question.what();
+                session.deed = Deed::new(verb, about);
+                may_act(self.audit.as_ref())?;
                 let chore = Chore::start(question, session.rights.clone(), wake(&self.waker))?;
                 session.chore = Some(chore);
             }
@@ -240,10 +247,10 @@ impl Service {
                         .at_cap
                         .verdict(connection, sending.waits.verdict(false));
                     connection.send_control(&Message::Thanks { side }.encode());
-                    let what = std::mem::take(&mut session.what);
-                    let peer = session.peer.clone();
-                    let content = content(sending.told());
-                    self.log(&format!("{peer}: {what} done{content}"));
+                    let told = sending.told();
+                    let line = format!("{}: {} done{}", session.peer, session.deed, content(told));
+                    self.log(&line);
+                    self.note_end(Happened::Done, key, Outcome::file(told));
                 }
             }
             Message::Fail { kind, message } => {
@@ -324,9 +331,10 @@ impl Service {
             tree.finish(connection);
         }
         connection.send_control(&Message::fail(error).encode());
-        let line = format!("{}: {} failed: {error}", session.peer, session.what);
+        let line = format!("{}: {} failed: {error}", session.peer, session.deed);
         self.put_away(tree);
         self.log(&line);
+        self.note_end(Happened::Failed, key, Outcome::error(error));
     }
 
     fn move_on(
@@ -355,7 +363,7 @@ impl Service {
                 Some(error) => format!("waits: {error}"),
                 None => "goes on, there is room again".to_owned(),
             };
-            format!("{}: {} {text}", session.peer, session.what)
+            format!("{}: {} {text}", session.peer, session.deed)
         });
         if let Some(line) = told {
             self.log.line(&line);
@@ -365,10 +373,11 @@ impl Service {
                 session.chore = None;
                 let line = format!(
                     "{}: {} done, {} found",
-                    session.peer, session.what, sum.names
+                    session.peer, session.deed, sum.names
                 );
                 connection.send_control(&Message::Answered(sum).encode());
                 self.log(&line);
+                self.note_end(Happened::Done, key, Outcome::default());
             }
             return Ok(());
         }
@@ -379,6 +388,7 @@ impl Service {
                 side.hashed = true;
                 side.reread = tree.is_reread();
                 side.bottleneck = session.at_cap.verdict(connection, 0);
+                let outcome = Outcome::tree(&report);
                 let renamed = report.renamed;
                 let done = Message::TreeDone {
                     side,
@@ -386,7 +396,7 @@ impl Service {
                     renamed,
                 };
                 connection.send_control(&done.encode());
-                self.end_tree(key);
+                self.end_tree(key, outcome);
                 return Ok(());
             }
             if session.removing && tree.has_removed() {
@@ -405,7 +415,7 @@ impl Service {
             return Ok(());
         };
         let object = receiving.object;
-        let content = content(receiving.told());
+        let told = receiving.told();
         session.receiving = None;
         session.put = None;
         connection.finish_receiving(object);
@@ -414,8 +424,9 @@ impl Service {
         side.reread = arrived.reread;
         side.bottleneck = session.at_cap.verdict(connection, 0);
         connection.send_control(&Message::Done { object, side }.encode());
-        let line = format!("{}: {} done{content}", session.peer, session.what);
+        let line = format!("{}: {} done{}", session.peer, session.deed, content(told));
         self.log(&line);
+        self.note_end(Happened::Done, key, Outcome::file(told));
         Ok(())
     }
 
@@ -481,11 +492,19 @@ impl Service {
                         };
                         self.log(&format!(
                             "{}: {} failed: {why}{kept}",
-                            session.peer, session.what
+                            session.peer, session.deed
                         ));
+                        let (deed, outcome) = (&session.deed, Outcome::error(&why));
+                        self.note(Happened::Failed, &session.who, Some(deed), outcome);
                     } else {
                         self.log(&format!("{}: gone", session.peer));
                     }
+                    self.note(
+                        Happened::Disconnected,
+                        &session.who,
+                        None,
+                        Outcome::default(),
+                    );
                 } else {
                     self.strangers
                         .line(&format!("{}: {error}", origin.unwrap_or(remote)));
@@ -614,7 +633,7 @@ impl Application for Service {
             Some(mut session) => {
                 let tree = session.tree.take();
                 self.put_away(tree);
-                format!("{}: {}", session.peer, session.what)
+                format!("{}: {}", session.peer, session.deed)
             }
         };
         self.log(&format!(

@@ -1,6 +1,7 @@
 //! What a server knows of one client.
 
 use super::control::Meter;
+use super::deeds::{Deed, Who};
 use super::service::Opening;
 use crate::access::Rights;
 use crate::session::at_cap::AtCap;
@@ -58,7 +59,9 @@ pub(super) struct Session {
     pub(super) removing: bool,
     /// Another connection of the same client wants to go on with it.
     pub(super) superseded: bool,
-    pub(super) what: String,
+    pub(super) who: Who,
+    /// What it has asked for.
+    pub(super) deed: Deed,
     pub(super) wait: WaitClock,
     pub(super) at_cap: AtCap,
     pub(super) meter: Meter,
@@ -88,7 +91,7 @@ fn group(key: &str) -> u64 {
 
 impl Session {
     /// Of a client that was let in.
-    pub(super) fn new(now: Time, peer: String, key: String, rights: Rights) -> Self {
+    pub(super) fn new(now: Time, peer: String, who: Who, key: String, rights: Rights) -> Self {
         Self {
             start: howdah_net::usage(),
             peer,
@@ -110,7 +113,8 @@ impl Session {
             growing: false,
             removing: false,
             superseded: false,
-            what: String::new(),
+            who,
+            deed: Deed::default(),
             wait: WaitClock::default(),
             at_cap: AtCap::default(),
             meter: Meter::new(now),

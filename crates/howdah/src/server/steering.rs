@@ -33,7 +33,7 @@ impl Service {
             id: key.0,
             peer: session.peer.clone(),
             what: if session.is_busy() {
-                session.what.clone()
+                session.deed.to_string()
             } else {
                 String::new()
             },

@@ -56,20 +56,17 @@ pub(crate) struct Sum {
 }
 
 impl Question {
-    /// For the log.
-    pub(crate) fn what(&self) -> String {
+    /// What it is, and about which names: for the log.
+    pub(crate) fn what(&self) -> (&'static str, &[PathBytes]) {
         match self {
-            Self::Expand { patterns } => match &patterns[..] {
-                [one] => format!("expand {one:?}"),
-                many => format!("expand {} names", many.len()),
-            },
+            Self::Expand { patterns } => ("expand", patterns),
             Self::Clean { path, dry_run, .. } => {
                 let word = if *dry_run {
                     "look for leftovers in"
                 } else {
                     "clean"
                 };
-                format!("{word} {path:?}")
+                (word, std::slice::from_ref(path))
             }
         }
     }

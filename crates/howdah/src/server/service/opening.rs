@@ -244,7 +244,7 @@ impl Service {
                             let text = format!(
                                 "{}: {} goes on; {} MiB are there already",
                                 session.peer,
-                                session.what,
+                                session.deed,
                                 held >> 20
                             );
                             self.log(&text);

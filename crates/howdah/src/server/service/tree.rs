@@ -2,10 +2,11 @@
 
 use super::{Opening, Service, wake};
 use crate::access::Rights;
+use crate::server::deeds::{Deed, Happened, Outcome, may_act};
 use crate::session::from_store;
 use crate::session::message::{Message, SideReport};
 use crate::session::tree::Tree;
-use crate::{Error, ErrorKind, PathBytes};
+use crate::{Error, ErrorKind};
 use howdah_core::Time;
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
@@ -183,12 +184,12 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
-        session.what = match &mut message {
+        session.deed = match &mut message {
             Message::TreePut { path, options, .. } => {
                 session.asked.restore(&mut Vec::new(), options);
                 session.rights.check_tree(options)?;
                 options.memory = session.rights.memory(options.memory);
-                format!("put tree {path:?}")
+                Deed::new("put tree", std::slice::from_ref(path))
             }
             Message::TreeGet { paths, options, .. } => {
                 session.asked.restore(paths, options);
@@ -196,22 +197,15 @@ impl Service {
                 if options.remove_source {
                     session.rights.check_remove()?;
                 }
-                let paths: Vec<String> = paths.iter().map(PathBytes::to_string).collect();
-                let shown: Vec<_> = paths.iter().take(8).map(|path| &**path).collect();
-                let more = paths.len() - shown.len();
-                let more = if more > 0 {
-                    format!(" and {more} more")
-                } else {
-                    String::new()
-                };
-                format!("get tree {:?}{more}", shown.join(" "))
+                Deed::new("get tree", paths)
             }
             Message::TreeVerify { path, options, .. } => {
                 session.asked.restore(&mut Vec::new(), options);
-                format!("verify {path:?}")
+                Deed::new("verify", std::slice::from_ref(path))
             }
             _ => return Ok(()),
         };
+        may_act(self.audit.as_ref())?;
         let (rights, room) = (session.rights.clone(), session.room.clone());
         let ours = wake.clone();
         let errand = self.errands.start(&session.key, wake, move || {
@@ -253,6 +247,7 @@ impl Service {
             return;
         };
         session.removing = false;
+        let mut outcome = Outcome::default();
         if let Some(tree) = &mut session.tree {
             tree.finish(connection);
             let mut side = SideReport::new(session.start, &connection.stats());
@@ -261,9 +256,10 @@ impl Service {
             let waits = tree.waits().verdict(false);
             side.bottleneck = session.at_cap.verdict(connection, waits);
             let report = tree.report();
+            outcome = Outcome::tree(&report);
             connection.send_control(&Message::TreeThanks { side, report }.encode());
         }
-        self.end_tree(key);
+        self.end_tree(key, outcome);
     }
 
     /// Ends a tree on a thread of its own: what it leaves may wait for its disk.
@@ -282,13 +278,14 @@ impl Service {
     }
 
     /// Takes the tree of a session away and logs what it was.
-    pub(super) fn end_tree(&mut self, key: ConnKey) {
+    pub(super) fn end_tree(&mut self, key: ConnKey, outcome: Outcome) {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
-        let line = format!("{}: {} done", session.peer, session.what);
+        let line = format!("{}: {} done", session.peer, session.deed);
         let tree = session.tree.take();
         self.put_away(tree);
         self.log(&line);
+        self.note_end(Happened::Done, key, outcome);
     }
 }

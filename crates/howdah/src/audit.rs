@@ -1,0 +1,339 @@
+//! An audit log: a line of JSON for each thing that was done for somebody, in a file that only grows.
+//!
+//! Lines are written by a thread, so that no disk holds up the network. What cannot be written is tried again each second, and
+//! what does not fit into memory meanwhile is counted, and the count is written. Nothing is ever removed: a file that is long is renamed.
+
+mod output;
+
+use crate::server::Log;
+use crate::{Error, ErrorKind};
+use output::Output;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Lines that wait for the disk at most.
+const WAITING_MAX: usize = 8_192;
+/// A disk that took nothing is tried again after that.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// A file that an audit log is written to, opened and not begun.
+#[derive(Debug)]
+pub struct AuditFile {
+    output: Output,
+    is_required: bool,
+}
+
+impl AuditFile {
+    /// Opens it, or makes it for its owner only (mode 0600). Once it has that many bytes it is renamed (`FILE.20261126T093000Z`), and a new
+    /// one is begun.
+    pub fn open(path: &Path, rotate_bytes: u64) -> Result<Self, Error> {
+        let output = Output::open(path, rotate_bytes).map_err(|e| {
+            let text = format!("cannot open the audit log {}: {e}", path.display());
+            Error::new(ErrorKind::Io, text)
+        })?;
+        Ok(Self {
+            output,
+            is_required: false,
+        })
+    }
+
+    /// While it cannot be written, nothing is done for anybody.
+    #[must_use]
+    pub fn required(mut self) -> Self {
+        self.is_required = true;
+        self
+    }
+
+    /// The directory in which it is renamed.
+    pub fn directory(&self) -> PathBuf {
+        self.output.directory()
+    }
+
+    /// Begins to write; `log` hears when that fails, and when it goes on.
+    pub(crate) fn begin(self, log: Log) -> io::Result<AuditLog> {
+        let shared = Arc::new(Shared::default());
+        let (theirs, mut output) = (Arc::clone(&shared), self.output);
+        let thread = std::thread::Builder::new().name("howdah-audit".to_owned());
+        let writer = thread.spawn(move || theirs.write_all(&mut output, &log))?;
+        Ok(AuditLog {
+            shared,
+            is_required: self.is_required,
+            writer: Some(writer),
+        })
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Vec<u8>>,
+    /// Lines that did not fit.
+    lost: u64,
+    /// The disk took nothing the last time.
+    failed: bool,
+    closed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until it is closed: what could be written then is.
+    fn write_all(&self, output: &mut Output, log: &Log) {
+        loop {
+            let mut state = self.lock();
+            while state.waiting.is_empty() && state.lost == 0 && !state.closed {
+                state = self
+                    .news
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+            let (lines, lost, closed) =
+                (std::mem::take(&mut state.waiting), state.lost, state.closed);
+            state.lost = 0;
+            drop(state);
+            let written = self.write_these(output, lines, lost, log);
+            if closed && (!written || self.lock().waiting.is_empty()) {
+                return;
+            }
+        }
+    }
+
+    /// Whether all of it is written. What is not waits again.
+    fn write_these(
+        &self,
+        output: &mut Output,
+        mut lines: VecDeque<Vec<u8>>,
+        lost: u64,
+        log: &Log,
+    ) -> bool {
+        let mut lost_now = lost;
+        let result = loop {
+            let Some(line) = lines.front() else {
+                // They came after those that fitted.
+                let told = match lost_now {
+                    0 => Ok(()),
+                    count => output.append(&line_of(&Lost {
+                        schema: 1,
+                        time_utc: now_utc(),
+                        event: "lost",
+                        count,
+                    })),
+                };
+                lost_now = if told.is_ok() { 0 } else { lost_now };
+                break told.and_then(|()| output.sync());
+            };
+            if let Err(e) = output.append(line) {
+                break Err(e);
+            }
+            lines.pop_front();
+        };
+        let mut state = self.lock();
+        state.lost += lost_now;
+        let later = std::mem::replace(&mut state.waiting, lines);
+        state.waiting.extend(later);
+        let failed_before = std::mem::replace(&mut state.failed, result.is_err());
+        // Whoever reads the log may be slow.
+        drop(state);
+        let path = output.path().display();
+        let Err(error) = result else {
+            if failed_before {
+                log.line(&format!("the audit log {path} is written again"));
+            }
+            return true;
+        };
+        if !failed_before {
+            log.line(&format!(
+                "the audit log {path} cannot be written: {error}; it is tried again each second"
+            ));
+        }
+        let _wait = self
+            .news
+            .wait_timeout_while(self.lock(), AGAIN_AFTER, |state| !state.closed);
+        false
+    }
+}
+
+/// What did not fit.
+#[derive(Serialize)]
+struct Lost {
+    schema: u32,
+    time_utc: String,
+    event: &'static str,
+    count: u64,
+}
+
+/// An audit log that is being written. Whoever drops it waits for what the disk takes.
+#[derive(Debug)]
+pub(crate) struct AuditLog {
+    shared: Arc<Shared>,
+    is_required: bool,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl AuditLog {
+    pub(crate) fn write(&self, event: &impl Serialize) {
+        let line = line_of(event);
+        let mut state = self.shared.lock();
+        if state.waiting.len() < WAITING_MAX {
+            state.waiting.push_back(line);
+        } else {
+            state.lost += 1;
+        }
+        drop(state);
+        self.shared.news.notify_one();
+    }
+
+    /// Whether something may be done now, of which it is to tell.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let state = self.shared.lock();
+        if self.is_required && (state.failed || state.lost > 0) {
+            return Err(Error::new(
+                ErrorKind::Refused,
+                "this server cannot write its audit log, and does nothing without it; whoever runs it has to see to that",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for AuditLog {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.news.notify_one();
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
+        }
+    }
+}
+
+fn line_of(event: &impl Serialize) -> Vec<u8> {
+    // Text, numbers and lists: nothing that JSON does not have.
+    let mut line = serde_json::to_vec(event).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+/// As in all that this project writes.
+pub(crate) fn now_utc() -> String {
+    let now = jiff::Timestamp::now();
+    now.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    fn event(number: u64) -> serde_json::Value {
+        serde_json::json!({ "event": "done", "number": number })
+    }
+
+    fn lines(text: &[u8]) -> Vec<serde_json::Value> {
+        let lines = text.split(|&b| b == b'\n').filter(|line| !line.is_empty());
+        lines
+            .map(|line| serde_json::from_slice(line).expect("a line of JSON"))
+            .collect()
+    }
+
+    #[test]
+    fn what_was_said_is_there_when_it_ends_and_more_is_added_later() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("audit");
+        for from in [0, 100] {
+            let file = AuditFile::open(&path, 1 << 20).expect("it opens");
+            let log = file.begin(Log::default()).expect("a thread");
+            for number in from..from + 100 {
+                log.write(&event(number));
+            }
+        }
+        let found = lines(&std::fs::read(&path).expect("it is there"));
+        let wanted: Vec<_> = (0..200).map(event).collect();
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn a_long_one_is_renamed_and_nothing_of_it_is_lost() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("audit");
+        let file = AuditFile::open(&path, 100).expect("it opens");
+        let log = file.begin(Log::default()).expect("a thread");
+        for number in 0..50 {
+            log.write(&event(number));
+        }
+        drop(log);
+        let names = std::fs::read_dir(dir.path()).expect("a directory");
+        let mut numbers = Vec::new();
+        for entry in names {
+            let bytes = std::fs::read(entry.expect("an entry").path()).expect("a file");
+            assert!(bytes.len() <= 100, "{}", bytes.len());
+            numbers.extend(lines(&bytes).iter().map(|line| line["number"].as_u64()));
+        }
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..50).map(Some).collect::<Vec<_>>());
+    }
+
+    /// A disk that is full, as the kernel has one.
+    #[test]
+    fn what_cannot_be_written_stops_who_requires_it_and_is_told_once() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("audit");
+        let (said, heard) = mpsc::channel();
+        let said = Mutex::new(said);
+        let log = Log::new(move |line| {
+            let said = said.lock().expect("no panic");
+            let _ = said.send(line.to_owned());
+        });
+        let mut file = AuditFile::open(&path, 1 << 20)
+            .expect("it opens")
+            .required();
+        file.output.put_on_full_disk();
+        let audit = file.begin(log).expect("a thread");
+        assert!(audit.check().is_ok(), "nothing is known yet");
+        audit.write(&event(1));
+        let line = heard.recv().expect("it is told");
+        assert!(line.contains("cannot be written"), "{line}");
+        let error = audit.check().expect_err("it is required");
+        assert!(error.to_string().contains("audit log"), "{error}");
+        for number in 0..WAITING_MAX as u64 + 10 {
+            audit.write(&event(number));
+        }
+        let state = audit.shared.lock();
+        assert!(
+            state.waiting.len() <= WAITING_MAX + 1,
+            "{}",
+            state.waiting.len()
+        );
+        assert!(state.lost >= 9, "{}", state.lost);
+        drop(state);
+        drop(audit);
+        assert!(heard.recv().is_err(), "it is told once");
+    }
+
+    #[test]
+    fn what_did_not_fit_is_counted_in_its_place() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("audit");
+        let mut output = Output::open(&path, 1 << 20).expect("it opens");
+        let shared = Shared::default();
+        let waiting = VecDeque::from([line_of(&event(1))]);
+        assert!(shared.write_these(&mut output, waiting, 7, &Log::default()));
+        let found = lines(&std::fs::read(&path).expect("it is there"));
+        assert_eq!(found.len(), 2);
+        assert_eq!(
+            (&found[1]["event"], &found[1]["count"]),
+            (&"lost".into(), &7.into())
+        );
+    }
+}

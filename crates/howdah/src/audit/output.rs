@@ -1,0 +1,147 @@
+//! The file of an audit log: whole lines are added at its end, and a long one is renamed.
+
+use jiff::Timestamp;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Names that are tried for a file that is renamed within one second.
+const NAMES: u32 = 10_000;
+
+#[derive(Debug)]
+pub(super) struct Output {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    rotate_bytes: u64,
+    /// Half a line is at its end.
+    torn: bool,
+}
+
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    // A pipe that nobody reads must not hold anybody up.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let file = File::options()
+        .append(true)
+        .create(true)
+        .mode(Mode::from_bits_truncate(0o600).bits())
+        .custom_flags(i32::try_from(flags).unwrap_or_default())
+        .open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    Ok((file, metadata.len()))
+}
+
+impl Output {
+    pub(super) fn open(path: &Path, rotate_bytes: u64) -> io::Result<Self> {
+        // Whatever becomes of the directory this process stands in.
+        let path = std::path::absolute(path)?;
+        let (file, bytes) = open(&path)?;
+        Ok(Self {
+            path,
+            file,
+            bytes,
+            rotate_bytes,
+            torn: false,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn directory(&self) -> PathBuf {
+        self.path
+            .parent()
+            .unwrap_or_else(|| Path::new("/"))
+            .to_owned()
+    }
+
+    /// Adds a line. If it is not added whole, none of it counts.
+    pub(super) fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        if self.bytes > 0 && self.bytes + line.len() as u64 > self.rotate_bytes {
+            self.rotate()?;
+        }
+        if self.torn {
+            self.file.write_all(b"\n")?;
+            self.torn = false;
+            self.bytes += 1;
+        }
+        let before = self.bytes;
+        let result = self.file.write_all(line);
+        if result.is_ok() {
+            self.bytes += line.len() as u64;
+        } else {
+            let now = self.file.metadata().map_or(before, |m| m.len());
+            // A file that may only grow (chattr +a) keeps the half.
+            if now > before && self.file.set_len(before).is_err() {
+                (self.torn, self.bytes) = (true, now);
+            }
+        }
+        result
+    }
+
+    /// What was added is on the disk; and a file that somebody else has renamed is left to him.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        let ours = self.file.metadata()?;
+        let theirs = std::fs::symlink_metadata(&self.path);
+        if !theirs.is_ok_and(|theirs| (theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino())) {
+            (self.file, self.bytes) = open(&self.path)?;
+        }
+        Ok(())
+    }
+
+    fn rotate(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        let time = Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+        for number in 0..NAMES {
+            let mut name = self.path.clone().into_os_string();
+            name.push(format!(".{time}"));
+            if number > 0 {
+                name.push(format!("-{number}"));
+            }
+            match rename_new(&self.path, Path::new(&name)) {
+                Err(Errno::EXIST) => {}
+                result => {
+                    result?;
+                    (self.file, self.bytes) = open(&self.path)?;
+                    return Ok(());
+                }
+            }
+        }
+        Err(io::Error::other(
+            "there are too many of them from this second",
+        ))
+    }
+
+    #[cfg(test)]
+    pub(super) fn put_on_full_disk(&mut self) {
+        self.file = File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("a full disk");
+    }
+}
+
+/// Renames a file to a name that nobody has.
+fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            // Some file systems know only the plain one.
+            Err(Errno::INVAL) => {}
+            result => return result,
+        }
+    }
+    if to.symlink_metadata().is_ok() {
+        return Err(Errno::EXIST);
+    }
+    rustix::fs::rename(from, to)
+}

@@ -1,0 +1,211 @@
+//! What clients ask for, and how it goes into the audit log.
+
+use super::service::Service;
+use crate::audit::{AuditLog, now_utc};
+use crate::{Error, PathBytes, TreeReport};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use howdah_net::ConnKey;
+use serde::Serialize;
+use std::fmt;
+use std::net::SocketAddr;
+
+/// Names of one request that are written down; more are counted.
+const PATHS_MAX: usize = 1_000;
+/// Names that a line for people has.
+const PATHS_SHOWN: usize = 8;
+
+/// What a client asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Deed {
+    verb: &'static str,
+    paths: Vec<PathBytes>,
+    began_utc: String,
+}
+
+impl Deed {
+    pub(super) fn new(verb: &'static str, paths: &[PathBytes]) -> Self {
+        Self {
+            verb,
+            paths: paths.to_vec(),
+            began_utc: now_utc(),
+        }
+    }
+}
+
+impl fmt::Display for Deed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.verb {
+            "" => "a message",
+            verb => verb,
+        })?;
+        for path in self.paths.iter().take(PATHS_SHOWN) {
+            write!(f, " {path:?}")?;
+        }
+        match self.paths.len().saturating_sub(PATHS_SHOWN) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// Who somebody is.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Who {
+    session: u64,
+    address: String,
+    over_tcp: bool,
+    key: String,
+    comment: String,
+}
+
+impl Who {
+    pub(super) fn new(
+        session: u64,
+        address: SocketAddr,
+        over_tcp: bool,
+        key: String,
+        comment: String,
+    ) -> Self {
+        Self {
+            session,
+            address: address.to_string(),
+            over_tcp,
+            key,
+            comment,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Name {
+    path: String,
+    /// If it is not exactly what is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_base64: Option<String>,
+}
+
+impl Name {
+    fn of(path: &PathBytes) -> Self {
+        let path_base64 = match str::from_utf8(path.as_bytes()) {
+            Ok(_) => None,
+            Err(_) => Some(STANDARD.encode(path.as_bytes())),
+        };
+        Self {
+            path: path.to_string(),
+            path_base64,
+        }
+    }
+}
+
+/// How something ended, as far as that can be said of it.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Outcome {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) files: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) deleted: Option<u64>,
+    /// Names that could not be copied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) failed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) blake3: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+}
+
+impl Outcome {
+    /// Of a file of that size, if that is known, and content.
+    pub(super) fn file(told: Option<(u64, Option<[u8; 32]>)>) -> Self {
+        let hash = told.and_then(|(_, hash)| hash);
+        Self {
+            bytes: told.map(|(size, _)| size),
+            blake3: hash.map(|hash| blake3::Hash::from_bytes(hash).to_hex().to_string()),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn tree(report: &TreeReport) -> Self {
+        Self {
+            bytes: Some(report.bytes),
+            files: Some(report.files),
+            deleted: Some(report.deleted + report.removed),
+            failed: Some(report.failed),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn error(error: &Error) -> Self {
+        Self {
+            error: Some(error.to_string()),
+            ..Self::default()
+        }
+    }
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Happened {
+    /// Somebody with a listed key was not let in.
+    Refused,
+    Connected,
+    Done,
+    Failed,
+    Disconnected,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    schema: u32,
+    time_utc: String,
+    event: Happened,
+    #[serde(flatten)]
+    who: &'a Who,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    began_utc: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    paths: Vec<Name>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paths_left_out: Option<usize>,
+    #[serde(flatten)]
+    outcome: Outcome,
+}
+
+impl Service {
+    /// Writes down what became of what a session asked for, which is over.
+    pub(super) fn note_end(&mut self, event: Happened, key: ConnKey, outcome: Outcome) {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        let (who, deed) = (session.who.clone(), std::mem::take(&mut session.deed));
+        self.note(event, &who, Some(&deed), outcome);
+    }
+
+    /// Writes down what became of somebody, or of what he asked for.
+    pub(super) fn note(&self, event: Happened, who: &Who, deed: Option<&Deed>, outcome: Outcome) {
+        let Some(audit) = &self.audit else { return };
+        let paths = deed.map_or(&[][..], |deed| &deed.paths);
+        let left_out = paths.len().saturating_sub(PATHS_MAX);
+        audit.write(&Line {
+            schema: 1,
+            time_utc: now_utc(),
+            event,
+            who,
+            request: deed.map(|deed| deed.verb),
+            began_utc: deed.map(|deed| &*deed.began_utc),
+            paths: paths.iter().take(PATHS_MAX).map(Name::of).collect(),
+            paths_left_out: (left_out > 0).then_some(left_out),
+            outcome,
+        });
+    }
+}
+
+/// Whether something may be done for somebody.
+pub(super) fn may_act(audit: Option<&AuditLog>) -> Result<(), Error> {
+    audit.map_or(Ok(()), AuditLog::check)
+}
