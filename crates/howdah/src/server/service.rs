@@ -1,7 +1,9 @@
 //! The sessions of a server, as the endpoint's loop drives them.
 
 use super::session::Session;
-use super::{Crowd, LOOK_EVERY, Log, ServerControl, Strangers, watch_lists};
+use super::{
+    Crowd, LOOK_EVERY, Log, ServerControl, ServerEvent, ServerRefusal, Strangers, watch_lists,
+};
 use crate::access::Authority;
 use crate::session::chore::Chore;
 use crate::session::errand::Errands;
@@ -243,6 +245,7 @@ impl Service {
                     let what = std::mem::take(&mut session.what);
                     let peer = session.peer.clone();
                     let content = content(sending.told());
+                    self.control.tell(ServerEvent::Done);
                     self.log(&format!("{peer}: {what} done{content}"));
                 }
             }
@@ -325,6 +328,7 @@ impl Service {
         }
         connection.send_control(&Message::fail(error).encode());
         let line = format!("{}: {} failed: {error}", session.peer, session.what);
+        self.control.tell(ServerEvent::Failed);
         self.put_away(tree);
         self.log(&line);
     }
@@ -352,7 +356,10 @@ impl Service {
         let told = session.room.take_news().map(|news| {
             connection.send_control(&Message::room(news.as_ref()).encode());
             let text = match &news {
-                Some(error) => format!("waits: {error}"),
+                Some(error) => {
+                    self.control.tell(ServerEvent::NoRoom);
+                    format!("waits: {error}")
+                }
                 None => "goes on, there is room again".to_owned(),
             };
             format!("{}: {} {text}", session.peer, session.what)
@@ -368,6 +375,7 @@ impl Service {
                     session.peer, session.what, sum.names
                 );
                 connection.send_control(&Message::Answered(sum).encode());
+                self.control.tell(ServerEvent::Done);
                 self.log(&line);
             }
             return Ok(());
@@ -415,6 +423,7 @@ impl Service {
         side.bottleneck = session.at_cap.verdict(connection, 0);
         connection.send_control(&Message::Done { object, side }.encode());
         let line = format!("{}: {} done{content}", session.peer, session.what);
+        self.control.tell(ServerEvent::Done);
         self.log(&line);
         Ok(())
     }
@@ -469,11 +478,13 @@ impl Service {
                     door.close(remote);
                 }
                 if let Some(mut session) = self.sessions.remove(&key) {
+                    self.control.tell(session.moved(connection.stats()));
                     let busy = session.is_busy();
                     let tree = session.tree.take();
                     self.put_away(tree);
                     if busy {
                         let why = from_connection(&error, "the client");
+                        self.control.tell(ServerEvent::Failed);
                         let kept = match session.receiving.as_ref().map_or(0, Receiving::kept_bytes)
                         {
                             0 => String::new(),
@@ -623,6 +634,7 @@ impl Application for Service {
     }
 
     fn on_full(&mut self, now: Time, full: Full) {
+        self.control.tell(ServerEvent::Refused(ServerRefusal::Busy));
         if let Some(line) = self.crowd.line(now, full) {
             self.log(&line);
         }

@@ -2,6 +2,7 @@
 
 use super::{Opening, Service, wake};
 use crate::access::Rights;
+use crate::server::ServerEvent;
 use crate::session::from_store;
 use crate::session::message::{Message, SideReport};
 use crate::session::tree::Tree;
@@ -287,6 +288,7 @@ impl Service {
             return;
         };
         let line = format!("{}: {} done", session.peer, session.what);
+        self.control.tell(ServerEvent::Done);
         let tree = session.tree.take();
         self.put_away(tree);
         self.log(&line);
