@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-entries bench-files bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test
+.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-entries bench-files bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -47,7 +47,7 @@ setup-bench: setup
 # Disks of other systems, which one test writes to, and what another one compares with.
 setup-test: setup
 	@export PATH="$$PATH:/usr/sbin"; \
-	missing="$$($(call need,mount.exfat-fuse:exfat-fuse mkfs.exfat:exfatprogs ntfs-3g:ntfs-3g losetup:mount mkfs.ext4:e2fsprogs rsync:rsync setfacl:acl encfs:encfs faketime:faketime))"; \
+	missing="$$($(call need,mount.exfat-fuse:exfat-fuse mkfs.exfat:exfatprogs ntfs-3g:ntfs-3g losetup:mount mkfs.ext4:e2fsprogs rsync:rsync setfacl:acl encfs:encfs faketime:faketime promtool:prometheus chromium:chromium))"; \
 	$(install)
 
 # clang and bpftool compile the congestion controls; the rest is for libbpf, which loads them.
@@ -102,10 +102,27 @@ test: peers-test setup-bpf setup-test ## Format, lints, tests, docs and the redu
 	$(MAKE) --no-print-directory lint-deny
 	$(call say,docs)
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps --locked
+	$(call say,the console)
+	$(MAKE) --no-print-directory console-check
 	$(call say,tests)
 	$(CARGO) test --workspace --features howdah-bpf/bpf,howdah/tokio --locked
 	$(call say,the reduced laboratory)
 	$(MAKE) lab-quick
+
+# The page of the daemon. Who only builds the program needs none of this: what is built is committed.
+CONSOLE := crates/howdah-daemon/console
+
+console-setup: ## Fetch what the console is built and tested with, from npm
+	@command -v npm >/dev/null || { echo "missing: node and npm" >&2; exit 1; }
+	cd $(CONSOLE) && npm ci --ignore-scripts --no-audit --no-fund
+
+console: console-setup ## Build the console anew from its sources (crates/howdah-daemon/console)
+	cd $(CONSOLE) && npm run --silent check && npm run --silent build
+
+console-check: ## Whether the committed console is what its sources say; if there is no node, a word
+	@if command -v npm >/dev/null; then \
+		$(MAKE) --no-print-directory console-setup && cd $(CONSOLE) && npm run --silent check && npm run --silent compare; \
+	else echo "the console is not compared with its sources, nor tested in a browser: there is no node"; fi
 
 lab-quick: setup ## JGN06, reduced, against the snapshot of its whole table (GATE=--update writes it)
 	$(call say,building howdah (release))

@@ -60,6 +60,7 @@ mod linux {
             limits: Limits::default(),
             listen: None,
             allow: Vec::new(),
+            home: "/".into(),
             limit: None,
             grammar: Arc::new(Any),
             outside: Arc::new(Any),

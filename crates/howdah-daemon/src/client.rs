@@ -69,6 +69,12 @@ pub struct Jobs {
 }
 
 #[derive(Deserialize)]
+struct Ticket {
+    ticket: String,
+    address: String,
+}
+
+#[derive(Deserialize)]
 struct Made {
     id: i64,
 }
@@ -260,6 +266,12 @@ impl Client {
         let name = if paused { "pause" } else { "resume" };
         let path = format!("/v1/schedules/{id}/{name}");
         self.ask(Method::POST, &path, Vec::new())
+    }
+
+    /// What brings a browser in, once and within a minute: an address with a ticket.
+    pub fn ticket(&self) -> Result<String, ClientError> {
+        let made: Ticket = self.ask(Method::POST, "/v1/tickets", Vec::new())?;
+        Ok(format!("{}#ticket={}", made.address, made.ticket))
     }
 
     /// Follows a job to its end: `told` gets each line that its processes write.

@@ -226,6 +226,16 @@ pub enum State {
 }
 
 impl State {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Waiting,
+        Self::Held,
+        Self::Running,
+        Self::Done,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
     /// Whether nothing will happen to it any more.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Done | Self::Failed | Self::Cancelled)
@@ -245,16 +255,7 @@ impl State {
 
     /// The state of that name.
     pub fn of_name(name: &str) -> Option<Self> {
-        [
-            Self::Waiting,
-            Self::Held,
-            Self::Running,
-            Self::Done,
-            Self::Failed,
-            Self::Cancelled,
-        ]
-        .into_iter()
-        .find(|state| state.name() == name)
+        Self::ALL.into_iter().find(|state| state.name() == name)
     }
 }
 

@@ -13,9 +13,11 @@
 mod allow;
 pub mod api;
 pub mod client;
+mod follower;
 pub mod job;
 pub mod limits;
 mod manager;
+pub mod metrics;
 pub mod outside;
 pub mod pace;
 mod pacer;
@@ -45,6 +47,8 @@ pub struct Config {
     pub listen: Option<SocketAddr>,
     /// Directories that jobs may touch, with all below them; none: every one.
     pub allow: Vec<PathBuf>,
+    /// Where whoever browses begins: the home of this user.
+    pub home: PathBuf,
     /// What all running jobs share, in words; the API can set something else.
     pub limit: Option<String>,
     /// The command line's own parser.

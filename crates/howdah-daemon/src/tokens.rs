@@ -86,20 +86,12 @@ impl Tokens {
     }
 
     fn load(path: &Path) -> io::Result<Self> {
-        let file = fs::OpenOptions::new()
-            .read(true)
-            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-            .open(path)?;
-        let found = file.metadata()?;
-        let own = found.uid() == rustix::process::geteuid().as_raw();
-        if !found.is_file() || !own || found.mode() & 0o077 != 0 {
-            return Err(io::Error::other(
-                "it must be a file of this user's that nobody else can read: chmod 600 it",
-            ));
-        }
-        let mut text = String::new();
-        file.take(LONGEST).read_to_string(&mut text)?;
-        parse(&text).map_err(io::Error::other)
+        let text = read(path)?;
+        let tokens = parse(&text).map_err(io::Error::other)?;
+        let hashed = tokens
+            .into_iter()
+            .map(|(role, token)| (role, blake3::hash(token.as_bytes())));
+        Ok(Self(hashed.collect()))
     }
 
     /// Whose token it is.
@@ -111,7 +103,34 @@ impl Tokens {
     }
 }
 
-fn parse(text: &str) -> Result<Tokens, String> {
+/// A token of that role, as it stands in the file.
+pub(crate) fn secret(path: &Path, role: Role) -> io::Result<String> {
+    let text = read(path)?;
+    let tokens = parse(&text).map_err(io::Error::other)?;
+    let found = tokens.into_iter().find(|(of, _)| *of == role);
+    let none = || io::Error::other(format!("there is no token of '{role}' in it"));
+    found.map(|(_, token)| token.to_owned()).ok_or_else(none)
+}
+
+/// The file, if it is nobody else's.
+fn read(path: &Path) -> io::Result<String> {
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+        .open(path)?;
+    let found = file.metadata()?;
+    let own = found.uid() == rustix::process::geteuid().as_raw();
+    if !found.is_file() || !own || found.mode() & 0o077 != 0 {
+        return Err(io::Error::other(
+            "it must be a file of this user's that nobody else can read: chmod 600 it",
+        ));
+    }
+    let mut text = String::new();
+    file.take(LONGEST).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn parse(text: &str) -> Result<Vec<(Role, &str)>, String> {
     const SHORTEST: usize = 32;
     let mut found = Vec::new();
     for (at, line) in (1..).zip(text.lines()) {
@@ -128,9 +147,9 @@ fn parse(text: &str) -> Result<Tokens, String> {
                 "the token in line {at} is too short, or no word: at least {SHORTEST} characters"
             ));
         }
-        found.push((role.ok_or_else(wrong)?, blake3::hash(token.as_bytes())));
+        found.push((role.ok_or_else(wrong)?, token));
     }
-    Ok(Tokens(found))
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -153,6 +172,7 @@ mod tests {
             assert_eq!(token.len(), 2 * LENGTH);
             assert_eq!(tokens.role(token), Some(role));
             assert_eq!(again.role(token), Some(role));
+            assert_eq!(secret(&path, role).unwrap(), token);
             assert_eq!(tokens.role(&token[1..]), None);
             assert_eq!(tokens.role(&token.to_uppercase()), None);
         }
@@ -165,7 +185,7 @@ mod tests {
     #[test]
     fn a_file_that_makes_no_sense_lets_nobody_in() {
         let long = "x".repeat(32);
-        assert_eq!(parse(&format!("read {long}\n\n# x\n")).unwrap().0.len(), 1);
+        assert_eq!(parse(&format!("read {long}\n\n# x\n")).unwrap().len(), 1);
         for text in [
             "read",
             "root 0123",
@@ -176,7 +196,7 @@ mod tests {
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
-        assert_eq!(parse("").unwrap().role(""), None);
+        assert!(parse("").unwrap().is_empty());
     }
 
     #[test]

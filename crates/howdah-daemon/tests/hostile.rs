@@ -63,6 +63,7 @@ impl Daemon {
             limits: Limits::default(),
             listen: Some("127.0.0.1:0".parse().unwrap()),
             allow: Vec::new(),
+            home: "/".into(),
             limit: None,
             grammar: Arc::new(Any),
             outside: Arc::new(Any),
@@ -196,6 +197,14 @@ fn put(path: &str, body: &[u8]) -> Vec<u8> {
     )
 }
 
+fn ticket(body: &[u8]) -> Vec<u8> {
+    request(
+        "POST /v1/tickets/use",
+        &format!("{HOST}Content-Type: application/json\r\n"),
+        body,
+    )
+}
+
 fn schedule(cron: &str, zone: &str, with: &str) -> Vec<u8> {
     let job = format!(r#"{{"kind":"cp","arguments":["a","h:b"],"directory":"/"{with}}}"#);
     let body = format!(r#"{{"cron":"{cron}","zone":"{zone}","job":{job}}}"#);
@@ -250,7 +259,12 @@ fn hostile_requests_get_nothing() {
         ("a negative job", get("/v1/jobs/-1"), &[404]),
         ("a huge job", get("/v1/jobs/99999999999999999999"), &[400]),
         ("a broken number", get("/v1/jobs/1e3"), &[400]),
-        ("nothing", get("/"), &[404]),
+        ("nothing", get("/v1"), &[404]),
+        ("the page by POST", request("POST /", HOST, b""), &[405]),
+        ("above the page", get("/../state/tokens"), &[400, 404]),
+        ("beside the page", get("/console.js/../tokens"), &[400, 404]),
+        ("the page's sources", get("/src/main.ts"), &[404]),
+        ("two slashes", get("//"), &[400, 404]),
         ("no job's events", get("/v1/jobs/7/events"), &[404]),
         ("a long path", get(&format!("/{}", "x".repeat(100_000))), &[400, 414, 431]),
         // Methods.
@@ -266,6 +280,32 @@ fn hostile_requests_get_nothing() {
         ("too large a page", get("/v1/jobs?limit=99999999999"), &[400]),
         ("a negative page", get("/v1/jobs?limit=-1"), &[400]),
         ("SQL", get("/v1/jobs?state=done'%20OR%201=1--"), &[400]),
+        ("no state among several", get("/v1/jobs?state=done,nonsense"), &[400]),
+        ("long words", get(&format!("/v1/jobs?text={}", "x".repeat(300))), &[400]),
+        ("many words", get(&format!("/v1/jobs?text={}", "x%20".repeat(20))), &[400]),
+        ("a long label to look for", get(&format!("/v1/jobs?label={}", "x".repeat(300))), &[400]),
+        ("words that are no text", get("/v1/jobs?text=%ff"), &[200, 400]),
+        ("what no job said", get("/v1/jobs/7/output"), &[404]),
+        ("a kind of event that is a path", get("/v1/jobs/7/output?event=../log"), &[400]),
+        ("a negative offset", get("/v1/jobs/7/output?offset=-1"), &[400]),
+        ("figures by POST", request("POST /metrics", HOST, b""), &[405]),
+        ("events by POST", request("POST /v1/events", HOST, b""), &[405]),
+        // Directories.
+        ("a relative directory to look at", get("/v1/files?path=etc"), &[400]),
+        ("a file to look at as a directory", get("/v1/files?path=/etc/passwd"), &[400]),
+        ("a directory to look at that is not there", get("/v1/files?path=/nonexistent"), &[404]),
+        ("a zero byte in a directory", get("/v1/files?path=/%00"), &[400]),
+        ("a directory that is no text", get("/v1/files?path=/%ff"), &[400, 404]),
+        ("more than a directory", get("/v1/files?path=/&follow=1"), &[400]),
+        ("a directory by POST", request("POST /v1/files", HOST, b""), &[405]),
+        ("a loop of links", get("/v1/files?path=/proc/self/root/proc/self/root/nonexistent"), &[400, 403, 404]),
+        // Tickets.
+        ("a wrong ticket", ticket(br#"{"ticket":"0123456789abcdef"}"#), &[401]),
+        ("an empty ticket", ticket(br#"{"ticket":""}"#), &[401]),
+        ("no ticket", ticket(b"{}"), &[400]),
+        ("a ticket and more", ticket(br#"{"ticket":"x","role":"admin"}"#), &[400]),
+        ("a ticket as a form", request("POST /v1/tickets/use", HOST, b"ticket=x"), &[415]),
+        ("a ticket by GET", get("/v1/tickets/use?ticket=x"), &[405]),
         ("a wait of no time", get("/v1/jobs/1?wait_seconds=x"), &[400]),
         // Bodies.
         ("empty", post(b""), &[400]),
@@ -463,6 +503,26 @@ fn over_tcp_nobody_gets_in_without_a_token_nor_further_than_it_says() {
         ),
         // Roles.
         (
+            "a reader asks for figures",
+            daemon.over_tcp(&get("/metrics"), &read),
+            200,
+        ),
+        (
+            "a reader looks at files",
+            daemon.over_tcp(&get("/v1/files?path=/"), &read),
+            403,
+        ),
+        (
+            "a reader looks at files in another way",
+            daemon.over_tcp(&get("/v1/%66iles?path=/"), &read),
+            404,
+        ),
+        (
+            "a submitter looks at files",
+            daemon.over_tcp(&get("/v1/files?path=/"), &submit),
+            200,
+        ),
+        (
             "a reader looks",
             daemon.over_tcp(&get("/v1/jobs"), &read),
             200,
@@ -539,6 +599,88 @@ fn over_tcp_nobody_gets_in_without_a_token_nor_further_than_it_says() {
 }
 
 #[test]
+fn the_page_is_for_everybody_on_this_machine_and_opens_nothing() {
+    let daemon = Daemon::new();
+    let [read, admin] = ["read", "admin"].map(|role| daemon.token(role));
+    let host = format!("Host: {}\r\n", daemon.address);
+    let port = daemon.address.port();
+    // As over_tcp, but without a token.
+    let without = |bytes: &[u8]| {
+        let with = daemon.over_tcp(bytes, "");
+        String::from_utf8(with)
+            .unwrap()
+            .replace("Authorization: Bearer \r\n", "")
+            .into_bytes()
+    };
+    let table: Vec<(&str, Vec<u8>, u16)> = vec![
+        // What needs no token, and what that does not open.
+        ("the page", request("GET /", &host, b""), 200),
+        (
+            "the page for another name",
+            request("GET /", &format!("Host: evil.example:{port}\r\n"), b""),
+            403,
+        ),
+        (
+            "the page for a page of others",
+            request(
+                "GET /console.js",
+                &format!("{host}Origin: http://evil.example\r\n"),
+                b"",
+            ),
+            403,
+        ),
+        (
+            "about, without a token",
+            request("GET /v1/about", &host, b""),
+            401,
+        ),
+        (
+            "figures without a token",
+            request("GET /metrics", &host, b""),
+            401,
+        ),
+        (
+            "events without a token",
+            request("GET /v1/events", &host, b""),
+            401,
+        ),
+        (
+            "files without a token",
+            request("GET /v1/files", &host, b""),
+            401,
+        ),
+        (
+            "a wrong ticket without a token",
+            without(&ticket(br#"{"ticket":"x"}"#)),
+            401,
+        ),
+        (
+            "a ticket for a page of others",
+            request(
+                "POST /v1/tickets/use",
+                &format!("{host}Origin: http://evil.example\r\nContent-Type: application/json\r\n"),
+                br#"{"ticket":"x"}"#,
+            ),
+            403,
+        ),
+        (
+            "an admin makes a ticket over TCP",
+            daemon.over_tcp(&request("POST /v1/tickets", HOST, b""), &admin),
+            403,
+        ),
+        (
+            "a reader makes a ticket",
+            daemon.over_tcp(&request("POST /v1/tickets", HOST, b""), &read),
+            403,
+        ),
+    ];
+    for (name, bytes, wanted) in &table {
+        assert_eq!(daemon.status_over_tcp(bytes), *wanted, "{name}");
+    }
+    println!("{} requests without a token", table.len());
+}
+
+#[test]
 fn an_address_that_others_reach_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "[2001:db8::1]:80"] {
@@ -548,6 +690,7 @@ fn an_address_that_others_reach_is_refused() {
             limits: Limits::default(),
             listen: Some(address.parse().unwrap()),
             allow: Vec::new(),
+            home: "/".into(),
             limit: None,
             grammar: Arc::new(Any),
             outside: Arc::new(Any),
@@ -669,17 +812,126 @@ fn answers_are_what_the_document_says() {
         events.contains("text/event-stream") && events.contains("event: state"),
         "{events}"
     );
-    // Each path is there.
+    let about = answer(&get("/v1/about"));
+    check(&about, "About");
+    assert_eq!(about["role"], "admin", "{about}");
+    let files = answer(&get("/v1/files?path=/"));
+    check(&files, "Directory");
+    check(&files["names"][0], "Name");
+    check(&answer(&get("/v1/jobs/1/output")), "Output");
+    let made = answer(&request("POST /v1/tickets", HOST, b""));
+    check(&made, "Ticket");
+    let used = format!(r#"{{"ticket":{}}}"#, made["ticket"]);
+    let token = answer(&ticket(used.as_bytes()));
+    check(&token, "Token");
+    assert_eq!(token["token"], daemon.token("admin").as_str());
+    // It is good once.
+    assert_eq!(daemon.status(&ticket(used.as_bytes())), 401);
+    // Each path is there. A stream of all jobs would have no end.
     for (path, methods) in document["paths"].as_object().unwrap() {
         for method in methods.as_object().unwrap().keys() {
+            if path == "/v1/events" {
+                continue;
+            }
             let line = format!(
                 "{} {}",
                 method.to_uppercase(),
                 path.replace("{id}", "99").replace("{name}", "x")
             );
             let status = daemon.status(&request(&line, HOST, b""));
-            assert!([200, 404, 415].contains(&status), "{line}: {status}");
+            assert!([200, 201, 404, 415].contains(&status), "{line}: {status}");
         }
+    }
+}
+
+/// Reads on until all of it was said; what was said.
+fn read_until(stream: &mut impl Read, parts: &[&str]) -> String {
+    let mut text = String::new();
+    let mut part = [0; 4096];
+    while !parts.iter().all(|part| text.contains(part)) {
+        let n = stream.read(&mut part).unwrap();
+        assert!(n > 0, "{parts:?} never came: {text}");
+        text.push_str(&String::from_utf8_lossy(&part[..n]));
+    }
+    text
+}
+
+#[test]
+fn all_jobs_are_followed_at_once_by_so_many_and_no_more() {
+    const STREAMS: usize = 200;
+    let daemon = Daemon::new();
+    let follow = format!("GET /v1/events HTTP/1.1\r\n{HOST}\r\n");
+    let mut streams: Vec<_> = (0..STREAMS).map(|_| daemon.connect()).collect();
+    for stream in &mut streams {
+        stream.write_all(follow.as_bytes()).unwrap();
+        read_until(stream, &["event: hello", "\"version\""]);
+    }
+    // Others have connections, but no stream of either kind.
+    assert_eq!(daemon.status(&get("/v1/events")), 503);
+    assert_eq!(daemon.status(&job("")), 201);
+    assert_eq!(daemon.status(&get("/v1/jobs/1/events")), 503);
+    let figures = daemon.say(&get("/metrics"));
+    assert!(
+        figures.contains("howdah_daemon_event_streams 200"),
+        "{figures}"
+    );
+    assert!(
+        figures.contains("howdah_daemon_jobs{state=\"held\"} 1"),
+        "{figures}"
+    );
+    for stream in &mut streams {
+        read_until(stream, &["event: job", "\"state\":\"held\""]);
+    }
+    assert_eq!(
+        daemon.status(&put("/v1/limits", br#"{"limit":"100000"}"#)),
+        200
+    );
+    // It fails, as there is no program.
+    assert_eq!(
+        daemon.status(&request("POST /v1/jobs/1/release", HOST, b"")),
+        200
+    );
+    for stream in &mut streams {
+        let parts = [
+            "event: limits",
+            "event: ended",
+            "\"state\":\"failed\"",
+            "cannot_start",
+        ];
+        read_until(stream, &parts);
+    }
+    drop(streams);
+    // Until the daemon has seen that they are gone.
+    loop {
+        let mut again = daemon.connect();
+        again.write_all(follow.as_bytes()).unwrap();
+        if read_until(&mut again, &["\r\n\r\n"]).contains(" 200 ") {
+            break;
+        }
+    }
+    let figures = daemon.say(&get("/metrics"));
+    assert!(
+        figures.contains("howdah_daemon_job_attempts_total{result=\"cannot_start\"} 1"),
+        "{figures}"
+    );
+}
+
+#[test]
+fn the_page_comes_with_a_policy_and_nothing_of_others() {
+    let daemon = Daemon::new();
+    for path in ["/", "/console.js", "/style.css"] {
+        let answer = daemon.say(&get(path)).to_ascii_lowercase();
+        for line in [
+            "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+            "x-content-type-options: nosniff",
+            "referrer-policy: no-referrer",
+            "cross-origin-resource-policy: same-origin",
+        ] {
+            assert!(answer.contains(line), "{path}: {line}: {}", &answer[..600]);
+        }
+        assert!(!answer.contains("set-cookie") && !answer.contains("unsafe-inline"));
     }
 }
 
@@ -711,6 +963,7 @@ fn a_directory_has_one_daemon_and_nobody_else_in_it() {
         limits: Limits::default(),
         listen: None,
         allow: Vec::new(),
+        home: "/".into(),
         limit: None,
         grammar: Arc::new(Any),
         outside: Arc::new(Any),

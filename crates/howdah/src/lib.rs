@@ -103,7 +103,10 @@ pub use mover::{Client, Comparison, Place, Transfer};
 pub use path_bytes::PathBytes;
 pub use paths::{PathMemory, RememberedPath, default_path_memory};
 pub use reach::Transport;
-pub use server::{Inherited, Log, Server, ServerConfig, ServerControl, SessionStatus};
+pub use server::{
+    Inherited, Log, Server, ServerConfig, ServerControl, ServerEvent, ServerRefusal, SessionMoved,
+    SessionStatus,
+};
 pub use ssh::{DEFAULT_PORTS, FarEndHost, SshConfig, SshSharing, serve_over_ssh};
 pub use summary::{Progress, SideUsage, Summary};
 pub use throttle::Throttle;

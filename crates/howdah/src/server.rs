@@ -24,6 +24,7 @@ mod control;
 mod deeds;
 mod entry;
 mod expiry;
+mod happening;
 mod service;
 mod session;
 mod share;
@@ -31,6 +32,7 @@ mod steering;
 mod strangers;
 
 pub use control::{ServerControl, SessionStatus};
+pub use happening::{ServerEvent, ServerRefusal, SessionMoved};
 use service::{MOMENTS, Service, Stay};
 use strangers::{Crowd, Strangers};
 
@@ -172,9 +174,15 @@ impl Server {
             Some(Inherited { udp, tcp }) => (udp, tcp),
             None => bind(config.listen, &config.log)?,
         };
-        let server = Self::on(socket, listener, &config.identity, authority, config.log)?;
-        Ok(Self {
+        let server = Self::on(
+            socket,
+            listener,
+            &config.identity,
+            authority,
+            config.log,
             control,
+        )?;
+        Ok(Self {
             max_rate,
             audit,
             ..server
@@ -189,16 +197,19 @@ impl Server {
         identity: &Identity,
         authority: Arc<dyn Authority>,
         log: Log,
+        control: ServerControl,
     ) -> Result<Self, Error> {
         let judge = Arc::clone(&authority);
         let strangers = Strangers::new(log.clone());
         let told = strangers.clone();
+        let counted = control.clone();
         let check = Arc::new(move |spki: &[u8]| {
             let Some(key) = PublicKey::from_spki_der(spki) else {
                 return false;
             };
             let admitted = judge.admits(&key);
             if !admitted {
+                counted.tell(ServerEvent::Refused(ServerRefusal::Key));
                 told.line(&format!(
                     "refused a key that is not listed: {}",
                     key.fingerprint()
@@ -225,7 +236,7 @@ impl Server {
             door,
             authority,
             strangers,
-            control: ServerControl::new(),
+            control,
             max_rate: None,
             keep_unfinished: None,
             log,

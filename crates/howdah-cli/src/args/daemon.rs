@@ -15,6 +15,7 @@ use std::path::PathBuf;
 ///
 ///   howdah daemon
 ///   howdah daemon --max-running 8 --max-per-host 1
+///   howdah daemon --open
 ///   howdah daemon --limit 'mon-fri 08:00-18:00 500mbit, else none'
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
@@ -36,6 +37,12 @@ pub(crate) struct DaemonArgs {
     /// is for a role: read, submit or admin.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
+
+    /// Show the console in a browser, logged in; with --listen it listens there, otherwise on 127.0.0.1:8470
+    ///
+    /// If a daemon is there already, its console is shown.
+    #[arg(long)]
+    pub(crate) open: bool,
 
     /// Jobs may touch that directory of this machine, with all below it, and no other; may be given several times
     #[arg(long, value_name = "DIR")]

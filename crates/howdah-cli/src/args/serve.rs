@@ -71,6 +71,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = audit_size, requires = "audit")]
     pub(crate) audit_size: u64,
 
+    /// Tell Prometheus how the server does, at http://ADDR:PORT/metrics: figures only, no names, and nothing is encrypted
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) metrics: Option<SocketAddr>,
+
     /// Memory that the tree of a client that asks for more may take, with its --memory
     #[arg(long, value_name = "SIZE", default_value = "48MiB", value_parser = super::values::memory)]
     pub(crate) memory: u64,

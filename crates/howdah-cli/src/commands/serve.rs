@@ -20,6 +20,8 @@ use std::sync::atomic::AtomicBool;
 
 #[cfg(debug_assertions)]
 mod inside;
+#[cfg(target_os = "linux")]
+mod metrics;
 #[cfg(debug_assertions)]
 pub(super) use inside::try_all;
 
@@ -79,6 +81,12 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         Ok::<_, Error>(if is_required { file.required() } else { file })
     });
     let audit = audit.transpose()?;
+    #[cfg(target_os = "linux")]
+    let figures = args.metrics.map(metrics::Figures::bind).transpose()?;
+    #[cfg(not(target_os = "linux"))]
+    if args.metrics.is_some() {
+        return Err(Error::new(ErrorKind::Usage, "--metrics needs Linux").into());
+    }
     let line = public_line(&identity);
     let clients = clients(&authorized, &reread.path);
     let root = args.root.display().to_string();
@@ -94,6 +102,11 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         confine(&args.root, &authorized, &reread.path, audited);
     }
     let control = ServerControl::new();
+    #[cfg(target_os = "linux")]
+    if let Some(figures) = figures {
+        ui::say(&format!("metrics on http://{}/metrics", figures.address()));
+        figures.begin(&control)?;
+    }
     let mut config = ServerConfig::new(args.root, args.listen, identity, authorized);
     config.reread = Some(reread);
     config.inherited = Some(sockets);

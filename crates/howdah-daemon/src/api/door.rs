@@ -1,6 +1,7 @@
 //! Who comes in: so many at a time, and none who does not say what it wants.
 
 use super::Peer;
+use super::patient::{PATIENCE, Patient};
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -26,7 +27,7 @@ const HEAD: usize = 64 << 10;
 const BREATH: Duration = Duration::from_millis(50);
 
 /// Lets those in who come over TCP, for ever.
-pub(super) async fn open_tcp(listener: TcpListener, app: Router) {
+pub(crate) async fn open_tcp(listener: TcpListener, app: Router) {
     let places = Arc::new(Semaphore::new(OVER_TCP));
     loop {
         // First a place: more wait in the kernel.
@@ -80,7 +81,7 @@ async fn speak(
         .timer(TokioTimer::new())
         .header_read_timeout(SILENCE)
         .max_buf_size(HEAD)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Patient::new(stream, PATIENCE)), service);
     // What ends a connection is its client's affair.
     let _ = connection.await;
     drop(place);

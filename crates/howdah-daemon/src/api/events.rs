@@ -2,7 +2,7 @@
 
 use super::jobs::{Id, number};
 use super::openapi::Problem;
-use super::{Failure, Shared, watch_job};
+use super::{Failure, Shared, all_events, watch_job};
 use crate::job::{JobId, JobView};
 use axum::extract::State as Given;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -25,6 +25,7 @@ const AHEAD: usize = 64;
     responses(
         (status = 200, description = "`state` (the job) whenever that changes, `event` for each line that its processes write", body = String, content_type = "text/event-stream"),
         (status = 404, description = "There is none", body = Problem),
+        (status = 503, description = "There are too many streams", body = Problem),
     )
 )]
 pub(super) async fn follow(
@@ -33,13 +34,14 @@ pub(super) async fn follow(
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Failure> {
     let id = number(id)?;
     watch_job::job(&shared, id).await?;
+    let place = all_events::place(&shared)?;
     let (sender, receiver) = mpsc::channel(AHEAD);
     tokio::spawn(async move {
         // Ends when nobody listens any more, or the job is over.
         let _ = tell(&shared, id, &sender).await;
     });
-    let events = stream::unfold(receiver, |mut receiver| async {
-        Some((Ok(receiver.recv().await?), receiver))
+    let events = stream::unfold((receiver, place), |(mut receiver, place)| async {
+        Some((Ok(receiver.recv().await?), (receiver, place)))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }

@@ -2,6 +2,8 @@
 //! was made to speak with the daemon.
 
 use super::Failure;
+use super::console::is_page;
+use crate::metrics::{Metrics, Refusal};
 use crate::tokens::{Role, Tokens};
 use axum::Extension;
 use axum::extract::{Request, State as Given};
@@ -82,19 +84,21 @@ pub(super) struct Gate {
     tcp: Option<(SocketAddr, Tokens)>,
     requests: Mutex<Bucket>,
     guesses: Mutex<Bucket>,
+    metrics: Arc<Metrics>,
 }
 
 impl Gate {
-    pub(super) fn new(tcp: Option<(SocketAddr, Tokens)>) -> Self {
+    pub(super) fn new(tcp: Option<(SocketAddr, Tokens)>, metrics: Arc<Metrics>) -> Self {
         Self {
             tcp,
             requests: Bucket::new(&REQUESTS),
             guesses: Bucket::new(&GUESSES),
+            metrics,
         }
     }
 
-    /// Over TCP: whose token it is.
-    fn role(&self, headers: &HeaderMap) -> Result<Role, Failure> {
+    /// Over TCP: whether that is for us, and from no page of others.
+    fn at_door(&self, headers: &HeaderMap) -> Result<&Tokens, Failure> {
         let Some((address, tokens)) = &self.tcp else {
             return Err(Failure::refused("nobody comes in here"));
         };
@@ -118,16 +122,37 @@ impl Gate {
         if headers.contains_key(header::ORIGIN) && !only(headers, header::ORIGIN).is_some_and(own) {
             return Err(Failure::refused("this API is not for pages of others"));
         }
+        Ok(tokens)
+    }
+
+    /// Over TCP: what he may.
+    fn role(&self, request: &Request) -> Result<Role, Failure> {
+        let (headers, method, path) = (request.headers(), request.method(), request.uri().path());
+        let tokens = self.at_door(headers)?;
+        // The page has no secrets, and a ticket is what is shown instead of a token.
+        if is_page(method, path) || (method == Method::POST && path == "/v1/tickets/use") {
+            return Ok(Role::Read);
+        }
         let token =
             only(headers, header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
-        if let Some(role) = token.and_then(|token| tokens.role(token)) {
-            return Ok(role);
-        }
-        if Bucket::take(&self.guesses, &GUESSES) {
+        let Some(role) = token.and_then(|token| tokens.role(token)) else {
             let text = "show a token of this daemon: 'Authorization: Bearer TOKEN'; they are in the file 'tokens' of its directory";
-            Err(Failure::new(StatusCode::UNAUTHORIZED, "auth", text))
+            return Err(self.guessed(text));
+        };
+        let needed = needed(method, path);
+        if role < needed {
+            let text = format!("a token of '{role}' may not do that; one of '{needed}' may");
+            return Err(Failure::refused(text));
+        }
+        Ok(role)
+    }
+
+    /// Somebody has shown something wrong; whoever does that often is slowed down.
+    pub(super) fn guessed(&self, text: &str) -> Failure {
+        if Bucket::take(&self.guesses, &GUESSES) {
+            Failure::new(StatusCode::UNAUTHORIZED, "auth", text)
         } else {
-            Err(too_many())
+            too_many()
         }
     }
 }
@@ -147,14 +172,16 @@ fn only(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
 /// The least role that may do that.
 fn needed(method: &Method, path: &str) -> Role {
     match *method {
+        // Names of files are for who may have them copied.
+        Method::GET | Method::HEAD if path == "/v1/files" => Role::Submit,
         Method::GET | Method::HEAD => Role::Read,
         Method::POST if path == "/v1/jobs" || path.starts_with("/v1/jobs/") => Role::Submit,
         _ => Role::Admin,
     }
 }
 
-/// Whether he gets in with that.
-fn check(gate: &Gate, peer: Peer, request: &Request) -> Result<(), Failure> {
+/// Whether he gets in with that, and as whom.
+fn check(gate: &Gate, peer: Peer, request: &Request) -> Result<Role, Failure> {
     let headers = request.headers();
     let host = only(headers, header::HOST);
     let authority = request.uri().authority();
@@ -168,28 +195,37 @@ fn check(gate: &Gate, peer: Peer, request: &Request) -> Result<(), Failure> {
                 "this API is not for pages in a browser: Host is localhost, and there is no Origin",
             ))
         }
-        Peer::User(_) => Ok(()),
-        Peer::Tcp => {
-            let role = gate.role(headers)?;
-            let needed = needed(request.method(), request.uri().path());
-            if role < needed {
-                let text = format!("a token of '{role}' may not do that; one of '{needed}' may");
-                return Err(Failure::refused(text));
-            }
-            Ok(())
-        }
+        Peer::User(_) => Ok(Role::Admin),
+        Peer::Tcp => gate.role(request),
     }
 }
 
 pub(super) async fn let_in(
     Given(gate): Given<Arc<Gate>>,
     Extension(peer): Extension<Peer>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    if let Err(failure) = check(&gate, peer, &request) {
-        return failure.into_response();
+    match check(&gate, peer, &request) {
+        Ok(role) => {
+            request.extensions_mut().insert(role);
+            request.extensions_mut().insert(Arc::clone(&gate));
+        }
+        Err(failure) => {
+            gate.metrics.refused(match failure.status {
+                StatusCode::UNAUTHORIZED => Refusal::Token,
+                StatusCode::TOO_MANY_REQUESTS => Refusal::Rate,
+                _ => Refusal::Forbidden,
+            });
+            return failure.into_response();
+        }
     }
+    let response = serve(request, next).await;
+    gate.metrics.answered(response.status().as_u16());
+    response
+}
+
+async fn serve(request: Request, next: Next) -> Response {
     if request.method() == Method::GET {
         // It may wait for something.
         return next.run(request).await;

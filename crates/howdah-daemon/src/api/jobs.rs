@@ -10,6 +10,7 @@ use super::{Failure, Shared, watch_job};
 use crate::allow;
 use crate::job::{JobId, JobView, Spec, State};
 use crate::manager::{Answer, Order};
+use crate::state::Wanted;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State as Given};
@@ -107,8 +108,14 @@ pub(super) async fn submit(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Page {
-    /// Only those in that state.
-    state: Option<State>,
+    /// Only those in that state, or in one of several: `waiting,held,running`.
+    state: Option<String>,
+    /// Only those with that label.
+    label: Option<String>,
+    /// Only those that speak with that machine.
+    host: Option<String>,
+    /// Only those in whose number, command line, directory, labels or reason each of these words is; of ASCII, capitals do not matter.
+    text: Option<String>,
     /// Only older ones than that.
     #[param(value_type = Option<i64>)]
     before: Option<JobId>,
@@ -116,7 +123,34 @@ pub(super) struct Page {
     limit: Option<u32>,
 }
 
-type Asked<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
+impl Page {
+    fn wanted(&self) -> Result<Wanted, Failure> {
+        const LONGEST: usize = 256;
+        const WORDS: usize = 8;
+        let said = [&self.label, &self.host, &self.text].into_iter().flatten();
+        let text = self.text.clone().unwrap_or_default();
+        if said.clone().any(|text| text.len() > LONGEST) || text.split_whitespace().count() > WORDS
+        {
+            let text = format!("what is looked for has at most {LONGEST} bytes, and {WORDS} words");
+            return Err(Failure::usage(text));
+        }
+        let state = |name: &str| {
+            State::of_name(name).ok_or_else(|| {
+                let known = State::ALL.map(State::name).join(", ");
+                Failure::usage(format!("a job's state is one of {known}"))
+            })
+        };
+        let states = self.state.iter().flat_map(|names| names.split(','));
+        Ok(Wanted {
+            states: states.map(state).collect::<Result<_, _>>()?,
+            label: self.label.clone(),
+            host: self.host.clone(),
+            text,
+        })
+    }
+}
+
+pub(super) type Asked<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
 
 /// Lists jobs, the newest first.
 #[utoipa::path(
@@ -133,8 +167,9 @@ pub(super) async fn list(Given(shared): Given<Arc<Shared>>, page: Asked<Page>) -
     const MOST: u32 = 1_000;
     let Query(page) = page.map_err(|e| Failure::usage(e.body_text()))?;
     let limit = page.limit.unwrap_or(USUAL).clamp(1, MOST);
+    let wanted = page.wanted()?;
     let jobs = shared
-        .read(move |reader| reader.jobs(page.state, page.before, limit))
+        .read(move |reader| reader.jobs(&wanted, page.before, limit))
         .await?;
     // Somebody who wants older ones asks for those before the last one here.
     let full = jobs.len() == usize::try_from(limit).unwrap_or(usize::MAX);

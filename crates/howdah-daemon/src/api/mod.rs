@@ -1,23 +1,35 @@
 //! HTTP API v1 over a Unix socket. Only the daemon's own user and root get in: the kernel says who asks.
 
+mod about;
+mod all_events;
+mod console;
 mod door;
 mod events;
+mod figures;
+mod files;
 mod gate;
 mod jobs;
 mod limits;
 mod openapi;
+mod output;
+mod patient;
 mod schedules;
 mod start;
+mod tickets;
 mod watch_job;
 mod watches;
 
+pub(crate) use door::open_tcp;
 use gate::{Gate, Peer};
 pub use start::{serve, socket};
+pub(crate) use watch_job::lines_from;
 
 use crate::job::Grammar;
 use crate::manager::{Answer, Message, Order};
+use crate::metrics::Metrics;
 use crate::outside::Outside;
 use crate::pacer::Pace;
+use crate::queue::Limits;
 use crate::state::{Reader, StateError};
 use crate::watcher::Wake;
 use axum::Json;
@@ -27,10 +39,11 @@ use axum::http::StatusCode;
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, broadcast, oneshot, watch};
 
 /// A description of a job, and a bit.
 const BODY: usize = 1 << 20;
@@ -48,6 +61,19 @@ pub(crate) struct Shared {
     pub(crate) manager: SyncSender<Message>,
     pub(crate) written: watch::Receiver<u64>,
     pub(crate) readers: Mutex<Vec<Reader>>,
+    /// Whoever follows all jobs.
+    pub(crate) told: broadcast::Sender<all_events::Line>,
+    /// Places for streams of events.
+    pub(crate) streams: Arc<Semaphore>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) tickets: tickets::Tickets,
+    /// The file of tokens, if somebody comes over TCP.
+    pub(crate) tokens: PathBuf,
+    /// Where a browser comes in.
+    pub(crate) address: Option<SocketAddr>,
+    pub(crate) started_ms: u64,
+    pub(crate) home: PathBuf,
+    pub(crate) running: Limits,
 }
 
 impl Shared {
@@ -156,6 +182,7 @@ fn router(shared: Arc<Shared>, gate: Arc<Gate>) -> Router {
     let (routes, document) = openapi::routes();
     routes
         .route("/v1/openapi.json", get(async move || Json(document)))
+        .merge(console::routes())
         .fallback(async || {
             Failure::not_found("there is no such thing in the API; /v1/openapi.json says what is")
         })

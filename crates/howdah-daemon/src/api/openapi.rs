@@ -1,12 +1,15 @@
 //! What the API is, for programs: the routes and their description come from the same place.
 
-use super::{Shared, events, jobs, limits, schedules, watches};
+use super::{
+    Shared, about, all_events, events, figures, files, jobs, limits, output, schedules, tickets,
+    watches,
+};
 use crate::job::{JobId, JobView};
 use crate::limits::HostView;
 use crate::schedule::ScheduleView;
 use crate::watch::WatchView;
 use axum::Router;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::openapi::OpenApi as Document;
 use utoipa::{OpenApi, ToSchema};
@@ -81,6 +84,93 @@ pub(super) struct Hosts {
     pub(super) hosts: Vec<HostView>,
 }
 
+/// A daemon, and whoever asks it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct About {
+    /// Of the program.
+    pub(super) version: String,
+    /// What whoever asks may do: `read`, `submit` or `admin`.
+    pub(super) role: String,
+    /// When this daemon began, in milliseconds since 1970.
+    pub(super) started_ms: u64,
+    /// The time there, in milliseconds since 1970.
+    pub(super) now_ms: u64,
+    /// The home of its user.
+    pub(super) home: String,
+    /// Directories that jobs may touch; none: every one.
+    pub(super) allow: Vec<String>,
+    /// How many jobs run at a time.
+    pub(super) max_running: usize,
+    /// How many of them with one machine.
+    pub(super) max_per_host: usize,
+}
+
+/// What brings a browser in, once.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Ticket {
+    /// The ticket: `#ticket=...` behind the address.
+    pub(super) ticket: String,
+    /// Where a browser comes in.
+    pub(super) address: String,
+}
+
+/// A ticket that is used.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TicketUse {
+    /// The ticket.
+    pub(super) ticket: String,
+}
+
+/// What is shown from then on.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Token {
+    /// A token of this daemon.
+    pub(super) token: String,
+}
+
+/// A directory of the daemon's machine.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Directory {
+    /// Where it is, with all links followed.
+    pub(super) path: String,
+    /// The one that it lies in; null if there is none, or jobs may not touch it.
+    pub(super) parent: Option<String>,
+    /// Directories first, then by name; at most 5000.
+    pub(super) names: Vec<Name>,
+    /// Whether there are more.
+    pub(super) more: bool,
+}
+
+/// A name in it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Name {
+    /// As far as it is text.
+    pub(super) name: String,
+    /// Whether it is; otherwise a job cannot name it.
+    pub(super) is_text: bool,
+    /// `file`, `directory`, `symlink`, `fifo`, `socket`, `character_device`, `block_device` or `unknown`.
+    pub(super) kind: String,
+    /// Its size.
+    pub(super) bytes: u64,
+    /// Milliseconds since 1970.
+    pub(super) modified_ms: u64,
+}
+
+/// A page of what a job has said.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Output {
+    /// Of which attempt.
+    pub(super) attempt: u32,
+    /// The events (docs/json.md), in their order.
+    #[schema(value_type = Vec<Object>)]
+    pub(super) events: Vec<serde_json::Value>,
+    /// What to give as `offset` for the next page.
+    pub(super) next_offset: u64,
+    /// Whether that was all, and there will be no more.
+    pub(super) complete: bool,
+}
+
 #[derive(OpenApi)]
 #[openapi(info(
     title = "howdah daemon",
@@ -91,12 +181,19 @@ struct Api;
 /// Both in one.
 pub(super) fn routes() -> (Router<Arc<Shared>>, Document) {
     let (routes, mut document) = OpenApiRouter::with_openapi(Api::openapi())
+        .routes(routes!(about::show))
+        .routes(routes!(all_events::follow))
+        .routes(routes!(files::list))
+        .routes(routes!(figures::show))
+        .routes(routes!(tickets::make))
+        .routes(routes!(tickets::redeem))
         .routes(routes!(jobs::submit, jobs::list))
         .routes(routes!(jobs::show))
         .routes(routes!(jobs::cancel))
         .routes(routes!(jobs::hold))
         .routes(routes!(jobs::release))
         .routes(routes!(events::follow))
+        .routes(routes!(output::show))
         .routes(routes!(schedules::add, schedules::list))
         .routes(routes!(schedules::show, schedules::remove))
         .routes(routes!(schedules::pause))

@@ -1,9 +1,12 @@
 //! The daemon from its beginning to its end.
 
-use super::{Gate, Shared, door, router};
+use super::{Gate, Shared, all_events, door, router};
+use crate::follower::Follower;
 use crate::manager::{Manager, Message};
+use crate::metrics::Metrics;
 use crate::pacer::{Pace, Pacer};
 use crate::state::{Reader, Store};
+use crate::time::now_ms;
 use crate::tokens::{self, Tokens};
 use crate::watcher::{Wake, Watcher};
 use crate::{Config, Error};
@@ -16,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, broadcast, oneshot, watch};
 
 /// How long is known what is over.
 const KEEP: Duration = Duration::from_hours(90 * 24);
@@ -45,6 +48,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<SocketAddr>)) -> R
         Err(fs::TryLockError::WouldBlock) => return Err(Error::Taken(directory.clone())),
         Err(fs::TryLockError::Error(error)) => return Err(system("the lock")(error)),
     }
+    let metrics = Arc::new(Metrics::new());
     let tcp = config.listen.map(listen).transpose()?;
     let gate = match &tcp {
         Some((_, address)) => {
@@ -53,9 +57,9 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<SocketAddr>)) -> R
                 path: path.clone(),
                 why: error.to_string(),
             })?;
-            Gate::new(Some((*address, tokens)))
+            Gate::new(Some((*address, tokens)), Arc::clone(&metrics))
         }
-        None => Gate::new(None),
+        None => Gate::new(None, Arc::clone(&metrics)),
     };
     let address = tcp.as_ref().map(|(_, address)| *address);
     let database = directory.join("state.sqlite");
@@ -67,6 +71,8 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<SocketAddr>)) -> R
     let pace = Pace::new(Arc::clone(&config.outside), config.limit.clone());
     let pace = Arc::new(pace);
     pace.set(&first_reader.limits()?);
+    let follower = Follower::new(database.clone(), attempts.clone(), Reader::open(&database)?)?;
+    let told = broadcast::Sender::new(all_events::AHEAD);
     let manager = Manager {
         store,
         program: config.program,
@@ -102,8 +108,17 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<SocketAddr>)) -> R
         pace: Arc::clone(&pace),
         watcher: waking.clone(),
         manager: sender.clone(),
-        written: seen,
+        written: seen.clone(),
         readers: Mutex::new(vec![first_reader]),
+        told: told.clone(),
+        streams: Arc::new(Semaphore::new(all_events::STREAMS)),
+        metrics: Arc::clone(&metrics),
+        tickets: super::tickets::Tickets::default(),
+        tokens: directory.join(tokens::FILE),
+        address,
+        started_ms: now_ms(),
+        home: config.home,
+        running: config.limits,
     });
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
@@ -133,6 +148,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<SocketAddr>)) -> R
         });
         thread::spawn(move || pacer.run());
         thread::spawn(move || watcher.run());
+        tokio::spawn(all_events::tell(follower, seen, told, Arc::clone(&metrics)));
         let app = router(shared, Arc::new(gate));
         let over_tcp = match tcp {
             Some((listener, _)) => {

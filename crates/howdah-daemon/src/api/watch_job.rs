@@ -38,7 +38,7 @@ pub(super) fn events_file(shared: &Shared, id: JobId, number: u32) -> PathBuf {
 }
 
 /// Whole lines from there on, and where the next ones begin.
-pub(super) fn lines_from(path: &Path, offset: u64) -> io::Result<(Vec<String>, u64)> {
+pub(crate) fn lines_from(path: &Path, offset: u64) -> io::Result<(Vec<String>, u64)> {
     const AT_ONCE: u64 = 1 << 18;
     let mut file = match File::open(path) {
         Ok(file) => file,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::job::{JobView, Kind, State};
 use crate::outside::tests::Nobody;
-use crate::state::Reader;
+use crate::state::{Reader, Wanted};
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
@@ -183,7 +183,7 @@ fn a_full_disk_loses_nothing_that_was_answered_and_answers_nothing_that_is_lost(
     let house = House::new(house.stop(), "/bin/true", None);
     let all = Reader::open(&house.dir.path().join("db"))
         .unwrap()
-        .jobs(None, None, 10_000)
+        .jobs(&Wanted::default(), None, 10_000)
         .unwrap();
     assert_eq!(all.len(), answered.len());
     for (n, id) in &answered {
@@ -283,7 +283,7 @@ fn what_is_over_since_long_is_forgotten_and_nothing_else() {
     assert_eq!(house.order(Order::Hold(held)), Ok(Answer::Done));
     let left = Reader::open(&house.dir.path().join("db"))
         .unwrap()
-        .jobs(None, None, 10)
+        .jobs(&Wanted::default(), None, 10)
         .unwrap();
     assert_eq!(left.iter().map(|job| job.id).collect::<Vec<_>>(), [held]);
     assert!(!files.exists());
@@ -336,7 +336,7 @@ fn what_was_missed_is_one_job_and_never_two() {
         assert_eq!(house.order(Order::Unschedule(77)), Ok(Answer::NoSuchJob));
         let reader = Reader::open(&house.dir.path().join("db")).unwrap();
         let submitted: Vec<_> = reader
-            .jobs(None, None, 10)
+            .jobs(&Wanted::default(), None, 10)
             .unwrap()
             .iter()
             .filter_map(|job| job.spec.submission.clone())
@@ -404,6 +404,11 @@ fn a_schedule_that_rests_brings_no_job_and_goes_on_from_when_it_is_resumed() {
         paused: true,
     });
     assert_eq!(other, Ok(Answer::NoSuchJob));
-    assert!(reader.jobs(None, None, 10).unwrap().is_empty());
+    assert!(
+        reader
+            .jobs(&Wanted::default(), None, 10)
+            .unwrap()
+            .is_empty()
+    );
     house.stop();
 }

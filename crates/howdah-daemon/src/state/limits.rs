@@ -17,7 +17,7 @@ pub(crate) struct HostLimits {
 }
 
 /// What people have set.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Set {
     pub(crate) total: Option<String>,
     pub(crate) hosts: BTreeMap<String, HostLimits>,

@@ -2,7 +2,9 @@
 
 use super::{StateError, attempt};
 use crate::job::{Happened, JobId, JobView, State};
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params_from_iter};
+use std::fmt::Write as _;
 use std::path::Path;
 
 const COLUMNS: &str = "id, spec, hosts, state, reason, exit_code, not_before_ms, cancelling, submitted_ms, ended_ms, rate_limit";
@@ -53,31 +55,96 @@ impl Reader {
         Ok(Some(job))
     }
 
-    /// A page of them, the newest first.
+    /// A page of those that are wanted, the newest first.
     pub(crate) fn jobs(
         &self,
-        state: Option<State>,
+        wanted: &Wanted,
         before: Option<JobId>,
         limit: u32,
     ) -> Result<Vec<JobView>, StateError> {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM jobs WHERE id < ?1 AND {} ORDER BY id DESC LIMIT ?3",
-            if state.is_some() {
-                "state = ?2"
-            } else {
-                "?2 IS NULL"
-            }
-        );
+        let mut values = vec![Value::from(before.map_or(i64::MAX, |id| id.0))];
+        let mut sql = format!("SELECT {COLUMNS} FROM jobs WHERE id < ?1");
+        if !wanted.states.is_empty() {
+            let names: Vec<_> = wanted.states.iter().map(|state| state.name()).collect();
+            let _ = write!(sql, " AND state IN ('{}')", names.join("', '"));
+        }
+        let mut also = |condition: &str, value: &str| {
+            values.push(Value::from(value.to_owned()));
+            let _ = write!(
+                sql,
+                " AND {}",
+                condition.replace("{}", &format!("?{}", values.len()))
+            );
+        };
+        if let Some(label) = &wanted.label {
+            also(OF_LABEL, label);
+        }
+        if let Some(host) = &wanted.host {
+            also(OF_HOST, &host.to_ascii_lowercase());
+        }
+        for word in wanted.text.split_whitespace() {
+            also(OF_TEXT, &word.to_ascii_lowercase());
+        }
+        let _ = write!(sql, " ORDER BY id DESC LIMIT {limit}");
         let mut query = self.db.prepare_cached(&sql)?;
-        let before = before.map_or(i64::MAX, |id| id.0);
-        let mut rows = query.query(params![before, state.map(State::name), limit])?;
+        let mut rows = query.query(params_from_iter(values))?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
             found.push(view(row)?);
         }
         Ok(found)
     }
+
+    /// How many jobs are in each state, but for those that none is in.
+    pub(crate) fn count(&self) -> Result<Vec<(State, u64)>, StateError> {
+        let mut query = self
+            .db
+            .prepare_cached("SELECT state, COUNT(*) FROM jobs GROUP BY state")?;
+        let rows = query.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
+        let rows = rows.collect::<Result<Vec<(String, i64)>, _>>()?;
+        let known =
+            |(name, count): (String, i64)| Some((State::of_name(&name)?, count.unsigned_abs()));
+        Ok(rows.into_iter().filter_map(known).collect())
+    }
+
+    /// Jobs to which something happened after that event, each once, and the last event that there is. The number of what
+    /// happened last; 0 before anything did.
+    pub(crate) fn happened_after(&self, event: i64) -> Result<(Vec<JobId>, i64), StateError> {
+        let mut query = self.db.prepare_cached(
+            "SELECT job, MAX(id) FROM events WHERE id > ?1 GROUP BY job ORDER BY 2",
+        )?;
+        let rows = query.query_map([event], |row| Ok((JobId(row.get(0)?), row.get(1)?)))?;
+        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        let last = rows.last().map_or(event, |(_, id)| *id);
+        Ok((rows.into_iter().map(|(job, _)| job).collect(), last))
+    }
+
+    /// The number of the last thing that happened; 0 before anything did.
+    pub(crate) fn last_happened(&self) -> Result<i64, StateError> {
+        let mut query = self
+            .db
+            .prepare_cached("SELECT COALESCE(MAX(id), 0) FROM events")?;
+        Ok(query.query_row([], |row| row.get(0))?)
+    }
 }
+
+/// What jobs are looked for: nothing is said, all of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) states: Vec<State>,
+    pub(crate) label: Option<String>,
+    pub(crate) host: Option<String>,
+    /// Words, each of which is somewhere in what was asked for, or in the reason.
+    pub(crate) text: String,
+}
+
+const OF_LABEL: &str = "EXISTS (SELECT 1 FROM json_each(spec, '$.labels') WHERE value = {})";
+const OF_HOST: &str = "EXISTS (SELECT 1 FROM json_each(hosts) WHERE value = {})";
+/// Of ASCII, capitals do not matter.
+const OF_TEXT: &str = "instr(lower(id || ' ' || json_extract(spec, '$.kind') || ' ' || json_extract(spec, '$.directory')
+    || ' ' || COALESCE((SELECT group_concat(value, ' ') FROM json_each(spec, '$.arguments')), '')
+    || ' ' || COALESCE((SELECT group_concat(value, ' ') FROM json_each(spec, '$.labels')), '')
+    || ' ' || COALESCE(reason, '')), {}) > 0";
 
 fn view(row: &Row<'_>) -> Result<JobView, StateError> {
     let state: String = row.get(3)?;

@@ -114,3 +114,73 @@ fn a_database_of_the_first_version_is_brought_up_to_date_with_all_that_is_in_it(
     let writing = store.write().unwrap();
     assert_eq!(writing.submitted("x").unwrap(), Some((id, spec(Some("x")))));
 }
+
+#[test]
+fn jobs_are_found_by_words_labels_machines_and_states() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let mut store = Store::open(&path).unwrap();
+    let writing = store.write().unwrap();
+    let insert = |arguments: &[&str], labels: &[&str], host: &str, hold: bool| {
+        let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let spec = Spec {
+            arguments: own(arguments),
+            labels: own(labels),
+            directory: "/data".into(),
+            hold,
+            ..spec(None)
+        };
+        writing.insert_job(&spec, &[host.to_owned()], 5).unwrap()
+    };
+    let night = insert(
+        &["-r", "Run 7", "site:Store/"],
+        &["night", "a\"b"],
+        "site",
+        true,
+    );
+    let day = insert(&["-r", "run8", "other:100%_x"], &["day"], "other", false);
+    writing.commit().unwrap();
+    let reader = Reader::open(&path).unwrap();
+    let found = |wanted: &Wanted| {
+        let jobs = reader.jobs(wanted, None, 10).unwrap();
+        jobs.iter().map(|job| job.id).collect::<Vec<_>>()
+    };
+    let text = |text: &str| {
+        found(&Wanted {
+            text: text.into(),
+            ..Wanted::default()
+        })
+    };
+    assert_eq!(text(""), [day, night]);
+    assert_eq!(text("RUN"), [day, night]);
+    assert_eq!(text("store run"), [night]);
+    assert_eq!(text("/data verify night"), [night]);
+    assert_eq!(text("100%_x"), [day]);
+    assert_eq!(text("arguments"), []);
+    assert_eq!(text("%"), [day]);
+    assert_eq!(text("a\"b"), [night]);
+    assert_eq!(text("' OR 1=1 --"), []);
+    let label = |label: &str| {
+        found(&Wanted {
+            label: Some(label.into()),
+            ..Wanted::default()
+        })
+    };
+    assert_eq!((label("day"), label("da")), (vec![day], vec![]));
+    let host = |host: &str| {
+        found(&Wanted {
+            host: Some(host.into()),
+            ..Wanted::default()
+        })
+    };
+    assert_eq!((host("Site"), host("sit")), (vec![night], vec![]));
+    let states = |states: &[State]| {
+        found(&Wanted {
+            states: states.to_vec(),
+            ..Wanted::default()
+        })
+    };
+    assert_eq!(states(&[State::Held]), [night]);
+    assert_eq!(states(&[State::Held, State::Waiting]), [day, night]);
+    assert_eq!(states(&[State::Done]), []);
+}

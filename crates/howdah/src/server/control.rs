@@ -1,19 +1,32 @@
 //! A running server, as somebody beside it sees and ends it.
 
+use super::happening::ServerEvent;
 use howdah_core::{Rate, Span, Time};
 use howdah_net::Waker;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Shows the sessions of a running server, and ends them. Clones are of the same server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerControl(Arc<Inner>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Inner {
     draining: AtomicBool,
     state: Mutex<State>,
+    observer: OnceLock<Box<Observer>>,
+}
+
+type Observer = dyn Fn(&ServerEvent) + Send + Sync;
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner")
+            .field("draining", &self.draining)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +67,19 @@ impl ServerControl {
     /// Its sessions.
     pub fn sessions(&self) -> Vec<SessionStatus> {
         self.lock().sessions.clone()
+    }
+
+    /// Hears of all that the server does from now on, on the thread that moves the data: it must not take long. The first one
+    /// who asks for it stays the only one.
+    pub fn observe(&self, hear: impl Fn(&ServerEvent) + Send + Sync + 'static) {
+        // Somebody else was first.
+        let _ = self.0.observer.set(Box::new(hear));
+    }
+
+    pub(super) fn tell(&self, event: ServerEvent) {
+        if let Some(hear) = self.0.observer.get() {
+            hear(&event);
+        }
     }
 
     /// No session begins any more, and the server ends with the last one that there is. Who comes is told to try again.
@@ -166,6 +192,17 @@ mod tests {
         }]);
         assert!(control.clone().end(7) && control.has_to_end());
         assert!(control.take_end(7) && !control.take_end(7) && !control.has_to_end());
+    }
+
+    #[test]
+    fn one_hears_what_happens() {
+        let control = ServerControl::new();
+        control.tell(ServerEvent::Done);
+        let (sender, heard) = std::sync::mpsc::channel();
+        control.observe(move |event| sender.send(*event).unwrap());
+        control.observe(|_| panic!("the second one"));
+        control.clone().tell(ServerEvent::Failed);
+        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [ServerEvent::Failed]);
     }
 
     #[test]

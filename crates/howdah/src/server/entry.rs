@@ -3,6 +3,7 @@
 use super::deeds::{Happened, Outcome, Who};
 use super::service::Service;
 use super::session::Session;
+use super::{ServerEvent, ServerRefusal};
 use crate::keys::PublicKey;
 use crate::{Error, ErrorKind};
 use howdah_core::{Rate, Time};
@@ -47,17 +48,23 @@ impl Service {
             Err(error) => {
                 self.log(&format!("{peer}: turned away: {error}"));
                 self.note(Happened::Refused, &who, None, Outcome::error(&error));
+                self.control
+                    .tell(ServerEvent::Refused(ServerRefusal::Rights));
                 connection.close(now, CloseCode::Unauthorized, &error.to_string());
                 return;
             }
         };
         if self.control.is_draining() {
             self.log(&format!("{peer}: turned away: the server is going away"));
+            self.control
+                .tell(ServerEvent::Refused(ServerRefusal::Draining));
             connection.close(now, CloseCode::Application, GOING_AWAY);
             return;
         }
         let open = self.sessions.values().filter(|s| s.key == client).count();
         if let Some(most) = rights.max_sessions.filter(|most| open >= *most as usize) {
+            self.control
+                .tell(ServerEvent::Refused(ServerRefusal::Sessions));
             self.log(&format!(
                 "{peer}: turned away: it has {open} sessions already"
             ));
@@ -69,6 +76,7 @@ impl Service {
         }
         self.log(&format!("{peer}: connected"));
         self.note(Happened::Connected, &who, None, Outcome::default());
+        self.control.tell(ServerEvent::Session);
         self.met = true;
         let mut session = Session::new(now, peer, who, client, rights);
         // Until it is known what it wants.

@@ -2,7 +2,9 @@
 
 use super::deeds::{Deed, Happened, Outcome, may_act};
 use super::session::Session;
-use super::{Crowd, LOOK_EVERY, Log, ServerControl, Strangers, watch_lists};
+use super::{
+    Crowd, LOOK_EVERY, Log, ServerControl, ServerEvent, ServerRefusal, Strangers, watch_lists,
+};
 use crate::access::Authority;
 use crate::audit::AuditLog;
 use crate::session::chore::Chore;
@@ -251,6 +253,7 @@ impl Service {
                     let line = format!("{}: {} done{}", session.peer, session.deed, content(told));
                     self.log(&line);
                     self.note_end(Happened::Done, key, Outcome::file(told));
+                    self.control.tell(ServerEvent::Done);
                 }
             }
             Message::Fail { kind, message } => {
@@ -332,6 +335,7 @@ impl Service {
         }
         connection.send_control(&Message::fail(error).encode());
         let line = format!("{}: {} failed: {error}", session.peer, session.deed);
+        self.control.tell(ServerEvent::Failed);
         self.put_away(tree);
         self.log(&line);
         self.note_end(Happened::Failed, key, Outcome::error(error));
@@ -360,7 +364,10 @@ impl Service {
         let told = session.room.take_news().map(|news| {
             connection.send_control(&Message::room(news.as_ref()).encode());
             let text = match &news {
-                Some(error) => format!("waits: {error}"),
+                Some(error) => {
+                    self.control.tell(ServerEvent::NoRoom);
+                    format!("waits: {error}")
+                }
                 None => "goes on, there is room again".to_owned(),
             };
             format!("{}: {} {text}", session.peer, session.deed)
@@ -376,6 +383,7 @@ impl Service {
                     session.peer, session.deed, sum.names
                 );
                 connection.send_control(&Message::Answered(sum).encode());
+                self.control.tell(ServerEvent::Done);
                 self.log(&line);
                 self.note_end(Happened::Done, key, Outcome::default());
             }
@@ -425,6 +433,7 @@ impl Service {
         side.bottleneck = session.at_cap.verdict(connection, 0);
         connection.send_control(&Message::Done { object, side }.encode());
         let line = format!("{}: {} done{}", session.peer, session.deed, content(told));
+        self.control.tell(ServerEvent::Done);
         self.log(&line);
         self.note_end(Happened::Done, key, Outcome::file(told));
         Ok(())
@@ -480,11 +489,13 @@ impl Service {
                     door.close(remote);
                 }
                 if let Some(mut session) = self.sessions.remove(&key) {
+                    self.control.tell(session.moved(connection.stats()));
                     let busy = session.is_busy();
                     let tree = session.tree.take();
                     self.put_away(tree);
                     if busy {
                         let why = from_connection(&error, "the client");
+                        self.control.tell(ServerEvent::Failed);
                         let kept = match session.receiving.as_ref().map_or(0, Receiving::kept_bytes)
                         {
                             0 => String::new(),
@@ -642,6 +653,7 @@ impl Application for Service {
     }
 
     fn on_full(&mut self, now: Time, full: Full) {
+        self.control.tell(ServerEvent::Refused(ServerRefusal::Busy));
         if let Some(line) = self.crowd.line(now, full) {
             self.log(&line);
         }

@@ -2,6 +2,7 @@
 
 use super::control::Meter;
 use super::deeds::{Deed, Who};
+use super::happening::{ServerEvent, SessionMoved};
 use super::service::Opening;
 use crate::access::Rights;
 use crate::session::at_cap::AtCap;
@@ -18,7 +19,7 @@ use crate::session::tree::Tree;
 use crate::session::waits::{Wait, WaitClock};
 use howdah_core::{Rate, Time};
 use howdah_net::Usage;
-use howdah_proto::Connection;
+use howdah_proto::{Connection, Stats};
 use howdah_store::RoomWait;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -65,6 +66,8 @@ pub(super) struct Session {
     pub(super) wait: WaitClock,
     pub(super) at_cap: AtCap,
     pub(super) meter: Meter,
+    /// As it was when it was told of.
+    told: Stats,
     /// As the client wants it.
     pub(super) pace: Pace,
     /// Of what all may move together.
@@ -90,6 +93,13 @@ fn group(key: &str) -> u64 {
 }
 
 impl Session {
+    /// What it has moved since the last time.
+    pub(super) fn moved(&mut self, now: Stats) -> ServerEvent {
+        let moved = SessionMoved::between(&self.told, &now);
+        self.told = now;
+        ServerEvent::Moved(moved)
+    }
+
     /// Of a client that was let in.
     pub(super) fn new(now: Time, peer: String, who: Who, key: String, rights: Rights) -> Self {
         Self {
@@ -118,6 +128,7 @@ impl Session {
             wait: WaitClock::default(),
             at_cap: AtCap::default(),
             meter: Meter::new(now),
+            told: Stats::default(),
             pace: Pace::default(),
             share: None,
             applied: None,

@@ -7,7 +7,7 @@ use crate::access::{Authority, Rights};
 use crate::keys::PublicKey;
 use crate::sandbox::Sandbox;
 use crate::sandbox::names::Names;
-use crate::{Cancel, Error, ErrorKind, Identity, Log, Server, Throttle};
+use crate::{Cancel, Error, ErrorKind, Identity, Log, Server, ServerControl, Throttle};
 use howdah_core::Span;
 use howdah_net::{Lanes, Tunnel};
 use std::fs::File;
@@ -195,7 +195,14 @@ fn open(
         rights,
         taken: AtomicBool::new(false),
     });
-    let server = Server::on(socket, Some(listener), &identity, authority, Log::default())?;
+    let server = Server::on(
+        socket,
+        Some(listener),
+        &identity,
+        authority,
+        Log::default(),
+        ServerControl::new(),
+    )?;
     Ok((server, identity))
 }
 

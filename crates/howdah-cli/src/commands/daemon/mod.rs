@@ -1,5 +1,6 @@
 //! `howdah daemon`.
 
+mod browser;
 mod outside;
 
 use super::job::grammar::CommandLine;
@@ -9,8 +10,12 @@ use howdah::{Error, ErrorKind};
 use howdah_daemon::queue::Limits;
 use howdah_daemon::{Config, serve};
 use outside::Program;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Where it listens for a browser if nothing is said.
+const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8470);
 
 pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
     let config = Config {
@@ -20,8 +25,9 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
             running: args.max_running.get(),
             per_host: args.max_per_host.get(),
         },
-        listen: args.listen,
+        listen: args.listen.or(args.open.then_some(USUAL)),
         allow: allowed(&args.allow)?,
+        home: std::env::home_dir().unwrap_or_else(|| "/".into()),
         limit: args.limit.as_ref().map(ToString::to_string),
         grammar: Arc::new(CommandLine::new()),
         outside: Arc::new(Program {
@@ -29,6 +35,7 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
             known_hosts: howdah::keys::default_known_hosts_path(),
         }),
     };
+    let (place, open) = (config.directory.clone(), args.open);
     let served = serve(config, |socket, address| {
         let address = address.map(|address| format!(" and http://{address}"));
         ui::say(&format!(
@@ -36,7 +43,14 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
             socket.display(),
             address.unwrap_or_default()
         ));
+        if open {
+            // It asks the daemon, which answers from now on.
+            std::thread::spawn(move || browser::open(&place).unwrap_or_else(|why| ui::say(&why)));
+        }
     });
+    if let (Err(howdah_daemon::Error::Taken(place)), true) = (&served, args.open) {
+        return browser::open(place).map_err(|why| Error::new(ErrorKind::Refused, why).into());
+    }
     served.map_err(|error| {
         let kind = match error {
             howdah_daemon::Error::NotLoopback(_) => ErrorKind::Usage,

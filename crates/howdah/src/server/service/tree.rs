@@ -2,6 +2,7 @@
 
 use super::{Opening, Service, wake};
 use crate::access::Rights;
+use crate::server::ServerEvent;
 use crate::server::deeds::{Deed, Happened, Outcome, may_act};
 use crate::session::from_store;
 use crate::session::message::{Message, SideReport};
@@ -283,6 +284,7 @@ impl Service {
             return;
         };
         let line = format!("{}: {} done", session.peer, session.deed);
+        self.control.tell(ServerEvent::Done);
         let tree = session.tree.take();
         self.put_away(tree);
         self.log(&line);

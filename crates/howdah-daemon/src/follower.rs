@@ -1,0 +1,239 @@
+//! Follows all jobs at once: what changed, and what their processes say. Each look reads what is new, and not more than it may.
+
+use crate::api::lines_from;
+use crate::job::{Ended, JobId, JobView};
+use crate::manager::attempt_dir;
+use crate::process::record::EVENTS;
+use crate::state::{Reader, Set, StateError};
+use crate::time::now_ms;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Of more that change at once is told that there are many.
+const MANY: usize = 500;
+/// Of the file of one attempt, in one look; of more the end is what counts.
+const MUCH: u64 = 1 << 20;
+const TAIL: u64 = 1 << 16;
+
+/// What there is to tell.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// It changed.
+    Job(Box<JobView>),
+    /// So many did.
+    Many(usize),
+    /// How a running copy does: its last `progress` (docs/json.md).
+    Progress {
+        job: JobId,
+        attempt: u32,
+        event: Value,
+    },
+    /// The process of an attempt is gone; its last event, if that is a `summary` or an `error`.
+    Ended {
+        job: JobId,
+        attempt: u32,
+        how: Ended,
+        last: Option<Value>,
+    },
+    /// Somebody set limits.
+    Limits,
+}
+
+/// Whoever is followed from its beginning on is told of from the next event on.
+pub(crate) struct Follower {
+    database: PathBuf,
+    attempts: PathBuf,
+    reader: Option<Reader>,
+    began_ms: u64,
+    /// The last that happened as far as it was told.
+    happened: i64,
+    limits: Set,
+    /// Attempts that run, and how far their files are read.
+    running: BTreeMap<(JobId, u32), u64>,
+    /// The last attempt of each unfinished job whose end was told.
+    ended: BTreeMap<JobId, u32>,
+}
+
+impl Follower {
+    pub(crate) fn new(
+        database: PathBuf,
+        attempts: PathBuf,
+        reader: Reader,
+    ) -> Result<Self, StateError> {
+        Ok(Self {
+            happened: reader.last_happened()?,
+            limits: reader.limits()?,
+            database,
+            attempts,
+            reader: Some(reader),
+            began_ms: now_ms(),
+            running: BTreeMap::new(),
+            ended: BTreeMap::new(),
+        })
+    }
+
+    /// Whether there may be something new without anything being written in the database.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// What is new. After an error it is told the next time.
+    pub(crate) fn look(&mut self) -> Result<Vec<Told>, StateError> {
+        let reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => Reader::open(&self.database)?,
+        };
+        let told = self.read(&reader)?;
+        self.reader = Some(reader);
+        Ok(told)
+    }
+
+    fn read(&mut self, reader: &Reader) -> Result<Vec<Told>, StateError> {
+        let mut told = Vec::new();
+        let (changed, happened) = reader.happened_after(self.happened)?;
+        let mut jobs = Vec::new();
+        for id in &changed {
+            jobs.extend(reader.job(*id)?);
+        }
+        let at_work = reader.at_work()?;
+        let limits = reader.limits()?;
+        for found in at_work {
+            let end = |path: PathBuf| path.metadata().map_or(0, |found| found.len());
+            let key = (found.job, found.number);
+            // What was said before somebody followed is old, but for its end.
+            let start = || end(self.file(key)).saturating_sub(TAIL);
+            let before = self.running.get(&key).copied();
+            let offset = before.unwrap_or_else(start);
+            let (last, offset) = self.last(key, offset);
+            self.running.insert(key, offset);
+            if let Some(event) = last.filter(|event| event["event"] == "progress") {
+                told.push(Told::Progress {
+                    job: key.0,
+                    attempt: key.1,
+                    event,
+                });
+            }
+        }
+        for job in jobs {
+            self.ends(&job, &mut told);
+            if changed.len() > MANY {
+                continue;
+            }
+            let mut job = job;
+            job.attempts = Vec::new();
+            job.history = Vec::new();
+            told.push(Told::Job(Box::new(job)));
+        }
+        if changed.len() > MANY {
+            told.push(Told::Many(changed.len()));
+        }
+        if limits != self.limits {
+            self.limits = limits;
+            told.push(Told::Limits);
+        }
+        self.happened = happened;
+        Ok(told)
+    }
+
+    /// Attempts of a job whose end was not told yet.
+    fn ends(&mut self, job: &JobView, told: &mut Vec<Told>) {
+        let known = self.ended.get(&job.id).copied();
+        for attempt in &job.attempts {
+            let (Some(how), Some(when)) = (&attempt.ended, attempt.ended_ms) else {
+                continue;
+            };
+            let key = (job.id, attempt.number);
+            let offset = self.running.remove(&key);
+            // Without anything known of it, what was over before is old.
+            let is_new = known.map_or(offset.is_some() || when >= self.began_ms, |n| {
+                attempt.number > n
+            });
+            if !is_new {
+                continue;
+            }
+            let (last, _) = self.last(key, offset.unwrap_or(0));
+            let last =
+                last.filter(|event| event["event"] == "summary" || event["event"] == "error");
+            told.push(Told::Ended {
+                job: job.id,
+                attempt: attempt.number,
+                how: how.clone(),
+                last,
+            });
+        }
+        if job.state.is_final() {
+            self.ended.remove(&job.id);
+        } else if let Some(last) = job.attempts.iter().rfind(|a| a.ended.is_some()) {
+            self.ended.insert(job.id, last.number);
+        }
+    }
+
+    fn file(&self, (job, number): (JobId, u32)) -> PathBuf {
+        attempt_dir(&self.attempts, job, number).join(EVENTS)
+    }
+
+    /// The last event of interest from there on, and where the next ones begin.
+    fn last(&self, key: (JobId, u32), offset: u64) -> (Option<Value>, u64) {
+        last(&self.file(key), offset)
+    }
+}
+
+/// What cannot be read now is read the next time.
+fn last(path: &Path, mut offset: u64) -> (Option<Value>, u64) {
+    let length = path.metadata().map_or(0, |found| found.len());
+    if length > offset + MUCH {
+        offset = length - TAIL;
+    }
+    let of_interest = |line: &&String| {
+        ["progress", "summary", "error"]
+            .iter()
+            .any(|kind| line.contains(&format!(r#""event":"{kind}""#)))
+    };
+    let mut found = None;
+    while let Ok((lines, next)) = lines_from(path, offset)
+        && next > offset
+    {
+        let events = lines.iter().rev().filter(of_interest);
+        // The beginning of a tail is no whole line.
+        let event = events
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .next();
+        found = event.or(found);
+        offset = next;
+    }
+    (found, offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::Write as _;
+
+    #[test]
+    fn the_last_event_is_found_in_bounded_work() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events");
+        assert_eq!(last(&path, 0), (None, 0));
+        let mut file = fs::File::create(&path).unwrap();
+        writeln!(file, r#"{{"event":"start"}}"#).unwrap();
+        let (found, first) = last(&path, 0);
+        assert_eq!(found, None);
+        writeln!(file, r#"{{"event":"progress","bytes":1}}"#).unwrap();
+        writeln!(file, r#"{{"event":"progress","bytes":2}}"#).unwrap();
+        writeln!(file, r#"{{"event":"change"}}"#).unwrap();
+        write!(file, r#"{{"event":"progress","by"#).unwrap();
+        let (found, next) = last(&path, first);
+        assert_eq!(found.unwrap()["bytes"], 2);
+        assert_eq!(last(&path, next), (None, next));
+        // A list of a million changes is passed over.
+        writeln!(file, r#"tes":3}}"#).unwrap();
+        file.write_all(&b"{\"event\":\"change\"}\n".repeat(100_000))
+            .unwrap();
+        writeln!(file, r#"{{"event":"summary"}}"#).unwrap();
+        let (found, next) = last(&path, next);
+        assert_eq!(found.unwrap()["event"], "summary");
+        assert_eq!(next, path.metadata().unwrap().len());
+    }
+}
