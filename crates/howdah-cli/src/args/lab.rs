@@ -102,6 +102,10 @@ pub(crate) struct LabRunArgs {
     #[arg(long)]
     pub(crate) quick: bool,
 
+    /// At least so many seeds of each cell, whatever the scenario says; with netns '--runs' counts
+    #[arg(long, value_name = "N")]
+    pub(crate) seeds: Option<std::num::NonZeroU64>,
+
     /// Directory of the results [default: results/NAME, with -quick and -netns behind it]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

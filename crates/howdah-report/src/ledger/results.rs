@@ -144,9 +144,12 @@ pub(crate) fn flow_of<'c>(cell: &'c CellResult, protocol: &str) -> Option<&'c Fl
     cell.flows.iter().find(|flow| flow.protocol == protocol)
 }
 
-/// Goodput of all flows together, in bit/s.
+/// Goodput of all flows together over the time in which any was active, in bit/s; of results without that figure the sum of
+/// the flows' means.
 pub(crate) fn sum_goodput(cell: &CellResult) -> Option<f64> {
-    (!cell.flows.is_empty()).then(|| cell.flows.iter().map(|flow| flow.goodput_bps).sum())
+    let sum = || cell.flows.iter().map(|flow| flow.goodput_bps).sum();
+    let known = cell.metrics.get("sum_goodput_bps").copied();
+    known.or_else(|| (!cell.flows.is_empty()).then(sum))
 }
 
 /// Throughput of the short flows, in bit/s.

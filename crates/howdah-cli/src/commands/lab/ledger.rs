@@ -10,8 +10,8 @@ const WIDTH: usize = 100;
 
 pub(super) fn run(args: &LabLedgerArgs) -> anyhow::Result<()> {
     let mut cells = Vec::new();
-    for dir in &args.dirs {
-        let mut own = super::summary(dir)?.cells;
+    for (dir, campaign) in args.dirs.iter().zip(super::unmixed(&args.dirs)?) {
+        let mut own = campaign.cells;
         // Many statements are about the shape of a curve, and curves are not in the summary.
         let store = Store::open(dir)?;
         for cell in own.iter_mut().filter(|cell| cell.error.is_none()) {
