@@ -396,7 +396,7 @@ mod tests {
         let (a, b) = (course(4.5, 32.0, 47.0), course(4.5, 32.0, 5.0));
         let mut found = BTreeMap::new();
         with([&a, &b], |course| {
-            changes(&cell(), course, &flows, 60.0, &mut found)
+            changes(&cell(), course, &flows, 60.0, &mut found);
         });
         // An even share is half of 100 Mbit/s, of which 1000 of 1080 bytes are payload.
         let t90 = found["t90_ms/a/1"];

@@ -365,10 +365,6 @@ mod percentiles {
         List([f64; 3]),
     }
 
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "the signature that serde asks for"
-    )]
     pub(super) fn serialize<S: Serializer>(
         &[p50, p95, p99]: &[f64; 3],
         serializer: S,

@@ -161,6 +161,10 @@ pub(crate) struct LabLedgerArgs {
     #[arg(value_name = "DIR", required = true)]
     pub(crate) dirs: Vec<PathBuf>,
 
+    /// Write the page that is kept, docs/ledger.md, and the same as JSON beside it
+    #[arg(long, value_name = "FILE.md", conflicts_with = "json")]
+    pub(crate) out: Option<PathBuf>,
+
     /// For programs: JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,

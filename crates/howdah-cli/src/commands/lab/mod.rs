@@ -11,7 +11,7 @@ mod run;
 use crate::args::LabCommand;
 use howdah::{Error, ErrorKind};
 use howdah_lab::scenario::ScenarioError;
-use howdah_report::result::Summary;
+use howdah_report::result::{CellResult, Summary};
 use howdah_report::store::{Store, StoreError};
 use howdah_report::together;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,16 @@ pub(super) fn run(command: &LabCommand) -> anyhow::Result<()> {
         LabCommand::Gate(args) => gate::run(args),
         LabCommand::Attack(args) => attack::run(args),
     }
+}
+
+/// Many statements are about the shape of a curve, and curves are not in the summary.
+fn read_curves(dir: &Path, campaign: &mut Summary) -> anyhow::Result<()> {
+    let store = Store::open(dir)?;
+    let ran = |cell: &&mut CellResult| cell.error.is_none() && cell.skipped.is_none();
+    for cell in campaign.cells.iter_mut().filter(ran) {
+        store.read_intervals(cell)?;
+    }
+    Ok(())
 }
 
 /// A scenario that makes no sense is bad usage.
