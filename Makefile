@@ -6,12 +6,13 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-entries bench-files bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check
+.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-entries bench-files bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
 BTF := /sys/kernel/btf/vmlinux
 GATE ?=
+LEDGER ?=
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # `make test` runs the tests that need namespaces as whoever called it; they say why if they skip.
 say = @printf '\n== %s\n' "$(1)"
@@ -131,6 +132,16 @@ lab-quick: setup ## JGN06, reduced, against the snapshot of its whole table (GAT
 	@target="$${CARGO_TARGET_DIR:-target}"; out="$$(mktemp -d)"; trap 'rm -rf "$$out"' EXIT; \
 	"$$target/release/howdah" lab run scenarios/jgn06 --quick --out "$$out"; \
 	"$$target/release/howdah" lab gate "$$out" $(GATE)
+
+ledger: setup ## docs/ledger.md and docs/ledger.json from the papers' full sets with five seeds; goes on where it was (LEDGER="--quick": the reduced sets)
+	$(call say,building howdah (release))
+	$(CARGO) build --release --locked -p howdah-cli
+	@set -e; target="$${CARGO_TARGET_DIR:-target}"; dirs=""; \
+	for set in jgn06 k14proto k13app wtrl10 future/f12.toml; do \
+		dir="$${LAB_OUT:-results/ledger}$(LEDGER)/$$(basename "$$set" .toml)"; dirs="$$dirs $$dir"; \
+		"$$target/release/howdah" lab run "scenarios/$$set" --seeds 5 $(LEDGER) --out "$$dir"; \
+	done; \
+	"$$target/release/howdah" lab ledger $$dirs --out docs/ledger.md
 
 lab-smoke: peers bpf ## A sample of every campaign of scenarios/real on the real testbed (four to five minutes)
 	$(call say,building howdah with the papers' TCPs (release))

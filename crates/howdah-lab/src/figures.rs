@@ -1,6 +1,6 @@
 //! Figures that follow from the course of the flows, in virtual time and on a testbed alike.
 
-use crate::scenario::{Cell, FlowSpec, LossSpec};
+use crate::scenario::{Cell, FlowSpec, LossSpec, OneWaySpec};
 use howdah_core::Span;
 use howdah_report::metrics::{self, Progress};
 use howdah_report::result::{FlowResult, Interval};
@@ -37,18 +37,43 @@ pub(crate) fn route_rtt_s(cell: &Cell, spec: &FlowSpec) -> f64 {
     seconds(ns)
 }
 
-/// What user bytes can at most pass a flow's route in a second, in bits, where random loss is independent of everything:
-/// the share of the narrowest path that is payload and is not lost. `None` without a rate, or with another loss.
-pub(crate) fn bound_bps(cell: &Cell, spec: &FlowSpec, payload_share: f64) -> Option<f64> {
+/// A direction of a path as it is from a moment on.
+fn way_at(cell: &Cell, path: usize, backward: bool, at_ns: u64) -> &OneWaySpec {
+    let changed =
+        (cell.timeline.iter()).rfind(|change| change.path == path && change.at_ns <= at_ns);
+    let (forward, back) = match changed {
+        Some(change) => (&change.forward, &change.backward),
+        None => (&cell.paths[path].forward, &cell.paths[path].backward),
+    };
+    if backward { back } else { forward }
+}
+
+/// Bits that a direction of a path lets pass from the beginning to `end_ns`, whatever changes on the way; 0 is unlimited.
+#[cfg(target_os = "linux")]
+pub(crate) fn capacity_bits(cell: &Cell, path: usize, backward: bool, end_ns: u64) -> f64 {
+    let changes = cell.timeline.iter().filter(|change| change.path == path);
+    let mut times: Vec<u64> = std::iter::once(0)
+        .chain(changes.map(|change| change.at_ns.min(end_ns)))
+        .collect();
+    times.push(end_ns);
+    times
+        .windows(2)
+        .map(|part| way_at(cell, path, backward, part[0]).capacity_bits(part[0], part[1]))
+        .sum()
+}
+
+/// What user bytes can at most pass a flow's route in a second from a moment on, in bits, where random loss is independent of
+/// everything: the share of the narrowest path that is payload and is not lost. `None` without a rate, or with another loss.
+pub(crate) fn bound_bps(
+    cell: &Cell,
+    spec: &FlowSpec,
+    payload_share: f64,
+    at_ns: u64,
+) -> Option<f64> {
     let mut least: Option<f64> = None;
     let mut passes = 1.0;
     for &path in &spec.via {
-        let path = &cell.paths[path];
-        let there = if spec.reverse {
-            &path.backward
-        } else {
-            &path.forward
-        };
+        let there = way_at(cell, path, spec.reverse, at_ns);
         passes *= match there.loss {
             LossSpec::None => 1.0,
             LossSpec::Bernoulli(p) => 1.0 - p,
@@ -60,6 +85,32 @@ pub(crate) fn bound_bps(cell: &Cell, spec: &FlowSpec, payload_share: f64) -> Opt
         }
     }
     least.map(|bps| bps * payload_share * passes)
+}
+
+/// The share of what a flow puts on its narrowest link that is payload.
+fn payload_share(cell: &Cell, spec: &FlowSpec, flow: &FlowResult) -> f64 {
+    let ways = (spec.via.iter()).map(|&path| way_at(cell, path, spec.reverse, 0).overhead_bytes);
+    // Counted with the 14 bytes that an interface sees.
+    let more = u64::from(ways.max().unwrap_or(14).max(14)) - 14;
+    let wire = flow.forward_wire_bytes + more * flow.forward_packets;
+    flow.sent_bytes as f64 / wire.max(1) as f64
+}
+
+/// The longest time that a flow stood still between its first byte and its end: whole intervals in which nothing arrived.
+fn longest_stall_s(flow: &FlowResult, intervals: &[Interval], interval_s: f64) -> f64 {
+    let active = (intervals.iter())
+        .skip_while(|interval| interval.goodput_bps <= 0.0)
+        .take_while(|interval| interval.t_s <= flow.end_s + 1e-9);
+    let (mut longest, mut still) = (0_u32, 0_u32);
+    for interval in active {
+        still = if interval.goodput_bps > 0.0 {
+            0
+        } else {
+            still + 1
+        };
+        longest = longest.max(still);
+    }
+    f64::from(longest) * interval_s
 }
 
 /// Figures of single flows, and of all flows together.
@@ -90,6 +141,14 @@ pub(crate) fn figures(
         );
     }
     for ((flow, spec), course) in flows.iter().zip(&cell.flows).zip(course) {
+        put(
+            format!("longest_stall_s/{}", flow.name),
+            Some(longest_stall_s(
+                flow,
+                course.intervals,
+                seconds(cell.measure.interval_ns),
+            )),
+        );
         let peak = course.intervals.iter().map(|i| i.in_flight_bytes).max();
         put(
             format!("in_flight_peak_bytes/{}", flow.name),
@@ -102,9 +161,24 @@ pub(crate) fn figures(
         }
     }
     let rates: Vec<f64> = flows.iter().map(|flow| flow.goodput_bps).collect();
+    // Over the time in which any of them was active: means over different times do not add up.
+    let from_s = flows
+        .iter()
+        .map(|flow| flow.start_s)
+        .fold(f64::MAX, f64::min);
+    let to_s = flows.iter().map(|flow| flow.end_s).fold(0.0, f64::max);
+    let bytes = flows.iter().map(|flow| flow.delivered_bytes).sum();
     put(
         "sum_goodput_bps".to_owned(),
-        (!rates.is_empty()).then(|| rates.iter().sum()),
+        (!flows.is_empty()).then(|| metrics::goodput_bps(bytes, to_s - from_s)),
+    );
+    let warm_s = seconds(cell.measure.warmup_ns).max(from_s);
+    let steady = course
+        .iter()
+        .map(|flow| flow.progress.mean_bps(warm_s, to_s));
+    put(
+        "sum_steady_goodput_bps".to_owned(),
+        (warm_s < to_s).then(|| steady.sum()),
     );
     if flows.len() < 2 {
         return out;
@@ -177,9 +251,9 @@ fn moved(cell: &Cell, spec: &FlowSpec, flow: &FlowResult) -> Option<[(&'static s
     ])
 }
 
-/// How each endless flow took each change of the path: `t90_ms/FLOW/1` for the first change, and
-/// so on; `change_bps/FLOW/1` is the rate it settled at and `after_change_bps/FLOW/1` the mean of
-/// the first five seconds.
+/// How each endless flow took each change of the path: `t90_ms/FLOW/1` for the first change, and so on, until it has 90 % of
+/// its even share of what its route lets pass from then on (missing where it never does); `change_bps/FLOW/1` is the rate it
+/// settled at and `after_change_bps/FLOW/1` the mean of the first five seconds.
 pub(crate) fn changes(
     cell: &Cell,
     course: &[Course<'_>],
@@ -200,12 +274,141 @@ pub(crate) fn changes(
             let window_s = ramp_window_s(cell, &cell.flows[index]);
             let number = number + 1;
             let name = &flow.name;
-            if let Some(t90) = metrics::ramp(progress, at, until, window_s, settled) {
+            let share = payload_share(cell, &cell.flows[index], flow);
+            let at_ns = (at * 1e9).round() as u64;
+            let bound = bound_bps(cell, &cell.flows[index], share, at_ns);
+            let even = bound.map(|bps| bps / flows.len() as f64);
+            let t90 = even.and_then(|bps| metrics::ramp(progress, at, until, window_s, bps));
+            if let Some(t90) = t90 {
                 out.insert(format!("t90_ms/{name}/{number}"), t90 * 1e3);
             }
             out.insert(format!("change_bps/{name}/{number}"), settled);
             let first = progress.mean_bps(at, (at + 5.0).min(until));
             out.insert(format!("after_change_bps/{name}/{number}"), first);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::parse;
+    use std::path::Path;
+
+    /// Two flows over a path that is ten times as fast for its second half.
+    fn cell() -> Cell {
+        let text = "id = 'x'\n[path.main]\nrate = '10mbit'\nrtt = '20ms'\n[flow.a]\nprotocol = 'reno'\n\
+                    [flow.b]\nprotocol = 'reno'\n[[timeline]]\nat = '30s'\nrate = '100mbit'\n[measure]\nduration = '60s'\n";
+        let plan = parse(Path::new("x.toml"), text, false).unwrap();
+        plan.cells().next().unwrap().clone()
+    }
+
+    fn flow(name: &str, start_s: f64, end_s: f64, mbit: f64) -> FlowResult {
+        let bytes = (mbit * 1e6 / 8.0 * (end_s - start_s)) as u64;
+        FlowResult {
+            name: name.to_owned(),
+            start_s,
+            end_s,
+            delivered_bytes: bytes,
+            goodput_bps: mbit * 1e6,
+            // A packet in a thousand bytes of payload, with 42 of IP and the interface's 14.
+            sent_bytes: bytes,
+            forward_packets: bytes / 1000,
+            forward_wire_bytes: bytes + bytes / 1000 * 56,
+            ..FlowResult::default()
+        }
+    }
+
+    /// Bytes so far at steps of 10 ms, at a rate in Mbit/s until a time and another after it.
+    fn course(before: f64, until_s: f64, after: f64) -> Vec<u64> {
+        let mut sum = 0.0;
+        (0..6000)
+            .map(|step| {
+                let mbit = if f64::from(step) * 0.01 < until_s {
+                    before
+                } else {
+                    after
+                };
+                sum += mbit * 1e6 / 8.0 * 0.01;
+                sum as u64
+            })
+            .collect()
+    }
+
+    fn seconds_of(bytes: &[u64]) -> Vec<Interval> {
+        let at = |index: usize| if index == 0 { 0 } else { bytes[index - 1] };
+        (1..=60)
+            .map(|second| Interval {
+                t_s: second as f64,
+                goodput_bps: (at(100 * second) - at(100 * (second - 1))) as f64 * 8.0,
+                ..Interval::default()
+            })
+            .collect()
+    }
+
+    fn with<T>(bytes: [&Vec<u64>; 2], look: impl FnOnce(&[Course<'_>]) -> T) -> T {
+        let intervals = bytes.map(|bytes| seconds_of(bytes));
+        let course = [0, 1].map(|at| Course {
+            progress: Progress {
+                step_s: 0.01,
+                bytes: bytes[at],
+            },
+            intervals: &intervals[at],
+        });
+        look(&course)
+    }
+
+    #[test]
+    fn flows_that_are_active_at_different_times_have_no_more_than_the_link() {
+        // Each has all of 100 Mbit/s, one after the other.
+        let flows = [flow("a", 0.0, 30.0, 100.0), flow("b", 30.0, 60.0, 100.0)];
+        let (a, b) = (course(100.0, 30.0, 0.0), course(0.0, 30.0, 100.0));
+        let found = with([&a, &b], |course| figures(&cell(), course, &flows, 60.0));
+        for name in ["sum_goodput_bps", "sum_steady_goodput_bps"] {
+            assert!(
+                (found[name] / 1e8 - 1.0).abs() < 1e-3,
+                "{name} {}",
+                found[name]
+            );
+        }
+        // b comes late, which is no stall, and a ends in time, which is none either.
+        assert!(found["longest_stall_s/a"] < 1e-9 && found["longest_stall_s/b"] < 1e-9);
+    }
+
+    #[test]
+    fn a_flow_that_stands_still_is_found() {
+        let flows = [flow("a", 0.0, 60.0, 50.0), flow("b", 0.0, 60.0, 50.0)];
+        let mut a = course(50.0, 20.0, 0.0);
+        // On from 45 s.
+        for (index, bytes) in a.iter_mut().enumerate().skip(4500) {
+            *bytes += (index as u64 - 4499) * 62_500;
+        }
+        let b = course(50.0, 60.0, 0.0);
+        let found = with([&a, &b], |course| figures(&cell(), course, &flows, 60.0));
+        assert!((found["longest_stall_s/a"] - 25.0).abs() < 1e-9);
+        assert!(found["longest_stall_s/b"] < 1e-9);
+    }
+
+    /// A flow that stays slow when its path becomes ten times as fast has not arrived, however steady it is.
+    #[test]
+    fn the_time_after_a_change_is_told_by_what_the_path_lets_pass() {
+        let flows = [flow("a", 0.0, 60.0, 25.0), flow("b", 0.0, 60.0, 5.0)];
+        let (a, b) = (course(4.5, 32.0, 47.0), course(4.5, 32.0, 5.0));
+        let mut found = BTreeMap::new();
+        with([&a, &b], |course| {
+            changes(&cell(), course, &flows, 60.0, &mut found);
+        });
+        // An even share is half of 100 Mbit/s, of which 1000 of 1080 bytes are payload.
+        let t90 = found["t90_ms/a/1"];
+        assert!((2000.0..2150.0).contains(&t90), "{t90}");
+        assert!(!found.contains_key("t90_ms/b/1"), "{found:?}");
+        assert!((found["change_bps/b/1"] / 5e6 - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_a_path_lets_pass_follows_its_changes() {
+        let bits = capacity_bits(&cell(), 0, false, 60_000_000_000);
+        assert!((bits / 3.3e9 - 1.0).abs() < 1e-9, "{bits}");
     }
 }

@@ -351,3 +351,50 @@ duration = \"10s\"
     assert!((0.2..0.8).contains(&harm), "{harm}");
     assert!(cells[1].metrics.contains_key("harm/second"));
 }
+
+#[test]
+fn a_directory_of_other_scenarios_is_refused_and_a_still_flow_is_told_of() {
+    let never = AtomicBool::new(false);
+    let dir = tempfile::tempdir().unwrap();
+    let text = "id = \"S\"\n[path.main]\nrate = \"10mbit\"\nrtt = \"10ms\"\n[flow.main]\nprotocol = \"reno\"\n\
+                [[timeline]]\nat = \"2s\"\nloss = \"99.9999999%\"\n[measure]\nduration = \"10s\"\n";
+    let one = parse(Path::new("one/same.toml"), text, false).unwrap();
+    let outcome = run(&one, &options(dir.path(), 1), &never, |_| {}).unwrap();
+    let [(flow, seconds)] = &outcome.stalls[..] else {
+        panic!("{:?}", outcome.stalls);
+    };
+    assert!(
+        flow.contains("S main") && *seconds >= 5.0,
+        "{flow} {seconds}"
+    );
+    let other = text.replace("10mbit", "20mbit");
+    let two = parse(Path::new("two/same.toml"), &other, false).unwrap();
+    let refused = run(&two, &options(dir.path(), 1), &never, |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("one/same.toml"), "{refused}");
+    // The same scenario, changed, goes on there.
+    let changed = parse(Path::new("one/same.toml"), &other, false).unwrap();
+    let outcome = run(&changed, &options(dir.path(), 1), &never, |_| {}).unwrap();
+    assert_eq!(outcome.ran, 1);
+}
+
+/// A rate that falls to a fifth for the second half: the link is full, not three times full.
+#[test]
+fn the_utilisation_of_a_traced_rate_counts_what_the_trace_lets_pass() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("rate"), "0s 20mbit\n5s 4mbit\n").unwrap();
+    let text = "id = \"U\"\n[path.main]\nrate = { trace = \"rate\" }\nrtt = \"10ms\"\nbuffer = \"20packets\"\n\
+                [flow.main]\nprotocol = \"howdah-fixed\"\nrate = \"30mbit\"\n[measure]\nduration = \"10s\"\nwarmup = \"1s\"\n";
+    let plan = parse(&dir.path().join("u.toml"), text, false).unwrap();
+    let never = AtomicBool::new(false);
+    run(&plan, &options(&dir.path().join("out"), 1), &never, |_| {}).unwrap();
+    let summary = Store::open(&dir.path().join("out"))
+        .unwrap()
+        .summary()
+        .unwrap();
+    let link = &summary.cells[0].links[0];
+    assert!(
+        (0.97..=1.01).contains(&link.utilisation),
+        "{}",
+        link.utilisation
+    );
+}

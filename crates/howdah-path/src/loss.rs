@@ -1,7 +1,7 @@
 //! Random loss.
 
 use crate::LossModel;
-use crate::chance::{Purpose, failures_before_success, happens, normal, stream, uniform};
+use crate::chance::{Purpose, failures_before_success, happens, normal, stream, uniform, unit};
 use crate::loss_model::stationary_bad;
 use rand_chacha::ChaCha8Rng;
 
@@ -15,6 +15,8 @@ pub(crate) struct Loss {
     /// Gilbert-Elliott: in the bad state, and packets left (after the next one) before it ends.
     bad: bool,
     state_left: u64,
+    /// [`LossModel::Outages`]: when the state ends.
+    state_until_ns: u64,
     /// [`LossModel::List`] sorted, and the place in it.
     list: Vec<u64>,
     list_at: usize,
@@ -31,6 +33,7 @@ impl Loss {
             packets_left: u64::MAX,
             bad: false,
             state_left: u64::MAX,
+            state_until_ns: 0,
             list: Vec::new(),
             list_at: 0,
             run: 0,
@@ -63,6 +66,11 @@ impl Loss {
                 let share = stationary_bad(*p_enter_bad, *p_leave_bad);
                 self.bad = share > 0.0 && happens(&mut self.rng, share);
                 self.enter_state();
+            }
+            LossModel::Outages { loss, .. } => {
+                // The first packet draws how long the state that it meets goes on.
+                self.bad = *loss > 0.0 && happens(&mut self.rng, *loss);
+                self.state_until_ns = 0;
             }
             LossModel::NormalGap { .. } => {
                 // Anywhere in a first gap, or every seed would lose the same first packet.
@@ -129,9 +137,35 @@ impl Loss {
         self.packets_left = failures_before_success(&mut self.rng, loss);
     }
 
-    /// Whether the packet with this index (among all offered ones) is lost.
+    /// [`LossModel::Outages`]: whether a packet at that moment meets a burst. Packets come in order, or nearly so.
+    fn is_out(&mut self, loss: f64, mean_ns: f64, now_ns: u64) -> bool {
+        if loss.is_nan() || loss <= 0.0 {
+            return false;
+        }
+        if self.state_until_ns == 0 {
+            // The state is in its middle at the first look, and exponential times have no memory.
+            self.state_until_ns = now_ns.saturating_add(self.draw_state(loss, mean_ns));
+        }
+        while now_ns >= self.state_until_ns {
+            self.bad = !self.bad;
+            let lasts = self.draw_state(loss, mean_ns);
+            self.state_until_ns = self.state_until_ns.saturating_add(lasts);
+        }
+        self.bad
+    }
+
+    fn draw_state(&mut self, loss: f64, mean_ns: f64) -> u64 {
+        let mean = if self.bad {
+            mean_ns
+        } else {
+            mean_ns * (1.0 - loss) / loss
+        };
+        ((-unit(&mut self.rng).ln() * mean) as u64).max(1)
+    }
+
+    /// Whether the packet with this index (among all offered ones), at that moment, is lost.
     #[inline]
-    pub(crate) fn next(&mut self, index: u64) -> bool {
+    pub(crate) fn next(&mut self, index: u64, now_ns: u64) -> bool {
         match self.model {
             LossModel::None => false,
             LossModel::Bernoulli(p) => self.count_down(p),
@@ -149,6 +183,7 @@ impl Loss {
                 }
                 lost
             }
+            LossModel::Outages { loss, mean } => self.is_out(loss, mean.as_nanos() as f64, now_ns),
             LossModel::NormalGap { .. } => {
                 if self.packets_left == 0 {
                     self.packets_left = self.draw_gap() - 1;
@@ -201,10 +236,11 @@ impl Loss {
 mod tests {
     use super::*;
     use crate::LossTrace;
+    use howdah_core::Span;
 
     fn losses(model: &LossModel, seed: u64, packets: u64) -> Vec<bool> {
         let mut loss = Loss::new(seed, model);
-        (0..packets).map(|index| loss.next(index)).collect()
+        (0..packets).map(|index| loss.next(index, 0)).collect()
     }
 
     /// Number of losses in blocks of 1000 packets against the binomial distribution: mean and
@@ -302,6 +338,36 @@ mod tests {
         }
     }
 
+    /// Share and length of bursts in time, seen by packets that come evenly; and by a sender that offers a burst one packet a
+    /// second, the burst is over by the next one.
+    #[test]
+    fn outages_last_as_long_as_was_asked_for_whoever_sends() {
+        let model = LossModel::Outages {
+            loss: 0.02,
+            mean: Span::from_millis(5),
+        };
+        assert!((model.stationary_loss() - 0.02).abs() < 1e-12);
+        let mut loss = Loss::new(3, &model);
+        // Ten packets a millisecond for 1000 s.
+        let lost: Vec<bool> = (0..10_000_000)
+            .map(|index| loss.next(index, index * 100_000))
+            .collect();
+        let share = lost.iter().filter(|&&lost| lost).count() as f64 / lost.len() as f64;
+        let bursts = lost.windows(2).filter(|pair| !pair[0] && pair[1]).count() as f64;
+        // 4000 bursts: a deviation of 1.6 %, and bursts between two packets are not seen.
+        assert!((share / 0.02 - 1.0).abs() < 0.08, "{share}");
+        let mean_ms = share * 1e6 / bursts;
+        assert!((mean_ms - 5.0).abs() < 0.4, "{mean_ms}");
+        let mut loss = Loss::new(4, &model);
+        let slow: Vec<bool> = (0..200_000_u64)
+            .map(|index| loss.next(index, index * 1_000_000_000))
+            .collect();
+        let pairs = slow.windows(2).filter(|pair| pair[0] && pair[1]).count() as f64;
+        let all = slow.iter().filter(|&&lost| lost).count() as f64;
+        assert!((all / 200_000.0 / 0.02 - 1.0).abs() < 0.08, "{all}");
+        assert!(pairs / all < 0.04, "{pairs} of {all}");
+    }
+
     /// Distances between losses: the mean is 1/p, the deviation as asked for, none is a burst.
     #[test]
     fn normal_gaps() {
@@ -369,7 +435,7 @@ mod tests {
         let poked: Vec<bool> = (0..1000)
             .map(|index| {
                 loss.set_model(&model);
-                loss.next(index)
+                loss.next(index, 0)
             })
             .collect();
         assert_eq!(straight, poked);

@@ -1,6 +1,7 @@
 //! Which packets are lost.
 
 use crate::trace::{TraceError, lines};
+use howdah_core::Span;
 use std::sync::Arc;
 
 /// Which packets are lost behind the bottleneck.
@@ -23,6 +24,15 @@ pub enum LossModel {
         loss_good: f64,
         /// Probability of loss in the bad state.
         loss_bad: f64,
+    },
+    /// Bursts in time: whatever comes while one lasts is lost. Lengths of bursts, and of the times between them, are
+    /// exponential; the share of time, and so of packets that come evenly, is `loss`. A sender that backs off does not
+    /// make a burst last longer, as it does in [`GilbertElliott`](Self::GilbertElliott), which counts packets.
+    Outages {
+        /// Share of the time that bursts last, from 0 to below 1.
+        loss: f64,
+        /// Mean length of a burst.
+        mean: Span,
     },
     /// Single losses at distances of about 1/`loss` packets, normally distributed: one way to read
     /// the papers' "packet loss with normal distribution". The distance is cut off at 1 and, so
@@ -65,7 +75,7 @@ impl LossModel {
         match self {
             Self::None | Self::List(_) => 0.0,
             Self::Bernoulli(p) => p.clamp(0.0, 1.0),
-            Self::NormalGap { loss, .. } => loss.clamp(0.0, 1.0),
+            Self::NormalGap { loss, .. } | Self::Outages { loss, .. } => loss.clamp(0.0, 1.0),
             Self::Trace(trace) => trace.loss(),
             &Self::GilbertElliott {
                 p_enter_bad,

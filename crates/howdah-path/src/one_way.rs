@@ -357,7 +357,7 @@ impl OneWay {
     ) -> (Verdict, bool) {
         let bytes = u64::from(ip_bytes);
         self.counters.marked += u64::from(marked);
-        if self.loss.next(index) {
+        if self.loss.next(index, left.as_nanos()) {
             self.counters.dropped_loss += 1;
             self.counters.bytes_dropped_loss += bytes;
             return (Verdict::Drop(DropReason::Loss), true);

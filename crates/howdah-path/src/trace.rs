@@ -148,6 +148,45 @@ impl RateTrace {
         }
     }
 
+    /// Bits that it lets pass between two moments, both from the beginning of the trace on.
+    pub fn bits_between(&self, from: Span, to: Span) -> f64 {
+        (self.bits_until(to.as_nanos()) - self.bits_until(from.as_nanos())).max(0.0)
+    }
+
+    fn bits_until(&self, ns: u64) -> f64 {
+        // Whole repetitions, and what is left of the time.
+        let repeated = |period_ns: Option<u64>| match period_ns {
+            Some(period) => (ns / period, ns % period, period),
+            None => (0, ns, 0),
+        };
+        match &self.0 {
+            RateShape::Steps(steps) => {
+                let (times, rest, period) = repeated(steps.period_ns);
+                let within = |end: u64| {
+                    let each = steps.points.iter().enumerate();
+                    let bits = each.map(|(index, &(from, rate))| {
+                        let next = steps.points.get(index + 1);
+                        let until = next.map_or(u64::MAX, |next| next.0).min(end);
+                        until.saturating_sub(from) as f64 / 1e9 * rate.as_f64()
+                    });
+                    bits.sum::<f64>()
+                };
+                let whole = if times > 0 { within(period) } else { 0.0 };
+                times as f64 * whole + within(rest)
+            }
+            RateShape::Opportunities {
+                at_ns,
+                bytes,
+                period_ns,
+            } => {
+                let (times, rest, _) = repeated(Some(*period_ns));
+                let passed = at_ns.partition_point(|&at| at <= rest);
+                let all = times * at_ns.len() as u64 + passed as u64;
+                all as f64 * f64::from(*bytes) * 8.0
+            }
+        }
+    }
+
     /// The mean rate over one period; without a period, the last rate.
     pub fn mean(&self) -> Rate {
         match &self.0 {
@@ -379,6 +418,31 @@ mod tests {
         assert!(short.is_err_and(|error| error.line().is_none()));
         let dead = RateTrace::steps(vec![(Span::ZERO, Rate::ZERO)], Some(Span::from_secs(1)));
         assert!(dead.is_err());
+    }
+
+    #[test]
+    fn what_a_trace_lets_pass_between_two_moments() {
+        let s = Span::from_secs;
+        let bits = |trace: &RateTrace, from, to| (trace.bits_between(s(from), s(to)) / 1e6).round();
+        // 100 Mbit/s for 30 s, then 20.
+        let once = RateTrace::parse_steps("0s 100mbit\n30s 20mbit", None).unwrap();
+        for (from, to, mbit) in [
+            (0, 30, 3000.0),
+            (0, 60, 3600.0),
+            (20, 40, 1200.0),
+            (40, 60, 400.0),
+            (9, 9, 0.0),
+        ] {
+            assert!((bits(&once, from, to) - mbit).abs() < 1e-9, "{from} {to}");
+        }
+        let again = RateTrace::parse_steps("0s 100mbit\n1s 20mbit", Some(s(4))).unwrap();
+        for (from, to, mbit) in [(0, 4, 160.0), (0, 8, 320.0), (4, 5, 100.0), (3, 6, 140.0)] {
+            assert!((bits(&again, from, to) - mbit).abs() < 1e-9, "{from} {to}");
+        }
+        // 4 packets of 1504 bytes in each 3 ms: 1000 times in 3 s.
+        let phone = RateTrace::parse_mahimahi("1\n1\n2\n3\n", 1504).unwrap();
+        let seen = phone.bits_between(s(3), s(6));
+        assert!((seen - 4000.0 * 1504.0 * 8.0).abs() < 1.0, "{seen}");
     }
 
     #[test]

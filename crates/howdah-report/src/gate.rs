@@ -4,6 +4,7 @@
 //! scenarios. The simulator is deterministic, so the comparison is exact: a line that changes is a
 //! change of behaviour, which is either a mistake or belongs into the same commit as its cause.
 
+use crate::ledger::Entry;
 use crate::result::Summary;
 use crate::table::{self, Line};
 use serde::Serialize;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 const HEAD: &str = "\
-# Table of a campaign, one line per cell, rounded. 'howdah lab gate DIR --against THIS' compares,
+# Table of a campaign, one line per cell, rounded, and one per statement that it judges. 'howdah lab gate DIR --against THIS' compares,
 # 'howdah lab gate DIR --against THIS --update' writes it anew.
 ";
 
@@ -67,7 +68,7 @@ impl fmt::Display for Differences {
         }
         write!(
             f,
-            "{} cells compared, {} changed, {} missing, {} new",
+            "{} lines compared, {} changed, {} missing, {} new",
             self.compared,
             self.changed.len(),
             self.missing.len(),
@@ -76,24 +77,36 @@ impl fmt::Display for Differences {
     }
 }
 
-/// The snapshot of a campaign.
-pub fn snapshot(summary: &Summary) -> String {
+/// What is compared: each cell, and each statement that the campaign judges.
+fn lines(summary: &Summary, ledger: &[Entry]) -> Vec<Line> {
+    let judged = ledger
+        .iter()
+        .filter(|entry| entry.verdict != "cannot be judged");
+    let verdicts = judged.map(|entry| Line {
+        key: format!("statement {}", entry.id),
+        value: entry.verdict.clone(),
+    });
+    table::lines(summary).into_iter().chain(verdicts).collect()
+}
+
+/// The snapshot of a campaign and of what follows from it.
+pub fn snapshot(summary: &Summary, ledger: &[Entry]) -> String {
     let mut text = HEAD.to_owned();
-    for Line { key, value } in table::lines(summary) {
+    for Line { key, value } in lines(summary, ledger) {
         let _ = writeln!(text, "{key}{SEPARATOR}{value}");
     }
     text
 }
 
-/// Compares a campaign with a snapshot.
-pub fn compare(summary: &Summary, snapshot: &str) -> Differences {
+/// Compares a campaign, and what follows from it, with a snapshot.
+pub fn compare(summary: &Summary, ledger: &[Entry], snapshot: &str) -> Differences {
     let mut then: BTreeMap<&str, &str> = snapshot
         .lines()
         .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
         .map(|line| line.split_once(SEPARATOR).unwrap_or((line, "")))
         .collect();
     let mut differences = Differences::default();
-    for Line { key, value } in table::lines(summary) {
+    for Line { key, value } in lines(summary, ledger) {
         match then.remove(key.as_str()) {
             None => differences.new.push(key),
             Some(before) => {
@@ -146,19 +159,19 @@ mod tests {
     #[test]
     fn a_campaign_equals_its_own_snapshot() {
         let summary = summary(&[("reno", 12.34e6), ("fast", 931e6)]);
-        let text = snapshot(&summary);
+        let text = snapshot(&summary, &[]);
         let line = "J-A1 protocol=reno seed=1 | main (reno) 12.3 Mbit/s, 0.200 % again; main/forward dropped 7";
         assert!(text.lines().any(|l| l == line), "{text}");
-        let differences = compare(&summary, &text);
+        let differences = compare(&summary, &[], &text);
         assert!(differences.is_none(), "{differences}");
-        assert!(!compare(&Summary::default(), HEAD).is_none());
+        assert!(!compare(&Summary::default(), &[], HEAD).is_none());
     }
 
     #[test]
     fn differences_are_named() {
-        let text = snapshot(&summary(&[("reno", 12.34e6), ("fast", 931e6)]));
+        let text = snapshot(&summary(&[("reno", 12.34e6), ("fast", 931e6)]), &[]);
         let now = summary(&[("reno", 15e6), ("bic", 1e6)]);
-        let differences = compare(&now, &text);
+        let differences = compare(&now, &[], &text);
         let shown = differences.to_string();
         assert_eq!(
             shown,
@@ -167,8 +180,22 @@ mod tests {
              +   main (reno) 15.0 Mbit/s, 0.200 % again; main/forward dropped 7\n\
              - J-A1 protocol=fast seed=1: in the snapshot, not in the campaign\n\
              + J-A1 protocol=bic seed=1: in the campaign, not in the snapshot\n\
-             1 cells compared, 1 changed, 1 missing, 1 new"
+             1 lines compared, 1 changed, 1 missing, 1 new"
         );
         assert!(!differences.is_none());
+    }
+
+    #[test]
+    fn a_verdict_that_changes_is_a_difference() {
+        let summary = summary(&[("reno", 12.34e6)]);
+        let mut ledger = crate::ledger::entries(&[]);
+        ledger[0].verdict = "holds".to_owned();
+        let text = snapshot(&summary, &ledger);
+        assert!(text.contains("statement P.u1 | holds"), "{text}");
+        assert!(!text.contains("P.u2"), "{text}");
+        assert!(compare(&summary, &ledger, &text).is_none());
+        ledger[0].verdict = "fails".to_owned();
+        let shown = compare(&summary, &ledger, &text).to_string();
+        assert!(shown.contains("-   holds\n+   fails"), "{shown}");
     }
 }

@@ -17,3 +17,4 @@ pub mod starts;
 pub mod stats;
 pub mod store;
 pub mod table;
+pub mod together;

@@ -95,6 +95,13 @@ pub struct CellResult {
     pub testbed: String,
     /// Seed.
     pub seed: u64,
+    /// Names the configuration as `id` names the cell: equal for all of its seeds. Empty in results of before it was
+    /// written down.
+    #[serde(default)]
+    pub design: String,
+    /// Of the reduced set (`--quick`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reduced: bool,
     /// Commit of the program that ran it.
     #[serde(default)]
     pub commit: String,
@@ -136,16 +143,17 @@ pub struct CellResult {
     ///
     /// | name | |
     /// |---|---|
-    /// | `sum_goodput_bps` | of all long-lived flows |
+    /// | `sum_goodput_bps`, `sum_steady_goodput_bps` | of all long-lived flows, over the time in which any was active; behind the warm-up |
     /// | `jain`, `jain_min` | of the means; least of any second after the last start |
     /// | `maxmin`, `asymmetry` | least over greatest; (x1 - x2)/(x1 + x2) of two flows |
-    /// | `convergence_s` | from the last start until Jain's index over 10 s reaches 0.95 |
+    /// | `convergence_s` | from the last start until Jain's index over 10 s reaches 0.95, and that of the rest of the run does |
+    /// | `longest_stall_s/FLOW` | whole intervals in a row in which nothing arrived, between its first byte and its end |
     /// | `harm/FLOW` | share of the goodput alone that the neighbours took, where the campaign has the flow alone |
     /// | `retransmit_share/FLOW` | repeated payload bytes over all |
     /// | `feedback_bytes_per_gib/FLOW` | IP + 14 |
     /// | `forward_efficiency/FLOW` | user bytes over bytes sent forward, IP + 14 |
-    /// | `t90_ms/FLOW/N` | from the N-th change of a path until 90 % of the rate that follows |
-    /// | `change_bps/FLOW/N`, `after_change_bps/FLOW/N` | that rate (second half of the stretch); mean of the first 5 s |
+    /// | `t90_ms/FLOW/N` | from the N-th change of a path until 90 % of the even share of what the route then lets pass |
+    /// | `change_bps/FLOW/N`, `after_change_bps/FLOW/N` | mean of the second half of the stretch behind it, and of its first 5 s |
     pub metrics: BTreeMap<String, f64>,
 }
 
@@ -271,6 +279,7 @@ pub struct GroupResult {
     /// Sum of bytes over sum of durations of those that finished, in bit/s (J, `short_tput`).
     pub throughput_bps: f64,
     /// Completion times in seconds: p50, p95, p99.
+    #[serde(with = "percentiles")]
     pub completion_s: [f64; 3],
     /// Their whole distribution: the times within which 0, 1, 2, ... 100 % of those that finished
     /// were done; empty if none did.
@@ -325,6 +334,7 @@ pub struct LinkResult {
     /// Share of the rate that was used, over the measured part.
     pub utilisation: f64,
     /// Waiting time in milliseconds: p50, p95, p99 over packets or samples.
+    #[serde(with = "percentiles")]
     pub queue_ms: [f64; 3],
 }
 
@@ -335,4 +345,60 @@ pub struct Summary {
     pub campaign: Campaign,
     /// The cells, in the order of the scenarios.
     pub cells: Vec<CellResult>,
+}
+
+/// Three percentiles with their names; a list of three in results of before they had some.
+mod percentiles {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Deserialize, Serialize)]
+    struct Named {
+        p50: f64,
+        p95: f64,
+        p99: f64,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Named(Named),
+        List([f64; 3]),
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        &[p50, p95, p99]: &[f64; 3],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        Named { p50, p95, p99 }.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<[f64; 3], D::Error> {
+        Ok(match Either::deserialize(deserializer)? {
+            Either::Named(Named { p50, p95, p99 }) => [p50, p95, p99],
+            Either::List(list) => list,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_have_names_and_the_lists_of_before_are_read() {
+        let link = LinkResult {
+            queue_ms: [1.0, 2.0, 3.0],
+            ..LinkResult::default()
+        };
+        let text = serde_json::to_string(&link).unwrap();
+        assert!(
+            text.contains(r#""queue_ms":{"p50":1.0,"p95":2.0,"p99":3.0}"#),
+            "{text}"
+        );
+        assert_eq!(serde_json::from_str::<LinkResult>(&text).unwrap(), link);
+        let before = text.replace(r#"{"p50":1.0,"p95":2.0,"p99":3.0}"#, "[1.0,2.0,3.0]");
+        assert_eq!(serde_json::from_str::<LinkResult>(&before).unwrap(), link);
+    }
 }

@@ -163,6 +163,11 @@ impl Store {
         write_json(&self.dir.join("campaign.json"), campaign)
     }
 
+    /// What holds for all cells.
+    pub fn campaign(&self) -> Result<Campaign, StoreError> {
+        read_json(&self.dir.join("campaign.json"))
+    }
+
     /// Writes the table of all cells.
     pub fn write_summary(&self, summary: &Summary) -> Result<(), StoreError> {
         write_json(&self.dir.join("summary.json"), summary)
@@ -173,7 +178,7 @@ impl Store {
     pub fn summary(&self) -> Result<Summary, StoreError> {
         let path = self.dir.join("summary.json");
         let written: Option<Summary> = path.is_file().then(|| read_json(&path)).transpose()?;
-        let campaign: Campaign = read_json(&self.dir.join("campaign.json"))?;
+        let campaign = self.campaign()?;
         if let Some(written) = written.as_ref().filter(|_| campaign.cells.is_empty()) {
             return Ok(written.clone());
         }
@@ -181,9 +186,12 @@ impl Store {
             let mut cells = written.iter().flat_map(|summary| &summary.cells);
             cells.find(|cell| cell.id == *id).cloned()
         };
-        let cells = (campaign.cells.iter())
+        let mut cells: Vec<CellResult> = (campaign.cells.iter())
             .filter_map(|id| self.read(id).or_else(|| of_table(id)))
             .collect();
+        for cell in &mut cells {
+            cell.reduced |= campaign.quick;
+        }
         Ok(Summary { campaign, cells })
     }
 }

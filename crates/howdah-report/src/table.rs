@@ -35,7 +35,7 @@ fn line(cell: &CellResult) -> Line {
     parts.extend(
         cell.links
             .iter()
-            .filter(|link| link.queue_drops > 0)
+            .filter(|link| link.queue_drops + link.aqm_drops + link.marked > 0)
             .map(drops),
     );
     Line {
@@ -89,5 +89,13 @@ fn stream(stream: &StreamResult) -> String {
 }
 
 fn drops(link: &LinkResult) -> String {
-    format!("{} dropped {}", link.name, link.queue_drops)
+    let mut text = format!("{} dropped {}", link.name, link.queue_drops);
+    if link.aqm_drops + link.marked > 0 {
+        let _ = write!(
+            text,
+            ", its AQM dropped {} and marked {}",
+            link.aqm_drops, link.marked
+        );
+    }
+    text
 }

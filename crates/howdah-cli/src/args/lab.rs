@@ -102,6 +102,10 @@ pub(crate) struct LabRunArgs {
     #[arg(long)]
     pub(crate) quick: bool,
 
+    /// At least so many seeds of each cell, whatever the scenario says; with netns '--runs' counts
+    #[arg(long, value_name = "N")]
+    pub(crate) seeds: Option<std::num::NonZeroU64>,
+
     /// Directory of the results [default: results/NAME, with -quick and -netns behind it]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -156,6 +160,10 @@ pub(crate) struct LabLedgerArgs {
     /// Directories of campaigns, taken together
     #[arg(value_name = "DIR", required = true)]
     pub(crate) dirs: Vec<PathBuf>,
+
+    /// Write the page that is kept, docs/ledger.md, and the same as JSON beside it
+    #[arg(long, value_name = "FILE.md", conflicts_with = "json")]
+    pub(crate) out: Option<PathBuf>,
 
     /// For programs: JSON on standard output
     #[arg(long)]

@@ -287,6 +287,8 @@ fn links(cell: &Cell, played: &Played) -> Vec<LinkResult> {
             };
             let counters = &direction.path;
             let rate_bps = specs[side].mean_rate_bps() as f64;
+            let end_ns = (played.end_s * 1e9) as u64;
+            let capacity_bits = figures::capacity_bits(cell, index, side == 1, end_ns);
             let carried = counters.bytes_delivered + counters.bytes_dropped_loss;
             let packets = counters.delivered + counters.dropped_loss;
             let link_bytes = carried + packets * u64::from(specs[side].overhead_bytes);
@@ -298,8 +300,8 @@ fn links(cell: &Cell, played: &Played) -> Vec<LinkResult> {
                 aqm_drops: counters.dropped_aqm,
                 marked: counters.marked,
                 random_losses: counters.dropped_loss,
-                utilisation: if rate_bps > 0.0 && played.end_s > 0.0 {
-                    link_bytes as f64 * 8.0 / (rate_bps * played.end_s)
+                utilisation: if capacity_bits > 0.0 {
+                    link_bytes as f64 * 8.0 / capacity_bits
                 } else {
                     0.0
                 },

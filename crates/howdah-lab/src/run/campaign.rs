@@ -1,11 +1,12 @@
 //! The course of a campaign: rounds of one run of each open cell, until no cell is open.
 
 use super::machine::{commit, machine, unix_time_s};
-use super::{Outcome, RunError, RunOptions, RunProgress, describe};
+use super::{Outcome, RunError, RunOptions, RunProgress, STILL_S, describe};
 use crate::derive;
 use crate::scenario::{Cell, Experiment, Plan};
 use howdah_report::result::{Campaign, CellResult, ExperimentNote, FORMAT, Summary};
 use howdah_report::store::{Store, StoreError};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -93,6 +94,7 @@ pub(super) fn run<T: Testbed>(
     };
     let cells = testbed.cells(plan);
     let campaign = campaign(plan, options, &cells);
+    refuse_others(&store, &campaign)?;
     store.write_campaign(&campaign).map_err(failed_to_store)?;
 
     let mut course = Course {
@@ -102,6 +104,7 @@ pub(super) fn run<T: Testbed>(
         done_work: 0.0,
         store: &store,
         commit: &campaign.commit,
+        quick: options.quick,
     };
     let mut open = Vec::new();
     for (index, &cell) in cells.iter().enumerate() {
@@ -155,6 +158,7 @@ struct Course<'s> {
     done_work: f64,
     store: &'s Store,
     commit: &'s str,
+    quick: bool,
 }
 
 impl Course<'_> {
@@ -231,6 +235,7 @@ impl Course<'_> {
     ) -> Result<Option<Open<'p>>, StoreError> {
         let cell = item.cell;
         let before = left(testbed, cell, &item.runs);
+        let mut skipped = false;
         let given_up = match attempt {
             Attempt::Stopped => return Ok(None),
             Attempt::Ran(result) => {
@@ -238,10 +243,15 @@ impl Course<'_> {
                 testbed.keep(self.store, cell, &item.runs)?;
                 None
             }
-            Attempt::Skipped(why) => Some(CellResult {
-                skipped: Some(why),
-                ..empty::<T>(cell)
-            }),
+            Attempt::Skipped(why) => {
+                let place = describe(cell);
+                self.outcome.skipped.push((place, why.clone()));
+                skipped = true;
+                Some(CellResult {
+                    skipped: Some(why),
+                    ..empty::<T>(cell)
+                })
+            }
             Attempt::Failed(error) => {
                 item.failures += 1;
                 if item.failures < T::MOST_FAILURES {
@@ -259,6 +269,11 @@ impl Course<'_> {
         // What was measured before it failed stands.
         if let Some(mut result) = testbed.result(&item.runs).or(given_up) {
             self.commit.clone_into(&mut result.commit);
+            result.design = cell.design();
+            result.reduced = self.quick;
+            if is_over {
+                self.outcome.stalls.extend(stalls(cell, &result));
+            }
             self.store.write(&result)?;
         }
         let after = if is_over {
@@ -270,11 +285,50 @@ impl Course<'_> {
         self.progress.share = (self.done_work / self.work.max(f64::MIN_POSITIVE)).min(1.0);
         self.progress.last = describe(cell);
         if is_over {
-            self.outcome.ran += 1;
+            self.outcome.ran += usize::from(!skipped);
             self.progress.done += 1;
         }
         Ok((!is_over).then_some(item))
     }
+}
+
+/// Flows that stood still for long.
+fn stalls(cell: &Cell, result: &CellResult) -> Vec<(String, f64)> {
+    let named = result.metrics.iter().filter_map(|(name, &seconds)| {
+        let flow = name.strip_prefix("longest_stall_s/")?;
+        (seconds >= STILL_S).then(|| (format!("{} {flow}", describe(cell)), seconds))
+    });
+    named.collect()
+}
+
+/// Results of one scenario would be shown as those of another. The same files may come again, with others or without.
+fn refuse_others(store: &Store, campaign: &Campaign) -> Result<(), RunError> {
+    let Ok(before) = store.campaign() else {
+        return Ok(());
+    };
+    let files = |campaign: &Campaign| -> BTreeSet<String> {
+        let files = campaign.experiments.iter().map(|note| note.file.clone());
+        files.filter(|file| !file.is_empty()).collect()
+    };
+    let (old, new) = (files(&before), files(campaign));
+    let text = |campaign: &Campaign, file: &str| {
+        let found = campaign.scenarios.iter().find(|text| text.path == file);
+        found.map(|found| found.text.clone())
+    };
+    let is_same = |a: &str, b: &str| {
+        let place = |file: &str| std::fs::canonicalize(file).ok();
+        a == b
+            || (place(a).is_some() && place(a) == place(b))
+            || (text(&before, a).is_some() && text(&before, a) == text(campaign, b))
+    };
+    let meets = old.iter().any(|a| new.iter().any(|b| is_same(a, b)));
+    if old.is_empty() || new.is_empty() || meets {
+        return Ok(());
+    }
+    Err(RunError::Taken {
+        dir: store.dir().to_owned(),
+        others: old.into_iter().collect::<Vec<_>>().join(", "),
+    })
 }
 
 fn campaign(plan: &Plan, options: &RunOptions, cells: &[&Cell]) -> Campaign {

@@ -92,6 +92,9 @@ impl RunProgress {
     }
 }
 
+/// A flow in which nothing arrives for so many seconds is told of: its mean says little.
+pub const STILL_S: f64 = 5.0;
+
 /// What became of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -103,6 +106,10 @@ pub struct Outcome {
     pub kept_from: BTreeMap<String, usize>,
     /// Cells that gave no result: their place in the matrix, and why.
     pub failed: Vec<(String, String)>,
+    /// Cells that this testbed cannot run, and why; they are neither run nor failed.
+    pub skipped: Vec<(String, String)>,
+    /// Cells of this run in which a flow stood still for [`STILL_S`] or longer: place and flow, and for how many seconds.
+    pub stalls: Vec<(String, f64)>,
     /// Told to stop before the end.
     pub stopped: bool,
     /// Seconds that it took.
@@ -119,6 +126,14 @@ pub enum RunError {
         error: StoreError,
         /// Cells in the directory.
         finished: usize,
+    },
+    /// The directory holds the results of other scenarios.
+    #[error("{} holds the results of {others}; name another directory with --out", dir.display())]
+    Taken {
+        /// The directory.
+        dir: PathBuf,
+        /// Their files.
+        others: String,
     },
     /// The testbed cannot be had on this machine.
     #[error("{0}")]

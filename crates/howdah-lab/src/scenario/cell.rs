@@ -59,9 +59,12 @@ pub struct FlowSpec {
     pub protocol: String,
     /// First action, in nanoseconds; what was drawn of [`start_within_ns`](Self::start_within_ns) included.
     pub start_ns: u64,
-    /// The seed moves the start by up to this. It has shown in `start_ns` by then.
+    /// The seed moves the start by up to this; `None` where the scenario does not say.
     #[serde(skip)]
-    pub start_within_ns: u64,
+    pub start_within_ns: Option<u64>,
+    /// What was drawn of it: `start_ns` without it is what the scenario says.
+    #[serde(skip)]
+    pub drawn_ns: u64,
     /// Bytes to carry; `None` for as much as the time allows.
     pub size_bytes: Option<u64>,
     /// Paths on the way, by index into [`Cell::paths`].

@@ -12,6 +12,7 @@ mod expand;
 mod node;
 mod one_way;
 mod read;
+mod repeats;
 mod values;
 
 pub use cell::{
@@ -255,6 +256,12 @@ fn experiment(
     if id.is_empty() {
         return Err(sources.error(tree.place, "the experiment has no 'id'"));
     }
+    if !is_name(&id) {
+        let place = tree.get("id").map_or(tree.place, |node| node.place);
+        let message =
+            format!("'id': '{id}' is no name; use letters, digits, '-', '_', '.' and '+'");
+        return Err(sources.error(place, message));
+    }
     if plan.experiments.iter().any(|known| known.id == id) {
         let place = tree.get("id").map_or(tree.place, |node| node.place);
         return Err(sources.error(place, format!("there is an experiment '{id}' already")));
@@ -279,6 +286,12 @@ fn experiment(
     made.id = id;
     plan.experiments.push(made);
     Ok(())
+}
+
+/// Ids stand in tables, addresses of reports and names of files.
+fn is_name(id: &str) -> bool {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
+    id.chars().all(is_plain) && !id.starts_with('.') && id.len() <= 100
 }
 
 /// Collects the values that are marked.

@@ -27,7 +27,13 @@ impl Sources {
         let text = &self.0[file].1;
         let table = DeTable::parse(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
-            self.error(Place { file, offset }, error.message())
+            let mut message = error.message().to_owned();
+            // Which key, the parser only shows.
+            let key = error.span().and_then(|span| text.get(span));
+            if let Some(key) = key.filter(|_| message.contains("duplicate key")) {
+                message = format!("{message} '{key}'");
+            }
+            self.error(Place { file, offset }, message)
         })?;
         let place = Place { file, offset: 0 };
         table_node(self, file, place, table.get_ref())

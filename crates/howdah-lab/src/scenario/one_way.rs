@@ -120,6 +120,13 @@ pub enum LossSpec {
         /// Loss in the bad state.
         bad: f64,
     },
+    /// Bursts in time (see [`LossModel::Outages`]).
+    Outages {
+        /// Share of the time.
+        loss: f64,
+        /// Mean length in nanoseconds.
+        mean_ns: u64,
+    },
     /// Single losses at normally distributed distances.
     NormalGap {
         /// Share of packets lost.
@@ -214,6 +221,19 @@ impl OneWaySpec {
     }
 }
 
+impl OneWaySpec {
+    /// Bits that its bottleneck lets pass between two moments, in nanoseconds of the scenario; 0 is unlimited.
+    pub(crate) fn capacity_bits(&self, from_ns: u64, to_ns: u64) -> f64 {
+        match &self.rate_trace {
+            Some(spec) => {
+                let (from, to) = (Span::from_nanos(from_ns), Span::from_nanos(to_ns));
+                spec.trace.bits_between(from, to)
+            }
+            None => self.rate_bps.unwrap_or(0) as f64 * to_ns.saturating_sub(from_ns) as f64 / 1e9,
+        }
+    }
+}
+
 impl AqmSpec {
     /// Whether it marks packets that can be marked (ECN).
     pub(crate) const fn marks(self) -> bool {
@@ -268,6 +288,10 @@ impl LossSpec {
                 p_leave_bad: *leave,
                 loss_good: *good,
                 loss_bad: *bad,
+            },
+            Self::Outages { loss, mean_ns } => LossModel::Outages {
+                loss: *loss,
+                mean: Span::from_nanos(*mean_ns),
             },
             Self::NormalGap { loss, deviation } => LossModel::NormalGap {
                 loss: *loss,

@@ -136,7 +136,16 @@ impl<'a> Table<'a> {
     }
 
     pub(crate) fn probability(&self, key: &str) -> Result<Option<f64>, ScenarioError> {
-        self.parse(key, units::parse_probability)
+        self.parse(key, |text| {
+            let share = units::parse_probability(text).map_err(|error| error.to_string())?;
+            // 0.5 would be a half to one reader and half a per cent to the next.
+            if share > 0.0 && !text.trim_end().ends_with('%') {
+                return Err(format!(
+                    "'{text}' has no unit; write it in per cent, like 1%"
+                ));
+            }
+            Ok(share)
+        })
     }
 
     /// A list of texts; one text counts as a list of one.

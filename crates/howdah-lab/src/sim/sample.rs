@@ -243,8 +243,7 @@ impl Log {
         let bytes = after.passed_bytes(spec.overhead_bytes) as f64
             - before.passed_bytes(spec.overhead_bytes) as f64;
         log.carried_bits += bytes * 8.0;
-        let seconds = now.since(since).as_secs_f64();
-        log.capacity_bits += spec.mean_rate_bps() as f64 * seconds;
+        log.capacity_bits += spec.capacity_bits(since.as_nanos(), now.as_nanos());
     }
 
     /// Bytes delivered over time.

@@ -75,7 +75,7 @@ pub(crate) fn add(
         let each = u64::from(placed.header_bytes + overhead_bytes.unwrap_or(0));
         let wire = counters.sent_bytes + each * counters.sent_datagrams;
         let payload = built.world.endpoint(placed.ends.a).snapshot().sent_bytes;
-        let bound = bound_bps(cell, spec, payload as f64 / wire.max(1) as f64);
+        let bound = bound_bps(cell, spec, payload as f64 / wire.max(1) as f64, 0);
         let Some(bound) = bound.filter(|bps| *bps > 0.0 && rtt_s > 0.0) else {
             continue;
         };

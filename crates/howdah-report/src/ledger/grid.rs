@@ -3,7 +3,7 @@
 //! K14proto and K13app show the best of four repeats, so a rate here is the highest over the seeds; and
 //! they take means over cells that succeed only, so [`Grid::mean`] does.
 
-use super::judge::{Mark, mbit, number, verdict};
+use super::judge::{Mark, mbit, number};
 use super::{Finding, Results};
 use crate::metrics;
 use crate::result::{CellResult, FlowResult};
@@ -166,9 +166,7 @@ impl<'a> Grid<'a> {
 #[derive(Default)]
 pub(crate) struct Parts {
     ours: Vec<String>,
-    marks: Vec<Mark>,
-    missing: Vec<String>,
-    note: String,
+    found: Finding,
 }
 
 impl Parts {
@@ -176,16 +174,22 @@ impl Parts {
     pub(crate) fn add(&mut self, what: &str, case: Option<(String, Mark)>) -> &mut Self {
         match case {
             Some((ours, mark)) => {
-                let sign = match mark {
-                    Mark::Yes => "",
-                    Mark::Partly => " (partly)",
-                    Mark::No => " (no)",
-                };
-                self.ours
-                    .push(format!("{what} {ours}{sign}").trim().to_owned());
-                self.marks.push(mark);
+                let text = format!("{what} {ours}{}", mark.sign());
+                self.ours.push(text.trim().to_owned());
+                self.found.marks.push(mark);
             }
-            None => self.missing.push(what.to_owned()),
+            None if what.is_empty() => self.found.missing.push("it".to_owned()),
+            None => self.found.missing.push(what.to_owned()),
+        }
+        self
+    }
+
+    /// The statement is about so many cells of a protocol: those that are not there are missing.
+    pub(crate) fn of_cells(&mut self, grid: &Grid<'_>, cells: usize) -> &mut Self {
+        let there = grid.iter().count();
+        if there < cells {
+            let lacking = format!("{} of {cells} cells", cells - there);
+            self.found.missing.push(lacking);
         }
         self
     }
@@ -204,31 +208,16 @@ impl Parts {
 
     /// A word beside it.
     pub(crate) fn note(&mut self, note: impl Into<String>) -> &mut Self {
-        self.note = note.into();
+        self.found.note = note.into();
         self
     }
 
-    /// The verdict: as for several protocols, over the parts. With less than half of them it cannot be
-    /// judged.
+    /// All parts together.
     pub(crate) fn finding(&self, run: &str) -> Finding {
-        let ours = self.ours.join(", ");
-        let lacking = if self.missing.is_empty() {
-            String::new()
-        } else {
-            format!("no data of {}", self.missing.join(", "))
-        };
-        if self.marks.is_empty() || self.marks.len() < self.missing.len() {
-            return Finding {
-                ours,
-                ..Finding::unknown(format!("{lacking}; run: howdah lab run {run}"))
-            };
-        }
-        let notes = [lacking, self.note.clone()];
-        let notes: Vec<String> = notes.into_iter().filter(|note| !note.is_empty()).collect();
         Finding {
-            ours,
-            verdict: verdict(&self.marks),
-            note: notes.join("; "),
+            ours: self.ours.join(", "),
+            run: run.to_owned(),
+            ..self.found.clone()
         }
     }
 }

@@ -1,7 +1,7 @@
 //! From figures of single protocols to a verdict on a sentence about all of them.
 
-use super::words::{NUMBER_FACTOR, NUMBER_TOLERANCE, SHAPE_SHARE};
-use super::{Finding, Verdict};
+use super::words::{BOUND_TOLERANCE, CLEARLY, NUMBER_FACTOR, NUMBER_TOLERANCE, SAME, SHAPE_SHARE};
+use super::{Finding, Kind, Verdict};
 
 /// The high-speed TCPs of JGN06.
 pub(crate) const HIGH_SPEED: &[&str] = &["hstcp", "scalable", "fast", "cubic2005", "htcp"];
@@ -12,7 +12,7 @@ pub(crate) const STANDARD: &str = "reno";
 /// What is shown beside the papers' protocols, without a part in any verdict.
 pub(crate) const TODAY: &[&str] = &["howdah", "cubic", "bbr1", "bbr3"];
 
-/// What one protocol says about a statement.
+/// What one protocol, or one part of a sentence, says about a statement.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Mark {
     Yes,
@@ -51,7 +51,7 @@ impl Mark {
         }
     }
 
-    const fn sign(self) -> &'static str {
+    pub(crate) const fn sign(self) -> &'static str {
         match self {
             Self::Yes => "",
             Self::Partly => " (partly)",
@@ -65,27 +65,20 @@ pub(crate) type Case = Option<(String, Mark)>;
 
 /// A sentence about every one of `names`.
 pub(crate) fn each(experiment: &str, names: &[&str], case: impl Fn(&str) -> Case) -> Finding {
+    let mut finding = Finding {
+        run: file(experiment),
+        ..Finding::default()
+    };
     let mut ours = Vec::new();
-    let mut marks = Vec::new();
-    let mut missing = Vec::new();
     for &name in names {
         if let Some((figures, mark)) = case(name) {
             ours.push(format!("{name} {figures}{}", mark.sign()));
-            marks.push(mark);
+            finding.marks.push(mark);
         } else {
-            missing.push(name);
+            finding.missing.push(name.to_owned());
         }
     }
-    if marks.is_empty() || 2 * marks.len() < names.len() {
-        return Finding {
-            ours: ours.join(", "),
-            ..missing_data(experiment, &missing)
-        };
-    }
-    let mut notes = Vec::new();
-    if !missing.is_empty() {
-        notes.push(format!("not run: {}", missing.join(", ")));
-    }
+    finding.ours = ours.join(", ");
     let today: Vec<String> = TODAY
         .iter()
         .filter(|name| !names.contains(name))
@@ -94,36 +87,40 @@ pub(crate) fn each(experiment: &str, names: &[&str], case: impl Fn(&str) -> Case
         })
         .collect();
     if !today.is_empty() {
-        notes.push(format!("today: {}", today.join(", ")));
+        finding.note = format!("today: {}", today.join(", "));
     }
-    Finding {
-        ours: ours.join(", "),
-        verdict: verdict(&marks),
-        note: notes.join("; "),
-    }
+    finding
 }
 
 /// A sentence about one thing.
 pub(crate) fn one(experiment: &str, what: &str, case: Case) -> Finding {
+    let mut finding = Finding {
+        run: file(experiment),
+        ..Finding::default()
+    };
     match case {
-        Some((ours, mark)) => Finding {
-            ours,
-            verdict: verdict(&[mark]),
-            note: String::new(),
-        },
-        None => missing_data(experiment, &[what]),
+        Some((ours, mark)) => {
+            finding.ours = ours;
+            finding.marks.push(mark);
+        }
+        None => finding.missing.push(what.to_owned()),
     }
+    finding
 }
 
 /// The rule of [`words`](super::words).
-pub(crate) fn verdict(marks: &[Mark]) -> Verdict {
+pub(crate) fn verdict(kind: Kind, marks: &[Mark]) -> Verdict {
+    let all = marks.len();
     let yes = marks.iter().filter(|&&m| m == Mark::Yes).count();
     let some = marks.iter().filter(|&&m| m != Mark::No).count();
-    if yes == marks.len() {
+    let in_shape = match kind {
+        Kind::Bound => some == all,
+        _ if all == 1 => some == 1,
+        _ => 2 * yes >= all && some as f64 >= SHAPE_SHARE * all as f64 - 1e-9,
+    };
+    if yes == all {
         Verdict::Holds
-    } else if (marks.len() == 1 && some == 1)
-        || (yes > 0 && some as f64 >= SHAPE_SHARE * marks.len() as f64 - 1e-9)
-    {
+    } else if in_shape {
         Verdict::ShapeHolds
     } else {
         Verdict::Fails
@@ -142,16 +139,28 @@ pub(crate) fn number(ours: f64, stated: f64) -> Mark {
     }
 }
 
-fn missing_data(experiment: &str, what: &[&str]) -> Finding {
-    let file = experiment
+/// Two figures of which the first is to be the larger one, by their ratio.
+pub(crate) fn order(ratio: f64) -> Mark {
+    Mark::at_least(ratio, CLEARLY, 1.0 + SAME)
+}
+
+/// Not below a bound.
+pub(crate) fn from(value: f64, bound: f64) -> Mark {
+    Mark::at_least(value, bound, bound * (1.0 - BOUND_TOLERANCE))
+}
+
+/// Not above a bound.
+pub(crate) fn up_to(value: f64, bound: f64) -> Mark {
+    Mark::at_most(value, bound, bound * (1.0 + BOUND_TOLERANCE))
+}
+
+/// The scenario to run for an experiment of JGN06.
+fn file(experiment: &str) -> String {
+    experiment
         .strip_prefix("J-")
         .map_or_else(String::new, |name| {
-            format!(
-                "; run: howdah lab run scenarios/jgn06/{}.toml",
-                name.to_lowercase()
-            )
-        });
-    Finding::unknown(format!("no data of {}{file}", what.join(", ")))
+            format!("scenarios/jgn06/{}.toml", name.to_lowercase())
+        })
 }
 
 /// Mbit/s for the table.

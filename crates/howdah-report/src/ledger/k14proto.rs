@@ -20,7 +20,7 @@ const ALL: &[Statement] = &[
         "P1",
         "UDT4 at 0.1 % loss stays below a fiftieth of the link at every RTT",
         "<= 200 Mbit/s; lowest quoted 130",
-        Kind::Range,
+        Kind::Bound,
         checks::u1,
     ),
     Statement::of(
@@ -29,7 +29,7 @@ const ALL: &[Statement] = &[
         "P1",
         "UDT4 above 0.1 % loss is unsuccessful at every RTT",
         "< 100 Mbit/s",
-        Kind::Range,
+        Kind::Bound,
         checks::u2,
     ),
     Statement::of(
@@ -38,7 +38,7 @@ const ALL: &[Statement] = &[
         "P1",
         "UDT4 without loss is fast at RTT 0 and falls with RTT",
         "high, falling (figure)",
-        Kind::Shape,
+        Kind::Trend,
         checks::u3,
     ),
     Statement::of(
@@ -66,7 +66,7 @@ const ALL: &[Statement] = &[
         "P1",
         "RBUDP at 50 ms has less than half of what it has at 0 ms, without loss and at 2 %",
         "R(50) < R(0)/2",
-        Kind::Shape,
+        Kind::Trend,
         checks::r1,
     )
     .fitted(),
@@ -76,9 +76,10 @@ const ALL: &[Statement] = &[
         "P1",
         "RBUDP depends much less on RTT beyond 50 ms",
         "flat (figure)",
-        Kind::Shape,
+        Kind::Trend,
         checks::r2,
-    ),
+    )
+    .implied("P.r1 was fitted: what is left at 50 ms is little, so the rest of the fall is"),
     Statement::of(
         Paper::K14proto,
         "P.r3",
@@ -95,16 +96,17 @@ const ALL: &[Statement] = &[
         "P1",
         "RBUDP: 2 % of loss matter less than the first 50 ms of RTT",
         "loss < RTT (figure)",
-        Kind::Shape,
+        Kind::Order,
         checks::r4,
-    ),
+    )
+    .implied("P.r1 was fitted: its fall is more than loss takes of any rate that is left"),
     Statement::of(
         Paper::K14proto,
         "P.r5",
         "P1",
         "RBUDP succeeds in all 42 cells",
         "> 100 Mbit/s",
-        Kind::Range,
+        Kind::Bound,
         checks::r5,
     ),
     Statement::of(
@@ -123,10 +125,10 @@ const ALL: &[Statement] = &[
         "P2",
         "RBUDP nearly fills one core at RTT 0 with at most 0.1 % loss",
         "just under 100 %",
-        Kind::Range,
+        Kind::Bound,
         checks::r7,
     )
-    .fitted(),
+    .implied("P.r6's 10.4 % per Gbit/s, which was fitted, times the preset rate"),
     Statement::of(
         Paper::K14proto,
         "P.r8",
@@ -152,7 +154,7 @@ const ALL: &[Statement] = &[
         "P1",
         "MTP at RTT 0 is faster with 0.1 % loss than without",
         "R(0,0.1) > R(0,0)",
-        Kind::Shape,
+        Kind::Order,
         checks::m2,
     )
     .fitted(),
@@ -162,7 +164,7 @@ const ALL: &[Statement] = &[
         "P1",
         "MTP at RTT 0 is reasonable up to 0.5 % loss and poor beyond; some cells fail",
         "some < 100 Mbit/s",
-        Kind::Shape,
+        Kind::Trend,
         checks::m3,
     )
     .fitted(),
@@ -202,7 +204,7 @@ const ALL: &[Statement] = &[
         "P1",
         "RWTP has a seventh of the link or more in all 42 cells",
         "R >= 1500 Mbit/s",
-        Kind::Range,
+        Kind::Bound,
         checks::w1,
     )
     .fitted(),
@@ -212,7 +214,7 @@ const ALL: &[Statement] = &[
         "P1",
         "RWTP shows no fall below 100 ms or below 1 % loss",
         "flat (figure)",
-        Kind::Shape,
+        Kind::Trend,
         checks::w2,
     ),
     Statement::of(
@@ -241,7 +243,7 @@ const ALL: &[Statement] = &[
         "P1",
         "Only RBUDP and RWTP succeed in every cell",
         "rbudp, rwtp",
-        Kind::Shape,
+        Kind::Trend,
         checks::c1,
     ),
     Statement::of(
@@ -250,17 +252,17 @@ const ALL: &[Statement] = &[
         "P2",
         "Least mean CPU per Gbit/s: RBUDP; at the highest rate least MTP, most UDT4",
         "rbudp; mtp 9.2 %, udt4 28.1 %",
-        Kind::Shape,
+        Kind::Order,
         checks::c2,
     )
-    .fitted(),
+    .implied("it compares P.u4's, P.r6's, P.m4's and P.w3's figures, which were fitted"),
     Statement::of(
         Paper::K14proto,
         "P.c3",
         "P2",
         "CPU per Gbit/s grows with impairments for all but MTP, whose falls with the rate",
         "grows; falls",
-        Kind::Shape,
+        Kind::Trend,
         checks::c3,
     ),
     Statement::of(
@@ -269,7 +271,7 @@ const ALL: &[Statement] = &[
         "P1",
         "The fall with RTT without loss is an effect of buffers: without their limits it is gone",
         "counterfactual",
-        Kind::Shape,
+        Kind::Trend,
         checks::c4,
     ),
     Statement::of(
@@ -278,16 +280,17 @@ const ALL: &[Statement] = &[
         "P1",
         "Larger packets help every protocol",
         "8800 better than 1472",
-        Kind::Shape,
+        Kind::Order,
         checks::c5,
-    ),
+    )
+    .implied("a packet costs these hosts the same time whatever its size"),
     Statement::of(
         Paper::K14proto,
         "P.c6",
         "P1",
         "RBUDP and RWTP do not recover from a preset rate above the path's",
         "no recovery",
-        Kind::Shape,
+        Kind::Trend,
         checks::c6,
     ),
     Statement::of(
@@ -296,14 +299,72 @@ const ALL: &[Statement] = &[
         "P1",
         "The application ExpeDat is faster than bare MTP even without loss; bare RWTP is faster than TIXstream",
         "order",
-        Kind::Shape,
+        Kind::Order,
         checks::c7,
+    )
+    .implied("both sides are fitted figures"),
+    Statement::of(
+        Paper::K14proto,
+        "P.m7",
+        "P2",
+        "MTP nearly fills one core at its best rate",
+        "near 100 %",
+        Kind::Bound,
+        checks::m7,
+    )
+    .fitted(),
+    Statement::of(
+        Paper::K14proto,
+        "P.c8",
+        "P3",
+        "Least feedback: RBUDP; most: MTP",
+        "37 KiB/GiB; 3.2 MiB/GiB",
+        Kind::Order,
+        checks::c8,
+    )
+    .implied("MTP's and RWTP's feedback were fitted (P.m6, P.w4), and RBUDP's is a list that nothing else comes near"),
+    Statement::of(
+        Paper::K14proto,
+        "P.c9",
+        "P3",
+        "Loss makes feedback less for UDT4 and MTP, and more for RBUDP and RWTP",
+        "less; more",
+        Kind::Trend,
+        checks::c9,
+    ),
+    Statement::of(
+        Paper::K14proto,
+        "P.c10",
+        "P2",
+        "Only UDT4 and RWTP need more than one core",
+        "> 100 %",
+        Kind::Bound,
+        checks::c10,
+    )
+    .implied("the hosts of these two have two cores in the scenario, those of the others one"),
+    Statement::of(
+        Paper::K14proto,
+        "P.c11",
+        "P1",
+        "RWTP is the fastest of all, and RBUDP of the open ones",
+        "order",
+        Kind::Order,
+        checks::c11,
+    ),
+    Statement::of(
+        Paper::K14proto,
+        "P.c12",
+        "F12",
+        "Losses one by one are harder than the same loss in bursts",
+        "order",
+        Kind::Order,
+        checks::c12,
     ),
     Statement::of(
         Paper::K14proto,
         "P.q1",
         "P4",
-        "Quoted: UDT4 over 116 ms with 1, 2 and 8 streams",
+        "Quoted from 2005: UDT over 116 ms with 1, 2 and 8 streams (the version of that year; ours is 4)",
         "4500, 5000, 6600 Mbit/s",
         Kind::Number,
         checks::q1,

@@ -1,22 +1,76 @@
 //! The cells of a campaign, as checks look at them.
 
 use crate::result::{CellResult, FlowResult};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The usable cells of one testbed.
 #[derive(Clone, Debug)]
 pub struct Results<'a> {
     cells: Vec<&'a CellResult>,
+    /// Somebody has looked at a cell of a reduced set.
+    reduced: Cell<bool>,
 }
 
 impl<'a> Results<'a> {
-    /// The cells of `testbed` that gave a result.
+    /// The cells of `testbed` that gave a result. Of an experiment that is there in full, a reduced set is left out.
     pub fn new(cells: &'a [CellResult], testbed: &str) -> Self {
+        let usable = |cell: &&CellResult| {
+            cell.testbed == testbed && cell.error.is_none() && cell.skipped.is_none()
+        };
+        let full: BTreeSet<&str> = (cells.iter())
+            .filter(usable)
+            .filter(|cell| !cell.reduced)
+            .map(|cell| cell.experiment.as_str())
+            .collect();
+        let wanted = |cell: &&CellResult| !cell.reduced || !full.contains(&*cell.experiment);
+        Self::of(cells.iter().filter(usable).filter(wanted).collect())
+    }
+
+    const fn of(cells: Vec<&'a CellResult>) -> Self {
         Self {
-            cells: cells
-                .iter()
-                .filter(|cell| cell.testbed == testbed && cell.error.is_none())
-                .collect(),
+            cells,
+            reduced: Cell::new(false),
         }
+    }
+
+    /// The same, and what `look` makes of them, with whether it looked at a reduced set.
+    pub(super) fn watched<T>(&self, look: impl FnOnce(&Self) -> T) -> (T, bool) {
+        self.reduced.set(false);
+        let made = look(self);
+        (made, self.reduced.get())
+    }
+
+    /// The seeds of each experiment.
+    fn seeds(&self) -> BTreeMap<&'a str, BTreeSet<u64>> {
+        let mut seeds: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+        for cell in &self.cells {
+            seeds.entry(&cell.experiment).or_default().insert(cell.seed);
+        }
+        seeds
+    }
+
+    /// The trials that a paper would have seen: of each so many seeds, one after the other and around the end. An experiment
+    /// that has fewer seeds than the others is in each trial with all of them.
+    pub(super) fn trials(&self, of: usize) -> Vec<Self> {
+        let seeds = self.seeds();
+        let all: BTreeSet<u64> = seeds.values().flatten().copied().collect();
+        let all: Vec<u64> = all.into_iter().collect();
+        if all.len() < of {
+            return vec![self.clone()];
+        }
+        let count = if all.len() == of { 1 } else { all.len() };
+        (0..count)
+            .map(|from| {
+                let trial: BTreeSet<u64> =
+                    (0..of).map(|step| all[(from + step) % all.len()]).collect();
+                let mine = |cell: &&&CellResult| {
+                    let own = &seeds[&*cell.experiment];
+                    trial.contains(&cell.seed) || own.len() < all.len().min(of + 1)
+                };
+                Self::of(self.cells.iter().filter(mine).copied().collect())
+            })
+            .collect()
     }
 
     /// The cells of one experiment.
@@ -28,13 +82,16 @@ impl<'a> Results<'a> {
     /// The cells of the experiments whose names match.
     #[must_use]
     pub fn matching(&self, name: impl Fn(&str) -> bool) -> Cells<'a> {
-        Cells(
-            self.cells
-                .iter()
-                .copied()
-                .filter(|cell| name(&cell.experiment))
-                .collect(),
-        )
+        let cells: Vec<_> = self
+            .cells
+            .iter()
+            .copied()
+            .filter(|cell| name(&cell.experiment))
+            .collect();
+        if cells.iter().any(|cell| cell.reduced) {
+            self.reduced.set(true);
+        }
+        Cells(cells)
     }
 }
 
@@ -144,9 +201,12 @@ pub(crate) fn flow_of<'c>(cell: &'c CellResult, protocol: &str) -> Option<&'c Fl
     cell.flows.iter().find(|flow| flow.protocol == protocol)
 }
 
-/// Goodput of all flows together, in bit/s.
+/// Goodput of all flows together over the time in which any was active, in bit/s; of results without that figure the sum of
+/// the flows' means.
 pub(crate) fn sum_goodput(cell: &CellResult) -> Option<f64> {
-    (!cell.flows.is_empty()).then(|| cell.flows.iter().map(|flow| flow.goodput_bps).sum())
+    let sum = || cell.flows.iter().map(|flow| flow.goodput_bps).sum();
+    let known = cell.metrics.get("sum_goodput_bps").copied();
+    known.or_else(|| (!cell.flows.is_empty()).then(sum))
 }
 
 /// Throughput of the short flows, in bit/s.
@@ -194,6 +254,55 @@ fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn cell(experiment: &str, seed: u64, reduced: bool) -> CellResult {
+        CellResult {
+            experiment: experiment.to_owned(),
+            testbed: "sim".to_owned(),
+            seed,
+            reduced,
+            ..CellResult::default()
+        }
+    }
+
+    fn seeds_of(trials: &[Results<'_>], experiment: &str) -> Vec<Vec<u64>> {
+        let seeds = |trial: &Results<'_>| {
+            let cells = trial.experiment(experiment);
+            cells.iter().map(|cell| cell.seed).collect()
+        };
+        trials.iter().map(seeds).collect()
+    }
+
+    #[test]
+    fn trials_are_single_seeds_or_four_of_them() {
+        let mut cells: Vec<_> = (1..=5).map(|seed| cell("X", seed, false)).collect();
+        cells.push(cell("Y", 1, false));
+        let results = Results::new(&cells, "sim");
+        let single = results.trials(1);
+        assert_eq!(seeds_of(&single, "X"), [[1], [2], [3], [4], [5]]);
+        // A baseline that was run once stands beside each.
+        assert_eq!(seeds_of(&single, "Y"), [[1]; 5]);
+        let fours = results.trials(4);
+        let expected = [
+            vec![1, 2, 3, 4],
+            vec![2, 3, 4, 5],
+            vec![1, 3, 4, 5],
+            vec![1, 2, 4, 5],
+            vec![1, 2, 3, 5],
+        ];
+        assert_eq!(seeds_of(&fours, "X"), expected);
+        let few = Results::new(&cells[..2], "sim").trials(4);
+        assert_eq!(seeds_of(&few, "X"), [[1, 2]]);
+    }
+
+    #[test]
+    fn a_reduced_set_is_told_of_and_gives_way_to_the_full_one() {
+        let cells = [cell("X", 1, true), cell("Y", 1, true), cell("Y", 2, false)];
+        let results = Results::new(&cells, "sim");
+        let looked = |name: &str| results.watched(|r| r.experiment(name).iter().count());
+        assert_eq!(looked("X"), (1, true));
+        assert_eq!(looked("Y"), (1, false));
+    }
 
     #[test]
     fn quantiles_interpolate() {

@@ -10,6 +10,8 @@ pub struct Tally {
     pub predicted: [usize; 4],
     /// The same for statements that were used to fit a model.
     pub fitted: [usize; 4],
+    /// The same for statements that follow from others, from fits or from constants.
+    pub implied: [usize; 4],
 }
 
 impl Tally {
@@ -24,10 +26,12 @@ impl Tally {
                 "fails" => 2,
                 _ => 3,
             };
-            let row = if entry.fitted {
-                &mut tally.fitted
-            } else {
-                &mut tally.predicted
+            let row = match entry.standing.as_str() {
+                "counts" => &mut tally.predicted,
+                "fitted" => &mut tally.fitted,
+                "implied" => &mut tally.implied,
+                // One reading of a statement that is counted once.
+                _ => continue,
             };
             row[column] += 1;
         }
@@ -42,13 +46,17 @@ impl fmt::Display for Tally {
             f,
             "{holds} hold, {shape} hold in shape, {fails} fail, {open} cannot be judged"
         )?;
-        let [holds, shape, fails, open] = self.fitted;
-        if holds + shape + fails + open > 0 {
-            write!(
-                f,
-                "; of those used to fit models {holds} hold, {shape} in shape, {fails} fail, {open} \
-                 cannot be judged"
-            )?;
+        for (what, counts) in [
+            ("used to fit models", self.fitted),
+            ("that follow from others", self.implied),
+        ] {
+            let [holds, shape, fails, open] = counts;
+            if holds + shape + fails + open > 0 {
+                write!(
+                    f,
+                    "; of those {what} {holds} hold, {shape} in shape, {fails} fail, {open} cannot be judged"
+                )?;
+            }
         }
         Ok(())
     }
@@ -68,20 +76,38 @@ pub fn table(entries: &[Entry], width: usize) -> String {
             wrap(&mut out, "", &Tally::of(own).to_string(), width);
             out.push('\n');
         }
-        let fitted = if entry.fitted { " (fitted)" } else { "" };
-        let head = format!("{:<7}{:<17}", entry.id, entry.verdict);
+        let standing = if entry.counts() {
+            String::new()
+        } else {
+            format!(" ({})", entry.standing)
+        };
+        let head = format!("{:<11}{:<17}", entry.id, entry.verdict);
         wrap(&mut out, &head, &entry.statement, width);
         wrap(
             &mut out,
-            "       stated:          ",
-            &format!("{}{fitted}", entry.stated),
+            "           stated:          ",
+            &format!("{}{standing}", entry.stated),
             width,
         );
         if !entry.ours.is_empty() {
-            wrap(&mut out, "       ours:            ", &entry.ours, width);
+            wrap(&mut out, "           ours:            ", &entry.ours, width);
+        }
+        let spread = entry.spread();
+        let reduced = if entry.reduced { "reduced set" } else { "" };
+        let trials: Vec<&str> = [&*spread, reduced]
+            .into_iter()
+            .filter(|t| !t.is_empty())
+            .collect();
+        if !trials.is_empty() {
+            wrap(
+                &mut out,
+                "           trials:          ",
+                &trials.join("; "),
+                width,
+            );
         }
         if !entry.note.is_empty() {
-            wrap(&mut out, "       note:            ", &entry.note, width);
+            wrap(&mut out, "           note:            ", &entry.note, width);
         }
         out.push('\n');
     }

@@ -8,16 +8,16 @@ use std::collections::BTreeSet;
 /// Every id, written down once more by hand: a statement that vanishes from the code is noticed.
 const IDS: &str = "\
 P.u1 P.u2 P.u3 P.u4 P.u5 P.r1 P.r2 P.r3 P.r4 P.r5 P.r6 P.r7 P.r8 P.m1 P.m2 P.m3 P.m4 P.m5 P.m6 \
-P.w1 P.w2 P.w3 P.w4 P.c1 P.c2 P.c3 P.c4 P.c5 P.c6 P.c7 P.q1 P.q2 \
+P.w1 P.w2 P.w3 P.w4 P.c1 P.c2 P.c3 P.c4 P.c5 P.c6 P.c7 P.m7 P.c8 P.c9 P.c10 P.c11 P.c12 P.q1 P.q2 \
 A.0 A.v1 A.v2 A.v3 A.v4 A.v5 A.v6 A.t1 A.t2 A.t3 A.t4 A.t5 A.t6 A.t7 A.f1 A.f2 A.f3 A.f4 A.x1 A.x2 \
-A.x3 A.x4 A.e1 A.e2 A.e3 A.e4 A.d1 A.i1 A.i2 A.i3 A.s1 \
-J.a1 J.a1u J.a1d J.a2 J.a2f J.a2l J.a2n J.a2s J.a2t J.a2v J.b1 J.b1u J.b1r J.b2 J.b3 \
+A.x3 A.x4 A.e1 A.e2 A.e3 A.e4 A.d1 A.c1 A.c2 A.c3 A.i1 A.i2 A.i3 A.s1 \
+J.a1 J.a1u J.a1d J.a2 J.a2f J.a2l J.a2n J.a2s J.a2t J.a2v J.a2o J.k J.b1 J.b1u J.b1r J.b2 J.b2u J.b3 \
 J.c1a J.c1b J.c1u J.c1c J.c1d J.c1v J.c2a J.c2b J.c2c J.c2u \
-J.d1 J.d2 J.d3 J.d4 J.d5 J.e0a J.e0u J.e0b J.e1 J.e2a J.e2u \
+J.d1 J.d2 J.d3 J.d4 J.d5 J.e0a J.e0u J.e0b J.e1 J.e2a J.e2u J.e1p \
 J.f1a J.f1b J.f1u J.f1v J.f1c J.f1d J.f2 J.f3a J.f3b J.f4 J.z \
 J.g12a J.g12b J.g12c J.g12u J.g13a J.g13b J.g13u J.g13c J.g13d J.g13r J.g14a J.g14b J.g14u J.g14c \
 J.g14d J.g14r J.g15a J.g15b J.g16 \
-W.1 W.2 W.3 W.4 W.5 W.6 W.7";
+W.1 W.2 W.3 W.4 W.5 W.6 W.8 W.9 W.10 W.11 W.7";
 
 fn ids() -> Vec<&'static str> {
     statements().iter().map(|s| s.id).collect()
@@ -38,7 +38,8 @@ fn ids_are_unique() {
 #[test]
 fn an_empty_campaign_judges_nothing_and_says_why() {
     let entries = entries(&[]);
-    assert_eq!(entries.len(), ids().len());
+    let own = entries.iter().filter(|entry| entry.standing != "set-up");
+    assert_eq!(own.count(), ids().len());
     for entry in &entries {
         assert_eq!(entry.verdict, "cannot be judged", "{}", entry.id);
         assert!(!entry.note.is_empty(), "{} gives no reason", entry.id);
@@ -56,13 +57,25 @@ fn an_empty_campaign_judges_nothing_and_says_why() {
 #[test]
 fn the_rule_over_several_protocols() {
     use Mark::{No, Partly, Yes};
-    assert_eq!(verdict(&[Yes, Yes, Yes]), Verdict::Holds);
-    assert_eq!(verdict(&[Yes, Yes, No]), Verdict::ShapeHolds);
-    assert_eq!(verdict(&[Yes, Partly, No]), Verdict::ShapeHolds);
-    assert_eq!(verdict(&[Yes, No, No]), Verdict::Fails);
-    assert_eq!(verdict(&[Partly, Partly, Partly]), Verdict::Fails);
-    assert_eq!(verdict(&[Partly]), Verdict::ShapeHolds);
-    assert_eq!(verdict(&[No]), Verdict::Fails);
+    for kind in [Kind::Number, Kind::Order, Kind::Trend] {
+        let verdict = |marks: &[Mark]| verdict(kind, marks);
+        assert_eq!(verdict(&[Yes, Yes, Yes]), Verdict::Holds);
+        assert_eq!(verdict(&[Yes, Yes, No]), Verdict::ShapeHolds);
+        assert_eq!(verdict(&[Yes, Yes, Partly, No]), Verdict::ShapeHolds);
+        // Half of them say yes, or it is no shape.
+        assert_eq!(verdict(&[Yes, Partly, No]), Verdict::Fails);
+        assert_eq!(verdict(&[Yes, No, No]), Verdict::Fails);
+        assert_eq!(verdict(&[Partly, Partly, Partly]), Verdict::Fails);
+        assert_eq!(verdict(&[Partly]), Verdict::ShapeHolds);
+        assert_eq!(verdict(&[No]), Verdict::Fails);
+    }
+    // A bound that one part misses by much is missed.
+    assert_eq!(verdict(Kind::Bound, &[Yes, Yes, Yes, No]), Verdict::Fails);
+    assert_eq!(
+        verdict(Kind::Bound, &[Yes, Partly, Partly]),
+        Verdict::ShapeHolds
+    );
+    assert_eq!(verdict(Kind::Bound, &[Yes, Yes]), Verdict::Holds);
 }
 
 fn cell(experiment: &str, at: &[(&str, &str)], flows: Vec<FlowResult>) -> CellResult {
@@ -120,12 +133,29 @@ fn each_alone(mbit: [f64; 5]) -> Vec<CellResult> {
 #[test]
 fn one_gigabit_is_reached_or_not() {
     assert_eq!(verdict_of("J.a1", &each_alone([930.0; 5])), "holds");
-    let one_weak = [930.0, 930.0, 930.0, 930.0, 500.0];
+    // A bound: missed by less than 15 %, and by more.
+    let one_weak = [930.0, 930.0, 930.0, 930.0, 800.0];
     assert_eq!(verdict_of("J.a1", &each_alone(one_weak)), "shape holds");
+    let one_lost = [930.0, 930.0, 930.0, 930.0, 500.0];
+    assert_eq!(verdict_of("J.a1", &each_alone(one_lost)), "fails");
     assert_eq!(verdict_of("J.a1", &each_alone([500.0; 5])), "fails");
     assert_eq!(
-        verdict_of("J.a1", &each_alone([500.0; 5])[..2]),
+        verdict_of("J.a1", &each_alone([930.0; 5])[..4]),
         "cannot be judged"
+    );
+    // A reduced set leaves protocols out by design, and says so.
+    let mut reduced = each_alone([930.0; 5]);
+    reduced.truncate(4);
+    for cell in &mut reduced {
+        cell.reduced = true;
+    }
+    let all = entries(&reduced);
+    let found = all.iter().find(|entry| entry.id == "J.a1").unwrap();
+    assert!(found.reduced && found.verdict == "holds", "{found:?}");
+    assert!(
+        found.note.contains("not in the reduced set: htcp"),
+        "{}",
+        found.note
     );
 }
 
@@ -153,7 +183,8 @@ fn numbers_hold_within_their_tolerance() {
         )]
     };
     assert_eq!(verdict_of("J.a2s", &at(480.0)), "holds");
-    assert_eq!(verdict_of("J.a2s", &at(700.0)), "shape holds");
+    assert_eq!(verdict_of("J.a2s", &at(640.0)), "shape holds");
+    assert_eq!(verdict_of("J.a2s", &at(700.0)), "fails");
     assert_eq!(verdict_of("J.a2s", &at(920.0)), "fails");
 }
 
@@ -203,8 +234,9 @@ fn starvation_and_pairs() {
 
     let e1 = |different: f64| -> Vec<CellResult> {
         let mut cells = Vec::new();
-        for (i, a) in HIGH_SPEED.iter().enumerate() {
-            for b in &HIGH_SPEED[i..] {
+        let names: Vec<&str> = HIGH_SPEED.iter().copied().chain(["udt2"]).collect();
+        for (i, a) in names.iter().enumerate() {
+            for b in &names[i..] {
                 let each = if a == b { 450.0 } else { different };
                 cells.push(cell("J-E1", &[], vec![flow(a, each), flow(b, each)]));
             }
@@ -277,9 +309,15 @@ fn fitted_statements_are_counted_apart() {
     let tally = Tally::of(&entries);
     assert_eq!(tally.predicted[0], 1, "{tally}");
     assert_eq!(tally.fitted[0], 0, "{tally}");
-    let fitted = entries.iter().filter(|e| e.fitted).count();
-    assert_eq!(tally.fitted.iter().sum::<usize>(), fitted);
-    assert!(fitted > 0);
+    for (standing, counted) in [
+        ("counts", tally.predicted),
+        ("fitted", tally.fitted),
+        ("implied", tally.implied),
+    ] {
+        let all = entries.iter().filter(|e| e.standing == standing).count();
+        assert_eq!(counted.iter().sum::<usize>(), all, "{standing}");
+        assert!(all > 0, "{standing}");
+    }
 }
 
 #[test]
@@ -328,16 +366,22 @@ fn a_statement_of_wtrl10_is_judged_in_each_set_up() {
         }
     }
     cells.push(blast("ideal", "rbudp", "2GB", 0.0));
+    assert_eq!(verdict(&cells, "W.1/h3").0, "holds");
+    assert_eq!(verdict(&cells, "W.1/ideal").0, "fails");
+    assert_eq!(verdict(&cells, "W.1/h1").0, "cannot be judged");
+    // Of two set-ups the worse one counts, and not the best one.
     let (of_w1, note) = verdict(&cells, "W.1");
-    assert_eq!(of_w1, "holds");
+    assert_eq!(of_w1, "fails");
     assert!(
-        note.contains("ideal fails, h2 cannot be judged, h3 holds"),
+        note.contains("ideal fails") && note.contains("h3 holds"),
         "{note}"
     );
     assert_eq!(verdict(&cells, "W.2").0, "holds");
     // A tool that is a little too slow holds in part, one that is much too slow does not.
     cells.retain(|cell| cell.at["setup"] == "h3");
-    cells.push(blast("h3", "rbudp", "32MB", 90.0));
+    cells.push(blast("h3", "rbudp", "32MB", 105.0));
+    assert_eq!(verdict(&cells, "W.1").0, "holds");
+    cells.push(blast("h3", "rbudp", "64MB", 92.0));
     assert_eq!(verdict(&cells, "W.1").0, "shape holds");
     cells.push(blast("h3", "pa-udp", "32MB", 300.0));
     cells.push(blast("h3", "tsunami", "32MB", 300.0));
@@ -345,4 +389,23 @@ fn a_statement_of_wtrl10_is_judged_in_each_set_up() {
     // A large file that arrives contradicts the paper.
     cells.push(blast("h3", "rbudp", "2GB", 120.0));
     assert_eq!(verdict(&cells, "W.2").0, "fails");
+}
+
+#[test]
+fn the_verdict_is_that_of_the_middle_trial_and_the_others_are_told() {
+    let mut cells = Vec::new();
+    for (seed, mbit) in [(1, 930.0), (2, 930.0), (3, 930.0), (4, 200.0), (5, 930.0)] {
+        for mut cell in each_alone([mbit; 5]) {
+            cell.seed = seed;
+            cells.push(cell);
+        }
+    }
+    let all = entries(&cells);
+    let found = all.iter().find(|entry| entry.id == "J.a1").unwrap();
+    assert_eq!((found.verdict.as_str(), found.trials), ("holds", [4, 0, 1]));
+    assert_eq!(found.spread(), "holds in 4, fails in 1 of 5");
+    for cell in cells.iter_mut().filter(|cell| cell.seed < 3) {
+        cell.flows[0] = flow(&cell.flows[0].protocol.clone(), 200.0);
+    }
+    assert_eq!(verdict_of("J.a1", &cells), "fails");
 }

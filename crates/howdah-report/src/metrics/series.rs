@@ -65,21 +65,25 @@ pub fn ramp(
         .map(|end| (end - from) as f64 * progress.step_s)
 }
 
-/// Seconds from `start_s` until the flows share fairly: the Jain index of their rates over a
-/// sliding window of `window_s` reaches 0.95. Flows that have not started count with rate 0.
+/// Seconds from `start_s` until the flows share fairly, and go on to do so: the Jain index of their rates over a sliding
+/// window of `window_s` reaches 0.95, and that of what they have from the beginning of that window to the end of the run is
+/// as high. Flows that meet for a moment and part again have not converged; flows that share from the beginning on have
+/// `window_s`, the least that can be told. Flows that have not started count with rate 0.
 pub fn converged_after(flows: &[Progress<'_>], start_s: f64, window_s: f64) -> Option<f64> {
+    const FAIR: f64 = 0.95;
     let first = flows.first()?;
     let window = first.index(window_s).max(1);
     let end = flows.iter().map(|flow| flow.bytes.len()).min()?;
     let start = first.index(start_s);
+    let is_fair = |from: usize, to: usize| {
+        let rates: Vec<f64> = flows
+            .iter()
+            .map(|flow| flow.at(to).saturating_sub(flow.at(from)) as f64)
+            .collect();
+        super::jain(&rates).is_some_and(|index| index >= FAIR)
+    };
     (start + window..=end)
-        .find(|&to| {
-            let rates: Vec<f64> = flows
-                .iter()
-                .map(|flow| flow.at(to).saturating_sub(flow.at(to - window)) as f64)
-                .collect();
-            super::jain(&rates).is_some_and(|index| index >= 0.95)
-        })
+        .find(|&to| is_fair(to - window, to) && is_fair(to - window, end))
         .map(|to| (to - start) as f64 * first.step_s)
 }
 
@@ -153,6 +157,31 @@ mod tests {
         let after = converged_after(&flows, 5.0, 0.1).unwrap();
         assert!((0.05..=0.11).contains(&after), "{after}");
         assert_eq!(converged_after(&flows, 9.95, 0.1), None);
+    }
+
+    #[test]
+    fn flows_that_part_again_have_not_converged() {
+        // Equal for 2 s, then 24 to 70.
+        let course = |later: u64| -> Vec<u64> {
+            let mut sum = 0;
+            (0..1000)
+                .map(|step| {
+                    sum += if step < 200 { 47 } else { later };
+                    sum
+                })
+                .collect()
+        };
+        let after = |one: u64, other: u64| {
+            let (one, other) = (course(one), course(other));
+            let flows = [&one, &other].map(|bytes| Progress {
+                step_s: 0.01,
+                bytes,
+            });
+            converged_after(&flows, 0.0, 1.0)
+        };
+        assert_eq!(after(24, 70), None);
+        // Those that share all the time have the least that can be told.
+        assert_eq!(after(47, 47), Some(1.0));
     }
 
     #[test]

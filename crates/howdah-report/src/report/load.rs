@@ -4,6 +4,7 @@ use super::ReportError;
 use crate::ledger::{self, Entry};
 use crate::result::{Campaign, CellResult, Summary};
 use crate::store::Store;
+use crate::together;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::io;
@@ -30,9 +31,17 @@ pub(crate) struct Loaded {
 /// top are the first one's; each cell has its own commit.
 pub(crate) fn load_all(dir: &Path, beside: &[PathBuf]) -> Result<Loaded, ReportError> {
     let mut loaded = load(dir)?;
-    for dir in beside {
+    let all: Vec<&Path> = std::iter::once(dir)
+        .chain(beside.iter().map(PathBuf::as_path))
+        .collect();
+    let mut names = together::names(&all).into_iter();
+    let mut campaigns = vec![(
+        names.next().unwrap_or_default(),
+        std::mem::take(&mut loaded.cells),
+    )];
+    for (dir, name) in beside.iter().zip(names) {
         let more = load(dir)?;
-        loaded.cells.extend(more.cells);
+        campaigns.push((name, more.cells));
         loaded.unreadable.extend(more.unreadable);
         loaded.not_run += more.not_run;
         loaded.foreign += more.foreign;
@@ -59,6 +68,7 @@ pub(crate) fn load_all(dir: &Path, beside: &[PathBuf]) -> Result<Loaded, ReportE
             }
         }
     }
+    loaded.cells = together::together(campaigns);
     if !beside.is_empty() {
         loaded.ledger = judge(&loaded.cells);
     }
@@ -83,7 +93,10 @@ pub(crate) fn load(dir: &Path) -> Result<Loaded, ReportError> {
     let mut cells: Vec<CellResult> = Vec::new();
     for path in cell_files(&dir.join("cells"))? {
         match read_json::<CellResult>(&path) {
-            Ok(cell) => cells.push(cell),
+            Ok(mut cell) => {
+                cell.reduced |= campaign.quick;
+                cells.push(cell);
+            }
             Err(error) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 loaded

@@ -7,7 +7,7 @@ use super::load::Loaded;
 use super::papers::PaperFigure;
 use super::statements;
 use super::{Options, fidelity, names, papers, rfc9743, sections, svg};
-use crate::{company, starts};
+use crate::{company, ledger, starts};
 use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("page.css");
@@ -38,7 +38,12 @@ pub(crate) fn page(loaded: &Loaded, options: &Options) -> String {
         (
             "ledger",
             "Ledger of the papers' statements",
-            statements::ledger(&loaded.ledger, &experiments),
+            // Of no use to somebody who asks something else.
+            if ledger::concerns(&loaded.cells) || loaded.cells.is_empty() {
+                statements::ledger(&loaded.ledger, &experiments)
+            } else {
+                String::new()
+            },
         ),
         (
             "problems",
@@ -47,6 +52,9 @@ pub(crate) fn page(loaded: &Loaded, options: &Options) -> String {
         ),
     ];
     for (id, title, html) in plain {
+        if html.is_empty() {
+            continue;
+        }
         contents.section(id, title);
         section(&mut body, id, title, &html);
     }

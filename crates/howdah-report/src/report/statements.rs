@@ -19,21 +19,29 @@ const VERDICTS: [(&str, &str, &str); 4] = [
 /// The ledger of one testbed. What cannot be judged is folded, not left out.
 fn ledger_of(entries: &[Entry], experiments: &[Experiment<'_>]) -> String {
     let mut counts = Table::new(
-        "Verdicts; statements used to fit a model are no predictions and are counted apart",
+        "Verdicts; statements used to fit a model, and those that follow from fits, constants or others, are no \
+         predictions and are counted apart. A verdict is that of the middle trial: of single seeds for JGN06 and WTRL10, of the best of \
+         four for the others. Figures are the upper quartile over the seeds for flows of JGN06, whose authors show good \
+         trials, and medians else; the experiments' own tables have medians throughout.",
     )
     .text("paper");
     for (verdict, sign, _) in VERDICTS {
         counts = counts.number(format!("{sign} {verdict}"));
     }
-    counts = counts.number("fitted");
+    counts = counts.number("fitted").number("implied");
     for paper in distinct(entries.iter().map(|entry| entry.paper.as_str())) {
         let mine = || entries.iter().filter(|entry| entry.paper == paper);
         let mut row = vec![escape(paper)];
         row.extend(VERDICTS.map(|(verdict, _, _)| {
-            let count = mine().filter(|e| !e.fitted && e.verdict == verdict).count();
+            let count = mine()
+                .filter(|e| e.counts() && e.verdict == verdict)
+                .count();
             count.to_string()
         }));
-        row.push(mine().filter(|entry| entry.fitted).count().to_string());
+        for standing in ["fitted", "implied"] {
+            let all = mine().filter(|entry| entry.standing == standing);
+            row.push(all.count().to_string());
+        }
         counts.row(row);
     }
     let (open, judged): (Vec<&Entry>, Vec<&Entry>) =
@@ -77,11 +85,18 @@ fn statements(entries: &[&Entry], experiments: &[Experiment<'_>]) -> String {
             .iter()
             .find(|known| known.0 == entry.verdict)
             .map_or(("", "wide"), |known| (known.1, known.2));
-        let fitted = if entry.fitted {
-            " <span class=\"tag\">fitted</span>"
-        } else {
-            ""
-        };
+        let mut tags = String::new();
+        let spread = entry.spread();
+        if !spread.is_empty() {
+            let _ = write!(tags, "<br><small>{}</small>", escape(&spread));
+        }
+        let standing = (!entry.counts()).then_some(entry.standing.as_str());
+        for tag in standing
+            .into_iter()
+            .chain(entry.reduced.then_some("reduced"))
+        {
+            let _ = write!(tags, " <span class=\"tag\">{}</span>", escape(tag));
+        }
         table.classed_row(
             class,
             vec![
@@ -91,7 +106,7 @@ fn statements(entries: &[&Entry], experiments: &[Experiment<'_>]) -> String {
                 escape(&entry.stated),
                 escape(&entry.ours),
                 format!(
-                    "<span class=\"v\">{sign} {}</span>{fitted}",
+                    "<span class=\"v\">{sign} {}</span>{tags}",
                     escape(&entry.verdict)
                 ),
                 escape(&entry.note),

@@ -10,7 +10,7 @@ use howdah_daemon::job::{Grammar, Meaning, Spec};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-const MAY: [&str; 69] = [
+const MAY: [&str; 70] = [
     "accept-new",
     "again",
     "archive",
@@ -69,6 +69,7 @@ const MAY: [&str; 69] = [
     "recursive",
     "remove-source-files",
     "reread",
+    "seeds",
     "shard",
     "size-only",
     "ssh-keep",
@@ -293,7 +294,7 @@ mod tests {
     }
 
     /// What neither is a path of this machine nor leads to one.
-    const NO_PATHS: [&str; 29] = [
+    const NO_PATHS: [&str; 30] = [
         "chmod",
         "chown",
         "color",
@@ -317,6 +318,7 @@ mod tests {
         "rate",
         "reconnect",
         "runs",
+        "seeds",
         "shard",
         "ssh-keep",
         "time",

@@ -4,18 +4,20 @@ use crate::args::LabGateArgs;
 use crate::ui;
 use anyhow::{Context as _, bail};
 use howdah::{Error, ErrorKind};
-use howdah_report::gate;
 use howdah_report::result::Summary;
+use howdah_report::{gate, ledger};
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &LabGateArgs) -> anyhow::Result<()> {
-    let summary = super::summary(&args.dir)?;
+    let mut summary = super::summary(&args.dir)?;
+    super::read_curves(&args.dir, &mut summary)?;
+    let ledger = ledger::entries(&summary.cells);
     let against = match &args.against {
         Some(file) => file.clone(),
         None => usual_place(&summary).context("the campaign names no scenario")?,
     };
     if args.update {
-        std::fs::write(&against, gate::snapshot(&summary))
+        std::fs::write(&against, gate::snapshot(&summary, &ledger))
             .with_context(|| format!("cannot write {}", against.display()))?;
         ui::say(&format!(
             "{} cells written to {}",
@@ -28,7 +30,7 @@ pub(super) fn run(args: &LabGateArgs) -> anyhow::Result<()> {
         let message = format!("{}: {error}; --update writes it", against.display());
         Error::new(ErrorKind::Usage, message)
     })?;
-    let differences = gate::compare(&summary, &snapshot);
+    let differences = gate::compare(&summary, &ledger, &snapshot);
     if args.json {
         ui::print(&serde_json::to_string(&differences)?)?;
     } else {

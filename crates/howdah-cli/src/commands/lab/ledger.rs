@@ -2,24 +2,42 @@
 
 use crate::args::LabLedgerArgs;
 use crate::ui;
-use howdah_report::ledger;
-use howdah_report::store::Store;
+use anyhow::Context as _;
+use howdah::{Error, ErrorKind};
+use howdah_report::ledger::{self, Page};
+use howdah_report::result::CellResult;
 
 /// Columns of the table.
 const WIDTH: usize = 100;
 
 pub(super) fn run(args: &LabLedgerArgs) -> anyhow::Result<()> {
-    let mut cells = Vec::new();
-    for dir in &args.dirs {
-        let mut own = super::summary(dir)?.cells;
-        // Many statements are about the shape of a curve, and curves are not in the summary.
-        let store = Store::open(dir)?;
-        for cell in own.iter_mut().filter(|cell| cell.error.is_none()) {
-            store.read_intervals(cell)?;
-        }
-        cells.extend(own);
+    let mut campaigns = super::unmixed(&args.dirs)?;
+    for (dir, campaign) in args.dirs.iter().zip(&mut campaigns) {
+        super::read_curves(dir, campaign)?;
     }
+    let cells: Vec<CellResult> = (campaigns.iter())
+        .flat_map(|campaign| campaign.cells.iter().cloned())
+        .collect();
     let entries = ledger::entries(&cells);
+    if let Some(out) = &args.out {
+        if out.extension().is_none_or(|extension| extension != "md") {
+            let message = format!(
+                "--out {}: a page ends in .md, its JSON stands beside it",
+                out.display()
+            );
+            return Err(Error::new(ErrorKind::Usage, message).into());
+        }
+        let build = format!("howdah {}", env!("CARGO_PKG_VERSION"));
+        let page = Page::new(build, &campaigns, entries);
+        let json = out.with_extension("json");
+        let text = serde_json::to_string_pretty(&page)? + "\n";
+        for (path, text) in [(out, page.markdown()), (&json, text)] {
+            std::fs::write(path, text)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            ui::say(&format!("written: {}", path.display()));
+        }
+        return Ok(());
+    }
     if args.json {
         ui::print(&serde_json::to_string(&entries)?)?;
     } else {

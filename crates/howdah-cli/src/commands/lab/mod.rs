@@ -11,9 +11,10 @@ mod run;
 use crate::args::LabCommand;
 use howdah::{Error, ErrorKind};
 use howdah_lab::scenario::ScenarioError;
-use howdah_report::result::Summary;
+use howdah_report::result::{CellResult, Summary};
 use howdah_report::store::{Store, StoreError};
-use std::path::Path;
+use howdah_report::together;
+use std::path::{Path, PathBuf};
 
 pub(super) fn run(command: &LabCommand) -> anyhow::Result<()> {
     match command {
@@ -26,9 +27,37 @@ pub(super) fn run(command: &LabCommand) -> anyhow::Result<()> {
     }
 }
 
+/// Many statements are about the shape of a curve, and curves are not in the summary.
+fn read_curves(dir: &Path, campaign: &mut Summary) -> anyhow::Result<()> {
+    let store = Store::open(dir)?;
+    let ran = |cell: &&mut CellResult| cell.error.is_none() && cell.skipped.is_none();
+    for cell in campaign.cells.iter_mut().filter(ran) {
+        store.read_intervals(cell)?;
+    }
+    Ok(())
+}
+
 /// A scenario that makes no sense is bad usage.
 fn bad_scenario(error: &ScenarioError) -> Error {
     Error::new(ErrorKind::Usage, error.to_string())
+}
+
+/// Campaigns that are taken as one. Cells of another scenario or commit in the same place would be taken for seeds of one.
+fn unmixed(dirs: &[PathBuf]) -> anyhow::Result<Vec<Summary>> {
+    let campaigns = dirs
+        .iter()
+        .map(|dir| summary(dir))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let cells: Vec<_> = campaigns.iter().map(|campaign| &*campaign.cells).collect();
+    let mixed = together::mixed(&cells);
+    if mixed.is_empty() {
+        return Ok(campaigns);
+    }
+    let message = format!(
+        "{mixed}: more than one of these directories has it, by another scenario or commit; give one of them ('howdah lab \
+         report DIR DIR' shows both beside each other)"
+    );
+    Err(Error::new(ErrorKind::Usage, message).into())
 }
 
 /// A directory that is no campaign is bad usage; what else fails is a failure.

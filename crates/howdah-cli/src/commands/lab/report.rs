@@ -3,11 +3,13 @@
 use crate::args::LabReportArgs;
 use crate::ui;
 use howdah::{Error, ErrorKind};
+use howdah_lab::catalog;
 use howdah_report::comparison::{self, ComparisonError};
 use howdah_report::report::{self, Options};
 use howdah_report::result::Summary;
 use howdah_report::{company, fidelity, starts};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Makes the text of a report.
@@ -33,12 +35,7 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
         (args.starts, starts::markdown),
     ];
     if let Some((_, markdown)) = printed.iter().find(|(wanted, _)| *wanted) {
-        let campaigns = args
-            .dirs
-            .iter()
-            .map(|dir| super::summary(dir))
-            .collect::<anyhow::Result<Vec<_>>>()?;
-        ui::print(markdown(&campaigns).trim_end())?;
+        ui::print(markdown(&super::unmixed(&args.dirs)?).trim_end())?;
         return Ok(());
     }
     let Some((dir, beside)) = args.dirs.split_first() else {
@@ -46,9 +43,12 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
         return Err(Error::new(ErrorKind::Usage, message).into());
     };
     // Says what is wrong if a directory is no campaign.
-    for dir in &args.dirs {
-        super::summary(dir)?;
-    }
+    let campaigns = args
+        .dirs
+        .iter()
+        .map(|dir| super::summary(dir))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    check_subject(&args.subject, &campaigns)?;
     let options = Options {
         out: args.out.clone(),
         beside: beside.to_vec(),
@@ -62,6 +62,25 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
         ui::print(&path.display().to_string())?;
     }
     Ok(())
+}
+
+/// Nobody is shown under the headings of RFC 9743 by a name that nobody has.
+fn check_subject(subject: &str, campaigns: &[Summary]) -> Result<(), Error> {
+    let cells = || campaigns.iter().flat_map(|campaign| &campaign.cells);
+    let flows = || cells().flat_map(|cell| &cell.flows);
+    let known = catalog::find(subject).is_some()
+        || flows().any(|flow| flow.protocol == subject)
+        || cells().any(|cell| cell.at.values().any(|value| value == subject));
+    if known {
+        return Ok(());
+    }
+    let names: BTreeSet<&str> = flows().map(|flow| flow.protocol.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let message = format!(
+        "--subject: nobody knows '{subject}'; these campaigns have: {}",
+        names.join(", ")
+    );
+    Err(Error::new(ErrorKind::Usage, message))
 }
 
 /// A file that is another document is bad usage.

@@ -9,17 +9,25 @@ use howdah::{Error, ErrorKind};
 use howdah_lab::netns::Kit;
 #[cfg(target_os = "linux")]
 use howdah_lab::run::RealOptions;
-use howdah_lab::run::{Outcome, RunError, RunOptions, RunProgress};
+use howdah_lab::run::{Outcome, RunError, RunOptions, RunProgress, STILL_S};
 use howdah_lab::{run as runner, scenario};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
-    let plan = scenario::load(&args.paths, args.quick).map_err(|e| super::bad_scenario(&e))?;
+    let mut plan = scenario::load(&args.paths, args.quick).map_err(|e| super::bad_scenario(&e))?;
+    if let Some(seeds) = args.seeds {
+        plan.repeat(seeds.get());
+    }
     for only in &args.only {
         only.check(&plan)
             .map_err(|error| Error::new(ErrorKind::Usage, format!("--only: {error}")))?;
+    }
+    if let Some(file) = args.out.as_ref().filter(|out| out.is_file()) {
+        let message = format!("--out {}: a file; name a directory", file.display());
+        return Err(Error::new(ErrorKind::Usage, message).into());
     }
     let jobs = args
         .jobs
@@ -48,6 +56,7 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     let _ = std::panic::take_hook();
     let outcome = outcome.map_err(|error| match error {
         // What is missing on this machine.
+        RunError::Taken { .. } => Error::new(ErrorKind::Usage, error.to_string()).into(),
         RunError::Testbed(_) => Error::new(ErrorKind::Refused, error.to_string()).into(),
         RunError::Store { .. } => anyhow::Error::from(error),
     })?;
@@ -121,6 +130,9 @@ fn command_line(args: &LabRunArgs) -> String {
     if args.quick {
         words.push("--quick".to_owned());
     }
+    if let Some(seeds) = args.seeds {
+        words.push(format!("--seeds {seeds}"));
+    }
     if args.on == Testbed::Netns {
         words.push(format!("--on netns --runs {}", args.runs));
     }
@@ -135,6 +147,20 @@ fn say(dir: &Path, outcome: &Outcome) {
     }
     for (cell, why) in &outcome.failed {
         ui::say(&format!("{cell}: {why}"));
+    }
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, why) in &outcome.skipped {
+        *reasons.entry(why).or_default() += 1;
+    }
+    for (why, cells) in reasons {
+        ui::say(&format!("{cells} cells skipped: {why}"));
+    }
+    let longest = outcome.stalls.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    if let Some((flow, seconds)) = longest {
+        ui::say(&format!(
+            "{} flows stood still for {STILL_S} s or longer, so that their means say little; the longest for {seconds:.0} s: {flow}",
+            outcome.stalls.len()
+        ));
     }
     ui::say(&format!(
         "{} cells run in {:.0} s, {} were there already: {}",
@@ -151,12 +177,20 @@ fn as_json(dir: &Path, outcome: &Outcome) -> serde_json::Value {
         .iter()
         .map(|(cell, why)| json!({ "cell": cell, "error": why }))
         .collect();
+    let skipped: Vec<_> = (outcome.skipped.iter())
+        .map(|(cell, why)| json!({ "cell": cell, "reason": why }))
+        .collect();
+    let stalls: Vec<_> = (outcome.stalls.iter())
+        .map(|(flow, seconds)| json!({ "flow": flow, "longest_s": seconds }))
+        .collect();
     json!({
         "dir": dir,
         "ran": outcome.ran,
         "kept": outcome.kept,
         "kept_from_commits": outcome.kept_from,
         "failed": failed,
+        "skipped": skipped,
+        "stalls": stalls,
         "stopped": outcome.stopped,
         "wall_s": outcome.wall_s,
     })

@@ -83,14 +83,16 @@ impl Decoder<'_> {
     }
 
     /// By how much later it may begin.
-    fn start_within(&self, table: &Table<'_>) -> Result<Span, ScenarioError> {
-        let within = table.span("start_within")?.unwrap_or(Span::ZERO);
+    fn start_within(&self, table: &Table<'_>) -> Result<Option<Span>, ScenarioError> {
+        let Some(within) = table.span("start_within")? else {
+            return Ok(None);
+        };
         let latest = table.span("start")?.unwrap_or(Span::ZERO) + within;
         if !within.is_zero() && latest >= self.duration {
             let message = format!("the measurement ends after {}", self.duration);
             return Err(table.error_at("start_within", message));
         }
-        Ok(within)
+        Ok(Some(within))
     }
 
     pub(super) fn flow(
@@ -128,7 +130,8 @@ impl Decoder<'_> {
             options: self.options(&table, &via, &protocol)?,
             protocol,
             start_ns: self.start(&table)?.as_nanos(),
-            start_within_ns: self.start_within(&table)?.as_nanos(),
+            start_within_ns: self.start_within(&table)?.map(Span::as_nanos),
+            drawn_ns: 0,
             size_bytes: size_bytes.flatten(),
             via,
             reverse: table.truth("reverse")?.unwrap_or(false),

@@ -5,7 +5,7 @@ use super::super::node::Value;
 use super::super::one_way::{JitterSpec, LossSpec};
 use super::super::read::Table;
 use super::trace;
-use howdah_core::Span;
+use howdah_core::{Span, units};
 use howdah_path::{DelayTrace, LossTrace};
 
 pub(super) fn jitter(table: &Table<'_>) -> Result<JitterSpec, ScenarioError> {
@@ -59,11 +59,29 @@ pub(super) fn loss(table: &Table<'_>) -> Result<LossSpec, ScenarioError> {
         "period",
     ];
     if let Some(inner) = table.inner("loss", &known)? {
+        if table.has("burst") {
+            let message = "'loss' is a model of its own, which says how long its bursts are";
+            return Err(table.error_at("burst", message));
+        }
         return model(&inner);
+    }
+    if table.has("burst") && !table.has("loss") {
+        let message = "bursts of which losses? 'loss' is missing";
+        return Err(table.error_at("burst", message));
     }
     let p = table.probability("loss")?.unwrap_or(0.0);
     if p >= 1.0 {
         return Err(table.error_at("loss", "a path that loses everything"));
+    }
+    if let Some(mean) = burst_time(table)? {
+        return Ok(if p > 0.0 {
+            LossSpec::Outages {
+                loss: p,
+                mean_ns: mean.as_nanos(),
+            }
+        } else {
+            LossSpec::None
+        });
     }
     let Some(burst) = table.number("burst")? else {
         return Ok(if p > 0.0 {
@@ -93,6 +111,19 @@ pub(super) fn loss(table: &Table<'_>) -> Result<LossSpec, ScenarioError> {
     } else {
         LossSpec::None
     })
+}
+
+/// A mean length of bursts as a time, and not in packets.
+fn burst_time(table: &Table<'_>) -> Result<Option<Span>, ScenarioError> {
+    let is_text = |node: &super::super::node::Node| matches!(node.value, Value::Text(_));
+    if !table.node.get("burst").is_some_and(is_text) {
+        return Ok(None);
+    }
+    let mean = table.parse("burst", |text| match units::parse_span(text) {
+        Ok(mean) if mean >= Span::from_micros(1) => Ok(mean),
+        _ => Err("a number of packets (5) or a time (5ms)"),
+    })?;
+    Ok(mean)
 }
 
 fn list(table: &Table<'_>) -> Result<LossSpec, ScenarioError> {

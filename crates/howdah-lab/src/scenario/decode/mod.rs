@@ -52,8 +52,8 @@ pub(crate) fn decode(
     let top = Table::open(sources, &expanded.tree, "the experiment", &EXPERIMENT_KEYS)?;
     let paths = path::paths(&top)?;
     let hosts = host::hosts(&top)?;
-    let (paths, timeline) = timeline(&top, paths)?;
     let measure = measure(&top)?;
+    let (paths, timeline) = timeline(&top, paths, Span::from_nanos(measure.duration_ns))?;
     let decoder = Decoder {
         sources,
         paths: &paths,
@@ -77,38 +77,14 @@ pub(crate) fn decode(
         return Err(sources.error(expanded.tree.place, message));
     }
     let repeats = top.whole("repeats", 1)?.unwrap_or(1);
-    Ok((0..repeats)
-        .map(|repeat| {
-            let mut one = Cell {
-                seed: cell.seed.wrapping_add(repeat),
-                ..cell.clone()
-            };
-            draw_starts(&mut one);
-            one
-        })
-        .collect())
-}
-
-/// Moves the start of each flow that may begin later by its share of that time, so that repeats without any other
-/// chance are not the same run. The numbers are their own: what else is drawn from the seed stays as it is.
-fn draw_starts(cell: &mut Cell) {
-    for (index, flow) in cell.flows.iter_mut().enumerate() {
-        if flow.start_within_ns == 0 {
-            continue;
-        }
-        let mut hash = blake3::Hasher::new();
-        hash.update(b"start").update(&cell.seed.to_le_bytes());
-        hash.update(&(index as u64).to_le_bytes());
-        let mut drawn = [0; 8];
-        hash.finalize_xof().fill(&mut drawn);
-        flow.start_ns += u64::from_le_bytes(drawn) % flow.start_within_ns;
-    }
+    Ok((0..repeats).map(|number| cell.repeat(number)).collect())
 }
 
 /// The changes, and the paths, of which those whose queue will be dropped must store it.
 fn timeline(
     top: &Table<'_>,
     mut paths: Vec<PathSpec>,
+    duration: Span,
 ) -> Result<(Vec<PathSpec>, Vec<Change>), ScenarioError> {
     let Some(list) = top.node.get("timeline") else {
         return Ok((paths, Vec::new()));
@@ -135,6 +111,10 @@ fn timeline(
             .is_some_and(|last| last.at_ns > at.as_nanos())
         {
             return Err(table.error_at("at", "earlier than the change before it"));
+        }
+        if at >= duration {
+            let message = format!("the measurement ends after {duration}: it would never happen");
+            return Err(table.error_at("at", message));
         }
         let index = match table.text("path")? {
             Some(name) => find_path(&table, "path", &name, &paths)?,

@@ -32,10 +32,14 @@ pub(super) const ONE_WAY_KEYS: [&str; 16] = [
 ];
 
 /// Keys that only a path as a whole has.
-pub(super) const PATH_KEYS: [&str; 4] = ["rtt", "base_rtt", "forward", "backward"];
+pub(super) const PATH_KEYS: [&str; 5] = ["rtt", "base_rtt", "forward_share", "forward", "backward"];
 
 /// What a path as a whole has and no change can give it.
 const FIXED_KEY: &str = "host_queue";
+
+/// What lies outside is a mistyped unit.
+const RATES: std::ops::RangeInclusive<Rate> =
+    Rate::from_bits_per_sec(1000)..=Rate::from_bits_per_sec(10_000_000_000_000);
 
 /// Opportunities of mahimahi's traces, in bytes.
 const MAHIMAHI_BYTES: u32 = 1504;
@@ -67,7 +71,14 @@ pub(super) fn path(
     }
     let rtt =
         table.span("rtt")?.unwrap_or(Span::ZERO) + table.span("base_rtt")?.unwrap_or(Span::ZERO);
-    let there = rtt / 2;
+    let there = match table.probability("forward_share")? {
+        None => rtt / 2,
+        Some(_) if table.has("delay") => {
+            let message = "a share of 'rtt'; with 'delay' write each direction for itself";
+            return Err(table.error_at("forward_share", message));
+        }
+        Some(share) => rtt.mul_f64(share),
+    };
     let back = rtt.saturating_sub(there);
     let direction = |key: &str| -> Result<Node, ScenarioError> {
         let mut node = node.clone();
@@ -185,6 +196,7 @@ fn rate(text: &str) -> Result<Option<Rate>, String> {
         "unlimited" => Ok(None),
         text => match units::parse_rate(text) {
             Ok(Rate::ZERO) => Err("a path of rate 0 carries nothing".to_owned()),
+            Ok(rate) if !RATES.contains(&rate) => Err(format!("{text}: from 1kbit to 10tbit")),
             other => other.map(Some).map_err(|error| error.to_string()),
         },
     }

@@ -1,10 +1,12 @@
 //! J-A1, J-A2 and J-B: one flow alone.
 
-use super::super::judge::{HIGH_SPEED, Mark, STANDARD, UDT, each, mbit, number, one, percent};
+use super::super::judge::{
+    HIGH_SPEED, Mark, STANDARD, UDT, each, from, mbit, number, one, order, percent,
+};
 use super::super::results::{Cells, first_goodput};
 use super::super::series::Curve;
 use super::super::words::{
-    CEILING_BPS, CLEARLY, GREATLY, NEARLY_REACHED, REACH_WINDOW_S, REACHED, UNSTABLE,
+    CEILING_BPS, CLEARLY, GREATLY, INSENSITIVE, REACH_WINDOW_S, REACHED, UNSTABLE,
 };
 use super::super::{Finding, Kind, Results, Statement};
 use super::state;
@@ -16,7 +18,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-A1",
         "Alone on an emulated path of 180 ms every high-speed TCP reaches about 1 Gbit/s",
         "about 1 Gbit/s",
-        Kind::Range,
+        Kind::Bound,
         |r| {
             each("J-A1", HIGH_SPEED, |p| {
                 reaches(&r.experiment("J-A1").protocol(p))
@@ -28,7 +30,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-A1",
         "Alone on an emulated path of 180 ms UDT reaches about 1 Gbit/s",
         "about 1 Gbit/s",
-        Kind::Range,
+        Kind::Bound,
         |r| {
             each("J-A1", &[UDT], |p| {
                 reaches(&r.experiment("J-A1").protocol(p))
@@ -40,7 +42,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-A1",
         "The high-speed protocols differ in how they climb and how they recover",
         "different shapes (figure)",
-        Kind::Shape,
+        Kind::Trend,
         shapes_differ,
     ),
     state(
@@ -48,7 +50,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-A2",
         "On the real line to the USA the curves are slightly less stable than on the emulator",
         "slightly unstable (figure)",
-        Kind::Shape,
+        Kind::Trend,
         less_stable,
     )
     .fitted(),
@@ -57,7 +59,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-A2",
         "FAST is greatly better with 512 packets of buffer than with 127",
         "greatly better (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| {
             one(
                 "J-A2",
@@ -68,13 +70,14 @@ pub(super) const STATEMENTS: &[Statement] = &[
                 }),
             )
         },
-    ),
+    )
+    .fitted(),
     state(
         "J.a2l",
         "J-A2",
         "FAST loses packets with 127 packets of buffer",
         "losses",
-        Kind::Shape,
+        Kind::Trend,
         |r| {
             one(
                 "J-A2",
@@ -82,13 +85,14 @@ pub(super) const STATEMENTS: &[Statement] = &[
                 repairs(r, 127.0).map(|n| (repaired(n), Mark::when(n > 0.0))),
             )
         },
-    ),
+    )
+    .fitted(),
     state(
         "J.a2n",
         "J-A2",
         "FAST loses no packets with 512 packets of buffer",
         "no losses",
-        Kind::Shape,
+        Kind::Trend,
         |r| {
             // Noise losses of the line are not FAST's own: one event is let pass as "partly".
             one(
@@ -121,13 +125,13 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-A2",
         "Scalable TCP has less with 512 packets of buffer than with 127",
         "300 < 450 Mbit/s",
-        Kind::Shape,
+        Kind::Order,
         |r| {
             one(
                 "J-A2",
                 "scalable",
                 two_buffers(r, "scalable").map(|(small, large)| {
-                    let mark = Mark::at_least(small / large, CLEARLY, 1.0);
+                    let mark = order(small / large);
                     (format!("127: {}, 512: {}", mbit(small), mbit(large)), mark)
                 }),
             )
@@ -135,11 +139,28 @@ pub(super) const STATEMENTS: &[Statement] = &[
     )
     .tried("as J.a2s"),
     state(
+        "J.a2o",
+        "J-A2",
+        "Of the TCPs only FAST and Scalable react to the size of the buffer",
+        "only these two (figure)",
+        Kind::Trend,
+        |r| each("J-A2", HIGH_SPEED, |p| reacts_to_the_buffer(r, p)),
+    ),
+    state(
+        "J.k",
+        "J-K",
+        "UDP passes at 940 Mbit/s without loss, and not at what a port gives",
+        "940 Mbit/s",
+        Kind::Number,
+        calibration,
+    )
+    .implied("it follows from the bytes around a packet, which the scenario sets"),
+    state(
         "J.b1",
         "J-B",
         "Every high-speed TCP reaches about 1 Gbit/s whatever the receiver's system is",
         "about 1 Gbit/s",
-        Kind::Range,
+        Kind::Bound,
         |r| each("J-B", HIGH_SPEED, |p| reaches_with_all(r, p)),
     ),
     state(
@@ -147,7 +168,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-B",
         "UDT reaches about 1 Gbit/s whatever the receiver's system is",
         "about 1 Gbit/s",
-        Kind::Range,
+        Kind::Bound,
         |r| each("J-B", &[UDT], |p| reaches_with_all(r, p)),
     ),
     state(
@@ -155,7 +176,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-B",
         "Standard TCP does not reach 1 Gbit/s with a Linux or FreeBSD receiver",
         "below 1 Gbit/s (figure)",
-        Kind::Shape,
+        Kind::Bound,
         standard_stays_below,
     ),
     state(
@@ -163,8 +184,17 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-B",
         "With a Windows XP receiver the rate climbs more slowly",
         "slower (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| each("J-B", HIGH_SPEED, |p| slower_with_xp(r, p)),
+    )
+    .fitted(),
+    state(
+        "J.b2u",
+        "J-B",
+        "With a Windows XP receiver UDT's rate climbs more slowly",
+        "slower (figure)",
+        Kind::Order,
+        |r| each("J-B", &[UDT], |p| slower_with_xp(r, p)),
     )
     .fitted(),
     state(
@@ -172,7 +202,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-B",
         "Standard TCP has more with a Windows XP receiver than with Linux or FreeBSD",
         "higher (figure)",
-        Kind::Shape,
+        Kind::Order,
         standard_with_xp,
     )
     .tried("an XP window that just fits the path (winxp_fits)")
@@ -194,7 +224,7 @@ fn best(cell: &CellResult) -> Option<f64> {
 
 fn reaches(cells: &Cells<'_>) -> Option<(String, Mark)> {
     let bps = cells.good(best)?;
-    let mark = Mark::at_least(bps / CEILING_BPS, REACHED, NEARLY_REACHED);
+    let mark = from(bps / CEILING_BPS, REACHED);
     Some((mbit(bps), mark))
 }
 
@@ -214,7 +244,9 @@ fn climb_s(cell: &CellResult) -> Option<f64> {
 fn share_below(cell: &CellResult) -> Option<f64> {
     let flow = cell.flows.first()?;
     let climbed = flow.start_s + climb_s(cell)?;
-    Curve::of(flow)?.share_below(REACHED * CEILING_BPS, climbed)
+    let share = Curve::of(flow)?.share_below(REACHED * CEILING_BPS, climbed);
+    // One that never climbs is below all the time.
+    Some(share.unwrap_or(1.0))
 }
 
 fn shapes_differ(r: &Results<'_>) -> Finding {
@@ -228,7 +260,7 @@ fn shapes_differ(r: &Results<'_>) -> Finding {
             shares.push(share);
         }
     }
-    let case = (climbs.len() >= 2).then(|| {
+    let case = (climbs.len() == HIGH_SPEED.len()).then(|| {
         let (fast, slow) = extremes(&climbs);
         let (least, most) = extremes(&shares);
         let (by_climb, by_share) = (slow / fast >= 1.5, most - least >= 0.1);
@@ -239,7 +271,7 @@ fn shapes_differ(r: &Results<'_>) -> Finding {
         };
         (format!("to 90 %: {}", figures.join(", ")), mark)
     });
-    one("J-A1", "two high-speed protocols with series", case)
+    one("J-A1", "every high-speed TCP with its series", case)
 }
 
 fn extremes(values: &[f64]) -> (f64, f64) {
@@ -273,6 +305,35 @@ fn less_stable(r: &Results<'_>) -> Finding {
         };
         Some((format!("{emulated:.2} -> {real:.2}"), mark))
     })
+}
+
+/// FAST and Scalable differ by more than the others may.
+fn reacts_to_the_buffer(r: &Results<'_>, protocol: &str) -> Option<(String, Mark)> {
+    let (small, large) = two_buffers(r, protocol)?;
+    let change = (large / small - 1.0).abs();
+    let mark = if ["fast", "scalable"].contains(&protocol) {
+        Mark::at_least(change, INSENSITIVE, 0.5 * INSENSITIVE)
+    } else {
+        Mark::at_most(change, INSENSITIVE, 2.0 * INSENSITIVE)
+    };
+    Some((format!("{} -> {}", mbit(small), mbit(large)), mark))
+}
+
+/// What UDP passes at each of the two rates that are offered.
+fn calibration(r: &Results<'_>) -> Finding {
+    let lost = |offered: &str| {
+        let cells = r.experiment("J-K").named("offered", offered);
+        cells.median(super::super::results::stream_loss_share)
+    };
+    let case = lost("940").zip(lost("all")).map(|(least, most)| {
+        let figures = format!(
+            "{:.3} % lost at 940, {:.3} % at 957 Mbit/s",
+            least * 100.0,
+            most * 100.0
+        );
+        (figures, Mark::when(least <= 0.0 && most > 0.0))
+    });
+    one("J-K", "both rates", case)
 }
 
 /// Mean goodputs with 127 and with 512 packets of buffer.
@@ -346,7 +407,7 @@ fn slower_with_xp(r: &Results<'_>, protocol: &str) -> Option<(String, Mark)> {
     let [linux, freebsd, xp] =
         RECEIVERS.map(|receiver| with_receiver(r, protocol, receiver).median(climb_s));
     let (linux, freebsd, xp) = (linux?, freebsd?, xp?);
-    let mark = Mark::at_least(xp / linux.max(freebsd), CLEARLY, 1.01);
+    let mark = order(xp / linux.max(freebsd));
     Some((format!("{linux:.0}/{freebsd:.0}/{xp:.0} s"), mark))
 }
 
@@ -355,7 +416,7 @@ fn standard_with_xp(r: &Results<'_>) -> Finding {
         let [linux, freebsd, xp] =
             RECEIVERS.map(|receiver| with_receiver(r, STANDARD, receiver).good(first_goodput));
         let (linux, freebsd, xp) = (linux?, freebsd?, xp?);
-        let mark = Mark::at_least(xp / linux.max(freebsd), CLEARLY, 1.0);
+        let mark = order(xp / linux.max(freebsd));
         let figures = format!(
             "{}/{}/{} (Linux/FreeBSD/XP)",
             mbit(linux),

@@ -3,7 +3,9 @@
 use super::super::judge::{HIGH_SPEED, Mark, STANDARD, UDT, each, mbit, one, percent_change};
 use super::super::results::{Cells, first_goodput, jitter_ms, stream_loss_share, stream_losses};
 use super::super::series::Curve;
-use super::super::words::{ABOVE, CEILING_BPS, FEW_LOSSES, REDUCED, SAME, VISIBLE_FALL};
+use super::super::words::{
+    ABOVE, CEILING_BPS, FEW_LOSSES, JITTER_SEEN_MS, REDUCED, SAME, VISIBLE_FALL,
+};
 use super::super::{Finding, Kind, Results, Statement};
 use super::state;
 
@@ -40,13 +42,14 @@ pub(super) const STATEMENTS: &[Statement] = &[
             )
         },
     )
+    .fitted()
     .tried("with host queues of 1000 and 2000 packets it holds, with 5000 and without an end it does not"),
     state(
         "J.g12c",
         CASE2,
         "Streams of 8 Mbit/s lose a few packets beside every high-speed TCP",
         "a few",
-        Kind::Shape,
+        Kind::Trend,
         |r| each(CASE2, HIGH_SPEED, |p| few_losses(r, p)),
     ),
     state(
@@ -54,7 +57,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         CASE2,
         "Streams of 8 Mbit/s lose a few packets beside UDT",
         "a few",
-        Kind::Shape,
+        Kind::Trend,
         |r| each(CASE2, &[UDT], |p| few_losses(r, p)),
     ),
     state(
@@ -62,7 +65,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         CASE1,
         "Streams first: their jitter beside a high-speed flow is above that of streams alone",
         "above (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| each(CASE1, HIGH_SPEED, |p| more_jitter(r, CASE1, p)),
     ),
     state(
@@ -70,7 +73,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         CASE1,
         "Streams first: every high-speed TCP has less than without them",
         "reduced (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| each(CASE1, HIGH_SPEED, |p| reduced(r, CASE1, p, 127.0)),
     ),
     state(
@@ -78,7 +81,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         CASE1,
         "Streams first: UDT is reduced least",
         "least (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| udt_least(r, CASE1),
     ),
     state(
@@ -86,7 +89,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         CASE1,
         "Streams first: 512 packets of buffer soften the loss of throughput",
         "softens (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| each(CASE1, HIGH_SPEED, |p| softened(r, CASE1, p)),
     ),
     state(
@@ -94,7 +97,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         CASE1,
         "Streams first: 512 packets of buffer raise the jitter in most cases",
         "raises in most cases (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| jitter_raised(r, CASE1),
     ),
     state(
@@ -102,7 +105,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         CASE1,
         "Streams first: standard TCP is reduced, for its slow start has to compete",
         "reduced (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| one(CASE1, STANDARD, reduced(r, CASE1, STANDARD, 127.0)),
     ),
     state(
@@ -110,7 +113,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         CASE2,
         "Flow first: the streams' jitter beside a high-speed flow is above that of streams alone",
         "above (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| each(CASE2, HIGH_SPEED, |p| more_jitter(r, CASE2, p)),
     ),
     state(
@@ -118,7 +121,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         CASE2,
         "Flow first: every high-speed TCP has less than without the streams",
         "reduced (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| each(CASE2, HIGH_SPEED, |p| reduced(r, CASE2, p, 127.0)),
     ),
     state(
@@ -126,7 +129,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         CASE2,
         "Flow first: UDT is reduced least",
         "least (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| udt_least(r, CASE2),
     ),
     state(
@@ -134,7 +137,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         CASE2,
         "Flow first: 512 packets of buffer soften the loss of throughput",
         "softens (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| each(CASE2, HIGH_SPEED, |p| softened(r, CASE2, p)),
     ),
     state(
@@ -142,7 +145,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         CASE2,
         "Flow first: 512 packets of buffer raise the jitter in most cases",
         "raises in most cases (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| jitter_raised(r, CASE2),
     ),
     state(
@@ -150,20 +153,21 @@ pub(super) const STATEMENTS: &[Statement] = &[
         CASE2,
         "Flow first: standard TCP is not reduced",
         "not reduced (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| {
             let case = lost_share(r, CASE2, STANDARD, HIGH, 127.0)
                 .map(|(lost, figures)| (figures, Mark::at_most(lost, REDUCED, 2.0 * REDUCED)));
             one(CASE2, STANDARD, case)
         },
     )
+    .fitted()
     .tried("as J.g12b"),
     state(
         "J.g15a",
         CASE1,
         "Traces of HSTCP and CUBIC, streams first: the climb at the start is cut short",
         "cut (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| each(CASE1, &["hstcp", "cubic2005"], |p| climb_cut(r, p)),
     ),
     state(
@@ -171,7 +175,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         CASE2,
         "Traces of HSTCP and CUBIC, flow first: losses recur near the maximum",
         "recur (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| each(CASE2, &["hstcp", "cubic2005"], |p| losses_recur(r, p)),
     ),
     state(
@@ -179,7 +183,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         CASE1,
         "Streams of 3.2 or 6.4 Mbit/s in all can hurt as well, with 127 packets of buffer",
         "can hurt",
-        Kind::Shape,
+        Kind::Trend,
         low_rates_hurt,
     ),
 ];
@@ -242,7 +246,7 @@ fn few_losses(r: &Results<'_>, protocol: &str) -> Option<(String, Mark)> {
     let mark = if lost < 1.0 {
         Mark::No
     } else {
-        Mark::at_most(share, FEW_LOSSES, 1.0)
+        Mark::at_most(share, FEW_LOSSES, 2.0 * FEW_LOSSES)
     };
     Some((format!("{lost:.0} ({:.3} %)", share * 100.0), mark))
 }
@@ -251,11 +255,14 @@ fn more_jitter(r: &Results<'_>, case: &str, protocol: &str) -> Option<(String, M
     let alone = only_streams(r, case).median(jitter_ms)?;
     let small = beside(r, case, protocol, HIGH, 127.0).median(jitter_ms)?;
     let large = beside(r, case, protocol, HIGH, 512.0).median(jitter_ms)?;
-    let mark = match (small > alone * ABOVE, large > alone * ABOVE) {
-        (true, true) => Mark::Yes,
-        (false, false) => Mark::No,
-        _ => Mark::Partly,
+    let above = |ms: f64| {
+        if ms > alone * ABOVE && ms >= alone + JITTER_SEEN_MS {
+            Mark::Yes
+        } else {
+            Mark::when(ms > alone * ABOVE).and(Mark::Partly)
+        }
     };
+    let mark = above(small).and(above(large));
     Some((format!("{alone:.3} -> {small:.3}/{large:.3} ms"), mark))
 }
 
@@ -304,18 +311,28 @@ fn jitter_raised(r: &Results<'_>, case: &str) -> Finding {
             let large = beside(r, case, p, rate, 512.0).median(jitter_ms);
             if let (Some(small), Some(large)) = (small, large) {
                 all += 1;
-                raised += usize::from(large > small);
+                raised += usize::from(large >= small + JITTER_SEEN_MS);
             }
         }
     }
-    let found = (all >= 3).then(|| {
-        let share = raised as f64 / all as f64;
-        (
-            format!("{raised} of {all} cases"),
-            Mark::at_least(share, 0.501, 0.4),
-        )
-    });
-    one(case, "three pairs of buffers", found)
+    let cases = LOW.len() * HIGH_SPEED.len() + HIGH_SPEED.len();
+    let mut finding = one(
+        case,
+        "three pairs of buffers",
+        (all >= 3).then(|| {
+            let share = raised as f64 / all as f64;
+            (
+                format!("{raised} of {all} cases"),
+                Mark::at_least(share, 0.501, 0.4),
+            )
+        }),
+    );
+    if all < cases {
+        finding
+            .missing
+            .push(format!("{} of {cases} pairs of buffers", cases - all));
+    }
+    finding
 }
 
 fn first_curve(cells: &Cells<'_>) -> Option<(Curve, f64)> {
@@ -358,6 +375,7 @@ fn losses_recur(r: &Results<'_>, protocol: &str) -> Option<(String, Mark)> {
 
 fn low_rates_hurt(r: &Results<'_>) -> Finding {
     let mut hurt = [false; 2];
+    let mut lacking = 0_usize;
     let mut figures = Vec::new();
     for (i, rate) in LOW.into_iter().enumerate() {
         for case in [CASE1, CASE2] {
@@ -365,6 +383,8 @@ fn low_rates_hurt(r: &Results<'_>) -> Finding {
                 if let Some((lost, shown)) = lost_share(r, case, p, rate, 127.0) {
                     hurt[i] |= lost >= REDUCED;
                     figures.push((lost, format!("{p} {shown} at 2 x {rate} ({case})")));
+                } else {
+                    lacking += 1;
                 }
             }
         }
@@ -378,7 +398,13 @@ fn low_rates_hurt(r: &Results<'_>) -> Finding {
         };
         (format!("worst: {worst}"), mark)
     });
-    one(CASE1, "streams of 1.6 and 3.2 Mbit/s", found)
+    let mut finding = one(CASE1, "streams of 1.6 and 3.2 Mbit/s", found);
+    if lacking > 0 {
+        finding
+            .missing
+            .push(format!("{lacking} flows beside streams"));
+    }
+    finding
 }
 
 /// At the lowest rate: do the streams suffer (losses or jitter), does the flow?

@@ -4,7 +4,8 @@ use super::super::judge::{HIGH_SPEED, Mark, STANDARD, UDT, each, mbit, percent};
 use super::super::results::Cells;
 use super::super::series::Curve;
 use super::super::words::{
-    DIP, GRADUAL_S, INSENSITIVE, NEAR_HALF, QUICK_S, UNSTABLE, VERY_UNSTABLE, VISIBLE_FALL,
+    DIP, GRADUAL_S, INSENSITIVE, MOMENT_S, NEAR_HALF, QUICK_S, UNSTABLE, VERY_UNSTABLE,
+    VISIBLE_FALL,
 };
 use super::super::{Finding, Kind, Results, Statement};
 use super::state;
@@ -21,7 +22,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-C1",
         "When the path becomes longer (38 to 80 ms) each TCP falls to near half",
         "near half (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| tcps(r, "J-C1", falls_to_half),
     )
     .tried("FAST takes the longer path for a queue; nothing was changed for it"),
@@ -30,7 +31,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-C1",
         "... and then recovers gradually",
         "gradually (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| tcps(r, "J-C1", recovers_gradually),
     ),
     state(
@@ -38,7 +39,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-C1",
         "UDT is insensitive to the longer path",
         "insensitive (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| {
             each("J-C1", &[UDT], |p| {
                 over(&r.experiment("J-C1").protocol(p), |curve| {
@@ -57,7 +58,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-C1",
         "When the path becomes short again each TCP dips",
         "dip (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| tcps(r, "J-C1", dips_on_return),
     )
     .tried("a host queue without and with an end; losing the router's queue at the switches; going on from what is in flight after a reduction is taken back"),
@@ -66,7 +67,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-C1",
         "... and recovers quickly",
         "quickly (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| tcps(r, "J-C1", recovers_quickly),
     ),
     state(
@@ -74,7 +75,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-C1",
         "UDT, too, dips when the path becomes short again, and recovers quickly",
         "dip, quickly (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| {
             each("J-C1", &[UDT], |p| {
                 over(&r.experiment("J-C1").protocol(p), |curve| {
@@ -91,7 +92,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-C2",
         "At 250 Mbit/s, with the window for 1 Gbit/s, every TCP is very unstable",
         "very unstable (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| tcps(r, "J-C2", unstable),
     )
     .tried("a window of 4.6 MB: no difference at 250 Mbit/s"),
@@ -100,24 +101,24 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-C2",
         "Back at 1 Gbit/s every TCP recovers",
         "recover (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| tcps(r, "J-C2", recovers),
     ),
     state(
         "J.c2c",
         "J-C2",
-        "Back at 1 Gbit/s no loss is seen",
+        "No loss is seen at the moment of return to 1 Gbit/s",
         "no loss (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| tcps(r, "J-C2", no_loss_after),
     )
-    .tried("a window of 4.6 MB, which fits path and buffer: holds for HSTCP and FAST"),
+    .tried("until 2026-11-26 this was read as no loss until the end of the run"),
     state(
         "J.c2u",
         "J-C2",
         "UDT is very unstable at 250 Mbit/s, too, and recovers without loss at 1 Gbit/s",
         "very unstable, recovers (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| {
             each("J-C2", &[UDT], |p| {
                 over(&r.experiment("J-C2").protocol(p), |curve| {
@@ -168,7 +169,10 @@ fn recovers_gradually(curve: &Curve) -> Option<(String, Mark)> {
     let before = curve.mean(CHANGE_S - LEVEL_S, CHANGE_S)?;
     let time = time_back(curve, 0.9 * before, CHANGE_S)?.filter(|t| *t <= BACK_S - CHANGE_S);
     Some(if let Some(t) = time {
-        (format!("{t:.0} s"), Mark::at_least(t, GRADUAL_S, 0.0))
+        (
+            format!("{t:.0} s"),
+            Mark::at_least(t, GRADUAL_S, GRADUAL_S - 1.0),
+        )
     } else {
         let low = curve.least(CHANGE_S, CHANGE_S + LEVEL_S)?;
         let end = curve.mean(BACK_S - LEVEL_S, BACK_S)?;
@@ -231,9 +235,8 @@ fn recovers(curve: &Curve) -> Option<(String, Mark)> {
 }
 
 fn no_loss_after(curve: &Curve) -> Option<(String, Mark)> {
-    // Losses of the slow stage are still being repaired for a second or two.
-    let (from, end) = (BACK_S + 2.0, curve.end_s());
-    let seconds = (end > from).then(|| curve.repairing_seconds(from, end))?;
+    let (from, to) = (BACK_S + MOMENT_S.0, BACK_S + MOMENT_S.1);
+    let seconds = (curve.end_s() >= to).then(|| curve.repairing_seconds(from, to))?;
     let figures = format!("{seconds} s with repairs");
     Some((figures, Mark::at_most(seconds as f64, 0.0, 1.0)))
 }

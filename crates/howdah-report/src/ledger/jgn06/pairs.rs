@@ -1,7 +1,7 @@
 //! J-D and J-E: two long-lived flows share the bottleneck.
 
 use super::super::judge::{
-    HIGH_SPEED, Mark, STANDARD, TODAY, UDT, each, mbit, mbit_change, one, percent,
+    HIGH_SPEED, Mark, STANDARD, TODAY, UDT, each, mbit, mbit_change, one, order, percent,
 };
 use super::super::results::{Cells, first_goodput, goodput_of, sum_goodput};
 use super::super::words::{
@@ -19,7 +19,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-D",
         "Two UDT flows: shares do not depend on the ratio of their RTTs",
         "insensitive (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| {
             each("J-D", &[UDT], |p| {
                 let (f1, f2) = at_ratios(r, p)?;
@@ -34,7 +34,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-D",
         "Two flows of one TCP: the one with the longer RTT has clearly less",
         "unfair (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| {
             each("J-D", HIGH_SPEED, |p| {
                 let (f1, f2) = at_ratios(r, p)?;
@@ -52,7 +52,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-D",
         "Two flows of one TCP with unequal RTTs leave capacity unused",
         "inefficient (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| {
             each("J-D", HIGH_SPEED, |p| {
                 let (f1, f2) = at_ratios(r, p)?;
@@ -67,7 +67,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-D",
         "At a ratio of 4 the flow with the longer RTT drops strongly",
         "drops strongly (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| {
             each("J-D", HIGH_SPEED, |p| {
                 let (_, f2) = at_ratios(r, p)?;
@@ -81,7 +81,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-D",
         "... while the other gains only a little, so that the sum falls",
         "small gain, smaller sum (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| {
             each("J-D", HIGH_SPEED, |p| {
                 let (f1, f2) = at_ratios(r, p)?;
@@ -108,7 +108,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-E0",
         "A long-lived standard TCP flow is starved by any one high-speed TCP flow",
         "starved (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| each("J-E0", HIGH_SPEED, |p| starves(r, p)),
     ),
     state(
@@ -116,7 +116,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-E0",
         "A long-lived standard TCP flow is starved by a UDT flow",
         "starved (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| each("J-E0", &[UDT], |p| starves(r, p)),
     ),
     state(
@@ -124,7 +124,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-E0",
         "The high-speed flow hardly notices the standard one",
         "hardly affected (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| {
             each("J-E0", HIGH_SPEED, |p| {
                 let with = r
@@ -144,7 +144,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-E1",
         "Two flows of different high-speed protocols have less together than two of the same",
         "sum of different < sum of identical (figure)",
-        Kind::Shape,
+        Kind::Order,
         different_less_than_identical,
     ),
     state(
@@ -152,7 +152,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-E2",
         "HSTCP beside another high-speed TCP: the shares are unfair with every partner",
         "unfair (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| {
             each("J-E2", &["scalable", "fast", "cubic2005", "htcp"], |p| {
                 let (own, other) = beside_hstcp(r, p)?;
@@ -164,11 +164,19 @@ pub(super) const STATEMENTS: &[Statement] = &[
     ),
     state(
         "J.e2u",
-        "J-E2",
-        "UDT depresses its TCP partners more than any TCP does",
+        "J-E1",
+        "UDT depresses each TCP more than any other TCP does",
         "UDT most (figure)",
-        Kind::Shape,
+        Kind::Order,
         udt_depresses_most,
+    ),
+    state(
+        "J.e1p",
+        "J-E1",
+        "Every pair of different protocols shares unfairly",
+        "unfair (figure)",
+        Kind::Trend,
+        unfair_everywhere,
     ),
 ];
 
@@ -218,7 +226,8 @@ fn beside_hstcp(r: &Results<'_>, partner: &str) -> Option<(f64, f64)> {
 
 fn different_less_than_identical(r: &Results<'_>) -> Finding {
     let cells = r.experiment("J-E1");
-    let case = || {
+    let mut lacking = Vec::new();
+    let case = |lacking: &mut Vec<String>| {
         let mut names: Vec<&str> = HIGH_SPEED.to_vec();
         names.push(UDT);
         let identical = |p: &str| sum_of(&cells.pair(p, p));
@@ -230,6 +239,7 @@ fn different_less_than_identical(r: &Results<'_>) -> Finding {
                 let (Some(both), Some(aa), Some(bb)) =
                     (sum_of(&cells.pair(a, b)), identical(a), identical(b))
                 else {
+                    lacking.push(format!("{a}+{b}"));
                     continue;
                 };
                 pairs += 1;
@@ -265,37 +275,68 @@ fn different_less_than_identical(r: &Results<'_>) -> Finding {
         }
         Some((figures, mark))
     };
-    one("J-E1", "three pairs with both identical pairs", case())
+    let found = case(&mut lacking);
+    let mut finding = one("J-E1", "three pairs with both identical pairs", found);
+    if !lacking.is_empty() {
+        finding.missing.push(lacking.join(", "));
+    }
+    finding
 }
 
 fn sum_of(cells: &Cells<'_>) -> Option<f64> {
     cells.good(sum_goodput)
 }
 
+/// What each TCP has beside UDT, and at least beside any other TCP: all pairs of J-E1, not HSTCP's alone.
 fn udt_depresses_most(r: &Results<'_>) -> Finding {
-    let case = || {
-        let (with_udt, _) = beside_hstcp(r, UDT)?;
-        let mut others = Vec::new();
-        for p in ["scalable", "fast", "cubic2005", "htcp"] {
-            others.push(beside_hstcp(r, p)?.0);
-        }
-        let least = others.into_iter().fold(f64::MAX, f64::min);
-        let figures = format!(
-            "HSTCP has {} beside UDT, at least {} beside others",
-            mbit(with_udt),
-            mbit(least)
-        );
-        Some((figures, Mark::when(with_udt < least)))
+    let beside = |name: &str, partner: &str| {
+        let cells = r.experiment("J-E1").pair(name, partner);
+        cells.median(|cell| goodput_of(cell, name))
     };
-    let mut finding = one("J-E2", UDT, case());
+    let mut finding = each("J-E1", HIGH_SPEED, |p| {
+        if !HIGH_SPEED.contains(&p) {
+            return None;
+        }
+        let with_udt = beside(p, UDT)?;
+        let mut least = f64::MAX;
+        for other in HIGH_SPEED.iter().filter(|other| **other != p) {
+            least = least.min(beside(p, other)?);
+        }
+        let figures = format!("{} and {}", mbit(with_udt), mbit(least));
+        Some((figures, order(least / with_udt.max(1.0))))
+    });
     let today: Vec<String> = TODAY
         .iter()
         .filter_map(|p| {
             beside_hstcp(r, p).map(|(own, other)| format!("{p} {}:{}", mbit(own), mbit(other)))
         })
         .collect();
-    if !today.is_empty() {
-        finding.note = format!("today, HSTCP:partner: {}", today.join(", "));
-    }
+    let what = "what each has beside UDT, and least beside another TCP";
+    finding.note = if today.is_empty() {
+        what.to_owned()
+    } else {
+        format!("{what}; today, HSTCP:partner: {}", today.join(", "))
+    };
     finding
+}
+
+/// Every pair of different protocols.
+fn unfair_everywhere(r: &Results<'_>) -> Finding {
+    let names: Vec<&str> = HIGH_SPEED.iter().copied().chain([UDT]).collect();
+    let pairs: Vec<(&str, &str)> = (names.iter().enumerate())
+        .flat_map(|(i, a)| names[i + 1..].iter().map(|b| (*a, *b)))
+        .collect();
+    let labels: Vec<String> = pairs.iter().map(|(a, b)| format!("{a}+{b}")).collect();
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    each("J-E1", &labels, |label| {
+        let (a, b) = label.split_once('+')?;
+        let cells = r.experiment("J-E1").pair(a, b);
+        let (a, b) = (
+            cells.median(|cell| goodput_of(cell, a))?,
+            cells.median(|cell| goodput_of(cell, b))?,
+        );
+        let ratio = a.max(b) / a.min(b).max(1.0);
+        let mark = Mark::at_least(ratio, UNFAIR, SOMEWHAT_UNFAIR);
+        Some((format!("{}:{}", mbit(a), mbit(b)), mark))
+    })
 }

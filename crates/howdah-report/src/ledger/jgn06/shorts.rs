@@ -1,9 +1,9 @@
 //! J-F: one high-speed flow and 3000 short flows of standard TCP.
 
-use super::super::judge::{HIGH_SPEED, Mark, UDT, each, mbit, one, percent, percent_change};
+use super::super::judge::{HIGH_SPEED, Mark, UDT, each, mbit, one, order, percent, percent_change};
 use super::super::results::{Cells, first_goodput, flow_of, short_throughput};
 use super::super::series::Curve;
-use super::super::words::{CLEARLY, DIP, HURT, SAME, SOMEWHAT_HURT};
+use super::super::words::{DIP, HURT, SAME, SOMEWHAT_HURT};
 use super::super::{Finding, Kind, Results, Statement};
 use super::state;
 
@@ -18,7 +18,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-F1",
         "A high-speed TCP flow is hurt considerably by 3000 short flows",
         "considerably (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| {
             each("J-F1", HIGH_SPEED, |p| {
                 let lost = lost_share(r, p, 500.0)?;
@@ -34,7 +34,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-F1",
         "... the more, the larger they are (mean 100, 300, 500 KB)",
         "more for larger (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| {
             each("J-F1", HIGH_SPEED, |p| {
                 let f = at_sizes(&r.experiment("J-F1").protocol(p), first_goodput)?;
@@ -54,7 +54,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-F1",
         "UDT is hurt least by the short flows",
         "least (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| {
             let case = || {
                 let udt = lost_share(r, UDT, 500.0)?;
@@ -77,7 +77,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-F1",
         "What UDT loses does not grow steadily with their size",
         "not monotone (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| {
             each("J-F1", &[UDT], |p| {
                 let f = at_sizes(&r.experiment("J-F1").protocol(p), first_goodput)?;
@@ -90,7 +90,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-F1",
         "The short flows' throughput grows with their mean size",
         "grows (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| {
             each("J-F1", HIGH_SPEED, |p| {
                 let t = at_sizes(&r.experiment("J-F1").protocol(p), short_throughput)?;
@@ -108,7 +108,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-F1",
         "At a mean of 500 KB the short flows have less beside a high-speed flow than alone",
         "lower (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| {
             let alone = r
                 .experiment("J-F1")
@@ -122,7 +122,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
                     .at("mean", 500.0)
                     .median(short_throughput)?;
                 let share = with / alone?;
-                Some((percent(share), Mark::at_most(share, 1.0 - SAME, 1.0)))
+                Some((percent(share), order(1.0 / share)))
             })
         },
     ),
@@ -132,7 +132,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "Seen over time: the high-speed TCP flow has less while the short flows run (the sheet \
          states no result for this figure; this is the sentence of J.f1a over time)",
         "lower while they run (figure)",
-        Kind::Shape,
+        Kind::Trend,
         |r| {
             each("J-F2", HIGH_SPEED, |p| {
                 let cells = r.experiment("J-F2").protocol(p);
@@ -150,11 +150,11 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-F3",
         "With 512 packets of buffer the high-speed flow has more than with 127",
         "improves (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| {
             each("J-F3", HIGH_SPEED, |p| {
                 let (small, large) = buffers(&r.experiment("J-F3").protocol(p), first_goodput)?;
-                let mark = Mark::at_least(large / small, CLEARLY, 1.0 + SAME);
+                let mark = order(large / small);
                 Some((format!("{} -> {}", mbit(small), mbit(large)), mark))
             })
         },
@@ -164,13 +164,13 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-F3",
         "With 512 packets of buffer the short flows have more than with 127",
         "improves (figure)",
-        Kind::Shape,
+        Kind::Order,
         |r| {
             each("J-F3", HIGH_SPEED, |p| {
                 let cells = r.experiment("J-F3").protocol(p);
                 let small = cells.at("buffer", 127.0).median(short_throughput)?;
                 let large = cells.at("buffer", 512.0).median(short_throughput)?;
-                let mark = Mark::at_least(large / small, 1.0 + SAME, 1.0);
+                let mark = order(large / small);
                 Some((format!("{:.2} -> {:.2}", small / 1e6, large / 1e6), mark))
             })
         },
@@ -181,7 +181,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "A smaller socket buffer of the high-speed flow spares the short flows (quoted from the \
          authors' earlier work)",
         "spares (quoted)",
-        Kind::Shape,
+        Kind::Order,
         |r| each("J-F4", HIGH_SPEED, |p| spares_shorts(r, p)),
     ),
     state(
@@ -189,7 +189,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
         "J-F1",
         "High-speed flows beside web or video traffic: both sides suffer, even at a low load",
         "both suffer",
-        Kind::Shape,
+        Kind::Trend,
         both_suffer,
     ),
 ];
@@ -250,7 +250,7 @@ fn spares_shorts(r: &Results<'_>, protocol: &str) -> Option<(String, Mark)> {
         cells.at("window", bdp).median(short_throughput)
     };
     let (full, half) = (held(1.0)?, held(0.5)?);
-    let mark = Mark::at_least(half / usual, 1.0 + SAME, 1.0);
+    let mark = order(half / usual);
     Some((kbit_three(&[usual, full, half]), mark))
 }
 

@@ -2,8 +2,8 @@
 //! get theirs here, fixed before the first full run.
 
 use super::super::grid::{Grid, Parts, Point, SUCCESS_BPS};
-use super::super::judge::{Mark, mbit, number};
-use super::super::words::CLEARLY;
+use super::super::judge::{Mark, from, mbit, number, order, up_to};
+use super::super::words::ONE_CORE;
 use super::super::{Finding, Results};
 
 const UDT: &[&str] = &["udt", "udt4"];
@@ -22,8 +22,15 @@ const P1: &str = "scenarios/k14proto/p1.toml";
 const C: &str = "scenarios/k14proto/c.toml";
 const P4: &str = "scenarios/k14proto/p4.toml";
 
+/// Of the matrix.
+const RTTS: usize = 6;
+const LOSSES: usize = 7;
+const CELLS: usize = RTTS * LOSSES;
+
 /// "High": at least half of the link.
 const HIGH_BPS: f64 = 5e9;
+/// "Just under 100 %", "nearly a core", in per cent of one: not less than a number's tolerance below it.
+const NEARLY_FULL: f64 = 85.0;
 /// "No visible fall": keeps this share.
 const NO_FALL: f64 = 0.9;
 /// "Reasonable": at least half of what there is without loss.
@@ -37,8 +44,8 @@ fn place(point: &Point<'_>) -> String {
     format!("({}, {})", point.rtt_ms, point.loss_percent)
 }
 
-/// Every cell of a grid lies in a range; the outermost is shown.
-fn all_within(grid: &Grid<'_>, yes: f64, partly: f64, below: bool) -> Finding {
+/// Every one of so many cells is on one side of a bound; the outermost is shown.
+fn all_within(grid: &Grid<'_>, cells: usize, bound: f64, below: bool) -> Finding {
     let mut parts = Parts::default();
     let outermost = grid.iter().max_by(|a, b| {
         let order = a.rate().total_cmp(&b.rate());
@@ -46,26 +53,26 @@ fn all_within(grid: &Grid<'_>, yes: f64, partly: f64, below: bool) -> Finding {
     });
     let case = outermost.map(|point| {
         let mark = if below {
-            Mark::at_most(point.rate(), yes, partly)
+            up_to(point.rate(), bound)
         } else {
-            Mark::at_least(point.rate(), yes, partly)
+            from(point.rate(), bound)
         };
         (format!("{} at {}", mbit(point.rate()), place(point)), mark)
     });
     let what = if below { "at most" } else { "at least" };
-    parts.add(what, case);
+    parts.add(what, case).of_cells(grid, cells);
     parts.note(format!("{} cells", grid.iter().count()));
     parts.finding(P1)
 }
 
 pub(super) fn u1(r: &Results<'_>) -> Finding {
     let grid = p1(r, UDT).only(|p| (p.loss_percent - 0.1).abs() < 1e-9);
-    all_within(&grid, 200e6, 400e6, true)
+    all_within(&grid, RTTS, 200e6, true)
 }
 
 pub(super) fn u2(r: &Results<'_>) -> Finding {
     let grid = p1(r, UDT).only(|p| p.loss_percent > 0.15);
-    all_within(&grid, SUCCESS_BPS, 2.0 * SUCCESS_BPS, true)
+    all_within(&grid, RTTS * (LOSSES - 2), SUCCESS_BPS, true)
 }
 
 pub(super) fn u3(r: &Results<'_>) -> Finding {
@@ -84,7 +91,8 @@ pub(super) fn u3(r: &Results<'_>) -> Finding {
         Some((rates.join("/"), mark))
     };
     let mut parts = Parts::default();
-    parts.add("by RTT", case());
+    let clean = grid.only(|p| p.loss_percent < 1e-9);
+    parts.add("by RTT", case()).of_cells(&clean, RTTS);
     parts.finding(P1)
 }
 
@@ -101,7 +109,8 @@ pub(super) fn u4(r: &Results<'_>) -> Finding {
         )
         .number("most", most, 97.8)
         .number("mean", grid.mean(Point::sender_cpu), 63.4)
-        .number("sender/receiver", grid.mean(Point::cpu_ratio), 1.1);
+        .number("sender/receiver", grid.mean(Point::cpu_ratio), 1.1)
+        .of_cells(&grid, CELLS);
     parts.finding(P1)
 }
 
@@ -113,7 +122,8 @@ pub(super) fn u5(r: &Results<'_>) -> Finding {
         .number("(400, 0.1)", grid.at(400.0, 0.1).and_then(mib), 0.7)
         .number("(0, 0.1)", grid.at(0.0, 0.1).and_then(mib), 1.5)
         .number("best rate", grid.best().and_then(mib), 1.4)
-        .number("mean", grid.mean(mib), 1.2);
+        .number("mean", grid.mean(mib), 1.2)
+        .of_cells(&grid, CELLS);
     parts.finding(P1)
 }
 
@@ -149,7 +159,8 @@ pub(super) fn r2(r: &Results<'_>) -> Finding {
 pub(super) fn r3(r: &Results<'_>) -> Finding {
     let best = p1(r, RBUDP).only(|p| (p.rtt_ms - 50.0).abs() < 1e-9);
     let mut parts = Parts::default();
-    parts.rate("", best.best().map(Point::rate), 3000e6);
+    let rate = best.best().map(Point::rate);
+    parts.rate("", rate, 3000e6).of_cells(&best, LOSSES);
     parts.finding(P1)
 }
 
@@ -164,17 +175,20 @@ pub(super) fn r4(r: &Results<'_>) -> Finding {
         let lossy = grid.rate(point.rtt_ms, 2.0);
         let case = lossy.zip(rtt).map(|(lossy, rtt)| {
             let fall = point.rate() - lossy;
-            (mbit(fall), Mark::at_most(fall / rtt, 0.99, 1.2))
+            (mbit(fall), order(rtt / fall.max(1.0)))
         });
         parts.add(&format!("{} ms:", point.rtt_ms), case);
     }
     let note = rtt.map(|rtt| format!("50 ms cost {}", mbit(rtt)));
-    parts.note(note.unwrap_or_default());
+    let ends = grid.only(|p| p.loss_percent < 1e-9 || p.loss_percent > 1.9);
+    parts
+        .note(note.unwrap_or_default())
+        .of_cells(&ends, 2 * RTTS);
     parts.finding(P1)
 }
 
 pub(super) fn r5(r: &Results<'_>) -> Finding {
-    all_within(&p1(r, RBUDP), SUCCESS_BPS, 0.5 * SUCCESS_BPS, false)
+    all_within(&p1(r, RBUDP), CELLS, SUCCESS_BPS, false)
 }
 
 pub(super) fn r6(r: &Results<'_>) -> Finding {
@@ -188,7 +202,8 @@ pub(super) fn r6(r: &Results<'_>) -> Finding {
             12.7,
         )
         .number("mean", grid.mean(Point::sender_cpu), 10.6)
-        .number("sender/receiver", grid.mean(Point::cpu_ratio), 1.2);
+        .number("sender/receiver", grid.mean(Point::cpu_ratio), 1.2)
+        .of_cells(&grid, CELLS);
     parts.finding(P1)
 }
 
@@ -198,8 +213,7 @@ pub(super) fn r7(r: &Results<'_>) -> Finding {
     for loss in [0.0, 0.1] {
         let used = grid.at(0.0, loss).and_then(Point::cores);
         let case = used.map(|(sender, _)| {
-            let low = Mark::at_least(sender, 85.0, 60.0);
-            let mark = low.and(Mark::at_most(sender, 100.5, 120.0));
+            let mark = from(sender, NEARLY_FULL).and(up_to(sender, ONE_CORE));
             (format!("{sender:.0} %"), mark)
         });
         parts.add(&format!("(0, {loss})"), case);
@@ -221,7 +235,8 @@ pub(super) fn r8(r: &Results<'_>) -> Finding {
             grid.at(400.0, 2.0).and_then(Point::feedback_kib),
             50.0,
         )
-        .number("mean", grid.mean(Point::feedback_kib), 37.0);
+        .number("mean", grid.mean(Point::feedback_kib), 37.0)
+        .of_cells(&grid, CELLS);
     parts.finding(P1)
 }
 
@@ -259,10 +274,7 @@ pub(super) fn m3(r: &Results<'_>) -> Finding {
         (1.5, false),
         (2.0, false),
     ] {
-        let Some(rate) = grid.rate(0.0, loss) else {
-            continue;
-        };
-        let case = clean.map(|clean| {
+        let case = clean.zip(grid.rate(0.0, loss)).map(|(clean, rate)| {
             let share = rate / clean;
             let mark = if reasonable {
                 Mark::at_least(share, REASONABLE, 0.5 * REASONABLE)
@@ -281,6 +293,7 @@ pub(super) fn m3(r: &Results<'_>) -> Finding {
             Some((format!("{failed} of {all}"), Mark::when(failed > 0))),
         );
     }
+    parts.of_cells(&grid, CELLS);
     parts.finding(P1)
 }
 
@@ -299,7 +312,8 @@ pub(super) fn m4(r: &Results<'_>) -> Finding {
             17.6,
         )
         .number("mean", grid.mean(Point::sender_cpu), 11.4)
-        .number("best rate", grid.best().and_then(Point::sender_cpu), 9.2);
+        .number("best rate", grid.best().and_then(Point::sender_cpu), 9.2)
+        .of_cells(&grid, CELLS);
     parts.finding(P1)
 }
 
@@ -309,7 +323,8 @@ pub(super) fn m5(r: &Results<'_>) -> Finding {
     let mut parts = Parts::default();
     parts
         .number("mean", grid.mean(Point::cpu_ratio), 0.7)
-        .number("without loss", clean.mean(Point::cpu_ratio), 0.5);
+        .number("without loss", clean.mean(Point::cpu_ratio), 0.5)
+        .of_cells(&grid, CELLS);
     parts.finding(P1)
 }
 
@@ -320,7 +335,7 @@ pub(super) fn m6(r: &Results<'_>) -> Finding {
     let clean = grid.at(0.0, 0.0).and_then(mib);
     parts.add(
         "(0, 0)",
-        clean.map(|mib| (format!("{mib:.1}"), Mark::at_least(mib, 10.0, 5.0))),
+        clean.map(|mib| (format!("{mib:.1}"), from(mib, 10.0))),
     );
     let worst = grid
         .only(|p| p.loss_percent > 0.0)
@@ -334,12 +349,14 @@ pub(super) fn m6(r: &Results<'_>) -> Finding {
             .zip(clean)
             .map(|(worst, clean)| (format!("{worst:.1}"), Mark::when(worst < clean))),
     );
-    parts.number("mean", grid.mean(mib), 3.2);
+    parts
+        .number("mean", grid.mean(mib), 3.2)
+        .of_cells(&grid, CELLS);
     parts.finding(P1)
 }
 
 pub(super) fn w1(r: &Results<'_>) -> Finding {
-    all_within(&p1(r, RWTP), 1500e6, 750e6, false)
+    all_within(&p1(r, RWTP), CELLS, 1500e6, false)
 }
 
 pub(super) fn w2(r: &Results<'_>) -> Finding {
@@ -356,6 +373,8 @@ pub(super) fn w2(r: &Results<'_>) -> Finding {
         });
         parts.add(&place(point), case);
     }
+    // All but those of at least 100 ms and 1 %.
+    parts.of_cells(&grid, CELLS - 12);
     parts.finding(P1)
 }
 
@@ -375,7 +394,8 @@ pub(super) fn w3(r: &Results<'_>) -> Finding {
         )
         .number("best rate", grid.best().and_then(Point::sender_cpu), 12.6)
         .number("mean", grid.mean(Point::sender_cpu), 15.4)
-        .number("sender/receiver", grid.mean(Point::cpu_ratio), 1.2);
+        .number("sender/receiver", grid.mean(Point::cpu_ratio), 1.2)
+        .of_cells(&grid, CELLS);
     parts.finding(P1)
 }
 
@@ -393,7 +413,8 @@ pub(super) fn w4(r: &Results<'_>) -> Finding {
             grid.at(400.0, 2.0).and_then(Point::feedback_kib),
             6215.0,
         )
-        .number("mean", grid.mean(Point::feedback_kib), 1024.0);
+        .number("mean", grid.mean(Point::feedback_kib), 1024.0)
+        .of_cells(&grid, CELLS);
     parts.finding(P1)
 }
 
@@ -409,7 +430,7 @@ pub(super) fn c1(r: &Results<'_>) -> Finding {
                 Mark::when((failed == 0) == expected),
             )
         });
-        parts.add(name, case);
+        parts.add(name, case).of_cells(&grid, CELLS);
     }
     let today = TODAY.iter().filter_map(|&name| {
         let grid = p1(r, &[name]);
@@ -427,6 +448,9 @@ pub(super) fn c2(r: &Results<'_>) -> Finding {
     let means = FOUR.map(|(_, names)| p1(r, names).mean(Point::sender_cpu));
     let best = FOUR.map(|(_, names)| p1(r, names).best().and_then(Point::sender_cpu));
     let mut parts = Parts::default();
+    for (_, names) in FOUR {
+        parts.of_cells(&p1(r, names), CELLS);
+    }
     let show = |values: &[Option<f64>; 4]| {
         let shown = FOUR.iter().zip(values);
         let shown = shown.filter_map(|((name, _), value)| value.map(|v| format!("{name} {v:.1}")));
@@ -464,6 +488,7 @@ pub(super) fn c3(r: &Results<'_>) -> Finding {
         let grid = p1(r, names);
         let first = grid.at(0.0, 0.0).and_then(Point::sender_cpu);
         let ok = grid.only(|p| p.rate() > SUCCESS_BPS);
+        parts.of_cells(&grid, CELLS);
         if name == "mtp-like" {
             let slow = ok.iter().min_by(|a, b| a.rate().total_cmp(&b.rate()));
             let case = ok
@@ -546,7 +571,7 @@ pub(super) fn c5(r: &Results<'_>) -> Finding {
         }
         parts.add(
             name,
-            worst.map(|gain| (format!("x {gain:.1}"), Mark::at_least(gain, 1.02, 0.98))),
+            worst.map(|gain| (format!("x {gain:.1}"), order(gain))),
         );
     }
     parts.note("least gain over the cells");
@@ -589,27 +614,155 @@ pub(super) fn c7(r: &Results<'_>) -> Finding {
         .zip(p1(r, MTP).rate(0.0, 0.0));
     parts.add(
         "ExpeDat-like and MTP-like at (0, 0):",
-        case.map(|(app, bare)| {
-            (
-                format!("{} > {}", mbit(app), mbit(bare)),
-                Mark::at_least(app / bare, CLEARLY, 1.0),
-            )
-        }),
+        case.map(|(app, bare)| (format!("{} > {}", mbit(app), mbit(bare)), order(app / bare))),
     );
     let case = app(&["tixstream-like"])
         .rate(200.0, 1.0)
         .zip(p1(r, RWTP).rate(200.0, 1.0));
     parts.add(
         "TIXstream-like and RWTP-like at (200, 1):",
-        case.map(|(app, bare)| {
-            (
-                format!("{} < {}", mbit(app), mbit(bare)),
-                Mark::at_least(bare / app, 1.02, 1.0),
-            )
-        }),
+        case.map(|(app, bare)| (format!("{} < {}", mbit(app), mbit(bare)), order(bare / app))),
     );
     parts.note("the hosts of both were fitted apart");
     parts.finding("scenarios/k14proto/p1.toml scenarios/k13app/a1.toml")
+}
+
+/// The means of four protocols, and whether one of them is on top or at the bottom: the nearest other one, by their ratio.
+fn extreme(values: [Option<f64>; 4], at: usize, least: bool) -> Option<(String, Mark)> {
+    let own = values[at]?;
+    let all: Option<Vec<f64>> = values.iter().copied().collect();
+    let all = all?;
+    let others = all.iter().enumerate().filter(|(n, _)| *n != at);
+    let others = others.map(|(_, &value)| value);
+    let ratio = if least {
+        others.fold(f64::MAX, f64::min) / own.max(f64::MIN_POSITIVE)
+    } else {
+        own / others.fold(0.0, f64::max).max(f64::MIN_POSITIVE)
+    };
+    let shown = FOUR.iter().zip(&all);
+    let shown: Vec<String> = shown
+        .map(|((name, _), v)| format!("{name} {v:.0}"))
+        .collect();
+    Some((shown.join(" / "), order(ratio)))
+}
+
+pub(super) fn c8(r: &Results<'_>) -> Finding {
+    let means = FOUR.map(|(_, names)| p1(r, names).mean(Point::feedback_kib));
+    let mut parts = Parts::default();
+    parts
+        .add("least RBUDP, KiB/GiB", extreme(means, 1, true))
+        .add("most MTP", extreme(means, 2, false));
+    for (_, names) in FOUR {
+        parts.of_cells(&p1(r, names), CELLS);
+    }
+    parts.finding(P1)
+}
+
+pub(super) fn c9(r: &Results<'_>) -> Finding {
+    let mut parts = Parts::default();
+    for (name, names) in FOUR {
+        let grid = p1(r, names);
+        let clean = grid
+            .only(|p| p.loss_percent < 1e-9)
+            .mean(Point::feedback_kib);
+        let lossy = grid
+            .only(|p| p.loss_percent > 1e-9)
+            .mean(Point::feedback_kib);
+        let case = clean.zip(lossy).map(|(clean, lossy)| {
+            let less = matches!(name, "udt" | "mtp-like");
+            let ratio = if less { clean / lossy } else { lossy / clean };
+            (format!("{clean:.0} -> {lossy:.0}"), order(ratio))
+        });
+        parts.add(name, case).of_cells(&grid, CELLS);
+    }
+    parts.note("KiB/GiB without and with loss, means of the cells that succeed");
+    parts.finding(P1)
+}
+
+pub(super) fn c10(r: &Results<'_>) -> Finding {
+    let mut parts = Parts::default();
+    for (name, names) in FOUR {
+        let grid = p1(r, names);
+        let used = grid.iter().filter_map(Point::cores);
+        let most = used
+            .map(|(sender, receiver)| sender.max(receiver))
+            .max_by(f64::total_cmp);
+        let case = most.map(|percent| {
+            let several = matches!(name, "udt" | "rwtp-like");
+            let mark = Mark::when((percent > ONE_CORE) == several);
+            (format!("{percent:.0} %"), mark)
+        });
+        parts.add(name, case).of_cells(&grid, CELLS);
+    }
+    parts.finding(P1)
+}
+
+pub(super) fn m7(r: &Results<'_>) -> Finding {
+    let grid = p1(r, MTP);
+    let used = grid.best().and_then(Point::cores);
+    let mut parts = Parts::default();
+    let case = used.map(|(sender, receiver)| {
+        let percent = sender.max(receiver);
+        let mark = from(percent, NEARLY_FULL).and(up_to(percent, ONE_CORE));
+        (format!("{percent:.0} %"), mark)
+    });
+    parts.add("at best rate", case).of_cells(&grid, CELLS);
+    parts.finding(P1)
+}
+
+pub(super) fn c11(r: &Results<'_>) -> Finding {
+    let rates = FOUR.map(|(_, names)| {
+        let grid = p1(r, names);
+        let all: Vec<f64> = grid.iter().map(|p| p.rate() / 1e6).collect();
+        (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+    });
+    let mut parts = Parts::default();
+    parts.add("best RWTP", extreme(rates, 3, false));
+    let open = [rates[0], rates[1]];
+    let case = open[1].zip(open[0]).map(|(rbudp, udt)| {
+        (
+            format!("{rbudp:.0} and UDT4 {udt:.0}"),
+            order(rbudp / udt.max(1.0)),
+        )
+    });
+    parts.add("best open one RBUDP", case);
+    for (_, names) in FOUR {
+        parts.of_cells(&p1(r, names), CELLS);
+    }
+    parts.note("mean over the 42 cells, Mbit/s");
+    parts.finding(P1)
+}
+
+pub(super) fn c12(r: &Results<'_>) -> Finding {
+    let cells = r.experiment("F12");
+    let mut parts = Parts::default();
+    for (name, names) in FOUR {
+        let own = cells.filter(|cell| {
+            let first = cell.flows.first();
+            first.is_some_and(|f| names.contains(&f.protocol.as_str()))
+        });
+        // The least gain over the places, of bursts of 5 packets over losses one by one.
+        let mut worst: Option<f64> = None;
+        for single in own.at("burst", 1.01).iter() {
+            let same = |cell: &&crate::result::CellResult| {
+                let axes = ["rtt", "loss"];
+                axes.iter()
+                    .all(|axis| cell.at.get(*axis) == single.at.get(*axis))
+                    && cell.seed == single.seed
+            };
+            let bursts = own.at("burst", 5.0);
+            let Some(burst) = bursts.iter().find(same) else {
+                continue;
+            };
+            let rate = |cell: &crate::result::CellResult| cell.flows[0].steady_goodput_bps;
+            let gain = rate(burst) / rate(single).max(1.0);
+            worst = Some(worst.map_or(gain, |worst| worst.min(gain)));
+        }
+        let case = worst.map(|gain| (format!("x {gain:.2}"), order(gain)));
+        parts.add(name, case);
+    }
+    parts.note("least gain over the cells");
+    parts.finding("scenarios/future/f12.toml")
 }
 
 pub(super) fn q1(r: &Results<'_>) -> Finding {

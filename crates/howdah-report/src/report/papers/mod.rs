@@ -281,7 +281,10 @@ fn is_fitted(id: &str) -> bool {
     static FITTED: OnceLock<BTreeSet<&'static str>> = OnceLock::new();
     let fitted = FITTED.get_or_init(|| {
         let all = ledger::statements();
-        all.iter().filter(|s| s.fitted).map(|s| s.id).collect()
+        all.iter()
+            .filter(|s| s.standing == ledger::Standing::Fitted)
+            .map(|s| s.id)
+            .collect()
     });
     fitted.contains(id)
 }

@@ -252,10 +252,11 @@ fn simulation_stands_beside_the_testbed() {
         "testbed: skipped: this kernel has no FAST",
         ">skipped</text>",
         "1 host-limited\u{2020}",
-        "<h3>On netns</h3>",
     ] {
         assert!(page.contains(wanted), "{wanted}");
     }
+    // No paper states anything about this experiment.
+    assert!(!page.contains("Ledger of the papers"));
     // One testbed alone has nothing to stand beside.
     let alone = std::fs::read_to_string(write(real.path(), &Options::default()).unwrap()).unwrap();
     assert!(!alone.contains("Simulation beside testbed"));

@@ -306,7 +306,9 @@ fn ledger() -> Vec<(String, Vec<Entry>)> {
         kind: "~".to_owned(),
         ours: "1.8".to_owned(),
         verdict: verdict.to_owned(),
-        fitted,
+        standing: if fitted { "fitted" } else { "counts" }.to_owned(),
+        reduced: id == "J.a2.1",
+        trials: if id == "J.a2.2" { [1, 3, 1] } else { [0; 3] },
         note: "tried <two> buffers".to_owned(),
     };
     let entries = vec![

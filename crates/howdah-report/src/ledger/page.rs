@@ -1,0 +1,225 @@
+//! The ledger as it is kept: one page of Markdown for people and the same as JSON, with what it was made from.
+
+use super::{Entry, Tally};
+use crate::result::Summary;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// One campaign that the verdicts come from.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Provenance {
+    /// Command that repeats it.
+    pub command: String,
+    /// Commits of the programs that ran its cells.
+    pub commits: Vec<String>,
+    /// The sources differed from the commit when the program was built.
+    pub dirty: bool,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+    /// Cells with a result.
+    pub cells: usize,
+    /// The reduced set.
+    pub reduced: bool,
+    /// Seconds of computing, of all cells together.
+    pub computing_s: f64,
+    /// Processor, as the machine calls it.
+    pub processor: String,
+}
+
+/// The kept ledger.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Page {
+    /// Program that judged.
+    pub build: String,
+    /// What was judged.
+    pub campaigns: Vec<Provenance>,
+    /// Predictions: hold, hold in shape, fail, cannot be judged.
+    pub counted: [usize; 4],
+    /// Every statement.
+    pub statements: Vec<Entry>,
+}
+
+impl Page {
+    /// Of campaigns and what follows from them. `build` names the program.
+    pub fn new(build: String, campaigns: &[Summary], statements: Vec<Entry>) -> Self {
+        Self {
+            build,
+            campaigns: campaigns.iter().map(provenance).collect(),
+            counted: Tally::of(&statements).predicted,
+            statements,
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let mut out = String::from(
+            "# The ledger\n\n\
+             What the four papers state, and whether the simulator shows it. This file and [ledger.json](ledger.json) are \
+             made by `howdah lab ledger DIR... --out docs/ledger.md` and not written by hand; \
+             [ledger-notes.md](ledger-notes.md) explains what fails, and what the words mean.\n\n",
+        );
+        let tally = Tally::of(&self.statements);
+        let _ = writeln!(out, "{tally}.\n");
+        let full = self.of_full_sets();
+        let _ = writeln!(
+            out,
+            "Of the predictions that can be judged, {} are judged by the full set of their experiments and {} by a reduced one \
+             (`reduced` below: shorter runs, some protocols; judged by half of the parts if need be). A verdict is that of the \
+             middle trial; behind it stands in how many it is so. JGN06's and WTRL10's trials are single seeds, K14proto's and \
+             K13app's the best of four.\n",
+            full,
+            tally.predicted[..3].iter().sum::<usize>() - full
+        );
+        out.push_str("| campaign | commit | seeds | cells | computing |\n| --- | --- | ---: | ---: | ---: |\n");
+        for campaign in &self.campaigns {
+            let dirty = if campaign.dirty { " (changed)" } else { "" };
+            let _ = writeln!(
+                out,
+                "| `{}` | {}{dirty} | {} | {} | {:.0} min |",
+                campaign.command,
+                campaign.commits.join(", "),
+                campaign.seeds.len(),
+                campaign.cells,
+                campaign.computing_s / 60.0
+            );
+        }
+        let processors: BTreeSet<&str> = (self.campaigns.iter())
+            .map(|campaign| campaign.processor.as_str())
+            .filter(|name| !name.is_empty())
+            .collect();
+        let _ = writeln!(
+            out,
+            "\nJudged by {}. Ran on: {}.",
+            self.build,
+            processors.into_iter().collect::<Vec<_>>().join(", ")
+        );
+        let mut paper = "";
+        for entry in &self.statements {
+            if entry.paper != paper {
+                paper = &entry.paper;
+                let own: Vec<&Entry> = self
+                    .statements
+                    .iter()
+                    .filter(|e| e.paper == paper)
+                    .collect();
+                let _ = writeln!(
+                    out,
+                    "\n## {paper}\n\n{}.\n\n| id | statement | stated | ours | verdict |\n| --- | --- | --- | --- | --- |",
+                    Tally::of(own)
+                );
+            }
+            let _ = writeln!(
+                out,
+                "| {} | {} | {} | {} | {} |",
+                entry.id,
+                cell(&entry.statement),
+                cell(&entry.stated),
+                cell(&entry.ours),
+                cell(&verdict(entry))
+            );
+        }
+        out
+    }
+
+    /// Predictions that full sets judge.
+    fn of_full_sets(&self) -> usize {
+        let judged = |entry: &&Entry| entry.counts() && entry.verdict != "cannot be judged";
+        let full = self.statements.iter().filter(judged);
+        full.filter(|entry| !entry.reduced).count()
+    }
+}
+
+/// The verdict with all that qualifies it.
+fn verdict(entry: &Entry) -> String {
+    let mut text = format!("**{}**", entry.verdict);
+    if entry.verdict == "cannot be judged" {
+        let _ = write!(text, ": {}", entry.note);
+        return text;
+    }
+    let spread = entry.spread();
+    if !spread.is_empty() {
+        let _ = write!(text, ", {spread}");
+    }
+    if entry.reduced {
+        text.push_str("; reduced");
+    }
+    if !entry.counts() {
+        let _ = write!(text, "; {}", entry.standing);
+    }
+    text
+}
+
+/// A text as a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn provenance(summary: &Summary) -> Provenance {
+    let campaign = &summary.campaign;
+    let ran = || summary.cells.iter().filter(|cell| cell.error.is_none());
+    let commits: BTreeSet<&str> = ran().map(|cell| cell.commit.as_str()).collect();
+    let seeds: BTreeSet<u64> = ran().map(|cell| cell.seed).collect();
+    Provenance {
+        command: campaign.command.clone(),
+        commits: commits.into_iter().map(short).collect(),
+        dirty: campaign.dirty,
+        seeds: seeds.into_iter().collect(),
+        cells: ran().count(),
+        reduced: campaign.quick,
+        computing_s: ran().map(|cell| cell.wall_s).sum(),
+        processor: campaign.machine.get("cpu").cloned().unwrap_or_default(),
+    }
+}
+
+/// As people write commits.
+fn short(commit: &str) -> String {
+    commit.chars().take(10).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{Campaign, CellResult};
+
+    #[test]
+    fn the_page_says_where_its_verdicts_come_from() {
+        let cell = |seed: u64| CellResult {
+            experiment: "J-A1".to_owned(),
+            testbed: "sim".to_owned(),
+            commit: "0123456789abcdef".to_owned(),
+            seed,
+            wall_s: 90.0,
+            ..CellResult::default()
+        };
+        let campaign = Summary {
+            campaign: Campaign {
+                command: "howdah lab run scenarios/jgn06 --seeds 2".to_owned(),
+                dirty: true,
+                ..Campaign::default()
+            },
+            cells: vec![cell(1), cell(2)],
+        };
+        let cells = campaign.cells.clone();
+        let page = Page::new(
+            "howdah 9".to_owned(),
+            &[campaign],
+            super::super::entries(&cells),
+        );
+        let text = page.markdown();
+        let row =
+            "| `howdah lab run scenarios/jgn06 --seeds 2` | 0123456789 (changed) | 2 | 2 | 3 min |";
+        assert!(text.contains(row), "{text}");
+        assert!(text.contains("Judged by howdah 9"), "{text}");
+        for entry in &page.statements {
+            assert!(
+                text.contains(&format!("\n| {} |", entry.id)),
+                "{}",
+                entry.id
+            );
+        }
+        let read: Page = serde_json::from_str(&serde_json::to_string(&page).unwrap()).unwrap();
+        assert_eq!(read, page);
+    }
+}
