@@ -6,13 +6,15 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-entries bench-files bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger
+.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-entries bench-files bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
 BTF := /sys/kernel/btf/vmlinux
 GATE ?=
 LEDGER ?=
+PYTEST ?=
+PYTHON_BUILD ?=
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # `make test` runs the tests that need namespaces as whoever called it; they say why if they skip.
 say = @printf '\n== %s\n' "$(1)"
@@ -107,6 +109,7 @@ test: peers-test setup-bpf setup-test ## Format, lints, tests, docs and the redu
 	$(MAKE) --no-print-directory console-check
 	$(call say,tests)
 	$(CARGO) test --workspace --features howdah-bpf/bpf,howdah/tokio --locked
+	$(MAKE) --no-print-directory python
 	$(call say,the reduced laboratory)
 	$(MAKE) lab-quick
 
@@ -160,6 +163,30 @@ bench: setup-bench bench-sim ## Measure: the tables of docs/performance.md (BENC
 	$(CARGO) build --release --locked -p howdah-cli
 	$(call say,measuring; it needs root for network namespaces)
 	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" bash benches/run.sh $(BENCH)
+
+# What builds, checks and tests the Python package, in an environment of its own.
+python-tools: setup
+	@missing="$$(PATH="$$PATH:/usr/sbin"; $(call need,python3:python3); python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv)"; \
+	$(install)
+	@venv="$${CARGO_TARGET_DIR:-target}/python"; \
+	[ -x "$$venv/bin/pip" ] || python3 -m venv "$$venv"; \
+	"$$venv/bin/pip" install --quiet --disable-pip-version-check -r crates/howdah-python/tests/requirements.txt
+
+# The module is a build of its own (crates/howdah-python/Cargo.toml says why), the command that of the workspace's tests.
+python: python-tools ## Build the Python module (PYTHON_BUILD=--release), check its types, and test it in an environment of its own
+	$(call say,building the module and the command)
+	$(CARGO) build --workspace --features howdah-bpf/bpf,howdah/tokio --locked --bin howdah
+	@target="$$(realpath "$${CARGO_TARGET_DIR:-target}")"; venv="$$target/python"; here=crates/howdah-python; \
+	$(CARGO) fmt --manifest-path $$here/Cargo.toml --check; \
+	export CARGO_TARGET_DIR="$$target"; rm -rf "$$target/wheels"; mkdir -p $$here/command/scripts; \
+	strip -o $$here/command/scripts/howdah "$$target/debug/howdah"; \
+	"$$venv/bin/maturin" build --quiet --locked $(PYTHON_BUILD) --manifest-path $$here/Cargo.toml --out "$$target/wheels" || { rm -r $$here/command; exit 1; }; \
+	rm -r $$here/command; \
+	"$$venv/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$$target"/wheels/howdah-*.whl
+	$(call say,types and tests of the module)
+	@venv="$$(realpath "$${CARGO_TARGET_DIR:-target}")/python"; cd crates/howdah-python; \
+	"$$venv/bin/pyright" --pythonpath "$$venv/bin/python"; \
+	"$$venv/bin/python" -B -m pytest -q -p no:cacheprovider $(PYTEST)
 
 bench-overload: setup ## A thousand idle clients and a thousand new ones at one server (HOWDAH_CROWD); ends by itself
 	$(call say,a crowd at the door)

@@ -40,39 +40,12 @@ pub(crate) struct Passed(pub(crate) u8);
 
 /// A kind as scripts see it in `--json`.
 pub(crate) fn name(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Usage => "usage",
-        ErrorKind::NotFound => "not_found",
-        ErrorKind::Refused => "refused",
-        ErrorKind::Network => "network",
-        ErrorKind::Auth => "auth",
-        ErrorKind::Protocol => "protocol",
-        ErrorKind::Integrity => "integrity",
-        ErrorKind::NoSpace => "no_space",
-        ErrorKind::Cancelled => "cancelled",
-        ErrorKind::SourceChanged => "source_changed",
-        ErrorKind::Partial => "partial",
-        ErrorKind::Limit => "limit",
-        _ => "io",
-    }
+    kind.name()
 }
 
 /// Its exit code.
 pub(crate) fn code(kind: ErrorKind) -> u8 {
-    match kind {
-        ErrorKind::Usage => 2,
-        ErrorKind::NotFound => 3,
-        ErrorKind::Refused => 4,
-        ErrorKind::Network => 5,
-        ErrorKind::Partial => 6,
-        ErrorKind::Limit => 8,
-        ErrorKind::Auth | ErrorKind::Protocol => 7,
-        ErrorKind::Integrity => 10,
-        ErrorKind::NoSpace => 11,
-        ErrorKind::Cancelled => 12,
-        ErrorKind::SourceChanged => 13,
-        _ => 1,
-    }
+    kind.exit_code()
 }
 
 /// Whether the same command may succeed later without anybody changing anything.

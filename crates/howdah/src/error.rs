@@ -35,6 +35,45 @@ pub enum ErrorKind {
     Io,
 }
 
+impl ErrorKind {
+    /// Its name in `--json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Usage => "usage",
+            Self::NotFound => "not_found",
+            Self::Refused => "refused",
+            Self::Network => "network",
+            Self::Auth => "auth",
+            Self::Protocol => "protocol",
+            Self::Integrity => "integrity",
+            Self::NoSpace => "no_space",
+            Self::Cancelled => "cancelled",
+            Self::SourceChanged => "source_changed",
+            Self::Partial => "partial",
+            Self::Limit => "limit",
+            Self::Io => "io",
+        }
+    }
+
+    /// The exit code of a command that ends with it.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Io => 1,
+            Self::Usage => 2,
+            Self::NotFound => 3,
+            Self::Refused => 4,
+            Self::Network => 5,
+            Self::Partial => 6,
+            Self::Auth | Self::Protocol => 7,
+            Self::Limit => 8,
+            Self::Integrity => 10,
+            Self::NoSpace => 11,
+            Self::Cancelled => 12,
+            Self::SourceChanged => 13,
+        }
+    }
+}
+
 /// A failure with a sentence for people: what happened, where, and what to do.
 #[derive(Clone, Debug)]
 pub struct Error {
