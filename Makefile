@@ -116,9 +116,12 @@ test: peers-test setup-bpf setup-test ## Format, lints, tests, docs and the redu
 # The page of the daemon. Who only builds the program needs none of this: what is built is committed.
 CONSOLE := crates/howdah-daemon/console
 
-console-setup: ## Fetch what the console is built and tested with, from npm
+console-setup: $(CONSOLE)/node_modules/.package-lock.json ## Fetch what the console is built and tested with, from npm
+
+$(CONSOLE)/node_modules/.package-lock.json: $(CONSOLE)/package-lock.json
 	@command -v npm >/dev/null || { echo "missing: node and npm" >&2; exit 1; }
 	cd $(CONSOLE) && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
 
 console: console-setup ## Build the console anew from its sources (crates/howdah-daemon/console)
 	cd $(CONSOLE) && npm run --silent check && npm run --silent build

@@ -40,6 +40,13 @@ pub(crate) enum Told {
     Limits,
 }
 
+/// How far the file of an attempt is read, and its last word, if that was said before its end was known.
+#[derive(Debug, Default)]
+struct Followed {
+    offset: u64,
+    last_word: Option<Value>,
+}
+
 /// Whoever is followed from its beginning on is told of from the next event on.
 pub(crate) struct Follower {
     database: PathBuf,
@@ -49,8 +56,8 @@ pub(crate) struct Follower {
     /// The last that happened as far as it was told.
     happened: i64,
     limits: Set,
-    /// Attempts that run, and how far their files are read.
-    running: BTreeMap<(JobId, u32), u64>,
+    /// Attempts that run.
+    running: BTreeMap<(JobId, u32), Followed>,
     /// The last attempt of each unfinished job whose end was told.
     ended: BTreeMap<JobId, u32>,
 }
@@ -103,16 +110,20 @@ impl Follower {
             let key = (found.job, found.number);
             // What was said before somebody followed is old, but for its end.
             let start = || end(self.file(key)).saturating_sub(TAIL);
-            let before = self.running.get(&key).copied();
+            let before = self.running.get(&key).map(|followed| followed.offset);
             let offset = before.unwrap_or_else(start);
             let (last, offset) = self.last(key, offset);
-            self.running.insert(key, offset);
-            if let Some(event) = last.filter(|event| event["event"] == "progress") {
-                told.push(Told::Progress {
+            let followed = self.running.entry(key).or_default();
+            followed.offset = offset;
+            match last {
+                Some(event) if event["event"] == "progress" => told.push(Told::Progress {
                     job: key.0,
                     attempt: key.1,
                     event,
-                });
+                }),
+                // It is about to end.
+                Some(event) => followed.last_word = Some(event),
+                None => {}
             }
         }
         for job in jobs {
@@ -144,22 +155,23 @@ impl Follower {
                 continue;
             };
             let key = (job.id, attempt.number);
-            let offset = self.running.remove(&key);
+            let followed = self.running.remove(&key);
             // Without anything known of it, what was over before is old.
-            let is_new = known.map_or(offset.is_some() || when >= self.began_ms, |n| {
-                attempt.number > n
-            });
+            let is_new = match known {
+                Some(last) => attempt.number > last,
+                None => followed.is_some() || when >= self.began_ms,
+            };
             if !is_new {
                 continue;
             }
-            let (last, _) = self.last(key, offset.unwrap_or(0));
-            let last =
-                last.filter(|event| event["event"] == "summary" || event["event"] == "error");
+            let Followed { offset, last_word } = followed.unwrap_or_default();
+            let (last, _) = self.last(key, offset);
+            let last = last.filter(|event| event["event"] != "progress");
             told.push(Told::Ended {
                 job: job.id,
                 attempt: attempt.number,
                 how: how.clone(),
-                last,
+                last: last.or(last_word),
             });
         }
         if job.state.is_final() {
@@ -194,11 +206,9 @@ fn last(path: &Path, mut offset: u64) -> (Option<Value>, u64) {
     while let Ok((lines, next)) = lines_from(path, offset)
         && next > offset
     {
-        let events = lines.iter().rev().filter(of_interest);
+        let mut events = lines.iter().rev().filter(of_interest);
         // The beginning of a tail is no whole line.
-        let event = events
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .next();
+        let event = events.find_map(|line| serde_json::from_str(line).ok());
         found = event.or(found);
         offset = next;
     }
@@ -208,8 +218,89 @@ fn last(path: &Path, mut offset: u64) -> (Option<Value>, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::State;
+    use crate::queue::Change;
+    use crate::state::Store;
     use std::fs;
     use std::io::Write as _;
+
+    /// A daemon's directory with a job whose first attempt runs.
+    struct Place {
+        dir: tempfile::TempDir,
+        store: Store,
+        job: JobId,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let mut store = Store::open(&dir.path().join("db")).unwrap();
+            let spec = r#"{"kind":"cp","arguments":["a","h:b"],"directory":"/"}"#;
+            let writing = store.write().unwrap();
+            let spec = serde_json::from_str(spec).unwrap();
+            let job = writing.insert_job(&spec, &[], now_ms()).unwrap();
+            writing.begin_attempt(job, now_ms()).unwrap();
+            writing.attempt_identity(job, 1, 1).unwrap();
+            writing.commit().unwrap();
+            fs::create_dir_all(dir.path().join(format!("attempts/{job}-1"))).unwrap();
+            Self { dir, store, job }
+        }
+
+        fn follower(&self) -> Follower {
+            let path = self.dir.path().join("db");
+            let reader = Reader::open(&path).unwrap();
+            Follower::new(path, self.dir.path().join("attempts"), reader).unwrap()
+        }
+
+        fn say(&self, line: &str) {
+            let path = self
+                .dir
+                .path()
+                .join(format!("attempts/{}-1/events", self.job));
+            let file = fs::File::options().create(true).append(true).open(path);
+            writeln!(file.unwrap(), "{line}").unwrap();
+        }
+
+        fn end(&mut self) {
+            let writing = self.store.write().unwrap();
+            let ended = Ended::Code(0);
+            assert!(writing.end_attempt(self.job, 1, &ended, now_ms()).unwrap());
+            let change = Change {
+                id: self.job,
+                state: State::Done,
+                reason: None,
+            };
+            writing.change(&change, None, now_ms()).unwrap();
+            writing.commit().unwrap();
+        }
+    }
+
+    #[test]
+    fn the_last_word_is_told_with_the_end_whenever_it_was_read() {
+        for early in [false, true] {
+            let mut place = Place::new();
+            let mut follower = place.follower();
+            place.say(r#"{"event":"progress","bytes":1}"#);
+            let told = follower.look().unwrap();
+            assert!(matches!(&told[..], [Told::Progress { .. }]), "{told:?}");
+            assert!(follower.is_busy() && follower.look().unwrap().is_empty());
+            place.say(r#"{"event":"summary","bytes":2}"#);
+            if early {
+                // Before anybody knows that the process is gone.
+                assert!(follower.look().unwrap().is_empty());
+            }
+            place.end();
+            let told = follower.look().unwrap();
+            let [Told::Ended { last, .. }, Told::Job(job)] = &told[..] else {
+                panic!("{told:?}");
+            };
+            assert_eq!(last.as_ref().unwrap()["bytes"], 2, "{early}");
+            assert_eq!(job.state, State::Done);
+            assert!(follower.look().unwrap().is_empty() && !follower.is_busy());
+            // The next daemon does not tell it again.
+            assert!(place.follower().look().unwrap().is_empty());
+        }
+    }
 
     #[test]
     fn the_last_event_is_found_in_bounded_work() {

@@ -817,7 +817,7 @@ fn answers_are_what_the_document_says() {
     assert_eq!(about["role"], "admin", "{about}");
     let files = answer(&get("/v1/files?path=/"));
     check(&files, "Directory");
-    check(&files["names"][0], "Name");
+    check(&files["names"][0], "Entry");
     check(&answer(&get("/v1/jobs/1/output")), "Output");
     let made = answer(&request("POST /v1/tickets", HOST, b""));
     check(&made, "Ticket");

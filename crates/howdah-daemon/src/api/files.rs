@@ -6,7 +6,7 @@
 )]
 
 use super::jobs::Asked;
-use super::openapi::{Directory, Name, Problem};
+use super::openapi::{Directory, Entry, Problem};
 use super::{Failure, Shared};
 use crate::allow;
 use axum::Json;
@@ -106,7 +106,7 @@ fn look(allowed: &[PathBuf], path: &Path) -> Result<Directory, Failure> {
             continue;
         };
         let text = OsStr::from_bytes(name.to_bytes());
-        names.push(Name {
+        names.push(Entry {
             name: text.to_string_lossy().into_owned(),
             is_text: text.to_str().is_some(),
             kind: kind(FileType::from_raw_mode(stat.st_mode)).to_owned(),

@@ -137,14 +137,14 @@ pub(super) struct Directory {
     /// The one that it lies in; null if there is none, or jobs may not touch it.
     pub(super) parent: Option<String>,
     /// Directories first, then by name; at most 5000.
-    pub(super) names: Vec<Name>,
+    pub(super) names: Vec<Entry>,
     /// Whether there are more.
     pub(super) more: bool,
 }
 
 /// A name in it.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Name {
+pub(super) struct Entry {
     /// As far as it is text.
     pub(super) name: String,
     /// Whether it is; otherwise a job cannot name it.

@@ -93,7 +93,7 @@ fn kinds(asked: Option<&str>) -> Result<Vec<String>, Failure> {
     let is_name = |name: &&str| {
         (1..=32).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
     };
-    if kinds.len() > MOST || !kinds.iter().all(|name| is_name(name)) {
+    if kinds.len() > MOST || !kinds.iter().all(is_name) {
         return Err(Failure::usage(
             "'event' names kinds of events: change,error,summary",
         ));

@@ -100,7 +100,7 @@ mod tests {
                 ours.write_all(&[7; 1_000]).await.unwrap();
                 ours.shutdown().await.unwrap();
             };
-            let (_, read) = tokio::join!(write, theirs.read_to_end(&mut taken));
+            let ((), read) = tokio::join!(write, theirs.read_to_end(&mut taken));
             assert_eq!((read.unwrap(), taken.len()), (1_000, 1_000));
         });
     }

@@ -489,7 +489,7 @@ impl Service {
                     door.close(remote);
                 }
                 if let Some(mut session) = self.sessions.remove(&key) {
-                    self.control.tell(session.moved(connection.stats()));
+                    self.control.tell(session.moved(&connection.stats()));
                     let busy = session.is_busy();
                     let tree = session.tree.take();
                     self.put_away(tree);

@@ -94,9 +94,9 @@ fn group(key: &str) -> u64 {
 
 impl Session {
     /// What it has moved since the last time.
-    pub(super) fn moved(&mut self, now: Stats) -> ServerEvent {
-        let moved = SessionMoved::between(&self.told, &now);
-        self.told = now;
+    pub(super) fn moved(&mut self, now: &Stats) -> ServerEvent {
+        let moved = SessionMoved::between(&self.told, now);
+        self.told = *now;
         ServerEvent::Moved(moved)
     }
 

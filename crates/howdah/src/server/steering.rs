@@ -53,7 +53,7 @@ impl Service {
             let stats = connection.stats();
             let bytes = stats.bytes_sent + stats.bytes_received;
             session.meter.note(now, bytes);
-            self.control.tell(session.moved(stats));
+            self.control.tell(session.moved(&stats));
             session.note_progress(now, connection);
         }
         if session.cut_at.is_some_and(|at| now >= at) {

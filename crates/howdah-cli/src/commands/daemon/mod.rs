@@ -25,7 +25,7 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
             running: args.max_running.get(),
             per_host: args.max_per_host.get(),
         },
-        listen: args.listen.or(args.open.then_some(USUAL)),
+        listen: args.listen.or_else(|| args.open.then_some(USUAL)),
         allow: allowed(&args.allow)?,
         home: std::env::home_dir().unwrap_or_else(|| "/".into()),
         limit: args.limit.as_ref().map(ToString::to_string),
