@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-entries bench-files bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools
+.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-entries bench-files bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools dist dist-test bench-python
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -15,6 +15,7 @@ GATE ?=
 LEDGER ?=
 PYTEST ?=
 PYTHON_BUILD ?=
+DIST ?= target/dist
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # `make test` runs the tests that need namespaces as whoever called it; they say why if they skip.
 say = @printf '\n== %s\n' "$(1)"
@@ -190,6 +191,44 @@ python: python-tools ## Build the Python module (PYTHON_BUILD=--release), check 
 	@venv="$$(realpath "$${CARGO_TARGET_DIR:-target}")/python"; cd crates/howdah-python; \
 	"$$venv/bin/pyright" --pythonpath "$$venv/bin/python"; \
 	"$$venv/bin/python" -B -m pytest -q -p no:cacheprovider $(PYTEST)
+
+# The oldest glibc that Rust's own library runs on; of Debian 8, RHEL 7 and later.
+GLIBC := 2.17
+TRIPLE := $(shell uname -m)-unknown-linux-gnu
+dist: python-tools ## Make what is published: Debian package, tarball, wheel, Containerfile, list of materials, sums (target/dist)
+	@missing="$$($(call need,dpkg-deb:dpkg objdump:binutils))"; \
+	$(install)
+	$(call say,building howdah for glibc $(GLIBC) (release))
+	@target="$$(realpath "$${CARGO_TARGET_DIR:-target}")"; venv="$$target/python"; here=crates/howdah-python; \
+	export PATH="$$venv/bin:$$PATH" CARGO_TARGET_DIR="$$target"; \
+	$(CARGO) zigbuild --release --locked -p howdah-cli --target $(TRIPLE).$(GLIBC); \
+	howdah="$$target/$(TRIPLE)/release/howdah"; share="$$target/dist-share"; out="$(DIST)"; \
+	rm -rf "$$out" "$$share"; \
+	mkdir -p "$$out" "$$share"/man/man1 "$$share"/bash-completion/completions "$$share"/zsh/site-functions "$$share"/fish/vendor_completions.d; \
+	"$$howdah" man "$$share/man/man1"; \
+	"$$howdah" completions bash >"$$share/bash-completion/completions/howdah"; \
+	"$$howdah" completions zsh >"$$share/zsh/site-functions/_howdah"; \
+	"$$howdah" completions fish >"$$share/fish/vendor_completions.d/howdah.fish"; \
+	bash packaging/dist.sh "$$howdah" "$$share" "$$out"; \
+	mkdir -p $$here/command/scripts; cp "$$howdah" $$here/command/scripts/; \
+	maturin build --quiet --release --locked --zig --target $(TRIPLE) --compatibility manylinux_2_17 --manifest-path $$here/Cargo.toml --out "$$out" || { rm -r $$here/command; exit 1; }; \
+	rm -r $$here/command; \
+	python3 packaging/sbom.py crates/howdah-cli/Cargo.toml >"$$out/howdah.cdx.json"; \
+	cd "$$out"; sha256sum * >SHA256SUMS; \
+	ls -l
+
+bench-python: ## Measure: a file over loopback by the module and by the command of a wheel, in turns (BENCH="--rounds 20" and other flags)
+	@[ -e "$(DIST)/SHA256SUMS" ] || $(MAKE) --no-print-directory dist
+	@venv="$$(mktemp -d)"; trap 'rm -rf "$$venv"' EXIT; python3 -m venv "$$venv"; \
+	"$$venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$(DIST)"/howdah-*.whl; \
+	"$$venv/bin/python" -B benches/python_cost.py $(BENCH)
+
+dist-test: ## Install each package of target/dist in a place of its own and move files between them (needs root; debootstrap loads a Debian)
+	@missing="$$(PATH="$$PATH:/usr/sbin"; $(call need,debootstrap:debootstrap python3:python3))"; \
+	$(install)
+	@[ -e "$(DIST)/SHA256SUMS" ] || $(MAKE) --no-print-directory dist
+	$(call say,packages)
+	$(SUDO) env PATH="$$PATH:/usr/sbin" bash packaging/test.sh "$(DIST)"
 
 bench-overload: setup ## A thousand idle clients and a thousand new ones at one server (HOWDAH_CROWD); ends by itself
 	$(call say,a crowd at the door)
