@@ -85,7 +85,8 @@ fn from_scenario_to_report_ledger_and_gate() {
         "stated",
         "ours",
         "verdict",
-        "fitted",
+        "standing",
+        "trials",
         "note",
     ] {
         assert!(!entry[key].is_null(), "{key}");
@@ -95,7 +96,7 @@ fn from_scenario_to_report_ledger_and_gate() {
     assert!(lab(dir, "gate results/t --update").status.success());
     let gate = lab(dir, "gate results/t");
     assert!(gate.status.success(), "{}", text(&gate.stderr));
-    assert!(text(&gate.stdout).starts_with("2 cells compared, 0 changed"));
+    assert!(text(&gate.stdout).starts_with("2 lines compared, 0 changed"));
     let snapshot = std::fs::read_to_string(dir.join("full.snap")).unwrap();
     let other = snapshot.replacen("Mbit/s", "Gbit/s", 1);
     std::fs::write(dir.join("full.snap"), other).unwrap();
@@ -106,6 +107,70 @@ fn from_scenario_to_report_ledger_and_gate() {
         shown.contains("-   main (reno)") && shown.contains("+   main (reno)"),
         "{shown}"
     );
+
+    assert!(
+        lab(dir, "ledger results/t --out ledger.md")
+            .status
+            .success()
+    );
+    let page = std::fs::read_to_string(dir.join("ledger.md")).unwrap();
+    assert!(page.contains("| `howdah lab run t.toml` |"), "{page}");
+    let kept: Value =
+        serde_json::from_slice(&std::fs::read(dir.join("ledger.json")).unwrap()).unwrap();
+    assert_eq!(kept["campaigns"][0]["cells"], 2);
+    let wrong = lab(dir, "ledger results/t --out ledger.txt");
+    assert_fails(&wrong, 2, "ends in .md");
+}
+
+#[test]
+fn campaigns_are_not_mixed_and_results_keep_their_directory() {
+    let dir = site(SCENARIO);
+    let dir = dir.path();
+    assert!(lab(dir, "run t.toml --out a").status.success());
+    let seeds = json(&lab(dir, "run t.toml --out a --seeds 3 --json"));
+    assert_eq!((&seeds["ran"], &seeds["kept"]), (&4.into(), &2.into()));
+    // The same name, the same places, another network.
+    std::fs::write(dir.join("u.toml"), SCENARIO.replace("20mbit", "10mbit")).unwrap();
+    let taken = lab(dir, "run u.toml --out a");
+    assert_fails(&taken, 2, "holds the results of t.toml");
+    assert!(lab(dir, "run u.toml --out b").status.success());
+    assert_fails(&lab(dir, "ledger a b"), 2, "by another scenario or commit");
+    assert_fails(
+        &lab(dir, "report --fidelity a b"),
+        2,
+        "by another scenario or commit",
+    );
+    assert!(lab(dir, "report a b").status.success());
+    let page = std::fs::read_to_string(dir.join("a/report.html")).unwrap();
+    assert!(page.contains("campaign"), "no axis tells them apart");
+    assert!(!page.contains("Ledger of the papers"));
+    let subject = lab(dir, "report a --subject rno");
+    assert_fails(
+        &subject,
+        2,
+        "nobody knows 'rno'; these campaigns have: reno",
+    );
+}
+
+#[test]
+fn what_cannot_be_run_here_is_said_and_not_counted() {
+    let dir = site(&SCENARIO.replace("\"reno\"", "\"iperf3-cubic\""));
+    let output = lab(dir.path(), "run t.toml --json");
+    let said = json(&output);
+    assert_eq!(
+        (&said["ran"], said["skipped"].as_array().unwrap().len()),
+        (&0.into(), 2)
+    );
+    let output = lab(dir.path(), "run t.toml --again");
+    let shown = text(&output.stderr);
+    assert!(
+        shown.contains("2 cells skipped: 'iperf3-cubic' is a real program"),
+        "{shown}"
+    );
+    assert!(shown.contains("0 cells run"), "{shown}");
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let wrong = lab(dir.path(), "run t.toml --out file");
+    assert_fails(&wrong, 2, "--out file: a file; name a directory");
 }
 
 #[test]
