@@ -133,7 +133,9 @@ bench: setup-bench bench-sim ## Measure: the tables of docs/performance.md (BENC
 	$(call say,measuring; it needs root for network namespaces)
 	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" bash benches/run.sh $(BENCH)
 
-bench-overload: setup ## A thousand idle clients and a thousand new ones at one server (HOWDAH_CROWD); ends by itself
+bench-overload: setup ## A thousand idle clients and a thousand new ones at one server (HOWDAH_CROWD), and what ten thousand idle ones cost (HOWDAH_IDLE); ends by itself
+	$(call say,who asks for nothing)
+	-HOWDAH_IDLE=$${HOWDAH_IDLE:-10000} $(CARGO) test --release --locked -p howdah --test idle -- --nocapture
 	$(call say,a crowd at the door)
 	ulimit -n "$$(ulimit -Hn)"; HOWDAH_CROWD=$${HOWDAH_CROWD:-1000} $(CARGO) test --release --locked -p howdah --test overload -- --nocapture
 
