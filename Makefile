@@ -230,7 +230,9 @@ dist-test: ## Install each package of target/dist in a place of its own and move
 	$(call say,packages)
 	$(SUDO) env PATH="$$PATH:/usr/sbin" bash packaging/test.sh "$(DIST)"
 
-bench-overload: setup ## A thousand idle clients and a thousand new ones at one server (HOWDAH_CROWD); ends by itself
+bench-overload: setup ## A thousand idle clients and a thousand new ones at one server (HOWDAH_CROWD), and what ten thousand idle ones cost (HOWDAH_IDLE); ends by itself
+	$(call say,who asks for nothing)
+	-HOWDAH_IDLE=$${HOWDAH_IDLE:-10000} $(CARGO) test --release --locked -p howdah --test idle -- --nocapture
 	$(call say,a crowd at the door)
 	ulimit -n "$$(ulimit -Hn)"; HOWDAH_CROWD=$${HOWDAH_CROWD:-1000} $(CARGO) test --release --locked -p howdah --test overload -- --nocapture
 

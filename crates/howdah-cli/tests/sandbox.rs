@@ -44,6 +44,7 @@ fn taken_over(site: &Site, port: u16, options: &[&str]) -> Process {
         .env("HOWDAH_DIE_WITH_PARENT", "1")
         .env("HOWDAH_TEST_INSIDE", "1")
         .env("HOWDAH_TEST_OUTSIDE", site.run_dir())
+        .env("HOWDAH_TEST_OURS", site.root("ours"))
         .env("HOWDAH_TEST_PORT", port.to_string());
     serve_as_us(&mut command);
     Process::start(command, Input::None, site.limit())
@@ -83,6 +84,28 @@ fn a70_code_that_has_taken_over_a_server_reaches_nothing_else() {
         server.await_line(&format!("inside: {what}: done"), PATIENCE);
     }
 }
+
+/// What parses packets can reach no file at all: whoever takes it over has to get another thread to open one.
+#[test]
+fn a70_the_thread_that_hears_the_network_opens_nothing() {
+    let site = Site::new(100);
+    fs::write(site.root("ours"), "content").unwrap();
+    let mut server = taken_over(&site, 1, &[]);
+    for who in ["the network's thread", "its own thread"] {
+        for what in OPENING {
+            let line = server.await_line(&format!("inside: {who}: {what}: "), PATIENCE);
+            assert!(line.ends_with("refused"), "{line}");
+        }
+    }
+    assert_eq!(fs::read(site.root("ours")).unwrap(), b"content");
+}
+
+const OPENING: [&str; 4] = [
+    "read a file of the root",
+    "look at a file of the root",
+    "remove a file of the root",
+    "make a socket",
+];
 
 /// Names of users are asked of a process that may still look them up, and only as many as are needed.
 #[test]

@@ -2,6 +2,9 @@
 
 use howdah_core::Span;
 use rustix::time::{ClockId, clock_gettime};
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::OnceLock;
 
 /// CPU time and memory of this process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,8 +65,13 @@ fn read_ticks() -> Option<(u64, u64)> {
     Some((all.saturating_sub(idle), all))
 }
 
+/// Opened once: a thread that opens no files may ask, too.
 fn peak_rss() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    static STATUS: OnceLock<Option<File>> = OnceLock::new();
+    let file = STATUS.get_or_init(|| File::open("/proc/self/status").ok());
+    let mut text = [0; 4_096];
+    let len = file.as_ref()?.read_at(&mut text, 0).ok()?;
+    let status = str::from_utf8(text.get(..len)?).ok()?;
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -283,6 +283,8 @@ pub(crate) enum Handshake {
     Tls(Box<Connection>),
     #[cfg(feature = "sim")]
     Simulated(simulated::SimulatedHandshake),
+    /// Both sides have their keys.
+    Over,
 }
 
 impl fmt::Debug for Handshake {
@@ -349,6 +351,7 @@ impl Handshake {
             }),
             #[cfg(feature = "sim")]
             Self::Simulated(sim) => sim.read(bytes),
+            Self::Over => Err(HandshakeError::Tls("words after the handshake".to_owned())),
         }
     }
 
@@ -364,6 +367,7 @@ impl Handshake {
             }),
             #[cfg(feature = "sim")]
             Self::Simulated(sim) => sim.write(out),
+            Self::Over => None,
         }
     }
 
@@ -372,6 +376,7 @@ impl Handshake {
             Self::Tls(tls) => !tls.is_handshaking(),
             #[cfg(feature = "sim")]
             Self::Simulated(sim) => sim.is_done(),
+            Self::Over => true,
         }
     }
 
@@ -380,12 +385,13 @@ impl Handshake {
             Self::Tls(tls) => tls.quic_transport_parameters(),
             #[cfg(feature = "sim")]
             Self::Simulated(sim) => sim.peer_parameters.as_deref(),
+            Self::Over => None,
         }
     }
 
-    /// The peer's `SubjectPublicKeyInfo` in DER; empty in a simulation.
-    pub(crate) fn peer_key(&self) -> Vec<u8> {
-        match self {
+    /// Puts away what it took. Returns the peer's `SubjectPublicKeyInfo` in DER; empty in a simulation.
+    pub(crate) fn end(&mut self) -> Vec<u8> {
+        match std::mem::replace(self, Self::Over) {
             Self::Tls(tls) => tls
                 .peer_certificates()
                 .and_then(<[_]>::first)
@@ -393,6 +399,7 @@ impl Handshake {
                 .unwrap_or_default(),
             #[cfg(feature = "sim")]
             Self::Simulated(_) => Vec::new(),
+            Self::Over => Vec::new(),
         }
     }
 }

@@ -47,6 +47,7 @@ pub mod sim;
 mod space;
 mod trap;
 mod unconfirmed;
+mod witness;
 
 pub use config::Config;
 pub use connection::{

@@ -58,6 +58,10 @@ pub(crate) struct SentPackets {
     ring: VecDeque<SentPacket>,
     base: u64,
     bytes_in_flight: u64,
+    /// Of all packets that are called lost, since the beginning.
+    lost_bytes: u64,
+    /// Of all that came.
+    acked_bytes: u64,
     eliciting_outstanding: u64,
     /// Numbers whose fate was told. A peer may tell it as often as it likes: nobody goes through them again.
     acked: RangeSet,
@@ -98,6 +102,16 @@ impl SentPackets {
     /// Bytes of packets that the peer must report and has not.
     pub(crate) fn bytes_in_flight(&self) -> u64 {
         self.bytes_in_flight
+    }
+
+    /// Bytes of packets that were called lost and have not come since.
+    pub(crate) fn lost_bytes(&self) -> u64 {
+        self.lost_bytes
+    }
+
+    /// Bytes of packets that came, since the beginning.
+    pub(crate) fn acked_bytes(&self) -> u64 {
+        self.acked_bytes
     }
 
     /// Number of packets that the peer must report and has not.
@@ -148,17 +162,24 @@ impl SentPackets {
         let index = usize::try_from(number.checked_sub(self.base)?).ok()?;
         let packet = self.ring.get_mut(index)?;
         let before = *packet;
+        let size = u64::from(packet.size);
         match (packet.fate, fate) {
             (Fate::Outstanding, _) => {
                 packet.fate = fate;
+                match fate {
+                    Fate::Lost => self.lost_bytes += size,
+                    _ => self.acked_bytes += size,
+                }
                 if packet.content != Content::Passive {
-                    self.bytes_in_flight -= u64::from(packet.size);
+                    self.bytes_in_flight -= size;
                     self.eliciting_outstanding -= 1;
                 }
                 Some(before)
             }
             (Fate::Lost, Fate::Acked) => {
                 packet.fate = fate;
+                self.lost_bytes -= size;
+                self.acked_bytes += size;
                 Some(before)
             }
             _ => None,

@@ -7,6 +7,7 @@ use howdah_path::{LossModel, PathConfig};
 use howdah_proto::Policy;
 use howdah_proto::codec::{Coverage, Frame, Report, Run};
 use howdah_proto::error::{ConnectionError, PeerMisbehaved};
+use support::liar::{self, Lie};
 use support::{Net, at, config, craft, ms, path, secs};
 
 fn clean() -> PathConfig {
@@ -188,4 +189,59 @@ fn h13_replayed_packets_do_not_keep_a_dead_connection_open() {
         replayed <= alone + secs(1),
         "{replayed:?}, and {alone:?} without"
     );
+}
+
+/// What a sender puts on a path of 100 Mbit/s in six seconds, as a share of what the path takes, when its receiver lies so.
+fn pressed(policy: Policy, rtt: Span, lie: Lie) -> f64 {
+    let rate = Rate::from_mbit_per_sec(100);
+    let mut client = config();
+    client.policy = policy;
+    let clean = path(rate, rtt, 1_500);
+    let mut net = Net::with(3, &clean, &clean, client, config());
+    net.world.endpoint_mut(net.ends.b).lie = Some(lie);
+    net.upload(1 << 40);
+    net.world.run_until(at(secs(4)));
+    let sent = |net: &Net| net.client().connection().stats().bytes_sent;
+    let before = sent(&net);
+    net.world.run_until(at(secs(10)));
+    (sent(&net) - before) as f64 / rate.bytes_in(secs(6)) as f64
+}
+
+/// H7: what a receiver says of times, bytes and its own drops nobody can check; but what was sent when, and what of it is lost,
+/// the sender knows by itself, and it believes no more than fits.
+#[test]
+fn h7_a_receiver_that_lies_makes_nobody_send_much_more_than_the_path_takes() {
+    let lies: [(&str, Lie); 9] = [
+        ("slow clock", liar::slow_clock),
+        ("no time", liar::no_time),
+        ("long delay", liar::long_delay),
+        ("all bytes", liar::all_bytes),
+        ("refused", liar::refused),
+        ("dropped", liar::dropped),
+        ("slow clock, all bytes", |report| {
+            liar::slow_clock(report);
+            liar::all_bytes(report);
+        }),
+        ("all, refused", |report| {
+            liar::no_time(report);
+            liar::all_bytes(report);
+            liar::long_delay(report);
+            liar::refused(report);
+        }),
+        ("all, dropped", |report| {
+            liar::slow_clock(report);
+            liar::all_bytes(report);
+            liar::long_delay(report);
+            liar::dropped(report);
+        }),
+    ];
+    for policy in [Policy::Fair, Policy::Background] {
+        for rtt in [4, 40, 200] {
+            for (name, lie) in lies {
+                let share = pressed(policy, ms(rtt), lie);
+                println!("{policy:?} {rtt} ms {name}: {share:.2}");
+                assert!(share < 2.1, "{policy:?} {rtt} ms {name}: {share:.2}");
+            }
+        }
+    }
 }

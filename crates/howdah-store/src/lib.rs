@@ -71,6 +71,7 @@ mod space;
 mod sparse;
 mod stale;
 mod target;
+pub mod threads;
 mod tree;
 mod trees;
 mod unwritable;

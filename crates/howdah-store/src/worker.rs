@@ -1,7 +1,8 @@
 //! Threads that work beside the engine's own.
 
+use crate::threads;
 use std::io;
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 
 /// How much they step back, on the scale of `nice`.
 #[cfg(target_os = "linux")]
@@ -19,7 +20,7 @@ pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    Builder::new().name(name.into()).spawn(move || {
+    threads::start(name, move || {
         step_back();
         work()
     })

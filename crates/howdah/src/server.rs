@@ -4,6 +4,7 @@ use crate::access::Authority;
 use crate::audit::{AuditFile, AuditLog};
 use crate::keys::PublicKey;
 use crate::listed::{Listed, Reread};
+use crate::sandbox;
 use crate::session::errand::Errands;
 use crate::session::from_store;
 use crate::session::tree::Tree;
@@ -12,12 +13,13 @@ use howdah_core::{NoWaiting, Rate, Span, Time};
 use howdah_net::{Allowance, Clock, Endpoint, EndpointConfig, Lanes, TcpDoor};
 use howdah_proto::codec::KnockKey;
 use howdah_proto::{Config, Security, TlsIdentity};
-use howdah_store::Root;
+use howdah_store::{Root, threads};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::panic::resume_unwind;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 mod control;
@@ -133,6 +135,8 @@ pub struct Server {
     control: ServerControl,
     max_rate: Option<Rate>,
     keep_unfinished: Option<Duration>,
+    /// What hears the network is to open nothing; called on its thread when that is so.
+    opens_nothing: Option<fn()>,
     log: Log,
     audit: Option<AuditLog>,
 }
@@ -239,9 +243,18 @@ impl Server {
             control,
             max_rate: None,
             keep_unfinished: None,
+            opens_nothing: None,
             log,
             audit: None,
         })
+    }
+
+    /// The thread that hears the network can open no file and no socket, nor ask for names of files; those that work for it
+    /// can (Linux). `begun` is called there once that is so. It takes a thread more.
+    #[must_use]
+    pub fn opening_nothing(mut self, begun: fn()) -> Self {
+        self.opens_nothing = Some(begun);
+        self
     }
 
     /// Unfinished files that nobody has gone on with for that long are removed, below all roots, each day.
@@ -276,7 +289,48 @@ impl Server {
         self.serve(cancel, Stay::ForOne { patience })
     }
 
-    fn serve(mut self, cancel: &Cancel, stay: Stay) -> Result<(), Error> {
+    fn serve(self, cancel: &Cancel, stay: Stay) -> Result<(), Error> {
+        let Some(begun) = self.opens_nothing else {
+            return self.hear(cancel, stay);
+        };
+        // It opens what it looks at the first time.
+        let _ = howdah_net::usage();
+        let (orders, starter) = threads::starter();
+        let waiting = Mutex::new(Some((self, orders)));
+        let take = || {
+            let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.take()
+        };
+        let heard = std::thread::scope(|scope| {
+            let hear = || {
+                let (server, orders) = take()?;
+                let _ordering = orders.here();
+                if let Some(lacking) = sandbox::open_nothing() {
+                    server.log.line(&lacking);
+                }
+                begun();
+                Some(server.hear(cancel, stay))
+            };
+            let thread = std::thread::Builder::new().name("howdah-net".to_owned());
+            let thread = thread.spawn_scoped(scope, hear).ok()?;
+            // What works for it is started here, where nothing more is kept from it than from all.
+            starter.run();
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        });
+        match (heard, take()) {
+            (Some(result), _) => result,
+            (None, Some((server, _))) => {
+                server.log.line(
+                    "no further thread is to be had: the one that hears the network opens files as well",
+                );
+                server.hear(cancel, stay)
+            }
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// On this thread.
+    fn hear(mut self, cancel: &Cancel, stay: Stay) -> Result<(), Error> {
         let mut service = Service {
             authority: self.authority,
             door: self.door,
@@ -332,8 +386,7 @@ fn watch_lists(authority: &Arc<dyn Authority>) -> std::io::Result<Sender<()>> {
             authority.refresh();
         }
     };
-    let thread = std::thread::Builder::new().name("howdah-lists".to_owned());
-    thread.spawn(watch)?;
+    threads::start("howdah-lists", watch)?;
     Ok(stop)
 }
 

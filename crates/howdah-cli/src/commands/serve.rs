@@ -95,11 +95,12 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         Some(sockets) => sockets,
         None => Inherited::bind(args.listen, &log)?,
     };
-    if args.no_sandbox || is_sandbox_off() {
-        ui::say("without a sandbox: this process can do all that its user may");
-    } else {
+    let confined = !args.no_sandbox && !is_sandbox_off();
+    if confined {
         let audited = audit.as_ref().map(AuditFile::directory);
         confine(&args.root, &authorized, &reread.path, audited);
+    } else {
+        ui::say("without a sandbox: this process can do all that its user may");
     }
     let control = ServerControl::new();
     #[cfg(target_os = "linux")]
@@ -120,6 +121,11 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         Span::ZERO => server,
         time => server.keeping_unfinished(time.into()),
     };
+    let server = if confined {
+        server.opening_nothing(hears)
+    } else {
+        server
+    };
     let shown = root.clone();
     let listen = server.local_addr().to_string();
     let door = Door::open(move |request| answer(&control, request, &shown, &listen));
@@ -139,6 +145,12 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
     drop(door);
     result?;
     Ok(())
+}
+
+/// Called by what hears the network, once it can open nothing any more.
+fn hears() {
+    #[cfg(debug_assertions)]
+    inside::try_opening();
 }
 
 /// Whether somebody has trouble with it.

@@ -134,6 +134,7 @@ impl Connection {
             self.largest_reported = Some(report.largest);
         }
         // Before the packets are forgotten.
+        let witness = &mut self.witness;
         let train = report
             .samples
             .iter()
@@ -141,7 +142,7 @@ impl Connection {
                 self.sent.get(sample.number).map(|packet| TrainPoint {
                     sent_time: packet.time,
                     sent_bytes: packet.sent_before,
-                    rx_time: Time::from_nanos(sample.rx_time_us.saturating_mul(1_000)),
+                    rx_time: witness.arrival(now, packet.time, sample.rx_time_us),
                 })
             })
             .collect();
@@ -193,22 +194,34 @@ impl Connection {
         train: SmallVec<[TrainPoint; 8]>,
     ) {
         let under_way_bytes = self.stats.bytes_sent.saturating_sub(newest.sent_before);
-        let sink_limit = report.sink.and_then(|sink| {
-            let arriving = self.rate.delivery_rate();
-            sink::limit(&sink, under_way_bytes, self.rtt.smoothed(), arriving)
-        });
         let known = self.stats.peer_sink_drops;
         let refused = report.sink_drops.saturating_sub(known);
+        let arriving = self.rate.delivery_rate();
+        let sink_limit = report
+            .sink
+            .and_then(|sink| sink::limit(&sink, under_way_bytes, self.rtt.smoothed(), arriving));
         self.stats.peer_sink_drops = known.max(report.sink_drops);
         let lost = self.lost_packets.saturating_sub(self.peer_socket.lost());
         let lost_on_path = self.blame.lost_on_path(lost, refused);
+        let refusing = refused > 0 || self.blame.is_waiting();
+        let acked_bytes = self.sent.acked_bytes();
+        self.refusing
+            .on_acked(now, self.rtt.smoothed(), acked_bytes);
+        let refused_limit = self.refusing.limit(now, refusing);
+        let sink_limit = [sink_limit, refused_limit].into_iter().flatten().min();
+        let rx_time = self
+            .witness
+            .arrival(now, newest.time, report.largest_rx_time_us);
+        let sent_bytes = newest.sent_before + u64::from(newest.size);
+        let possible_bytes = sent_bytes.saturating_sub(self.sent.lost_bytes());
+        let delivered_bytes = self.witness.delivered(report.bytes, possible_bytes);
         self.rate.on_feedback(&Feedback {
             now,
             point: Point {
-                rx_time: Time::from_nanos(report.largest_rx_time_us.saturating_mul(1_000)),
+                rx_time,
                 sent_time: newest.time,
                 sent_bytes: newest.sent_before,
-                delivered_bytes: report.bytes,
+                delivered_bytes,
                 acked_packets: self.acked_packets,
                 lost_packets: lost_on_path,
                 app_limited: newest.sent_before < self.app_limited_below,
@@ -220,7 +233,7 @@ impl Connection {
             sink_limit,
             cap: self.payload_cap(),
             host_drops: socket_drops > 0 || refused > 0,
-            refusing: refused > 0 || self.blame.is_waiting(),
+            refusing,
             lost_sent_at: &self.lost_sent_at,
             marks: self.marking.counts(),
             train,

@@ -106,9 +106,9 @@ impl Connection {
             self.handshake_confirmed = true;
             self.begin_marking();
         }
-        self.events.push_back(Event::Connected {
-            peer_key: self.handshake.peer_key(),
-        });
+        // (There are no tickets: nothing more is to be said by TLS, and it keeps some kilobytes.)
+        let peer_key = self.handshake.end();
+        self.events.push_back(Event::Connected { peer_key });
     }
 
     /// A handshake packet was opened.

@@ -27,13 +27,14 @@ use crate::objects::{Incoming, Outgoing};
 use crate::pacer::Pacer;
 use crate::pmtud::PathMtu;
 use crate::rate::RateControl;
-use crate::rate::sink::Blame;
+use crate::rate::sink::{Blame, Refusing};
 use crate::rate::socket::SocketDrops;
 use crate::received::Received;
 use crate::rtt::Rtt;
 use crate::sent::SentPackets;
 use crate::space::{HandshakeSpace, Ids};
 use crate::trap::{Trap, left_out_of};
+use crate::witness::Witness;
 use howdah_core::{RangeSet, Rate, Span, Time};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -179,7 +180,10 @@ pub struct Connection {
     largest_reported: Option<u64>,
     sink_limited: bool,
     blame: Blame,
+    refusing: Refusing,
     peer_socket: SocketDrops,
+    /// What can be true of the peer's reports.
+    witness: Witness,
     marking: Marking,
     /// The peer knows counts of marks.
     peer_counts_marks: bool,
@@ -337,7 +341,9 @@ impl Connection {
             largest_reported: None,
             sink_limited: false,
             blame: Blame::default(),
+            refusing: Refusing::default(),
             peer_socket: SocketDrops::default(),
+            witness: Witness::default(),
             marking: Marking::default(),
             peer_counts_marks: false,
             acked_packets: 0,

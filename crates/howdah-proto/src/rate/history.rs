@@ -42,6 +42,9 @@ pub(crate) struct History {
     points: VecDeque<Point>,
 }
 
+/// A queue that empties lets packets arrive faster than they were sent. More than so many times as fast is a receiver's clock that
+/// cannot be true, or a moment that says nothing.
+const MOST_OF_SENT: f64 = 4.0;
 /// Points kept; at 10 ms apart this is 10 s.
 const MAX_POINTS: usize = 1_024;
 
@@ -105,17 +108,19 @@ impl History {
         let acked = last.acked_packets.saturating_sub(first.acked_packets);
         let lost = last.lost_packets.saturating_sub(first.lost_packets);
         let packets = acked + lost;
+        let send_rate = Rate::from_bytes_over(
+            last.sent_bytes.saturating_sub(first.sent_bytes),
+            last.sent_time
+                .since(first.sent_time)
+                .max(Span::from_micros(1)),
+        );
+        let delivery_rate = Rate::from_bytes_over(
+            last.delivered_bytes.saturating_sub(first.delivered_bytes),
+            span,
+        );
         Some(Sample {
-            delivery_rate: Rate::from_bytes_over(
-                last.delivered_bytes.saturating_sub(first.delivered_bytes),
-                span,
-            ),
-            send_rate: Rate::from_bytes_over(
-                last.sent_bytes.saturating_sub(first.sent_bytes),
-                last.sent_time
-                    .since(first.sent_time)
-                    .max(Span::from_micros(1)),
-            ),
+            delivery_rate: delivery_rate.min(send_rate.mul_f64(MOST_OF_SENT)),
+            send_rate,
             loss: if packets == 0 {
                 0.0
             } else {

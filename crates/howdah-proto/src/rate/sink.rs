@@ -6,7 +6,8 @@
 //! round trip since the report was written. docs/rate-control.md section 10.
 
 use crate::codec::SinkState;
-use howdah_core::{Rate, Span};
+use crate::rtt::WindowedMin;
+use howdah_core::{Rate, Span, Time};
 
 /// The share of the queue that is to be filled: half is left for drains that falter.
 const FILL: f64 = 0.5;
@@ -17,6 +18,11 @@ const SETTLE_MIN: Span = Span::from_millis(20);
 /// However full the queue is, that share of the drain goes on.
 const LEAST: f64 = 0.25;
 const LEAST_RATE: Rate = Rate::from_mbit_per_sec(1);
+/// Of a sink that refuses packets: what comes is counted over so long and half a round trip, and the most of so long counts ...
+const COUNTED: Span = Span::from_millis(200);
+const CAME_WINDOW: Span = Span::from_secs(10);
+/// ... of which it may have that share.
+const REFUSING_SHARE: f64 = 2.0;
 
 /// The rate that fills `sink`'s queue as far as it should be, if it is known how fast it drains.
 ///
@@ -47,6 +53,49 @@ pub(crate) fn limit(
     let bytes_per_s = drain * share + (FILL * capacity - predicted) / settle_s;
     let rate = Rate::from_bits_per_sec((bytes_per_s.max(drain * LEAST) * 8.0) as u64);
     Some(rate.max(LEAST_RATE))
+}
+
+/// A sink that refuses packets, whose losses are so none of the path's. It may have little more than has come to it lately, by the
+/// sender's own count: what it says of itself cannot be checked.
+#[derive(Debug)]
+pub(crate) struct Refusing {
+    until: Time,
+    /// Since when it is counted, and what had come then.
+    since: (Time, u64),
+    /// The most that came lately, as its complement.
+    came: WindowedMin,
+}
+
+impl Default for Refusing {
+    fn default() -> Self {
+        Self {
+            until: Time::ZERO,
+            since: (Time::ZERO, 0),
+            came: WindowedMin::new(CAME_WINDOW),
+        }
+    }
+}
+
+impl Refusing {
+    /// So many bytes are known to have come since the beginning.
+    pub(crate) fn on_acked(&mut self, now: Time, rtt: Span, acked_bytes: u64) {
+        let (since, before) = self.since;
+        let span = now.since(since);
+        if span >= COUNTED.max(rtt / 2) {
+            self.since = (now, acked_bytes);
+            let came = Rate::from_bytes_over(acked_bytes.saturating_sub(before), span);
+            self.came.push(now, u64::MAX - came.bits_per_sec());
+        }
+    }
+
+    /// What it may have, if it `refuses` or has done so lately.
+    pub(crate) fn limit(&mut self, now: Time, refuses: bool) -> Option<Rate> {
+        if refuses {
+            self.until = now + CAME_WINDOW;
+        }
+        let came = Rate::from_bits_per_sec(u64::MAX - self.came.min()?);
+        (now < self.until).then(|| came.mul_f64(REFUSING_SHARE).max(LEAST_RATE))
+    }
 }
 
 /// Tells the losses of the path from packets that the sink refused: both are called lost, the latter later than they

@@ -8,6 +8,7 @@
 
 pub mod craft;
 pub mod hand;
+pub mod liar;
 pub mod node;
 
 use howdah_core::{Rate, Span, Time};

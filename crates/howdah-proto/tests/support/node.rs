@@ -1,5 +1,6 @@
 //! An endpoint with a small application, and checks on everything that leaves it.
 
+use super::liar::{self, Lie};
 use howdah_core::{Arrival, Datagram, RangeSet, Time, Transport, WakeReason};
 use howdah_proto::codec::{Header, Level, expand_packet_number, limits};
 use howdah_proto::error::ConnectionError;
@@ -50,6 +51,8 @@ pub struct Node {
     validated: bool,
     /// The newest wire images, for whoever wants to look.
     pub tap: Option<VecDeque<Datagram>>,
+    /// What it makes of its reports before they leave.
+    pub lie: Option<Lie>,
 }
 
 impl Node {
@@ -70,6 +73,7 @@ impl Node {
             bytes_in: 0,
             validated: !is_server,
             tap: None,
+            lie: None,
         }
     }
 
@@ -262,6 +266,11 @@ impl Transport for Node {
         let count = self.sim.poll_transmit(now, max, out);
         for datagram in &out[before..] {
             self.check_departure(datagram);
+        }
+        if let Some(lie) = self.lie {
+            for datagram in &mut out[before..] {
+                liar::rewrite(datagram, lie);
+            }
         }
         if let Some(tap) = &mut self.tap {
             tap.extend(out[before..].iter().cloned());

@@ -23,25 +23,42 @@ pub(super) fn enter(sandbox: &Sandbox) -> Option<String> {
     })
 }
 
-fn programs(sandbox: &Sandbox) -> Result<[BpfProgram; 2], String> {
+/// See [`super::open_nothing`].
+pub(super) fn open_nothing() -> Option<String> {
+    let refused = [NAMES, OLD_NAMES, NEW_SOCKETS].concat();
+    let refused = refused.into_iter().map(|call| (call, Vec::new())).collect();
+    let entered = compile(refused, SeccompAction::Allow, REFUSED)
+        .and_then(|program| seccompiler::apply_filter(&program).map_err(|e| e.to_string()));
+    entered
+        .err()
+        .map(|why| format!("what hears the network could open files ({why})"))
+}
+
+const REFUSED: SeccompAction = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+
+fn compile(
+    rules: BTreeMap<c_long, Vec<SeccompRule>>,
+    otherwise: SeccompAction,
+    matched: SeccompAction,
+) -> Result<BpfProgram, String> {
     let arch = std::env::consts::ARCH.try_into();
     let arch = arch.map_err(|e: seccompiler::BackendError| e.to_string())?;
-    let compile = |rules, otherwise, matched| {
-        SeccompFilter::new(rules, otherwise, matched, arch)
-            .and_then(BpfProgram::try_from)
-            .map_err(|e| e.to_string())
-    };
-    let refused = |errno: i32| SeccompAction::Errno(errno.cast_unsigned());
+    SeccompFilter::new(rules, otherwise, matched, arch)
+        .and_then(BpfProgram::try_from)
+        .map_err(|e| e.to_string())
+}
+
+fn programs(sandbox: &Sandbox) -> Result<[BpfProgram; 2], String> {
     // Its flags lie in memory, where no filter sees them: the C library then takes the old call.
     let no_clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     // The list comes last: what installs another one is not on it.
     Ok([
-        compile(no_clone3, SeccompAction::Allow, refused(libc::ENOSYS))?,
         compile(
-            allowed(sandbox)?,
-            refused(libc::EPERM),
+            no_clone3,
             SeccompAction::Allow,
+            SeccompAction::Errno(libc::ENOSYS.cast_unsigned()),
         )?,
+        compile(allowed(sandbox)?, REFUSED, SeccompAction::Allow)?,
     ])
 }
 
@@ -55,7 +72,9 @@ fn rule(conditions: Vec<SeccompCondition>) -> Result<SeccompRule, String> {
 
 fn allowed(sandbox: &Sandbox) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, String> {
     let mut rules: BTreeMap<c_long, Vec<SeccompRule>> = BTreeMap::new();
-    let mut plain = vec![FILES, NAMES, SOCKETS, MEMORY, THREADS, TIME, ITSELF, OLD];
+    let mut plain = vec![
+        FILES, NAMES, SOCKETS, MEMORY, THREADS, TIME, ITSELF, OLD, OLD_NAMES,
+    ];
     if !sandbox.connects.is_empty() {
         plain.push(CONNECTIONS);
     }
@@ -75,8 +94,14 @@ fn allowed(sandbox: &Sandbox) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, Stri
         rules.insert(call, vec![rule(vec![no_code])?]);
     }
 
+    // A thread may be kept from more. (What hears the network is.)
+    let filter = condition(0, Len::Dword, Op::Eq, libc::SECCOMP_SET_MODE_FILTER.into())?;
+    let nobody_listens = condition(1, Len::Qword, Op::Eq, 0)?;
+    rules.insert(libc::SYS_seccomp, vec![rule(vec![filter, nobody_listens])?]);
+
     // The name of a thread, and of memory.
     let prctl = [
+        libc::PR_SET_NO_NEW_PRIVS,
         libc::PR_SET_NAME,
         libc::PR_GET_NAME,
         libc::PR_GET_DUMPABLE,
@@ -210,6 +235,14 @@ const SOCKETS: &[c_long] = &[
     libc::SYS_eventfd2,
 ];
 
+/// What would make another one, beside those that it was given.
+const NEW_SOCKETS: &[c_long] = &[
+    libc::SYS_socket,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_connect,
+];
+
 const CONNECTIONS: &[c_long] = &[libc::SYS_connect];
 
 const MEMORY: &[c_long] = &[
@@ -281,7 +314,7 @@ const ITSELF: &[c_long] = &[
 
 /// What older processors have beside those above.
 #[cfg(target_arch = "x86_64")]
-const OLD: &[c_long] = &[
+const OLD_NAMES: &[c_long] = &[
     libc::SYS_open,
     libc::SYS_stat,
     libc::SYS_lstat,
@@ -291,7 +324,11 @@ const OLD: &[c_long] = &[
     libc::SYS_rmdir,
     libc::SYS_unlink,
     libc::SYS_rename,
+    libc::SYS_renameat,
     libc::SYS_chmod,
+];
+#[cfg(target_arch = "x86_64")]
+const OLD: &[c_long] = &[
     libc::SYS_pipe,
     libc::SYS_dup2,
     libc::SYS_poll,
@@ -302,8 +339,9 @@ const OLD: &[c_long] = &[
     libc::SYS_time,
     libc::SYS_arch_prctl,
     libc::SYS_getrlimit,
-    libc::SYS_renameat,
     libc::SYS_sync_file_range,
 ];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_NAMES: &[c_long] = &[];
 #[cfg(not(target_arch = "x86_64"))]
 const OLD: &[c_long] = &[];

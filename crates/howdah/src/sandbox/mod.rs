@@ -4,7 +4,7 @@
 //! `files` is Landlock: which directories, and no TCP connections. `calls` is seccomp: which system calls. Both hold for the
 //! thread that enters and all that it starts, for good, so [`Sandbox::enter`] of a server comes before the first thread. Names of users
 //! and groups are looked up by a process of its own ([`names`]), since that may read anything and speak to anybody. Of a client
-//! only the threads that hear others are inside (`inside`).
+//! only the threads that hear others are inside (`inside`). Of a server the one that hears the network opens nothing besides.
 
 #[cfg(target_os = "linux")]
 mod calls;
@@ -49,6 +49,18 @@ pub(crate) fn keep_what_is_open(wanted: bool) {
     if wanted {
         // What the kernel cannot give is said by others.
         let _ = Sandbox::default().enter();
+    }
+}
+
+/// Leaves the calling thread what is open, and no way to more: no files, names of files or sockets. Why that is not in force.
+pub(crate) fn open_nothing() -> Option<String> {
+    #[cfg(target_os = "linux")]
+    {
+        calls::open_nothing()
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        None
     }
 }
 

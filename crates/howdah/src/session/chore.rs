@@ -5,7 +5,7 @@ use super::message::Message;
 use crate::access::Rights;
 use crate::{Error, ErrorKind, PathBytes};
 use howdah_proto::Connection;
-use howdah_store::{Fate, Leftovers, MATCHES_MAX, StoreError, Wake};
+use howdah_store::{Fate, Leftovers, MATCHES_MAX, StoreError, Wake, threads};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -106,9 +106,7 @@ impl Chore {
             let result = worker.answer(question);
             worker.say(Said::Done(result));
         };
-        let thread = std::thread::Builder::new().name("howdah-chore".to_owned());
-        thread
-            .spawn(work)
+        threads::start("howdah-chore", work)
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
         Ok(Self { said, stop })
     }

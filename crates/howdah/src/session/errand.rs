@@ -1,7 +1,7 @@
 //! Work that may wait for a disk, on a thread of its own: the loop that all connections share must not wait with it.
 
 use crate::{Error, ErrorKind};
-use howdah_store::Wake;
+use howdah_store::{Wake, threads};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -37,14 +37,13 @@ impl Errands {
         }
         let held = Arc::clone(held);
         let (tell, result) = sync_channel(1);
-        let thread = std::thread::Builder::new().name("howdah-errand".to_owned());
-        thread
-            .spawn(move || {
-                // What nobody wants is put away here, which may wait as well.
-                let _ = tell.send(work());
-                drop(held);
-                wake();
-            })
+        let work = move || {
+            // What nobody wants is put away here, which may wait as well.
+            let _ = tell.send(work());
+            drop(held);
+            wake();
+        };
+        threads::start("howdah-errand", work)
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
         Ok(Errand(result))
     }

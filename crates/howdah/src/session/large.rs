@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind};
 use howdah_core::RangeSet;
 use howdah_net::Placement;
 use howdah_proto::Connection;
-use howdah_store::{LargeOpening, LargeTarget, Sink, StoreError, Wake};
+use howdah_store::{LargeOpening, LargeTarget, Sink, StoreError, Wake, threads};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 /// Messages about one of them; an honest sender has two to say.
@@ -58,9 +58,7 @@ impl Opener {
                 wake();
             }
         };
-        let thread = std::thread::Builder::new().name("howdah-open".to_owned());
-        thread
-            .spawn(work)
+        threads::start("howdah-open", work)
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
         Ok(Self { ask, opened })
     }

@@ -129,6 +129,11 @@ pub fn serve_over_ssh(place: &FarEndHost, cancel: &Cancel) -> Result<(), Error> 
                         key: identity.public_key().to_string(),
                         address: place.reached,
                     })?;
+                    let server = if place.confined {
+                        server.opening_nothing(|| ())
+                    } else {
+                        server
+                    };
                     server.run_once(cancel, PATIENCE)
                 }
                 Err(error) => {

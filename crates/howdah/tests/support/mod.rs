@@ -1,5 +1,8 @@
 //! What tests of servers share.
 
+#[allow(dead_code, reason = "not all of them have such clients")]
+pub(crate) mod idle;
+
 use howdah::{Identity, Log, Server, ServerConfig};
 use std::net::Ipv4Addr;
 use std::path::Path;

@@ -69,3 +69,26 @@ pub(in crate::commands) fn try_all() {
     let _ = thread.join();
     ui::say("inside: that was all");
 }
+
+/// The same for the thread that hears the network, which is kept from what the others may do.
+pub(super) fn try_opening() {
+    if std::env::var_os("HOWDAH_TEST_INSIDE").is_none_or(|value| value != "1") {
+        return;
+    }
+    let ours = std::env::var_os("HOWDAH_TEST_OURS").unwrap_or_default();
+    let ours = Path::new(&ours);
+    let tell = |who: &str| {
+        let tell = |what: &str, done: bool| {
+            let how = if done { "done" } else { "refused" };
+            ui::say(&format!("inside: {who}: {what}: {how}"));
+        };
+        tell("read a file of the root", fs::read(ours).is_ok());
+        tell("look at a file of the root", fs::metadata(ours).is_ok());
+        tell("remove a file of the root", fs::remove_file(ours).is_ok());
+        let socket = UnixDatagram::unbound();
+        tell("make a socket", socket.is_ok());
+    };
+    tell("the network's thread");
+    // A thread that it starts is kept from as much.
+    std::thread::scope(|scope| scope.spawn(|| tell("its own thread")).join().is_ok());
+}

@@ -13,7 +13,7 @@ use howdah_net::ConnKey;
 use howdah_proto::Connection;
 use howdah_store::{
     ReceiverEnds, RoomWait, SenderEnds, StoreError, TreeDescriber, TreeOptions, TreeReceiver,
-    TreeSender, TreeSource, TreeSubject, TreeTarget, Wake, is_directory,
+    TreeSender, TreeSource, TreeSubject, TreeTarget, Wake, is_directory, threads,
 };
 
 /// What a copy of a tree is about, opened.
@@ -273,9 +273,8 @@ impl Service {
                 let _ = thread.join();
             }
         };
-        let thread = std::thread::Builder::new().name("howdah-away".to_owned());
         // Where there is no thread to be had it is dropped here.
-        self.ending.extend(thread.spawn(work).ok());
+        self.ending.extend(threads::start("howdah-away", work).ok());
     }
 
     /// Takes the tree of a session away and logs what it was.
