@@ -44,7 +44,8 @@ fn get(address: SocketAddr, path: &str, token: &str) -> Option<String> {
 
 /// In an address.
 fn encoded(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+    let bytes: Vec<_> = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    bytes.concat()
 }
 
 #[track_caller]
