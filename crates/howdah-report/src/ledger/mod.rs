@@ -32,6 +32,7 @@ pub use table::{Tally, table};
 use crate::result::CellResult;
 use judge::Mark;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The papers.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -374,13 +375,19 @@ fn entry(
     trials: &[Results<'_>],
     check: impl Fn(&Results<'_>) -> Finding,
 ) -> Entry {
-    let (finding, reduced) = all.watched(&check);
+    let (finding, looked) = all.watched(&check);
+    let reduced = looked.reduced;
     let mut verdict = finding.verdict(statement.kind, reduced);
     let mut counts = [0; 3];
     if !matches!(verdict, Verdict::CannotBeJudged(_)) {
+        let mut seen = BTreeSet::new();
         for trial in trials {
-            let (found, reduced) = trial.watched(&check);
-            match found.verdict(statement.kind, reduced) {
+            let (found, looked) = trial.watched(&check);
+            // Where others have more seeds than what this is about.
+            if !seen.insert(looked.seeds) {
+                continue;
+            }
+            match found.verdict(statement.kind, looked.reduced) {
                 Verdict::Holds => counts[0] += 1,
                 Verdict::ShapeHolds => counts[1] += 1,
                 Verdict::Fails => counts[2] += 1,

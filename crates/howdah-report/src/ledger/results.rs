@@ -1,15 +1,24 @@
 //! The cells of a campaign, as checks look at them.
 
 use crate::result::{CellResult, FlowResult};
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The usable cells of one testbed.
 #[derive(Clone, Debug)]
 pub struct Results<'a> {
     cells: Vec<&'a CellResult>,
-    /// Somebody has looked at a cell of a reduced set.
-    reduced: Cell<bool>,
+    /// What was looked at.
+    looked: RefCell<Looked<'a>>,
+}
+
+/// What a check has looked at.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Looked<'a> {
+    /// A cell of a reduced set.
+    pub(super) reduced: bool,
+    /// Seeds of experiments: trials that show a check the same ones are one trial.
+    pub(super) seeds: BTreeSet<(&'a str, u64)>,
 }
 
 impl<'a> Results<'a> {
@@ -27,18 +36,18 @@ impl<'a> Results<'a> {
         Self::of(cells.iter().filter(usable).filter(wanted).collect())
     }
 
-    const fn of(cells: Vec<&'a CellResult>) -> Self {
+    fn of(cells: Vec<&'a CellResult>) -> Self {
         Self {
             cells,
-            reduced: Cell::new(false),
+            looked: RefCell::default(),
         }
     }
 
-    /// The same, and what `look` makes of them, with whether it looked at a reduced set.
-    pub(super) fn watched<T>(&self, look: impl FnOnce(&Self) -> T) -> (T, bool) {
-        self.reduced.set(false);
+    /// What `look` makes of them, and what it looked at.
+    pub(super) fn watched<T>(&self, look: impl FnOnce(&Self) -> T) -> (T, Looked<'a>) {
+        self.looked.take();
         let made = look(self);
-        (made, self.reduced.get())
+        (made, self.looked.take())
     }
 
     /// The seeds of each experiment.
@@ -88,9 +97,12 @@ impl<'a> Results<'a> {
             .copied()
             .filter(|cell| name(&cell.experiment))
             .collect();
-        if cells.iter().any(|cell| cell.reduced) {
-            self.reduced.set(true);
-        }
+        let mut looked = self.looked.borrow_mut();
+        looked.reduced |= cells.iter().any(|cell| cell.reduced);
+        let seeds = cells
+            .iter()
+            .map(|cell| (cell.experiment.as_str(), cell.seed));
+        looked.seeds.extend(seeds);
         Cells(cells)
     }
 }
@@ -299,7 +311,10 @@ mod tests {
     fn a_reduced_set_is_told_of_and_gives_way_to_the_full_one() {
         let cells = [cell("X", 1, true), cell("Y", 1, true), cell("Y", 2, false)];
         let results = Results::new(&cells, "sim");
-        let looked = |name: &str| results.watched(|r| r.experiment(name).iter().count());
+        let looked = |name: &str| {
+            let (count, looked) = results.watched(|r| r.experiment(name).iter().count());
+            (count, looked.reduced)
+        };
         assert_eq!(looked("X"), (1, true));
         assert_eq!(looked("Y"), (1, false));
     }

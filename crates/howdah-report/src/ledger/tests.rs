@@ -404,6 +404,16 @@ fn the_verdict_is_that_of_the_middle_trial_and_the_others_are_told() {
     let found = all.iter().find(|entry| entry.id == "J.a1").unwrap();
     assert_eq!((found.verdict.as_str(), found.trials), ("holds", [4, 0, 1]));
     assert_eq!(found.spread(), "holds in 4, fails in 1 of 5");
+    // What was run once is no five trials because something else was run five times.
+    let mut once = each_alone([930.0; 5]);
+    for seed in 1..=5 {
+        let mut other = cell("J-E0", &[], vec![flow("reno", 1.0), flow("fast", 900.0)]);
+        other.seed = seed;
+        once.push(other);
+    }
+    let all = entries(&once);
+    let found = all.iter().find(|entry| entry.id == "J.a1").unwrap();
+    assert_eq!((found.trials, found.spread()), ([1, 0, 0], String::new()));
     for cell in cells.iter_mut().filter(|cell| cell.seed < 3) {
         cell.flows[0] = flow(&cell.flows[0].protocol.clone(), 200.0);
     }
