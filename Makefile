@@ -286,7 +286,7 @@ hostile: setup-bpf ## Hostile peers and neighbours: the tests of the A rows of d
 	$(call say,what a peer may do to the protocol)
 	$(CARGO) test --locked -p howdah-core --lib -- range_set::
 	$(CARGO) test --locked -p howdah-proto --test hostile --test misbehaviour --test amplification --test door --test bounds --test rebinding --test tls --test keys
-	$(CARGO) test --locked -p howdah-proto --lib -- unconfirmed:: trap:: objects:: space:: control:: codec:: keys:: received:: marking::
+	$(CARGO) test --locked -p howdah-proto --lib -- unconfirmed:: trap:: witness:: objects:: space:: control:: codec:: keys:: received:: marking::
 	$(call say,what a peer or a neighbour may do to files and servers)
 	@rows="$$(grep -rhoE '$(named)' crates | sed 's/fn //' | sort -u | tr '\n' ' ')"; \
 	programs() { grep -lE '$(named)' crates/$$1/tests/*.rs 2>/dev/null | sed 's#.*/\(.*\)\.rs#--test \1#'; }; \
