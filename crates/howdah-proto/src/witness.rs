@@ -1,22 +1,25 @@
 //! What a report says of times and bytes, held against what the sender knows by itself.
 //!
-//! The receiver's clock has an origin of its own, so a time of its says nothing alone. But each packet came after it had been
-//! sent, and before it was told of: both by the sender's clock. Each report so narrows where the origin can be, and a time
-//! that fits nowhere is taken for the nearest one that does. Whoever lies about times gains a round trip in all, and none in
-//! each report; then packets seem to take no time, as on a path without a queue, and losses tell how full it is.
+//! The receiver's clock has an origin of its own, so a time of its says nothing alone. But each packet was told of after it had come,
+//! by the sender's clock, so each report says what the origin is at least; and a packet comes no sooner than it was sent, so a time
+//! that is too early by the origin is taken for the earliest that fits. Whoever has packets come sooner than they do, which is what
+//! makes a path look faster, gains a round trip in all, and none in each report. Times that are too late are believed: they make a
+//! path look slower, and a sender that was suspended sees such times.
 
 use howdah_core::{Span, Time};
 
 /// Clocks go apart by no more than a thousandth.
 const DRIFT_DIVISOR: i64 = 1_000;
+/// Of whom nothing was heard for longer may have been suspended meanwhile, and his clock with him.
+const SILENCE: Span = Span::from_secs(1);
 /// No clock says more, in nanoseconds: differences of times are numbers.
 const LATEST: u64 = 1 << 62;
 
 /// What is known of a receiver.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Witness {
-    /// Its clock minus ours lies between these, in nanoseconds, and when that was so.
-    origin: Option<(i64, i64, Time)>,
+    /// Its clock minus ours is at least that, in nanoseconds, and when that was so.
+    origin: Option<(i64, Time)>,
     /// Bytes that it claims and that cannot have come.
     overclaimed: u64,
 }
@@ -25,19 +28,19 @@ impl Witness {
     /// When a packet came by the receiver's clock, which says `told`; it was `sent` and has been told of at `now`.
     pub(crate) fn arrival(&mut self, now: Time, sent: Time, told_us: u64) -> Time {
         let told = Time::from_nanos(told_us.saturating_mul(1_000).min(LATEST));
-        let (earliest, latest) = (told.nanos_after(now), told.nanos_after(sent));
-        let Some((low, high, at)) = self.origin else {
-            self.origin = Some((earliest, latest, now));
+        let Some((least, at)) = self.origin else {
+            self.origin = Some((told.nanos_after(now), now));
             return told;
         };
-        let drift = i64::try_from(now.since(at).as_nanos()).unwrap_or(i64::MAX) / DRIFT_DIVISOR;
-        let (low, high) = (low.saturating_sub(drift), high.saturating_add(drift));
-        // Too early by so much, or too late.
-        let early = low.saturating_sub(latest).max(0).unsigned_abs();
-        let late = earliest.saturating_sub(high).max(0).unsigned_abs();
-        let held = told + Span::from_nanos(early) - Span::from_nanos(late);
-        let (earliest, latest) = (held.nanos_after(now), held.nanos_after(sent));
-        self.origin = Some((low.max(earliest), high.min(latest), now));
+        let passed = now.since(at);
+        let nanos = i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX);
+        let stood = if passed > SILENCE { nanos } else { 0 };
+        let least = least
+            .saturating_sub(nanos / DRIFT_DIVISOR)
+            .saturating_sub(stood);
+        let early = least.saturating_sub(told.nanos_after(sent)).max(0);
+        let held = told + Span::from_nanos(early.unsigned_abs());
+        self.origin = Some((least.max(held.nanos_after(now)), now));
         held
     }
 
@@ -84,18 +87,35 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_too_slow_or_too_fast_gains_a_round_trip_in_all() {
+    fn a_clock_that_is_too_slow_gains_a_round_trip_in_all() {
         let slow = run(|n| (n * 10_000 + 50_000) / 8);
-        let fast = run(|n| (n * 10_000 + 50_000) * 8);
-        let held = |times: &[u64]| times[1_999] - times[0];
-        let (least, most) = (19_990_000 - 100_000, 19_990_000 + 100_000);
+        let held = slow[1_999] - slow[0];
         // And what clocks may go apart in 20 s.
-        assert!(held(&slow) >= least - 20_000, "{}", held(&slow));
-        assert!(held(&fast) <= most + 20_000, "{}", held(&fast));
+        assert!(held >= 19_990_000 - 100_000 - 20_000, "{held}");
         for times in [run(|_| 0), run(|_| u64::MAX), run(|n| n % 2 * u64::MAX)] {
             let first = times[1_000];
             assert!(times[1_999] - first >= 9_990_000 - 200_000, "{times:?}");
         }
+    }
+
+    /// Its clock stands while a machine is suspended.
+    #[test]
+    fn who_was_suspended_is_believed_afterwards() {
+        for (stood_ms, gap_ms) in [(8_000, 8_000), (-8_000, 0)] {
+            let mut witness = Witness::default();
+            for n in 0..200_u64 {
+                let (gap, stood) = if n < 100 { (0, 0) } else { (gap_ms, stood_ms) };
+                let sent = n * 10 + gap;
+                let told = (sent + 50).saturating_add_signed(-stood) * 1_000;
+                let held = witness.arrival(at(sent + 100), at(sent), told);
+                assert_eq!(held.as_nanos(), told * 1_000, "{stood_ms}: {n}");
+            }
+        }
+        // Who only says so, and was heard of all the time, is not.
+        let mut witness = Witness::default();
+        witness.arrival(at(100), at(0), 50_000_000);
+        let held = witness.arrival(at(110), at(10), 42_060_000);
+        assert!(held >= at(49_950), "{held:?}");
     }
 
     #[test]

@@ -364,15 +364,26 @@ impl Server {
             .run(&mut service)
             .map_err(|e| Error::new(ErrorKind::Io, format!("the socket failed: {e}")));
         drop(on_loop);
-        for session in service.sessions.values_mut() {
-            let tree = session.tree.take();
-            service.ending.extend(tree.into_iter().flat_map(Tree::stop));
-        }
-        for thread in service.ending {
+        let Service {
+            mut sessions,
+            mut ending,
+            ..
+        } = service;
+        // Unfinished files go by their names, which this thread may not be able to name.
+        let put_away = move || {
+            for session in sessions.values_mut() {
+                let tree = session.tree.take();
+                ending.extend(tree.into_iter().flat_map(Tree::stop));
+            }
+            for thread in ending {
+                let _ = thread.join();
+            }
+            drop(sessions);
+            howdah_store::wait_for_leftovers();
+        };
+        if let Ok(thread) = threads::start("howdah-away", put_away) {
             let _ = thread.join();
         }
-        drop(service.sessions);
-        howdah_store::wait_for_leftovers();
         result
     }
 }
