@@ -4,7 +4,7 @@
 use super::Log;
 use crate::access::Authority;
 use crate::{Error, ErrorKind};
-use howdah_store::{Fate, Leftovers, Root};
+use howdah_store::{Fate, Leftovers, Root, threads};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -32,9 +32,7 @@ pub(super) fn begin(
             }
         }
     };
-    let thread = std::thread::Builder::new().name("howdah-expiry".to_owned());
-    thread
-        .spawn(work)
+    threads::start("howdah-expiry", work)
         .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
     Ok(Some(stop))
 }
