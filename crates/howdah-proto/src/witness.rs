@@ -115,7 +115,7 @@ mod tests {
         let mut witness = Witness::default();
         witness.arrival(at(100), at(0), 50_000_000);
         let held = witness.arrival(at(110), at(10), 42_060_000);
-        assert!(held >= at(49_950), "{held:?}");
+        assert!(held >= at(49_909), "{held:?}");
     }
 
     #[test]
