@@ -110,7 +110,8 @@ test: peers-test setup-bpf setup-test ## Format, lints, tests, docs and the redu
 	$(MAKE) --no-print-directory console-check
 	$(call say,tests)
 	$(CARGO) test --workspace --features howdah-bpf/bpf,howdah/tokio --locked
-	$(MAKE) --no-print-directory python
+	@# The tests have built it, and a build of its own would have other features of its dependencies.
+	$(MAKE) --no-print-directory python COMMAND_IS_BUILT=1
 	$(call say,the reduced laboratory)
 	$(MAKE) lab-quick
 
@@ -179,7 +180,7 @@ python-tools: setup
 # The module is a build of its own (crates/howdah-python/Cargo.toml says why), the command that of the workspace's tests.
 python: python-tools ## Build the Python module (PYTHON_BUILD=--release), check its types, and test it in an environment of its own
 	$(call say,building the module and the command)
-	$(CARGO) build --workspace --features howdah-bpf/bpf,howdah/tokio --locked --bin howdah
+	$(if $(COMMAND_IS_BUILT),,$(CARGO) build --workspace --features howdah-bpf/bpf,howdah/tokio --locked --bin howdah)
 	@target="$$(realpath "$${CARGO_TARGET_DIR:-target}")"; venv="$$target/python"; here=crates/howdah-python; \
 	$(CARGO) fmt --manifest-path $$here/Cargo.toml --check; \
 	export CARGO_TARGET_DIR="$$target"; rm -rf "$$target/wheels"; mkdir -p $$here/command/scripts; \
