@@ -80,7 +80,7 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
-pub(crate) fn get_bytes(from: &mut Spout, len: usize) -> Result<Vec<u8>, StoreError> {
+fn get_bytes(from: &mut Spout, len: usize) -> Result<Vec<u8>, StoreError> {
     #[cfg(test)]
     tests::count(len);
     let mut bytes = vec![0; len];

@@ -8,8 +8,9 @@
 //! engine <------------ a `Sink` for each large file
 //! ```
 
+use super::buffers::Buffers;
 use super::change::Change;
-use super::codec::{AnswerWriter, ManifestReader, expect_version, get_bytes, get_varint, refused};
+use super::codec::{AnswerWriter, ManifestReader, expect_version, get_varint, refused};
 use super::commit::{Batch, Committer};
 use super::crew::{self, Crew, FirstError};
 use super::disks::{Disks, SyncWay};
@@ -120,6 +121,7 @@ pub(crate) struct Shared {
     large_limits: Limits,
     writes: Queue<Unwritten>,
     writing: Budget,
+    buffers: Buffers,
     batch: Batch,
     pub(crate) placed: PlacedFiles,
     /// What a dry run would do, for somebody who listens here.
@@ -202,6 +204,7 @@ impl TreeReceiver {
             },
             writes: Queue::new(1024),
             writing: Budget::new(memory.files_bytes()),
+            buffers: Buffers::new(memory.files_bytes()),
             batch: Batch::new(),
             error: FirstError::default(),
             placed: PlacedFiles::new(options, listens, Arc::clone(&wake)),
@@ -599,7 +602,11 @@ impl Shared {
         if !self.writing.acquire(charge) {
             return Err(StoreError::Aborted);
         }
-        let bytes = get_bytes(spout, len as usize)?;
+        let mut bytes = self.buffers.take(len as usize);
+        let read = spout.take(len).read_to_end(&mut bytes);
+        if read.is_err() || bytes.len() as u64 != len {
+            return Err(StoreError::Aborted);
+        }
         add(&self.book.bytes, len);
         let unwritten = Unwritten {
             wanted,
@@ -635,7 +642,7 @@ impl Shared {
             } else {
                 Err(StoreError::HashMismatch { path: path.clone() })
             };
-            drop(next.bytes);
+            self.buffers.put(next.bytes);
             self.writing.release(next.charge);
             match written {
                 Ok(written) => {

@@ -13,6 +13,7 @@
 //! Every arrow is a bounded queue, so a slow receiver stops the walker, and memory does not depend on
 //! the number of files.
 
+use super::buffers::Buffers;
 use super::change::Change;
 use super::codec::{
     Answer, ManifestWriter, expect_version, put_varint, put_version, read_answer, refused,
@@ -112,6 +113,7 @@ pub(super) struct Shared {
     order: Queue<Receiver<Packed>>,
     /// Bytes of small files between reading and packing.
     reading: Budget,
+    buffers: Buffers,
     /// Large files that are open.
     large: Budget,
     answered: AtomicBool,
@@ -160,6 +162,7 @@ impl TreeSender {
             jobs: Queue::new(4 * READERS),
             order: Queue::new(4096),
             reading: Budget::new(Memory::of(options).files_bytes()),
+            buffers: Buffers::new(Memory::of(options).files_bytes()),
             large: Budget::new(LARGE_OPEN),
             answered: AtomicBool::new(false),
             error: FirstError::default(),
@@ -545,7 +548,7 @@ impl Shared {
     fn read(&self) {
         while let Some(job) = self.jobs.pop() {
             let file = &job.file;
-            let content = match read_small(file, self.options.growing) {
+            let content = match read_small(file, self.options.growing, &self.buffers) {
                 Ok((mut content, version)) => {
                     let tells = self.options.tells_files;
                     if tells || self.moves() {
@@ -621,6 +624,7 @@ impl Shared {
                     self.book.set_current(&content.shown);
                     add(&self.book.files, 1);
                     add(&self.book.bytes, content.bytes.len() as u64);
+                    self.buffers.put(content.bytes);
                 }
             }
             self.reading.release(packed.charge);

@@ -1,6 +1,7 @@
 //! Small files are read in one piece.
 
 use super::PACKED_MAX;
+use super::buffers::Buffers;
 use super::entry::Stamp;
 use super::placed::Sent;
 use super::walk::{Offered, kind};
@@ -29,13 +30,19 @@ pub(super) struct Content {
 
 /// Reads a whole file, again if somebody writes to it meanwhile. Of one that may grow, what stands there at first. And
 /// the version that was read.
-pub(super) fn read_small(file: &Offered, growing: bool) -> Result<(Content, Identity), StoreError> {
+pub(super) fn read_small(
+    file: &Offered,
+    growing: bool,
+    buffers: &Buffers,
+) -> Result<(Content, Identity), StoreError> {
     let path = file.dir.path.join(&file.name);
     let shown = file.dir.shown(&file.name);
     let open = file.dir.root.open_plain(&path)?;
     for _ in 0..READS {
         let before = Identity::of(&open, &shown)?;
-        let mut bytes = read_all(&open, before.size().max(file.size), growing, &shown)?;
+        // Longer by one: the end is seen without more room.
+        let mut bytes = buffers.take(before.size().max(file.size).min(PACKED_MAX) as usize + 1);
+        read_all(&open, &mut bytes, growing, &shown)?;
         // A small one is not sent as a large one.
         let stood = before.size().min(PACKED_MAX) as usize;
         let generated = |open| {
@@ -72,21 +79,20 @@ pub(super) fn read_small(file: &Offered, growing: bool) -> Result<(Content, Iden
 
 fn read_all(
     mut file: &File,
-    size: u64,
+    bytes: &mut Vec<u8>,
     growing: bool,
     shown: &Path,
-) -> Result<Vec<u8>, StoreError> {
+) -> Result<(), StoreError> {
     use std::io::Seek as _;
     let failed = |e| StoreError::from_io(shown, "read", e);
     file.rewind().map_err(failed)?;
-    let mut bytes = Vec::with_capacity(size.min(PACKED_MAX) as usize + 1);
     let limit = PACKED_MAX + 1;
-    file.take(limit).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(limit).read_to_end(bytes).map_err(failed)?;
     if bytes.len() as u64 > PACKED_MAX && !growing {
         // It was small when it was told; now it needs another way.
         return Err(StoreError::SourceChanged {
             path: shown.to_path_buf(),
         });
     }
-    Ok(bytes)
+    Ok(())
 }
