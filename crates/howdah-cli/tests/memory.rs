@@ -4,10 +4,13 @@
 
 mod support;
 
+use howdah_core::{Rate, Span};
+use howdah_path::{PathConfig, QueueLimit};
+use howdah_wan::WanConfig;
 use std::fs;
-use support::place::SmallDisk;
+use support::place::{SmallDisk, world};
 use support::process::Input;
-use support::{Host, Site};
+use support::{Host, Server, Site};
 
 /// Directories, and further names of files: as many of each.
 const FEW: usize = 10_000;
@@ -34,9 +37,12 @@ fn make(dir: &str, count: usize) {
 
 /// Peak memory of sender and receiver, in bytes.
 fn peaks(site: &Site, from: &str, name: &str) -> [u64; 2] {
-    let server = site.serve();
+    peaks_at(site, Host::Here, site.serve(), from, name)
+}
+
+fn peaks_at(site: &Site, client: Host<'_>, server: Server, from: &str, name: &str) -> [u64; 2] {
     let put = ["-a", &format!("{from}/."), &*server.url(name)];
-    let done = site.copy_with(Host::Here, &put, Input::None);
+    let done = site.copy_with(client, &put, Input::None);
     assert_eq!(done.code, Some(0), "{}", done.err);
     server.stop();
     let json = done.json();
@@ -75,6 +81,52 @@ const BOUND: u64 = if cfg!(debug_assertions) {
     48 << 20
 };
 
+fn make_alike(dir: &str, count: usize, bytes: usize) {
+    for i in 0..count {
+        let below = format!("{dir}/{}", i / IN_EACH);
+        if i % IN_EACH == 0 {
+            fs::create_dir_all(&below).unwrap();
+        }
+        fs::write(format!("{below}/{i}"), vec![i as u8; bytes]).unwrap();
+    }
+}
+
+#[test]
+fn t34_a_long_path_full_of_small_files_takes_no_more_either() {
+    let lane = PathConfig {
+        rate: Some(Rate::from_gbit_per_sec(10)),
+        queue: QueueLimit::Time(Span::from_millis(25)),
+        delay: Span::from_millis(50),
+        ..PathConfig::default()
+    };
+    let config = WanConfig {
+        forward: lane.clone(),
+        backward: lane,
+        ..WanConfig::default()
+    };
+    let Some(world) = world(&config) else { return };
+    let site = Site::new(400);
+    let _disks = [site.file(""), site.root("")].map(|at| SmallDisk::mount(&at, 600));
+    for (name, count, bytes) in [
+        ("largest", 120, 4 << 20),
+        ("middle", 3500, 128 << 10),
+        ("small", 20_000, 4096),
+    ] {
+        let from = site.file(name);
+        make_alike(&from, count, bytes);
+        let (near, far) = (Host::In(world.near()), Host::In(world.far()));
+        let server = site.serve_at(far, "10.88.0.2:0", &site.root(""));
+        let [sender, receiver] = peaks_at(&site, near, server, &from, name);
+        println!("{name}: {sender} and {receiver} bytes");
+        assert!(
+            sender <= BOUND && receiver <= BOUND,
+            "{name}: {sender}, {receiver}"
+        );
+        fs::remove_dir_all(&from).unwrap();
+        fs::remove_dir_all(site.root(name)).unwrap();
+    }
+}
+
 #[test]
 fn t34_a_tree_of_any_shape_takes_no_more_than_it_may() {
     let site = Site::new(400);
@@ -88,13 +140,7 @@ fn t34_a_tree_of_any_shape_takes_no_more_than_it_may() {
         ("beside", 5000, 10_000),
     ] {
         let from = site.file(name);
-        for i in 0..count {
-            let dir = format!("{from}/{}", i / IN_EACH);
-            if i % IN_EACH == 0 {
-                fs::create_dir_all(&dir).unwrap();
-            }
-            fs::write(format!("{dir}/{i}"), vec![i as u8; bytes]).unwrap();
-        }
+        make_alike(&from, count, bytes);
         if name == "beside" {
             fs::write(format!("{from}/huge"), vec![7; 100 << 20]).unwrap();
         }

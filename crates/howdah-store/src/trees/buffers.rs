@@ -12,15 +12,32 @@ const LEAST_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Buffers {
-    idle: Mutex<Vec<Vec<u8>>>,
+    state: Mutex<State>,
     most_bytes: usize,
 }
 
+#[derive(Debug, Default)]
+struct State {
+    idle: Vec<Vec<u8>>,
+    /// Of all that are left, those in use included.
+    bytes: usize,
+}
+
+impl State {
+    /// Those of another size give way: files that lie side by side are often alike.
+    fn make_room(&mut self, len: usize, most: usize) {
+        while self.bytes + len > most && !self.idle.is_empty() {
+            self.bytes -= self.idle.remove(0).capacity();
+        }
+    }
+}
+
 impl Buffers {
-    /// Keeps at most so many bytes that nobody uses, or one of the largest files with room for its end.
+    /// Keeps what nobody uses only where all together are no more bytes than that, or than one of the largest files with
+    /// room for its end.
     pub(super) fn new(most_bytes: u64) -> Self {
         Self {
-            idle: Mutex::default(),
+            state: Mutex::default(),
             most_bytes: most_bytes.max(PACKED_MAX + 1) as usize,
         }
     }
@@ -30,27 +47,29 @@ impl Buffers {
         if len < LEAST_BYTES {
             return Vec::with_capacity(len);
         }
-        let mut idle = lock(&self.idle);
+        let mut state = lock(&self.state);
         let fits = |buffer: &Vec<u8>| (len..=2 * len).contains(&buffer.capacity());
-        match idle.iter().position(fits) {
-            Some(at) => idle.swap_remove(at),
-            None => Vec::with_capacity(len),
+        if let Some(at) = state.idle.iter().position(fits) {
+            return state.idle.swap_remove(at);
         }
+        state.make_room(len, self.most_bytes);
+        let buffer = Vec::with_capacity(len);
+        state.bytes += buffer.capacity();
+        buffer
     }
 
-    /// Gives one back.
+    /// Gives back one that was taken.
     pub(super) fn put(&self, mut buffer: Vec<u8>) {
-        if !(LEAST_BYTES..=self.most_bytes).contains(&buffer.capacity()) {
+        if buffer.capacity() < LEAST_BYTES {
             return;
         }
         buffer.clear();
-        let mut idle = lock(&self.idle);
-        // Those of another size give way: files that lie side by side are often alike.
-        let mut bytes: usize = idle.iter().map(Vec::capacity).sum();
-        while bytes + buffer.capacity() > self.most_bytes {
-            bytes -= idle.remove(0).capacity();
+        let mut state = lock(&self.state);
+        if state.bytes > self.most_bytes {
+            state.bytes = state.bytes.saturating_sub(buffer.capacity());
+        } else {
+            state.idle.push(buffer);
         }
-        idle.push(buffer);
     }
 }
 
@@ -61,25 +80,26 @@ mod tests {
     #[test]
     fn what_fits_is_used_again_and_little_is_kept() {
         let buffers = Buffers::new(0);
-        buffers.put(buffers.take(PACKED_MAX as usize + 1));
-        assert_eq!(lock(&buffers.idle).pop().unwrap().capacity(), (4 << 20) + 1);
-        let mut used = buffers.take(3 << 20);
+        let idle = || -> Vec<usize> {
+            let state = lock(&buffers.state);
+            state.idle.iter().map(Vec::capacity).collect()
+        };
+        let mut used = buffers.take(PACKED_MAX as usize + 1);
         used.extend_from_slice(&[1; 100]);
         let at = used.as_ptr();
         buffers.put(used);
-        // Too small, and much too large: others.
+        // Too small: another.
         assert_ne!(buffers.take(100).as_ptr(), at);
-        assert_ne!(buffers.take(1 << 20).as_ptr(), at);
-        let again = buffers.take(2 << 20);
+        let again = buffers.take(3 << 20);
         assert_eq!((again.as_ptr(), again.len()), (at, 0));
         buffers.put(again);
-        // The newest stay.
-        for _ in 0..5 {
-            buffers.put(Vec::with_capacity(1 << 20));
-        }
-        let kept: Vec<usize> = lock(&buffers.idle).iter().map(Vec::capacity).collect();
-        assert_eq!(kept, [1 << 20; 4]);
-        buffers.put(Vec::with_capacity(5 << 20));
-        assert_eq!(lock(&buffers.idle).len(), 4);
+        assert_eq!(idle(), [(4 << 20) + 1]);
+        // One of another size takes its place.
+        let small = [0; 5].map(|_| buffers.take(1 << 20));
+        assert_eq!(idle(), []);
+        // Five are more than may be kept.
+        small.map(|buffer| buffers.put(buffer));
+        assert_eq!(idle(), [1 << 20; 4]);
+        assert_eq!(lock(&buffers.state).bytes, 4 << 20);
     }
 }

@@ -6,6 +6,9 @@
 
 use super::TreeOptions;
 
+/// The first window, which both sides know without a word.
+const FIRST_WINDOW: u64 = 16 << 20;
+
 /// See the module. In bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory(u64);
@@ -15,41 +18,43 @@ impl Memory {
     pub const DEFAULT: u64 = 48 << 20;
     /// With less nothing goes.
     pub const LEAST: u64 = 40 << 20;
-    /// The program, its threads and buffers, and names that are on their way.
-    const FIXED: u64 = 16 << 20;
+    /// The program (13 MiB of a release build are touched by a copy), its threads and buffers, and chunks on their way
+    /// between them.
+    const FIXED: u64 = 20 << 20;
 
     /// What those options say.
     pub fn of(options: &TreeOptions) -> Self {
         Self(options.memory.unwrap_or(Self::DEFAULT).max(Self::LEAST))
     }
 
-    fn share(self) -> u64 {
-        (self.0 - Self::FIXED) / 8
+    /// Of 28 parts of what is left, a MiB each by default.
+    fn parts(self, parts: u64) -> u64 {
+        (self.0 - Self::FIXED) / 28 * parts
     }
 
     /// Packed contents that are sent and not confirmed, or have arrived and are not unpacked.
     pub fn window_bytes(self) -> u64 {
-        self.share() * 6
+        self.parts(22).max(FIRST_WINDOW)
     }
 
     /// Packed contents beyond what was sent.
     pub fn ahead_bytes(self) -> u64 {
-        self.share()
+        self.parts(1)
     }
 
     /// Files that are read and not packed, or unpacked and not written.
     pub fn files_bytes(self) -> u64 {
-        self.share()
+        self.parts(4)
     }
 
     /// What of large files has arrived and is not written.
     pub fn large_bytes(self) -> u64 {
-        self.share() * 3
+        self.parts(12)
     }
 
     /// Names that were asked for, and what is kept of them besides their content.
     pub(crate) fn names_bytes(self) -> u64 {
-        self.share() * 2
+        self.parts(4)
     }
 }
 
@@ -70,8 +75,7 @@ mod tests {
             });
             let sender = memory.window_bytes() + memory.ahead_bytes() + memory.files_bytes();
             assert!(Memory::FIXED + sender <= bytes, "{wanted:?}");
-            // The first window, which both sides know without a word.
-            assert!(memory.window_bytes() >= 16 << 20, "{wanted:?}");
+            assert!(memory.window_bytes() >= FIRST_WINDOW, "{wanted:?}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 /// Bytes that a [`Tap`] gathers before they leave by themselves.
 const CHUNK: usize = 64 << 10;
 /// Chunks between the two ends, none longer than `CHUNK`.
-const CHUNKS: usize = 32;
+const CHUNKS: usize = 16;
 
 /// A pipe of at most `CHUNKS` chunks.
 pub(crate) fn pipe() -> (Tap, Spout) {

@@ -626,6 +626,7 @@ impl Shared {
             let path = next.wanted.path();
             if self.add_only && next.wanted.before.is_some() {
                 self.settle_same(&next, &path);
+                self.buffers.put(next.bytes);
                 self.writing.release(next.charge);
                 self.unsettled.release(1);
                 continue;

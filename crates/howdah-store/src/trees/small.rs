@@ -55,12 +55,14 @@ pub(super) fn read_small(
         let mut grown = false;
         if after == before && before.size() <= PACKED_MAX {
             if bytes.len() as u64 != before.size() && !generated(&open)? {
+                buffers.put(bytes);
                 continue;
             }
         } else if growing && before.may_have_grown_to(&after) && bytes.len() >= stood {
             bytes.truncate(stood);
             grown = after.size() > stood as u64;
         } else {
+            buffers.put(bytes);
             continue;
         }
         let now = Stamp::modified(&stat);
