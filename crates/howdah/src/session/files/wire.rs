@@ -307,10 +307,12 @@ mod tests {
             assert_eq!(read, header);
             assert!(Header::read(&mut &bytes[..bytes.len() - 1]).is_err());
         }
-        assert!(Header::read(&mut &[][..]).unwrap().is_none());
-        let long = Header::read(&mut &[0, 1, 0, 0][..]).unwrap().unwrap();
+        assert!(Header::read(&mut &[0u8; 0][..]).unwrap().is_none());
+        let long = Header::read(&mut &[0u8, 1, 0, 0][..]).unwrap().unwrap();
         assert!(long.is_err());
-        let nonsense = Header::read(&mut &[0, 0, 0, 1, 0xff][..]).unwrap().unwrap();
+        let nonsense = Header::read(&mut &[0u8, 0, 0, 1, 0xff][..])
+            .unwrap()
+            .unwrap();
         assert!(nonsense.is_err());
     }
 }
