@@ -60,6 +60,7 @@ mod identity;
 mod journal;
 mod leftovers;
 mod limits;
+mod look;
 mod outcome;
 mod rights;
 mod room;
@@ -84,6 +85,7 @@ pub use glob::{MATCHES_MAX, Matched, Place as GlobPlace, could_mean, expand, has
 pub use identity::SourceIdentity;
 pub use leftovers::{Fate, Leftover, Leftovers};
 pub use limits::Limits;
+pub use look::{Found, FoundKind};
 pub use room::RoomWait;
 pub use root::Root;
 pub use sink::{Backlog, Outcome, RESUMABLE_MIN, Sink, SinkOptions, SinkSpec, wait_for_leftovers};
@@ -100,6 +102,7 @@ pub use trees::{
     ReceiverEnds, Rule, RuleList, RuleRef, SenderEnds, Spout, Tally, Tap, TreeComparison,
     TreeDescriber, TreeListing, TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender,
     TreeSource, TreeSubject, TreeTarget, What, comparison_ends, is_begun, is_directory, origin_of,
+    pipe,
 };
 
 use std::path::Path;

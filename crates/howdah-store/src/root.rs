@@ -142,18 +142,26 @@ impl Root {
 
     /// Opens a regular file below the root for reading. Links that stay below are followed.
     pub fn open_read(&self, path: &Path) -> Result<File, StoreError> {
+        found::open_regular(path, |flags| self.open_below(path, flags))
+    }
+
+    /// Opens something below the root. Links that stay below are followed.
+    pub(crate) fn open_below(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, StoreError> {
         let names = check(path)?;
-        found::open_regular(path, |flags| {
-            let fd = if self.openat2 {
-                match beneath(self.dir.as_fd(), path, flags, false) {
-                    Err(Errno::NOSYS | Errno::PERM) => self.walk(&names, flags),
-                    result => result,
-                }
-            } else {
-                self.walk(&names, flags)
-            };
-            fd.map_err(|e| resolve_error(path, "open", e))
-        })
+        let fd = if self.openat2 {
+            match beneath(self.dir.as_fd(), path, flags, false) {
+                Err(Errno::NOSYS | Errno::PERM) => self.walk(&names, flags),
+                result => result,
+            }
+        } else {
+            self.walk(&names, flags)
+        };
+        fd.map_err(|e| resolve_error(path, "open", e))
+    }
+
+    /// The directory itself.
+    pub(crate) fn dir(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
     }
 
     /// Opens a directory below the root, or the root itself if `path` is empty. No link is followed.

@@ -1,5 +1,7 @@
 //! Who may touch which files.
 
+mod entry;
+
 use crate::keys::KeyOptions;
 use crate::session::from_store;
 use crate::{Error, ErrorKind, Location, PathBytes, PublicKey};

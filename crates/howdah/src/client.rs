@@ -2,6 +2,7 @@
 
 use crate::ask::Answers;
 use crate::inside::Teller;
+use crate::remote::desk::Desk;
 use crate::session::at_cap::AtCap;
 use crate::session::chore::Question;
 use crate::session::holes::Announced;
@@ -31,6 +32,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 mod begin;
+mod files;
 mod progress;
 mod tree;
 mod waits;
@@ -81,6 +83,8 @@ pub(crate) enum Task {
         question: Question,
         answers: Answers,
     },
+    /// Questions about single files, as long as somebody has some.
+    Files { desk: Desk },
 }
 
 impl Task {
@@ -384,6 +388,7 @@ impl<'a> Client<'a> {
         let question = match (&self.task, &self.step) {
             (Task::Describe { .. }, Step::Asked) => Some("'howdah verify'"),
             (Task::Ask { .. }, Step::Asked) => Some("this question"),
+            (Task::Files { .. }, Step::Asked) => Some("sessions that stay open for single files"),
             _ => None,
         };
         if let (Some(question), ErrorKind::Protocol) = (question, error.kind()) {
@@ -532,6 +537,7 @@ impl<'a> Client<'a> {
                     connection.close(now, CloseCode::Done, "");
                 }
             }
+            Message::FilesOpen { answers } => return self.on_files_open(connection, answers),
             Message::Thanks { side } => {
                 if let Step::Thanking(local) = self.step {
                     self.step = Step::Ended(Ok(Box::new((local, side))));
@@ -554,6 +560,7 @@ impl<'a> Client<'a> {
 
     fn move_on(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
         self.tell_more(connection)?;
+        self.move_files(now, connection)?;
         if let Step::Judging(judgement) = &self.step {
             match judgement.try_recv() {
                 Ok(result) => {
@@ -722,7 +729,8 @@ impl Application for Client<'_> {
         if matches!(self.step, Step::Ended(_)) {
             return;
         }
-        if self.cancel.is_cancelled() {
+        let goes = matches!(&self.task, Task::Files { desk } if desk.is_closed());
+        if self.cancel.is_cancelled() && !(goes && matches!(self.step, Step::Moving)) {
             let begun = match &self.task {
                 Task::PutTree { options, .. } | Task::GetTree { options, .. } => {
                     self.tree.is_some() && !options.dry_run

@@ -72,6 +72,7 @@ mod path_bytes;
 mod paths;
 mod reach;
 mod reconnect;
+mod remote;
 pub mod sandbox;
 mod server;
 mod session;
@@ -103,10 +104,12 @@ pub use mover::{Client, Comparison, Place, Transfer};
 pub use path_bytes::PathBytes;
 pub use paths::{PathMemory, RememberedPath, default_path_memory};
 pub use reach::Transport;
+pub use remote::{Files, FilesAnswer};
 pub use server::{
     Inherited, Log, Server, ServerConfig, ServerControl, ServerEvent, ServerRefusal, SessionMoved,
     SessionStatus,
 };
+pub use session::files::wire::{DirEntry, FileInfo, FileKind, FileVersion, FilesRequest};
 pub use ssh::{DEFAULT_PORTS, FarEndHost, SshConfig, SshSharing, serve_over_ssh};
 pub use summary::{Progress, SideUsage, Summary};
 pub use throttle::Throttle;

@@ -96,6 +96,10 @@ impl Client {
         self
     }
 
+    pub(crate) fn config(&self) -> &CopyConfig {
+        &self.config
+    }
+
     /// The limit and the pause of all its copies, also of those that run.
     pub fn throttle(&self) -> &Throttle {
         &self.config.throttle

@@ -93,7 +93,7 @@ pub use memory::Memory;
 pub use modes::{BadModes, ModeChanges};
 pub use options::TreeOptions;
 pub use paths::{PathList, PathListBuilder, PathWalk};
-pub use pipe::{Spout, Tap};
+pub use pipe::{Spout, Tap, pipe};
 pub use placed::PlacedFile;
 pub use receive::{LargeOpening, LargeTarget, ReceiverEnds, TreeReceiver};
 pub use report::{NOTES, TreeReport};

@@ -9,8 +9,8 @@ const CHUNK: usize = 64 << 10;
 /// Chunks between the two ends, none longer than `CHUNK`.
 const CHUNKS: usize = 16;
 
-/// A pipe of at most `CHUNKS` chunks.
-pub(crate) fn pipe() -> (Tap, Spout) {
+/// A pipe of at most 32 chunks of 64 KiB.
+pub fn pipe() -> (Tap, Spout) {
     let (sender, receiver) = sync_channel(CHUNKS);
     let tap = Tap {
         sender,
@@ -33,6 +33,24 @@ pub struct Tap {
 }
 
 impl Tap {
+    /// What [`give`](Self::give) takes at the most, in bytes.
+    pub const CHUNK_BYTES: usize = CHUNK;
+
+    /// Sends a whole chunk, without a copy of it.
+    ///
+    /// # Errors
+    /// `BrokenPipe` if nobody reads any more, `InvalidInput` if it is longer than [`CHUNK_BYTES`](Self::CHUNK_BYTES).
+    pub fn give(&mut self, chunk: Vec<u8>) -> io::Result<()> {
+        if chunk.len() > CHUNK {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        self.flush()?;
+        if chunk.is_empty() {
+            return Ok(());
+        }
+        self.sender.send(chunk).map_err(|_| broken())
+    }
+
     /// Appends to what leaves with the next flush, and flushes if that has become a chunk.
     pub(crate) fn put(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {

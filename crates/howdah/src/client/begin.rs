@@ -131,6 +131,10 @@ impl Client<'_> {
                 connection.send_control(&Message::Ask(question.clone()).encode());
                 self.step = Step::Asked;
             }
+            Task::Files { .. } => {
+                connection.send_control(&Message::OpenFiles.encode());
+                self.step = Step::Asked;
+            }
             Task::PutTree { options, .. } => {
                 // The list is for the one who walks.
                 let asked = TreeOptions {

@@ -168,3 +168,24 @@ fn a_question_that_nobody_answers_ends() {
     assert_eq!(seconds, 600);
     assert_eq!(result.expect_err("no judgement").kind(), ErrorKind::Auth);
 }
+
+/// What does not know the question cannot say more than that it makes no sense.
+#[test]
+fn a_server_that_is_too_old_for_single_files_is_named() {
+    let desk = Desk::default();
+    let (_, result) = wait_in(Task::Files { desk }, |client, connection| {
+        client.step = Step::Asked;
+        let error = ConnectionError::ClosedByPeer {
+            code: CloseCode::Protocol,
+            reason: "sent a message that makes no sense".into(),
+        };
+        client.on_event(Time::ZERO, KEY, connection, Event::Closed(error));
+    });
+    let error = result.expect_err("no session");
+    assert_eq!(error.kind(), ErrorKind::Protocol);
+    let text = error.to_string();
+    assert!(
+        text.contains("too old for sessions that stay open"),
+        "{text}"
+    );
+}

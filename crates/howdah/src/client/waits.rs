@@ -22,6 +22,9 @@ impl Client<'_> {
             Step::Thanking(_) if self.task.removes() => None,
             Step::Thanking(_) => Some(Wait::Thanks),
             Step::Moving if self.tree.is_some() => None,
+            Step::Moving if matches!(self.task, Task::Files { .. }) => {
+                self.waits_for_files().then_some(Wait::Progress)
+            }
             Step::Moving => match (&self.sending, &self.receiving) {
                 (Some(sending), _) if sending.waits_for_ready() => Some(Wait::Answer),
                 (Some(sending), _) => {

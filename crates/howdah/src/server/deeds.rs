@@ -20,6 +20,8 @@ const PATHS_SHOWN: usize = 8;
 pub(super) struct Deed {
     verb: &'static str,
     paths: Vec<PathBytes>,
+    /// Names besides those.
+    left_out: usize,
     began_utc: String,
 }
 
@@ -28,7 +30,17 @@ impl Deed {
         Self {
             verb,
             paths: paths.to_vec(),
+            left_out: 0,
             began_utc: now_utc(),
+        }
+    }
+
+    /// The same, about these names and so many more.
+    pub(super) fn about(self, (paths, left_out): (Vec<PathBytes>, usize)) -> Self {
+        Self {
+            paths,
+            left_out,
+            ..self
         }
     }
 }
@@ -42,7 +54,7 @@ impl fmt::Display for Deed {
         for path in self.paths.iter().take(PATHS_SHOWN) {
             write!(f, " {path:?}")?;
         }
-        match self.paths.len().saturating_sub(PATHS_SHOWN) {
+        match self.paths.len().saturating_sub(PATHS_SHOWN) + self.left_out {
             0 => Ok(()),
             more => write!(f, " and {more} more"),
         }
@@ -190,7 +202,7 @@ impl Service {
     pub(super) fn note(&self, event: Happened, who: &Who, deed: Option<&Deed>, outcome: Outcome) {
         let Some(audit) = &self.audit else { return };
         let paths = deed.map_or(&[][..], |deed| &deed.paths);
-        let left_out = paths.len().saturating_sub(PATHS_MAX);
+        let left_out = paths.len().saturating_sub(PATHS_MAX) + deed.map_or(0, |d| d.left_out);
         audit.write(&Line {
             schema: 1,
             time_utc: now_utc(),

@@ -9,6 +9,7 @@ use crate::access::Authority;
 use crate::audit::AuditLog;
 use crate::session::chore::Chore;
 use crate::session::errand::Errands;
+use crate::session::files::serving::Serving;
 use crate::session::from_connection;
 use crate::session::kept::KEPT_MAX;
 use crate::session::message::{Message, SideReport};
@@ -29,6 +30,7 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+mod files;
 mod opening;
 mod tree;
 
@@ -156,6 +158,9 @@ impl Service {
         if session.tree.is_some() {
             return self.on_tree_message(key, connection, message);
         }
+        if session.files.is_some() {
+            return self.on_files_message(key, message);
+        }
         let busy = session.is_busy();
         match message {
             Message::TreePut { .. } | Message::TreeGet { .. } | Message::TreeVerify { .. }
@@ -218,6 +223,7 @@ impl Service {
                 let chore = Chore::start(question, session.rights.clone(), wake(&self.waker))?;
                 session.chore = Some(chore);
             }
+            Message::OpenFiles if !busy => self.open_files(key, connection)?,
             Message::Holes { object, ranges } => session.holes.note(object, ranges),
             Message::Selection(part) if !busy => {
                 session.asked.note(part)?;
@@ -281,6 +287,9 @@ impl Service {
             | Message::Ask(_)
             | Message::Findings(_)
             | Message::Answered(_)
+            | Message::OpenFiles
+            | Message::FilesOpen { .. }
+            | Message::AskFiles(_)
             | Message::Thanks { .. } => {
                 return Err(Error::new(
                     ErrorKind::Protocol,
@@ -307,6 +316,7 @@ impl Service {
     }
 
     pub(super) fn give_up(&mut self, key: ConnKey, connection: &mut Connection, error: &Error) {
+        self.name_files(key);
         let session = self.sessions.get_mut(&key);
         let Some(session) = session.filter(|session| !session.fails_too_often()) else {
             return;
@@ -316,9 +326,11 @@ impl Service {
         session.opening = None;
         session.later.clear();
         session.chore = None;
+        let files = session.files.take();
         // Nobody wants to hear how its waits end.
         session.room = RoomWait::default();
         for object in [
+            files.as_ref().map(Serving::object),
             session.sending.take().map(|s| s.object),
             session.receiving.take().map(|r| r.object),
             session.early.take().map(|early| early.object),
@@ -357,6 +369,11 @@ impl Service {
                 ErrorKind::Refused,
                 "another copy of the same file to the same place has taken over",
             ));
+        }
+        if let Some(files) = &mut session.files {
+            files.poll(now, connection)?;
+            self.note_changes(key);
+            return Ok(());
         }
         if let Some(sending) = &mut session.sending {
             sending.poll(now, connection)?;
@@ -488,6 +505,7 @@ impl Service {
                 if let Some(door) = &self.door {
                     door.close(remote);
                 }
+                self.note_files(key);
                 if let Some(mut session) = self.sessions.remove(&key) {
                     self.control.tell(session.moved(&connection.stats()));
                     let busy = session.is_busy();
@@ -558,9 +576,12 @@ impl Service {
             let text = match wait {
                 Wait::End => format!("the client has not said the end within {seconds} s"),
                 Wait::Progress => format!("nothing of it has moved for {seconds} s"),
+                Wait::Taking => format!(
+                    "the client has not taken an answer, or the disk not given one, for {seconds} s"
+                ),
                 _ => format!("the client has not asked for anything within {seconds} s"),
             };
-            if matches!(wait, Wait::End | Wait::Progress) {
+            if matches!(wait, Wait::End | Wait::Progress | Wait::Taking) {
                 self.give_up(key, connection, &Error::new(ErrorKind::Network, text));
             } else {
                 connection.close(now, CloseCode::Application, &text);
@@ -578,6 +599,9 @@ impl Application for Service {
     fn read(&mut self, key: ConnKey, object: u64, offset: u64, buffer: &mut [u8]) {
         if let Some(tree) = self.sessions.get_mut(&key).and_then(|s| s.tree.as_mut()) {
             return tree.read(object, offset, buffer);
+        }
+        if let Some(files) = self.sessions.get_mut(&key).and_then(|s| s.files.as_mut()) {
+            return files.read(object, offset, buffer);
         }
         let sending = self.sessions.get_mut(&key).and_then(|s| s.sending.as_mut());
         match sending.filter(|s| s.object == object) {

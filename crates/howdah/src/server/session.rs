@@ -7,6 +7,7 @@ use super::service::Opening;
 use crate::access::Rights;
 use crate::session::at_cap::AtCap;
 use crate::session::chore::Chore;
+use crate::session::files::serving::Serving;
 use crate::session::holes::Announced;
 use crate::session::kept::Early;
 use crate::session::message::Message;
@@ -46,6 +47,8 @@ pub(super) struct Session {
     pub(super) receiving: Option<Receiving>,
     pub(super) tree: Option<Tree>,
     pub(super) chore: Option<Chore>,
+    /// Single files are asked about.
+    pub(super) files: Option<Serving>,
     /// Of what comes next.
     pub(super) holes: Announced,
     /// Names and rules that came before the request that they belong to.
@@ -116,6 +119,7 @@ impl Session {
             receiving: None,
             tree: None,
             chore: None,
+            files: None,
             holes: Announced::default(),
             asked: Asked::default(),
             put: None,
@@ -180,6 +184,7 @@ impl Session {
             .tree
             .as_mut()
             .is_some_and(|tree| tree.has_moved(connection));
+        let has_moved = has_moved || self.files.as_mut().is_some_and(Serving::has_moved);
         if has_moved || self.room.is_waiting() {
             self.wait.restart(now);
         }
@@ -193,6 +198,7 @@ impl Session {
             || self.put.is_some()
             || self.tree.is_some()
             || self.chore.is_some()
+            || self.files.as_ref().is_some_and(Serving::is_busy)
     }
 
     /// Whether the data comes from the client.
@@ -207,6 +213,7 @@ impl Session {
             _ if self.tree.is_some() || self.chore.is_some() || self.opening.is_some() => {
                 Some(Wait::Progress)
             }
+            _ if self.files.as_ref().is_some_and(Serving::is_busy) => Some(Wait::Taking),
             (None, None) if self.put.is_some() => None,
             (None, None) => Some(Wait::Request),
             (_, Some(receiving)) => receiving.waits_for_end().then_some(Wait::End),

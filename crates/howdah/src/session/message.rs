@@ -1,6 +1,7 @@
 //! Control messages: postcard behind a version byte.
 
 use super::chore::{Finding, Question, Sum};
+use super::files::wire::FilesRequest;
 use super::pace::Pace;
 use super::resume::{WireHeld, WireIdentity, WireRanges};
 use super::selection::Selection;
@@ -161,6 +162,12 @@ pub(crate) enum Message {
     Findings(Vec<Finding>),
     /// Server: that was all.
     Answered(Sum),
+    /// Client: I will ask about files.
+    OpenFiles,
+    /// Server: ask; the answers come as that object.
+    FilesOpen { answers: u64 },
+    /// Client: questions, each with a number that no other one that is open has.
+    AskFiles(Vec<(u64, FilesRequest)>),
 }
 
 /// What one side used and sent.

@@ -3,6 +3,7 @@
 pub(crate) mod at_cap;
 pub(crate) mod chore;
 pub(crate) mod errand;
+pub(crate) mod files;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 pub(crate) mod holes;
@@ -15,7 +16,7 @@ pub(crate) mod receiving;
 pub(crate) mod resume;
 pub(crate) mod selection;
 pub(crate) mod sending;
-mod streams;
+pub(crate) mod streams;
 pub(crate) mod tree;
 pub(crate) mod waits;
 mod window;

@@ -6,7 +6,8 @@ use super::sending::Sending;
 use crate::Error;
 use howdah_proto::Connection;
 use howdah_store::{
-    LargeFile, LargeTarget, Limits, Memory, Sink, SinkSpec, Source, SourceSpec, Spout, Tap, Wake,
+    LargeFile, LargeTarget, Limits, Memory, Sink, SinkSpec, Source, SourceSpec, Spout, Tap,
+    TreeOptions, Wake,
 };
 
 /// How far a manifest and its answers may run ahead of their readers, in bytes. Both sides know it.
@@ -86,4 +87,26 @@ pub(super) fn receive_stream(
         receiving,
         file: None,
     })
+}
+
+/// Answers about files on their way out.
+pub(super) fn send_answers(
+    connection: &mut Connection,
+    object: u64,
+    spout: Spout,
+    wake: &Wake,
+) -> Result<Sending, Error> {
+    let limits = packs_limits(Memory::of(&TreeOptions::default()));
+    Ok(send_stream(connection, object, spout, &limits, wake)?.sending)
+}
+
+/// Answers about files on their way in.
+pub(crate) fn receive_answers(
+    connection: &mut Connection,
+    object: u64,
+    tap: Tap,
+    wake: &Wake,
+) -> Result<Receiving, Error> {
+    let limits = packs_limits(Memory::of(&TreeOptions::default()));
+    Ok(receive_stream(connection, object, tap, &limits, wake)?.receiving)
 }

@@ -20,6 +20,8 @@ pub(crate) enum Wait {
     Request,
     /// Server: a tree, or an answer about one, moves at all: either side may have to hash for long before it has a word to say.
     Progress,
+    /// Server: a client takes the answers that it has asked for, or a disk gives them.
+    Taking,
 }
 
 impl Wait {
@@ -30,7 +32,7 @@ impl Wait {
             // A slow tape or an automounter may have to wake up.
             Self::Answer | Self::End => 60,
             // Somebody is asked; a disk may be behind by all of its cache.
-            Self::Judgement | Self::Verdict => 600,
+            Self::Judgement | Self::Verdict | Self::Taking => 600,
             // Longer than the judgement that comes before it.
             Self::Request => 900,
             Self::Progress => 12 * 3600,

@@ -43,6 +43,8 @@ impl Within {
                 reads_all: options.copy_links || options.keep_dirlinks,
                 ..Self::of_get(std::slice::from_ref(path), None)
             },
+            // What will be asked about is not known yet.
+            Task::Files { .. } => Self::anything(),
             Task::Ask { question, .. } => match question {
                 Question::Expand { .. } => Self {
                     lists_all: true,
@@ -81,7 +83,7 @@ impl Within {
             } => target.as_ref().map_or_else(Self::default, |target| {
                 Self::of_put(whole(&target.place()), Some(options))
             }),
-            Task::Describe { .. } | Task::Ask { .. } => Self::default(),
+            Task::Describe { .. } | Task::Ask { .. } | Task::Files { .. } => Self::default(),
         }
     }
 

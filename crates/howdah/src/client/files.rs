@@ -1,0 +1,71 @@
+//! The connection of a session that stays open.
+
+use super::{Client, Step, Task};
+use crate::Error;
+use crate::session::files::protocol;
+use crate::session::message::SideReport;
+use crate::session::streams::receive_answers;
+use howdah_core::Time;
+use howdah_proto::Connection;
+use howdah_proto::error::CloseCode;
+use howdah_store::pipe;
+
+impl Client<'_> {
+    /// The server says where its answers come.
+    pub(super) fn on_files_open(
+        &mut self,
+        connection: &mut Connection,
+        answers: u64,
+    ) -> Result<(), Error> {
+        let (Task::Files { desk }, Step::Asked) = (&self.task, &self.step) else {
+            return Err(protocol("the server answers out of turn"));
+        };
+        let (tap, spout) = pipe();
+        let receiving = receive_answers(connection, answers, tap, &self.wake())?;
+        desk.on_connected(self.wake());
+        desk.on_open(spout)?;
+        self.receiving = Some(receiving);
+        self.step = Step::Moving;
+        Ok(())
+    }
+
+    /// Whether something is asked and not answered.
+    pub(super) fn waits_for_files(&self) -> bool {
+        matches!(&self.task, Task::Files { desk } if desk.is_waiting())
+    }
+
+    /// Asks what there is to ask; ends the session if that is wanted.
+    pub(super) fn move_files(
+        &mut self,
+        now: Time,
+        connection: &mut Connection,
+    ) -> Result<(), Error> {
+        let Task::Files { desk } = &self.task else {
+            return Ok(());
+        };
+        if desk.is_closed() && matches!(self.step, Step::Moving) {
+            let local = SideReport::new(self.start, &connection.stats());
+            self.receiving = None;
+            self.end(now, Ok((local, SideReport::default())));
+            connection.close(now, CloseCode::Done, "");
+            return Ok(());
+        }
+        if let Some(error) = desk.broken() {
+            return Err(Error::new(
+                error.kind(),
+                format!("{}: {error}", self.peer()),
+            ));
+        }
+        let came = self.receiving.as_ref();
+        let came = came.map_or(0, |receiving| connection.received_bytes(receiving.object));
+        if came > self.progress.bytes {
+            self.wait.restart(now);
+        }
+        if matches!(self.step, Step::Moving) {
+            for message in desk.take_questions() {
+                connection.send_control(&message.encode());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,218 @@
+//! Reads the answers to questions about files.
+
+use super::desk::{Desk, Open};
+use crate::session::files::protocol;
+use crate::session::files::wire::{FilesRequest, Header, Part};
+use crate::session::message::Message;
+use crate::{Error, FilesAnswer};
+use std::io::{self, Read};
+
+/// Names of one directory; more are refused, since they are held in memory.
+const ENTRIES_MAX: usize = 4_000_000;
+
+/// Reads until the connection is over.
+pub(super) fn read(desk: &Desk, mut from: impl Read) {
+    let mut next = || -> io::Result<Option<Result<(), Error>>> {
+        let header = match Header::read(&mut from)? {
+            None => return Ok(None),
+            Some(Err(error)) => return Ok(Some(Err(error))),
+            Some(Ok(header)) => header,
+        };
+        let Some(mut open) = desk.take(header.id) else {
+            return Ok(Some(Err(protocol("the server answers what was not asked"))));
+        };
+        let answer = match hear(&mut open, header.part, &mut from) {
+            Ok(answer) => answer,
+            Err(trouble) => {
+                // The question is asked again, or hears how the connection ended.
+                desk.put_back(header.id, open);
+                return trouble.map(|error| Some(Err(error)));
+            }
+        };
+        match answer {
+            None => desk.put_back(header.id, open),
+            Some(result) => desk.answer(open, result),
+        }
+        Ok(Some(Ok(())))
+    };
+    // An answer that is cut off ends with its connection.
+    while let Ok(Some(result)) = next() {
+        if let Err(error) = result {
+            return desk.fail(error);
+        }
+    }
+}
+
+/// Takes a part of an answer; returns the answer if it was the last one. An error is how the connection ended (`Err`), or
+/// what makes no sense (`Ok`).
+#[expect(
+    clippy::type_complexity,
+    reason = "two layers of failure, used here only"
+)]
+fn hear(
+    open: &mut Open,
+    part: Part,
+    from: &mut impl Read,
+) -> Result<Option<Result<FilesAnswer, Error>>, io::Result<Error>> {
+    let senseless = || {
+        Ok(protocol(
+            "the server answers another question than the one asked",
+        ))
+    };
+    let answer = match (part, &open.request) {
+        (Part::Failed { kind, message }, _) => {
+            return Ok(Some(Err(Message::failure(kind, &message, "the server"))));
+        }
+        (Part::Bytes { range, len }, FilesRequest::Read { ranges, .. }) => {
+            let at = range as usize;
+            let Some(&(_, wanted)) = ranges.get(at) else {
+                return Err(senseless());
+            };
+            if open.parts.len() <= at {
+                open.parts.resize(ranges.len(), Vec::new());
+            }
+            let bytes = &mut open.parts[at];
+            let had = bytes.len();
+            let has = had + len as usize;
+            if has as u64 > wanted {
+                return Err(Ok(protocol(
+                    "the server sends more of a file than was asked for",
+                )));
+            }
+            if had == 0 {
+                // What a range holds is known to the server; this much is believed.
+                bytes.reserve_exact(wanted.min(1 << 20) as usize);
+            }
+            bytes.resize(has, 0);
+            from.read_exact(&mut bytes[had..]).map_err(Err)?;
+            return Ok(None);
+        }
+        (Part::Read { version }, FilesRequest::Read { ranges, .. }) => {
+            let mut parts = std::mem::take(&mut open.parts);
+            parts.resize(ranges.len(), Vec::new());
+            FilesAnswer::Bytes { parts, version }
+        }
+        (Part::Entries(entries), FilesRequest::List { .. }) => {
+            open.entries.extend(entries);
+            if open.entries.len() > ENTRIES_MAX {
+                return Err(Ok(protocol(
+                    "the server tells of more names than one directory may have",
+                )));
+            }
+            return Ok(None);
+        }
+        (Part::Done, FilesRequest::List { .. }) => {
+            FilesAnswer::Entries(std::mem::take(&mut open.entries))
+        }
+        (Part::Info(info), FilesRequest::Stat { .. }) => FilesAnswer::Info(info),
+        (Part::Hash { blake3, version }, FilesRequest::Hash { .. }) => {
+            FilesAnswer::Hash { blake3, version }
+        }
+        (Part::Done, request) if request.changes() => FilesAnswer::Done,
+        _ => return Err(senseless()),
+    };
+    Ok(Some(Ok(answer)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use std::sync::mpsc::{Receiver, channel};
+
+    /// A desk with a question asked as number 0.
+    fn asked(request: FilesRequest) -> (Desk, Receiver<Result<FilesAnswer, Error>>) {
+        let (tell, heard) = channel();
+        let desk = Desk::default();
+        desk.ask(request, Box::new(move |answer| drop(tell.send(answer))));
+        assert_eq!(desk.take_questions().len(), 1);
+        (desk, heard)
+    }
+
+    fn ranges(ranges: &[(u64, u64)]) -> FilesRequest {
+        FilesRequest::Read {
+            path: "x".into(),
+            version: None,
+            ranges: ranges.to_vec(),
+        }
+    }
+
+    fn said(id: u64, part: Part, bytes: &[u8]) -> Vec<u8> {
+        [&Header { id, part }.encode()[..], bytes].concat()
+    }
+
+    fn piece(range: u32, bytes: &[u8]) -> Vec<u8> {
+        let len = bytes.len() as u32;
+        said(0, Part::Bytes { range, len }, bytes)
+    }
+
+    #[test]
+    fn pieces_are_put_together() {
+        let (desk, heard) = asked(ranges(&[(0, 4), (9, 4), (5, 0)]));
+        let version = crate::FileVersion {
+            size: 10,
+            modified: (0, 0),
+            changed: (0, 0),
+            inode: 1,
+        };
+        let all = [
+            piece(0, b"ab"),
+            piece(1, b"j"),
+            piece(0, b"cd"),
+            said(0, Part::Read { version }, b""),
+        ];
+        read(&desk, &all.concat()[..]);
+        let Ok(FilesAnswer::Bytes { parts, .. }) = heard.recv().expect("an answer") else {
+            panic!("no bytes");
+        };
+        assert_eq!(parts, [&b"abcd"[..], b"j", b""]);
+        assert!(desk.broken().is_none() && !desk.is_waiting());
+    }
+
+    #[test]
+    fn a75_a_server_that_answers_otherwise_than_asked_ends_the_session() {
+        let info = Part::Done;
+        for wrong in [
+            piece(0, b"abcde"),
+            piece(7, b"a"),
+            said(0, info, b""),
+            said(1, Part::Done, b""),
+            said(0, Part::Entries(Vec::new()), b""),
+            vec![0xff; 8],
+        ] {
+            let (desk, heard) = asked(ranges(&[(0, 4)]));
+            read(&desk, &wrong[..]);
+            let error = desk.broken().expect("it makes no sense");
+            assert_eq!(error.kind(), ErrorKind::Protocol);
+            desk.on_open_for_test();
+            desk.on_end(None);
+            let answer = heard.recv().expect("whoever asked hears of it");
+            assert_eq!(answer.expect_err("no answer").kind(), ErrorKind::Protocol);
+        }
+    }
+
+    #[test]
+    fn what_was_asked_is_asked_again_on_a_new_connection_unless_it_changes_something() {
+        let lost = || Some(Error::new(ErrorKind::Network, "gone"));
+        let (desk, heard) = asked(ranges(&[(0, 4)]));
+        for _ in 0..2 {
+            desk.on_open_for_test();
+            read(&desk, &piece(0, b"ab")[..]);
+            desk.on_end(lost());
+            assert!(heard.try_recv().is_err());
+            assert_eq!(desk.take_questions().len(), 1);
+        }
+        desk.on_open_for_test();
+        desk.on_end(lost());
+        assert!(heard.recv().expect("an end").is_err(), "not for ever");
+
+        let remove = FilesRequest::Remove {
+            path: "x".into(),
+            is_dir: false,
+        };
+        let (desk, heard) = asked(remove);
+        desk.on_open_for_test();
+        desk.on_end(lost());
+        assert!(heard.recv().expect("an end").is_err());
+    }
+}

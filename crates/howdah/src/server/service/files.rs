@@ -1,0 +1,110 @@
+//! The server's part in a session that stays open for single files.
+
+use super::{Service, wake};
+use crate::Error;
+use crate::server::ServerEvent;
+use crate::server::deeds::{Deed, Happened, Outcome, may_act};
+use crate::session::files::protocol;
+use crate::session::files::serving::Serving;
+use crate::session::message::Message;
+use howdah_net::ConnKey;
+use howdah_proto::Connection;
+
+impl Service {
+    pub(super) fn open_files(
+        &mut self,
+        key: ConnKey,
+        connection: &mut Connection,
+    ) -> Result<(), Error> {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        session.deed = Deed::new("files", &[]);
+        may_act(self.audit.as_ref())?;
+        let announce = |connection: &mut Connection, answers| {
+            connection.send_control(&Message::FilesOpen { answers }.encode());
+        };
+        let rights = session.rights.clone();
+        session.files = Some(Serving::start(
+            connection,
+            rights,
+            &wake(&self.waker),
+            announce,
+        )?);
+        Ok(())
+    }
+
+    pub(super) fn on_files_message(&mut self, key: ConnKey, message: Message) -> Result<(), Error> {
+        let files = self.sessions.get_mut(&key).and_then(|s| s.files.as_mut());
+        match (message, files) {
+            (Message::AskFiles(questions), Some(files)) => {
+                may_act(self.audit.as_ref())?;
+                files.ask(questions)
+            }
+            (Message::Fail { kind, message }, _) => {
+                Err(Message::failure(kind, &message, "the client"))
+            }
+            _ => Err(protocol("the client asks out of turn")),
+        }
+    }
+
+    /// Writes down what was changed lately, each by itself.
+    pub(super) fn note_changes(&mut self, key: ConnKey) {
+        let Some(session) = self.sessions.get(&key) else {
+            return;
+        };
+        let changes = session.files.as_ref().map(Serving::take_changes);
+        let (peer, who) = (session.peer.clone(), session.who.clone());
+        for change in changes.into_iter().flatten() {
+            let deed = Deed::new(change.verb, &change.paths);
+            let (event, outcome) = match &change.result {
+                Ok(()) => {
+                    self.log(&format!("{peer}: {deed} done"));
+                    (Happened::Done, Outcome::default())
+                }
+                Err(error) => {
+                    self.log(&format!("{peer}: {deed} failed: {error}"));
+                    (Happened::Failed, Outcome::error(error))
+                }
+            };
+            self.note(event, &who, Some(&deed), outcome);
+        }
+    }
+
+    /// Writes down what was changed, and has what was read in what it is doing.
+    pub(super) fn name_files(&mut self, key: ConnKey) {
+        self.note_changes(key);
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        if let Some(files) = &session.files {
+            session.deed = std::mem::take(&mut session.deed).about(files.names());
+        }
+    }
+
+    /// Its client is gone: writes down what was read.
+    pub(super) fn note_files(&mut self, key: ConnKey) {
+        self.name_files(key);
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        let Some(files) = &session.files else { return };
+        if files.is_busy() {
+            // That it ended early is said by whoever calls.
+            return;
+        }
+        let (bytes, failed) = (files.written(), files.failed());
+        let line = format!(
+            "{}: {} done, {bytes} bytes of answers",
+            session.peer, session.deed
+        );
+        let outcome = Outcome {
+            bytes: Some(bytes),
+            failed: (failed > 0).then_some(failed),
+            ..Outcome::default()
+        };
+        self.control.tell(ServerEvent::Done);
+        self.log(&line);
+        self.note_end(Happened::Done, key, outcome);
+    }
+}

@@ -1,0 +1,214 @@
+//! The server's end of a session that stays open.
+
+use super::wire::FilesRequest;
+use super::worker::{Change, Shared, check};
+use super::{OPEN_COST, protocol};
+use crate::access::Rights;
+use crate::session::sending::Sending;
+use crate::session::streams::send_answers;
+use crate::{Error, ErrorKind, PathBytes};
+use howdah_core::Time;
+use howdah_proto::Connection;
+use howdah_store::{Wake, pipe, threads};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Questions that a session answers at a time.
+const WORKERS_MAX: usize = 4;
+/// Names of a session that are written down; more are counted.
+const NAMES_MAX: usize = 1_000;
+
+/// See the module. Dropping it ends its threads.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    shared: Arc<Shared>,
+    sending: Sending,
+    /// Of what was written, the client has that.
+    acked: u64,
+    moved: u64,
+    names: BTreeSet<Vec<u8>>,
+    left_out: usize,
+}
+
+impl Serving {
+    /// Opens the object of the answers; `announce` tells the client which it is.
+    pub(crate) fn start(
+        connection: &mut Connection,
+        rights: Rights,
+        wake: &Wake,
+        announce: impl FnOnce(&mut Connection, u64),
+    ) -> Result<Self, Error> {
+        let object = connection.allocate_object();
+        announce(connection, object);
+        let (tap, spout) = pipe();
+        let sending = send_answers(connection, object, spout, wake)?;
+        Ok(Self {
+            shared: Arc::new(Shared::new(rights, tap, wake.clone())),
+            sending,
+            acked: 0,
+            moved: 0,
+            names: BTreeSet::new(),
+            left_out: 0,
+        })
+    }
+
+    pub(crate) fn object(&self) -> u64 {
+        self.sending.object
+    }
+
+    /// Takes questions.
+    pub(crate) fn ask(&mut self, questions: Vec<(u64, FilesRequest)>) -> Result<(), Error> {
+        for (_, request) in &questions {
+            check(request)?;
+            self.note_name(request.path());
+        }
+        let mut state = self.shared.lock();
+        let cost: u64 = questions.iter().map(|(_, request)| request.cost()).sum();
+        if state.cost > 0 && state.cost + cost > OPEN_COST {
+            return Err(protocol("the client asks for more at a time than it may"));
+        }
+        state.cost += cost;
+        state.waiting.extend(questions);
+        let wanted = state.waiting.len().min(WORKERS_MAX);
+        while state.workers < wanted {
+            let shared = Arc::clone(&self.shared);
+            match threads::start("howdah-files", move || shared.work()) {
+                Ok(_) => state.workers += 1,
+                // Those that are there do the work.
+                Err(_) if state.workers > 0 => break,
+                Err(e) => {
+                    let text = format!("cannot start a thread: {e}");
+                    return Err(Error::new(ErrorKind::Io, text));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note_name(&mut self, path: &PathBytes) {
+        let name = path.as_bytes();
+        if self.names.contains(name) {
+            return;
+        }
+        if self.names.len() < NAMES_MAX {
+            self.names.insert(name.to_owned());
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// The names that were asked about, and how many there were besides.
+    pub(crate) fn names(&self) -> (Vec<PathBytes>, usize) {
+        let names = self.names.iter().map(|name| PathBytes::from(&name[..]));
+        (names.collect(), self.left_out)
+    }
+
+    /// Moves the answers along.
+    pub(crate) fn poll(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
+        self.acked = connection.acked_prefix(self.sending.object);
+        self.sending.poll(now, connection)
+    }
+
+    pub(crate) fn read(&mut self, object: u64, offset: u64, buffer: &mut [u8]) {
+        if object == self.sending.object {
+            self.sending.read(offset, buffer);
+        } else {
+            buffer.fill(0);
+        }
+    }
+
+    /// What was changed since the last time.
+    pub(crate) fn take_changes(&self) -> Vec<Change> {
+        std::mem::take(&mut self.shared.lock().changes)
+    }
+
+    /// Whether something is asked or on its way.
+    pub(crate) fn is_busy(&self) -> bool {
+        let state = self.shared.lock();
+        state.cost > 0 || !state.changes.is_empty() || self.written() > self.acked
+    }
+
+    /// Bytes of answers so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.shared.written.load(Ordering::Relaxed)
+    }
+
+    /// Questions that were answered with a failure.
+    pub(crate) fn failed(&self) -> u64 {
+        self.shared.failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether anything has moved since the last look.
+    pub(crate) fn has_moved(&mut self) -> bool {
+        let moved = self.shared.moved.load(Ordering::Relaxed) + self.acked;
+        std::mem::replace(&mut self.moved, moved) != moved
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Identity;
+    use crate::session::files::RANGES_MAX;
+    use howdah_proto::codec::ConnectionId;
+    use howdah_proto::{Config, Role, Security, TlsIdentity};
+
+    fn connection() -> Connection {
+        let identity = Identity::generate().expect("a key");
+        let key = identity.rustls_certified_key();
+        let tls = TlsIdentity::new(key, Arc::new(|_: &[u8]| true)).expect("a key");
+        let config = Config::new(Security::Tls(tls));
+        let remote = ([127, 0, 0, 1], 1).into();
+        let id = ConnectionId(1);
+        Connection::new(Time::ZERO, Role::Client, config, id, remote, 1).expect("TLS begins")
+    }
+
+    /// A client of ours keeps to the bounds; another one is held to them, however slow the disk or the path.
+    #[test]
+    fn a71_more_than_may_be_open_is_refused() {
+        let dir = tempfile::tempdir().expect("a place");
+        let file = std::fs::File::create(dir.path().join("big")).expect("a file");
+        file.set_len(64 << 20).expect("holes");
+        let rights = Rights::of_user(dir.path().to_owned());
+        let mut connection = connection();
+        let wake: Wake = Arc::new(|| ());
+        let serving = Serving::start(&mut connection, rights, &wake, |_, _| ());
+        let mut serving = serving.expect("it starts");
+        let question = |id, ranges| {
+            let ranges = vec![(0, u64::MAX); ranges];
+            let request = FilesRequest::Read {
+                path: "big".into(),
+                version: None,
+                ranges,
+            };
+            vec![(id, request)]
+        };
+        let too_many = serving.ask(question(0, RANGES_MAX + 1));
+        assert_eq!(too_many.expect_err("too many").kind(), ErrorKind::Protocol);
+        // Nobody takes what is answered, so nothing of it ends.
+        let most = OPEN_COST / question(0, RANGES_MAX)[0].1.cost();
+        for id in 0..most {
+            serving
+                .ask(question(id, RANGES_MAX))
+                .expect("it may be open");
+        }
+        let more = serving.ask(question(most, RANGES_MAX));
+        assert_eq!(more.expect_err("too much").kind(), ErrorKind::Protocol);
+        assert!(serving.is_busy());
+        assert_eq!(serving.shared.lock().workers, WORKERS_MAX);
+        assert!(serving.written() < 64 << 20, "{}", serving.written());
+        // Its threads end with it.
+        let shared = Arc::downgrade(&serving.shared);
+        drop(serving);
+        while shared.upgrade().is_some() {
+            std::thread::yield_now();
+        }
+    }
+}

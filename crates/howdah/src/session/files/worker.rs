@@ -1,0 +1,367 @@
+//! The threads that answer questions about files: no disk may hold up the network.
+
+use super::protocol;
+use super::wire::{DirEntry, FileInfo, FilesRequest, Header, Part};
+use crate::access::Rights;
+use crate::session::from_store;
+use crate::session::message::Message;
+use crate::{Error, ErrorKind, PathBytes};
+use howdah_store::{Found, FoundKind, SourceIdentity, StoreError, Tap, Wake};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Room for the header of bytes.
+const HEADER_ROOM: usize = 64;
+/// Bytes of a file in one piece of an answer.
+const PIECE: usize = Tap::CHUNK_BYTES - HEADER_ROOM;
+/// Names in one piece of an answer, in bytes.
+const ENTRIES_BYTES: usize = 24 << 10;
+/// A file is hashed in pieces of that many bytes.
+const HASH_PIECE: usize = 256 << 10;
+
+/// Something that a client has had changed.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) verb: &'static str,
+    pub(crate) paths: Vec<PathBytes>,
+    pub(crate) result: Result<(), Error>,
+}
+
+/// What the threads of a session share.
+pub(super) struct Shared {
+    pub(super) state: Mutex<State>,
+    pub(super) rights: Rights,
+    tap: Mutex<Tap>,
+    wake: Wake,
+    pub(super) stop: AtomicBool,
+    /// Bytes that are written for the client.
+    pub(super) written: AtomicU64,
+    /// Grows as long as something moves.
+    pub(super) moved: AtomicU64,
+    /// Questions that were answered with a failure.
+    pub(super) failed: AtomicU64,
+    /// Directories that were made.
+    made: AtomicU64,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) waiting: VecDeque<(u64, FilesRequest)>,
+    /// Of what is not answered.
+    pub(super) cost: u64,
+    pub(super) workers: usize,
+    pub(super) changes: Vec<Change>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Shared")
+    }
+}
+
+/// Why a question is not answered to its end.
+enum Trouble {
+    /// The client hears of it.
+    Failed(Error),
+    /// Nobody hears anything any more.
+    Gone,
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(from_store(&error))
+    }
+}
+
+impl Shared {
+    pub(super) fn new(rights: Rights, tap: Tap, wake: Wake) -> Self {
+        Self {
+            state: Mutex::default(),
+            rights,
+            tap: Mutex::new(tap),
+            wake,
+            stop: AtomicBool::new(false),
+            written: AtomicU64::new(0),
+            moved: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            made: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers until nothing is asked.
+    pub(super) fn work(&self) {
+        loop {
+            let mut state = self.lock();
+            let next = state.waiting.pop_front();
+            let Some((id, request)) = next.filter(|_| !self.is_stopped()) else {
+                state.workers -= 1;
+                return;
+            };
+            drop(state);
+            let answer = catch_unwind(AssertUnwindSafe(|| self.answer(id, &request)));
+            let fault = |_| {
+                let text = "a fault of this program ended this answer (its log says where; please report it)";
+                Err(Trouble::Failed(Error::new(ErrorKind::Io, text)))
+            };
+            match answer.unwrap_or_else(fault) {
+                Ok(part) => {
+                    self.note(&request, Ok(()));
+                    let _ = self.say(id, part);
+                }
+                Err(Trouble::Failed(error)) => {
+                    self.failed.fetch_add(1, Ordering::Relaxed);
+                    if let Message::Fail { kind, message } = Message::fail(&error) {
+                        self.note(&request, Err(error));
+                        let _ = self.say(id, Part::Failed { kind, message });
+                    }
+                }
+                Err(Trouble::Gone) => {}
+            }
+            let mut state = self.lock();
+            state.cost = state.cost.saturating_sub(request.cost());
+            drop(state);
+            (self.wake)();
+        }
+    }
+
+    /// Remembers what became of a change.
+    fn note(&self, request: &FilesRequest, result: Result<(), Error>) {
+        if let Some(verb) = request.deed() {
+            let paths = request.paths();
+            self.lock().changes.push(Change {
+                verb,
+                paths,
+                result,
+            });
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn say(&self, id: u64, part: Part) -> Result<(), Trouble> {
+        self.give(Header { id, part }.encode())
+    }
+
+    /// Waits while the client is behind.
+    fn give(&self, chunk: Vec<u8>) -> Result<(), Trouble> {
+        if self.is_stopped() {
+            return Err(Trouble::Gone);
+        }
+        let len = chunk.len() as u64;
+        let mut tap = self.tap.lock().unwrap_or_else(PoisonError::into_inner);
+        tap.give(chunk).map_err(|_| Trouble::Gone)?;
+        // Counted before the next one can be: what is written is never less than what has left.
+        self.written.fetch_add(len, Ordering::Relaxed);
+        self.moved.fetch_add(1, Ordering::Relaxed);
+        drop(tap);
+        Ok(())
+    }
+
+    fn answer(&self, id: u64, request: &FilesRequest) -> Result<Part, Trouble> {
+        match request {
+            FilesRequest::Stat { path } => self.stat(path),
+            FilesRequest::List { path } => self.list(id, path),
+            FilesRequest::Read {
+                path,
+                version,
+                ranges,
+            } => self.read(id, path, (*version).map(SourceIdentity::from), ranges),
+            FilesRequest::Hash { path } => self.hash(path),
+            FilesRequest::MakeDir { path, parents } => {
+                let (root, at) = self.rights.entry(path.as_path())?;
+                let most = self.rights.quota.files;
+                let made = self.made.load(Ordering::Relaxed);
+                if let Some(most) = most.filter(|most| made >= *most) {
+                    return Err(Trouble::from(StoreError::OverQuota {
+                        path: at,
+                        what: format!("{most} files and directories"),
+                    }));
+                }
+                let made = root.make_dir(&at, *parents)?;
+                self.made.fetch_add(made, Ordering::Relaxed);
+                Ok(Part::Done)
+            }
+            FilesRequest::Remove { path, is_dir } => {
+                let (root, at) = self.rights.entry(path.as_path())?;
+                self.rights.check_change(&at)?;
+                root.remove(&at, *is_dir)?;
+                Ok(Part::Done)
+            }
+            FilesRequest::Rename { path, to } => {
+                let (root, at) = self.rights.entry(path.as_path())?;
+                let (there, target) = self.rights.entry(to.as_path())?;
+                self.rights.check_change(&at)?;
+                root.rename(&at, &there, &target)?;
+                Ok(Part::Done)
+            }
+        }
+    }
+
+    fn stat(&self, path: &PathBytes) -> Result<Part, Trouble> {
+        let (root, at) = self.rights.source(without_slash(path).as_path())?;
+        let found = root.look(&at)?;
+        if found.kind == FoundKind::Directory {
+            self.rights.check_list()?;
+        }
+        Ok(Part::Info(FileInfo::shown(&found, self.rights.shows())))
+    }
+
+    fn list(&self, id: u64, path: &PathBytes) -> Result<Part, Trouble> {
+        self.rights.check_list()?;
+        let (root, at) = self.rights.source(without_slash(path).as_path())?;
+        let shows = self.rights.shows();
+        let (mut part, mut bytes, mut gone) = (Vec::new(), 0, false);
+        let listed = root.look_into(&at, &mut |name, found| {
+            let name = PathBytes::from(name);
+            bytes += name.as_bytes().len() + 96;
+            part.push(DirEntry {
+                name,
+                info: FileInfo::shown(&found, shows),
+            });
+            if bytes >= ENTRIES_BYTES {
+                bytes = 0;
+                gone = self
+                    .say(id, Part::Entries(std::mem::take(&mut part)))
+                    .is_err();
+            }
+            if gone || self.is_stopped() {
+                return Err(StoreError::Aborted);
+            }
+            Ok(())
+        });
+        match listed {
+            Err(StoreError::Aborted) => return Err(Trouble::Gone),
+            listed => listed?,
+        }
+        self.say(id, Part::Entries(part))?;
+        Ok(Part::Done)
+    }
+
+    /// A file that is there, and what it is now.
+    fn open(&self, path: &PathBytes) -> Result<(File, PathBuf, SourceIdentity), Trouble> {
+        let (root, at) = self.rights.source(path.as_path())?;
+        let file = root.open_read(&at)?;
+        let found = Found::of(&file, &at)?;
+        Ok((file, at, found.identity))
+    }
+
+    fn read(
+        &self,
+        id: u64,
+        path: &PathBytes,
+        version: Option<SourceIdentity>,
+        ranges: &[(u64, u64)],
+    ) -> Result<Part, Trouble> {
+        let (file, at, now) = self.open(path)?;
+        if let Some(difference) = version.and_then(|version| version.difference(&now)) {
+            let text = format!(
+                "{} has changed since it was looked at ({difference}); look at it again",
+                at.display()
+            );
+            return Err(Trouble::Failed(Error::new(ErrorKind::SourceChanged, text)));
+        }
+        for (range, &(start, len)) in (0..).zip(ranges) {
+            let end = start.saturating_add(len).min(now.size);
+            let mut at_byte = start;
+            while at_byte < end {
+                let len = (end - at_byte).min(PIECE as u64) as u32;
+                let part = Part::Bytes { range, len };
+                let mut chunk = Header { id, part }.encode();
+                let header = chunk.len();
+                chunk.resize(header + len as usize, 0);
+                match file.read_exact_at(&mut chunk[header..], at_byte) {
+                    Ok(()) => {}
+                    Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(changed(&at)),
+                    Err(e) => return Err(unreadable(&at, e)),
+                }
+                self.give(chunk)?;
+                at_byte += u64::from(len);
+            }
+        }
+        if Found::of(&file, &at)?.identity != now {
+            return Err(changed(&at));
+        }
+        Ok(Part::Read {
+            version: now.into(),
+        })
+    }
+
+    fn hash(&self, path: &PathBytes) -> Result<Part, Trouble> {
+        let (file, at, now) = self.open(path)?;
+        let mut hasher = blake3::Hasher::new();
+        let mut piece = vec![0; HASH_PIECE];
+        let mut offset = 0;
+        loop {
+            match file.read_at(&mut piece, offset) {
+                Ok(0) => break,
+                Ok(len) => {
+                    hasher.update(&piece[..len]);
+                    offset += len as u64;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(unreadable(&at, e)),
+            }
+            self.moved.fetch_add(1, Ordering::Relaxed);
+            if self.is_stopped() {
+                return Err(Trouble::Gone);
+            }
+        }
+        if Found::of(&file, &at)?.identity != now {
+            return Err(changed(&at));
+        }
+        Ok(Part::Hash {
+            blake3: *hasher.finalize().as_bytes(),
+            version: now.into(),
+        })
+    }
+}
+
+/// Refuses what nobody may ask in one question.
+pub(super) fn check(request: &FilesRequest) -> Result<(), Error> {
+    match request {
+        FilesRequest::Read { ranges, .. } if ranges.len() > super::RANGES_MAX => {
+            Err(protocol("the client asks for too many ranges at a time"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A directory is the same one with a slash behind its name.
+fn without_slash(path: &PathBytes) -> PathBytes {
+    let bytes = path.as_bytes();
+    let end = bytes
+        .iter()
+        .rposition(|&b| b != b'/')
+        .map_or(0, |at| at + 1);
+    // The root of a machine is nothing else.
+    let end = if end == 0 { bytes.len().min(1) } else { end };
+    PathBytes::from(&bytes[..end])
+}
+
+fn changed(path: &Path) -> Trouble {
+    let path = path.to_path_buf();
+    Trouble::from(StoreError::SourceChanged { path })
+}
+
+fn unreadable(path: &Path, error: io::Error) -> Trouble {
+    let text = format!("cannot read {}: {error}", path.display());
+    Trouble::Failed(Error::new(ErrorKind::Io, text))
+}
