@@ -104,7 +104,11 @@ impl Client<'_> {
                 self.contents = Some(contents);
                 self.step = Step::Asked;
             }
-            Task::Put { .. } | Task::Get { .. } | Task::Ask { .. } => {}
+            Task::Put { .. }
+            | Task::Get { .. }
+            | Task::Look(..)
+            | Task::Range(..)
+            | Task::Ask { .. } => {}
         }
         Ok(())
     }
