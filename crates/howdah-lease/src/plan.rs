@@ -37,6 +37,9 @@ pub struct Plan {
     destination: String,
     version: Version,
     lease_bytes: u64,
+    /// Permission bits of the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mode: Option<u32>,
 }
 
 /// A plan that is none.
@@ -88,6 +91,7 @@ impl Plan {
             destination,
             version,
             lease_bytes,
+            mode: None,
         };
         plan.check().map(|()| plan)
     }
@@ -152,6 +156,18 @@ impl Plan {
     /// Of the source, when it was planned.
     pub fn version(&self) -> Version {
         self.version
+    }
+
+    /// Of a source with these permission bits.
+    #[must_use]
+    pub fn with_mode(mut self, mode: Option<u32>) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Permission bits of the source, if it has some.
+    pub fn mode(&self) -> Option<u32> {
+        self.mode
     }
 
     /// How many leases there are; an empty file has one.

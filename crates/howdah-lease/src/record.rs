@@ -40,7 +40,9 @@ pub struct Finished {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NotFinished {
     /// Leases without a record: how many, and the first of them.
-    #[error("{count} leases are not moved yet, the first is {first}; run them, then finish again")]
+    #[error(
+        "not all leases are moved yet: {count} are missing, the first is {first}; run them, then finish again"
+    )]
     Missing {
         /// How many.
         count: u64,

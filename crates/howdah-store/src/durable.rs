@@ -408,6 +408,22 @@ impl Drop for PartFile {
     }
 }
 
+/// Makes a file that is complete and verified the one at `path`: rights of a source with these permission bits, synced, renamed. Its
+/// name until then, `temp`, is below the directory of `path`; it keeps it if this fails.
+pub fn publish(
+    file: File,
+    temp: OsString,
+    path: &Path,
+    size: u64,
+    mode: Option<u32>,
+) -> Result<(), StoreError> {
+    let (dir, name) = crate::root::open_local_parent(path)?;
+    let place = Place::new(dir, name, path, Links::Stay)?;
+    PartFile::adopt(place, file, temp, size.max(1))
+        .with_mode(mode)
+        .publish(size)
+}
+
 /// Does something in a directory that its times do not show.
 pub(crate) fn keeping_times<T>(dir: &OwnedFd, action: impl FnOnce() -> T) -> T {
     let before = rustix::fs::fstat(dir);

@@ -79,7 +79,7 @@ mod unwritable;
 mod worker;
 
 pub use batch::{Batch, Part};
-pub use durable::Prepare;
+pub use durable::{Prepare, publish};
 pub use error::StoreError;
 pub use glob::{MATCHES_MAX, Matched, Place as GlobPlace, could_mean, expand, has_wildcards};
 pub use identity::SourceIdentity;
@@ -88,7 +88,9 @@ pub use limits::Limits;
 pub use look::{Found, FoundKind};
 pub use room::RoomWait;
 pub use root::Root;
-pub use sink::{Backlog, Outcome, RESUMABLE_MIN, Sink, SinkOptions, SinkSpec, wait_for_leftovers};
+pub use sink::{
+    Backlog, Outcome, RESUMABLE_MIN, RangeFile, Sink, SinkOptions, SinkSpec, wait_for_leftovers,
+};
 pub use source::{Finished, Source, SourceSpec};
 pub use space::Lack;
 pub use sparse::MAX_HOLE_BYTES;

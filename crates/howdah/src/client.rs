@@ -22,8 +22,8 @@ use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
 use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_proto::{Connection, Event, PathKnowledge};
 use howdah_store::{
-    ComparisonState, ReceiverEnds, RoomWait, SourceIdentity, Target, TreeOptions, TreeReport,
-    TreeSource, TreeTarget, Wake,
+    ComparisonState, RangeFile, ReceiverEnds, RoomWait, SourceIdentity, Target, TreeOptions,
+    TreeReport, TreeSource, TreeTarget, Wake,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,6 +34,7 @@ use std::time::{Duration, Instant};
 mod begin;
 mod files;
 mod progress;
+mod range;
 mod tree;
 mod waits;
 
@@ -59,6 +60,10 @@ pub(crate) enum Task {
         path: PathBytes,
         destination: Location,
     },
+    /// Which version of a file the server has.
+    Look(PathBytes, crate::range::Seen),
+    /// A range of the server's file to here.
+    Range(PathBytes, Arc<RangeFile>),
     /// Local trees to the server. The source is taken when it begins.
     PutTree {
         source: Option<TreeSource>,
@@ -449,10 +454,16 @@ impl<'a> Client<'a> {
                 mode,
             } if matches!(self.step, Step::Asked) => {
                 let source = source.map(SourceIdentity::from);
+                if self.on_looked(now, connection, (source, mode)) {
+                    return Ok(());
+                }
                 let holes = self.holes.take(object, size)?;
-                let place = self
-                    .place_for(size, hash, source, holes.clone(), mode)
-                    .map_err(|e| from_store(&e))?;
+                let place = if let Task::Range(_, target) = &self.task {
+                    self.place_of_range(&Arc::clone(target), source, holes.clone())?
+                } else {
+                    self.place_for(size, hash, source, holes.clone(), mode)
+                        .map_err(|e| from_store(&e))?
+                };
                 if resumed != (self.held_bytes > 0) {
                     return Err(Error::new(
                         ErrorKind::Protocol,

@@ -70,6 +70,7 @@ mod manifest;
 mod mover;
 mod path_bytes;
 mod paths;
+mod range;
 mod reach;
 mod reconnect;
 mod remote;
@@ -89,11 +90,11 @@ pub use cancel::Cancel;
 pub use copy::{CopyConfig, RatePolicy, copy};
 pub use error::{Error, ErrorKind};
 pub use files::{ChangeLog, FileLog, Hears};
-pub use howdah_core::{Rate, Span};
+pub use howdah_core::{ByteRange, Rate, Span};
 pub use howdah_store::{
     Act, Change, Difference, EntryKind, Fate, LINK_DESTS, Leftovers, Listed, Listing, Memory,
-    ModeChanges, OwnerSeen, PathList, PathListBuilder, PlacedFile, Rule, RuleList, RuleRef, Tally,
-    TreeOptions, TreeReport, What,
+    ModeChanges, OwnerSeen, PathList, PathListBuilder, PlacedFile, Rule, RuleList, RuleRef,
+    SourceIdentity, Tally, TreeOptions, TreeReport, What,
 };
 pub use keys::{AuthorizedKeys, Identity, KnownHosts, PublicKey, Trust};
 pub use list::list;
@@ -103,6 +104,7 @@ pub use manifest::{Manifest, ManifestHash, Sums, check_manifest};
 pub use mover::{Client, Comparison, Place, Transfer};
 pub use path_bytes::PathBytes;
 pub use paths::{PathMemory, RememberedPath, default_path_memory};
+pub use range::{FileVersion, fetch_range, file_version, publish};
 pub use reach::Transport;
 pub use remote::{Files, FilesAnswer};
 pub use server::{

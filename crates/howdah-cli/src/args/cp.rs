@@ -1,7 +1,8 @@
 //! `howdah cp`.
 
 use super::{
-    ArrivalArgs, ConnectArgs, OutcomeArgs, SelectArgs, TellingArgs, TreeArgs, location, values,
+    ArrivalArgs, ConnectArgs, LeaseArgs, OutcomeArgs, SelectArgs, TellingArgs, TreeArgs, location,
+    values,
 };
 use clap::Args;
 use howdah::Location;
@@ -45,12 +46,12 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
-    override_usage = "howdah cp [OPTIONS] <SRC>... <DST>"
+    override_usage = "howdah cp [OPTIONS] <SRC>... <DST>\n       howdah cp [OPTIONS] --plan <PLAN> --lease <ID>"
 )]
 pub(crate) struct CpArgs {
     /// What to copy, and at the end where to
     // Two names in one, as options may stand between the two.
-    #[arg(value_name = "SRC> <DST", num_args = 1.., required = true, value_parser = location())]
+    #[arg(value_name = "SRC> <DST", num_args = 1.., required_unless_present = "plan", value_parser = location())]
     pub(crate) paths: Vec<Location>,
 
     /// Copy directories with all that is in them
@@ -81,6 +82,9 @@ pub(crate) struct CpArgs {
 
     #[command(flatten)]
     pub(crate) arrival: ArrivalArgs,
+
+    #[command(flatten)]
+    pub(crate) lease: LeaseArgs,
 
     /// Stop after this long, as if the source had ended: for measuring with zero:
     #[arg(long, value_name = "TIME", value_parser = values::measured)]

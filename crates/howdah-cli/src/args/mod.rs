@@ -21,6 +21,7 @@ mod internal;
 mod job;
 mod key;
 mod lab;
+mod lease;
 mod manifest;
 mod outcome;
 mod pace;
@@ -65,6 +66,7 @@ pub(crate) use lab::{
     LabAttackArgs, LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReportArgs, LabRunArgs,
     Testbed,
 };
+pub(crate) use lease::{FinishArgs, LeaseArgs, PlanArgs};
 pub(crate) use manifest::ManifestArgs;
 pub(crate) use outcome::OutcomeArgs;
 pub(crate) use pace::{PaceArgs, policy_name};
@@ -131,6 +133,8 @@ pub(crate) enum Command {
     Ls(Box<LsArgs>),
     Du(Box<DuArgs>),
     Clean(Box<CleanArgs>),
+    Plan(Box<PlanArgs>),
+    Finish(FinishArgs),
     Serve(ServeArgs),
     Ctl(CtlArgs),
     #[cfg(target_os = "linux")]

@@ -26,6 +26,7 @@ mod internal;
 mod job;
 mod key;
 mod lab;
+mod lease;
 mod ls;
 mod man;
 mod manifest;
@@ -52,7 +53,12 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         keep_memory_private();
     }
     match command {
-        Command::Cp(args) => cp::run(&args),
+        Command::Cp(args) => match &args.lease.plan {
+            Some(plan) => lease::cp(&args, plan),
+            None => cp::run(&args),
+        },
+        Command::Plan(args) => lease::plan(&args),
+        Command::Finish(args) => lease::finish(&args),
         Command::Sync(args) => sync::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Ls(args) => ls::run(&args),
@@ -110,6 +116,7 @@ fn holds_keys(command: &Command) -> bool {
         | Command::Ls(_)
         | Command::Du(_)
         | Command::Clean(_)
+        | Command::Plan(_)
         | Command::Serve(_)
         | Command::Key(_) => true,
         #[cfg(target_os = "linux")]

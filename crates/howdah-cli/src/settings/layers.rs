@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Options that are about one run, not habits; and those that would destroy, or not look, by habit.
-const NOT_HABITS: [&str; 34] = [
+const NOT_HABITS: [&str; 38] = [
     "help",
     "version",
     "json",
@@ -44,6 +44,10 @@ const NOT_HABITS: [&str; 34] = [
     "manifest",
     "manifest-hash",
     "link-dest",
+    "plan",
+    "lease",
+    "epoch",
+    "out",
 ];
 
 /// Where a value is from.

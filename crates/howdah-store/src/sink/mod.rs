@@ -9,9 +9,11 @@ mod group_hash;
 mod ledger;
 mod ordered;
 mod queue;
+mod range;
 mod steps;
 
 pub use away::wait_for_leftovers;
+pub use range::RangeFile;
 
 use crate::batch::Batch;
 use crate::durable::PartFile;
@@ -299,6 +301,30 @@ impl Sink {
             ordered: false,
             held: RangeSet::new(),
             ledger: None,
+        })))
+    }
+
+    /// A range of a source, with the sender's values of its groups; the rest of the source is [held](Self::held).
+    pub fn range(
+        target: Arc<RangeFile>,
+        options: &SinkOptions,
+        wake: Wake,
+    ) -> Result<Self, StoreError> {
+        let held = target.held().ranges;
+        let path = Path::new("a range");
+        let (slot, reporter) = Slot::new(path, Arc::clone(&wake));
+        let (inlet, outlet) = queue::queue(options.limits.queue_bytes, queue::FILE_SPARES, wake);
+        let work = range::RangeWriter::new(target, &held, options);
+        let ledger = Some(Arc::clone(&work.ledger));
+        worker::spawn("howdah-write", move || work.run(outlet, reporter))
+            .map_err(|e| StoreError::from_io(path, "start a thread to write", e))?;
+        Ok(Self(Inner::Thread(Threaded {
+            inlet,
+            slot,
+            part: None,
+            ordered: false,
+            held,
+            ledger,
         })))
     }
 

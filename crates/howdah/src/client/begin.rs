@@ -127,6 +127,11 @@ impl Client<'_> {
                 });
                 self.step = Step::Asked;
             }
+            Task::Look(path, _) => self.ask_for(connection, path.clone(), None),
+            Task::Range(path, target) => {
+                let (path, target) = (path.clone(), Arc::clone(target));
+                self.ask_for(connection, path, Some(&target));
+            }
             Task::Ask { question, .. } => {
                 connection.send_control(&Message::Ask(question.clone()).encode());
                 self.step = Step::Asked;

@@ -104,7 +104,12 @@ impl Client<'_> {
                 self.contents = Some(contents);
                 self.step = Step::Asked;
             }
-            Task::Put { .. } | Task::Get { .. } | Task::Ask { .. } | Task::Files { .. } => {}
+            Task::Put { .. }
+            | Task::Get { .. }
+            | Task::Look(..)
+            | Task::Range(..)
+            | Task::Ask { .. }
+            | Task::Files { .. } => {}
         }
         Ok(())
     }

@@ -37,7 +37,9 @@ impl Within {
         match task {
             Task::Put { path, .. } => Self::of_put(path.clone(), None),
             Task::PutTree { path, options, .. } => Self::of_put(path.clone(), Some(options)),
-            Task::Get { path, .. } => Self::of_get(std::slice::from_ref(path), None),
+            Task::Get { path, .. } | Task::Look(path, _) | Task::Range(path, _) => {
+                Self::of_get(std::slice::from_ref(path), None)
+            }
             Task::GetTree { paths, options, .. } => Self::of_get(paths, Some(options)),
             Task::Describe { path, options, .. } => Self {
                 reads_all: options.copy_links || options.keep_dirlinks,
@@ -83,7 +85,12 @@ impl Within {
             } => target.as_ref().map_or_else(Self::default, |target| {
                 Self::of_put(whole(&target.place()), Some(options))
             }),
-            Task::Describe { .. } | Task::Ask { .. } | Task::Files { .. } => Self::default(),
+            // The file of a range is open already.
+            Task::Describe { .. }
+            | Task::Ask { .. }
+            | Task::Look(..)
+            | Task::Range(..)
+            | Task::Files { .. } => Self::default(),
         }
     }
 

@@ -85,7 +85,17 @@ const MAY: [&str; 70] = [
 
 /// They name programs: of this machine, of the other one, or a directory of them. With --on netns the laboratory runs others'.
 #[cfg(test)]
-const MAY_NOT: [&str; 4] = ["on", "peers", "remote-howdah", "ssh"];
+const MAY_NOT: [&str; 7] = [
+    "epoch",
+    "lease",
+    "on",
+    "peers",
+    "plan",
+    "remote-howdah",
+    "ssh",
+];
+/// Of them, those of a plan, whose hosts and files a job would not name.
+const OF_PLANS: [&str; 3] = ["epoch", "lease", "plan"];
 
 /// The command line's own parser.
 pub(crate) struct CommandLine(Command);
@@ -134,6 +144,11 @@ fn check_options(command: &Command, matches: &ArgMatches) -> Result<(), String> 
             continue;
         }
         if let Some(long) = arg.get_long().filter(|long| !MAY.contains(long)) {
+            if OF_PLANS.contains(&long) {
+                return Err(format!(
+                    "--{long} is of a plan, which names hosts and files that a job has to name itself; run it without the daemon"
+                ));
+            }
             return Err(format!(
                 "--{long} names a program to run, which a job cannot; the daemon's user can set it (docs/cli.md)"
             ));

@@ -1,0 +1,106 @@
+//! `howdah plan`, `howdah finish`, and what `howdah cp` is told of a lease.
+
+use super::{ConnectArgs, location};
+use clap::Args;
+use howdah::Location;
+use howdah_core::units;
+use std::path::PathBuf;
+
+/// Cuts one huge file into leases that many hosts move at the same time
+///
+/// SRC is a file on another machine (HOST:path or howdah://HOST:PORT/path). DST is a path, or an existing directory, that
+/// all hosts that will move leases see under that name: a shared file system, or this machine alone.
+///
+/// The plan says which version of SRC it is, by size, times and inode, and what each lease has. Each host runs
+/// 'howdah cp --plan PLAN --lease ID', in any order, as often as anybody likes; 'howdah finish PLAN' checks that every byte
+/// is there and gives the file its name. Until then everything lies beside DST in a directory .NAME.ID.howdah-plan, with one
+/// unfinished file and a record of each lease that was moved. Removing that directory forgets the plan.
+///
+/// Standard output gets the numbers of the leases as an array job wants them (0-15). docs/clusters.md has Slurm, Kubernetes
+/// and Dask.
+///
+/// Examples:
+///
+///   howdah plan howdah://site/run7.h5 /shared/run7.h5 --lease 1GiB -o run7.plan
+///   sbatch --array="$(howdah plan site:/data/run7.h5 /shared/ -o run7.plan)" move.sh
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct PlanArgs {
+    /// The file, on another machine
+    #[arg(value_name = "SRC", value_parser = location())]
+    pub(crate) source: Location,
+
+    /// What it becomes, or an existing directory that it goes into
+    #[arg(value_name = "DST")]
+    pub(crate) destination: PathBuf,
+
+    /// Bytes of each lease but the last: a power of two, at least 1MiB
+    ///
+    /// A mover that dies loses at most one lease. A host wants some seconds' worth of it at least, and several leases for each
+    /// host let fast ones do more.
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, default_value = "1GiB")]
+    pub(crate) lease: u64,
+
+    /// Where the plan is written; it must not exist yet
+    #[arg(long, short, value_name = "PLAN")]
+    pub(crate) out: PathBuf,
+
+    /// Print a JSON object instead of the numbers
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+/// Gives the file of a plan its name when every lease was moved
+///
+/// Reads the records of the leases, checks that they cover the file and agree, joins their hashes to the BLAKE3 of the whole
+/// file (the one that b3sum prints) without reading it again, syncs it, and renames it. Standard output gets a line
+/// 'HEX  DST', as b3sum writes it. Exit code 6: leases are missing; run them, then finish again.
+///
+/// Examples:
+///
+///   howdah finish run7.plan
+///   sbatch --array="$(howdah finish --check run7.plan)" move.sh
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct FinishArgs {
+    /// What 'howdah plan' wrote
+    #[arg(value_name = "PLAN")]
+    pub(crate) plan: PathBuf,
+
+    /// Only say what is missing: the numbers of the leases as an array job wants them (3,5-7), nothing if there are none
+    #[arg(long, conflicts_with = "keep")]
+    pub(crate) check: bool,
+
+    /// Keep the records: finishing once more then says the same
+    #[arg(long)]
+    pub(crate) keep: bool,
+
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// One lease of a plan instead of a copy.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "One of many hosts")]
+pub(crate) struct LeaseArgs {
+    /// Move one lease of what 'howdah plan' wrote; no SRC and DST are given then
+    #[arg(
+        long,
+        value_name = "PLAN",
+        requires = "lease",
+        conflicts_with = "paths"
+    )]
+    pub(crate) plan: Option<PathBuf>,
+
+    /// Which one, from 0. One that was moved already is left as it is
+    #[arg(long, value_name = "ID", requires = "plan")]
+    pub(crate) lease: Option<u64>,
+
+    /// In which run of it: whoever runs it in a lower one gives up. Without it one more than the highest so far
+    #[arg(long, value_name = "N", requires = "plan", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) epoch: Option<u64>,
+}

@@ -1,0 +1,140 @@
+//! `howdah finish`.
+
+use super::room::Room;
+use super::{failed, numbers, read_plan};
+use crate::args::FinishArgs;
+use crate::ui;
+use howdah::{Error, ErrorKind};
+use howdah_lease::{Finished, NotFinished, Plan, Record};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Hash and inode of the file, before it gets its name.
+const MARK: &str = "finished";
+
+pub(in crate::commands) fn run(args: &FinishArgs) -> anyhow::Result<()> {
+    let plan = read_plan(&args.plan)?;
+    let room = Room::open(&plan)?;
+    let records = room.all_records(&plan)?;
+    if args.check {
+        return check(args, &plan, &records);
+    }
+    let blake3 = match finished_before(&plan, &room)? {
+        Some(blake3) => blake3,
+        None => finish(&plan, &room, records)?,
+    };
+    if !args.keep {
+        room.remove();
+    }
+    if args.json {
+        let line = json!({
+            "schema": 1,
+            "plan": plan.id(),
+            "destination": ui::printable(plan.destination()),
+            "bytes": plan.version().size,
+            "leases": plan.leases(),
+            "blake3": blake3,
+        });
+        ui::print(&line.to_string())?;
+    } else {
+        ui::print(&format!("{blake3}  {}", ui::printable(plan.destination())))?;
+    }
+    Ok(())
+}
+
+fn check(args: &FinishArgs, plan: &Plan, records: &[Record]) -> anyhow::Result<()> {
+    // Several runs of a lease count as one.
+    let moved: BTreeMap<u64, &Record> = records.iter().map(|r| (r.lease, r)).collect();
+    let missing = (0..plan.leases()).filter(|lease| !moved.contains_key(lease));
+    if args.json {
+        let run = |record: &&Record| {
+            json!({
+                "lease": record.lease,
+                "epoch": record.epoch,
+                "bytes": record.bytes,
+                "seconds": record.seconds,
+            })
+        };
+        let line = json!({
+            "schema": 1,
+            "plan": plan.id(),
+            "destination": ui::printable(plan.destination()),
+            "bytes": plan.version().size,
+            "leases": plan.leases(),
+            "missing": missing.collect::<Vec<_>>(),
+            "moved": moved.values().map(run).collect::<Vec<_>>(),
+        });
+        ui::print(&line.to_string())?;
+        return Ok(());
+    }
+    ui::say(&format!(
+        "{} of {} leases are moved",
+        moved.len(),
+        plan.leases()
+    ));
+    let missing = numbers(missing);
+    if !missing.is_empty() {
+        ui::print(&missing)?;
+    }
+    Ok(())
+}
+
+/// Checks, joins, syncs, renames.
+fn finish(plan: &Plan, room: &Room, records: Vec<Record>) -> Result<String, Error> {
+    let Finished { blake3, bytes } =
+        howdah_lease::finish(plan, records).map_err(|why| not_finished(&why))?;
+    let blake3 = blake3::Hash::from(blake3).to_hex().to_string();
+    let part = room.part()?;
+    let path = room.part_path();
+    let meta = part.metadata().map_err(|e| failed("look at", &path, &e))?;
+    if meta.len() != bytes {
+        let (path, is) = (path.display(), meta.len());
+        let text = format!(
+            "{path} has {is} bytes, and the plan {bytes}: somebody else wrote to it; plan anew"
+        );
+        return Err(Error::new(ErrorKind::Integrity, text));
+    }
+    room.write(MARK, format!("{blake3} {}\n", inode(&meta)).as_bytes())?;
+    let destination = Path::new(plan.destination());
+    howdah::publish(part, room.part_name(), destination, bytes, plan.mode())?;
+    Ok(blake3)
+}
+
+/// The hash, if an earlier run has given the file its name and ended then.
+fn finished_before(plan: &Plan, room: &Room) -> Result<Option<String>, Error> {
+    let Some(mark) = room.read(MARK)? else {
+        return Ok(None);
+    };
+    if room.part_path().exists() {
+        return Ok(None);
+    }
+    let mut words = mark.split_whitespace();
+    let (blake3, number) = (words.next(), words.next().and_then(|n| n.parse().ok()));
+    let path = Path::new(plan.destination());
+    let is_it = fs::symlink_metadata(path)
+        .is_ok_and(|meta| meta.len() == plan.version().size && Some(inode(&meta)) == number);
+    match blake3 {
+        Some(blake3) if is_it => Ok(Some(blake3.to_owned())),
+        _ => {
+            let path = path.display();
+            let text = format!("the plan was finished, and {path} is another file by now");
+            Err(Error::new(ErrorKind::Io, text))
+        }
+    }
+}
+
+#[cfg(unix)]
+fn inode(meta: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(meta)
+}
+
+fn not_finished(why: &NotFinished) -> Error {
+    let kind = match why {
+        NotFinished::Missing { .. } => ErrorKind::Partial,
+        NotFinished::OtherPlan { .. } | NotFinished::Misfit { .. } => ErrorKind::Usage,
+        NotFinished::Contradiction { .. } => ErrorKind::Integrity,
+    };
+    Error::new(kind, why.to_string())
+}

@@ -1,0 +1,87 @@
+//! One file moved by many hosts: `howdah plan`, `howdah cp --plan`, `howdah finish`. What makes it right is in `howdah-lease`; here are
+//! the disk and the network that it talks of.
+
+mod finish;
+mod moving;
+mod planning;
+mod room;
+
+pub(super) use finish::run as finish;
+pub(super) use moving::run as cp;
+pub(super) use planning::run as plan;
+
+use howdah::{Error, ErrorKind, SourceIdentity};
+use howdah_lease::{Plan, Version};
+use std::io;
+use std::path::Path;
+
+fn version(identity: &SourceIdentity) -> Version {
+    Version {
+        size: identity.size,
+        mtime: identity.mtime,
+        ctime: identity.ctime,
+        inode: identity.inode,
+    }
+}
+
+fn identity(version: &Version) -> SourceIdentity {
+    SourceIdentity {
+        size: version.size,
+        mtime: version.mtime,
+        ctime: version.ctime,
+        inode: version.inode,
+    }
+}
+
+fn read_plan(path: &Path) -> Result<Plan, Error> {
+    let text = std::fs::read_to_string(path).map_err(|e| failed("read the plan", path, &e))?;
+    Plan::decode(&text)
+        .map_err(|e| Error::new(ErrorKind::Usage, format!("{}: {e}", path.display())))
+}
+
+/// Something of the system's, as a failure with a kind.
+fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::NotFound => ErrorKind::NotFound,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::Refused,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+        _ => ErrorKind::Io,
+    };
+    let remedy = match kind {
+        ErrorKind::NoSpace => "; make room there and run it again",
+        _ => "",
+    };
+    let text = format!("cannot {what} {}: {error}{remedy}", path.display());
+    Error::new(kind, text)
+}
+
+/// Numbers as array jobs want them: `0,3-7`.
+fn numbers(all: impl IntoIterator<Item = u64>) -> String {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for number in all {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    let run = |(first, last)| {
+        if first == last {
+            format!("{first}")
+        } else {
+            format!("{first}-{last}")
+        }
+    };
+    runs.into_iter().map(run).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbers;
+
+    #[test]
+    fn numbers_are_written_as_array_jobs_want_them() {
+        assert_eq!(numbers([]), "");
+        assert_eq!(numbers([4]), "4");
+        assert_eq!(numbers([0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+    }
+}

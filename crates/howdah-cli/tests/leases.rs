@@ -1,0 +1,495 @@
+//! One file moved by many processes: `howdah plan`, `howdah cp --plan`, `howdah finish`; and what may go wrong on the way.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use rustix::process::Signal;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use support::place::{SmallDisk, content, hash_of};
+use support::process::{Done, Input, Process, Server};
+use support::relay::{Fate, Relay, Way};
+use support::sshd::Sshd;
+use support::{Host, Site};
+
+const MIB: usize = 1 << 20;
+// As `howdah --help` lists them.
+const USAGE: i32 = 2;
+const NOT_FOUND: i32 = 3;
+const REFUSED: i32 = 4;
+const PARTIAL: i32 = 6;
+const INTEGRITY: i32 = 10;
+const NO_SPACE: i32 = 11;
+const CHANGED: i32 = 13;
+
+/// A plan of leases of 1 MiB, and what is to come of it.
+struct Plan<'a> {
+    site: &'a Site,
+    file: String,
+    target: String,
+}
+
+impl<'a> Plan<'a> {
+    fn try_new(site: &'a Site, source: &str, target: &str) -> (Self, Done) {
+        Self::with(site, &["--lease", "1MiB"], source, target)
+    }
+
+    fn with(site: &'a Site, options: &[&str], source: &str, target: &str) -> (Self, Done) {
+        let file = site.file(&format!(
+            "{}.plan",
+            Path::new(target).file_name().unwrap().display()
+        ));
+        let args = ["plan", "--accept-new", "-o", &file, source, target];
+        let args = [&args[..], options].concat();
+        let done = site.run(Host::Here, "client", &args, Input::None);
+        let (site, target) = (site, target.to_owned());
+        (Self { site, file, target }, done)
+    }
+
+    /// Of `source` on that server.
+    fn new(site: &'a Site, server: &Server, target: &str) -> Self {
+        let (plan, done) = Self::try_new(site, &server.url("source"), &site.file(target));
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        plan
+    }
+
+    fn start(&self, lease: u64, options: &[&str]) -> Process {
+        let lease = lease.to_string();
+        let args = [&["--plan", &self.file, "--lease", &lease], options].concat();
+        self.site.start_copy(Host::Here, &args, Input::None)
+    }
+
+    fn run(&self, lease: u64, options: &[&str]) -> Done {
+        self.start(lease, options).finish()
+    }
+
+    fn moves(&self, lease: u64) {
+        let done = self.run(lease, &[]);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+    }
+
+    fn finish(&self, options: &[&str]) -> Done {
+        let args = [&["finish", &self.file], options].concat();
+        self.site.run(Host::Here, "client", &args, Input::None)
+    }
+
+    fn missing(&self) -> String {
+        let done = self.finish(&["--check"]);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        String::from_utf8(done.out).unwrap().trim().to_owned()
+    }
+
+    fn is_absent(&self) {
+        assert!(!Path::new(&self.target).exists(), "{}", self.target);
+    }
+
+    /// It has its name and its hash, and nothing is left beside it.
+    fn is_finished(&self, done: &Done, source: &str) {
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        let hash = hash_of(source);
+        assert_eq!(hash_of(&self.target), hash);
+        let text = format!("{hash}  {}\n", self.target);
+        assert_eq!(String::from_utf8_lossy(&done.out), text);
+        assert_eq!(rooms(self.site), Vec::<PathBuf>::new());
+    }
+
+    fn room(&self) -> PathBuf {
+        let name = Path::new(&self.target)
+            .file_name()
+            .unwrap()
+            .display()
+            .to_string();
+        let mut rooms = rooms(self.site);
+        rooms.retain(|room| {
+            room.file_name()
+                .unwrap()
+                .display()
+                .to_string()
+                .contains(&name)
+        });
+        rooms.pop().unwrap()
+    }
+}
+
+fn rooms(site: &Site) -> Vec<PathBuf> {
+    let entries = fs::read_dir(site.file("")).unwrap();
+    let all = entries.map(|entry| entry.unwrap().path());
+    all.filter(|path| path.extension().is_some_and(|end| end == "howdah-plan"))
+        .collect()
+}
+
+fn write_source(site: &Site, seed: &str, bytes: usize) -> String {
+    let path = site.root("source");
+    fs::write(&path, content(seed, bytes)).unwrap();
+    path
+}
+
+#[test]
+fn a_file_is_moved_in_any_order_and_more_than_once() {
+    let site = Site::new(120);
+    let server = site.serve();
+    // With and without a last MiB that is not whole; one lease; nothing at all.
+    for bytes in [5 * MIB + 12_345, 4 * MIB, 3 * MIB + 1, MIB, 77, 0] {
+        let source = write_source(&site, "leases", bytes);
+        let plan = Plan::new(&site, &server, "target");
+        let leases = bytes.div_ceil(MIB).max(1) as u64;
+        let first = plan.missing();
+        assert_eq!(
+            first,
+            if leases == 1 {
+                "0".into()
+            } else {
+                format!("0-{}", leases - 1)
+            }
+        );
+        plan.finish(&[])
+            .assert_failed(PARTIAL, &["not all leases are moved yet", "the first is 0"]);
+        // All at once, and the last one twice.
+        let all = (0..leases).rev().chain([leases - 1]);
+        let movers: Vec<_> = all
+            .map(|lease| plan.start(lease, &["--epoch", "1"]))
+            .collect();
+        for mover in movers {
+            let done = mover.finish();
+            assert_eq!(done.code, Some(0), "{}", done.err);
+        }
+        assert_eq!(plan.missing(), "");
+        plan.is_absent();
+        // A lease that was moved is left as it is.
+        let again = plan.run(0, &[]);
+        let length = bytes.min(MIB) as u64;
+        again.assert_copied(length, "blake3");
+        assert_eq!(again.json()["resumed_bytes"], length);
+        // Finishing twice says the same, as long as there are records.
+        let kept = plan.finish(&["--keep", "--json"]);
+        assert_eq!(kept.code, Some(0), "{}", kept.err);
+        assert_eq!(kept.json()["blake3"], hash_of(&source).to_string());
+        plan.is_finished(&plan.finish(&[]), &source);
+        // Then there is nothing to finish any more, nor to move.
+        plan.finish(&[])
+            .assert_failed(NOT_FOUND, &["the plan is finished"]);
+        plan.run(0, &[])
+            .assert_failed(NOT_FOUND, &["the plan is finished"]);
+        fs::remove_file(&plan.target).unwrap();
+        fs::remove_file(&plan.file).unwrap();
+    }
+    server.stop();
+}
+
+#[test]
+fn a_higher_epoch_fences_a_mover_that_hangs() {
+    let site = Site::new(120);
+    let server = site.serve();
+    let source = write_source(&site, "fence", 2 * MIB);
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let (plan, done) = Plan::try_new(&site, &relay.url("source"), &site.file("target"));
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    // So slow that the other one is through long before.
+    let slow = plan.start(0, &["--epoch", "1", "--limit", "2mbit"]);
+    relay.await_bytes(Way::ToClient, 200 << 10, site.limit());
+    slow.signal(Signal::STOP);
+    plan.moves(1);
+    plan.run(0, &["--epoch", "2"])
+        .assert_copied(MIB as u64, "blake3");
+    slow.signal(Signal::CONT);
+    let late = slow.finish();
+    late.assert_failed(REFUSED, &["is run in epoch 2 already", "this is epoch 1"]);
+    plan.is_finished(&plan.finish(&[]), &source);
+    server.stop();
+}
+
+#[test]
+fn a_mover_that_is_killed_leaves_nothing_wrong_behind() {
+    let site = Site::new(120);
+    let server = site.serve();
+    let source = write_source(&site, "killed", 3 * MIB);
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let (plan, done) = Plan::try_new(&site, &relay.url("source"), &site.file("target"));
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let mover = plan.start(1, &["--limit", "4mbit"]);
+    relay.await_bytes(Way::ToClient, 100 << 10, site.limit());
+    mover.signal(Signal::KILL);
+    assert_eq!(mover.finish().code, None);
+    plan.moves(0);
+    assert_eq!(plan.missing(), "1-2");
+    plan.finish(&[])
+        .assert_failed(PARTIAL, &["2 are missing, the first is 1"]);
+    plan.is_absent();
+    plan.moves(1);
+    plan.moves(2);
+    // A record that is torn is none.
+    let record = plan.room().join("1/record-2");
+    let whole = fs::read(&record).unwrap();
+    fs::write(&record, &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(plan.missing(), "1");
+    plan.moves(1);
+    plan.is_finished(&plan.finish(&[]), &source);
+    server.stop();
+}
+
+#[test]
+fn a_source_that_has_changed_is_not_mixed_with_what_it_was() {
+    let site = Site::new(60);
+    let server = site.serve();
+    write_source(&site, "before", 2 * MIB);
+    let plan = Plan::new(&site, &server, "target");
+    plan.moves(0);
+    write_source(&site, "after", 2 * MIB);
+    plan.run(1, &[])
+        .assert_failed(CHANGED, &["not the one that was planned", "plan anew"]);
+    plan.finish(&[]).assert_failed(PARTIAL, &["the first is 1"]);
+    plan.is_absent();
+    server.stop();
+}
+
+#[test]
+fn plans_are_not_mixed() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let source = write_source(&site, "mixed", 2 * MIB);
+    let (one, other) = (
+        Plan::new(&site, &server, "one"),
+        Plan::new(&site, &server, "other"),
+    );
+    for plan in [&one, &other] {
+        plan.moves(0);
+        plan.moves(1);
+    }
+    // Records of another plan.
+    let (from, to) = (
+        other.room().join("1/record-1"),
+        one.room().join("1/record-1"),
+    );
+    let own = fs::read(&to).unwrap();
+    fs::copy(from, &to).unwrap();
+    one.finish(&[])
+        .assert_failed(USAGE, &["two plans share a directory"]);
+    one.is_absent();
+    fs::write(&to, own).unwrap();
+    // A plan that somebody has edited.
+    let text = fs::read_to_string(&one.file).unwrap();
+    fs::write(&one.file, text.replace("1048576", "2097152")).unwrap();
+    one.run(0, &[])
+        .assert_failed(USAGE, &["is of another plan than this one"]);
+    one.finish(&[])
+        .assert_failed(USAGE, &["is of another plan than this one"]);
+    // A plan of another version.
+    fs::write(
+        &one.file,
+        text.replace("\"howdah_plan\": 1", "\"howdah_plan\": 2"),
+    )
+    .unwrap();
+    one.run(0, &[])
+        .assert_failed(USAGE, &["format 2", "reads format 1"]);
+    fs::write(&one.file, text).unwrap();
+    one.run(2, &[])
+        .assert_failed(USAGE, &["has no lease 2: they are 0 to 1"]);
+    assert_eq!(one.finish(&[]).code, Some(0));
+    other.is_finished(&other.finish(&[]), &source);
+    server.stop();
+}
+
+#[test]
+fn somebody_elses_file_is_not_replaced() {
+    let site = Site::new(60);
+    let server = site.serve();
+    write_source(&site, "other", 2 * MIB);
+    let plan = Plan::new(&site, &server, "target");
+    plan.moves(0);
+    plan.moves(1);
+    // Somebody cuts the unfinished file.
+    let part = fs::OpenOptions::new()
+        .write(true)
+        .open(plan.room().join("part"))
+        .unwrap();
+    part.set_len(MIB as u64).unwrap();
+    plan.finish(&[])
+        .assert_failed(INTEGRITY, &["somebody else wrote to it"]);
+    plan.is_absent();
+    server.stop();
+}
+
+#[test]
+fn a_full_disk_shows_before_anything_is_moved_or_loses_nothing() {
+    let site = Site::new(60);
+    fs::create_dir(site.file("small")).unwrap();
+    let Some(disk) = SmallDisk::mount(&site.file("small"), 3) else {
+        return;
+    };
+    let server = site.serve();
+    let source = write_source(&site, "full", 8 * MIB);
+    let (_, done) = Plan::try_new(&site, &server.url("source"), &site.file("small/target"));
+    done.assert_failed(NO_SPACE, &["reserve space for", "make room there"]);
+    assert_eq!(fs::read_dir(site.file("small")).unwrap().count(), 0);
+    // There is room for the file, and not for what is fetched beside it.
+    disk.resize(8);
+    let (plan, done) = Plan::try_new(&site, &server.url("source"), &site.file("small/target"));
+    if done.code == Some(0) {
+        plan.run(7, &["--wait-for-space", "0"])
+            .assert_failed(NO_SPACE, &["make room there"]);
+        assert_eq!(plan.missing(), "0-7");
+        plan.is_absent();
+    }
+    disk.resize(20);
+    let (plan, done) = match done.code {
+        Some(0) => (plan, done),
+        _ => Plan::try_new(&site, &server.url("source"), &site.file("small/target")),
+    };
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    (0..8).for_each(|lease| plan.moves(lease));
+    assert_eq!(plan.finish(&[]).code, Some(0));
+    assert_eq!(hash_of(&plan.target), hash_of(&source));
+    server.stop();
+}
+
+#[test]
+fn what_cannot_be_planned_is_said() {
+    let site = Site::new(60);
+    let server = site.serve();
+    write_source(&site, "words", 10);
+    fs::create_dir(site.root("dir")).unwrap();
+    let fails = |source: &str, target: &str, lease: &str, code: i32, parts: &[&str]| {
+        let file = site.file("no.plan");
+        let args = [
+            "plan",
+            "--accept-new",
+            "--lease",
+            lease,
+            "-o",
+            &file,
+            source,
+            target,
+        ];
+        site.run(Host::Here, "client", &args, Input::None)
+            .assert_failed(code, parts);
+        assert!(!Path::new(&file).exists());
+        assert_eq!(rooms(&site), Vec::<PathBuf>::new());
+    };
+    let (source, target) = (server.url("source"), site.file("target"));
+    fails(
+        &site.root("source"),
+        &target,
+        "1MiB",
+        USAGE,
+        &["not on another machine"],
+    );
+    fails(&server.url("none"), &target, "1MiB", NOT_FOUND, &["none"]);
+    fails(
+        &server.url("zero:9"),
+        &target,
+        "1MiB",
+        USAGE,
+        &["no regular file"],
+    );
+    fails(&source, &target, "3MiB", USAGE, &["power of two"]);
+    fails(
+        &source,
+        &site.file("none/target"),
+        "1MiB",
+        NOT_FOUND,
+        &["none"],
+    );
+    let args = ["cp", "--plan", "x"];
+    let done = site.run(Host::Here, "client", &args, Input::None);
+    done.assert_failed(USAGE, &["--lease"]);
+    server.stop();
+}
+
+/// Holes, and a machine that ssh reaches.
+#[test]
+fn a_file_with_holes_comes_over_ssh() {
+    let site = Site::new(120);
+    let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    let path = site.root("source");
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(6 * MIB as u64 + 5).unwrap();
+    let at = 3 * MIB as u64 - 9;
+    std::os::unix::fs::FileExt::write_all_at(&file, &content("hole", MIB), at).unwrap();
+    drop(file);
+    let ssh = sshd.ssh();
+    let options = ["--lease", "1MiB", "--ssh", &ssh];
+    let (plan, done) = Plan::with(&site, &options, &format!("far:{path}"), &site.file(""));
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let plan = Plan {
+        target: site.file("source"),
+        ..plan
+    };
+    for lease in 0..7 {
+        let done = plan.run(lease, &["--ssh", &ssh]);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+    }
+    plan.is_finished(&plan.finish(&[]), &path);
+}
+
+/// A mover whose clock is an hour behind: nothing asks a clock.
+#[test]
+fn clocks_do_not_matter() {
+    let library = format!(
+        "/usr/lib/{}-linux-gnu/faketime/libfaketimeMT.so.1",
+        std::env::consts::ARCH
+    );
+    if !Path::new(&library).is_file() {
+        println!("skipped: no libfaketime here, which sets the clock of one process");
+        return;
+    }
+    let site = Site::new(60);
+    let server = site.serve();
+    let source = write_source(&site, "clocks", 2 * MIB);
+    let plan = Plan::new(&site, &server, "target");
+    for (lease, clock) in [("0", "-1h"), ("1", "+1h")] {
+        let mut command = std::process::Command::new(support::HOWDAH);
+        command
+            .env("LD_PRELOAD", &library)
+            .env("FAKETIME", clock)
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        let args = [
+            "cp",
+            "--json",
+            "--accept-new",
+            "--plan",
+            &plan.file,
+            "--lease",
+            lease,
+        ];
+        let done = site
+            .start_by(command, "client", &args, Input::None)
+            .finish();
+        assert_eq!(done.code, Some(0), "{}", done.err);
+    }
+    plan.is_finished(&plan.finish(&[]), &source);
+    server.stop();
+}
+
+/// A connection that is lost in the middle is made again, and what came stays.
+#[test]
+fn a_lost_connection_goes_on_within_a_lease() {
+    let site = Site::new(120);
+    let server = site.serve();
+    let source = write_source(&site, "lost", 4 * MIB);
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let (from, to) = (relay.url("source"), site.file("target"));
+    let (plan, done) = Plan::with(&site, &["--lease", "4MiB"], &from, &to);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let options = [
+        "--reconnect",
+        "60s",
+        "--idle-timeout",
+        "1s",
+        "--limit",
+        "20mbit",
+    ];
+    let mut mover = plan.start(0, &options);
+    relay.await_bytes(Way::ToClient, 5 << 19, site.limit());
+    server.signal(Signal::STOP);
+    mover.await_line("connecting again", Duration::from_secs(40));
+    server.signal(Signal::CONT);
+    let done = mover.finish();
+    done.assert_copied(4 << 20, "blake3");
+    assert!(done.json()["reconnects"].as_u64() > Some(0));
+    plan.is_finished(&plan.finish(&[]), &source);
+    server.stop();
+}

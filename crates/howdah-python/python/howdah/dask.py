@@ -1,0 +1,360 @@
+"""One huge file moved by the workers of a Dask cluster, as one verified name.
+
+`stripe` runs the leases of ``howdah plan`` on workers, each by the ``howdah`` command there. Dask only says who runs what: which bytes
+are there, and that they are right, stands in records beside the destination (docs/clusters.md). So whatever a scheduler forgets or
+runs twice is harmless, and the same call goes on from the records after anything died.
+
+Needs ``distributed``, which ``pip install howdah[dask]`` brings. All sizes are bytes, all times seconds.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import statistics
+import subprocess
+import sysconfig
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Stripe", "StripeError", "stripe"]
+
+_log = logging.getLogger("howdah")
+
+# What a later run may mend: the system, refused (somebody else runs it), the network, space, a signal.
+_AGAIN = {1, 4, 5, 11, 12}
+_LOOK_EVERY = 0.5
+
+
+class StripeError(Exception):
+    """A stripe that is not finished. What was moved stays: the same call goes on from there.
+
+    ``code`` is the exit code of the ``howdah`` command that failed, 0 if none did.
+    """
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Stripe:
+    """A file that was moved.
+
+    ``blake3`` is in hexadecimal, as ``b3sum`` prints it. ``seconds`` is the time of this call, ``moved_bytes`` what came in it,
+    ``lost_bytes`` at most what came in it for nothing: whole leases that died, failed or were run twice.
+    """
+
+    destination: str
+    bytes: int
+    blake3: str
+    seconds: float
+    leases: int
+    moved_bytes: int
+    lost_bytes: int
+
+
+def stripe(
+    client: Any,
+    src: str,
+    dst: str | Path,
+    *,
+    movers: int | Sequence[str] | None = None,
+    lease: int | str = "1GiB",
+    plan: str | Path | None = None,
+    options: Sequence[str] = (),
+    command: str | None = None,
+    retries: int = 3,
+    steal_after: float = 3.0,
+) -> Stripe:
+    """Moves the file ``src`` to ``dst`` by the workers of ``client``, a ``distributed.Client``.
+
+    ``src`` is a file on another machine, ``dst`` an absolute path in a directory that all movers see under that name. If any worker
+    has the resource ``DTN``, only those that have it move, and no more at a time than it says; otherwise every worker moves one
+    lease at a time. ``movers`` is the most that move at the same time, or the addresses of those that may.
+
+    ``lease`` is the length of a lease, a power of two; ``plan`` the file of the plan, ``dst`` with ``.plan`` behind it unless
+    another is named. If there is one already, it is gone on with; at the end it is removed. ``options`` are those of ``howdah plan`` and ``howdah cp`` about
+    the other side (``--identity``, ``--limit`` ...), ``command`` the ``howdah`` of the workers. A worker that has none, or that of
+    another version, is left out, with a warning.
+
+    A lease that fails is run again ``retries`` times. One that takes ``steal_after`` times as long as the others is taken over by
+    a mover that has nothing else to do.
+
+    Raises `StripeError`; then, and after the client, the scheduler or this process died, the same call goes on.
+    """
+    path = os.path.abspath(dst)
+    where = plan if plan is not None else f"{path}.plan"
+    return _Stripe(client, movers, list(options), command, retries, steal_after).run(
+        src, path, os.path.abspath(where), str(lease)
+    )
+
+
+# What runs on workers. Plain functions of plain values: a worker needs nothing but this module and the command.
+
+
+def _command(named: str | None) -> str:
+    beside = os.path.join(sysconfig.get_path("scripts"), "howdah")
+    return named or (beside if os.path.exists(beside) else "howdah")
+
+
+def _run(named: str | None, arguments: list[str]) -> tuple[int, str, str]:
+    """Exit code (minus a signal), what it printed, and the last line of what it said."""
+    # A mover whose worker was killed must not go on beside the next one.
+    environment = {**os.environ, "HOWDAH_DIE_WITH_PARENT": "1"}
+    try:
+        done = subprocess.run(
+            [_command(named), *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError as error:
+        return 127, "", f"cannot run howdah: {error}"
+    said = [line for line in done.stderr.splitlines() if line]
+    return done.returncode, done.stdout, said[-1] if said else ""
+
+
+def _plan(named: str | None, src: str, dst: str, plan: str, more: list[str]) -> tuple[int, str, str]:
+    if os.path.exists(plan):
+        return 0, "", ""
+    return _run(named, ["plan", src, dst, "-o", plan, *more])
+
+
+def _move(named: str | None, plan: str, lease: int, more: list[str]) -> tuple[int, str, str]:
+    return _run(named, ["cp", "--json", "--quiet", "--plan", plan, "--lease", str(lease), *more])
+
+
+def _forget(named: str | None, plan: str) -> tuple[int, str, str]:
+    done = _run(named, ["finish", "--json", plan])
+    Path(plan).unlink(missing_ok=True)
+    return done
+
+
+@dataclass
+class _Running:
+    lease: int
+    worker: str
+    since: float = field(default_factory=time.monotonic)
+
+
+class _Stripe:
+    def __init__(
+        self,
+        client: Any,
+        movers: int | Sequence[str] | None,
+        options: list[str],
+        command: str | None,
+        retries: int,
+        steal_after: float,
+    ) -> None:
+        self.distributed: Any = importlib.import_module("distributed")
+        self.client = client
+        self.most = movers if isinstance(movers, int) else None
+        self.named = None if movers is None or isinstance(movers, int) else set(movers)
+        self.options = options
+        self.command = command
+        self.retries = retries
+        self.steal_after = steal_after
+        self.running: dict[Any, _Running] = {}
+        # Version of howdah, or why there is none.
+        self.versions: dict[str, tuple[int, str]] = {}
+        self.version: str | None = None
+        self.failures: dict[int, int] = {}
+        self.times: list[float] = []
+        self.moved_bytes = 0
+        self.lost_runs = 0
+
+    def run(self, src: str, dst: str, plan: str, lease: str) -> Stripe:
+        begun = time.monotonic()
+        self._first_movers()
+        more = ["--lease", lease, *self.options]
+        self._ask(_plan, self.command, src, dst, plan, more)
+        state = self._state(plan)
+        if state["destination"] != dst:
+            raise StripeError(f"{plan} is the plan of {state['destination']}, not of {dst}; name another with plan=", 2)
+        missing = set(state["missing"])
+        size, leases = state["bytes"], state["leases"]
+        lease_bytes = max((run["bytes"] for run in state["moved"]), default=_bytes(lease))
+        try:
+            self._move_all(plan, missing)
+        finally:
+            # Commands that run go on; what they move is not lost.
+            self.client.cancel(list(self.running))
+        finished = json.loads(self._ask(_run, self.command, ["finish", "--keep", "--json", plan]))
+        # Its result is known: now the records may go.
+        self._ask(_forget, self.command, plan, may_fail=True)
+        return Stripe(
+            destination=dst,
+            bytes=size,
+            blake3=finished["blake3"],
+            seconds=time.monotonic() - begun,
+            leases=leases,
+            moved_bytes=self.moved_bytes,
+            lost_bytes=self.lost_runs * lease_bytes,
+        )
+
+    def _state(self, plan: str) -> dict[str, Any]:
+        return json.loads(self._ask(_run, self.command, ["finish", "--check", "--json", plan]))
+
+    def _move_all(self, plan: str, missing: set[int]) -> None:
+        waiting = sorted(missing)
+        while missing:
+            free = self._free_movers()
+            while free and waiting:
+                self._start(plan, waiting.pop(0), free.pop(0))
+            if free and not waiting:
+                slow = self._slow()
+                if slow is not None:
+                    _log.info("lease %d takes long on %s; %s takes it over", slow.lease, slow.worker, free[0])
+                    self._start(plan, slow.lease, free[0])
+            if not self.running:
+                self._no_movers()
+            for future, run in self._ended():
+                waiting += self._settle(future, run, missing)
+
+    def _start(self, plan: str, lease: int, worker: str) -> None:
+        future = self.client.submit(
+            _move,
+            self.command,
+            plan,
+            lease,
+            self.options,
+            workers=[worker],
+            allow_other_workers=False,
+            pure=False,
+            retries=0,
+            key=f"howdah-{lease}-{time.monotonic_ns()}",
+        )
+        self.running[future] = _Running(lease, worker)
+
+    def _ended(self) -> Iterable[tuple[Any, _Running]]:
+        """Those that ended, waited for a moment; also those whose worker is gone."""
+        if not self.running:
+            time.sleep(_LOOK_EVERY)
+            return []
+        try:
+            self.distributed.wait(list(self.running), timeout=_LOOK_EVERY, return_when="FIRST_COMPLETED")
+        except (TimeoutError, self.distributed.TimeoutError):
+            pass
+        if self.client.status in ("closing", "closed"):
+            raise StripeError("the client was closed; the same call goes on")
+        there = set(self._workers())
+        ended = [(f, run) for f, run in self.running.items() if f.done() or run.worker not in there]
+        for future, _ in ended:
+            del self.running[future]
+        return ended
+
+    def _settle(self, future: Any, run: _Running, missing: set[int]) -> list[int]:
+        """What became of a run; the leases that are to be run again."""
+        if future.status == "finished":
+            code, out, said = future.result()
+        else:
+            self.client.cancel([future])
+            code, out, said = 1, "", f"worker {run.worker} is gone"
+        if code == 0:
+            summary = json.loads(out.splitlines()[-1])
+            new = summary["bytes"] - summary["resumed_bytes"]
+            self.moved_bytes += new
+            if new:
+                self.times.append(time.monotonic() - run.since)
+            missing.discard(run.lease)
+            return []
+        self.lost_runs += 1
+        if run.lease not in missing or any(other.lease == run.lease for other in self.running.values()):
+            return []
+        failures = self.failures[run.lease] = self.failures.get(run.lease, 0) + 1
+        if (code > 0 and code not in _AGAIN) or failures > self.retries:
+            raise StripeError(f"lease {run.lease} on {run.worker}: {said}", max(code, 0))
+        _log.warning("lease %d on %s: %s; it is run again", run.lease, run.worker, said)
+        return [run.lease]
+
+    def _slow(self) -> _Running | None:
+        if not self.times:
+            return None
+        limit = self.steal_after * statistics.median(self.times)
+        now = time.monotonic()
+        leases = [run.lease for run in self.running.values()]
+        slow = [run for run in self.running.values() if now - run.since > limit and leases.count(run.lease) == 1]
+        return min(slow, key=lambda run: run.since, default=None)
+
+    # Who may move.
+
+    def _workers(self) -> dict[str, Any]:
+        try:
+            info = self.client.scheduler_info(n_workers=-1)
+        except TypeError:  # Older ones tell all.
+            info = self.client.scheduler_info()
+        return info["workers"]
+
+    def _slots(self) -> dict[str, int]:
+        """How many leases each worker may move at a time."""
+        workers = {a: w for a, w in self._workers().items() if self.named is None or a in self.named}
+        marked = {a: int(w.get("resources", {}).get("DTN", 0)) for a, w in workers.items()}
+        return marked if any(marked.values()) else dict.fromkeys(workers, 1)
+
+    def _free_movers(self) -> list[str]:
+        slots = self._slots()
+        self._look_at([worker for worker, many in slots.items() if many])
+        busy = [run.worker for run in self.running.values()]
+        rounds = range(max(slots.values(), default=0))
+        able = [w for n in rounds for w, many in slots.items() if busy.count(w) + n < many and self._is_able(w)]
+        return able if self.most is None else able[: max(self.most - len(busy), 0)]
+
+    def _is_able(self, worker: str) -> bool:
+        code, version = self.versions.get(worker, (1, ""))
+        return code == 0 and version == self.version
+
+    def _look_at(self, workers: list[str]) -> None:
+        new = [worker for worker in workers if worker not in self.versions]
+        asked = {
+            worker: self.client.submit(_run, self.command, ["--version"], workers=[worker], pure=False, retries=0)
+            for worker in new
+        }
+        for worker, future in asked.items():
+            try:
+                code, out, said = future.result(timeout=60)
+            except Exception as error:  # It went away again, or stands still.
+                self.client.cancel([future])
+                code, out, said = 1, "", f"{type(error).__name__}: {error}"
+            self.versions[worker] = (code, out.strip())
+            if code == 0 and self.version is None:
+                self.version = out.strip()
+            if code != 0:
+                _log.warning("worker %s is left out: %s", worker, said)
+            elif out.strip() != self.version:
+                _log.warning("worker %s is left out: it has %s, others have %s", worker, out.strip(), self.version)
+
+    def _first_movers(self) -> None:
+        if not self._free_movers():
+            self._no_movers()
+
+    def _no_movers(self) -> None:
+        able = [worker for worker in self._slots() if self._is_able(worker)]
+        if able or (self.versions and not self._slots()):
+            return  # Busy, or restarting.
+        raise StripeError("no worker can move: none is there (with the resource DTN), or none has this howdah")
+
+    def _ask(self, what: Any, *arguments: Any, may_fail: bool = False) -> str:
+        """What a command prints that any mover may run."""
+        able = [worker for worker, many in self._slots().items() if many and self._is_able(worker)]
+        # One that still runs a lease that was taken over may hang for ever.
+        busy = {run.worker for run in self.running.values()}
+        able = [worker for worker in able if worker not in busy] or able
+        code, out, said = self.client.submit(what, *arguments, workers=able, pure=False).result()
+        if code != 0 and not may_fail:
+            raise StripeError(said, max(code, 0))
+        return out
+
+
+def _bytes(size: str) -> int:
+    units = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+    unit = units.get(size[-3:])
+    return int(float(size[:-3]) * unit) if unit else int(size)

@@ -1,0 +1,179 @@
+"""A stripe over a real ``LocalCluster``: workers and schedulers die, and the file is equal."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import howdah
+import pytest
+from conftest import Site, make_big
+
+distributed: Any = pytest.importorskip("distributed")
+
+from howdah.dask import StripeError, stripe  # noqa: E402
+
+MIB = 1 << 20
+SIZE_MIB = 32
+LEASE = 4 * MIB
+
+
+@pytest.fixture
+def options(site: Site) -> list[str]:
+    """How a mover reaches the server; 24 Mbit/s each, so that something can happen meanwhile."""
+    return [
+        "--identity",
+        str(site.config_dir / "id_ed25519.pem"),
+        "--known-hosts",
+        str(site.config_dir / "known_hosts"),
+        "--accept-new",
+        "--limit",
+        "24mbit",
+    ]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Any]:
+    with new_cluster(tmp_path) as made:
+        yield made
+
+
+def new_cluster(directory: Path) -> Any:
+    return distributed.LocalCluster(
+        n_workers=3, threads_per_worker=1, dashboard_address=None, local_directory=str(directory)
+    )
+
+
+
+def records(site: Site) -> list[Path]:
+    return list(site.files.glob(".big.*.howdah-plan/*/record-*"))
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    until = time.monotonic() + 100
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def is_whole(site: Site) -> bool:
+    left = [path.name for path in site.files.iterdir() if path.name != "big"]
+    assert left == []
+    return (site.files / "big").read_bytes() == (site.root / "big").read_bytes()
+
+
+def test_a_worker_that_is_killed_costs_a_lease(site: Site, cluster: Any, options: list[str]) -> None:
+    make_big(site.root / "big", SIZE_MIB)
+    with distributed.Client(cluster) as client:
+        pids = list(client.run(os.getpid).values())
+
+        def kill() -> None:
+            wait_for(lambda: len(records(site)) >= 1)
+            os.kill(pids[0], signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        done = stripe(client, site.url("big"), site.files / "big", lease=LEASE, options=options)
+        killer.join()
+    assert is_whole(site)
+    assert done.bytes == SIZE_MIB * MIB
+    assert re.fullmatch("[0-9a-f]{64}", done.blake3)
+    assert done.moved_bytes <= done.bytes
+    assert done.lost_bytes <= 2 * LEASE
+
+
+def test_a_scheduler_that_dies_is_gone_on_without(site: Site, tmp_path: Path, options: list[str]) -> None:
+    make_big(site.root / "big", SIZE_MIB)
+    destination = site.files / "big"
+    failed: list[BaseException] = []
+    cluster = new_cluster(tmp_path / "one")
+    client = distributed.Client(cluster)
+
+    def first() -> None:
+        try:
+            stripe(client, site.url("big"), destination, lease=LEASE, options=options)
+        except BaseException as error:
+            failed.append(error)
+
+    running = threading.Thread(target=first)
+    running.start()
+    wait_for(lambda: len(records(site)) >= 2)
+    cluster.close()
+    client.close()
+    running.join(timeout=60)
+    assert not running.is_alive() and failed and not destination.exists()
+    before = len(records(site))
+    with new_cluster(tmp_path / "two") as again, distributed.Client(again) as client:
+        done = stripe(client, site.url("big"), destination, lease=LEASE, options=options)
+    assert is_whole(site)
+    # What has a record does not come again.
+    assert done.moved_bytes <= (done.leases - before) * LEASE
+
+
+def test_a_lease_that_hangs_is_taken_over(site: Site, cluster: Any, command: Path, options: list[str]) -> None:
+    make_big(site.root / "big", 4)
+    # The first one that moves lease 0 does nothing until the file is there.
+    slow = site.files.parent / "slow"
+    slow.write_text(
+        f"""#!/bin/sh
+case "$*" in *"--lease 0 "*) mkdir "{slow}.once" 2>/dev/null && until [ -e "{site.files}/big" ]; do sleep 0.1; done ;; esac
+exec "{command}" "$@"
+"""
+    )
+    slow.chmod(0o755)
+    with distributed.Client(cluster) as client:
+        done = stripe(
+            client, site.url("big"), site.files / "big", lease="1MiB", options=options, command=str(slow), steal_after=1.0
+        )
+    assert (slow.parent / "slow.once").exists() and is_whole(site)
+    assert done.leases == 4
+
+
+def test_only_those_with_the_resource_move(site: Site, tmp_path: Path, options: list[str]) -> None:
+    make_big(site.root / "big", 3)
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            dashboard_address=None,
+            resources={"DTN": 1},
+            local_directory=str(tmp_path),
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        done = stripe(client, site.url("big"), site.files / "big", movers=1, lease="1MiB", options=options)
+    assert done.leases == 3 and is_whole(site)
+
+
+def test_what_cannot_be_done_is_said(site: Site, cluster: Any, options: list[str]) -> None:
+    make_big(site.root / "big", 3)
+    with distributed.Client(cluster) as client:
+        with pytest.raises(StripeError, match="none has this howdah"):
+            stripe(client, site.url("big"), site.files / "big", options=options, command="/none/howdah")
+        with pytest.raises(StripeError) as missing:
+            stripe(client, site.url("none"), site.files / "big", options=options)
+        assert missing.value.code == 3
+        done = stripe(client, site.url("big"), site.files / "big", lease="1MiB", options=options)
+        assert done.leases == 3
+        # The source has changed since it was planned.
+        plan = site.files / "late.plan"
+        make_plan = [*options, "--lease", "1MiB"]
+        howdah_plan(client, site.url("big"), site.files / "late", plan, make_plan)
+        make_big(site.root / "big", 3)
+        with pytest.raises(StripeError, match="plan anew") as changed:
+            stripe(client, site.url("big"), site.files / "late", plan=plan, options=options)
+        assert changed.value.code == howdah.SourceChangedError.exit_code
+        assert not (site.files / "late").exists()
+
+
+def howdah_plan(client: Any, source: str, destination: Path, plan: Path, more: list[str]) -> None:
+    from howdah.dask import _plan
+
+    code, _, said = client.submit(_plan, None, source, str(destination), str(plan), more).result()
+    assert code == 0, said

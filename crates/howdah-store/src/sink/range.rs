@@ -1,0 +1,360 @@
+//! A range of a file, to a file of its own: whoever moves a file together with others fetches like this.
+
+use super::group_hash::Coverage;
+use super::ledger::Ledger;
+use super::queue::{Gathered, Outlet};
+use super::{Outcome, SinkOptions};
+use crate::batch::Batch;
+use crate::outcome::Reporter;
+use crate::tree::{GROUP, GroupHash};
+use crate::{Held, SourceIdentity, StoreError, durable};
+use howdah_core::{ByteRange, RangeSet};
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Payload bytes that are written together.
+const GATHER: u64 = 1 << 20;
+
+/// A range of a source on its way into a file that has nothing else: its first byte is the file's first.
+///
+/// It takes as many connections as it takes: each asks for what [`held`](Self::held) lacks. Nothing of it is durable.
+#[derive(Debug)]
+pub struct RangeFile {
+    file: File,
+    /// For messages.
+    path: PathBuf,
+    source: SourceIdentity,
+    range: ByteRange,
+    /// Whole groups that came and were verified.
+    verified: Mutex<RangeSet>,
+}
+
+impl RangeFile {
+    /// `range` begins with a group and ends with one or with the source; the file is empty.
+    ///
+    /// # Errors
+    ///
+    /// No such range, or no space for it.
+    pub fn new(
+        file: File,
+        path: &Path,
+        source: SourceIdentity,
+        range: ByteRange,
+    ) -> Result<Self, StoreError> {
+        let ends = range.end == source.size || range.end.is_multiple_of(GROUP);
+        if !range.start.is_multiple_of(GROUP) || !ends || range.end > source.size {
+            return Err(StoreError::other(path, "fetch", "there is no such range"));
+        }
+        let failed = |what| move |e: std::io::Error| StoreError::from_io(path, what, e);
+        file.set_len(range.len())
+            .map_err(failed("set the length of"))?;
+        durable::reserve(&file, range.len())
+            .map_err(std::io::Error::from)
+            .map_err(failed("reserve space for"))
+            .map_err(|e| e.with_space(&file, Some(range.len())))?;
+        Ok(Self {
+            file,
+            path: path.to_path_buf(),
+            source,
+            range,
+            verified: Mutex::default(),
+        })
+    }
+
+    /// Which version it is of.
+    pub fn source(&self) -> &SourceIdentity {
+        &self.source
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RangeSet> {
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What need not come: all groups that are not in the range, and what is here.
+    pub fn held(&self) -> Held {
+        let groups = ByteRange::new(0, self.source.size / GROUP * GROUP);
+        let mut ranges = RangeSet::new();
+        ranges.insert(groups);
+        ranges.remove(self.range);
+        for range in self.lock().iter() {
+            ranges.insert(range);
+        }
+        Held {
+            source: self.source,
+            ranges,
+        }
+    }
+
+    /// Bytes of the range that have come and were verified.
+    pub fn verified_bytes(&self) -> u64 {
+        self.lock().byte_count()
+    }
+}
+
+/// The thread that writes.
+pub(super) struct RangeWriter {
+    pub(super) target: Arc<RangeFile>,
+    pub(super) ledger: Arc<Ledger>,
+    /// What does not come, as it was told.
+    absent: RangeSet,
+    holes: RangeSet,
+}
+
+impl RangeWriter {
+    pub(super) fn new(target: Arc<RangeFile>, held: &RangeSet, options: &SinkOptions) -> Self {
+        let mut absent = held.clone();
+        for hole in options.holes.iter().flat_map(RangeSet::iter) {
+            absent.insert(hole);
+        }
+        Self {
+            target,
+            ledger: Arc::default(),
+            absent,
+            holes: options.holes.clone().unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn run(self, mut outlet: Outlet, reporter: Reporter<Outcome>) {
+        match self.write(&mut outlet) {
+            Ok(Some(outcome)) => reporter.report(Ok(outcome)),
+            Ok(None) => reporter.nobody_waits(),
+            Err(error) => {
+                let left = self.target.range.len() - self.target.verified_bytes();
+                reporter.report(Err(error.with_space(&self.target.file, Some(left))));
+            }
+        }
+    }
+
+    /// `None`: aborted.
+    fn write(&self, outlet: &mut Outlet) -> Result<Option<Outcome>, StoreError> {
+        let mut coverage = Coverage::with_groups(self.absent.byte_count() / GROUP);
+        let mut batches = Vec::new();
+        loop {
+            match outlet.gather(GATHER, &mut batches) {
+                None => return Ok(None),
+                Some(Gathered::Batches) => {
+                    let since = Instant::now();
+                    let mut bytes = 0;
+                    for batch in &batches {
+                        bytes += self.place(batch, &mut coverage)?;
+                    }
+                    outlet.recycle(&mut batches);
+                    self.note_verified();
+                    outlet.note_written(bytes, since);
+                }
+                Some(Gathered::Finish { size, .. }) => {
+                    self.finish(size, &coverage, outlet.written())?;
+                    return Ok(Some(Outcome {
+                        size,
+                        hash: None,
+                        reread: false,
+                    }));
+                }
+            }
+        }
+    }
+
+    fn place(&self, batch: &Batch, coverage: &mut Coverage) -> Result<u64, StoreError> {
+        let RangeFile {
+            file, path, range, ..
+        } = &*self.target;
+        let mut total = 0;
+        for part in &batch.parts {
+            let Some(bytes) = batch.bytes(*part) else {
+                continue;
+            };
+            let came = ByteRange::with_len(part.offset, bytes.len() as u64);
+            // The last, incomplete group of the source comes with every range of it.
+            let ours = ByteRange::new(
+                came.start.clamp(range.start, range.end),
+                came.end.clamp(range.start, range.end),
+            );
+            if !ours.is_empty() {
+                let within = (ours.start - came.start) as usize..(ours.end - came.start) as usize;
+                file.write_all_at(&bytes[within], ours.start - range.start)
+                    .map_err(|e| StoreError::from_io(path, "write", e))?;
+            }
+            coverage.note_written(came.start, came.end, |index| self.check(index))?;
+            total += came.len();
+        }
+        Ok(total)
+    }
+
+    /// A group is complete: it must be what the sender says.
+    fn check(&self, index: u64) -> Result<(), StoreError> {
+        let group = ByteRange::with_len(index * GROUP, GROUP);
+        let range = self.target.range;
+        if group.start < range.start || group.end > range.end {
+            return Err(self.mismatch());
+        }
+        let value = self.read_back(group)?;
+        if self.ledger.find(index, value) {
+            Ok(())
+        } else {
+            Err(self.mismatch())
+        }
+    }
+
+    fn read_back(&self, range: ByteRange) -> Result<[u8; 32], StoreError> {
+        let (file, path) = (&self.target.file, &self.target.path);
+        let mut hash = GroupHash::new(range.start / GROUP);
+        let mut bytes = vec![0; range.len() as usize];
+        file.read_exact_at(&mut bytes, range.start - self.target.range.start)
+            .map_err(|e| StoreError::from_io(path, "read back", e))?;
+        hash.update(&bytes);
+        Ok(hash.value())
+    }
+
+    fn note_verified(&self) {
+        let nodes = self.ledger.take_verified();
+        let mut verified = self.target.lock();
+        for range in nodes.iter().filter_map(crate::tree::Node::range) {
+            verified.insert(range);
+        }
+    }
+
+    fn finish(&self, size: u64, coverage: &Coverage, written: u64) -> Result<(), StoreError> {
+        let range = self.target.range;
+        let there = self.absent.byte_count() + written;
+        if size != self.target.source.size || there != size || !coverage.is_whole(size) {
+            return Err(StoreError::WrongLength {
+                path: self.target.path.clone(),
+                expected: size,
+                written: there,
+            });
+        }
+        self.note_verified();
+        let groups = size / GROUP * GROUP;
+        let whole = ByteRange::new(range.start.min(groups), range.end.min(groups));
+        let mut known = self.target.lock().clone();
+        for hole in self.holes.iter() {
+            known.insert(hole);
+        }
+        let is_told = whole.is_empty() || known.contains(whole);
+        if self.ledger.differs() || !is_told {
+            return Err(self.mismatch());
+        }
+        if range.end > groups {
+            let tail = self.read_back(ByteRange::new(groups, size))?;
+            if self.ledger.take_told(size / GROUP) != Some(tail) {
+                return Err(self.mismatch());
+            }
+        }
+        Ok(())
+    }
+
+    fn mismatch(&self) -> StoreError {
+        StoreError::HashMismatch {
+            path: self.target.path.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::group_value;
+    use crate::{Part, Sink};
+    use std::sync::mpsc::channel;
+
+    const SIZE: u64 = 3 * GROUP + 5;
+
+    fn byte(at: u64) -> u8 {
+        (at * 31 % 251) as u8
+    }
+
+    fn bytes(range: ByteRange) -> Vec<u8> {
+        (range.start..range.end).map(byte).collect()
+    }
+
+    fn target(range: ByteRange) -> Result<Arc<RangeFile>, StoreError> {
+        let source = SourceIdentity {
+            size: SIZE,
+            mtime: (0, 0),
+            ctime: (0, 0),
+            inode: 1,
+        };
+        let file = tempfile::tempfile().unwrap();
+        RangeFile::new(file, Path::new("x"), source, range).map(Arc::new)
+    }
+
+    /// Sends these bytes, tells the values of all groups, and ends.
+    fn send(target: &Arc<RangeFile>, sent: &[(u64, Vec<u8>)]) -> Result<Outcome, StoreError> {
+        let (wakes, woken) = channel();
+        let wake = Arc::new(move || wakes.send(()).unwrap_or_default());
+        let mut sink = Sink::range(Arc::clone(target), &SinkOptions::default(), wake).unwrap();
+        let values: Vec<_> = (0..=3)
+            .map(|index| {
+                let end = SIZE.min((index + 1) * GROUP);
+                group_value(index, &bytes(ByteRange::new(index * GROUP, end)))
+            })
+            .collect();
+        sink.tell_values(0, &values).unwrap();
+        for (offset, buf) in sent {
+            let part = Part {
+                at: 0,
+                len: buf.len() as u32,
+                offset: *offset,
+            };
+            let batch = Batch {
+                buf: buf.clone(),
+                parts: vec![part],
+            };
+            sink.submit(batch).unwrap();
+        }
+        sink.finish(SIZE, None);
+        loop {
+            if let Some(outcome) = sink.poll_outcome() {
+                return outcome;
+            }
+            woken.recv().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_range_is_verified_and_has_nothing_else() {
+        let tail = (3 * GROUP, bytes(ByteRange::new(3 * GROUP, SIZE)));
+        for range in [
+            ByteRange::with_len(GROUP, GROUP),
+            ByteRange::new(2 * GROUP, SIZE),
+        ] {
+            let target = target(range).unwrap();
+            let groups = ByteRange::new(range.start, range.end.min(3 * GROUP));
+            send(&target, &[(groups.start, bytes(groups)), tail.clone()]).unwrap();
+            let mut there = vec![0; range.len() as usize];
+            target.file.read_exact_at(&mut there, 0).unwrap();
+            assert!(there == bytes(range));
+            assert_eq!(target.file.metadata().unwrap().len(), range.len());
+            // Nothing of it comes again.
+            assert_eq!(target.held().ranges.byte_count(), 3 * GROUP);
+            send(&target, std::slice::from_ref(&tail)).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_differs_or_lacks_is_refused() {
+        let range = ByteRange::new(2 * GROUP, SIZE);
+        let (group, tail) = (
+            bytes(ByteRange::with_len(2 * GROUP, GROUP)),
+            bytes(ByteRange::new(3 * GROUP, SIZE)),
+        );
+        let wrong = |bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            bytes[0] ^= 1;
+            bytes
+        };
+        for (group, tail) in [(wrong(&group), tail.clone()), (group.clone(), wrong(&tail))] {
+            let sent = [(2 * GROUP, group), (3 * GROUP, tail)];
+            let error = send(&target(range).unwrap(), &sent).unwrap_err();
+            assert!(matches!(error, StoreError::HashMismatch { .. }), "{error}");
+        }
+        let error = send(&target(range).unwrap(), &[(2 * GROUP, group)]).unwrap_err();
+        assert!(matches!(error, StoreError::WrongLength { .. }), "{error}");
+        for range in [(1, GROUP), (0, GROUP + 1), (0, SIZE + GROUP)] {
+            assert!(target(ByteRange::new(range.0, range.1)).is_err());
+        }
+    }
+}

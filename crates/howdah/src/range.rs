@@ -1,0 +1,132 @@
+//! A range of a file of another machine, for one of several hosts that move it together.
+
+use crate::client::Task;
+use crate::copy::{Remote, run};
+use crate::reconnect::{What, lasting};
+use crate::session::from_store;
+use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, Summary};
+use howdah_core::ByteRange;
+use howdah_store::{RangeFile, SourceIdentity};
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A regular file that was looked at.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FileVersion {
+    /// Which version it is.
+    pub identity: SourceIdentity,
+    /// Its permission bits, if that machine has some.
+    pub mode: Option<u32>,
+}
+
+/// Where the client puts what it saw.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen(Arc<Mutex<Option<FileVersion>>>);
+
+impl Seen {
+    pub(crate) fn set(&self, version: FileVersion) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
+    }
+
+    fn take(&self) -> Option<FileVersion> {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.take()
+    }
+}
+
+fn remote(source: &Location) -> Result<(Remote, crate::PathBytes), Error> {
+    Remote::of(source).ok_or_else(|| {
+        let text = format!("{source} is not on another machine: ranges are fetched from HOST:path or howdah://HOST:PORT/path");
+        Error::new(ErrorKind::Usage, text)
+    })
+}
+
+/// Which version of a regular file of another machine is there. None of its bytes are moved.
+///
+/// # Errors
+///
+/// [`ErrorKind::Usage`] if the place is here or is no regular file, and what asking gives.
+pub fn file_version(
+    source: &Location,
+    config: &CopyConfig,
+    cancel: &Cancel,
+) -> Result<FileVersion, Error> {
+    let (there, path) = remote(source)?;
+    let seen = Seen::default();
+    let task = Task::Look(path, seen.clone());
+    run(task, there, &config.once(), cancel, &mut |_| ())?;
+    seen.take().ok_or_else(|| no_version(source))
+}
+
+fn no_version(source: &Location) -> Error {
+    let text = format!("{source} is no regular file: nobody could tell whether it changes");
+    Error::new(ErrorKind::Usage, text)
+}
+
+/// Fetches a range of that version of a file of another machine into an empty file, whose first byte is the range's first; `path` is
+/// for messages. Every MiB is compared with what the sender says that it hashes to, and the source stays that version until all of it
+/// has been read. A connection that is lost is made again for [`CopyConfig::reconnect`], and goes on.
+///
+/// `range` begins with a MiB and ends with one or with the file. The summary counts its bytes only. Nothing is synced.
+///
+/// # Errors
+///
+/// [`ErrorKind::SourceChanged`] if it is another version by now, and those of [`copy`](crate::copy()).
+pub fn fetch_range(
+    source: &Location,
+    (identity, range): (&SourceIdentity, ByteRange),
+    (file, path): (File, &Path),
+    config: &CopyConfig,
+    cancel: &Cancel,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Summary, Error> {
+    let (there, place) = remote(source)?;
+    let target = RangeFile::new(file, path, *identity, range).map_err(|e| from_store(&e))?;
+    let target = Arc::new(target);
+    let elsewhere = target.held().ranges.byte_count();
+    // What comes beside it: the end of a file that has no whole MiB there.
+    let counted = |bytes: u64| bytes.saturating_sub(elsewhere).min(range.len());
+    let mut attempt = |config: &CopyConfig, on_progress: &mut dyn FnMut(&Progress)| {
+        let task = Task::Range(place.clone(), Arc::clone(&target));
+        run(task, there.clone(), config, cancel, on_progress)
+    };
+    let mut tell = |progress: &Progress| {
+        let mut progress = progress.clone();
+        progress.bytes = counted(progress.bytes);
+        progress.resumed_bytes = counted(progress.resumed_bytes);
+        progress.total_bytes = Some(range.len());
+        on_progress(&progress);
+    };
+    let summary = lasting(What::File, (config, cancel), &mut tell, &mut attempt)?;
+    Ok(Summary {
+        bytes: range.len(),
+        resumed_bytes: 0,
+        goodput_bps: range.len() as f64 * 8.0 / summary.seconds.max(1e-9),
+        ..summary
+    })
+}
+
+/// What of `target` must not come again.
+pub(crate) fn held(target: &RangeFile) -> Option<howdah_store::Held> {
+    let held = target.held();
+    (!held.ranges.is_empty()).then_some(held)
+}
+
+/// Makes a file that is complete and verified the one at `path`, durably: it gets the rights of a source with these permission bits
+/// as [`copy`](crate::copy()) gives them, and is renamed. Until then its name, `temp`, is below the directory of `path`; if this fails it
+/// keeps that.
+///
+/// # Errors
+///
+/// Those of the file system.
+pub fn publish(
+    file: File,
+    temp: OsString,
+    path: &Path,
+    size: u64,
+    mode: Option<u32>,
+) -> Result<(), Error> {
+    howdah_store::publish(file, temp, path, size, mode).map_err(|e| from_store(&e))
+}
