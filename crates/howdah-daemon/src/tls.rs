@@ -141,8 +141,11 @@ pub(crate) fn load(
         .map_err(|error| (key.clone(), format!("no private key in PEM: {error}")))?;
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .map(|builder| builder.with_no_client_auth())
-        .and_then(|builder| builder.with_single_cert(chain, secret));
+        .and_then(|builder| {
+            builder
+                .with_no_client_auth()
+                .with_single_cert(chain, secret)
+        });
     let mut config = config.map_err(|error| {
         (
             key,

@@ -67,13 +67,11 @@ pub(super) async fn open_tls(listener: TcpListener, acceptor: TlsAcceptor, app: 
         let Ok(handshake) = Arc::clone(&handshakes).acquire_owned().await else {
             return;
         };
-        let (stream, from) = match listener.accept().await {
-            Ok((stream, from)) => (stream, plain(from)),
-            Err(_) => {
-                tokio::time::sleep(BREATH).await;
-                continue;
-            }
+        let Ok((stream, from)) = listener.accept().await else {
+            tokio::time::sleep(BREATH).await;
+            continue;
         };
+        let from = plain(from);
         // Whoever comes too often is closed; others do not wait for him.
         let (Some(begins), Some(guest), Ok(at)) = (
             beginning.enter(from.ip()),

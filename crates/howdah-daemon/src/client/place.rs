@@ -13,7 +13,7 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -136,14 +136,14 @@ impl Place {
             }
             Self::Remote(remote) => {
                 let connected = tokio::time::timeout(PATIENCE, remote.connect()).await;
-                connected.unwrap_or_else(|_| Err(remote.unreachable("it does not say anything")))
+                connected.unwrap_or_else(|_| Err(remote.unreachable(&"it does not say anything")))
             }
         }
     }
 }
 
 impl Remote {
-    fn unreachable(&self, why: impl ToString) -> ClientError {
+    fn unreachable(&self, why: &impl ToString) -> ClientError {
         ClientError::Unreachable {
             url: self.url.clone(),
             why: why.to_string(),
@@ -153,7 +153,7 @@ impl Remote {
     async fn connect(&self) -> Result<Box<dyn Stream>, ClientError> {
         let bare = self.host.trim_start_matches('[').trim_end_matches(']');
         let stream = TcpStream::connect((bare, self.port)).await;
-        let stream = stream.map_err(|error| self.unreachable(error))?;
+        let stream = stream.map_err(|error| self.unreachable(&error))?;
         let Some(tls) = &self.tls else {
             return Ok(Box::new(stream));
         };
@@ -169,7 +169,7 @@ impl Remote {
                 (None, Some(Error::InvalidCertificate(why))) => {
                     ClientError::Untrusted(format!("{} shows a certificate that is not good: {why}", self.url))
                 }
-                _ => self.unreachable(error),
+                _ => self.unreachable(&error),
             }
         })
     }
@@ -212,7 +212,7 @@ impl Secure {
     }
 }
 
-fn authorities(path: &PathBuf) -> Result<RootCertStore, ClientError> {
+fn authorities(path: &Path) -> Result<RootCertStore, ClientError> {
     let wrong = |why: String| ClientError::Usage(format!("{}: {why}", path.display()));
     let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
