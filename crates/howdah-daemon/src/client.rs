@@ -1,4 +1,8 @@
-//! Asks a daemon.
+//! Asks a daemon: over its socket, or one on another machine over TCP.
+
+mod place;
+
+pub use place::Trust;
 
 use crate::job::{JobId, JobView, Spec, State};
 use crate::limits::{HostSpec, HostView, LimitSpec, LimitsView};
@@ -7,13 +11,13 @@ use crate::watch::{WatchSpec, WatchView};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1;
-use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::header::CONTENT_TYPE;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use place::Place;
 use serde::Deserialize;
 use std::io;
 use std::path::{Path, PathBuf};
-use tokio::net::UnixStream;
 
 /// Why there is no answer that was hoped for.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +30,20 @@ pub enum ClientError {
         /// What the system says.
         why: io::Error,
     },
+    /// Nobody is there, either.
+    #[error("no daemon answers at {url}: {why}")]
+    Unreachable {
+        /// Its address.
+        url: String,
+        /// What the system says.
+        why: String,
+    },
+    /// That is no daemon's address, or what is given with it makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// Somebody is there, and has not proved who he is.
+    #[error("{0}")]
+    Untrusted(String),
     /// It went away in the midst of it.
     #[error("the daemon went away: {0}")]
     Away(String),
@@ -75,6 +93,11 @@ struct Ticket {
 }
 
 #[derive(Deserialize)]
+struct About {
+    home: PathBuf,
+}
+
+#[derive(Deserialize)]
 struct Made {
     id: i64,
 }
@@ -108,7 +131,7 @@ pub enum Action {
 /// A daemon's client; a connection for each question.
 #[derive(Clone, Debug)]
 pub struct Client {
-    socket: PathBuf,
+    place: Place,
 }
 
 fn away(error: impl std::fmt::Display) -> ClientError {
@@ -129,8 +152,24 @@ fn encoded(name: &str) -> String {
 impl Client {
     /// Of the daemon that has that directory.
     pub fn new(directory: &Path) -> Self {
-        Self {
-            socket: crate::api::socket(directory),
+        let place = Place::Socket(crate::api::socket(directory));
+        Self { place }
+    }
+
+    /// Of the daemon at that address, `https://HOST:PORT`, for whoever has that token. Without TLS (`http://`) only on this machine.
+    pub fn remote(url: &str, token: &str, trust: &Trust) -> Result<Self, ClientError> {
+        let place = Place::remote(url, token, trust)?;
+        Ok(Self { place })
+    }
+
+    /// Where a job runs that is submitted from here: on another machine in the home of the daemon's user.
+    pub fn directory(&self) -> Result<PathBuf, ClientError> {
+        match self.place {
+            Place::Socket(_) => std::env::current_dir().map_err(away),
+            Place::Remote(_) => {
+                let about: About = self.ask(Method::GET, "/v1/about", Vec::new())?;
+                Ok(about.home)
+            }
         }
     }
 
@@ -328,20 +367,15 @@ impl Client {
         let request = Request::builder()
             .method(method)
             .uri(path)
-            .header(HOST, "localhost")
-            .header(CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(body)))
-            .map_err(away)?;
+            .header(CONTENT_TYPE, "application/json");
+        let request = self.place.introduce(request);
+        let request = request.body(Full::new(Bytes::from(body))).map_err(away)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(away)?;
         runtime.block_on(async {
-            let stream = UnixStream::connect(&self.socket).await;
-            let stream = stream.map_err(|why| ClientError::Nobody {
-                path: self.socket.clone(),
-                why,
-            })?;
+            let stream = self.place.connect().await?;
             let (mut sender, connection) =
                 http1::handshake(TokioIo::new(stream)).await.map_err(away)?;
             tokio::spawn(connection);

@@ -21,11 +21,13 @@ pub mod metrics;
 pub mod outside;
 pub mod pace;
 mod pacer;
+mod position;
 pub mod process;
 pub mod queue;
 pub mod schedule;
 mod state;
 mod time;
+pub mod tls;
 pub mod tokens;
 pub mod watch;
 mod watcher;
@@ -43,8 +45,14 @@ pub struct Config {
     pub program: PathBuf,
     /// What may run at a time.
     pub limits: queue::Limits,
-    /// An address of this machine itself to listen on, too, for who has a token.
+    /// An address to listen on, too, for who has a token: without TLS one of this machine alone.
     pub listen: Option<SocketAddr>,
+    /// What those who come over TCP are shown; None: nothing is encrypted there.
+    pub tls: Option<tls::Tls>,
+    /// Where is written down who asks for what.
+    pub audit: Option<howdah_audit::AuditFile>,
+    /// Hears what the administrator should.
+    pub log: fn(&str),
     /// Directories that jobs may touch, with all below them; none: every one.
     pub allow: Vec<PathBuf>,
     /// Where whoever browses begins: the home of this user.
@@ -73,7 +81,7 @@ pub enum Error {
     Taken(PathBuf),
     /// Others could reach it without anything being encrypted.
     #[error(
-        "{0} is no address of this machine alone: listen on 127.0.0.1 or ::1, and reach it from elsewhere through ssh -L"
+        "{0} is no address of this machine alone, and nothing is encrypted: add --tls (or --tls-cert and --tls-key), or listen on 127.0.0.1 or ::1 and reach it from elsewhere through ssh -L"
     )]
     NotLoopback(SocketAddr),
     /// What is written down cannot be read or written.
@@ -89,5 +97,5 @@ pub enum Error {
     },
 }
 
-pub use api::serve;
+pub use api::{Door, serve};
 pub use state::StateError;

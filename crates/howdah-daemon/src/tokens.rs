@@ -47,7 +47,7 @@ pub const FILE: &str = "tokens";
 
 /// The tokens of a daemon, as hashes: they are compared in the same time whatever they are.
 #[derive(Clone)]
-pub struct Tokens(Vec<(Role, blake3::Hash)>);
+pub struct Tokens(Vec<(Role, blake3::Hash, String)>);
 
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,7 +63,7 @@ impl Tokens {
             loaded => return loaded,
         }
         let mut text = String::from(
-            "# ROLE TOKEN: who shows one may look (read), submit and change jobs (submit), or everything (admin)\n",
+            "# ROLE TOKEN, and perhaps a name: who shows one may look (read), submit and change jobs (submit), or everything (admin)\n",
         );
         for role in Role::ALL {
             let mut token = [0; LENGTH];
@@ -88,18 +88,24 @@ impl Tokens {
     fn load(path: &Path) -> io::Result<Self> {
         let text = read(path)?;
         let tokens = parse(&text).map_err(io::Error::other)?;
-        let hashed = tokens
-            .into_iter()
-            .map(|(role, token)| (role, blake3::hash(token.as_bytes())));
+        let hashed = tokens.into_iter().map(|line| {
+            let hash = blake3::hash(line.token.as_bytes());
+            // What a hash begins with tells tokens apart, and opens nothing.
+            let name = match line.name {
+                "" => format!("blake3:{}", &hash.to_hex()[..12]),
+                name => name.to_owned(),
+            };
+            (line.role, hash, name)
+        });
         Ok(Self(hashed.collect()))
     }
 
-    /// Whose token it is.
-    pub fn role(&self, token: &str) -> Option<Role> {
+    /// What it is good for, and its name.
+    pub fn known(&self, token: &str) -> Option<(Role, &str)> {
         let hash = blake3::hash(token.as_bytes());
         // All of them are looked at, whichever it is.
-        let fits = self.0.iter().filter(|(_, known)| *known == hash);
-        fits.map(|(role, _)| *role).max()
+        let fits = self.0.iter().filter(|(_, known, _)| *known == hash);
+        fits.map(|(role, _, name)| (*role, name.as_str())).max()
     }
 }
 
@@ -107,9 +113,9 @@ impl Tokens {
 pub(crate) fn secret(path: &Path, role: Role) -> io::Result<String> {
     let text = read(path)?;
     let tokens = parse(&text).map_err(io::Error::other)?;
-    let found = tokens.into_iter().find(|(of, _)| *of == role);
+    let found = tokens.into_iter().find(|line| line.role == role);
     let none = || io::Error::other(format!("there is no token of '{role}' in it"));
-    found.map(|(_, token)| token.to_owned()).ok_or_else(none)
+    found.map(|line| line.token.to_owned()).ok_or_else(none)
 }
 
 /// The file, if it is nobody else's.
@@ -130,24 +136,42 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-fn parse(text: &str) -> Result<Vec<(Role, &str)>, String> {
+/// A line of the file: `ROLE TOKEN`, and perhaps a name.
+#[derive(Debug)]
+struct Line<'a> {
+    role: Role,
+    token: &'a str,
+    name: &'a str,
+}
+
+fn parse(text: &str) -> Result<Vec<Line<'_>>, String> {
     const SHORTEST: usize = 32;
+    const LONGEST_NAME: usize = 64;
     let mut found = Vec::new();
     for (at, line) in (1..).zip(text.lines()) {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let wrong = || format!("line {at} is no 'ROLE TOKEN'");
+        let wrong = || format!("line {at} is no 'ROLE TOKEN' or 'ROLE TOKEN NAME'");
         let (role, token) = line.split_once(' ').ok_or_else(wrong)?;
         let role = Role::ALL.into_iter().find(|known| known.name() == role);
         let token = token.trim();
+        let (token, name) = token.split_once(' ').unwrap_or((token, ""));
+        let name = name.trim();
         if token.len() < SHORTEST || !token.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(format!(
                 "the token in line {at} is too short, or no word: at least {SHORTEST} characters"
             ));
         }
-        found.push((role.ok_or_else(wrong)?, token));
+        if name.len() > LONGEST_NAME || name.contains(char::is_control) {
+            return Err(format!("the name in line {at} is too long, or no text"));
+        }
+        found.push(Line {
+            role: role.ok_or_else(wrong)?,
+            token,
+            name,
+        });
     }
     Ok(found)
 }
@@ -170,13 +194,15 @@ mod tests {
             let line = text.lines().find(|line| line.starts_with(role.name()));
             let (_, token) = line.unwrap().split_once(' ').unwrap();
             assert_eq!(token.len(), 2 * LENGTH);
-            assert_eq!(tokens.role(token), Some(role));
-            assert_eq!(again.role(token), Some(role));
+            let hash = blake3::hash(token.as_bytes()).to_hex();
+            let name = format!("blake3:{}", &hash[..12]);
+            assert_eq!(tokens.known(token), Some((role, name.as_str())));
+            assert_eq!(again.known(token), Some((role, name.as_str())));
             assert_eq!(secret(&path, role).unwrap(), token);
-            assert_eq!(tokens.role(&token[1..]), None);
-            assert_eq!(tokens.role(&token.to_uppercase()), None);
+            assert_eq!(tokens.known(&token[1..]), None);
+            assert_eq!(tokens.known(&token.to_uppercase()), None);
         }
-        assert_eq!(tokens.role(""), None);
+        assert_eq!(tokens.known(""), None);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let error = Tokens::load_or_create(&path).unwrap_err();
         assert!(error.to_string().contains("chmod 600"), "{error}");
@@ -193,10 +219,13 @@ mod tests {
             "admin",
             "READ 0",
             &format!("root {long}"),
+            &format!("read {long} {long}{long}x"),
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(parse("").unwrap().is_empty());
+        let named = format!("submit {long} anna, room 3");
+        assert_eq!(parse(&named).unwrap()[0].name, "anna, room 3");
     }
 
     #[test]

@@ -3,221 +3,19 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
+#[allow(dead_code, reason = "each test program uses some of it")]
+mod support;
+
 use howdah_daemon::client::Client;
-use howdah_daemon::job::{Grammar, Meaning, Spec};
-use howdah_daemon::limits::HostFacts;
-use howdah_daemon::outside::{Outside, Standing};
-use howdah_daemon::queue::Limits;
+use howdah_daemon::tls::Tls;
 use howdah_daemon::{Config, serve};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
-use std::thread;
-use std::time::Duration;
-
-const PATIENCE: Duration = Duration::from_mins(1);
-
-/// Everything is an argument.
-struct Any;
-
-impl Grammar for Any {
-    fn check(&self, spec: &Spec) -> Result<Meaning, String> {
-        let places = spec.arguments.iter().rev().take(2).rev();
-        Ok(Meaning {
-            places: places.cloned().collect(),
-            ..Meaning::default()
-        })
-    }
-}
-
-impl Outside for Any {
-    fn allowed(&self, limit: &str) -> Result<Option<u64>, String> {
-        limit.parse().map(Some).map_err(|_| "no limit".to_owned())
-    }
-
-    fn share(&self, _: u32, _: Option<u64>) -> Result<Standing, String> {
-        Err("there is nobody".to_owned())
-    }
-
-    fn hosts(&self, names: &[String]) -> Vec<HostFacts> {
-        vec![HostFacts::default(); names.len()]
-    }
-}
-
-/// A daemon in this process; it ends with it.
-struct Daemon {
-    dir: tempfile::TempDir,
-    socket: PathBuf,
-    address: SocketAddr,
-}
-
-impl Daemon {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let config = Config {
-            directory: dir.path().join("state"),
-            // Nothing here may ever start it.
-            program: dir.path().join("nothing"),
-            limits: Limits::default(),
-            listen: Some("127.0.0.1:0".parse().unwrap()),
-            allow: Vec::new(),
-            home: "/".into(),
-            limit: None,
-            grammar: Arc::new(Any),
-            outside: Arc::new(Any),
-        };
-        let (ready, is_ready) = mpsc::channel();
-        thread::spawn(move || {
-            serve(config, |socket, address| {
-                ready.send((socket.to_owned(), address.unwrap())).unwrap();
-            })
-        });
-        let (socket, address) = is_ready.recv_timeout(PATIENCE).unwrap();
-        Self {
-            dir,
-            socket,
-            address,
-        }
-    }
-
-    fn connect(&self) -> UnixStream {
-        let stream = UnixStream::connect(&self.socket).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream
-    }
-
-    /// What comes back until the connection ends.
-    fn say(&self, bytes: &[u8]) -> String {
-        said(self.connect(), bytes)
-    }
-
-    /// The same over TCP.
-    fn status_over_tcp(&self, bytes: &[u8]) -> u16 {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        code(&said(stream, bytes))
-    }
-
-    /// The token of that role.
-    fn token(&self, role: &str) -> String {
-        let text = std::fs::read_to_string(self.dir.path().join("state/tokens")).unwrap();
-        let line = text.lines().find(|line| line.starts_with(role)).unwrap();
-        line.split_once(' ').unwrap().1.to_owned()
-    }
-
-    /// What is meant for the socket, as somebody with that token says it over TCP.
-    fn over_tcp(&self, bytes: &[u8], token: &str) -> Vec<u8> {
-        let host = format!(
-            "Host: {}\r\nAuthorization: Bearer {token}\r\n",
-            self.address
-        );
-        let at = bytes
-            .windows(HOST.len())
-            .position(|part| part == HOST.as_bytes());
-        match at {
-            Some(at) => [&bytes[..at], host.as_bytes(), &bytes[at + HOST.len()..]].concat(),
-            None => bytes.to_vec(),
-        }
-    }
-
-    fn status(&self, bytes: &[u8]) -> u16 {
-        code(&self.say(bytes))
-    }
-}
-
-fn code(answer: &str) -> u16 {
-    let lower = answer.to_ascii_lowercase();
-    assert!(!lower.contains("access-control"), "{answer}");
-    let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
-    code.unwrap_or(0)
-}
-
-fn said(mut stream: impl Read + Write, bytes: &[u8]) -> String {
-    // It may be closed before all is said.
-    let _ = stream.write_all(bytes);
-    let mut answer = Vec::new();
-    let mut part = [0; 4096];
-    loop {
-        match stream.read(&mut part) {
-            Ok(0) => break,
-            Ok(n) => answer.extend_from_slice(&part[..n]),
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
-            Err(error) => panic!("{error}: {}", String::from_utf8_lossy(&answer)),
-        }
-    }
-    String::from_utf8_lossy(&answer).into_owned()
-}
-
-fn request(line: &str, headers: &str, body: &[u8]) -> Vec<u8> {
-    let length = body.len();
-    let head = format!(
-        "{line} HTTP/1.1\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
-    );
-    [head.as_bytes(), body].concat()
-}
-
-const HOST: &str = "Host: localhost\r\n";
-
-fn get(path: &str) -> Vec<u8> {
-    request(&format!("GET {path}"), HOST, b"")
-}
-
-fn post(body: &[u8]) -> Vec<u8> {
-    request(
-        "POST /v1/jobs",
-        &format!("{HOST}Content-Type: application/json\r\n"),
-        body,
-    )
-}
-
-fn job(with: &str) -> Vec<u8> {
-    post(
-        format!(r#"{{"kind":"cp","arguments":["a","h:b"],"directory":"/","hold":true{with}}}"#)
-            .as_bytes(),
-    )
-}
-
-fn watch(path: &str, arguments: &str, with: &str) -> Vec<u8> {
-    let job = format!(r#"{{"kind":"cp","arguments":[{arguments}],"directory":"/"}}"#);
-    let body = format!(r#"{{"path":"{path}","job":{job}{with}}}"#);
-    request(
-        "POST /v1/watches",
-        &format!("{HOST}Content-Type: application/json\r\n"),
-        body.as_bytes(),
-    )
-}
-
-fn put(path: &str, body: &[u8]) -> Vec<u8> {
-    request(
-        &format!("PUT {path}"),
-        &format!("{HOST}Content-Type: application/json\r\n"),
-        body,
-    )
-}
-
-fn ticket(body: &[u8]) -> Vec<u8> {
-    request(
-        "POST /v1/tickets/use",
-        &format!("{HOST}Content-Type: application/json\r\n"),
-        body,
-    )
-}
-
-fn schedule(cron: &str, zone: &str, with: &str) -> Vec<u8> {
-    let job = format!(r#"{{"kind":"cp","arguments":["a","h:b"],"directory":"/"{with}}}"#);
-    let body = format!(r#"{{"cron":"{cron}","zone":"{zone}","job":{job}}}"#);
-    request(
-        "POST /v1/schedules",
-        &format!("{HOST}Content-Type: application/json\r\n"),
-        body.as_bytes(),
-    )
-}
+use std::path::Path;
+use support::{Daemon, HOST, config, get, job, post, put, request, schedule, ticket, watch};
 
 #[test]
 fn hostile_requests_get_nothing() {
-    let daemon = Daemon::new();
+    let [daemon, secure] = [None, Some(Tls::Own)].map(Daemon::with);
     let typed = |kind: &str| {
         request(
             "POST /v1/jobs",
@@ -389,20 +187,32 @@ fn hostile_requests_get_nothing() {
     for (name, bytes, wanted) in &table {
         let status = daemon.status(bytes);
         assert!(wanted.contains(&status), "{name}: {status}");
-        // With every right, over TCP, it gets no more.
-        let bytes = daemon.over_tcp(bytes, &daemon.token("admin"));
-        let status = daemon.status_over_tcp(&bytes);
-        let refused = [0, 400, 401, 403, 429];
-        assert!(
-            wanted.contains(&status) || refused.contains(&status),
-            "{name} over TCP: {status}"
-        );
+        // With every right, over TCP and TLS, it gets no more.
+        for daemon in [&daemon, &secure] {
+            let bytes = daemon.over_tcp(bytes, &daemon.token("admin"));
+            let status = daemon.status_over_tcp(&bytes);
+            let refused = [0, 400, 401, 403, 429];
+            assert!(
+                wanted.contains(&status) || refused.contains(&status),
+                "{name} over TCP: {status}"
+            );
+        }
     }
     println!("{} requests", table.len());
+    for daemon in [&daemon, &secure] {
+        let client = Client::new(&daemon.dir.path().join("state"));
+        assert!(client.list(None, None, 10).unwrap().jobs.is_empty());
+        assert!(client.watches().unwrap().is_empty());
+        assert!(client.schedules().unwrap().is_empty());
+        for line in daemon.audit().lines() {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert!(
+                line["status"] != 201 && !line["request"].is_null(),
+                "{line}"
+            );
+        }
+    }
     let client = Client::new(&daemon.dir.path().join("state"));
-    assert!(client.list(None, None, 10).unwrap().jobs.is_empty());
-    assert!(client.watches().unwrap().is_empty());
-    assert!(client.schedules().unwrap().is_empty());
     assert_eq!(daemon.status(&job("")), 201);
     assert_eq!(client.list(None, None, 10).unwrap().jobs.len(), 1);
 }
@@ -685,15 +495,8 @@ fn an_address_that_others_reach_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "[2001:db8::1]:80"] {
         let config = Config {
-            directory: dir.path().join("state"),
-            program: "/nothing".into(),
-            limits: Limits::default(),
             listen: Some(address.parse().unwrap()),
-            allow: Vec::new(),
-            home: "/".into(),
-            limit: None,
-            grammar: Arc::new(Any),
-            outside: Arc::new(Any),
+            ..config(dir.path())
         };
         let error = serve(config, |_, _| panic!("{address}")).unwrap_err();
         assert!(
@@ -959,14 +762,7 @@ fn a_directory_has_one_daemon_and_nobody_else_in_it() {
     let daemon = Daemon::new();
     let config = |directory: &Path| Config {
         directory: directory.to_owned(),
-        program: "/nothing".into(),
-        limits: Limits::default(),
-        listen: None,
-        allow: Vec::new(),
-        home: "/".into(),
-        limit: None,
-        grammar: Arc::new(Any),
-        outside: Arc::new(Any),
+        ..config(directory)
     };
     let error = serve(config(&daemon.dir.path().join("state")), |_, _| {}).unwrap_err();
     assert!(matches!(error, howdah_daemon::Error::Taken(_)), "{error}");

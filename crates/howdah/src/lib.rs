@@ -52,7 +52,6 @@
 
 mod access;
 mod ask;
-mod audit;
 mod cancel;
 mod client;
 mod copy;
@@ -85,11 +84,11 @@ mod verify;
 mod versions;
 
 pub use ask::{Cleaned, Expanded, clean, expand, is_pattern};
-pub use audit::AuditFile;
 pub use cancel::Cancel;
 pub use copy::{CopyConfig, RatePolicy, copy};
 pub use error::{Error, ErrorKind};
 pub use files::{ChangeLog, FileLog, Hears};
+pub use howdah_audit::AuditFile;
 pub use howdah_core::{ByteRange, Rate, Span};
 pub use howdah_store::{
     Act, Change, Difference, EntryKind, Fate, LINK_DESTS, Leftovers, Listed, Listing, Memory,

@@ -1,7 +1,6 @@
 //! Answers copies on one UDP port.
 
 use crate::access::Authority;
-use crate::audit::{AuditFile, AuditLog};
 use crate::keys::PublicKey;
 use crate::listed::{Listed, Reread};
 use crate::sandbox;
@@ -9,6 +8,7 @@ use crate::session::errand::Errands;
 use crate::session::from_store;
 use crate::session::tree::Tree;
 use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity};
+use howdah_audit::{AuditFile, AuditLog};
 use howdah_core::{NoWaiting, Rate, Span, Time};
 use howdah_net::{Allowance, Clock, Endpoint, EndpointConfig, Lanes, TcpDoor};
 use howdah_proto::codec::KnockKey;
@@ -168,7 +168,10 @@ impl Server {
             .map_err(|e| Error::new(ErrorKind::Usage, format!("the root: {e}")))?;
         Root::open(&root).map_err(|e| from_store(&e))?;
         let (log, control, max_rate) = (config.log.clone(), config.control, config.max_rate);
-        let audit = config.audit.map(|file| file.begin(log.clone()));
+        let audit = config.audit.map(|file| {
+            let log = log.clone();
+            file.begin(move |line| log.line(line))
+        });
         let audit = audit
             .transpose()
             .map_err(|e| Error::new(ErrorKind::Io, format!("no thread for the audit log: {e}")))?;

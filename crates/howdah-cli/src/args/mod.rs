@@ -6,6 +6,7 @@
 )]
 
 mod arrival;
+mod audit;
 mod bench;
 mod config;
 mod connect;

@@ -1,5 +1,6 @@
 //! `howdah serve`.
 
+use super::audit::AuditArgs;
 use clap::Args;
 use howdah::Throttle;
 use howdah_core::{Rate, Span, units};
@@ -59,17 +60,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = units::parse_span)]
     pub(crate) expire_unfinished: Span,
 
-    /// File to which is added, as a line of JSON each, who came, what he asked for, and how it ended (docs/serve.md)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) audit: Option<PathBuf>,
-
-    /// Do nothing for anybody while the audit log cannot be written
-    #[arg(long, requires = "audit")]
-    pub(crate) audit_required: bool,
-
-    /// Size at which the audit log is renamed, and a new one begun
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = audit_size, requires = "audit")]
-    pub(crate) audit_size: u64,
+    #[command(flatten)]
+    pub(crate) audit: AuditArgs,
 
     /// Tell Prometheus how the server does, at http://ADDR:PORT/metrics: figures only, no names, and nothing is encrypted
     #[arg(long, value_name = "ADDR:PORT")]
@@ -78,15 +70,6 @@ pub(crate) struct ServeArgs {
     /// Memory that the tree of a client that asks for more may take, with its --memory
     #[arg(long, value_name = "SIZE", default_value = "48MiB", value_parser = super::values::memory)]
     pub(crate) memory: u64,
-}
-
-/// A size at which a file is not renamed for every line.
-fn audit_size(text: &str) -> Result<u64, String> {
-    const LEAST: u64 = 64 << 10;
-    match units::parse_bytes(text).map_err(|e| e.to_string())? {
-        few if few < LEAST => Err("less than 64KiB would be a file for each few lines".to_owned()),
-        bytes => Ok(bytes),
-    }
 }
 
 /// A rate at which something still moves.

@@ -40,10 +40,11 @@ pub(super) fn run(command: ScheduleCommand) -> anyhow::Result<()> {
 }
 
 fn add(args: ScheduleAddArgs) -> anyhow::Result<()> {
+    let client = client(&args.place)?;
     let spec = ScheduleSpec {
         cron: args.cron,
         zone: args.zone,
-        job: of_words(&args.command, args.traits)?,
+        job: of_words(&client, &args.command, args.traits)?,
         missed: match args.missed {
             MissedName::Once => Missed::Once,
             MissedName::Skip => Missed::Skip,
@@ -53,7 +54,7 @@ fn add(args: ScheduleAddArgs) -> anyhow::Result<()> {
             OverlapName::Allow => Overlap::Allow,
         },
     };
-    let id = client(&args.place)?.add_schedule(&spec).map_err(failure)?;
+    let id = client.add_schedule(&spec).map_err(failure)?;
     if args.json {
         ui::print(&json!({ "id": id }).to_string())?;
     } else {

@@ -75,12 +75,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         Err(error) if error.is_not_found() && !named => AuthorizedKeys::new(),
         other => other?,
     };
-    let audit = args.audit.as_deref().map(|path| {
-        let file = AuditFile::open(path, args.audit_size)?;
-        let is_required = args.audit_required;
-        Ok::<_, Error>(if is_required { file.required() } else { file })
-    });
-    let audit = audit.transpose()?;
+    let audit = args.audit.open()?;
     #[cfg(target_os = "linux")]
     let figures = args.metrics.map(metrics::Figures::bind).transpose()?;
     #[cfg(not(target_os = "linux"))]

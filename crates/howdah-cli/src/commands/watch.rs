@@ -35,14 +35,15 @@ pub(super) fn run(command: WatchCommand) -> anyhow::Result<()> {
 }
 
 fn add(args: WatchAddArgs) -> anyhow::Result<()> {
+    let client = client(&args.place)?;
     let seconds = args.quiet.as_nanos() / 1_000_000_000;
     let spec = WatchSpec {
-        path: std::path::absolute(&args.directory)?,
+        path: std::path::absolute(client.directory().map_err(failure)?.join(&args.directory))?,
         quiet_seconds: u32::try_from(seconds)
             .map_err(|_| Error::new(ErrorKind::Usage, "--quiet is from 1s to 1d"))?,
-        job: of_words(&args.command, args.traits)?,
+        job: of_words(&client, &args.command, args.traits)?,
     };
-    let id = client(&args.place)?.add_watch(&spec).map_err(failure)?;
+    let id = client.add_watch(&spec).map_err(failure)?;
     if args.json {
         ui::print(&json!({ "id": id }).to_string())?;
     } else {

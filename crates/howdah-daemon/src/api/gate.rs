@@ -2,20 +2,25 @@
 //! was made to speak with the daemon.
 
 use super::Failure;
+use super::audit::{self, Who, is_order};
 use super::console::is_page;
+use super::crowd::network;
 use crate::metrics::{Metrics, Refusal};
+use crate::tls::Shown;
 use crate::tokens::{Role, Tokens};
 use axum::Extension;
 use axum::extract::{Request, State as Given};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use std::net::SocketAddr;
+use howdah_audit::AuditLog;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long an order may take, its body included.
-const ORDER: Duration = Duration::from_secs(30);
+pub(super) const ORDER: Duration = Duration::from_secs(30);
 /// Requests over TCP in a second, and at once.
 const REQUESTS: Bound = Bound {
     per_second: 200.0,
@@ -32,8 +37,13 @@ const GUESSES: Bound = Bound {
 pub(super) enum Peer {
     /// A process of that user, as the kernel says.
     User(Option<u32>),
-    /// Anybody on this machine.
-    Tcp,
+    /// Anybody on this machine, or, with TLS, on any.
+    Tcp {
+        /// From where.
+        from: SocketAddr,
+        /// As which he has reached us.
+        at: SocketAddr,
+    },
 }
 
 impl Peer {
@@ -44,112 +54,163 @@ impl Peer {
     }
 }
 
+#[derive(Clone, Copy)]
 struct Bound {
     per_second: f64,
     at_once: f64,
 }
 
-/// A token bucket.
-struct Bucket {
-    left: f64,
-    seen: Instant,
+/// Networks whose requests are counted; of more, those that have asked least of late are forgotten.
+const NETWORKS: usize = 1_024;
+
+/// A token bucket for each network.
+struct Buckets {
+    bound: Bound,
+    of: Mutex<HashMap<IpAddr, (f64, Instant)>>,
 }
 
-impl Bucket {
-    fn new(bound: &Bound) -> Mutex<Self> {
-        Mutex::new(Self {
-            left: bound.at_once,
-            seen: Instant::now(),
-        })
+impl Buckets {
+    fn new(bound: Bound) -> Self {
+        let of = Mutex::default();
+        Self { bound, of }
     }
 
     /// False if it was too much.
-    fn take(bucket: &Mutex<Self>, bound: &Bound) -> bool {
-        let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        let more = (now - bucket.seen).as_secs_f64() * bound.per_second;
-        bucket.left = (bucket.left + more).min(bound.at_once);
-        bucket.seen = now;
-        let is_there = bucket.left >= 1.0;
+    fn take(&self, from: SocketAddr, now: Instant) -> bool {
+        let Bound {
+            per_second,
+            at_once,
+        } = self.bound;
+        let filled = |(left, seen): (f64, Instant)| {
+            (left + now.duration_since(seen).as_secs_f64() * per_second).min(at_once)
+        };
+        let network = network(from.ip());
+        let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        if of.len() >= NETWORKS && !of.contains_key(&network) {
+            of.retain(|_, bucket| filled(*bucket) < at_once);
+            let least = of
+                .iter()
+                .max_by(|a, b| filled(*a.1).total_cmp(&filled(*b.1)));
+            if let Some(least) = least
+                .map(|(network, _)| *network)
+                .filter(|_| of.len() >= NETWORKS)
+            {
+                of.remove(&least);
+            }
+        }
+        let bucket = of.entry(network).or_insert((at_once, now));
+        *bucket = (filled(*bucket), now);
+        let is_there = bucket.0 >= 1.0;
         if is_there {
-            bucket.left -= 1.0;
+            bucket.0 -= 1.0;
         }
         is_there
+    }
+}
+
+/// Who comes over TCP, and what for.
+pub(super) struct OverTcp {
+    pub(super) port: u16,
+    pub(super) tokens: Tokens,
+    /// None: nothing is encrypted, and only this machine comes.
+    pub(super) shown: Option<Arc<Shown>>,
+}
+
+impl OverTcp {
+    /// Whether that is a name of ours. Names that somebody's name server made to mean this machine are none.
+    fn is_our(&self, host: &str, at: SocketAddr) -> bool {
+        let Some((name, port)) = host.rsplit_once(':') else {
+            return false;
+        };
+        port == self.port.to_string()
+            && (["localhost", "127.0.0.1", "[::1]"].contains(&name)
+                || host == at.to_string()
+                || self.shown.as_ref().is_some_and(|shown| shown.is_for(name)))
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.shown.is_some() {
+            "https://"
+        } else {
+            "http://"
+        }
     }
 }
 
 /// What is asked of those who come.
 pub(super) struct Gate {
     /// None: nobody comes over TCP.
-    tcp: Option<(SocketAddr, Tokens)>,
-    requests: Mutex<Bucket>,
-    guesses: Mutex<Bucket>,
+    tcp: Option<OverTcp>,
+    requests: Buckets,
+    guesses: Buckets,
     metrics: Arc<Metrics>,
+    audit: Option<Arc<AuditLog>>,
 }
 
 impl Gate {
-    pub(super) fn new(tcp: Option<(SocketAddr, Tokens)>, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(
+        tcp: Option<OverTcp>,
+        metrics: Arc<Metrics>,
+        audit: Option<Arc<AuditLog>>,
+    ) -> Self {
         Self {
             tcp,
-            requests: Bucket::new(&REQUESTS),
-            guesses: Bucket::new(&GUESSES),
+            requests: Buckets::new(REQUESTS),
+            guesses: Buckets::new(GUESSES),
             metrics,
+            audit,
         }
     }
 
     /// Over TCP: whether that is for us, and from no page of others.
-    fn at_door(&self, headers: &HeaderMap) -> Result<&Tokens, Failure> {
-        let Some((address, tokens)) = &self.tcp else {
+    fn at_door(
+        &self,
+        headers: &HeaderMap,
+        from: SocketAddr,
+        at: SocketAddr,
+    ) -> Result<&Tokens, Failure> {
+        let Some(tcp) = &self.tcp else {
             return Err(Failure::refused("nobody comes in here"));
         };
-        if !Bucket::take(&self.requests, &REQUESTS) {
+        if !self.requests.take(from, Instant::now()) {
             return Err(too_many());
         }
-        // Names that somebody's name server made to mean this machine are no names of it.
         let host = only(headers, header::HOST).unwrap_or_default();
-        let port = address.port();
-        let names = [
-            format!("localhost:{port}"),
-            format!("127.0.0.1:{port}"),
-            format!("[::1]:{port}"),
-            address.to_string(),
-        ];
-        if !names.iter().any(|name| name == host) {
-            let text = format!("Host is none of this API's: it is {}", names[0]);
+        if !tcp.is_our(host, at) {
+            let text = format!("Host is none of this API's: it is localhost:{}", tcp.port);
             return Err(Failure::refused(text));
         }
-        let own = |origin: &str| origin.strip_prefix("http://") == Some(host);
+        let own = |origin: &str| origin.strip_prefix(tcp.scheme()) == Some(host);
         if headers.contains_key(header::ORIGIN) && !only(headers, header::ORIGIN).is_some_and(own) {
             return Err(Failure::refused("this API is not for pages of others"));
         }
-        Ok(tokens)
+        Ok(&tcp.tokens)
     }
 
-    /// Over TCP: what he may.
-    fn role(&self, request: &Request) -> Result<Role, Failure> {
-        let (headers, method, path) = (request.headers(), request.method(), request.uri().path());
-        let tokens = self.at_door(headers)?;
-        // The page has no secrets, and a ticket is what is shown instead of a token.
-        if is_page(method, path) || (method == Method::POST && path == "/v1/tickets/use") {
-            return Ok(Role::Read);
+    /// Over TCP: what he may, and the name of his token.
+    fn role(
+        &self,
+        request: &Request,
+        from: SocketAddr,
+        at: SocketAddr,
+    ) -> Result<(Role, Option<String>), Failure> {
+        let headers = request.headers();
+        let tokens = self.at_door(headers, from, at)?;
+        if is_open(request.method(), request.uri().path()) {
+            return Ok((Role::Read, None));
         }
         let token =
             only(headers, header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
-        let Some(role) = token.and_then(|token| tokens.role(token)) else {
+        let Some((role, name)) = token.and_then(|token| tokens.known(token)) else {
             let text = "show a token of this daemon: 'Authorization: Bearer TOKEN'; they are in the file 'tokens' of its directory";
-            return Err(self.guessed(text));
+            return Err(self.guessed(from, text));
         };
-        let needed = needed(method, path);
-        if role < needed {
-            let text = format!("a token of '{role}' may not do that; one of '{needed}' may");
-            return Err(Failure::refused(text));
-        }
-        Ok(role)
+        Ok((role, Some(name.to_owned())))
     }
 
     /// Somebody has shown something wrong; whoever does that often is slowed down.
-    pub(super) fn guessed(&self, text: &str) -> Failure {
-        if Bucket::take(&self.guesses, &GUESSES) {
+    pub(super) fn guessed(&self, from: SocketAddr, text: &str) -> Failure {
+        if self.guesses.take(from, Instant::now()) {
             Failure::new(StatusCode::UNAUTHORIZED, "auth", text)
         } else {
             too_many()
@@ -169,6 +230,11 @@ fn only(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     all.next().is_none().then_some(first)
 }
 
+/// The page has no secrets, and a ticket is what is shown instead of a token.
+fn is_open(method: &Method, path: &str) -> bool {
+    is_page(method, path) || (method == Method::POST && path == "/v1/tickets/use")
+}
+
 /// The least role that may do that.
 fn needed(method: &Method, path: &str) -> Role {
     match *method {
@@ -180,8 +246,8 @@ fn needed(method: &Method, path: &str) -> Role {
     }
 }
 
-/// Whether he gets in with that, and as whom.
-fn check(gate: &Gate, peer: Peer, request: &Request) -> Result<Role, Failure> {
+/// Whether he gets in, and as whom.
+fn check(gate: &Gate, peer: Peer, request: &Request) -> Result<Who, Failure> {
     let headers = request.headers();
     let host = only(headers, header::HOST);
     let authority = request.uri().authority();
@@ -195,8 +261,11 @@ fn check(gate: &Gate, peer: Peer, request: &Request) -> Result<Role, Failure> {
                 "this API is not for pages in a browser: Host is localhost, and there is no Origin",
             ))
         }
-        Peer::User(_) => Ok(Role::Admin),
-        Peer::Tcp => gate.role(request),
+        Peer::User(_) => Ok(Who::new(peer, None, Role::Admin)),
+        Peer::Tcp { from, at } => {
+            let (role, token) = gate.role(request, from, at)?;
+            Ok(Who::new(peer, token, role))
+        }
     }
 }
 
@@ -206,11 +275,22 @@ pub(super) async fn let_in(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match check(&gate, peer, &request) {
-        Ok(role) => {
-            request.extensions_mut().insert(role);
-            request.extensions_mut().insert(Arc::clone(&gate));
+    let checked = check(&gate, peer, &request).and_then(|who| {
+        let (method, path) = (request.method(), request.uri().path());
+        let needed = needed(method, path);
+        if who.role >= needed || is_open(method, path) {
+            return Ok(who);
         }
+        let role = who.role;
+        let text = format!("a token of '{role}' may not do that; one of '{needed}' may");
+        let failure = Failure::refused(text);
+        if let Some(audit) = &gate.audit {
+            audit::overstepped(audit, &who, &request, &failure);
+        }
+        Err(failure)
+    });
+    let who = match checked {
+        Ok(who) => who,
         Err(failure) => {
             gate.metrics.refused(match failure.status {
                 StatusCode::UNAUTHORIZED => Refusal::Token,
@@ -219,24 +299,29 @@ pub(super) async fn let_in(
             });
             return failure.into_response();
         }
-    }
-    let response = serve(request, next).await;
+    };
+    request.extensions_mut().insert(who.role);
+    request.extensions_mut().insert(Arc::clone(&gate));
+    let response = serve(&gate, &who, request, next).await;
     gate.metrics.answered(response.status().as_u16());
     response
 }
 
-async fn serve(request: Request, next: Next) -> Response {
+async fn serve(gate: &Gate, who: &Who, request: Request, next: Next) -> Response {
     if request.method() == Method::GET {
         // It may wait for something.
         return next.run(request).await;
     }
-    let answer = tokio::time::timeout(ORDER, next.run(request)).await;
-    answer.unwrap_or_else(|_| {
-        Failure::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "network",
-            "the request took too long",
-        )
-        .into_response()
-    })
+    match &gate.audit {
+        Some(audit) if is_order(request.method()) => audit::noted(audit, who, request, next).await,
+        _ => {
+            let answer = tokio::time::timeout(ORDER, next.run(request)).await;
+            answer.unwrap_or_else(|_| too_slow())
+        }
+    }
+}
+
+pub(super) fn too_slow() -> Response {
+    let text = "the request took too long";
+    Failure::new(StatusCode::REQUEST_TIMEOUT, "network", text).into_response()
 }

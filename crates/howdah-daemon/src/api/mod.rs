@@ -2,7 +2,9 @@
 
 mod about;
 mod all_events;
+mod audit;
 mod console;
+mod crowd;
 mod door;
 mod events;
 mod figures;
@@ -21,7 +23,7 @@ mod watches;
 
 pub(crate) use door::open_tcp;
 use gate::{Gate, Peer};
-pub use start::{serve, socket};
+pub use start::{Door, serve, socket};
 pub(crate) use watch_job::lines_from;
 
 use crate::job::Grammar;
@@ -39,7 +41,6 @@ use axum::http::StatusCode;
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -69,8 +70,8 @@ pub(crate) struct Shared {
     pub(crate) tickets: tickets::Tickets,
     /// The file of tokens, if somebody comes over TCP.
     pub(crate) tokens: PathBuf,
-    /// Where a browser comes in.
-    pub(crate) address: Option<SocketAddr>,
+    /// Where a browser comes in: `http://127.0.0.1:8470/`.
+    pub(crate) address: Option<String>,
     pub(crate) started_ms: u64,
     pub(crate) home: PathBuf,
     pub(crate) running: Limits,

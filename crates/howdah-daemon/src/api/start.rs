@@ -1,17 +1,20 @@
 //! The daemon from its beginning to its end.
 
-use super::{Gate, Shared, all_events, door, router};
+use super::gate::OverTcp;
+use super::{Gate, Shared, all_events, audit, door, router};
 use crate::follower::Follower;
 use crate::manager::{Manager, Message};
 use crate::metrics::Metrics;
 use crate::pacer::{Pace, Pacer};
+use crate::position::Position;
 use crate::state::{Reader, Store};
 use crate::time::now_ms;
+use crate::tls::{self, Fingerprint, Shown};
 use crate::tokens::{self, Tokens};
 use crate::watcher::{Wake, Watcher};
 use crate::{Config, Error};
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
@@ -20,6 +23,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, broadcast, oneshot, watch};
+use tokio_rustls::TlsAcceptor;
 
 /// How long is known what is over.
 const KEEP: Duration = Duration::from_hours(90 * 24);
@@ -32,8 +36,35 @@ pub fn socket(directory: &Path) -> std::path::PathBuf {
     directory.join("socket")
 }
 
+/// Where a daemon can be asked over TCP.
+#[derive(Clone, Copy, Debug)]
+pub struct Door {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Of the certificate that it shows; None: it speaks no TLS.
+    pub fingerprint: Option<Fingerprint>,
+}
+
+impl Door {
+    /// What somebody on this machine opens.
+    pub fn url(&self) -> String {
+        let scheme = if self.fingerprint.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        let mut address = self.address;
+        match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+            _ => {}
+        }
+        format!("{scheme}://{address}/")
+    }
+}
+
 /// Works until SIGINT or SIGTERM; jobs that run go on. `ready` is called when it can be asked.
-pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<SocketAddr>)) -> Result<(), Error> {
+pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<(), Error> {
     let directory = &config.directory;
     prepare(directory)?;
     // Held until this process ends, however it does. Children do not get it.
@@ -49,20 +80,31 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<SocketAddr>)) -> R
         Err(fs::TryLockError::Error(error)) => return Err(system("the lock")(error)),
     }
     let metrics = Arc::new(Metrics::new());
-    let tcp = config.listen.map(listen).transpose()?;
-    let gate = match &tcp {
-        Some((_, address)) => {
+    let tcp = listen(&config)?;
+    let door = tcp.as_ref().map(|(_, door, _)| *door);
+    let over_tcp = match &tcp {
+        Some((_, door, shown)) => {
             let path = directory.join(tokens::FILE);
             let tokens = Tokens::load_or_create(&path).map_err(|error| Error::Directory {
                 path: path.clone(),
                 why: error.to_string(),
             })?;
-            Gate::new(Some((*address, tokens)), Arc::clone(&metrics))
+            Some(OverTcp {
+                port: door.address.port(),
+                tokens,
+                shown: shown.clone(),
+            })
         }
-        None => Gate::new(None, Arc::clone(&metrics)),
+        None => None,
     };
-    let address = tcp.as_ref().map(|(_, address)| *address);
+    let audit = config.audit.map(|file| file.begin(config.log));
+    let audit = audit
+        .transpose()
+        .map_err(system("a thread for the audit log"))?;
+    let audit = audit.map(Arc::new);
+    let gate = Gate::new(over_tcp, Arc::clone(&metrics), audit.clone());
     let database = directory.join("state.sqlite");
+    let (history, place) = (database.clone(), directory.clone());
     let attempts = directory.join("attempts");
     let store = Store::open(&database)?;
     let first_reader = Reader::open(&database)?;
@@ -115,7 +157,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<SocketAddr>)) -> R
         metrics: Arc::clone(&metrics),
         tickets: super::tickets::Tickets::default(),
         tokens: directory.join(tokens::FILE),
-        address,
+        address: door.map(|door| door.url()),
         started_ms: now_ms(),
         home: config.home,
         running: config.limits,
@@ -148,22 +190,40 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<SocketAddr>)) -> R
         });
         thread::spawn(move || pacer.run());
         thread::spawn(move || watcher.run());
-        tokio::spawn(all_events::tell(follower, seen, told, Arc::clone(&metrics)));
+        tokio::spawn(all_events::tell(
+            follower,
+            seen.clone(),
+            told,
+            Arc::clone(&metrics),
+        ));
+        if let Some(audit) = audit {
+            let reader = Reader::open(&history)?;
+            let position = Position::load(place.join("audit-position"), reader.last_happened()?);
+            position
+                .save()
+                .map_err(system("the place in the history"))?;
+            tokio::spawn(audit::follow(audit, reader, position, seen.clone()));
+        }
         let app = router(shared, Arc::new(gate));
         let over_tcp = match tcp {
-            Some((listener, _)) => {
-                Some(TcpListener::from_std(listener).map_err(system("the TCP socket"))?)
+            Some((listener, _, shown)) => {
+                let listener = TcpListener::from_std(listener).map_err(system("the TCP socket"))?;
+                Some((listener, shown))
             }
             None => None,
         };
         let more = app.clone();
         let over_tcp = async move {
             match over_tcp {
-                Some(listener) => door::open_tcp(listener, more).await,
+                Some((listener, None)) => door::open_tcp(listener, more).await,
+                Some((listener, Some(shown))) => {
+                    let acceptor = TlsAcceptor::from(Arc::clone(&shown.config));
+                    door::open_tls(listener, acceptor, more).await;
+                }
                 None => std::future::pending().await,
             }
         };
-        ready(&path, address);
+        ready(&path, door);
         tokio::select! {
             () = door::open(listener, app) => {}
             () = over_tcp => {}
@@ -185,16 +245,31 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<SocketAddr>)) -> R
     served
 }
 
-/// A socket that only this machine reaches.
-fn listen(address: SocketAddr) -> Result<(std::net::TcpListener, SocketAddr), Error> {
-    if !address.ip().is_loopback() {
+/// The socket for those who come over TCP, and what they are shown. Without TLS only this machine reaches it.
+type Listening = (std::net::TcpListener, Door, Option<Arc<Shown>>);
+
+fn listen(config: &Config) -> Result<Option<Listening>, Error> {
+    let Some(address) = config.listen else {
+        return Ok(None);
+    };
+    if config.tls.is_none() && !address.ip().to_canonical().is_loopback() {
         return Err(Error::NotLoopback(address));
     }
+    let shown = config.tls.as_ref().map(|tls| {
+        let loaded = tls::load(tls, &config.directory, address);
+        loaded
+            .map(Arc::new)
+            .map_err(|(path, why)| Error::Directory { path, why })
+    });
+    let shown = shown.transpose()?;
     let failed = || system(&format!("cannot listen on {address}"));
     let listener = std::net::TcpListener::bind(address).map_err(failed())?;
     listener.set_nonblocking(true).map_err(failed())?;
-    let bound = listener.local_addr().map_err(failed())?;
-    Ok((listener, bound))
+    let door = Door {
+        address: listener.local_addr().map_err(failed())?,
+        fingerprint: shown.as_ref().map(|shown| shown.fingerprint),
+    };
+    Ok(Some((listener, door, shown)))
 }
 
 fn system(what: &str) -> impl FnOnce(std::io::Error) -> Error + use<> {

@@ -69,13 +69,12 @@ pub(super) async fn make(
             "tickets are made over the daemon's socket",
         ));
     }
-    let Some(address) = shared.address else {
+    let Some(address) = shared.address.clone() else {
         let text = "this daemon does not listen where a browser comes in: end it, and start it with --listen 127.0.0.1:8470 (or --open); its jobs go on";
         return Err(Failure::conflict(text));
     };
     let ticket = shared.tickets.make(Instant::now());
     let ticket = ticket.map_err(|error| Failure::internal(error.to_string()))?;
-    let address = format!("http://{address}/");
     Ok((StatusCode::CREATED, Json(Ticket { ticket, address })).into_response())
 }
 
@@ -95,6 +94,7 @@ pub(super) async fn make(
 pub(super) async fn redeem(
     Given(shared): Given<Arc<Shared>>,
     Extension(gate): Extension<Arc<Gate>>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Failure> {
@@ -103,7 +103,10 @@ pub(super) async fn redeem(
         .map_err(|e| Failure::usage(format!("no description of a ticket: {e}")))?;
     if !shared.tickets.take(&asked.ticket, Instant::now()) {
         let text = "this ticket is not good any more: 'howdah daemon --open' makes another one, or log in with a token";
-        return Err(gate.guessed(text));
+        return Err(match peer {
+            Peer::Tcp { from, .. } => gate.guessed(from, text),
+            Peer::User(_) => Failure::new(StatusCode::UNAUTHORIZED, "auth", text),
+        });
     }
     let path = shared.tokens.clone();
     let token = tokio::task::spawn_blocking(move || tokens::secret(&path, Role::Admin)).await;

@@ -9,7 +9,7 @@ mod schema;
 mod watches;
 
 pub(crate) use limits::{AtWork, HostLimits, Set};
-pub(crate) use read::{Reader, Wanted};
+pub(crate) use read::{Happening, Reader, Wanted};
 pub(crate) use schedules::Scheduled;
 pub(crate) use watches::{Known, Watched};
 

@@ -1,7 +1,7 @@
 //! What others may see of it, at any time.
 
 use super::{StateError, attempt};
-use crate::job::{Happened, JobId, JobView, State};
+use crate::job::{Happened, JobId, JobView, Spec, State};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params_from_iter};
 use std::fmt::Write as _;
@@ -119,6 +119,28 @@ impl Reader {
         Ok((rows.into_iter().map(|(job, _)| job).collect(), last))
     }
 
+    /// What became of jobs after that event, in its order, some of it.
+    pub(crate) fn happenings_after(&self, event: i64) -> Result<Vec<Happening>, StateError> {
+        let mut query = self.db.prepare_cached(
+            "SELECT events.id, jobs.id, spec, what, why, exit_code, time_ms FROM events JOIN jobs ON jobs.id = job
+             WHERE events.id > ?1 AND what IN ('submitted', 'done', 'failed', 'cancelled') ORDER BY events.id LIMIT 256",
+        )?;
+        let mut rows = query.query([event])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(Happening {
+                event: row.get(0)?,
+                job: JobId(row.get(1)?),
+                spec: serde_json::from_str(&row.get::<_, String>(2)?)?,
+                what: row.get(3)?,
+                why: row.get(4)?,
+                exit_code: row.get(5)?,
+                time_ms: row.get::<_, i64>(6)?.unsigned_abs(),
+            });
+        }
+        Ok(found)
+    }
+
     /// The number of the last thing that happened; 0 before anything did.
     pub(crate) fn last_happened(&self) -> Result<i64, StateError> {
         let mut query = self
@@ -126,6 +148,20 @@ impl Reader {
             .prepare_cached("SELECT COALESCE(MAX(id), 0) FROM events")?;
         Ok(query.query_row([], |row| row.get(0))?)
     }
+}
+
+/// A job was submitted, or is over.
+#[derive(Debug)]
+pub(crate) struct Happening {
+    /// Later ones have a greater number.
+    pub(crate) event: i64,
+    pub(crate) job: JobId,
+    pub(crate) spec: Spec,
+    /// `submitted`, `done`, `failed` or `cancelled`.
+    pub(crate) what: String,
+    pub(crate) why: Option<String>,
+    pub(crate) exit_code: Option<u8>,
+    pub(crate) time_ms: u64,
 }
 
 /// What jobs are looked for: nothing is said, all of them.

@@ -1,10 +1,10 @@
 //! What clients ask for, and how it goes into the audit log.
 
 use super::service::Service;
-use crate::audit::{AuditLog, now_utc};
-use crate::{Error, PathBytes, TreeReport};
+use crate::{Error, ErrorKind, PathBytes, TreeReport};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use howdah_audit::{AuditLog, now_utc};
 use howdah_net::ConnKey;
 use serde::Serialize;
 use std::fmt;
@@ -219,5 +219,6 @@ impl Service {
 
 /// Whether something may be done for somebody.
 pub(super) fn may_act(audit: Option<&AuditLog>) -> Result<(), Error> {
-    audit.map_or(Ok(()), AuditLog::check)
+    let checked = audit.map_or(Ok(()), AuditLog::check);
+    checked.map_err(|error| Error::new(ErrorKind::Refused, error.to_string()))
 }

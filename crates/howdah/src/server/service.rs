@@ -6,7 +6,6 @@ use super::{
     Crowd, LOOK_EVERY, Log, ServerControl, ServerEvent, ServerRefusal, Strangers, watch_lists,
 };
 use crate::access::Authority;
-use crate::audit::AuditLog;
 use crate::session::chore::Chore;
 use crate::session::errand::Errands;
 use crate::session::files::serving::Serving;
@@ -18,6 +17,7 @@ use crate::session::receiving::Receiving;
 use crate::session::tree::Tree;
 use crate::session::waits::Wait;
 use crate::{Cancel, Error, ErrorKind};
+use howdah_audit::AuditLog;
 use howdah_core::{Rate, Span, Time};
 use howdah_net::{Allowance, Application, Attended, ConnKey, Full, Placement, TcpDoor, Waker};
 use howdah_proto::error::CloseCode;

@@ -4,14 +4,15 @@ mod browser;
 mod outside;
 
 use super::job::grammar::CommandLine;
-use crate::args::{DaemonArgs, DaemonPlace};
+use crate::args::DaemonArgs;
 use crate::ui;
 use howdah::{Error, ErrorKind};
 use howdah_daemon::queue::Limits;
+use howdah_daemon::tls::Tls;
 use howdah_daemon::{Config, serve};
 use outside::Program;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Where it listens for a browser if nothing is said.
@@ -19,13 +20,16 @@ const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8470)
 
 pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
     let config = Config {
-        directory: directory(&args.place)?,
+        directory: directory(args.state.as_deref())?,
         program: std::env::current_exe()?,
         limits: Limits {
             running: args.max_running.get(),
             per_host: args.max_per_host.get(),
         },
         listen: args.listen.or_else(|| args.open.then_some(USUAL)),
+        tls: tls(args),
+        audit: args.audit.open()?,
+        log: |line| ui::say(&format!("{} {line}", ui::now_utc())),
         allow: allowed(&args.allow)?,
         home: std::env::home_dir().unwrap_or_else(|| "/".into()),
         limit: args.limit.as_ref().map(ToString::to_string),
@@ -36,8 +40,20 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
         }),
     };
     let (place, open) = (config.directory.clone(), args.open);
-    let served = serve(config, |socket, address| {
-        let address = address.map(|address| format!(" and http://{address}"));
+    let served = serve(config, |socket, door| {
+        if let Some(fingerprint) = door.and_then(|door| door.fingerprint) {
+            ui::say(&format!(
+                "the SHA-256 fingerprint of the certificate is {fingerprint}"
+            ));
+        }
+        let address = door.map(|door| {
+            let scheme = if door.fingerprint.is_some() {
+                "https"
+            } else {
+                "http"
+            };
+            format!(" and {scheme}://{}", door.address)
+        });
         ui::say(&format!(
             "taking jobs on {}{}; 'howdah job submit' gives some",
             socket.display(),
@@ -63,6 +79,16 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
     })
 }
 
+fn tls(args: &DaemonArgs) -> Option<Tls> {
+    match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => Some(Tls::Files {
+            certificate: certificate.clone(),
+            key: key.clone(),
+        }),
+        _ => args.tls.then_some(Tls::Own),
+    }
+}
+
 /// Directories that are there.
 fn allowed(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let each = given.iter().map(|dir| {
@@ -76,8 +102,8 @@ fn allowed(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// Where the daemon that is meant has its things.
-pub(super) fn directory(place: &DaemonPlace) -> anyhow::Result<PathBuf> {
-    let found = match &place.state {
+pub(super) fn directory(state: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let found = match state {
         Some(dir) => std::path::absolute(dir)?,
         None => howdah::default_path_memory()
             .map(|memory| memory.dir().with_file_name("daemon"))

@@ -2,14 +2,14 @@
 
 pub(super) mod grammar;
 mod limits;
+mod reach;
 mod table;
 
 pub(super) use table::time as printed_time;
 
-use super::daemon::directory;
-use crate::args::{
-    DaemonPlace, JobActArgs, JobCommand, JobState, JobSubmitArgs, JobTraits, JobWaitArgs,
-};
+pub(super) use reach::client;
+
+use crate::args::{JobActArgs, JobCommand, JobState, JobSubmitArgs, JobTraits, JobWaitArgs};
 use crate::exit::{self, Passed};
 use crate::ui;
 use howdah::{Error, ErrorKind};
@@ -56,17 +56,18 @@ pub(super) fn run(command: JobCommand) -> anyhow::Result<()> {
     }
 }
 
-pub(super) fn client(place: &DaemonPlace) -> anyhow::Result<Client> {
-    Ok(Client::new(&directory(place)?))
-}
-
 #[expect(clippy::needless_pass_by_value, reason = "as map_err gives it")]
 pub(super) fn failure(error: ClientError) -> anyhow::Error {
     let kind = match &error {
-        ClientError::Nobody { .. } | ClientError::Away(_) => ErrorKind::Network,
+        ClientError::Nobody { .. } | ClientError::Unreachable { .. } | ClientError::Away(_) => {
+            ErrorKind::Network
+        }
+        ClientError::Usage(_) => ErrorKind::Usage,
+        ClientError::Untrusted(_) => ErrorKind::Auth,
         ClientError::Refused { kind, .. } => {
             let kinds = [
                 ErrorKind::Usage,
+                ErrorKind::Auth,
                 ErrorKind::NotFound,
                 ErrorKind::Refused,
                 ErrorKind::Network,
@@ -91,8 +92,12 @@ fn state(given: JobState) -> State {
     }
 }
 
-/// The job that a command line means, to run where we are.
-pub(super) fn of_words(words: &[String], traits: JobTraits) -> anyhow::Result<Spec> {
+/// The job that a command line means, to run where we are, if the daemon is here, too.
+pub(super) fn of_words(
+    client: &Client,
+    words: &[String],
+    traits: JobTraits,
+) -> anyhow::Result<Spec> {
     let (kind, arguments) = Kind::of_words(words).ok_or_else(|| {
         let text =
             "a job is cp, sync, verify or 'lab run', with what follows it on the command line";
@@ -101,7 +106,7 @@ pub(super) fn of_words(words: &[String], traits: JobTraits) -> anyhow::Result<Sp
     Ok(Spec {
         kind,
         arguments: arguments.to_vec(),
-        directory: std::env::current_dir()?,
+        directory: client.directory().map_err(failure)?,
         labels: traits.label,
         priority: traits.priority,
         retries: traits.retries,
@@ -114,6 +119,7 @@ pub(super) fn of_words(words: &[String], traits: JobTraits) -> anyhow::Result<Sp
 }
 
 fn submit(args: JobSubmitArgs) -> anyhow::Result<()> {
+    let client = client(&args.place)?;
     let spec = Spec {
         after: args.after.into_iter().map(JobId).collect(),
         deadline_ms: args
@@ -122,9 +128,9 @@ fn submit(args: JobSubmitArgs) -> anyhow::Result<()> {
         by_ms: args.by,
         submission: args.id,
         hold: args.hold,
-        ..of_words(&args.command, args.traits)?
+        ..of_words(&client, &args.command, args.traits)?
     };
-    let submitted = client(&args.place)?.submit(&spec).map_err(failure)?;
+    let submitted = client.submit(&spec).map_err(failure)?;
     if args.json {
         ui::print(&json!({ "id": submitted.id, "new": submitted.new }).to_string())?;
     } else {
@@ -188,9 +194,11 @@ fn await_end(client: &Client, id: JobId, end: Option<Instant>) -> anyhow::Result
         match client.show(id, Some(seconds)) {
             Ok(job) if job.state.is_final() => return Ok(job),
             Ok(_) => gone = None,
-            Err(ClientError::Refused { kind, message }) => {
-                return Err(failure(ClientError::Refused { kind, message }));
-            }
+            Err(
+                error @ (ClientError::Refused { .. }
+                | ClientError::Usage(_)
+                | ClientError::Untrusted(_)),
+            ) => return Err(failure(error)),
             Err(error) => {
                 if gone.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
                     return Err(failure(error));

@@ -5,11 +5,10 @@
 
 mod output;
 
-use crate::server::Log;
-use crate::{Error, ErrorKind};
 use output::Output;
 use serde::Serialize;
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -31,10 +30,12 @@ pub struct AuditFile {
 impl AuditFile {
     /// Opens it, or makes it for its owner only (mode 0600). Once it has that many bytes it is renamed (`FILE.20261126T093000Z`), and a new
     /// one is begun.
-    pub fn open(path: &Path, rotate_bytes: u64) -> Result<Self, Error> {
+    ///
+    /// Fails if it cannot be written, or is no regular file; the error names it.
+    pub fn open(path: &Path, rotate_bytes: u64) -> io::Result<Self> {
         let output = Output::open(path, rotate_bytes).map_err(|e| {
             let text = format!("cannot open the audit log {}: {e}", path.display());
-            Error::new(ErrorKind::Io, text)
+            io::Error::new(e.kind(), text)
         })?;
         Ok(Self {
             output,
@@ -54,8 +55,8 @@ impl AuditFile {
         self.output.directory()
     }
 
-    /// Begins to write; `log` hears when that fails, and when it goes on.
-    pub(crate) fn begin(self, log: Log) -> io::Result<AuditLog> {
+    /// Begins to write; `log` hears when that fails, and when it goes on. Fails if there is no thread for it.
+    pub fn begin(self, log: impl Fn(&str) + Send + 'static) -> io::Result<AuditLog> {
         let shared = Arc::new(Shared::default());
         let (theirs, mut output) = (Arc::clone(&shared), self.output);
         let thread = std::thread::Builder::new().name("howdah-audit".to_owned());
@@ -90,7 +91,7 @@ impl Shared {
     }
 
     /// Until it is closed: what could be written then is.
-    fn write_all(&self, output: &mut Output, log: &Log) {
+    fn write_all(&self, output: &mut Output, log: &dyn Fn(&str)) {
         loop {
             let mut state = self.lock();
             while state.waiting.is_empty() && state.lost == 0 && !state.closed {
@@ -116,7 +117,7 @@ impl Shared {
         output: &mut Output,
         mut lines: VecDeque<Vec<u8>>,
         lost: u64,
-        log: &Log,
+        log: &dyn Fn(&str),
     ) -> bool {
         let mut lost_now = lost;
         let result = loop {
@@ -149,12 +150,12 @@ impl Shared {
         let path = output.path().display();
         let Err(error) = result else {
             if failed_before {
-                log.line(&format!("the audit log {path} is written again"));
+                log(&format!("the audit log {path} is written again"));
             }
             return true;
         };
         if !failed_before {
-            log.line(&format!(
+            log(&format!(
                 "the audit log {path} cannot be written: {error}; it is tried again each second"
             ));
         }
@@ -174,16 +175,29 @@ struct Lost {
     count: u64,
 }
 
+/// It is required, and cannot be written just now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Unwritable;
+
+impl fmt::Display for Unwritable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("this server cannot write its audit log, and does nothing without it; whoever runs it has to see to that")
+    }
+}
+
+impl std::error::Error for Unwritable {}
+
 /// An audit log that is being written. Whoever drops it waits for what the disk takes.
 #[derive(Debug)]
-pub(crate) struct AuditLog {
+pub struct AuditLog {
     shared: Arc<Shared>,
     is_required: bool,
     writer: Option<JoinHandle<()>>,
 }
 
 impl AuditLog {
-    pub(crate) fn write(&self, event: &impl Serialize) {
+    /// Adds a line, soon; never waits for the disk.
+    pub fn write(&self, event: &impl Serialize) {
         let line = line_of(event);
         let mut state = self.shared.lock();
         if state.waiting.len() < WAITING_MAX {
@@ -196,13 +210,10 @@ impl AuditLog {
     }
 
     /// Whether something may be done now, of which it is to tell.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), Unwritable> {
         let state = self.shared.lock();
         if self.is_required && (state.failed || state.lost > 0) {
-            return Err(Error::new(
-                ErrorKind::Refused,
-                "this server cannot write its audit log, and does nothing without it; whoever runs it has to see to that",
-            ));
+            return Err(Unwritable);
         }
         Ok(())
     }
@@ -225,8 +236,8 @@ fn line_of(event: &impl Serialize) -> Vec<u8> {
     line
 }
 
-/// As in all that this project writes.
-pub(crate) fn now_utc() -> String {
+/// The time of day, UTC, as in all that this project writes: `2026-11-26T13:05:49.123Z`.
+pub fn now_utc() -> String {
     let now = jiff::Timestamp::now();
     now.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
@@ -253,7 +264,7 @@ mod tests {
         let path = dir.path().join("audit");
         for from in [0, 100] {
             let file = AuditFile::open(&path, 1 << 20).expect("it opens");
-            let log = file.begin(Log::default()).expect("a thread");
+            let log = file.begin(|_: &str| ()).expect("a thread");
             for number in from..from + 100 {
                 log.write(&event(number));
             }
@@ -268,7 +279,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("audit");
         let file = AuditFile::open(&path, 100).expect("it opens");
-        let log = file.begin(Log::default()).expect("a thread");
+        let log = file.begin(|_: &str| ()).expect("a thread");
         for number in 0..50 {
             log.write(&event(number));
         }
@@ -290,11 +301,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("audit");
         let (said, heard) = mpsc::channel();
-        let said = Mutex::new(said);
-        let log = Log::new(move |line| {
-            let said = said.lock().expect("no panic");
+        let log = move |line: &str| {
             let _ = said.send(line.to_owned());
-        });
+        };
         let mut file = AuditFile::open(&path, 1 << 20)
             .expect("it opens")
             .required();
@@ -328,7 +337,7 @@ mod tests {
         let mut output = Output::open(&path, 1 << 20).expect("it opens");
         let shared = Shared::default();
         let waiting = VecDeque::from([line_of(&event(1))]);
-        assert!(shared.write_these(&mut output, waiting, 7, &Log::default()));
+        assert!(shared.write_these(&mut output, waiting, 7, &|_: &str| ()));
         let found = lines(&std::fs::read(&path).expect("it is there"));
         assert_eq!(found.len(), 2);
         assert_eq!(

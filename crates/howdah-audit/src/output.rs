@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const NAMES: u32 = 10_000;
 
 #[derive(Debug)]
-pub(super) struct Output {
+pub(crate) struct Output {
     path: PathBuf,
     file: File,
     bytes: u64,
@@ -38,7 +38,7 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
 }
 
 impl Output {
-    pub(super) fn open(path: &Path, rotate_bytes: u64) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path, rotate_bytes: u64) -> io::Result<Self> {
         // Whatever becomes of the directory this process stands in.
         let path = std::path::absolute(path)?;
         let (file, bytes) = open(&path)?;
@@ -51,11 +51,11 @@ impl Output {
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn directory(&self) -> PathBuf {
+    pub(crate) fn directory(&self) -> PathBuf {
         self.path
             .parent()
             .unwrap_or_else(|| Path::new("/"))
@@ -63,7 +63,7 @@ impl Output {
     }
 
     /// Adds a line. If it is not added whole, none of it counts.
-    pub(super) fn append(&mut self, line: &[u8]) -> io::Result<()> {
+    pub(crate) fn append(&mut self, line: &[u8]) -> io::Result<()> {
         if self.bytes > 0 && self.bytes + line.len() as u64 > self.rotate_bytes {
             self.rotate()?;
         }
@@ -87,7 +87,7 @@ impl Output {
     }
 
     /// What was added is on the disk; and a file that somebody else has renamed is left to him.
-    pub(super) fn sync(&mut self) -> io::Result<()> {
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()?;
         let ours = self.file.metadata()?;
         let theirs = std::fs::symlink_metadata(&self.path);
@@ -121,7 +121,7 @@ impl Output {
     }
 
     #[cfg(test)]
-    pub(super) fn put_on_full_disk(&mut self) {
+    pub(crate) fn put_on_full_disk(&mut self) {
         self.file = File::options()
             .write(true)
             .open("/dev/full")

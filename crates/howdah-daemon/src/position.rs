@@ -1,0 +1,62 @@
+//! How far somebody has come in the history, over restarts.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+/// A number in a file of its own: nobody but the manager writes into the database.
+#[derive(Debug)]
+pub(crate) struct Position {
+    path: PathBuf,
+    at: i64,
+}
+
+impl Position {
+    /// As it was left; otherwise (and if it makes no sense) there.
+    pub(crate) fn load(path: PathBuf, otherwise: i64) -> Self {
+        let left = fs::read_to_string(&path).ok();
+        let left = left.and_then(|text| text.trim().parse().ok());
+        // A history that is shorter is another one.
+        let at = left
+            .filter(|at| (0..=otherwise).contains(at))
+            .unwrap_or(otherwise);
+        Self { path, at }
+    }
+
+    pub(crate) fn get(&self) -> i64 {
+        self.at
+    }
+
+    /// If it cannot be written, some of it is told again by the next daemon.
+    pub(crate) fn set(&mut self, at: i64) {
+        self.at = at;
+        let _ = self.save();
+    }
+
+    pub(crate) fn save(&self) -> io::Result<()> {
+        let new = self.path.with_extension("new");
+        fs::write(&new, format!("{}\n", self.at))?;
+        fs::rename(new, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_goes_on_where_it_was_left_and_believes_no_nonsense() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("position");
+        let load = |otherwise| Position::load(path.clone(), otherwise);
+        let mut position = load(7);
+        assert_eq!(position.get(), 7);
+        position.set(9);
+        assert_eq!(load(20).get(), 9);
+        assert_eq!(load(8).get(), 8, "a database that was made anew");
+        for text in ["", "x", "-4", "99999999999999999999"] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(load(20).get(), 20, "{text}");
+        }
+    }
+}
