@@ -296,7 +296,9 @@ mod tests {
         });
         cell.metrics.insert("delay_p95_ms/probe".to_owned(), 21.25);
         cell.metrics.insert("change_bps/main/2".to_owned(), 5e8);
-        store.write_campaign(&crate::result::Campaign::default()).unwrap();
+        store
+            .write_campaign(&crate::result::Campaign::default())
+            .unwrap();
         store.write(&cell).unwrap();
         store
             .write_summary(&Summary {

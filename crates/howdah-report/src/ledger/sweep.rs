@@ -17,7 +17,7 @@ fn set_up(cell: &CellResult) -> SetUp<'_> {
 }
 
 /// The set-ups of the experiments that `concerns`; none where nothing is swept.
-fn set_ups<'a>(cells: &'a [CellResult], concerns: impl Fn(&str) -> bool) -> BTreeSet<SetUp<'a>> {
+fn set_ups(cells: &[CellResult], concerns: impl Fn(&str) -> bool) -> BTreeSet<SetUp<'_>> {
     let own = cells.iter().filter(|cell| concerns(&cell.experiment));
     own.map(set_up)
         .filter(|set_up| !set_up.is_empty())

@@ -310,9 +310,11 @@ fn fq_codel(
     let quantum = inner
         .map(|inner| inner.parse("quantum", units::parse_bytes))
         .transpose()?;
-    let quantum = quantum.flatten().unwrap_or(u64::from(usual.quantum_bytes));
+    let quantum = quantum
+        .flatten()
+        .unwrap_or_else(|| u64::from(usual.quantum_bytes));
     let lines = inner.map(|inner| inner.whole("lines", 1)).transpose()?;
-    let lines = lines.flatten().unwrap_or(u64::from(usual.lines));
+    let lines = lines.flatten().unwrap_or_else(|| u64::from(usual.lines));
     let within = |number: u64, from: u64, to: u64, what: &str| {
         let inside = u32::try_from(number)
             .ok()

@@ -8,6 +8,7 @@ use crate::report::svg::line_key;
 use crate::report::svg::lines::SMALL_PANEL;
 use crate::report::svg::scatter::{Dot, ends, svg};
 use crate::result::CellResult;
+use std::fmt::Write as _;
 
 /// With more panels nobody compares them.
 const MOST: usize = 24;
@@ -89,7 +90,7 @@ pub(super) fn figure(experiment: &Experiment<'_>) -> Option<Figure> {
         interval_words(&kinds)
     );
     if dropped > 0 {
-        caption.push_str(&format!(" {dropped} more places are not drawn."));
+        let _ = write!(caption, " {dropped} more places are not drawn.");
     }
     Some(Figure {
         key: "delay-goodput".to_owned(),
