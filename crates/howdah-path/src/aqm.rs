@@ -2,7 +2,7 @@
 
 use howdah_core::Span;
 
-/// What a queue does before it is full. `CoDel` and `DualPI2` mark packets that can be marked (ECN) instead of dropping them.
+/// What a queue does before it is full. All but RED mark packets that can be marked (ECN) instead of dropping them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Aqm {
     /// Nothing: droptail.
@@ -16,6 +16,54 @@ pub enum Aqm {
     /// Two coupled queues, one of them for L4S (RFC 9332). It decides when a packet leaves, so the queue is
     /// [stored](crate::PathConfig::stores_packets).
     DualPi2(DualPi2Config),
+    /// A line for each flow, each with `CoDel` (RFC 8290). The queue is [stored](crate::PathConfig::stores_packets), and flows are
+    /// told apart by what [`OneWay::offer_flow`](crate::OneWay::offer_flow) says.
+    FqCoDel(FqCoDelConfig),
+    /// Proportional Integral controller Enhanced (RFC 8033). It decides when a packet arrives.
+    Pie(PieConfig),
+}
+
+/// Constants of FQ-`CoDel`. [`Default`] is that of RFC 8290 (section 5.2). What the queue holds is the path's
+/// [limit](crate::PathConfig::queue).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FqCoDelConfig {
+    /// Of each line's own `CoDel`.
+    pub codel: CoDelConfig,
+    /// Bytes on the link that a line may send before the next one's turn.
+    pub quantum_bytes: u32,
+    /// Lines into which flows are hashed.
+    pub lines: u32,
+}
+
+impl Default for FqCoDelConfig {
+    fn default() -> Self {
+        Self {
+            codel: CoDelConfig::default(),
+            quantum_bytes: 1514,
+            lines: 1024,
+        }
+    }
+}
+
+/// Constants of PIE. [`Default`] is that of RFC 8033 (sections 4.1 to 4.4).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PieConfig {
+    /// Delay at which the queue is held.
+    pub target: Span,
+    /// For how long a burst into a queue that was lightly loaded is let through.
+    pub max_burst: Span,
+    /// Size of a typical packet on the link: two of them are no queue.
+    pub mean_packet_bytes: u32,
+}
+
+impl Default for PieConfig {
+    fn default() -> Self {
+        Self {
+            target: Span::from_millis(15),
+            max_burst: Span::from_millis(150),
+            mean_packet_bytes: 1538,
+        }
+    }
 }
 
 /// Constants of `DualPI2`. [`Default`] is that of RFC 9332, appendix A.1.

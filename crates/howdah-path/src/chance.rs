@@ -13,6 +13,7 @@ pub(crate) enum Purpose {
     Duplicate = 4,
     Corrupt = 5,
     Red = 6,
+    Pie = 7,
 }
 
 /// The stream of `seed` for one purpose.

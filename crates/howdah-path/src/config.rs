@@ -81,13 +81,13 @@ impl Default for PathConfig {
 impl PathConfig {
     /// Whether the fate of a packet that waits is open until it leaves, so that
     /// [`OneWay::offer`](crate::OneWay::offer) may answer
-    /// [`Verdict::Queued`](crate::Verdict::Queued): asked for, or needed by `CoDel` and `DualPI2` (which decide
+    /// [`Verdict::Queued`](crate::Verdict::Queued): asked for, or needed by `CoDel`, FQ-`CoDel` and `DualPI2` (which decide
     /// when a packet leaves the queue), by a rate trace or by a token bucket.
     pub fn stores_packets(&self) -> bool {
         self.stored_queue
             || self.rate_trace.is_some()
             || self.token_bucket.is_some()
-            || matches!(self.aqm, Aqm::CoDel(_) | Aqm::DualPi2(_))
+            || matches!(self.aqm, Aqm::CoDel(_) | Aqm::DualPi2(_) | Aqm::FqCoDel(_))
     }
 
     /// The highest rate that the path ever has; `None` is unlimited.

@@ -7,7 +7,7 @@
 //!
 //! 1. **MTU**: a packet that is too large never reaches the queue;
 //! 2. **queue**: limited in bytes, packets or time, or to a share of the bandwidth-delay product
-//!    ([`QueueLimit`]); droptail, or with active queue management ([`Aqm`]: `CoDel`, RED, `DualPI2`);
+//!    ([`QueueLimit`]); droptail, or with active queue management ([`Aqm`]: `CoDel`, FQ-`CoDel`, PIE, RED, `DualPI2`);
 //! 3. **rate**: one packet after the other leaves at the link's [`Rate`](howdah_core::Rate), which
 //!    is constant or follows a trace ([`RateTrace`]: steps, or mahimahi's opportunities), behind a
 //!    [`TokenBucket`] or not;
@@ -59,12 +59,14 @@ mod codel;
 mod config;
 mod counters;
 mod dualpi2;
+mod fq_codel;
 mod histogram;
 mod jitter;
 mod link;
 mod loss;
 mod loss_model;
 mod one_way;
+mod pie;
 mod red;
 mod segments;
 mod server;
@@ -72,7 +74,7 @@ mod stored;
 mod switch;
 mod trace;
 
-pub use aqm::{Aqm, CoDelConfig, DualPi2Config, RedConfig, RedUnit};
+pub use aqm::{Aqm, CoDelConfig, DualPi2Config, FqCoDelConfig, PieConfig, RedConfig, RedUnit};
 pub use config::{PathConfig, QueueLimit, TokenBucket};
 pub use counters::PathCounters;
 pub use histogram::DelayHistogram;

@@ -95,6 +95,11 @@ impl Link {
         }
     }
 
+    /// Whether its rate changes only when somebody changes it.
+    pub(crate) const fn is_steady(&self) -> bool {
+        matches!(self, Self::Constant(_))
+    }
+
     /// Rate of the moment, in bit/s; `None` is unlimited.
     pub(crate) fn mean_rate(&self, config_rate: Option<Rate>) -> Option<Rate> {
         match self {

@@ -4,9 +4,10 @@ use crate::aqm::Aqm;
 use crate::chance::{Chance, Purpose};
 use crate::jitter::JitterStage;
 use crate::loss::Loss;
+use crate::pie::{Early, Pie};
 use crate::red::Red;
 use crate::server::Server;
-use crate::stored::{Offered, Released, Stored};
+use crate::stored::{Offered, Released, Stored, Waiting};
 use crate::switch::{Backlog, Order, Switch};
 use crate::{DelayHistogram, PathConfig, PathCounters};
 use howdah_core::{Ecn, Span, Time};
@@ -87,6 +88,23 @@ enum Queue {
     Stored(Box<Stored>),
 }
 
+impl Queue {
+    /// How long it is in time, at a moment since it was last changed.
+    fn standing(&self, now: Time) -> Span {
+        match self {
+            Self::Computed(server) => server.queue_delay(now),
+            Self::Stored(stored) => stored.standing(now),
+        }
+    }
+
+    fn bytes(&self, now: Time) -> u64 {
+        match self {
+            Self::Computed(server) => server.queued_bytes(now),
+            Self::Stored(stored) => stored.queued_bytes(now),
+        }
+    }
+}
+
 /// One direction of a path.
 ///
 /// `now` must not go back from one call to the next. The same configuration, seed and offers give
@@ -97,6 +115,8 @@ pub struct OneWay {
     delay: Span,
     jitter: JitterStage,
     queue: Queue,
+    /// In front of it.
+    pie: Option<Box<Pie>>,
     loss: Loss,
     reorder: Chance,
     duplicate: Chance,
@@ -121,9 +141,10 @@ impl OneWay {
             set_red(&mut server, config.aqm, seed);
             Queue::Computed(server)
         };
-        Self {
+        let mut path = Self {
             mtu: config.mtu,
             delay: config.delay,
+            pie: None,
             jitter: JitterStage::new(seed, &config.jitter),
             queue,
             loss: Loss::new(seed, &config.loss),
@@ -138,6 +159,16 @@ impl OneWay {
             waits: None,
             overhead_bytes: config.link_overhead_bytes,
             seed,
+        };
+        path.set_pie(config.aqm);
+        path
+    }
+
+    fn set_pie(&mut self, aqm: Aqm) {
+        match (aqm, &mut self.pie) {
+            (Aqm::Pie(config), Some(pie)) => pie.reconfigure(config),
+            (Aqm::Pie(config), none) => *none = Some(Box::new(Pie::new(self.seed, config))),
+            (_, some) => *some = None,
         }
     }
 
@@ -180,9 +211,7 @@ impl OneWay {
             Backlog::Inherited => {}
             Backlog::DrainsOnOldPath => {
                 while let Some(due) = self.next_release() {
-                    let queue = self.next_queue();
-                    let verdict = self.release(now.max(due));
-                    fates.extend(verdict.map(|verdict| (queue, verdict)));
+                    fates.extend(self.release_from(now.max(due)));
                 }
                 // On a dead link nothing drains.
                 self.discard_all(&mut fates);
@@ -206,11 +235,7 @@ impl OneWay {
 
     fn discard_all(&mut self, fates: &mut Vec<(usize, Verdict)>) {
         if let Queue::Stored(stored) = &mut self.queue {
-            loop {
-                let queue = stored.next_queue();
-                let Some(packet) = stored.discard() else {
-                    break;
-                };
+            while let Some((queue, packet)) = stored.discard() {
                 self.counters.dropped_switch += 1;
                 self.counters.bytes_dropped_switch += u64::from(packet.ip_bytes);
                 fates.push((queue, Verdict::Drop(DropReason::Switched)));
@@ -219,6 +244,7 @@ impl OneWay {
     }
 
     fn restart(&mut self, config: &PathConfig) {
+        self.pie = None;
         match &mut self.queue {
             Queue::Computed(server) => {
                 server.restart();
@@ -248,6 +274,7 @@ impl OneWay {
                 set_red(server, config.aqm, self.seed);
             }
         }
+        self.set_pie(config.aqm);
         self.loss.set_model(&config.loss);
         self.reorder.set_probability(config.reorder);
         self.duplicate.set_probability(config.duplicate);
@@ -262,28 +289,33 @@ impl OneWay {
 
     /// The same of a packet with such an ECN field.
     pub fn offer_ecn(&mut self, now: Time, ip_bytes: u32, ecn: Ecn) -> Verdict {
-        self.offer_inner(now, ip_bytes, ecn).0
+        self.offer_inner(now, ip_bytes, ecn, 0).0
     }
 
-    /// In which of the two waiting lines of a stored queue a packet with such an ECN field stands: always 0 but with `DualPI2`.
-    pub fn queue_of(&self, ecn: Ecn) -> usize {
-        match &self.queue {
-            Queue::Computed(_) => 0,
-            Queue::Stored(stored) => stored.queue_of(ecn),
-        }
+    /// The same of a packet of such a flow: any number that its packets share (their addresses and ports, hashed), for queues that
+    /// tell flows apart.
+    pub fn offer_flow(&mut self, now: Time, ip_bytes: u32, ecn: Ecn, flow: u64) -> Verdict {
+        self.offer_inner(now, ip_bytes, ecn, flow).0
     }
 
-    /// Which line the next [`release`](Self::release) takes from.
-    pub fn next_queue(&self) -> usize {
+    /// In which waiting line of a stored queue such a packet stands: always 0 but with `DualPI2`, which has two, and FQ-`CoDel`,
+    /// which has more than a thousand.
+    pub fn queue_of(&self, ecn: Ecn, flow: u64) -> usize {
         match &self.queue {
             Queue::Computed(_) => 0,
-            Queue::Stored(stored) => stored.next_queue(),
+            Queue::Stored(stored) => stored.queue_of(ecn, flow),
         }
     }
 
     /// The verdict, and whether the packet kept the order of its predecessors.
     #[inline]
-    pub(crate) fn offer_inner(&mut self, now: Time, ip_bytes: u32, ecn: Ecn) -> (Verdict, bool) {
+    pub(crate) fn offer_inner(
+        &mut self,
+        now: Time,
+        ip_bytes: u32,
+        ecn: Ecn,
+        flow: u64,
+    ) -> (Verdict, bool) {
         let index = self.counters.offered;
         let bytes = u64::from(ip_bytes);
         self.counters.offered += 1;
@@ -303,6 +335,13 @@ impl OneWay {
             }
         }
         let mut marked = false;
+        if self.pie.is_some() {
+            match self.arrives_early(now, ecn) {
+                Early::Enter => {}
+                Early::Mark => marked = true,
+                Early::Drop => return (self.refuse(DropReason::Aqm, bytes), true),
+            }
+        }
         let left = match &mut self.queue {
             Queue::Computed(server) => {
                 let wait = match &self.waits {
@@ -319,7 +358,14 @@ impl OneWay {
                     Err(reason) => return (self.refuse(reason, bytes), true),
                 }
             }
-            Queue::Stored(stored) => match stored.offer(now, ip_bytes, index, ecn) {
+            Queue::Stored(stored) => match stored.offer(Waiting {
+                arrived: now,
+                ip_bytes,
+                index,
+                ecn,
+                flow,
+                marked,
+            }) {
                 Offered::Sent(left, mark) => {
                     marked = mark;
                     if let Some(waits) = &mut self.waits {
@@ -332,6 +378,20 @@ impl OneWay {
             },
         };
         self.behind_the_bottleneck(left, ip_bytes, index, marked)
+    }
+
+    /// What PIE makes of a packet that arrives.
+    fn arrives_early(&mut self, now: Time, ecn: Ecn) -> Early {
+        self.catch_up(now);
+        let bytes = self.queue.bytes(now);
+        let pie = self.pie.as_mut();
+        pie.map_or(Early::Enter, |pie| pie.arrives(ecn, bytes))
+    }
+
+    fn catch_up(&mut self, now: Time) {
+        if let Some(pie) = &mut self.pie {
+            pie.catch_up(now, |moment| self.queue.standing(moment));
+        }
     }
 
     #[cold]
@@ -400,24 +460,30 @@ impl OneWay {
     /// [`next_release`](Self::next_release) named; `None` if none waits. The verdict is never
     /// [`Verdict::Queued`].
     pub fn release(&mut self, now: Time) -> Option<Verdict> {
+        self.release_from(now).map(|(_, verdict)| verdict)
+    }
+
+    /// The same, with the line ([`queue_of`](Self::queue_of)) at whose head the packet stood.
+    pub fn release_from(&mut self, now: Time) -> Option<(usize, Verdict)> {
+        self.catch_up(now);
         let Queue::Stored(stored) = &mut self.queue else {
             return None;
         };
         let Released {
             packet,
+            queue,
             left,
             marked,
         } = stored.release(now)?;
-        let Some(left) = left else {
-            return Some(self.refuse(DropReason::Aqm, u64::from(packet.ip_bytes)));
+        let left = match left {
+            Ok(left) => left,
+            Err(reason) => return Some((queue, self.refuse(reason, u64::from(packet.ip_bytes)))),
         };
         if let Some(waits) = &mut self.waits {
             waits.record(now.since(packet.arrived));
         }
-        Some(
-            self.behind_the_bottleneck(left, packet.ip_bytes, packet.index, marked)
-                .0,
-        )
+        let (verdict, _) = self.behind_the_bottleneck(left, packet.ip_bytes, packet.index, marked);
+        Some((queue, verdict))
     }
 
     /// Packets in the stored queue; 0 in a computed one, which holds none.
@@ -439,10 +505,7 @@ impl OneWay {
 
     /// Bytes (link overhead included) accepted and not yet sent, rounded up.
     pub fn queued_bytes(&self, now: Time) -> u64 {
-        match &self.queue {
-            Queue::Computed(server) => server.queued_bytes(now),
-            Queue::Stored(stored) => stored.queued_bytes(now),
-        }
+        self.queue.bytes(now)
     }
 
     /// Bytes (link overhead included) that the bottleneck has sent up to now. Their increase over

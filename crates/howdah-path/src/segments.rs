@@ -74,7 +74,7 @@ impl OneWay {
             } else {
                 segment_ip_bytes
             };
-            let (verdict, ordered) = self.offer_inner(now, bytes, howdah_core::Ecn::NotEct);
+            let (verdict, ordered) = self.offer_inner(now, bytes, howdah_core::Ecn::NotEct, 0);
             let delivery = match verdict {
                 Verdict::Deliver(delivery) => delivery,
                 Verdict::Drop(_) => {

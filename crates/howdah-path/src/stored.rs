@@ -9,6 +9,7 @@ use crate::aqm::{Aqm, RedUnit};
 use crate::bucket::Bucket;
 use crate::codel::CoDel;
 use crate::dualpi2::{CLASSIC, DualPi2, Fate, Head, L4S};
+use crate::fq_codel::FqCoDel;
 use crate::link::Link;
 use crate::red::Red;
 use crate::server::{NANOS_PER_BYTE_AT_1_BIT_PER_SEC, packets_in};
@@ -24,14 +25,23 @@ pub(crate) struct Waiting {
     /// Its number among all packets offered to the path.
     pub(crate) index: u64,
     pub(crate) ecn: Ecn,
+    /// Whose it is.
+    pub(crate) flow: u64,
+    /// Whether it was marked when it came.
+    pub(crate) marked: bool,
 }
+
+/// The lines of FQ-`CoDel` are numbered behind the two others.
+const FIRST_FLOW_LINE: usize = 2;
 
 /// A packet that has had its turn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Released {
     pub(crate) packet: Waiting,
-    /// When its last bit has left; `None` if it is dropped.
-    pub(crate) left: Option<Time>,
+    /// Where it waited.
+    pub(crate) queue: usize,
+    /// When its last bit has left, or why it is dropped.
+    pub(crate) left: Result<Time, DropReason>,
     pub(crate) marked: bool,
 }
 
@@ -53,6 +63,9 @@ pub(crate) struct Stored {
     codel: Option<CoDel>,
     red: Option<Red>,
     dual: Option<DualPi2>,
+    fq: Option<Box<FqCoDel>>,
+    /// Packets no longer go to flow lines: those that are there are served first.
+    fq_drains: bool,
     rate: Option<Rate>,
     overhead_bytes: u32,
     /// The queue; with a dual queue the classic one and the L4S one.
@@ -70,6 +83,8 @@ impl Stored {
             codel: None,
             red: None,
             dual: None,
+            fq: None,
+            fq_drains: false,
             rate: config.rate,
             overhead_bytes: config.link_overhead_bytes,
             queues: [VecDeque::new(), VecDeque::new()],
@@ -102,6 +117,7 @@ impl Stored {
         self.codel = None;
         self.red = None;
         self.dual = None;
+        self.fq = None;
         self.reconfigure(config, seed);
     }
 
@@ -121,10 +137,35 @@ impl Stored {
             (Aqm::DualPi2(config), none) => *none = Some(DualPi2::new(config)),
             (_, some) => *some = None,
         }
+        self.fq_drains = !matches!(aqm, Aqm::FqCoDel(_));
+        let overhead_bytes = self.overhead_bytes;
+        match (aqm, &mut self.fq) {
+            (Aqm::FqCoDel(config), Some(fq)) => fq.reconfigure(config, overhead_bytes),
+            (Aqm::FqCoDel(config), none) => {
+                *none = Some(Box::new(FqCoDel::new(seed, config, overhead_bytes)));
+            }
+            (_, some) => {
+                if some.as_ref().is_some_and(|fq| fq.len() == 0) {
+                    *some = None;
+                }
+            }
+        }
+    }
+
+    /// The flow lines, if packets that come go there.
+    fn flow_lines(&mut self) -> Option<&mut FqCoDel> {
+        self.fq.as_deref_mut().filter(|_| !self.fq_drains)
     }
 
     /// Which queue a packet waits in.
-    pub(crate) fn queue_of(&self, ecn: Ecn) -> usize {
+    pub(crate) fn queue_of(&self, ecn: Ecn, flow: u64) -> usize {
+        if let Some(fq) = self.fq.as_ref().filter(|_| !self.fq_drains) {
+            return FIRST_FLOW_LINE + fq.line_of(flow);
+        }
+        self.dual_line(ecn)
+    }
+
+    fn dual_line(&self, ecn: Ecn) -> usize {
         if self.dual.is_some() && ecn.is_l4s() {
             L4S
         } else {
@@ -132,8 +173,8 @@ impl Stored {
         }
     }
 
-    /// Which queue is served next.
-    pub(crate) fn next_queue(&self) -> usize {
+    /// Which of the two queues is served next.
+    fn next_queue(&self) -> usize {
         let waiting = [CLASSIC, L4S].map(|queue| !self.queues[queue].is_empty());
         match &self.dual {
             Some(dual) => dual.next(waiting),
@@ -141,6 +182,12 @@ impl Stored {
             None if !waiting[CLASSIC] => L4S,
             None => CLASSIC,
         }
+    }
+
+    /// Whether the link takes from the flow lines: what waited before a change of the queue's kind goes first.
+    fn flow_lines_are_next(&self) -> bool {
+        let waits = self.fq.as_ref().is_some_and(|fq| fq.len() > 0);
+        waits && (self.fq_drains || self.queues.iter().all(VecDeque::is_empty))
     }
 
     fn head(&self, packet: &Waiting) -> Head {
@@ -153,7 +200,7 @@ impl Stored {
     /// What the AQM makes of a packet at its queue's head that has been taken out.
     fn judge(&mut self, now: Time, packet: &Waiting) -> Fate {
         let head = self.head(packet);
-        let queue = self.queue_of(packet.ecn);
+        let queue = self.dual_line(packet.ecn);
         if let Some(dual) = &mut self.dual {
             let behind = self.queues[queue].len();
             let other = !self.queues[1 - queue].is_empty();
@@ -180,7 +227,8 @@ impl Stored {
         }
     }
 
-    pub(crate) fn offer(&mut self, now: Time, ip_bytes: u32, index: u64, ecn: Ecn) -> Offered {
+    pub(crate) fn offer(&mut self, packet: Waiting) -> Offered {
+        let (now, ip_bytes) = (packet.arrived, packet.ip_bytes);
         let link_bytes = u64::from(ip_bytes) + u64::from(self.overhead_bytes);
         if self.link.is_dead() {
             return Offered::Dropped(DropReason::QueueFull);
@@ -188,32 +236,55 @@ impl Stored {
         self.catch_up(now);
         let is_empty = self.len() == 0;
         let idle = is_empty && now >= self.ready_at(link_bytes);
-        let packet = Waiting {
-            arrived: now,
-            ip_bytes,
-            index,
-            ecn,
-        };
         if self.red_drops(now, idle) {
             return Offered::Dropped(DropReason::Aqm);
         }
         if idle {
-            if let Some(codel) = &mut self.codel {
-                codel.arrived(link_bytes);
-                codel.empty();
-            } else if self.dual.is_some() {
-                match self.judge(now, &packet) {
-                    Fate::Drop => return Offered::Dropped(DropReason::Aqm),
-                    Fate::Mark => return Offered::Sent(self.send(now, ip_bytes, false), true),
-                    Fate::Send => {}
-                }
-            }
-            return Offered::Sent(self.send(now, ip_bytes, false), false);
+            return self.pass(now, packet, link_bytes);
         }
         // A packet that has the link to itself but no tokens yet is accepted, too.
         let alone = is_empty && now >= self.link.free_at();
-        let accepted = match self.limit {
-            _ if alone => true,
+        let accepted = alone || self.has_room(now, link_bytes);
+        if let Some(fq) = self.flow_lines() {
+            fq.push(packet);
+            if !accepted {
+                fq.overflow();
+            }
+        } else if accepted {
+            if let Some(codel) = &mut self.codel {
+                codel.arrived(link_bytes);
+            }
+            let queue = self.dual_line(packet.ecn);
+            self.queues[queue].push_back(packet);
+        } else {
+            return Offered::Dropped(DropReason::QueueFull);
+        }
+        self.waiting_link_bytes += link_bytes;
+        Offered::Waits
+    }
+
+    /// A packet finds the link idle.
+    fn pass(&mut self, now: Time, packet: Waiting, link_bytes: u64) -> Offered {
+        if let Some(fq) = self.flow_lines() {
+            // It goes through its line, as that then is one that has begun.
+            fq.idle();
+            fq.push(packet);
+            fq.pop(now.as_nanos());
+        } else if let Some(codel) = &mut self.codel {
+            codel.arrived(link_bytes);
+            codel.empty();
+        } else if self.dual.is_some() {
+            match self.judge(now, &packet) {
+                Fate::Drop => return Offered::Dropped(DropReason::Aqm),
+                Fate::Mark => return Offered::Sent(self.send(now, packet.ip_bytes, false), true),
+                Fate::Send => {}
+            }
+        }
+        Offered::Sent(self.send(now, packet.ip_bytes, false), packet.marked)
+    }
+
+    fn has_room(&self, now: Time, link_bytes: u64) -> bool {
+        match self.limit {
             QueueLimit::Unlimited => true,
             QueueLimit::Bytes(limit) => {
                 let with_it = self.waiting_link_bytes + link_bytes;
@@ -222,17 +293,7 @@ impl Stored {
             }
             QueueLimit::Packets(limit) => self.packets(now) < limit,
             QueueLimit::Time(limit) => !self.exceeds(now, limit),
-        };
-        if !accepted {
-            return Offered::Dropped(DropReason::QueueFull);
         }
-        if let Some(codel) = &mut self.codel {
-            codel.arrived(link_bytes);
-        }
-        let queue = self.queue_of(ecn);
-        self.queues[queue].push_back(packet);
-        self.waiting_link_bytes += link_bytes;
-        Offered::Waits
     }
 
     fn red_drops(&mut self, now: Time, idle: bool) -> bool {
@@ -287,38 +348,87 @@ impl Stored {
 
     /// When the packet that is served next is to be [released](Self::release).
     pub(crate) fn next_release(&self) -> Option<Time> {
-        let head = self.queues[self.next_queue()].front()?;
-        let ready = self.ready_at(u64::from(head.ip_bytes) + u64::from(self.overhead_bytes));
+        if self.fq.as_ref().is_some_and(|fq| fq.is_overfull()) {
+            return Some(Time::ZERO);
+        }
+        let link_bytes = if self.flow_lines_are_next() {
+            // Which of them is settled when they are asked; a bucket has tokens for any of them then.
+            self.fq.as_ref()?.largest_bytes()
+        } else {
+            let head = self.queues[self.next_queue()].front()?;
+            u64::from(head.ip_bytes) + u64::from(self.overhead_bytes)
+        };
+        let ready = self.ready_at(link_bytes);
         (!self.link.is_dead() && ready != Time::MAX).then_some(ready)
     }
 
     /// The fate of the packet that is served next.
     pub(crate) fn release(&mut self, now: Time) -> Option<Released> {
         self.catch_up(now);
-        let packet = self.discard()?;
-        let (left, marked) = match self.judge(now, &packet) {
-            Fate::Drop => (None, false),
-            fate => {
-                let left = self.send(now, packet.ip_bytes, true);
-                (Some(left), fate == Fate::Mark)
-            }
+        if let Some((line, packet)) = self.fq.as_mut().and_then(|fq| fq.pop_excess()) {
+            self.waiting_link_bytes -= self.head(&packet).link_bytes;
+            return Some(Released {
+                packet,
+                queue: FIRST_FLOW_LINE + line,
+                left: Err(DropReason::QueueFull),
+                marked: false,
+            });
+        }
+        let queue = self.next_queue();
+        let (queue, packet, fate) = if self.flow_lines_are_next() {
+            let (line, packet, hit) = self.fq.as_mut()?.pop(now.as_nanos())?;
+            self.waiting_link_bytes -= self.head(&packet).link_bytes;
+            let fate = match (hit, packet.ecn.is_capable()) {
+                (false, _) => Fate::Send,
+                (true, true) => Fate::Mark,
+                (true, false) => Fate::Drop,
+            };
+            (FIRST_FLOW_LINE + line, packet, fate)
+        } else {
+            let packet = self.queues[queue].pop_front()?;
+            self.waiting_link_bytes -= self.head(&packet).link_bytes;
+            let fate = self.judge(now, &packet);
+            (queue, packet, fate)
+        };
+        let left = match fate {
+            Fate::Drop => Err(DropReason::Aqm),
+            Fate::Mark | Fate::Send => Ok(self.send(now, packet.ip_bytes, true)),
         };
         Some(Released {
             packet,
+            queue,
             left,
-            marked,
+            marked: packet.marked || fate == Fate::Mark,
         })
     }
 
-    /// Takes the packet that is served next out, whatever the link does.
-    pub(crate) fn discard(&mut self) -> Option<Waiting> {
-        let packet = self.queues[self.next_queue()].pop_front()?;
-        self.waiting_link_bytes -= u64::from(packet.ip_bytes) + u64::from(self.overhead_bytes);
-        Some(packet)
+    /// Takes the packet that is served next out, whatever the link does, and says where it waited.
+    pub(crate) fn discard(&mut self) -> Option<(usize, Waiting)> {
+        let queue = self.next_queue();
+        let (queue, packet) = if self.flow_lines_are_next() {
+            let (line, packet) = self.fq.as_mut()?.discard()?;
+            (FIRST_FLOW_LINE + line, packet)
+        } else {
+            (queue, self.queues[queue].pop_front()?)
+        };
+        self.waiting_link_bytes -= self.head(&packet).link_bytes;
+        Some((queue, packet))
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.queues[CLASSIC].len() + self.queues[L4S].len()
+        let lines = self.fq.as_ref().map_or(0, |fq| fq.len());
+        self.queues[CLASSIC].len() + self.queues[L4S].len() + lines
+    }
+
+    /// How long the queue is in time at a moment since it was last changed: exact where the rate is, else how long the first packet
+    /// has waited.
+    pub(crate) fn standing(&self, now: Time) -> Span {
+        if self.link.is_steady() && self.bucket.is_none() {
+            return self.queue_delay(now);
+        }
+        let heads = self.queues.iter().filter_map(VecDeque::front);
+        let first = heads.map(|packet| packet.arrived).min();
+        first.map_or(Span::ZERO, |arrived| now.since(arrived))
     }
 
     /// How long a packet that comes now would wait before its first bit leaves: at a trace's mean

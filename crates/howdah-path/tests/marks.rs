@@ -63,9 +63,8 @@ fn run(aqm: Aqm, kinds: [(Ecn, u64); 2]) -> [Fates; 2] {
                    waiting: &mut [std::collections::VecDeque<(Time, usize)>; 2],
                    fates: &mut [Fates; 2],
                    due| {
-        let queue = path.next_queue();
+        let (queue, verdict) = path.release_from(due).expect("somebody waits");
         let (offered, kind) = waiting[queue].pop_front().expect("it waits in that line");
-        let verdict = path.release(due).expect("somebody waits");
         fates[kind].note(verdict, offered, delay);
     };
     for (now, kind) in offers {
@@ -77,7 +76,7 @@ fn run(aqm: Aqm, kinds: [(Ecn, u64); 2]) -> [Fates; 2] {
         let ecn = kinds[kind].0;
         fates[kind].offered += 1;
         match path.offer_ecn(now, 1_250, ecn) {
-            Verdict::Queued => waiting[path.queue_of(ecn)].push_back((now, kind)),
+            Verdict::Queued => waiting[path.queue_of(ecn, 0)].push_back((now, kind)),
             verdict => fates[kind].note(verdict, now, delay),
         }
         assert_eq!(path.waiting(), waiting[0].len() + waiting[1].len());

@@ -5,6 +5,7 @@
 
 pub mod company;
 pub mod comparison;
+pub mod csv;
 pub mod fidelity;
 pub mod gate;
 mod intervals;

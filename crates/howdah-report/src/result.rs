@@ -70,6 +70,9 @@ pub struct ExperimentNote {
     /// Largest IP packet in bytes, if all of its paths have the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu_bytes: Option<u32>,
+    /// What is swept in this campaign: key, and its values with their source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub swept: Vec<(String, String)>,
 }
 
 /// A scenario file as it was run.

@@ -9,6 +9,7 @@ use crate::world::{Path, Source, TIMELINE_SLOT, World};
 use crate::{EndpointId, PathId};
 use howdah_core::{Arrival, Datagram, Ecn, HeaderBytes, Time, Transport};
 use howdah_path::{Delivery, PathConfig, Switch, Verdict};
+use std::collections::VecDeque;
 
 /// Datagrams asked of a transport at a time.
 const BATCH: usize = 64;
@@ -345,7 +346,10 @@ impl<T: Transport> World<T> {
         let path = &mut self.paths[index];
         let ip_bytes = flight.wire_len + endpoint.header_bytes;
         path.ledger.offered += 1;
-        match path.one_way.offer_ecn(self.now, ip_bytes, flight.ecn) {
+        match path
+            .one_way
+            .offer_flow(self.now, ip_bytes, flight.ecn, u64::from(flight.sender))
+        {
             Verdict::Deliver(delivery) => {
                 self.take_off(index, flight, delivery, self.now, ip_bytes);
             }
@@ -353,7 +357,10 @@ impl<T: Transport> World<T> {
             Verdict::Queued => {
                 // Until it is released, the key says since when it has waited.
                 let key = Key::new(self.now, 0);
-                let queue = path.one_way.queue_of(flight.ecn);
+                let queue = path.one_way.queue_of(flight.ecn, u64::from(flight.sender));
+                if path.waiting.len() <= queue {
+                    path.waiting.resize_with(queue + 1, VecDeque::new);
+                }
                 path.waiting[queue].push_back(Flight { key, ..flight });
                 self.arm_queue(index);
             }
@@ -367,8 +374,7 @@ impl<T: Transport> World<T> {
             if one_way.next_release().is_none_or(|due| due > self.now) {
                 break;
             }
-            let queue = one_way.next_queue();
-            let Some(verdict) = one_way.release(self.now) else {
+            let Some((queue, verdict)) = one_way.release_from(self.now) else {
                 break;
             };
             self.settle_waiting(index, queue, verdict);

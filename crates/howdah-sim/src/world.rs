@@ -38,8 +38,8 @@ pub(crate) struct Path {
     pub(crate) lane: Lane,
     pub(crate) slot: u32,
     pub(crate) ledger: Ledger,
-    /// The datagrams in the path's stored queue, or in both lines of a dual one.
-    pub(crate) waiting: [VecDeque<Flight>; 2],
+    /// The datagrams in the path's stored queue, in each of its lines.
+    pub(crate) waiting: Vec<VecDeque<Flight>>,
     /// For paths that ever had one that waited.
     pub(crate) queue_slot: Option<u32>,
     /// Datagrams in the path from which on it refuses those of the hosts in front of it.
@@ -152,7 +152,7 @@ impl<T: Transport> World<T> {
             lane: Lane::default(),
             slot: self.agenda.add(),
             ledger: Ledger::default(),
-            waiting: [VecDeque::new(), VecDeque::new()],
+            waiting: Vec::new(),
             queue_slot: None,
             host_queue: usize::MAX,
         });

@@ -103,7 +103,7 @@ pub use manifest::{Manifest, ManifestHash, Sums, check_manifest};
 pub use mover::{Client, Comparison, Place, Transfer};
 pub use path_bytes::PathBytes;
 pub use paths::{PathMemory, RememberedPath, default_path_memory};
-pub use range::{FileVersion, fetch_range, file_version, publish};
+pub use range::{SourceFile, fetch_range, file_version, publish};
 pub use reach::Transport;
 pub use remote::{Files, FilesAnswer};
 pub use server::{

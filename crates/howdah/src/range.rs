@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A regular file that was looked at.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct FileVersion {
+pub struct SourceFile {
     /// Which version it is.
     pub identity: SourceIdentity,
     /// Its permission bits, if that machine has some.
@@ -23,14 +23,14 @@ pub struct FileVersion {
 
 /// Where the client puts what it saw.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen(Arc<Mutex<Option<FileVersion>>>);
+pub(crate) struct Seen(Arc<Mutex<Option<SourceFile>>>);
 
 impl Seen {
-    pub(crate) fn set(&self, version: FileVersion) {
+    pub(crate) fn set(&self, version: SourceFile) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
     }
 
-    fn take(&self) -> Option<FileVersion> {
+    fn take(&self) -> Option<SourceFile> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.take()
     }
@@ -52,7 +52,7 @@ pub fn file_version(
     source: &Location,
     config: &CopyConfig,
     cancel: &Cancel,
-) -> Result<FileVersion, Error> {
+) -> Result<SourceFile, Error> {
     let (there, path) = remote(source)?;
     let seen = Seen::default();
     let task = Task::Look(path, seen.clone());

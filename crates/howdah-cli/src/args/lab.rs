@@ -102,6 +102,10 @@ pub(crate) struct LabRunArgs {
     #[arg(long)]
     pub(crate) quick: bool,
 
+    /// Every combination of the values that scenarios name under [sweep]: what papers leave open
+    #[arg(long)]
+    pub(crate) sweep: bool,
+
     /// At least so many seeds of each cell, whatever the scenario says; with netns '--runs' counts
     #[arg(long, value_name = "N")]
     pub(crate) seeds: Option<std::num::NonZeroU64>,
@@ -149,6 +153,10 @@ pub(crate) struct LabReportArgs {
     /// Prints how long flows take to start as Markdown, instead: scenarios/starts.toml
     #[arg(long, conflicts_with_all = ["comparison", "fidelity", "company"])]
     pub(crate) starts: bool,
+
+    /// Writes all figures and series as CSV into this directory, instead: figures.csv, series.csv
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["comparison", "fidelity", "company", "starts", "out"])]
+    pub(crate) csv: Option<PathBuf>,
 
     /// For programs: JSON on standard output
     #[arg(long)]

@@ -364,6 +364,7 @@ fn campaign(plan: &Plan, options: &RunOptions, cells: &[&Cell]) -> Campaign {
                     .filter(|cell| cell.experiment == experiment.id)
                     .count(),
                 mtu_bytes: mtu(experiment),
+                swept: experiment.swept.clone(),
             })
             .collect(),
         chosen: marks(|experiment| &experiment.chosen),

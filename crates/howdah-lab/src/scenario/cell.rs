@@ -85,12 +85,18 @@ pub struct GroupSpec {
     pub name: String,
     /// Protocol of each.
     pub protocol: String,
-    /// How many.
+    /// How many; 0 where a load says it.
     pub count: u32,
+    /// Flows arrive as a Poisson process of this load in bit/s, instead of so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_bps: Option<u64>,
     /// Mean size in bytes.
     pub mean_bytes: f64,
     /// Pareto shape; sizes are all equal if it is `None`.
     pub shape: Option<f64>,
+    /// Sizes are exponentially distributed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub exponential: bool,
     /// Start times are uniform from here, in nanoseconds, ...
     pub start_ns: u64,
     /// ... for this long.

@@ -2,6 +2,7 @@
 
 use super::error::{ScenarioError, hint};
 use super::node::{Entry, Node, Place, Sources, Value};
+use super::sweep::Swept;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -47,6 +48,7 @@ impl Axis {
 pub(crate) fn expand(
     sources: &Sources,
     mut tree: Node,
+    swept: &[Swept],
 ) -> Result<(Vec<Axis>, Vec<Expanded>), ScenarioError> {
     let mut axes = Vec::new();
     if let Some(table) = tree.take("axes") {
@@ -59,7 +61,8 @@ pub(crate) fn expand(
     let mut lists = Vec::new();
     collect(&mut tree, &mut Vec::new(), &mut lists);
     for (at, (path, list)) in lists.iter().enumerate() {
-        let name = axis_name(path, &lists, at, &axes);
+        let sweep = swept.iter().find(|swept| swept.path == *path);
+        let name = sweep.map_or_else(|| axis_name(path, &lists, at, &axes), Swept::axis);
         axes.push(Axis {
             points: points(sources, list)?,
             place: list.place,
@@ -379,7 +382,7 @@ mod tests {
     fn run(text: &str) -> Result<Vec<Expanded>, ScenarioError> {
         let mut sources = Sources::default();
         let tree = sources.parse(Path::new("x.toml"), text.to_owned())?;
-        expand(&sources, tree).map(|(_, cells)| cells)
+        expand(&sources, tree, &[]).map(|(_, cells)| cells)
     }
 
     fn places(cells: &[Expanded]) -> Vec<String> {

@@ -13,6 +13,7 @@ mod node;
 mod one_way;
 mod read;
 mod repeats;
+mod sweep;
 mod values;
 
 pub use cell::{
@@ -59,8 +60,19 @@ pub struct Experiment {
     pub chosen: Vec<(String, String)>,
     /// Values that come from a fit (`fitted = true`): key and value.
     pub fitted: Vec<(String, String)>,
+    /// What is swept: key, and its values with their source. Empty where no sweep is asked for.
+    pub swept: Vec<(String, String)>,
     /// The cells.
     pub cells: Vec<Cell>,
+}
+
+/// Which of a scenario's cells are wanted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Wanted {
+    /// The reduced set.
+    pub quick: bool,
+    /// All plausible set-ups (`[sweep]`).
+    pub sweep: bool,
 }
 
 impl Plan {
@@ -75,6 +87,17 @@ impl Plan {
 /// Reads scenario files, and all that stand in directories (`*.toml`, but not `_*.toml`, which are
 /// there to be included). `quick` asks for the reduced set.
 pub fn load(paths: &[PathBuf], quick: bool) -> Result<Plan, ScenarioError> {
+    load_wanted(
+        paths,
+        Wanted {
+            quick,
+            sweep: false,
+        },
+    )
+}
+
+/// The same, with the set-ups of `[sweep]` if they are wanted.
+pub fn load_wanted(paths: &[PathBuf], wanted: Wanted) -> Result<Plan, ScenarioError> {
     let mut plan = Plan::default();
     for path in paths {
         let files = scenario_files(path)?;
@@ -85,7 +108,7 @@ pub fn load(paths: &[PathBuf], quick: bool) -> Result<Plan, ScenarioError> {
             ));
         }
         for file in files {
-            load_file(&file, quick, &mut plan)?;
+            load_file(&file, wanted, &mut plan)?;
         }
     }
     Ok(plan)
@@ -93,11 +116,23 @@ pub fn load(paths: &[PathBuf], quick: bool) -> Result<Plan, ScenarioError> {
 
 /// Reads one scenario from a text; `include` is relative to `path`.
 pub fn parse(path: &Path, text: &str, quick: bool) -> Result<Plan, ScenarioError> {
+    parse_wanted(
+        path,
+        text,
+        Wanted {
+            quick,
+            sweep: false,
+        },
+    )
+}
+
+/// The same, with the set-ups of `[sweep]` if they are wanted.
+pub fn parse_wanted(path: &Path, text: &str, wanted: Wanted) -> Result<Plan, ScenarioError> {
     let mut plan = Plan::default();
     let mut sources = Sources::default();
     let tree = sources.parse(path, text.to_owned())?;
     let tree = with_includes(&mut sources, path, tree, 0)?;
-    experiments(&sources, path, tree, quick, &mut plan)?;
+    experiments(&sources, path, tree, wanted, &mut plan)?;
     keep_texts(&sources, &mut plan);
     Ok(plan)
 }
@@ -125,12 +160,12 @@ fn scenario_files(path: &Path) -> Result<Vec<PathBuf>, ScenarioError> {
     Ok(files)
 }
 
-fn load_file(file: &Path, quick: bool, plan: &mut Plan) -> Result<(), ScenarioError> {
+fn load_file(file: &Path, wanted: Wanted, plan: &mut Plan) -> Result<(), ScenarioError> {
     let mut sources = Sources::default();
     let text = read(file)?;
     let tree = sources.parse(file, text)?;
     let tree = with_includes(&mut sources, file, tree, 0)?;
-    experiments(&sources, file, tree, quick, plan)?;
+    experiments(&sources, file, tree, wanted, plan)?;
     keep_texts(&sources, plan);
     Ok(())
 }
@@ -195,11 +230,11 @@ fn experiments(
     sources: &Sources,
     file: &Path,
     mut tree: Node,
-    quick: bool,
+    wanted: Wanted,
     plan: &mut Plan,
 ) -> Result<(), ScenarioError> {
     let Some(several) = tree.take("experiment") else {
-        return experiment(sources, file, tree, quick, plan);
+        return experiment(sources, file, tree, wanted, plan);
     };
     if !matches!(several.value, Value::Table(_)) {
         return Err(sources.error(several.place, "write each experiment as [experiment.NAME]"));
@@ -219,7 +254,7 @@ fn experiments(
             });
         }
         own.merge(over);
-        experiment(sources, file, own, quick, plan)?;
+        experiment(sources, file, own, wanted, plan)?;
     }
     Ok(())
 }
@@ -228,16 +263,16 @@ fn experiment(
     sources: &Sources,
     file: &Path,
     mut tree: Node,
-    quick: bool,
+    wanted: Wanted,
     plan: &mut Plan,
 ) -> Result<(), ScenarioError> {
     let skip = match tree.take("quick") {
         Some(mut over) => {
             let skip = over.take("skip");
-            if quick {
+            if wanted.quick {
                 tree.merge(over);
             }
-            quick && skip.is_some_and(|node| node.value == Value::Bool(true))
+            wanted.quick && skip.is_some_and(|node| node.value == Value::Bool(true))
         }
         None => false,
     };
@@ -274,8 +309,14 @@ fn experiment(
         file: file.to_owned(),
         ..Experiment::default()
     };
+    let swept = match tree.take("sweep") {
+        Some(table) => sweep::apply(sources, &mut tree, &table, wanted.sweep)?,
+        None => Vec::new(),
+    };
+    let swept = if wanted.sweep { swept } else { Vec::new() };
+    made.swept = swept.iter().map(sweep::Swept::words).collect();
     marks(&tree, &mut String::new(), &mut made);
-    let (axes, cells) = expand::expand(sources, tree)?;
+    let (axes, cells) = expand::expand(sources, tree, &swept)?;
     made.axes = axes
         .iter()
         .map(|axis| (axis.name.clone(), axis.labels()))

@@ -2,8 +2,8 @@
 
 use howdah_core::{Rate, Span};
 use howdah_path::{
-    Aqm, CoDelConfig, DelayTrace, DualPi2Config, Jitter, LossModel, LossTrace, PathConfig,
-    QueueLimit, RateTrace, RedConfig, RedUnit, TokenBucket,
+    Aqm, CoDelConfig, DelayTrace, DualPi2Config, FqCoDelConfig, Jitter, LossModel, LossTrace,
+    PathConfig, PieConfig, QueueLimit, RateTrace, RedConfig, RedUnit, TokenBucket,
 };
 use serde::Serialize;
 
@@ -85,6 +85,24 @@ pub enum AqmSpec {
     DualPi2 {
         /// Delay at which the classic queue is held, in nanoseconds.
         target_ns: u64,
+    },
+    /// A line for each flow (RFC 8290).
+    FqCodel {
+        /// Waiting time that may stand in a line, in nanoseconds.
+        target_ns: u64,
+        /// About the largest round-trip time to serve well, in nanoseconds.
+        interval_ns: u64,
+        /// Bytes on the link that a line sends before the next one's turn.
+        quantum_bytes: u32,
+        /// Lines into which flows are hashed.
+        lines: u32,
+    },
+    /// Proportional Integral controller Enhanced (RFC 8033).
+    Pie {
+        /// Delay at which the queue is held, in nanoseconds.
+        target_ns: u64,
+        /// For how long bursts are let through, in nanoseconds.
+        max_burst_ns: u64,
     },
     /// Random Early Detection, in packets.
     Red {
@@ -237,7 +255,7 @@ impl OneWaySpec {
 impl AqmSpec {
     /// Whether it marks packets that can be marked (ECN).
     pub(crate) const fn marks(self) -> bool {
-        matches!(self, Self::Codel { .. } | Self::DualPi2 { .. })
+        !matches!(self, Self::Droptail | Self::Red { .. })
     }
 
     fn to_config(self, packet_bytes: u32) -> Aqm {
@@ -253,6 +271,27 @@ impl AqmSpec {
             Self::DualPi2 { target_ns } => Aqm::DualPi2(DualPi2Config {
                 target: Span::from_nanos(target_ns),
                 ..DualPi2Config::default()
+            }),
+            Self::FqCodel {
+                target_ns,
+                interval_ns,
+                quantum_bytes,
+                lines,
+            } => Aqm::FqCoDel(FqCoDelConfig {
+                codel: CoDelConfig {
+                    target: Span::from_nanos(target_ns),
+                    interval: Span::from_nanos(interval_ns),
+                },
+                quantum_bytes,
+                lines,
+            }),
+            Self::Pie {
+                target_ns,
+                max_burst_ns,
+            } => Aqm::Pie(PieConfig {
+                target: Span::from_nanos(target_ns),
+                max_burst: Span::from_nanos(max_burst_ns),
+                mean_packet_bytes: packet_bytes,
             }),
             Self::Red {
                 min,

@@ -403,6 +403,92 @@ fn traces_come_from_files_of_their_own() {
 }
 
 #[test]
+fn a_sweep_spans_axes_only_where_it_is_asked_for() {
+    let plain = cell(SMALL).id();
+    let with = |sweep: &str| format!("{SMALL}\n[sweep]\n{sweep}\n");
+    let text = with(
+        "\"path.main.buffer\" = { values = [\"127packets\", \"10packets\"], source = \"a guess\" }",
+    );
+    // As if there were no sweep, names of results included.
+    assert_eq!(cell(&text).id(), plain);
+    let wanted = Wanted {
+        sweep: true,
+        ..Wanted::default()
+    };
+    let read = |text: &str| parse_wanted(Path::new("t.toml"), text, wanted);
+    let experiments = read(&text).unwrap().experiments;
+    let at = experiments[0]
+        .cells
+        .iter()
+        .map(|cell| cell.at["sweep.path.main.buffer"].clone());
+    assert_eq!(at.collect::<Vec<_>>(), ["127packets", "10packets"]);
+    let words = "127packets, 10packets (a guess)".to_owned();
+    assert_eq!(
+        experiments[0].swept,
+        [("path.main.buffer".to_owned(), words)]
+    );
+    for (sweep, what) in [
+        (
+            "\"path.main.buffre\" = { values = [1, 2], source = \"x\" }",
+            "no 'path.main.buffre' to sweep",
+        ),
+        (
+            "\"path.main.rtt\" = { values = [\"1ms\"], source = \"x\" }",
+            "two or more",
+        ),
+        (
+            "\"path.main.rtt\" = { values = [\"1ms\", \"2ms\"] }",
+            "'source'",
+        ),
+        (
+            "\"path.main.rtt\" = { values = [\"1ms\", \"2ms\"], source = \"x\" }",
+            "not among those",
+        ),
+        (
+            "\"path.main.rtt\" = { values = [\"1ms\", \"2ms\"], source = \"x\", best = 1 }",
+            "unknown key 'best'",
+        ),
+    ] {
+        let message = read(&with(sweep)).unwrap_err().to_string();
+        assert!(message.contains(what), "{message}");
+    }
+}
+
+#[test]
+fn flow_lines_and_pie_have_the_rfcs_constants() {
+    let with = |aqm: &str| SMALL.replace("[flow.main]", &format!("aqm = {aqm}\n[flow.main]"));
+    let aqm = |text: &str| cell(&with(text)).paths[0].forward.aqm;
+    let fq = |target_ns, quantum_bytes, lines| AqmSpec::FqCodel {
+        target_ns,
+        interval_ns: 100_000_000,
+        quantum_bytes,
+        lines,
+    };
+    assert_eq!(aqm("\"fq_codel\""), fq(5_000_000, 1514, 1024));
+    let text = "{ kind = \"fq_codel\", target = \"2ms\", quantum = \"300bytes\", lines = 16 }";
+    assert_eq!(aqm(text), fq(2_000_000, 300, 16));
+    let pie = |target_ns, max_burst_ns| AqmSpec::Pie {
+        target_ns,
+        max_burst_ns,
+    };
+    assert_eq!(aqm("\"pie\""), pie(15_000_000, 150_000_000));
+    let text = "{ kind = \"pie\", target = \"20ms\", max_burst = \"0s\" }";
+    assert_eq!(aqm(text), pie(20_000_000, 0));
+    for (text, what) in [
+        ("{ kind = \"fq_codel\", lines = 100000 }", "from 1 to 65536"),
+        (
+            "{ kind = \"fq_codel\", quantum = \"1bytes\" }",
+            "from 64 to",
+        ),
+        ("{ kind = \"pie\", target = \"0ms\" }", "no delay to hold"),
+        ("\"fqcodel\"", "none of droptail, codel, fq_codel, pie"),
+    ] {
+        let message = plan(&with(text)).unwrap_err().to_string();
+        assert!(message.contains(what), "{message}");
+    }
+}
+
+#[test]
 fn a_dual_queue_has_a_target() {
     let with = |aqm: &str| SMALL.replace("[flow.main]", &format!("aqm = {aqm}\n[flow.main]"));
     let aqm = |text: &str| cell(&with(text)).paths[0].forward.aqm;

@@ -40,6 +40,16 @@ pub(crate) fn result(
         }
     }
     figures::changes(cell, &course, &flows, end.as_secs_f64(), &mut metrics);
+    for (spec, placed) in cell.groups.iter().zip(&built.groups) {
+        let Some(load_bps) = spec.load_bps else {
+            continue;
+        };
+        // What was drawn, beside what was asked for.
+        let bytes: u64 = placed.iter().map(|(short, _)| short.size_bytes).sum();
+        let offered_bps = metrics::goodput_bps(bytes, seconds(spec.window_ns));
+        metrics.insert(format!("load_bps/{}", spec.name), load_bps as f64);
+        metrics.insert(format!("offered_bps/{}", spec.name), offered_bps);
+    }
     let streams = (cell.streams.iter().enumerate())
         .map(|(index, spec)| stream(spec, &built.streams[index], built, &mut log, index))
         .collect();

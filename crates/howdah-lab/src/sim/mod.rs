@@ -7,6 +7,7 @@
 mod build;
 mod finish;
 mod node;
+mod probes;
 mod sample;
 mod shorts;
 mod start;
@@ -34,6 +35,7 @@ pub fn run(cell: &Cell, stop: &AtomicBool) -> Result<CellResult, Stopped> {
     let mut built = Built::new(cell);
     let mut log = Log::new(cell, &mut built);
     let starts = start::watch(cell, &mut built);
+    let probes = probes::watch(cell, &mut built);
     let mut changes = cell.timeline.iter().peekable();
     let mut shortened = false;
     let mut now = Time::ZERO;
@@ -60,6 +62,7 @@ pub fn run(cell: &Cell, stop: &AtomicBool) -> Result<CellResult, Stopped> {
     }
     let mut result = finish::result(cell, &built, log, now, shortened);
     start::add(cell, &built, &starts, now, &mut result.metrics);
+    probes::add(cell, &probes, &mut result.metrics);
     Ok(result)
 }
 

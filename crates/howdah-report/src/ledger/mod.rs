@@ -19,6 +19,7 @@ mod k14proto;
 mod page;
 mod results;
 mod series;
+mod sweep;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ mod wtrl10;
 
 pub use page::{Page, Provenance};
 pub use results::{Cells, Results};
+pub use sweep::SWEEP;
 pub use table::{Tally, table};
 
 use crate::result::CellResult;
@@ -283,6 +285,9 @@ pub struct Entry {
     pub trials: [usize; 3],
     /// Reason, limits, today's protocols in the same experiment, what was tried.
     pub note: String,
+    /// Where values that the paper does not state were swept: each set-up and the verdict in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub swept: Vec<(String, String)>,
 }
 
 /// Every statement of the four papers, in the order of the papers' experiments.
@@ -301,6 +306,10 @@ pub fn entries(cells: &[CellResult]) -> Vec<Entry> {
 
 /// Judges every statement by the cells of one testbed, "sim" or "netns".
 pub fn entries_on(cells: &[CellResult], testbed: &str) -> Vec<Entry> {
+    sweep::entries(cells, |cells| judge_all(cells, testbed))
+}
+
+fn judge_all(cells: &[CellResult], testbed: &str) -> Vec<Entry> {
     let results = Results::new(cells, testbed);
     // JGN06 and WTRL10 show single trials, the others the best of four.
     let (single, fours) = (results.trials(1), results.trials(4));
@@ -428,6 +437,7 @@ fn entry(
         reduced,
         trials: counts,
         note: notes.join("; "),
+        swept: Vec::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The ledger as it is kept: one page of Markdown for people and the same as JSON, with what it was made from.
 
 use super::{Entry, Tally};
-use crate::result::Summary;
+use crate::result::{Campaign, Summary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -36,6 +36,9 @@ pub struct Page {
     pub campaigns: Vec<Provenance>,
     /// Predictions: hold, hold in shape, fail, cannot be judged.
     pub counted: [usize; 4],
+    /// What was swept: experiment, key, values with their source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub swept: Vec<(String, String, String)>,
     /// Every statement.
     pub statements: Vec<Entry>,
 }
@@ -47,6 +50,10 @@ impl Page {
             build,
             campaigns: campaigns.iter().map(provenance).collect(),
             counted: Tally::of(&statements).predicted,
+            swept: campaigns
+                .iter()
+                .flat_map(|one| swept(&one.campaign))
+                .collect(),
             statements,
         }
     }
@@ -95,6 +102,7 @@ impl Page {
             self.build,
             processors.into_iter().collect::<Vec<_>>().join(", ")
         );
+        self.sweeps(&mut out);
         let mut paper = "";
         for entry in &self.statements {
             if entry.paper != paper {
@@ -123,12 +131,54 @@ impl Page {
         out
     }
 
+    /// What was swept, and the statements that hang on it.
+    fn sweeps(&self, out: &mut String) {
+        if self.swept.is_empty() {
+            return;
+        }
+        out.push_str(
+            "\n## Sweeps\n\nValues that a paper does not state, and what they plausibly were. A statement's verdict is that of its middle set-up, the \
+             worse of two.\n\n| experiment | value | plausible (source) |\n| --- | --- | --- |\n",
+        );
+        for (experiment, key, words) in &self.swept {
+            let _ = writeln!(out, "| {experiment} | `{key}` | {} |", cell(words));
+        }
+        out.push_str("\n| id | verdict | in each set-up |\n| --- | --- | --- |\n");
+        for entry in self
+            .statements
+            .iter()
+            .filter(|entry| !entry.set_ups().is_empty())
+        {
+            let each = entry
+                .swept
+                .iter()
+                .map(|(name, verdict)| format!("{name}: {verdict}"));
+            let each = each.collect::<Vec<_>>().join("; ");
+            let _ = writeln!(
+                out,
+                "| {} | {}, {} | {} |",
+                entry.id,
+                entry.verdict,
+                entry.set_ups(),
+                cell(&each)
+            );
+        }
+    }
+
     /// Predictions that full sets judge.
     fn of_full_sets(&self) -> usize {
         let judged = |entry: &&Entry| entry.counts() && entry.verdict != "cannot be judged";
         let full = self.statements.iter().filter(judged);
         full.filter(|entry| !entry.reduced).count()
     }
+}
+
+fn swept(campaign: &Campaign) -> Vec<(String, String, String)> {
+    let all = campaign.experiments.iter().flat_map(|experiment| {
+        let values = experiment.swept.iter();
+        values.map(|(key, words)| (experiment.id.clone(), key.clone(), words.clone()))
+    });
+    all.collect()
 }
 
 /// The verdict with all that qualifies it.
@@ -141,6 +191,10 @@ fn verdict(entry: &Entry) -> String {
     let spread = entry.spread();
     if !spread.is_empty() {
         let _ = write!(text, ", {spread}");
+    }
+    let set_ups = entry.set_ups();
+    if !set_ups.is_empty() {
+        let _ = write!(text, "; {set_ups}");
     }
     if entry.reduced {
         text.push_str("; reduced");
@@ -181,7 +235,7 @@ fn short(commit: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{Campaign, CellResult};
+    use crate::result::CellResult;
 
     #[test]
     fn the_page_says_where_its_verdicts_come_from() {

@@ -94,7 +94,8 @@ pub fn table(entries: &[Entry], width: usize) -> String {
         }
         let spread = entry.spread();
         let reduced = if entry.reduced { "reduced set" } else { "" };
-        let trials: Vec<&str> = [&*spread, reduced]
+        let set_ups = entry.set_ups();
+        let trials: Vec<&str> = [&*spread, &*set_ups, reduced]
             .into_iter()
             .filter(|t| !t.is_empty())
             .collect();

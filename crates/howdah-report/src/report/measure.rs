@@ -294,6 +294,16 @@ fn group_measures(name: &str) -> Vec<Measure> {
 /// at once.
 const METRICS: &[(&str, &str, &str)] = &[
     (
+        "delay_p50",
+        "One-way delay of a stream, median",
+        "delay that half of the packets stay within",
+    ),
+    (
+        "delay_p95",
+        "One-way delay of a stream, 95th percentile",
+        "delay that 95 % of the packets stay within",
+    ),
+    (
         "jain",
         "Jain's fairness index of the flows' goodput",
         "Jain's index",
@@ -359,7 +369,8 @@ const METRICS: &[(&str, &str, &str)] = &[
 const EFFICIENCY: &str = "forward_efficiency";
 
 /// Figures of the runner that are shown from the raw counters, or are steps to others.
-const SHOWN_ELSEWHERE: [&str; 5] = [
+const SHOWN_ELSEWHERE: [&str; 6] = [
+    "load_bps",
     "sum_goodput_bps",
     "retransmit_share",
     "feedback_bytes_per_gib",

@@ -86,8 +86,10 @@ fn statements(entries: &[&Entry], experiments: &[Experiment<'_>]) -> String {
             .find(|known| known.0 == entry.verdict)
             .map_or(("", "wide"), |known| (known.1, known.2));
         let mut tags = String::new();
-        let spread = entry.spread();
-        if !spread.is_empty() {
+        for spread in [entry.spread(), entry.set_ups()] {
+            if spread.is_empty() {
+                continue;
+            }
             let _ = write!(tags, "<br><small>{}</small>", escape(&spread));
         }
         let standing = (!entry.counts()).then_some(entry.standing.as_str());

@@ -80,6 +80,11 @@ fn decode(bytes: &[u8]) -> Option<(u64, Time)> {
     ))
 }
 
+/// When the packet of a stream was sent, by the sender's clock; `None` if the datagram is too short to be one.
+pub fn sent_at(bytes: &[u8]) -> Option<Time> {
+    decode(bytes).map(|(_, sent_at)| sent_at)
+}
+
 /// When the packets of a source are due.
 trait Schedule {
     /// The next packet's time; `None` before the source was driven for the first time.

@@ -89,7 +89,8 @@ mod tests {
         let at = used.as_ptr();
         buffers.put(used);
         // Too small: another.
-        assert_ne!(buffers.take(100).as_ptr(), at);
+        let other = buffers.take(100);
+        assert_ne!(other.as_ptr(), at);
         let again = buffers.take(3 << 20);
         assert_eq!((again.as_ptr(), again.len()), (at, 0));
         buffers.put(again);
@@ -98,7 +99,9 @@ mod tests {
         let small = [0; 5].map(|_| buffers.take(1 << 20));
         assert_eq!(idle(), []);
         // Five are more than may be kept.
-        small.map(|buffer| buffers.put(buffer));
+        for buffer in small {
+            buffers.put(buffer);
+        }
         assert_eq!(idle(), [1 << 20; 4]);
         assert_eq!(lock(&buffers.state).bytes, 4 << 20);
     }

@@ -1,7 +1,7 @@
 //! A client that asks which version of a file is there, or for a range of it.
 
 use super::{Client, Step, Task};
-use crate::range::{FileVersion, held};
+use crate::range::{SourceFile, held};
 use crate::session::from_store;
 use crate::session::message::{Message, SideReport};
 use crate::session::receiving::Place;
@@ -44,7 +44,7 @@ impl Client<'_> {
             return false;
         };
         if let Some(identity) = source {
-            seen.set(FileVersion { identity, mode });
+            seen.set(SourceFile { identity, mode });
         }
         let local = SideReport::new(self.start, &connection.stats());
         self.end(now, Ok((local, SideReport::default())));

@@ -7,7 +7,7 @@ use howdah_lab::catalog;
 use howdah_report::comparison::{self, ComparisonError};
 use howdah_report::report::{self, Options};
 use howdah_report::result::Summary;
-use howdah_report::{company, fidelity, starts};
+use howdah_report::{company, csv, fidelity, starts};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,14 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
         .iter()
         .map(|dir| super::summary(dir))
         .collect::<anyhow::Result<Vec<_>>>()?;
+    if let Some(out) = &args.csv {
+        let paths = csv::write(&args.dirs, out)?;
+        if args.json {
+            return Ok(ui::print(&json!({ "csv": paths }).to_string())?);
+        }
+        let paths = paths.map(|path| path.display().to_string());
+        return Ok(ui::print(&paths.join("\n"))?);
+    }
     check_subject(&args.subject, &campaigns)?;
     let options = Options {
         out: args.out.clone(),

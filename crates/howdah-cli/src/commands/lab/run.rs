@@ -17,7 +17,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
-    let mut plan = scenario::load(&args.paths, args.quick).map_err(|e| super::bad_scenario(&e))?;
+    let mut plan = scenario::load_wanted(
+        &args.paths,
+        scenario::Wanted {
+            quick: args.quick,
+            sweep: args.sweep,
+        },
+    )
+    .map_err(|e| super::bad_scenario(&e))?;
     if let Some(seeds) = args.seeds {
         plan.repeat(seeds.get());
     }
@@ -116,6 +123,9 @@ fn usual_place(args: &LabRunArgs) -> PathBuf {
     if args.quick {
         name.push("-quick");
     }
+    if args.sweep {
+        name.push("-sweep");
+    }
     if args.on == Testbed::Netns {
         name.push("-netns");
     }
@@ -129,6 +139,9 @@ fn command_line(args: &LabRunArgs) -> String {
     words.extend(paths);
     if args.quick {
         words.push("--quick".to_owned());
+    }
+    if args.sweep {
+        words.push("--sweep".to_owned());
     }
     if let Some(seeds) = args.seeds {
         words.push(format!("--seeds {seeds}"));

@@ -5,7 +5,7 @@ use super::{failed, numbers, version};
 use crate::args::PlanArgs;
 use crate::commands::connect::{config, expanded_one};
 use crate::ui::{self, Signals};
-use howdah::{Error, ErrorKind, FileVersion, Location, Log};
+use howdah::{Error, ErrorKind, Location, Log, SourceFile};
 use howdah_core::units;
 use howdah_lease::Plan;
 use serde_json::json;
@@ -51,7 +51,7 @@ pub(in crate::commands) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn plan(args: &PlanArgs, source: &Location, found: &FileVersion) -> anyhow::Result<Plan> {
+fn plan(args: &PlanArgs, source: &Location, found: &SourceFile) -> anyhow::Result<Plan> {
     let mut destination: PathBuf = std::path::absolute(&args.destination)?;
     if destination.is_dir() {
         let name = super::super::ls::path_of(source);

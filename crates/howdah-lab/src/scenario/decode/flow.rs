@@ -9,6 +9,9 @@ use super::{blast, find_path};
 use crate::catalog::{self, Options, stacks};
 use howdah_core::{Rate, Span, units};
 
+/// Most flows of a group.
+const MOST_SHORTS: u64 = 1_000_000;
+
 /// Options of a protocol, common to flows and groups.
 const OPTION_KEYS: [&str; 25] = [
     "from",
@@ -146,7 +149,8 @@ impl Decoder<'_> {
     ) -> Result<Option<GroupSpec>, ScenarioError> {
         let known = [
             &[
-                "protocol", "start", "window", "count", "mean", "shape", "via", "reverse",
+                "protocol", "start", "window", "count", "load", "mean", "shape", "sizes", "via",
+                "reverse",
             ],
             &OPTION_KEYS[..],
             &blast::KEYS,
@@ -156,13 +160,17 @@ impl Decoder<'_> {
         let Some(protocol) = Self::protocol(&table)? else {
             return Ok(None);
         };
-        let count = table
-            .whole("count", 0)?
-            .ok_or_else(|| table.error("'count' is missing"))?;
-        if count == 0 {
-            return Ok(None);
-        }
-        if count > 1_000_000 {
+        let load = table.parse("load", |text| match text {
+            "none" => Ok(Rate::ZERO),
+            text => units::parse_rate(text).map_err(|error| error.to_string()),
+        })?;
+        let count = match (table.whole("count", 0)?, load) {
+            (Some(_), Some(_)) => return Err(table.error_at("load", "either 'count' or 'load'")),
+            (None, None) => return Err(table.error("'count' or 'load' is missing")),
+            (Some(0), None) | (None, Some(Rate::ZERO)) => return Ok(None),
+            (count, _) => count.unwrap_or(0),
+        };
+        if count > MOST_SHORTS {
             return Err(table.error_at("count", "more than a million flows"));
         }
         let mean = table
@@ -173,6 +181,29 @@ impl Decoder<'_> {
         if shape.is_some_and(|shape| shape <= 1.0) {
             return Err(table.error_at("shape", "a Pareto distribution has a mean only above 1"));
         }
+        let sizes = table.parse("sizes", |text| match text {
+            "equal" => Ok(false),
+            "exponential" => Ok(true),
+            _ => Err("'equal' or 'exponential'; 'shape' makes Pareto's"),
+        })?;
+        if shape.is_some() && sizes.is_some() {
+            return Err(table.error_at("sizes", "'shape' says it already"));
+        }
+        let start = self.start(&table)?;
+        // Arrivals of a load go on to the end.
+        let rest = load.map(|_| self.duration.saturating_sub(start));
+        let window = table.span("window")?.or(rest);
+        let window = window
+            .ok_or_else(|| table.error("'window', the time in which flows start, is missing"))?;
+        if let Some(load) = load {
+            let flows = load.as_f64() * window.as_secs_f64() / 8.0 / mean as f64;
+            if flows > MOST_SHORTS as f64 {
+                return Err(table.error_at(
+                    "load",
+                    format!("that is {flows:.0} flows, more than a million"),
+                ));
+            }
+        }
         let via = self.via(&table)?;
         Ok(Some(GroupSpec {
             name: entry.key.clone(),
@@ -181,11 +212,10 @@ impl Decoder<'_> {
             count: count as u32,
             mean_bytes: mean as f64,
             shape,
-            start_ns: self.start(&table)?.as_nanos(),
-            window_ns: table
-                .span("window")?
-                .ok_or_else(|| table.error("'window', the time in which flows start, is missing"))?
-                .as_nanos(),
+            exponential: sizes.unwrap_or(false),
+            load_bps: load.map(Rate::bits_per_sec),
+            start_ns: start.as_nanos(),
+            window_ns: window.as_nanos(),
             via,
             reverse: table.truth("reverse")?.unwrap_or(false),
             ends: self.ends(&table)?,

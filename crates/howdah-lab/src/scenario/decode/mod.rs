@@ -17,7 +17,7 @@ use howdah_core::Span;
 use path::{ONE_WAY_KEYS, PATH_KEYS};
 
 /// Keys of an experiment.
-const EXPERIMENT_KEYS: [&str; 19] = [
+const EXPERIMENT_KEYS: [&str; 20] = [
     "id",
     "title",
     "paper",
@@ -35,6 +35,7 @@ const EXPERIMENT_KEYS: [&str; 19] = [
     // These are gone when a cell is decoded; they stand here for the hints.
     "axes",
     "exclude",
+    "sweep",
     "quick",
     "include",
     "experiment",

@@ -9,7 +9,7 @@ use super::super::values::Amount;
 use super::impair::{jitter, loss};
 use super::trace;
 use howdah_core::{Rate, Span, units};
-use howdah_path::{RateTrace, RedConfig};
+use howdah_path::{FqCoDelConfig, RateTrace, RedConfig};
 
 /// Keys that a path and each of its directions have.
 pub(super) const ONE_WAY_KEYS: [&str; 16] = [
@@ -215,13 +215,18 @@ fn mtu(table: &Table<'_>) -> Result<u32, ScenarioError> {
 
 fn aqm(table: &Table<'_>, queue: QueueSpec) -> Result<AqmSpec, ScenarioError> {
     let kind_of = |name: &str| match name {
-        "droptail" | "codel" | "red" | "dualpi2" => Ok(name.to_owned()),
-        _ => Err(format!("'{name}' is none of droptail, codel, red, dualpi2")),
+        "droptail" | "codel" | "fq_codel" | "pie" | "red" | "dualpi2" => Ok(name.to_owned()),
+        _ => Err(format!(
+            "'{name}' is none of droptail, codel, fq_codel, pie, red, dualpi2"
+        )),
     };
     let known = [
         "kind",
         "target",
         "interval",
+        "quantum",
+        "lines",
+        "max_burst",
         "min",
         "max",
         "probability",
@@ -242,12 +247,25 @@ fn aqm(table: &Table<'_>, queue: QueueSpec) -> Result<AqmSpec, ScenarioError> {
             target_ns: span("target", 5)?,
             interval_ns: span("interval", 100)?,
         }),
-        Some("dualpi2") => {
+        Some("fq_codel") => fq_codel(
+            table,
+            inner.as_ref(),
+            span("target", 5)?,
+            span("interval", 100)?,
+        ),
+        Some(kind @ ("dualpi2" | "pie")) => {
             let target_ns = span("target", 15)?;
             if target_ns == 0 {
                 return Err(table.error_at("aqm", "a 'target' of 0 is no delay to hold"));
             }
-            Ok(AqmSpec::DualPi2 { target_ns })
+            if kind == "dualpi2" {
+                return Ok(AqmSpec::DualPi2 { target_ns });
+            }
+            let max_burst_ns = span("max_burst", 150)?;
+            Ok(AqmSpec::Pie {
+                target_ns,
+                max_burst_ns,
+            })
         }
         Some("red") => {
             let number = |key: &str| -> Result<Option<f64>, ScenarioError> {
@@ -280,4 +298,35 @@ fn aqm(table: &Table<'_>, queue: QueueSpec) -> Result<AqmSpec, ScenarioError> {
         }
         _ => Ok(AqmSpec::Droptail),
     }
+}
+
+fn fq_codel(
+    table: &Table<'_>,
+    inner: Option<&Table<'_>>,
+    target_ns: u64,
+    interval_ns: u64,
+) -> Result<AqmSpec, ScenarioError> {
+    let usual = FqCoDelConfig::default();
+    let quantum = inner
+        .map(|inner| inner.parse("quantum", units::parse_bytes))
+        .transpose()?;
+    let quantum = quantum
+        .flatten()
+        .unwrap_or_else(|| u64::from(usual.quantum_bytes));
+    let lines = inner.map(|inner| inner.whole("lines", 1)).transpose()?;
+    let lines = lines.flatten().unwrap_or_else(|| u64::from(usual.lines));
+    let within = |number: u64, from: u64, to: u64, what: &str| {
+        let inside = u32::try_from(number)
+            .ok()
+            .filter(|_| (from..=to).contains(&number));
+        inside.ok_or_else(|| {
+            table.error_at("aqm", format!("{what} {number} is not from {from} to {to}"))
+        })
+    };
+    Ok(AqmSpec::FqCodel {
+        target_ns,
+        interval_ns,
+        quantum_bytes: within(quantum, 64, 1 << 24, "a quantum in bytes of")?,
+        lines: within(lines, 1, 65_536, "a number of lines of")?,
+    })
 }

@@ -4,6 +4,7 @@ mod bars;
 mod cdf;
 mod grid;
 mod pairs;
+mod scatter;
 mod series;
 mod slices;
 
@@ -64,6 +65,7 @@ pub(crate) fn all(
         figures.extend(series::figures(experiment, points_per_line));
         figures.extend(bars(&|m| m.first && m.key != "goodput"));
         figures.extend(cdf::figures(experiment));
+        figures.extend(scatter::figure(experiment));
         figures.extend(bars(&|m| !m.first));
     }
     // What a paper has too comes first, in the paper's order, and is never folded.

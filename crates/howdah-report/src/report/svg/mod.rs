@@ -7,6 +7,7 @@ pub(crate) mod bars;
 pub(crate) mod heat;
 pub(crate) mod lines;
 pub(crate) mod scale;
+pub(crate) mod scatter;
 
 use crate::report::html::escape;
 use std::fmt::Write as _;

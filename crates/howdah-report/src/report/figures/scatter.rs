@@ -1,0 +1,102 @@
+//! Throughput against delay, a point for each protocol: what each pays for its rate.
+
+use super::{Figure, interval_words, legend, side_by_side, spread_words, with_unit};
+use crate::report::experiment::{Experiment, Point};
+use crate::report::format::Quantity;
+use crate::report::stats::Spread;
+use crate::report::svg::line_key;
+use crate::report::svg::lines::SMALL_PANEL;
+use crate::report::svg::scatter::{Dot, ends, svg};
+use crate::result::CellResult;
+use std::fmt::Write as _;
+
+/// With more panels nobody compares them.
+const MOST: usize = 24;
+
+/// What packets wait, in ms: the worst 95th percentile of the probes' one-way delays, or, without probes, of the queues.
+fn delay_ms(run: &CellResult) -> Option<f64> {
+    let probes = run.metrics.iter();
+    let probes = probes.filter(|(key, _)| key.starts_with("delay_p95_ms/"));
+    let probed = probes.map(|(_, delay_ms)| *delay_ms).reduce(f64::max);
+    let queues = || {
+        run.links
+            .iter()
+            .map(|link| link.queue_ms[1])
+            .reduce(f64::max)
+    };
+    probed.or_else(queues)
+}
+
+fn rate_bps(run: &CellResult) -> Option<f64> {
+    let sum =
+        || (!run.flows.is_empty()).then(|| run.flows.iter().map(|flow| flow.goodput_bps).sum());
+    run.metrics.get("sum_goodput_bps").copied().or_else(sum)
+}
+
+/// A panel for each place on the other axes; nothing where there is one protocol only, or no queue.
+pub(super) fn figure(experiment: &Experiment<'_>) -> Option<Figure> {
+    let axis = experiment.protocol()?;
+    let protocols = &experiment.axes[axis].values;
+    let spreads = |point: &Point<'_>| {
+        let delay = Spread::of(point.runs.iter().filter_map(|run| delay_ms(run)))?;
+        let rate = Spread::of(point.runs.iter().filter_map(|run| rate_bps(run)))?;
+        Some((delay, rate))
+    };
+    let all: Vec<(Spread, Spread)> = experiment.points.iter().filter_map(spreads).collect();
+    let most = |of: fn(&(Spread, Spread)) -> f64| all.iter().map(of).fold(0.0, f64::max);
+    let (delay, rate) = (most(|s| s.0.high), most(|s| s.1.high));
+    if protocols.len() < 2 || delay <= 0.0 || rate <= 0.0 {
+        return None;
+    }
+    let (delay, rate) = (Quantity::Millis.unit(delay), Quantity::Rate.unit(rate));
+    let panels = experiment.split(&experiment.others(&[axis]));
+    let labels = (
+        with_unit("delay, 95th percentile", &delay),
+        with_unit("goodput of all flows", &rate),
+    );
+    let dropped = panels.len().saturating_sub(MOST);
+    let drawings: Vec<String> = panels
+        .into_iter()
+        .take(MOST)
+        .map(|(title, points)| {
+            let dots: Vec<Dot> = points
+                .iter()
+                .filter_map(|point| {
+                    let (x, y) = spreads(point)?;
+                    let name = point.at[axis];
+                    Some(Dot {
+                        look: protocols.iter().position(|p| p == name).unwrap_or(0),
+                        tip: format!(
+                            "{name}: {} at {}",
+                            spread_words(&y, &rate),
+                            spread_words(&x, &delay)
+                        ),
+                        x: ends(&x, |value| delay.of(value)),
+                        y: ends(&y, |value| rate.of(value)),
+                    })
+                })
+                .collect();
+            svg(SMALL_PANEL, &title, (&labels.0, &labels.1), &dots)
+        })
+        .collect();
+    let keys = protocols
+        .iter()
+        .enumerate()
+        .map(|(look, name)| line_key(look, name));
+    let keys: Vec<String> = keys.collect();
+    let kinds: Vec<Spread> = all.into_iter().flat_map(|(x, y)| [x, y]).collect();
+    let mut caption = format!(
+        "Up and right is better. Delay is that of the probes where there are streams, else the wait in the fullest queue. {}",
+        interval_words(&kinds)
+    );
+    if dropped > 0 {
+        let _ = write!(caption, " {dropped} more places are not drawn.");
+    }
+    Some(Figure {
+        key: "delay-goodput".to_owned(),
+        title: "Goodput against delay".to_owned(),
+        body: legend(&keys) + &side_by_side(&drawings),
+        caption,
+        folded: true,
+    })
+}
