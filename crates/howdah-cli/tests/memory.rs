@@ -9,8 +9,8 @@ use howdah_path::{PathConfig, QueueLimit};
 use howdah_wan::WanConfig;
 use std::fs;
 use support::place::{SmallDisk, world};
-use support::process::Input;
-use support::{Host, Server, Site};
+use support::process::{Input, Server};
+use support::{Host, Site};
 
 /// Directories, and further names of files: as many of each.
 const FEW: usize = 10_000;

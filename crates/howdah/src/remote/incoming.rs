@@ -45,10 +45,6 @@ pub(super) fn read(desk: &Desk, mut from: impl Read) {
 
 /// Takes a part of an answer; returns the answer if it was the last one. An error is how the connection ended (`Err`), or
 /// what makes no sense (`Ok`).
-#[expect(
-    clippy::type_complexity,
-    reason = "two layers of failure, used here only"
-)]
 fn hear(
     open: &mut Open,
     part: Part,

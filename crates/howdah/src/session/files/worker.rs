@@ -290,7 +290,7 @@ impl Shared {
                 match file.read_exact_at(&mut chunk[header..], at_byte) {
                     Ok(()) => {}
                     Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(changed(&at)),
-                    Err(e) => return Err(unreadable(&at, e)),
+                    Err(e) => return Err(unreadable(&at, &e)),
                 }
                 self.give(chunk)?;
                 at_byte += u64::from(len);
@@ -317,7 +317,7 @@ impl Shared {
                     offset += len as u64;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(unreadable(&at, e)),
+                Err(e) => return Err(unreadable(&at, &e)),
             }
             self.moved.fetch_add(1, Ordering::Relaxed);
             if self.is_stopped() {
@@ -361,7 +361,7 @@ fn changed(path: &Path) -> Trouble {
     Trouble::from(StoreError::SourceChanged { path })
 }
 
-fn unreadable(path: &Path, error: io::Error) -> Trouble {
+fn unreadable(path: &Path, error: &io::Error) -> Trouble {
     let text = format!("cannot read {}: {error}", path.display());
     Trouble::Failed(Error::new(ErrorKind::Io, text))
 }
