@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-entries bench-files bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools dist dist-test bench-python
+.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-entries bench-files bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools dist dist-test bench-python bench-fsspec
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -236,6 +236,14 @@ bench-overload: setup ## A thousand idle clients and a thousand new ones at one 
 	-HOWDAH_IDLE=$${HOWDAH_IDLE:-10000} $(CARGO) test --release --locked -p howdah --test idle -- --nocapture
 	$(call say,a crowd at the door)
 	ulimit -n "$$(ulimit -Hn)"; HOWDAH_CROWD=$${HOWDAH_CROWD:-1000} $(CARGO) test --release --locked -p howdah --test overload -- --nocapture
+
+bench-fsspec: setup-bench ## Measure: reads by fsspec beside its sftp (sshd) and http (nginx) on an emulated path (BENCH="--rounds 5 --out docs/python.md" and other flags)
+	@missing="$$(PATH="$$PATH:/usr/sbin"; $(call need,sshd:openssh-server nginx:nginx-light))"; \
+	$(install)
+	@[ -e "$(DIST)/SHA256SUMS" ] || $(MAKE) --no-print-directory dist
+	@venv="$$(mktemp -d)"; trap 'rm -rf "$$venv"' EXIT; python3 -m venv "$$venv"; \
+	"$$venv/bin/pip" install --quiet --disable-pip-version-check "$(DIST)"/howdah-*.whl fsspec paramiko aiohttp; \
+	$(SUDO) "$$venv/bin/python" -B benches/fsspec_reads.py $(BENCH)
 
 bench-hostile: setup ## Starts of clients during a flood of first packets, 100,000 a second or what a core can make (HOWDAH_FLOOD, HOWDAH_STARTS)
 	$(call say,a flood at the door)

@@ -1,6 +1,7 @@
 //! The client, with its settings.
 
 use crate::errors::{Raise as _, usage};
+use crate::files::Files;
 use crate::keys::Identity;
 use crate::place::place;
 use crate::task::{Task, Teller};
@@ -257,6 +258,11 @@ impl Client {
             let transfer = transfer.cancel(cancel);
             told::text(&transfer.on_progress(move |now| hear.progress(now)).run()?)
         }))
+    }
+
+    /// A session for single files of the machine of a place.
+    fn open(&self, py: Python<'_>, place: &str) -> PyResult<Files> {
+        crate::files::open(py, &self.0, place)
     }
 
     /// A comparison of two files or directories.

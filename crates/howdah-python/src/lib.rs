@@ -6,6 +6,7 @@
 
 mod client;
 mod errors;
+mod files;
 mod keys;
 mod place;
 mod server;
@@ -19,6 +20,7 @@ use pyo3::prelude::*;
 fn _howdah(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<client::Client>()?;
+    module.add_class::<files::Files>()?;
     module.add_class::<keys::Identity>()?;
     module.add_class::<server::Server>()?;
     module.add_class::<task::Task>()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +42,13 @@ def command() -> Path:
 
 @pytest.fixture
 def site(tmp_path: Path, command: Path) -> Iterator[Site]:
+    with serving(tmp_path, command) as site:
+        yield site
+
+
+@contextmanager
+def serving(tmp_path: Path, command: Path) -> Generator[Site, None, None]:
+    """A server that has ``tmp_path`` for itself."""
     for name in ("root", "files"):
         (tmp_path / name).mkdir()
     keys: dict[str, howdah.Identity] = {}

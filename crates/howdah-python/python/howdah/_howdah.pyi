@@ -1,6 +1,6 @@
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import final
+from typing import Any, final
 
 __version__: str
 
@@ -47,7 +47,13 @@ class Client:
         options: str,
         mirror: bool,
     ) -> Task: ...
+    def open(self, place: str) -> Files: ...
     def verify(self, a: str | PathLike[str], b: str | PathLike[str], options: str) -> Task: ...
+
+@final
+class Files:
+    def ask(self, requests: Sequence[tuple[Any, ...]], done: Callable[[list[Any]], object]) -> None: ...
+    def close(self) -> None: ...
 
 @final
 class Server:

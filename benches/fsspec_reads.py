@@ -1,0 +1,220 @@
+"""Reads by fsspec over an emulated path: howdah beside fsspec's own sftp (a real sshd) and http (nginx), in turns.
+
+Three tasks: random ranges of one file and all chunks of a Zarr-like directory, each asked for in one call (`cat_ranges`, `cat`), and a file
+that is opened and read from front to back. What comes is compared with what is there. Each program has one warm connection.
+sftp reads ranges one after the other, as fsspec's file system for it does. With --out the table goes between the marks of that page.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from pathlib import Path
+
+from movers import SSH_PORT, Site
+from procs import Failed, Process, World, catch_signals, command, say
+
+MARKS = ("<!-- fsspec: begin -->", "<!-- fsspec: end -->")
+CHUNK = 256 << 10
+RANGE = 64 << 10
+PROGRAMS = ("howdah", "http", "sftp")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ranges", type=int, default=1000)
+    parser.add_argument("--chunks", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rate", default="1gbit")
+    parser.add_argument("--rtt-ms", type=float, default=100)
+    parser.add_argument("--loss-percent", type=float, default=0.1)
+    parser.add_argument("--tcp", default="cubic", help="congestion control of http and sftp")
+    parser.add_argument("--sftp-part", type=int, default=20, help="sftp does so many times less, and is counted up")
+    parser.add_argument("--out", type=Path, help="a page with marks for the table")
+    parser.add_argument("--read", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def file_system(given):
+    """In the client's namespace: the file system, and where the data is in it."""
+    import fsspec
+
+    if given["program"] == "howdah":
+        host, port = given["address"].rsplit(":", 1)
+        config = {"config_dir": given["config"], "trust": given["key"]}
+        return fsspec.filesystem("howdah", host=host, port=int(port), **config), ""
+    if given["program"] == "http":
+        return fsspec.filesystem("http"), f"http://{given['address']}"
+    host, port = given["address"].rsplit(":", 1)
+    ssh = {"port": int(port), "username": given["user"], "key_filename": given["identity"]}
+    return fsspec.filesystem("sftp", host=host, **ssh), given["root"]
+
+
+def read(given):
+    """One task of one program; prints its seconds."""
+    fs, base = file_system(given)
+    root = Path(given["root"])
+    part = given["part"]
+    # The connection is there, and warm.
+    assert fs.cat_file(f"{base}/small") == b"small"
+    if given["task"] == "ranges":
+        rng = random.Random(7)
+        size = (root / "big").stat().st_size
+        starts = [rng.randrange(size - RANGE) for _ in range(max(1, given["ranges"] // part))]
+        began = time.monotonic()
+        if given["program"] == "sftp":
+            found = [one_range(fs, f"{base}/big", start) for start in starts]
+        else:
+            found = fs.cat_ranges([f"{base}/big"] * len(starts), starts, [start + RANGE for start in starts])
+        seconds = time.monotonic() - began
+        with open(root / "big", "rb") as file:
+            right = all(os.pread(file.fileno(), RANGE, start) == one for start, one in zip(starts, found, strict=True))
+    else:
+        names = [f"c{number}" for number in range(max(1, given["chunks"] // part))]
+        began = time.monotonic()
+        if given["program"] == "sftp":
+            found = {f"{base}/zarr/{name}": fs.cat_file(f"{base}/zarr/{name}") for name in names}
+        else:
+            found = fs.cat([f"{base}/zarr/{name}" for name in names])
+        seconds = time.monotonic() - began
+        right = len(found) == len(names)
+        for name in names:
+            got = next(v for k, v in ((f"{base}/zarr/{name}", found.get(f"{base}/zarr/{name}")),
+                                      (f"/zarr/{name}", found.get(f"/zarr/{name}"))) if v is not None)
+            right = right and got == (root / "zarr" / name).read_bytes()
+    if not right:
+        raise SystemExit("what came is not what is there")
+    print(seconds * part)
+
+
+def one_range(fs, path, start):
+    with fs.open(path, "rb") as file:
+        file.seek(start)
+        return file.read(RANGE)
+
+
+def fill(root, chunks):
+    (root / "zarr").mkdir(parents=True)
+    (root / "small").write_bytes(b"small")
+    with open(root / "big", "wb") as file:
+        for _ in range(256):
+            file.write(os.urandom(1 << 20))
+    for number in range(chunks):
+        (root / "zarr" / f"c{number}").write_bytes(os.urandom(CHUNK))
+
+
+def nginx(world, scratch, root):
+    config = scratch / "nginx.conf"
+    config.write_text(
+        f"daemon off; master_process off; user root; pid {scratch}/nginx.pid; error_log {scratch}/nginx.log;\n"
+        "events { worker_connections 4096; }\n"
+        "http { access_log off; sendfile on; keepalive_requests 100000;\n"
+        f" server {{ listen {world.far_address}:8080 backlog=4096; root {root}; }} }}\n"
+    )
+    argv = ["nginx", "-c", config, "-e", scratch / "nginx.log"]
+    server = Process("nginx", argv, out=scratch / "nginx.out", err=scratch / "nginx.err", netns=world.far)
+    server.wait_until(lambda: "8080" in command("ip", "netns", "exec", world.far, "ss", "-ltn"))
+    return server
+
+
+def measure(given, scratch, howdah):
+    import howdah as library
+
+    root = scratch / "root"
+    say(f"writing {given.chunks} chunks and a file of 256 MiB")
+    fill(root, given.chunks)
+    config = scratch / "config"
+    config.mkdir(mode=0o700)
+    me = library.Identity.load_or_create(config / "id_ed25519.pem")
+    (config / "authorized_keys").write_text(me.public_key + "\n")
+    (config / "authorized_keys").chmod(0o600)
+    results = {}
+    path = {"rtt_ms": given.rtt_ms, "loss_percent": given.loss_percent, "rate": given.rate, "mtu": 1500}
+    keys = scratch / "keys"
+    keys.mkdir(mode=0o700)
+    with World(howdah, scratch, **path, queue="100ms") as world:
+        world.far_group = None
+        for name in (world.near, world.far):
+            # The kernel's default differs from machine to machine.
+            within = ["ip", "netns", "exec", name, "sysctl", "-qw"]
+            command(*within, f"net.ipv4.tcp_congestion_control={given.tcp}")
+            control = command("ip", "netns", "exec", name, "sysctl", "-n", "net.ipv4.tcp_congestion_control").strip()
+        serve = ["env", f"HOWDAH_CONFIG_DIR={config}", howdah, "serve", "--user", "root", "--root", root,
+                 "--listen", f"{world.far_address}:4433"]
+        with (
+            Process("howdah serve", serve, out=scratch / "serve.out", err=scratch / "serve.err", netns=world.far) as server,
+            nginx(world, scratch, root),
+            Site(world, keys, scratch) as sshd,
+        ):
+            server.wait_for("serving ")
+            common = {"root": str(root), "ranges": given.ranges, "chunks": given.chunks}
+            ways = {
+                "howdah": {"address": f"{world.far_address}:4433", "config": str(config), "key": me.public_key},
+                "http": {"address": f"{world.far_address}:8080"},
+                "sftp": {"address": f"{world.far_address}:{SSH_PORT}", "identity": str(sshd.user_key), "user": "root"},
+            }
+            for task in ("ranges", "chunks"):
+                for _ in range(given.rounds):
+                    for program in PROGRAMS:
+                        part = given.sftp_part if program == "sftp" else 1
+                        asked = json.dumps({**common, **ways[program], "program": program, "task": task, "part": part})
+                        argv = [sys.executable, "-B", __file__, "--read", asked]
+                        out, err = scratch / "read.out", scratch / "read.err"
+                        with Process(program, argv, out=out, err=err, netns=world.near) as reader:
+                            seconds = float(reader.finish(900).split()[-1])
+                        say(f"{task}: {program} {seconds:.2f} s")
+                        results.setdefault(task, {}).setdefault(program, []).append(seconds)
+                        world.settle(given.rtt_ms / 1e3)
+    say(f"the emulator: {world.certificate['verdict']}; TCP: {control}")
+    return results, world.certificate["verdict"], control
+
+
+def table(given, results, verdict, control):
+    lines = [
+        f"`make bench-fsspec` at {given.rate}, {given.rtt_ms:g} ms, {given.loss_percent:g} %, TCP {control}; median seconds of {given.rounds}"
+        f" (the emulator's certificate: {verdict}). sftp did one part in {given.sftp_part} and is counted up.",
+        "",
+        "| Task | howdah | http (nginx) | sftp (sshd) |",
+        "|---|---|---|---|",
+    ]
+    what = {
+        "ranges": f"{given.ranges} random ranges of 64 KiB",
+        "chunks": f"{given.chunks} chunks of 256 KiB",
+    }
+    for task, found in results.items():
+        cells = [f"{statistics.median(found[program]):.2f}" for program in PROGRAMS]
+        lines.append(f"| {what[task]} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    given = arguments()
+    if given.read:
+        return read(json.loads(given.read))
+    catch_signals()
+    howdah = os.environ.get("HOWDAH", str(Path(sysconfig.get_path("scripts")) / "howdah"))
+    scratch = Path(tempfile.mkdtemp(prefix=f"hbench-{os.getpid()}-", dir="/dev/shm"))
+    try:
+        text = table(given, *measure(given, scratch, howdah))
+    finally:
+        shutil.rmtree(scratch)
+    print(text, end="")
+    if given.out:
+        page = given.out.read_text()
+        before, rest = page.split(MARKS[0], 1)
+        after = rest.split(MARKS[1], 1)[1]
+        given.out.write_text(f"{before}{MARKS[0]}\n{text}{MARKS[1]}{after}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (Failed, subprocess.SubprocessError) as error:
+        raise SystemExit(f"bench: {error}") from error

@@ -1,0 +1,190 @@
+# fsspec has no types of its own.
+# pyright: basic, reportArgumentType=false, reportReturnType=false, reportAttributeAccessIssue=false
+"""howdah:// as a file system of fsspec: its own suite, and what that does not ask."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import howdah
+import pytest
+from conftest import Site, serving
+from fsspec.tests import abstract
+from howdah.fsspec import HowdahFileSystem, HowdahSshFileSystem
+
+# What fsspec's suite asks and howdah does otherwise: the reason of each.
+EXCEPTIONS: dict[str, str] = {}
+
+
+def opened(site: Site, **settings: object) -> HowdahFileSystem:
+    host, port = site.address.rsplit(":", 1)
+    settings = {"config_dir": site.config_dir, "trust": site.public_key, **settings}
+    return HowdahFileSystem(host, int(port), skip_instance_cache=True, **settings)
+
+
+@pytest.fixture
+def fs(site: Site) -> Iterator[HowdahFileSystem]:
+    fs = opened(site)
+    yield fs
+    fs.close()
+
+
+@pytest.fixture(scope="module")
+def suite_fs(tmp_path_factory: pytest.TempPathFactory, command: Path) -> Iterator[HowdahFileSystem]:
+    with serving(tmp_path_factory.mktemp("site"), command) as site:
+        fs = opened(site)
+        fs.mkdir("/suite")
+        yield fs
+        fs.close()
+
+
+class Fixtures(abstract.AbstractFixtures):
+    @pytest.fixture
+    def fs(self, suite_fs: HowdahFileSystem) -> HowdahFileSystem:
+        return suite_fs
+
+    @pytest.fixture
+    def fs_path(self) -> str:
+        return "/suite"
+
+    @pytest.fixture
+    def supports_empty_directories(self) -> bool:
+        return True
+
+    @pytest.fixture(autouse=True)
+    def _known(self, request: pytest.FixtureRequest) -> None:
+        reason = EXCEPTIONS.get(request.node.originalname)
+        if reason:
+            pytest.skip(reason)
+
+
+class TestCopy(abstract.AbstractCopyTests, Fixtures):
+    pass
+
+
+class TestGet(abstract.AbstractGetTests, Fixtures):
+    pass
+
+
+class TestPut(abstract.AbstractPutTests, Fixtures):
+    pass
+
+
+class TestPipe(abstract.AbstractPipeTests, Fixtures):
+    pass
+
+
+class TestOpen(abstract.AbstractOpenTests, Fixtures):
+    pass
+
+
+def test_names_are_told(site: Site, fs: HowdahFileSystem) -> None:
+    (site.root / "dir" / "sub").mkdir(parents=True)
+    (site.root / "dir" / "one.txt").write_text("one")
+    (site.root / "dir" / "two\udcff").write_text("two")
+    assert fs.ls("dir", detail=False) == ["/dir/one.txt", "/dir/sub", "/dir/two\udcff"]
+    assert fs.ls("/") == [fs.info("/dir")]
+    assert fs.ls("/dir/one.txt") == [fs.info("dir/one.txt")]
+    info = fs.info("dir/one.txt")
+    assert (info["type"], info["size"]) == ("file", 3)
+    assert fs.modified("dir/one.txt").timestamp() == pytest.approx((site.root / "dir" / "one.txt").stat().st_mtime)
+    assert fs.glob("/dir/*.txt") == ["/dir/one.txt"]
+    assert sorted(fs.find("")) == ["/dir/one.txt", "/dir/two\udcff"]
+    assert fs.isdir("dir") and fs.isfile("dir/one.txt") and not fs.exists("nothing")
+    assert fs.cat_file("/dir/two\udcff") == b"two"
+    with pytest.raises(FileNotFoundError):
+        fs.info("nothing")
+    with pytest.raises(PermissionError):
+        fs.info("../files")
+
+
+def test_ranges_come_in_one_batch(site: Site, fs: HowdahFileSystem) -> None:
+    content = os.urandom(1 << 20)
+    (site.root / "big").write_bytes(content)
+    ranges = [(start, start + random.randrange(9_000)) for start in random.choices(range(1 << 20), k=2_000)]
+    starts, ends = map(list, zip(*ranges, strict=True))
+    found = fs.cat_ranges(["big"] * len(ranges), starts, ends)
+    assert found == [content[start:end] for start, end in ranges]
+    assert fs.cat_file("big", -10) == content[-10:]
+    assert fs.cat_file("big", 5, -5) == content[5:-5]
+    mixed = fs.cat_ranges(["big", "nothing", "big"], 0, 3)
+    assert mixed[0] == mixed[2] == content[:3]
+    assert isinstance(mixed[1], FileNotFoundError)
+    with pytest.raises(FileNotFoundError):
+        fs.cat_ranges(["nothing"], 0, 3, on_error="raise")
+    assert fs.cat(["big", "nothing"], on_error="omit") == {"/big": content}
+    with fs.open("big") as file:
+        file.seek(700_000)
+        assert file.read(100_000) == content[700_000:800_000]
+    assert fs.checksum("big") == fs.checksum("/big")
+
+
+def test_an_open_file_is_one_version(site: Site, fs: HowdahFileSystem) -> None:
+    (site.root / "log").write_bytes(bytes(1_000))
+    with fs.open("log", block_size=100, cache_type="none") as file:
+        assert file.read(10) == bytes(10)
+        before = fs.ukey("log")
+        (site.root / "log").write_bytes(b"x" * 1_000)
+        assert fs.ukey("log") != before
+        with pytest.raises(howdah.SourceChangedError, match="look at it again"):
+            file.read(10)
+
+
+def test_files_are_written_moved_and_removed(site: Site, fs: HowdahFileSystem) -> None:
+    with fs.open("new/deep/file", "wb") as file:
+        file.write(b"a" * (6 << 20))
+        file.write(b"b")
+    assert (site.root / "new/deep/file").stat().st_size == (6 << 20) + 1
+    with pytest.raises(FileExistsError):
+        fs.pipe_file("new/deep/file", b"", mode="create")
+    with pytest.raises(NotImplementedError, match="written whole"):
+        fs.open("new/deep/file", "ab")
+    fs.mv("new/deep/file", "new/moved")
+    assert not fs.exists("new/deep/file") and (site.root / "new/moved").exists()
+    fs.mkdir("made/a/b")
+    with pytest.raises(FileExistsError):
+        fs.mkdir("made")
+    (site.root / "made/way").symlink_to(site.root / "new")
+    with pytest.raises(IsADirectoryError):
+        fs.rm("made")
+    fs.rm("made", recursive=True)
+    assert not (site.root / "made").exists() and (site.root / "new/moved").exists()
+    with fs.transaction:
+        with fs.open("later", "wb") as file:
+            file.write(b"x")
+        assert not (site.root / "later").exists()
+    assert (site.root / "later").read_bytes() == b"x"
+    # One that is large is copied, a small one comes through the session.
+    fs.get("new/moved", str(site.files / "large"))
+    fs.get("later", str(site.files / "small"))
+    assert (site.files / "large").read_bytes() == (site.root / "new/moved").read_bytes()
+    assert (site.files / "small").read_bytes() == b"x"
+
+
+def test_urls_name_file_systems(site: Site) -> None:
+    (site.root / "x").write_text("x")
+    settings = {"config_dir": str(site.config_dir), "trust": site.public_key}
+    with fsspec.open(site.url("x"), **settings) as file:
+        assert file.read() == b"x"
+    fs, path = fsspec.url_to_fs(site.url("a/b"), **settings)
+    assert (path, fs.unstrip_protocol(path)) == ("/a/b", site.url("a/b"))
+    again = pickle.loads(pickle.dumps(fs))
+    assert again.cat_file("x") == b"x"
+    known = HowdahSshFileSystem._get_kwargs_from_urls("howdah+ssh://anna@[::1]:22/~/x")
+    assert known == {"host": "::1", "port": 22, "username": "anna"}
+    ssh = HowdahSshFileSystem("site", username="anna", config_dir=str(site.config_dir))
+    assert ssh._place("/~/x") == "ssh://anna@site/~/x"
+    assert (ssh._bytes("/~/x"), ssh._bytes("/x")) == (b"~/x", b"/x")
+    with pytest.raises(howdah.UsageError, match="no password"):
+        HowdahFileSystem._get_kwargs_from_urls("howdah://anna:x@site/")
+
+
+def test_who_cannot_be_reached_is_an_error(tmp_path: Path) -> None:
+    fs = HowdahFileSystem("127.0.0.1", 1, config_dir=tmp_path, transport="udp", skip_instance_cache=True)
+    with pytest.raises(ConnectionError):
+        fs.ls("/")
