@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sysconfig
+import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -74,6 +75,8 @@ def serving(tmp_path: Path, command: Path) -> Generator[Site, None, None]:
         lines = (line for line in process.stdout if "serving " in line)
         line = next(lines, None)
         assert line is not None, f"howdah serve ended with {process.wait()}"
+        # A log that nobody reads holds up the server when the pipe is full.
+        threading.Thread(target=lambda: [None for _ in lines], daemon=True).start()
         yield Site(
             root=tmp_path / "root",
             files=tmp_path / "files",
@@ -83,7 +86,7 @@ def serving(tmp_path: Path, command: Path) -> Generator[Site, None, None]:
         )
     finally:
         process.terminate()
-        process.communicate()
+        process.wait()
 
 
 def _private(directory: Path) -> Path:

@@ -175,7 +175,9 @@ def test_warnings_go_to_the_logger(site: Site, caplog: pytest.LogCaptureFixture)
 
 
 INTERRUPTED = """
-import sys, threading, howdah
+import signal, sys, threading, howdah
+# Whoever runs the tests in the background has it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 config_dir, key, source, destination = sys.argv[1:]
 client = howdah.Client(config_dir=config_dir, trust=key, limit_bps=80_000_000)
 def hear(now):

@@ -10,7 +10,7 @@ use howdah_daemon::job::{Grammar, Meaning, Spec};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-const MAY: [&str; 70] = [
+const MAY: [&str; 71] = [
     "accept-new",
     "again",
     "archive",
@@ -73,6 +73,7 @@ const MAY: [&str; 70] = [
     "shard",
     "size-only",
     "ssh-keep",
+    "sweep",
     "time",
     "trace",
     "transport",
