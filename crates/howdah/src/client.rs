@@ -1,10 +1,7 @@
 //! The client's end of one copy.
 
-use crate::ask::Answers;
 use crate::inside::Teller;
-use crate::remote::desk::Desk;
 use crate::session::at_cap::AtCap;
-use crate::session::chore::Question;
 use crate::session::holes::Announced;
 use crate::session::message::{BOTTLENECKS, Message, RATE_CAP, SideReport, shown};
 use crate::session::pace::Pace;
@@ -14,17 +11,12 @@ use crate::session::sending::Sending;
 use crate::session::tree::{Contents, Tree};
 use crate::session::waits::{Wait, WaitClock};
 use crate::session::{from_connection, from_store};
-use crate::{
-    Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, RatePolicy, Summary, Trust,
-};
+use crate::{Cancel, CopyConfig, Error, ErrorKind, Progress, RatePolicy, Summary, Trust};
 use howdah_core::{Span, Time};
 use howdah_net::{Application, Attended, ConnKey, Placement, Usage, Waker};
 use howdah_proto::error::{CloseCode, ConnectionError};
 use howdah_proto::{Connection, Event, PathKnowledge};
-use howdah_store::{
-    ComparisonState, RangeFile, ReceiverEnds, RoomWait, SourceIdentity, Target, TreeOptions,
-    TreeReport, TreeSource, TreeTarget, Wake,
-};
+use howdah_store::{RoomWait, SourceIdentity, Target, TreeReport, Wake};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -35,8 +27,11 @@ mod begin;
 mod files;
 mod progress;
 mod range;
+mod task;
 mod tree;
 mod waits;
+
+pub(crate) use task::Task;
 
 use progress::Tick;
 
@@ -49,70 +44,6 @@ const NOW_TICKS: usize = 10;
 const LET_GO_MAX: Duration = Duration::from_secs(30);
 /// After an error that passes.
 pub(crate) const REMEDY: &str = "; the same command goes on where this one ended";
-
-/// What the copy is to do.
-#[derive(Debug)]
-pub(crate) enum Task {
-    /// Local bytes to the server.
-    Put { source: Location, path: PathBytes },
-    /// The server's bytes to here.
-    Get {
-        path: PathBytes,
-        destination: Location,
-    },
-    /// Which version of a file the server has.
-    Look(PathBytes, crate::range::Seen),
-    /// A range of the server's file to here.
-    Range(PathBytes, Arc<RangeFile>),
-    /// Local trees to the server. The source is taken when it begins.
-    PutTree {
-        source: Option<TreeSource>,
-        path: PathBytes,
-        options: TreeOptions,
-    },
-    /// The server's trees to here.
-    GetTree {
-        paths: Vec<PathBytes>,
-        target: Option<TreeTarget>,
-        options: TreeOptions,
-    },
-    /// What the server has at a path, for a comparison under way here.
-    Describe {
-        path: PathBytes,
-        ends: Option<ReceiverEnds>,
-        state: ComparisonState,
-        options: TreeOptions,
-    },
-    /// Something that is no copy.
-    Ask {
-        question: Question,
-        answers: Answers,
-    },
-    /// Questions about single files, as long as somebody has some.
-    Files { desk: Desk },
-}
-
-impl Task {
-    /// Whether the data goes to the server.
-    fn is_put(&self) -> bool {
-        matches!(self, Self::Put { .. } | Self::PutTree { .. })
-    }
-
-    /// Whether users and groups may have names in it.
-    pub(crate) fn asks_for_names(&self) -> bool {
-        match self {
-            Self::PutTree { options, .. } | Self::GetTree { options, .. } => {
-                options.archive || options.chown.is_some()
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether the server removes what it has sent.
-    fn removes(&self) -> bool {
-        matches!(self, Self::GetTree { options, .. } if options.remove_source)
-    }
-}
 
 #[derive(Debug)]
 enum Step {

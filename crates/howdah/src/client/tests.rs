@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::inside::Outside;
-use crate::{CopyConfig, Identity, KnownHosts};
+use crate::remote::desk::Desk;
+use crate::{Identity, KnownHosts, Location};
 use howdah_proto::codec::ConnectionId;
 use howdah_proto::{Config, Role, Security, TlsIdentity};
 

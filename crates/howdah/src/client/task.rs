@@ -1,0 +1,73 @@
+//! What a client can be asked to do.
+
+use crate::ask::Answers;
+use crate::range::Seen;
+use crate::remote::desk::Desk;
+use crate::session::chore::Question;
+use crate::{Location, PathBytes};
+use howdah_store::{ComparisonState, RangeFile, ReceiverEnds, TreeOptions, TreeSource, TreeTarget};
+use std::sync::Arc;
+
+/// What the copy is to do.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Local bytes to the server.
+    Put { source: Location, path: PathBytes },
+    /// The server's bytes to here.
+    Get {
+        path: PathBytes,
+        destination: Location,
+    },
+    /// Which version of a file the server has.
+    Look(PathBytes, Seen),
+    /// A range of the server's file to here.
+    Range(PathBytes, Arc<RangeFile>),
+    /// Local trees to the server. The source is taken when it begins.
+    PutTree {
+        source: Option<TreeSource>,
+        path: PathBytes,
+        options: TreeOptions,
+    },
+    /// The server's trees to here.
+    GetTree {
+        paths: Vec<PathBytes>,
+        target: Option<TreeTarget>,
+        options: TreeOptions,
+    },
+    /// What the server has at a path, for a comparison under way here.
+    Describe {
+        path: PathBytes,
+        ends: Option<ReceiverEnds>,
+        state: ComparisonState,
+        options: TreeOptions,
+    },
+    /// Something that is no copy.
+    Ask {
+        question: Question,
+        answers: Answers,
+    },
+    /// Questions about single files, as long as somebody has some.
+    Files { desk: Desk },
+}
+
+impl Task {
+    /// Whether the data goes to the server.
+    pub(super) fn is_put(&self) -> bool {
+        matches!(self, Self::Put { .. } | Self::PutTree { .. })
+    }
+
+    /// Whether users and groups may have names in it.
+    pub(crate) fn asks_for_names(&self) -> bool {
+        match self {
+            Self::PutTree { options, .. } | Self::GetTree { options, .. } => {
+                options.archive || options.chown.is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the server removes what it has sent.
+    pub(super) fn removes(&self) -> bool {
+        matches!(self, Self::GetTree { options, .. } if options.remove_source)
+    }
+}
