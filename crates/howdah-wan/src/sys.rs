@@ -102,17 +102,30 @@ pub(crate) fn join_group_before_exec(command: &mut Command, procs: std::fs::File
     }
 }
 
+/// For a child before it becomes its program: whoever started this process may ignore the terminal's signals (`nohup`, `&` in
+/// a script), and what it starts is asked to end by one of them.
+fn hear_signals() -> io::Result<()> {
+    for signal in [libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: SIG_DFL is a valid disposition and runs no code; `signal` is async-signal-safe.
+        if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
 /// Makes the child of `command` a session of its own, which the terminal's signals do not reach, that
 /// dies with the thread that starts it.
 pub(crate) fn detach_before_exec(command: &mut Command) {
-    // SAFETY: setsid and prctl are async-signal-safe; nothing is allocated.
+    // SAFETY: setsid, prctl and signal are async-signal-safe; nothing is allocated.
     unsafe {
         command.pre_exec(|| {
             check(libc::setsid())?;
             check(libc::prctl(
                 libc::PR_SET_PDEATHSIG,
                 libc::SIGKILL as libc::c_ulong,
-            ))
+            ))?;
+            hear_signals()
         });
     }
 }
@@ -127,12 +140,7 @@ pub(crate) fn tie_before_exec(command: &mut Command) {
                 libc::PR_SET_PDEATHSIG,
                 libc::SIGKILL as libc::c_ulong,
             ))?;
-            for signal in [libc::SIGINT, libc::SIGQUIT] {
-                if libc::signal(signal, libc::SIG_DFL) == libc::SIG_ERR {
-                    return Err(io::Error::last_os_error());
-                }
-            }
-            Ok(())
+            hear_signals()
         });
     }
 }

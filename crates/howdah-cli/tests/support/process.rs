@@ -91,7 +91,7 @@ pub(crate) fn ok(done: &Done) -> String {
 
 /// Whoever starts tests may ignore signals (`nohup`, `&` in a script), and so would all that they start, as it should. A signal
 /// that is caught here is at its default there.
-fn hear_signals() {
+pub(crate) fn hear_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

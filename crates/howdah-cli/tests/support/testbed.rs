@@ -18,6 +18,7 @@ pub(crate) fn can_run() -> bool {
 }
 
 pub(crate) fn command(dir: &Path, words: &str) -> Command {
+    super::process::hear_signals();
     let mut command = Command::new(env!("CARGO_BIN_EXE_howdah"));
     command
         .args(["lab", "run", "t.toml", "--out", "out"])
