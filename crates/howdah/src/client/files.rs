@@ -44,10 +44,17 @@ impl Client<'_> {
             return Ok(());
         };
         if desk.is_closed() && matches!(self.step, Step::Moving) {
+            let gives_up = desk.is_waiting();
             let local = SideReport::new(self.start, &connection.stats());
             self.receiving = None;
             self.end(now, Ok((local, SideReport::default())));
-            connection.close(now, CloseCode::Done, "");
+            // The server's log has it that way.
+            if gives_up {
+                let why = "it no longer wants what it asked for";
+                connection.close(now, CloseCode::Application, why);
+            } else {
+                connection.close(now, CloseCode::Done, "");
+            }
             return Ok(());
         }
         if let Some(error) = desk.broken() {

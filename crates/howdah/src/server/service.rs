@@ -505,7 +505,7 @@ impl Service {
                 if let Some(door) = &self.door {
                     door.close(remote);
                 }
-                self.note_files(key);
+                self.note_files(key, &error);
                 if let Some(mut session) = self.sessions.remove(&key) {
                     self.control.tell(session.moved(&connection.stats()));
                     let busy = session.is_busy();

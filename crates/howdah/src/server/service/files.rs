@@ -9,6 +9,7 @@ use crate::session::files::serving::Serving;
 use crate::session::message::Message;
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
+use howdah_proto::error::{CloseCode, ConnectionError};
 
 impl Service {
     pub(super) fn open_files(
@@ -83,13 +84,24 @@ impl Service {
     }
 
     /// Its client is gone: writes down what was read.
-    pub(super) fn note_files(&mut self, key: ConnKey) {
+    pub(super) fn note_files(&mut self, key: ConnKey, error: &ConnectionError) {
         self.name_files(key);
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
-        let Some(files) = &session.files else { return };
-        if files.is_busy() {
+        let Some(files) = session.files.take() else {
+            return;
+        };
+        // Who says so has all that it wanted, whether this side has heard of its last bytes or not.
+        let is_done = matches!(
+            error,
+            ConnectionError::ClosedByPeer {
+                code: CloseCode::Done,
+                ..
+            }
+        );
+        if files.is_busy() && !is_done {
+            session.files = Some(files);
             // That it ended early is said by whoever calls.
             return;
         }
