@@ -22,6 +22,7 @@ pub mod outside;
 pub mod pace;
 mod pacer;
 mod position;
+mod private;
 pub mod process;
 pub mod queue;
 pub mod schedule;

@@ -1,5 +1,6 @@
 //! Who a daemon is for those who reach it from other machines: a certificate, its key, and its fingerprint.
 
+use crate::private;
 use aws_lc_rs::digest;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -9,9 +10,9 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use std::fmt::{self, Write as _};
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -202,8 +203,8 @@ fn make(certificate: &Path, key: &Path, address: SocketAddr) -> Result<(), Strin
         .self_signed(&pair)
         .map_err(|error| error.to_string())?;
     let write = || {
-        write_new(key, &pem("PRIVATE KEY", &pair.serialize_der()))?;
-        write_new(certificate, &pem("CERTIFICATE", made.der()))
+        private::write_new(key, &pem("PRIVATE KEY", &pair.serialize_der()))?;
+        private::write_new(certificate, &pem("CERTIFICATE", made.der()))
     };
     write().map_err(|error: io::Error| error.to_string())
 }
@@ -217,20 +218,6 @@ fn pem(label: &str, der: &[u8]) -> String {
     }
     let _ = writeln!(text, "-----END {label}-----");
     text
-}
-
-/// Whole or not at all, and for nobody else.
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let _ = fs::remove_file(&new);
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, path)
 }
 
 /// An address as people and kernels write it: IPv4 is not hidden in IPv6.

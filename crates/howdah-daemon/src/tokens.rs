@@ -1,9 +1,10 @@
 //! Who comes over TCP: roles, and the tokens that prove them.
 
+use crate::private;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write as _};
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
@@ -71,17 +72,7 @@ impl Tokens {
             let token = blake3::Hash::from_bytes(token).to_hex();
             let _ = writeln!(text, "{role} {token}");
         }
-        // Whole, or not at all: somebody may read it at any time.
-        let new = path.with_extension("new");
-        let _ = fs::remove_file(&new);
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, path)?;
+        private::write_new(path, &text)?;
         Self::load(path)
     }
 
