@@ -119,6 +119,7 @@ pub(crate) struct Shared {
     /// Bytes of what is known of files that were asked for and have not come.
     pub(crate) names: Budget,
     large_limits: Limits,
+    busy: large::Busy,
     writes: Queue<Unwritten>,
     writing: Budget,
     buffers: Buffers,
@@ -202,6 +203,7 @@ impl TreeReceiver {
                 queue_bytes: memory.large_bytes() as usize,
                 ..Limits::default()
             },
+            busy: large::Busy::default(),
             writes: Queue::new(1024),
             writing: Budget::new(memory.files_bytes()),
             buffers: Buffers::new(memory.files_bytes()),
@@ -433,6 +435,7 @@ impl Shared {
 
     fn stop(&self) {
         self.room.stop();
+        self.busy.stop();
         self.expected.stop();
         self.writes.stop();
         self.writing.stop();

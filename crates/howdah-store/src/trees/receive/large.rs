@@ -7,7 +7,36 @@ use crate::{Sink, SinkOptions, SourceIdentity, StoreError, Target};
 use howdah_core::RangeSet;
 use rustix::fd::OwnedFd;
 use std::ffi::OsStr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// How long all files of a tree together wait for others that write them.
+const BUSY_LIMIT: Duration = Duration::from_secs(30);
+const NAP: Duration = Duration::from_millis(5);
+
+/// Waiting for a copy of the same sources that is still there.
+#[derive(Debug, Default)]
+pub(super) struct Busy {
+    since: OnceLock<Instant>,
+    stopped: AtomicBool,
+}
+
+impl Busy {
+    /// `true` a little later, or `false`: that was long enough, or nobody wants it any more.
+    fn wait(&self) -> bool {
+        let waits = !self.stopped.load(Ordering::Relaxed)
+            && self.since.get_or_init(Instant::now).elapsed() < BUSY_LIMIT;
+        if waits {
+            std::thread::sleep(NAP);
+        }
+        waits
+    }
+
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+}
 
 /// A large file that was asked for and comes; its place is not open yet.
 #[derive(Debug)]
@@ -27,16 +56,14 @@ impl LargeOpening {
             source,
             holes,
         } = self;
-        let path = wanted.path();
-        let (keeper, book) = (Arc::clone(&shared.keeper), Arc::clone(&shared.book));
-        let (meta, shown) = (wanted.meta.clone(), path.clone());
-        let prepare = Box::new(move |file: &std::fs::File, dir: &OwnedFd, name: &OsStr| {
-            for (what, e) in keeper.apply_to_file(file, dir, name, &meta) {
-                book.trouble(Trouble::NotKept, &shown, format!("{what} not kept: {e}"));
+        let sink = placed(&shared, &wanted).and_then(|mut target| {
+            // What a copy has that was interrupted is let go of by threads that still write and hash when its end is told.
+            while let Some(source) = &source
+                && target.is_being_written_from(source)
+                && shared.busy.wait()
+            {
+                target = placed(&shared, &wanted)?;
             }
-        });
-        let sink = shared.root.open_dir(&wanted.dir.path).and_then(|dir| {
-            let mut target = Target::placed(dir, &wanted.name, &path, prepare)?;
             if shared.options.anew {
                 target = target.anew();
             }
@@ -68,4 +95,18 @@ impl LargeOpening {
             }
         }
     }
+}
+
+/// Where it goes, and what lies there.
+fn placed(shared: &Shared, wanted: &Wanted) -> Result<Target, StoreError> {
+    let path = wanted.path();
+    let (keeper, book) = (Arc::clone(&shared.keeper), Arc::clone(&shared.book));
+    let (meta, shown) = (wanted.meta.clone(), path.clone());
+    let prepare = Box::new(move |file: &std::fs::File, dir: &OwnedFd, name: &OsStr| {
+        for (what, e) in keeper.apply_to_file(file, dir, name, &meta) {
+            book.trouble(Trouble::NotKept, &shown, format!("{what} not kept: {e}"));
+        }
+    });
+    let dir = shared.root.open_dir(&wanted.dir.path)?;
+    Target::placed(dir, &wanted.name, &path, prepare)
 }
