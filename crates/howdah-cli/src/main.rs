@@ -12,6 +12,7 @@
     )
 )]
 
+mod arenas;
 mod args;
 mod become_user;
 mod commands;
@@ -29,6 +30,7 @@ use settings::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    arenas::share_one();
     #[cfg(target_os = "linux")]
     if std::env::var_os(demo::DIE_WITH_PARENT).is_some() {
         // The demo may be killed before it can stop its parts.

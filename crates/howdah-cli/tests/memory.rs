@@ -5,7 +5,7 @@
 mod support;
 
 use howdah_core::{Rate, Span};
-use howdah_path::{PathConfig, QueueLimit};
+use howdah_path::{LossModel, PathConfig, QueueLimit};
 use howdah_wan::WanConfig;
 use std::fs;
 use support::place::{SmallDisk, world};
@@ -93,10 +93,32 @@ fn make_alike(dir: &str, count: usize, bytes: usize) {
 
 #[test]
 fn t34_a_long_path_full_of_small_files_takes_no_more_either() {
+    long_path(
+        &[
+            ("largest", 120, 4 << 20),
+            ("middle", 3500, 128 << 10),
+            ("small", 20_000, 4096),
+        ],
+        0.0,
+    );
+}
+
+/// What comes behind what was lost waits at the receiver.
+#[test]
+fn t34_nor_does_one_that_loses_packets() {
+    long_path(
+        &[("middle", 3500, 128 << 10), ("small", 20_000, 4096)],
+        0.005,
+    );
+}
+
+/// Trees by name, number and bytes of their files over 10 Gbit/s and 100 ms.
+fn long_path(trees: &[(&str, usize, usize)], loss: f64) {
     let lane = PathConfig {
         rate: Some(Rate::from_gbit_per_sec(10)),
         queue: QueueLimit::Time(Span::from_millis(25)),
         delay: Span::from_millis(50),
+        loss: LossModel::Bernoulli(loss),
         ..PathConfig::default()
     };
     let config = WanConfig {
@@ -107,11 +129,7 @@ fn t34_a_long_path_full_of_small_files_takes_no_more_either() {
     let Some(world) = world(&config) else { return };
     let site = Site::new(400);
     let _disks = [site.file(""), site.root("")].map(|at| SmallDisk::mount(&at, 600));
-    for (name, count, bytes) in [
-        ("largest", 120, 4 << 20),
-        ("middle", 3500, 128 << 10),
-        ("small", 20_000, 4096),
-    ] {
+    for &(name, count, bytes) in trees {
         let from = site.file(name);
         make_alike(&from, count, bytes);
         let (near, far) = (Host::In(world.near()), Host::In(world.far()));

@@ -1,99 +1,212 @@
-//! What came before its turn, in chunks: memory is taken for what is held, not for all that could be.
+//! What came before its turn, in the buffers that it came in: no copy, and no memory besides theirs.
 
-use howdah_core::{ByteRange, RangeSet};
+use crate::batch::{Batch, Part};
 use std::collections::BTreeMap;
+use std::io::IoSlice;
 
-/// Bytes of a chunk.
-const CHUNK: u64 = 256 << 10;
-/// Chunks that stay for the next ones: new memory is dear.
-const SPARES_MAX: usize = 8;
+/// Eighths of a buffer that must be waited for when it comes, and later on. Else it is exchanged for one of that length: what is held is
+/// what waits, whatever order a peer sends in.
+const FULL: u64 = 7;
+const HOLLOW: u64 = 4;
 
-/// Bytes by their place in the object.
+/// Slices by their place in the object.
 #[derive(Debug, Default)]
 pub(super) struct Early {
-    /// By the number of the chunk.
-    chunks: BTreeMap<u64, Vec<u8>>,
-    held: RangeSet,
-    spares: Vec<Vec<u8>>,
+    /// By its first byte: the place of its batch, and which of that one's parts it is.
+    slices: BTreeMap<u64, (usize, usize)>,
+    batches: Vec<Kept>,
+    /// Places that nobody has.
+    free: Vec<usize>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    batch: Batch,
+    /// Bytes that wait.
+    bytes: u64,
 }
 
 impl Early {
     pub(super) fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.slices.is_empty()
     }
 
-    /// Keeps `bytes`, which belong at `offset`.
-    pub(super) fn keep(&mut self, offset: u64, bytes: &[u8]) {
-        let range = ByteRange::with_len(offset, bytes.len() as u64);
-        self.held.insert(range);
-        let (mut at, mut rest) = (offset, bytes);
-        while !rest.is_empty() {
-            let within = (at % CHUNK) as usize;
-            let (head, tail) = rest.split_at(rest.len().min(CHUNK as usize - within));
-            let spares = &mut self.spares;
-            let chunk = self
-                .chunks
-                .entry(at / CHUNK)
-                .or_insert_with(|| spares.pop().unwrap_or_else(|| vec![0; CHUNK as usize]));
-            chunk[within..within + head.len()].copy_from_slice(head);
-            at += head.len() as u64;
-            rest = tail;
+    /// Keeps a batch; all its parts wait.
+    pub(super) fn keep(&mut self, batch: Batch) {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.batches.push(Kept::default());
+            self.batches.len() - 1
+        });
+        for (index, part) in batch.parts.iter().enumerate() {
+            self.slices.insert(part.offset, (place, index));
         }
+        let bytes = batch.payload_bytes();
+        self.batches[place] = Kept { batch, bytes };
+        self.tighten(place, FULL);
     }
 
-    /// The bytes from `at` on, as far as they are held and within one chunk.
-    pub(super) fn piece(&self, at: u64) -> Option<&[u8]> {
-        let range = self.held.iter().next().filter(|range| range.start == at)?;
-        let from = (at % CHUNK) as usize;
-        let len = range.len().min(CHUNK - at % CHUNK) as usize;
-        self.chunks.get(&(at / CHUNK))?.get(from..from + len)
+    /// The bytes from `at` on, as far as they are held: about `most` of them.
+    pub(super) fn run(&self, at: u64, most: u64) -> Vec<IoSlice<'_>> {
+        let mut end = at;
+        let mut out = Vec::new();
+        for (&offset, &(place, index)) in self.slices.range(at..) {
+            if offset != end || end - at >= most {
+                break;
+            }
+            let Kept { batch, .. } = &self.batches[place];
+            let Some(bytes) = batch.parts.get(index).and_then(|part| batch.bytes(*part)) else {
+                break;
+            };
+            end += bytes.len() as u64;
+            out.push(IoSlice::new(bytes));
+        }
+        out
     }
 
-    /// Nothing below `at` is needed any more.
-    pub(super) fn forget_below(&mut self, at: u64) {
-        self.held.remove(ByteRange::new(0, at));
-        while let Some(first) = self.chunks.first_entry()
-            && *first.key() < at / CHUNK
+    /// Nothing below `at` is needed any more. Buffers of which nothing is go to `spare`.
+    pub(super) fn forget_below(&mut self, at: u64, mut spare: impl FnMut(Vec<u8>)) {
+        while let Some(first) = self.slices.first_entry()
+            && *first.key() < at
         {
-            let chunk = first.remove();
-            if self.spares.len() < SPARES_MAX {
-                self.spares.push(chunk);
+            let (place, index) = first.remove();
+            let kept = &mut self.batches[place];
+            let len = kept.batch.parts.get(index).map_or(0, |part| part.len);
+            kept.bytes -= u64::from(len);
+            if kept.bytes == 0 {
+                spare(std::mem::take(kept).batch.buf);
+                self.free.push(place);
+            } else {
+                self.tighten(place, HOLLOW);
             }
         }
     }
+
+    /// Gives up what of a buffer nobody waits for, if that is much.
+    fn tighten(&mut self, place: usize, least_eighths: u64) {
+        let Kept { batch, bytes } = &mut self.batches[place];
+        if *bytes * 8 >= batch.buf.capacity() as u64 * least_eighths {
+            return;
+        }
+        let mut buf = Vec::with_capacity(usize::try_from(*bytes).unwrap_or(0));
+        for (index, part) in batch.parts.iter_mut().enumerate() {
+            let waits = self.slices.get(&part.offset) == Some(&(place, index));
+            let from = part.at as usize;
+            let bytes = batch.buf.get(from..from + part.len as usize);
+            if let (true, Some(bytes)) = (waits, bytes) {
+                part.at = u32::try_from(buf.len()).unwrap_or(u32::MAX);
+                buf.extend_from_slice(bytes);
+            }
+        }
+        batch.buf = buf;
+    }
+}
+
+/// A batch without the parts below `at`.
+pub(super) fn above(mut batch: Batch, at: u64) -> Batch {
+    batch
+        .parts
+        .retain(|part: &Part| part.offset >= at && part.len > 0);
+    batch
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn taken(early: &mut Early, mut at: u64) -> Vec<u8> {
-        let mut out = Vec::new();
-        while let Some(piece) = early.piece(at) {
-            out.extend_from_slice(piece);
-            at += piece.len() as u64;
-            early.forget_below(at);
+    const LEN: usize = 1000;
+
+    fn data() -> Vec<u8> {
+        (0..40 * LEN).map(|k| (k % 251) as u8).collect()
+    }
+
+    /// The given slices of the data, each of `LEN`, in one buffer.
+    fn batch(data: &[u8], slices: &[usize]) -> Batch {
+        let mut batch = Batch::default();
+        for &slice in slices {
+            batch.parts.push(Part {
+                at: batch.buf.len() as u32,
+                len: LEN as u32,
+                offset: (slice * LEN) as u64,
+            });
+            batch.buf.extend_from_slice(&data[slice * LEN..][..LEN]);
         }
-        out
+        batch.buf.shrink_to_fit();
+        batch
+    }
+
+    fn taken(early: &mut Early, mut at: u64) -> (Vec<u8>, usize) {
+        let (mut out, mut spares) = (Vec::new(), 0);
+        loop {
+            let run: Vec<u8> = early.run(at, 2500).concat_all();
+            if run.is_empty() {
+                return (out, spares);
+            }
+            at += run.len() as u64;
+            out.extend(run);
+            early.forget_below(at, |_| spares += 1);
+        }
+    }
+
+    trait ConcatAll {
+        fn concat_all(&self) -> Vec<u8>;
+    }
+
+    impl ConcatAll for Vec<IoSlice<'_>> {
+        fn concat_all(&self) -> Vec<u8> {
+            self.iter()
+                .flat_map(|slice| slice.iter().copied())
+                .collect()
+        }
     }
 
     #[test]
-    fn what_is_held_comes_back_and_its_memory_is_used_again() {
-        let mut early = Early::default();
-        let data: Vec<u8> = (0..3 * CHUNK + 1000).map(|k| (k % 251) as u8).collect();
-        for start in [0, 7 * CHUNK + 5] {
-            let at = |index: usize| start + index as u64;
-            // From behind, with a hole.
-            early.keep(at(600_000), &data[600_000..]);
-            early.keep(at(10), &data[10..500_000]);
-            assert_eq!(early.piece(start), None);
-            assert!(taken(&mut early, at(10)) == data[10..500_000]);
-            assert_eq!(early.piece(at(500_000)), None, "a hole");
-            early.keep(at(500_000), &data[500_000..600_000]);
-            assert!(taken(&mut early, at(500_000)) == data[500_000..]);
+    fn what_is_held_comes_back_in_order_and_its_buffers_too() {
+        let (mut early, data) = (Early::default(), data());
+        for round in 0..3 {
+            early.keep(batch(&data, &[7, 8, 2]));
+            early.keep(batch(&data, &[3, 5, 6]));
+            assert_eq!(taken(&mut early, 0), (vec![], 0), "a hole");
+            let (bytes, spares) = taken(&mut early, 2 * LEN as u64);
+            assert!(bytes == data[2 * LEN..4 * LEN]);
+            assert_eq!(spares, 0);
+            early.keep(batch(&data, &[4]));
+            let (bytes, spares) = taken(&mut early, 4 * LEN as u64);
+            assert!(bytes == data[4 * LEN..9 * LEN]);
+            assert_eq!(spares, 3);
             assert!(early.is_empty());
-            assert!(early.chunks.len() <= 1, "the last one is not full");
+            assert!(early.batches.len() <= 3, "{round}: places are used again");
         }
-        assert!(early.spares.len() <= SPARES_MAX, "{}", early.spares.len());
+    }
+
+    #[test]
+    fn a_buffer_of_which_little_waits_is_exchanged() {
+        let (mut early, data) = (Early::default(), data());
+        // Each buffer has one slice whose turn is at the end.
+        let mut at = 0;
+        for round in 0..9 {
+            let first = round * 3;
+            early.keep(batch(&data, &[first, first + 1, first + 2, 30 + round]));
+            let (bytes, spares) = taken(&mut early, at);
+            at += bytes.len() as u64;
+            assert_eq!((bytes.len(), spares), (3 * LEN, 0));
+        }
+        let held: usize = early
+            .batches
+            .iter()
+            .map(|kept| kept.batch.buf.capacity())
+            .sum();
+        assert!(held <= 9 * LEN * 8 / HOLLOW as usize, "{held}");
+        early.keep(batch(&data, &[27, 28, 29]));
+        let (bytes, spares) = taken(&mut early, at);
+        assert!(bytes == data[27 * LEN..39 * LEN]);
+        assert_eq!(spares, 10);
+    }
+
+    #[test]
+    fn what_is_below_is_left_out() {
+        let data = data();
+        let kept = above(batch(&data, &[1, 5, 2, 9]), 3 * LEN as u64);
+        let offsets: Vec<u64> = kept.parts.iter().map(|part| part.offset).collect();
+        assert_eq!(offsets, [5 * LEN as u64, 9 * LEN as u64]);
     }
 }

@@ -1,12 +1,11 @@
 //! Writes to a pipe: in order, whatever order the slices come in.
 
 use super::Outcome;
-use super::early::Early;
+use super::early::{Early, above};
 use super::queue::{Gathered, Outlet};
 use crate::StoreError;
 use crate::batch::{Batch, Part};
 use crate::outcome::Reporter;
-use howdah_core::ByteRange;
 use std::io::{IoSlice, Write};
 use std::path::Path;
 use std::time::Instant;
@@ -54,8 +53,7 @@ impl OrderedWriter {
                 None => return Ok(None),
                 Some(Gathered::Batches) => {
                     let (since, before) = (Instant::now(), self.at);
-                    self.place(&batches, &mut order, outlet)?;
-                    outlet.recycle(&mut batches);
+                    self.place(&mut batches, &mut order, outlet)?;
                     outlet.note_written(self.at - before, since);
                 }
                 Some(Gathered::Finish { size, hash }) => return self.finish(size, hash).map(Some),
@@ -63,11 +61,12 @@ impl OrderedWriter {
         }
     }
 
+    /// Writes what has its turn, and keeps what comes early.
     fn place(
         &mut self,
-        batches: &[Batch],
+        batches: &mut Vec<Batch>,
         order: &mut Vec<(Part, u32)>,
-        outlet: &Outlet,
+        outlet: &mut Outlet,
     ) -> Result<(), StoreError> {
         order.clear();
         for (i, batch) in batches.iter().enumerate() {
@@ -81,59 +80,58 @@ impl OrderedWriter {
         }
         order.sort_by_key(|(part, _)| part.offset);
         let mut rest = &order[..];
-        while let Some((first, _)) = rest.first() {
-            if first.offset == self.at {
-                let run = rest
-                    .chunk_by(|(a, _), (b, _)| a.offset + u64::from(a.len) == b.offset)
-                    .next()
-                    .unwrap_or_default();
-                let mut slices: Vec<_> = run
-                    .iter()
-                    .filter_map(|(p, batch)| batches[*batch as usize].bytes(*p).map(IoSlice::new))
-                    .collect();
-                self.put(&mut slices)?;
-                rest = &rest[run.len()..];
-            } else {
-                let (part, batch) = rest[0];
-                self.keep(
-                    part,
-                    batches[batch as usize].bytes(part).unwrap_or_default(),
-                )?;
-                rest = &rest[1..];
-            }
+        while let Some((first, _)) = rest.first()
+            && first.offset == self.at
+        {
+            let run = rest
+                .chunk_by(|(a, _), (b, _)| a.offset + u64::from(a.len) == b.offset)
+                .next()
+                .unwrap_or_default();
+            let mut slices: Vec<_> = run
+                .iter()
+                .filter_map(|(p, batch)| batches[*batch as usize].bytes(*p).map(IoSlice::new))
+                .collect();
+            self.put(&mut slices)?;
+            rest = &rest[run.len()..];
             self.announce(outlet);
             self.put_early(outlet)?;
         }
-        Ok(())
-    }
-
-    /// Copies a slice that came early.
-    fn keep(&mut self, part: Part, bytes: &[u8]) -> Result<(), StoreError> {
-        let range = ByteRange::with_len(part.offset, bytes.len() as u64);
-        if range.start < self.at || range.end > self.at.saturating_add(self.window) {
-            return Err(failed(
-                "order",
-                std::io::Error::other("a slice outside of the window"),
-            ));
+        let below = rest.first().is_some_and(|(part, _)| part.offset < self.at);
+        let beyond = rest.last().is_some_and(|(part, _)| {
+            part.offset + u64::from(part.len) > self.at.saturating_add(self.window)
+        });
+        if below || beyond {
+            let error = std::io::Error::other("a slice outside of the window");
+            return Err(failed("order", error));
         }
-        self.early.keep(range.start, bytes);
+        let mut freed = 0;
+        for batch in batches.drain(..) {
+            freed += batch.charge();
+            let waiting = above(batch, self.at);
+            if waiting.parts.is_empty() {
+                outlet.spare(waiting.buf);
+            } else {
+                self.early.keep(waiting);
+            }
+        }
+        outlet.free(freed);
         Ok(())
     }
 
     /// Writes what has become contiguous, in pieces, so that no reader gets all of it at once.
-    fn put_early(&mut self, outlet: &Outlet) -> Result<(), StoreError> {
+    fn put_early(&mut self, outlet: &mut Outlet) -> Result<(), StoreError> {
         let mut early = std::mem::take(&mut self.early);
-        let mut result = Ok(());
-        while let Some(piece) = early.piece(self.at) {
-            result = self.put(&mut [IoSlice::new(piece)]);
-            if result.is_err() {
+        loop {
+            let mut run = early.run(self.at, GATHER);
+            if run.is_empty() {
                 break;
             }
-            early.forget_below(self.at);
+            self.put(&mut run)?;
+            early.forget_below(self.at, |buf| outlet.spare(buf));
             self.announce(outlet);
         }
         self.early = early;
-        result
+        Ok(())
     }
 
     /// Writes the next bytes of the object.

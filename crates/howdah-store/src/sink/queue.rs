@@ -239,8 +239,18 @@ impl Outlet {
         let mut freed = 0;
         for batch in batches.drain(..) {
             freed += batch.charge();
-            let _ = self.spares.try_send(batch.buf);
+            self.spare(batch.buf);
         }
+        self.free(freed);
+    }
+
+    /// A buffer goes back.
+    pub(super) fn spare(&mut self, buf: Vec<u8>) {
+        let _ = self.spares.try_send(buf);
+    }
+
+    /// What was charged so much for is no longer in the queue.
+    pub(super) fn free(&mut self, freed: usize) {
         let queued = self.shared.queued.fetch_sub(freed, Ordering::SeqCst) - freed;
         if queued <= self.shared.bound.load(Ordering::Relaxed) / 2
             && self.shared.refused.swap(false, Ordering::SeqCst)
