@@ -48,18 +48,37 @@ fn way_at(cell: &Cell, path: usize, backward: bool, at_ns: u64) -> &OneWaySpec {
     if backward { back } else { forward }
 }
 
-/// Bits that a direction of a path lets pass from the beginning to `end_ns`, whatever changes on the way; 0 is unlimited.
-#[cfg(target_os = "linux")]
-pub(crate) fn capacity_bits(cell: &Cell, path: usize, backward: bool, end_ns: u64) -> f64 {
+/// Bits that a direction of a path lets pass from `from_ns` to `end_ns`, whatever changes on the way; 0 is unlimited.
+pub(crate) fn capacity_bits(
+    cell: &Cell,
+    path: usize,
+    backward: bool,
+    (from_ns, end_ns): (u64, u64),
+) -> f64 {
     let changes = cell.timeline.iter().filter(|change| change.path == path);
-    let mut times: Vec<u64> = std::iter::once(0)
-        .chain(changes.map(|change| change.at_ns.min(end_ns)))
+    let mut times: Vec<u64> = std::iter::once(from_ns)
+        .chain(changes.map(|change| change.at_ns.clamp(from_ns, end_ns)))
         .collect();
     times.push(end_ns);
     times
         .windows(2)
         .map(|part| way_at(cell, path, backward, part[0]).capacity_bits(part[0], part[1]))
         .sum()
+}
+
+/// What a direction of a path lets pass in each of the intervals that a cell is measured in, on average, in bit/s. Empty if that is the same
+/// in all of them.
+pub(crate) fn rates_bps(cell: &Cell, path: usize, backward: bool, end_ns: u64) -> Vec<f64> {
+    let interval_ns = cell.measure.interval_ns;
+    let rates: Vec<f64> = (0..end_ns / interval_ns)
+        .map(|at| {
+            let part = (at * interval_ns, (at + 1) * interval_ns);
+            let bits = capacity_bits(cell, path, backward, part);
+            (bits / (interval_ns as f64 / 1e9)).round()
+        })
+        .collect();
+    let is_one = rates.windows(2).all(|pair| pair[0] == pair[1]);
+    if is_one { Vec::new() } else { rates }
 }
 
 /// What user bytes can at most pass a flow's route in a second from a moment on, in bits, where random loss is independent of
@@ -406,9 +425,18 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
     fn what_a_path_lets_pass_follows_its_changes() {
-        let bits = capacity_bits(&cell(), 0, false, 60_000_000_000);
+        let cell = cell();
+        let all = 60_000_000_000;
+        let bits = capacity_bits(&cell, 0, false, (0, all));
         assert!((bits / 3.3e9 - 1.0).abs() < 1e-9, "{bits}");
+        let rates = rates_bps(&cell, 0, false, all);
+        let seconds = cell.measure.interval_ns as f64 / 1e9;
+        let sum: f64 = rates.iter().map(|rate| rate * seconds).sum();
+        assert!((sum / 3.3e9 - 1.0).abs() < 1e-6, "{sum}");
+        assert_eq!(
+            rates_bps(&cell, 0, false, cell.measure.interval_ns * 3),
+            [0.0; 0]
+        );
     }
 }

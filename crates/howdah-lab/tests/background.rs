@@ -36,6 +36,7 @@ interval = \"1s\"
         only: Vec::new(),
         again: false,
         quick: false,
+        pcap: false,
         command: "test".to_owned(),
     };
     let outcome = run(&plan, &options, &AtomicBool::new(false), |_| {}).unwrap();

@@ -34,6 +34,7 @@ fn options(dir: &Path, jobs: usize) -> RunOptions {
         only: Vec::new(),
         again: false,
         quick: false,
+        pcap: false,
         command: "test".to_owned(),
     }
 }
@@ -397,4 +398,86 @@ fn the_utilisation_of_a_traced_rate_counts_what_the_trace_lets_pass() {
         "{}",
         link.utilisation
     );
+}
+
+/// Records of a file in the form of pcap: time, bytes on the wire, and what is kept of them.
+fn records(path: &Path) -> Vec<(u64, u32, Vec<u8>)> {
+    let file = std::fs::read(path).unwrap();
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    assert_eq!(
+        [word(0), word(20)],
+        [0xa1b2_3c4d, 101],
+        "{}",
+        path.display()
+    );
+    let (mut at, mut found) = (24, Vec::new());
+    while at < file.len() {
+        let [seconds, nanos, kept, len] = [0, 4, 8, 12].map(|offset| word(at + offset));
+        let end = at + 16 + kept as usize;
+        let time = u64::from(seconds) * 1_000_000_000 + u64::from(nanos);
+        found.push((time, len, file[at + 16..end].to_vec()));
+        at = end;
+    }
+    found
+}
+
+/// As a receiver would: the sum over a header with its checksum.
+fn header_sum(header: &[u8]) -> u32 {
+    let sum: u32 = header
+        .chunks(2)
+        .map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]))
+        .sum();
+    (sum & 0xffff) + (sum >> 16)
+}
+
+#[test]
+fn packets_are_written_as_they_pass_both_ends() {
+    let text = TWO_CELLS.replace("[measure]", "[flow.reno]\nprotocol = \"reno\"\n\n[measure]");
+    let plan = plan(&text);
+    let dir = tempfile::tempdir().unwrap();
+    let never = AtomicBool::new(false);
+    let plain = run(&plan, &options(dir.path(), 1), &never, |_| ()).unwrap();
+    assert_eq!(plain.ran, 2);
+    let before = contents(dir.path(), &plan);
+    let mut options = options(dir.path(), 2);
+    options.pcap = true;
+    let outcome = run(&plan, &options, &never, |_| ()).unwrap();
+    // They are run again, and looking changes nothing.
+    assert_eq!(
+        (outcome.ran, outcome.failed, outcome.notes),
+        (2, vec![], vec![])
+    );
+    assert_eq!(before, contents(dir.path(), &plan));
+    for cell in plan.cells() {
+        let side = |side: &str| {
+            let name = format!("{}.{side}.pcap", cell.id());
+            records(&dir.path().join("pcap").join(name))
+        };
+        let [sender, receiver] = [side("sender"), side("receiver")];
+        for packets in [&sender, &receiver] {
+            assert!(packets.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+            for (_, len, bytes) in packets {
+                assert_eq!(header_sum(&bytes[..20]), 0xffff);
+                assert_eq!(u32::from(bytes[2]) << 8 | u32::from(bytes[3]), *len);
+            }
+        }
+        // Whatever comes has left, over the way that the path takes.
+        let from = |packets: &[(u64, u32, Vec<u8>)], host: u8| {
+            let of = packets.iter().filter(|(_, _, bytes)| bytes[15] == host);
+            of.map(|(at, _, bytes)| (bytes.clone(), *at))
+                .collect::<Vec<_>>()
+        };
+        let (left, came) = (from(&sender, 1), from(&receiver, 1));
+        assert!(came.len() > 100 && came.len() <= left.len());
+        let (first, first_came) = (&left[0], &came[0]);
+        assert_eq!(first.0, first_came.0);
+        assert!(first_came.1 > first.1);
+        let syn = came
+            .iter()
+            .find(|(bytes, _)| bytes[9] == 6)
+            .expect("a TCP's");
+        assert_eq!(syn.0[33], 0x02, "the first is a SYN");
+        assert!(came.iter().any(|(bytes, _)| bytes[9] == 17), "and UDP's");
+        assert!(!from(&sender, 2).is_empty(), "answers come back");
+    }
 }

@@ -339,6 +339,9 @@ pub struct LinkResult {
     /// Waiting time in milliseconds: p50, p95, p99 over packets or samples.
     #[serde(with = "percentiles")]
     pub queue_ms: [f64; 3],
+    /// What it let pass in each interval of the series, in bit/s, where that changes: traces and timelines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rates_bps: Vec<f64>,
 }
 
 /// Every cell of a campaign, without series.

@@ -69,7 +69,7 @@
 //! each endpoint; [`PathCounters`](howdah_path::PathCounters) (drops by reason),
 //! [`OneWay::sent_link_bytes`](howdah_path::OneWay::sent_link_bytes) (utilisation) and, after
 //! [`World::count_waits`], [`OneWay::waits`](howdah_path::OneWay::waits) (a histogram of waiting
-//! times) for each path.
+//! times) for each path. [`World::capture`] shows every packet.
 //!
 //! # What is checked in every run
 //!
@@ -89,6 +89,7 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+mod capture;
 mod checks;
 mod disturb;
 mod flow;
@@ -100,6 +101,7 @@ mod run;
 mod timeline;
 mod world;
 
+pub use capture::Captured;
 pub use disturb::{Disturbance, Stalls, Tail};
 pub use flow::{
     EndpointCounters, Fate, Flow, FlowEnds, INTERFACE_BYTES, IPV4_UDP_BYTES, IPV6_UDP_BYTES,

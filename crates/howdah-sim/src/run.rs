@@ -156,6 +156,9 @@ impl<T: Transport> World<T> {
             return;
         }
         let index = sender.peer as usize;
+        if self.capture.is_some() {
+            self.show_coming(&flight, index);
+        }
         if self.endpoints[index].process.is_some() {
             self.reach_socket(flight, index);
             return;
@@ -305,6 +308,9 @@ impl<T: Transport> World<T> {
         let sender = index as u32;
         self.fingerprint.mix(self.now, Kind::Sent, sender, wire_len);
         let ecn = self.endpoints[index].transport.ecn(&datagram);
+        if self.capture.is_some() {
+            self.show_leaving(index, &datagram, ecn);
+        }
         let parcel = self.pool.store(datagram);
         self.offer(Flight {
             key: Key::NEVER,

@@ -1,6 +1,7 @@
 //! The parts of a simulated world: making them, changing them, looking at them.
 
 use crate::agenda::{Agenda, Key};
+use crate::capture::Capture;
 use crate::checks::{BusyGuard, Fingerprint, Floor, Ledger, SplitMix};
 use crate::flow::{
     EndpointCounters, Fate, Flow, FlowEnds, INTERFACE_BYTES, InterfaceCounters, Link,
@@ -100,6 +101,8 @@ pub struct World<T> {
     /// Of hosts that disturb what they carry; not of `seeds`, from which paths and transports draw.
     pub(crate) disturbances: SplitMix,
     seeds: SplitMix,
+    /// Sees every packet.
+    pub(crate) capture: Option<Capture>,
 }
 
 impl<T: Transport> World<T> {
@@ -128,6 +131,7 @@ impl<T: Transport> World<T> {
             damage: SplitMix::new(seeds.next()),
             disturbances: SplitMix::new(!seed),
             seeds,
+            capture: None,
         }
     }
 

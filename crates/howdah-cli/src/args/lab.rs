@@ -118,6 +118,11 @@ pub(crate) struct LabRunArgs {
     #[arg(long)]
     pub(crate) again: bool,
 
+    /// Write the packets at both ends of each cell, for Wireshark and the like, to 'pcap' in the
+    /// directory of the results: sixteen cells at most, which are run again; of the simulator only
+    #[arg(long)]
+    pub(crate) pcap: bool,
+
     /// For programs: JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,

@@ -288,7 +288,7 @@ fn links(cell: &Cell, played: &Played) -> Vec<LinkResult> {
             let counters = &direction.path;
             let rate_bps = specs[side].mean_rate_bps() as f64;
             let end_ns = (played.end_s * 1e9) as u64;
-            let capacity_bits = figures::capacity_bits(cell, index, side == 1, end_ns);
+            let capacity_bits = figures::capacity_bits(cell, index, side == 1, (0, end_ns));
             let carried = counters.bytes_delivered + counters.bytes_dropped_loss;
             let packets = counters.delivered + counters.dropped_loss;
             let link_bytes = carried + packets * u64::from(specs[side].overhead_bytes);
@@ -306,6 +306,7 @@ fn links(cell: &Cell, played: &Played) -> Vec<LinkResult> {
                     0.0
                 },
                 queue_ms: direction.queue_ms,
+                rates_bps: figures::rates_bps(cell, index, side == 1, end_ns),
             });
         }
     }

@@ -33,6 +33,9 @@ pub struct RunOptions {
     pub again: bool,
     /// Reduced set.
     pub quick: bool,
+    /// The packets of each cell, as `pcap/CELL.sender.pcap` and `.receiver.pcap` in the directory of the campaign. Cells that have a result
+    /// are run again. Of the simulator only.
+    pub pcap: bool,
     /// Command line, for the record.
     pub command: String,
 }
@@ -110,6 +113,8 @@ pub struct Outcome {
     pub skipped: Vec<(String, String)>,
     /// Cells of this run in which a flow stood still for [`STILL_S`] or longer: place and flow, and for how many seconds.
     pub stalls: Vec<(String, f64)>,
+    /// What else is to be said of this run.
+    pub notes: Vec<String>,
     /// Told to stop before the end.
     pub stopped: bool,
     /// Seconds that it took.
@@ -134,6 +139,16 @@ pub enum RunError {
         dir: PathBuf,
         /// Their files.
         others: String,
+    },
+    /// More cells than packets are written of.
+    #[error(
+        "packets are written of at most {most} cells, up to 512 MiB each, and this run has {cells}; choose some with --only or --shard"
+    )]
+    ManyCaptures {
+        /// Cells that were asked for.
+        cells: usize,
+        /// So many may be.
+        most: usize,
     },
     /// The testbed cannot be had on this machine.
     #[error("{0}")]

@@ -8,7 +8,9 @@ use crate::sim;
 use howdah_report::result::CellResult;
 use howdah_report::store::Store;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 
 /// Runs all cells that have no result yet. `stop` makes it end with the cells that are done by
 /// then; `watch` is told after each cell, and about twice a second.
@@ -18,10 +20,53 @@ pub fn run(
     stop: &AtomicBool,
     watch: impl FnMut(&RunProgress),
 ) -> Result<Outcome, RunError> {
-    campaign::run(&mut Simulator, plan, options, stop, watch)
+    let cells = plan.cells().enumerate();
+    let cells = cells.filter(|(index, cell)| options.asks_for(*index, cell));
+    let mut simulator = Simulator {
+        captures: None,
+        notes: Mutex::default(),
+    };
+    if options.pcap {
+        let cells = cells.count();
+        if cells > MOST_CAPTURES {
+            let most = MOST_CAPTURES;
+            return Err(RunError::ManyCaptures { cells, most });
+        }
+        simulator.captures = Some(options.out.join("pcap"));
+    }
+    let mut outcome = campaign::run(&mut simulator, plan, options, stop, watch)?;
+    outcome.notes = simulator
+        .notes
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    Ok(outcome)
 }
 
-struct Simulator;
+/// Cells whose packets one run writes: 8 GiB at most.
+const MOST_CAPTURES: usize = 16;
+
+struct Simulator {
+    /// Where packets are written.
+    captures: Option<PathBuf>,
+    notes: Mutex<Vec<String>>,
+}
+
+impl Simulator {
+    fn simulate(&self, cell: &Cell, stop: &AtomicBool) -> Result<Attempt, String> {
+        let capture = self.captures.as_ref();
+        let capture = capture.map(|dir| sim::Capture::create(dir, &cell.id()));
+        let capture = capture.transpose()?;
+        let Ok(result) = sim::run_seen_by(cell, stop, capture.as_ref()) else {
+            return Ok(Attempt::Stopped);
+        };
+        if let Some(capture) = capture {
+            let notes = capture.finish()?;
+            let mut all = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+            all.extend(notes);
+        }
+        Ok(Attempt::Ran(Box::new(result)))
+    }
+}
 
 impl Testbed for Simulator {
     const NAME: &'static str = "sim";
@@ -50,6 +95,9 @@ impl Testbed for Simulator {
     }
 
     fn found(&self, store: &Store, cell: &Cell) -> Vec<CellResult> {
+        if self.captures.is_some() {
+            return Vec::new();
+        }
         let result = store.read(&cell.id());
         let result = result.filter(|result| result.error.is_none());
         result.into_iter().collect()
@@ -64,9 +112,8 @@ impl Testbed for Simulator {
             return Attempt::Skipped(why);
         }
         // A failed check of the simulator is the cell's error.
-        match catch_unwind(AssertUnwindSafe(|| sim::run(cell, stop))) {
-            Ok(Ok(result)) => Attempt::Ran(Box::new(result)),
-            Ok(Err(sim::Stopped)) => Attempt::Stopped,
+        match catch_unwind(AssertUnwindSafe(|| self.simulate(cell, stop))) {
+            Ok(attempt) => attempt.unwrap_or_else(Attempt::Failed),
             Err(panic) => Attempt::Failed(sim::what_failed(&*panic).to_owned()),
         }
     }

@@ -222,6 +222,7 @@ fn links(cell: &Cell, built: &Built, log: &mut Log, end: Time) -> Vec<LinkResult
                     let wait = waits.map(|waits| waits.quantile(share));
                     wait.unwrap_or(Span::ZERO).as_secs_f64() * 1e3
                 }),
+                rates_bps: figures::rates_bps(cell, index, side == 1, end.as_nanos()),
             });
         }
     }

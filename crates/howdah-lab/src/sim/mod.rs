@@ -5,6 +5,7 @@
 //! Equal cells give equal results, whatever runs beside them.
 
 mod build;
+mod capture;
 mod finish;
 mod node;
 mod probes;
@@ -16,6 +17,7 @@ mod udt;
 use crate::scenario::Cell;
 use build::Built;
 pub(crate) use build::path_seeds;
+pub(crate) use capture::Capture;
 use howdah_core::Time;
 use howdah_report::result::CellResult;
 use sample::Log;
@@ -32,7 +34,19 @@ pub struct Stopped;
 /// # Panics
 /// If one of the simulator's checks fails: a bug in a transport, a path or the engine.
 pub fn run(cell: &Cell, stop: &AtomicBool) -> Result<CellResult, Stopped> {
+    run_seen_by(cell, stop, None)
+}
+
+/// The same, and `capture` sees every packet.
+pub(crate) fn run_seen_by(
+    cell: &Cell,
+    stop: &AtomicBool,
+    capture: Option<&Capture>,
+) -> Result<CellResult, Stopped> {
     let mut built = Built::new(cell);
+    if let Some(capture) = capture.cloned() {
+        built.world.capture(move |packet| capture.see(packet));
+    }
     let mut log = Log::new(cell, &mut built);
     let starts = start::watch(cell, &mut built);
     let probes = probes::watch(cell, &mut built);

@@ -600,6 +600,35 @@ pub(crate) fn link_rate(cell: &CellResult) -> Option<f64> {
         .reduce(f64::min)
 }
 
+/// The same over time, where it changes: rates, and until when each holds, in seconds; at most `most`, each the mean of what it stands for.
+pub(crate) fn link_rates(cell: &CellResult, most: usize) -> Vec<(f64, f64)> {
+    let Some(count) = forward(cell).map(|link| link.rates_bps.len()).max() else {
+        return Vec::new();
+    };
+    let least = |at: usize| {
+        forward(cell)
+            .map(|link| link.rates_bps.get(at).copied().unwrap_or(link.rate_bps))
+            .filter(|rate| *rate > 0.0)
+            .fold(f64::INFINITY, f64::min)
+    };
+    let rates: Vec<f64> = (0..count)
+        .map(least)
+        .filter(|rate| rate.is_finite())
+        .collect();
+    let each = rates.len().div_ceil(most.max(1)).max(1);
+    let step_s = cell.duration_s / rates.len().max(1) as f64;
+    let mut out: Vec<(f64, f64)> = Vec::new();
+    for (at, part) in rates.chunks(each).enumerate() {
+        let mean = part.iter().sum::<f64>() / part.len() as f64;
+        let until_s = (at * each + part.len()) as f64 * step_s;
+        match out.last_mut() {
+            Some(last) if last.0 == mean => last.1 = until_s,
+            _ => out.push((mean, until_s)),
+        }
+    }
+    out
+}
+
 /// Bytes of a full packet of ours that are not payload: 28 IPv4 and UDP, 13 packet header, 10 frame
 /// header, 16 seal; and around it on the wire, 38 Ethernet (docs/performance.md).
 const OUR_HEADERS: f64 = 67.0;

@@ -10,7 +10,7 @@ use howdah_daemon::job::{Grammar, Meaning, Spec};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-const MAY: [&str; 71] = [
+const MAY: [&str; 72] = [
     "accept-new",
     "again",
     "archive",
@@ -58,6 +58,7 @@ const MAY: [&str; 71] = [
     "one-file-system",
     "only",
     "out",
+    "pcap",
     "policy",
     "port",
     "preserve",

@@ -36,6 +36,10 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
         let message = format!("--out {}: a file; name a directory", file.display());
         return Err(Error::new(ErrorKind::Usage, message).into());
     }
+    if args.pcap && args.on == Testbed::Netns {
+        let message = "--pcap: packets are written by the simulator only; over the testbed run tcpdump in a namespace";
+        return Err(Error::new(ErrorKind::Usage, message).into());
+    }
     let jobs = args
         .jobs
         .or_else(|| std::thread::available_parallelism().ok());
@@ -46,6 +50,7 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
         only: args.only.clone(),
         again: args.again,
         quick: args.quick,
+        pcap: args.pcap,
         command: command_line(args),
     };
     let signals = Signals::install()?;
@@ -63,7 +68,9 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     let _ = std::panic::take_hook();
     let outcome = outcome.map_err(|error| match error {
         // What is missing on this machine.
-        RunError::Taken { .. } => Error::new(ErrorKind::Usage, error.to_string()).into(),
+        RunError::Taken { .. } | RunError::ManyCaptures { .. } => {
+            Error::new(ErrorKind::Usage, error.to_string()).into()
+        }
         RunError::Testbed(_) => Error::new(ErrorKind::Refused, error.to_string()).into(),
         RunError::Store { .. } => anyhow::Error::from(error),
     })?;
@@ -158,6 +165,9 @@ fn say(dir: &Path, outcome: &Outcome) {
             "{cells} cells were run by commit {commit}; --again runs them with this program"
         ));
     }
+    for note in &outcome.notes {
+        ui::say(note);
+    }
     for (cell, why) in &outcome.failed {
         ui::say(&format!("{cell}: {why}"));
     }
@@ -204,6 +214,7 @@ fn as_json(dir: &Path, outcome: &Outcome) -> serde_json::Value {
         "failed": failed,
         "skipped": skipped,
         "stalls": stalls,
+        "notes": outcome.notes,
         "stopped": outcome.stopped,
         "wall_s": outcome.wall_s,
     })

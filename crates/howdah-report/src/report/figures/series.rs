@@ -4,9 +4,11 @@ use super::bars::{flow_name, flow_names};
 use super::{Figure, MOST_PANELS, legend, mark, side_by_side, with_unit};
 use crate::report::experiment::{Experiment, Point};
 use crate::report::format::{Quantity, Unit};
-use crate::report::measure::link_rate;
+use crate::report::measure::{link_rate, link_rates};
 use crate::report::papers::{self, Stated};
-use crate::report::svg::lines::{Line, Panel, SMALL_PANEL, StatedAt, thin_extremes, thin_means};
+use crate::report::svg::lines::{
+    Level, Line, Panel, SMALL_PANEL, StatedAt, thin_extremes, thin_means,
+};
 use crate::report::svg::{self, line_key};
 use crate::result::{CellResult, FlowResult, Interval};
 use std::fmt::Write as _;
@@ -88,8 +90,11 @@ struct Layout<'e, 'a> {
     left_out: usize,
 }
 
-/// A panel before it is drawn: title, lines, rate of the link, what a paper states.
-type Drawn = (String, Vec<Line>, Option<f64>, Option<&'static Stated>);
+/// A panel before it is drawn: title, lines, rates of the link and until when each holds, what a paper states.
+type Drawn = (String, Vec<Line>, Vec<(f64, f64)>, Option<&'static Stated>);
+
+/// Steps of the line that shows the link.
+const MOST_STEPS: usize = 120;
 
 /// The figures, of the run with the lowest seed in each cell.
 pub(super) fn figures(experiment: &Experiment<'_>, points_per_line: usize) -> Vec<Figure> {
@@ -182,10 +187,15 @@ fn draw(
         .iter()
         .map(|(title, points)| {
             let mut lines = Vec::new();
-            let mut rate = None;
+            let mut rates = Vec::new();
             for point in points {
                 let Some(run) = shown(point) else { continue };
-                rate = link_rate(run).or(rate);
+                if let Some(rate) = link_rate(run) {
+                    rates = link_rates(run, MOST_STEPS);
+                    if rates.is_empty() {
+                        rates.push((rate, f64::INFINITY));
+                    }
+                }
                 for (n, (name, points)) in of(run).into_iter().enumerate() {
                     let (look, name) = match layout.series {
                         Some(axis) => {
@@ -224,7 +234,7 @@ fn draw(
                 Some(number) => format!("{title} \u{2013} paper's {number}"),
                 None => title.clone(),
             };
-            (title, lines, rate, stated)
+            (title, lines, rates, stated)
         })
         .collect();
     let count = panels.len();
@@ -247,27 +257,38 @@ fn draw(
     let until = all().map(|p| p.0).fold(0.0, f64::max);
     let unit = kind.quantity.unit(high);
     let goodput = kind.quantity == Quantity::Rate;
-    let mut with_level = false;
+    let (mut with_level, mut in_steps) = (false, false);
     let drawings: Vec<String> = panels
         .iter()
-        .map(|(title, lines, rate, stated)| {
+        .map(|(title, lines, rates, stated)| {
             let marks: Vec<StatedAt> = stated
                 .map(|stated| (None, 0, mark(stated, &unit)))
                 .into_iter()
                 .collect();
             with_stated |= !marks.is_empty();
-            let levels: Vec<(f64, String)> = rate
-                .filter(|rate| goodput && *rate <= high * 4.0)
-                .map(|rate| {
-                    (
-                        unit.of(rate),
-                        format!("link: {}", Quantity::Rate.text(rate)),
-                    )
-                })
-                .into_iter()
-                .collect();
+            let highest = rates.iter().map(|rate| rate.0).fold(0.0, f64::max);
+            let level = (goodput && highest > 0.0 && highest <= high * 4.0).then(|| {
+                let word = match rates[..] {
+                    [(rate, _)] => Quantity::Rate.text(rate),
+                    _ => format!("up to {}", Quantity::Rate.text(highest)),
+                };
+                let values = rates.iter();
+                Level {
+                    values: values
+                        .map(|&(rate, end)| (unit.of(rate), end.min(until)))
+                        .collect(),
+                    word: format!("link: {word}"),
+                }
+            });
+            let levels: Vec<Level> = level.into_iter().collect();
             with_level |= !levels.is_empty();
-            let top = levels.first().map_or(0.0, |l| l.0).max(unit.of(high));
+            in_steps |= levels.iter().any(|level| level.values.len() > 1);
+            let top = if levels.is_empty() {
+                0.0
+            } else {
+                unit.of(highest)
+            };
+            let top = top.max(unit.of(high));
             panel(
                 experiment,
                 title,
@@ -291,7 +312,11 @@ fn draw(
     if with_level {
         let moments = experiment.notes.moments;
         let changes = moments.iter().any(|(_, word)| word.ends_with("bit/s"));
-        let when = if changes { " at the end" } else { "" };
+        let when = if changes && !in_steps {
+            " at the end"
+        } else {
+            ""
+        };
         keys.push(format!("<span class=\"key\"><svg width=\"34\" height=\"12\" viewBox=\"0 0 34 12\" aria-hidden=\"true\"><path class=\"level\" d=\"M1 6h32\"/></svg>rate of the link{when}</span>"));
     }
     keys.extend(with_stated.then(svg::stated_key));
@@ -333,7 +358,7 @@ fn panel(
     unit: &Unit,
     lines: &[Line],
     (until, low, high): (f64, f64, f64),
-    (levels, stated): (&[(f64, String)], &[StatedAt]),
+    (levels, stated): (&[Level], &[StatedAt]),
 ) -> String {
     let lines: Vec<Line> = lines
         .iter()
@@ -466,6 +491,28 @@ fn jitter(experiment: &Experiment<'_>, layout: &Layout<'_, '_>, most: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_that_changes_is_drawn_as_it_was() {
+        let link = |rates_bps: &[f64]| crate::result::LinkResult {
+            name: "main/forward".to_owned(),
+            rate_bps: 2e8,
+            rates_bps: rates_bps.to_vec(),
+            ..crate::result::LinkResult::default()
+        };
+        let mut run = CellResult {
+            duration_s: 4.0,
+            links: vec![link(&[1e8, 1e8, 3e8, 2e8])],
+            ..CellResult::default()
+        };
+        assert_eq!(link_rates(&run, 120), [(1e8, 2.0), (3e8, 3.0), (2e8, 4.0)]);
+        assert_eq!(link_rates(&run, 2), [(1e8, 2.0), (2.5e8, 4.0)]);
+        // The narrowest of a route.
+        run.links.push(link(&[]));
+        assert_eq!(link_rates(&run, 120), [(1e8, 2.0), (2e8, 4.0)]);
+        run.links.remove(0);
+        assert_eq!(link_rates(&run, 120), []);
+    }
 
     #[test]
     fn fairness_counts_the_active_flows() {

@@ -33,6 +33,30 @@ pub(crate) struct Line {
     pub(crate) steps: bool,
 }
 
+/// A horizontal line across a panel, with steps where its value changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Level {
+    /// Each value, and where on the horizontal axis it ends.
+    pub(crate) values: Vec<(f64, f64)>,
+    /// Told when the pointer rests on it.
+    pub(crate) word: String,
+}
+
+impl Level {
+    fn path(&self, x: &Scale, y: &Scale) -> String {
+        let mut d = String::new();
+        for &(value, until) in &self.values {
+            let (to, place) = (px(x.at(until)), px(y.at(value)));
+            if d.is_empty() {
+                let _ = write!(d, "M{} {place}H{to}", px(LEFT));
+            } else {
+                let _ = write!(d, "V{place}H{to}");
+            }
+        }
+        d
+    }
+}
+
 /// A panel: axes, lines, and what is marked on them.
 #[derive(Clone, Debug)]
 pub(crate) struct Panel<'a> {
@@ -55,8 +79,8 @@ pub(crate) struct Panel<'a> {
     pub(crate) lines: &'a [Line],
     /// Moments worth a vertical line, with a word.
     pub(crate) moments: &'a [(f64, String)],
-    /// Values worth a horizontal line, with a word.
-    pub(crate) levels: &'a [(f64, String)],
+    /// Values worth a horizontal line.
+    pub(crate) levels: &'a [Level],
     /// What a paper states.
     pub(crate) stated: &'a [StatedAt],
 }
@@ -76,13 +100,8 @@ impl Panel<'_> {
         canvas.text("b", 4.0, 13.0, Anchor::Start, &title);
         canvas.text("s", 4.0, 31.0, Anchor::Start, self.y_label);
         self.axes(&mut canvas, &x, &y);
-        for (value, word) in self.levels {
-            let place = y.at(*value);
-            canvas.told_path(
-                "level",
-                &format!("M{} {}H{}", px(LEFT), px(place), px(right)),
-                word,
-            );
+        for level in self.levels {
+            canvas.told_path("level", &level.path(&x, &y), &level.word);
         }
         self.moments(&mut canvas, &x);
         for line in self.lines {
