@@ -107,6 +107,7 @@ fn flows_that_come_later_get_their_share_and_the_queue_stays_short() {
     cases.push((Rate::from_gbit_per_sec(1), 80, 20, 1_500, 4));
     cases.push((Rate::from_mbit_per_sec(100), 40, 60, 1_500, 3));
     cases.push((Rate::from_gbit_per_sec(10), 80, 20, 9_000, 2));
+    cases.push((Rate::from_gbit_per_sec(10), 80, 20, 9_000, 4));
     // A home's and CI's.
     cases.push((Rate::from_mbit_per_sec(200), 20, 20, 1_500, 2));
     for (rate, rtt_ms, queue_ms, mtu, flows) in cases {

@@ -7,6 +7,8 @@ use howdah_core::{Rate, Time};
 /// Headers in front of a UDP payload.
 const IPV4_UDP_BYTES: u64 = 28;
 const IPV6_UDP_BYTES: u64 = 48;
+/// A rate so many times the one before begins with a burst of start-up, and does not save up for it first.
+const RAISED: f64 = 1.4;
 
 impl Connection {
     /// This side's packets with data and repairs take at most `cap` of the wire from now on, IP and UDP headers
@@ -71,8 +73,13 @@ impl Connection {
     pub(super) fn apply_rate(&mut self, now: Time) {
         let rate = self.rate.pacing_rate();
         let cap = self.payload_cap().unwrap_or(Rate::MAX);
-        self.pacer.set_rate(now, rate.min(cap));
+        let rate = rate.min(cap);
+        let raised = rate >= self.pacer.rate().mul_f64(RAISED);
+        self.pacer.set_rate(now, rate);
         self.pacer.set_burst(self.rate.burst());
+        if raised && let Some(bytes) = self.rate.first_burst_bytes(rate) {
+            self.pacer.grant(now, bytes);
+        }
         self.pacer.set_fine(self.rate.wants_fine_pacing());
     }
 }

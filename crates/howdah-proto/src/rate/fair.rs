@@ -9,6 +9,7 @@
 //!   follows (RFC 9438 and BBR grow blindly; here every step is checked).
 
 mod beside;
+mod target;
 
 use super::company::{Company, Overflows};
 use super::drains::{BASE_WRONG, Drains, Seen};
@@ -33,6 +34,8 @@ const UNHEARD_BYTES: u64 = 256_000;
 const TARGET: Span = Span::from_micros(1_250);
 const TARGET_AT_RATE: f64 = 10e9;
 const TARGET_MAX: Span = Span::from_millis(20);
+/// The target that start-up leaves behind.
+const TARGET_FIRST: Span = Span::from_millis(3);
 /// A queue that overflows below the target lowers the target to this share of where it did.
 const TARGET_SHARE_OF_LIMIT: f64 = 0.6;
 /// A queue that overflows below this is too short to steer by its length; it is shared by yielding.
@@ -177,6 +180,10 @@ pub(super) struct Fair {
     /// Share of the capacity that is sent to see whether others are there.
     test_share: Option<f64>,
     bound_until: Time,
+    /// Until then samples reach back into the ramp of start-up.
+    ramp_until: Time,
+    /// The cap is still the one of the beginning: no overflow has made it what it is.
+    is_opening: bool,
 }
 
 impl Fair {
@@ -225,6 +232,8 @@ impl Fair {
             no_company_until: Time::ZERO,
             test_share: None,
             bound_until: Time::ZERO,
+            ramp_until: Time::ZERO,
+            is_opening: false,
         }
     }
 
@@ -248,6 +257,10 @@ impl Fair {
 
     pub(super) fn burst(&self) -> Option<Span> {
         (self.phase == Phase::Startup).then_some(BURST)
+    }
+
+    pub(super) fn first_burst_bytes(&self, rate: Rate) -> u64 {
+        self.startup.first_burst_bytes(rate)
     }
 
     pub(super) const fn opening_bytes() -> u64 {
@@ -302,16 +315,10 @@ impl Fair {
             / 4
     }
 
-    /// Falls with the rate everywhere, also where the cap binds: what makes flows equal is that the faster one
-    /// wants the shorter queue.
-    fn target(&self) -> Span {
-        self.target_below(self.target_cap)
-    }
-
-    fn target_below(&self, cap: Span) -> Span {
-        let rate = self.capacity.as_f64().max(1.0);
-        let wanted = TARGET.as_secs_f64() * (1.0 + TARGET_AT_RATE / rate);
-        cap.mul_f64(wanted / (wanted + cap.as_secs_f64()))
+    /// Of so long are samples once start-up is over.
+    fn cruise_window(&self) -> Span {
+        let (least, most) = (Span::from_millis(40), Span::from_millis(200));
+        self.base_rtt.clamp(least, most)
     }
 
     /// The queue is too short to steer by its length.
@@ -346,10 +353,7 @@ impl Fair {
             .on_report(self.queue, !feedback.lost_sent_at.is_empty());
         let window = match self.phase {
             Phase::Startup => (self.base_rtt / 4).max(BURST * 2),
-            _ => self
-                .base_rtt
-                .max(Span::from_millis(40))
-                .min(Span::from_millis(200)),
+            _ => self.cruise_window(),
         };
         let first_look = (self.phase == Phase::Startup).then(|| {
             // The opening burst is often all in the first report, which no sample can be made of.
@@ -481,7 +485,7 @@ impl Fair {
     /// target. One that stays in between may be full.
     fn queue_does_not_overflow(&self) -> bool {
         let target = self.target();
-        let uncapped = self.target_cap >= TARGET_MAX.mul_f64(UNCAPPED);
+        let uncapped = self.is_opening || self.target_cap >= TARGET_MAX.mul_f64(UNCAPPED);
         self.queue < target / 4
             || (!self.is_short() && uncapped && self.queue > target.mul_f64(0.8))
     }
@@ -508,6 +512,10 @@ impl Fair {
                 let link = self.startup.shown().unwrap_or(capacity).max(capacity);
                 self.company.on_arrived(feedback.now, link);
                 self.phase = Phase::Cruise;
+                if !late {
+                    self.open_target();
+                    self.ramp_until = feedback.now + self.cruise_window();
+                }
                 self.drains.begin(feedback.now, self.base_owd.min(), late);
                 // Where nothing was lost so far, what comes after a round trip is of now.
                 let echo = if feedback.point.lost_packets == 0 {
@@ -574,7 +582,8 @@ impl Fair {
         // Less arriving means less capacity only if the path shows that it is full; else this
         // host, or the echo of an earlier pause, sent less.
         let idle = sample.app_limited || self.sink_bound;
-        let full = !idle && (congested || self.queue > self.target() / 2);
+        let queued = self.queue > self.target() / 2 && now >= self.ramp_until;
+        let full = !idle && (congested || queued);
         if feedback.socket_drops > 0 {
             let relapse = now >= self.congested_until;
             let left = if relapse { BACK_SHARE } else { 1.0 };
@@ -614,6 +623,9 @@ impl Fair {
             (K, STEER_MAX)
         };
         let mut steer = (1.0 + gain * error / horizon.as_secs_f64()).clamp(STEER_MIN, most);
+        if self.is_opening && !congested && at_largest.is_none_or(|o| !o.now) {
+            self.target_cap = self.target_cap.max(self.queue.min(TARGET_MAX));
+        }
         if now >= self.next_cap_step {
             self.next_cap_step = now + TARGET_CAP_STEP.max(feedback.smoothed_rtt);
             let bound = self.is_short() && self.yielding.rate(now).is_some();
@@ -657,6 +669,7 @@ impl Fair {
             };
             if now >= self.echo_until || feedback.host_drops {
                 self.target_cap = self.target_cap.min(cap);
+                self.is_opening = false;
                 self.next_cap_step = now + TARGET_CAP_STEP;
             }
         } else if queue_seen || now < self.congested_until || self.drains.is_echo(now) || idle {
@@ -683,26 +696,6 @@ impl Fair {
             return;
         }
         self.drain(feedback);
-    }
-
-    /// A queue that stays above what was thought to be its limit is longer than that.
-    fn doubt_short(&mut self, feedback: &Feedback<'_>) {
-        if !self.is_short() || self.queue < SHORT {
-            self.longer_since = None;
-            return;
-        }
-        let since = *self.longer_since.get_or_insert(feedback.now);
-        if feedback.now.since(since) > DROPPING_LASTS + feedback.smoothed_rtt * 4 {
-            self.leave_short();
-        }
-    }
-
-    fn leave_short(&mut self) {
-        self.loss_by_delay.clear();
-        self.overflowed = false;
-        self.target_cap = TARGET_MAX;
-        self.longer_since = None;
-        self.yields = 0;
     }
 
     /// A delay that stays although this flow has gone down to half its rate is not this flow's

@@ -24,8 +24,12 @@ const SECOND_RATE: Rate = Rate::from_mbit_per_sec(250);
 const FAST: Rate = Rate::from_mbit_per_sec(500);
 const SECOND_RATE_FASTER: Rate = Rate::from_mbit_per_sec(800);
 const FASTER: Rate = Rate::from_mbit_per_sec(1_200);
-/// Share of what a burst proves at least that is used at once.
+/// Share of what a burst proves at least that is used at once: of a short one, and of one to rely on.
 const FLOOR_SHARE: f64 = 0.5;
+const SURE_FLOOR_SHARE: f64 = 0.9;
+/// The first burst after the opening is as long as [`BURST`] at what the opening proves, but no more than this: at 1 Gbit/s less than 5 ms of
+/// queue, at 10 Gbit/s more than enough to be spread.
+const FIRST_BURST_BYTES: u64 = 560_000;
 /// Growth per RTT while bursts arrive as fast as they are sent.
 const GROWTH_FAST: f64 = 8.0;
 const GROWTH_FAST_BELOW: Rate = Rate::from_gbit_per_sec(1);
@@ -33,7 +37,7 @@ const GROWTH: f64 = 4.0;
 /// Share of the capacity that bursts show which is gone to before any of it arrived. Others may be there: with all of it a flow that comes
 /// to others' queue overflows it for a round trip (test `sharing`). Below [`JUMP_FROM`] growth is nearly as fast, and a queue that marks
 /// remembers the jump for seconds (test `marks`).
-const JUMP_SHARE: f64 = 0.6;
+const JUMP_SHARE: f64 = 0.9;
 const JUMP_FROM: Rate = Rate::from_gbit_per_sec(2);
 /// A burst too short to rely on may have been spread by a host that stood still: more than it shows is tried, by so much at a time.
 const BEYOND_UNSURE: f64 = 1.5;
@@ -155,6 +159,16 @@ impl Startup {
         known.capacity.mul_f64(RESUMED_SHARE).max(INITIAL_RATE)
     }
 
+    /// What leaves at once when the rate becomes `rate`.
+    pub(super) fn first_burst_bytes(&self, rate: Rate) -> u64 {
+        let usual = rate.bytes_in(BURST);
+        let floor = self.trains.floor();
+        if self.trains.is_sure() || floor < FAST {
+            return usual;
+        }
+        usual.max(floor.bytes_in(BURST).min(FIRST_BURST_BYTES))
+    }
+
     pub(super) fn is_resuming(&self) -> bool {
         self.resumed.is_some()
     }
@@ -241,16 +255,21 @@ impl Startup {
 
     fn grown(&self, mut rate: Rate, shown: Option<Rate>, clean: bool) -> Rate {
         let mut wanted = self.opening_rate;
-        let floor = self.trains.floor();
+        let (floor, sure) = (self.trains.floor(), self.trains.is_sure());
         if clean && floor >= FAST {
             let second = if floor >= FASTER {
-                SECOND_RATE_FASTER.max(floor.mul_f64(FLOOR_SHARE))
+                let proved = self.trains.sure_floor().mul_f64(SURE_FLOOR_SHARE);
+                let most = shown
+                    .filter(|_| sure)
+                    .map_or(Rate::MAX, |c| c.mul_f64(JUMP_SHARE));
+                SECOND_RATE_FASTER
+                    .max(floor.mul_f64(FLOOR_SHARE))
+                    .max(proved.min(most))
             } else {
                 SECOND_RATE
             };
             wanted = wanted.max(second);
         }
-        let sure = self.trains.is_sure();
         if let Some(capacity) = shown.filter(|&shown| clean && sure && shown >= JUMP_FROM) {
             wanted = wanted.max(capacity.mul_f64(JUMP_SHARE));
         }
@@ -292,4 +311,30 @@ fn is_full(feedback: &Feedback<'_>, view: &View<'_>) -> bool {
         || sample.loss > MAX_LOSS
         || feedback.socket_drops > 0
         || view.marked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use howdah_core::Time;
+
+    #[test]
+    fn the_first_burst_is_as_long_as_the_opening_proves_and_no_longer() {
+        let second = SECOND_RATE.bytes_in(BURST);
+        let unheard = Startup::new().first_burst_bytes(SECOND_RATE);
+        assert_eq!(unheard, second);
+        // 38 kB within so many microseconds.
+        for (arrival_us, most) in [(500, 256_000), (300, 384_000), (30, FIRST_BURST_BYTES)] {
+            let points = [(0, 0), (38_400, arrival_us)].map(|(sent_bytes, at_us)| TrainPoint {
+                sent_time: Time::ZERO,
+                sent_bytes,
+                rx_time: Time::ZERO + Span::from_micros(at_us),
+            });
+            let mut startup = Startup::new();
+            startup.trains.on_points(&points, points[1]);
+            assert_eq!(startup.first_burst_bytes(SECOND_RATE), most);
+            let fast = Rate::from_gbit_per_sec(5);
+            assert_eq!(startup.first_burst_bytes(fast), fast.bytes_in(BURST));
+        }
+    }
 }

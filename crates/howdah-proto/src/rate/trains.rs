@@ -17,8 +17,9 @@ pub(crate) struct TrainPoint {
     pub(crate) rx_time: Time,
 }
 
-/// Packets further apart at the sender belong to different bursts.
-const MAX_GAP: Span = Span::from_micros(900);
+/// Packets further apart at the sender belong to different bursts. (Those of two rates may follow each other closely, and joined they would show
+/// too little.)
+const MAX_GAP: Span = Span::from_micros(300);
 /// A shorter spread says more about the receiving host than about the path: packets arrive
 /// joined (GRO), and are stamped when the processor gets to them.
 const MIN_SPREAD: Span = Span::from_micros(250);
@@ -42,6 +43,8 @@ pub(super) struct Trains {
     /// First and last point of the newest burst: the next report may go on with it.
     open: Vec<TrainPoint>,
     floor: Rate,
+    /// The same of bursts that are long enough to rely on.
+    sure_floor: Rate,
 }
 
 impl Trains {
@@ -78,6 +81,9 @@ impl Trains {
         if bytes >= FLOOR_BYTES {
             let floor = Rate::from_bytes_over(bytes, arrival + FLOOR_SLACK);
             self.floor = self.floor.max(floor);
+            if bytes >= SURE_BYTES {
+                self.sure_floor = self.sure_floor.max(floor);
+            }
         }
         if arrival < MIN_SPREAD || arrival < departure.mul_f64(SPREAD_FACTOR) || bytes < MIN_BYTES {
             return;
@@ -92,6 +98,11 @@ impl Trains {
     /// The path is at least that fast while nobody else uses it.
     pub(super) fn floor(&self) -> Rate {
         self.floor
+    }
+
+    /// As [`floor`](Self::floor), of bursts so long that the hosts' share in it is small.
+    pub(super) fn sure_floor(&self) -> Rate {
+        self.sure_floor
     }
 
     /// Enough was seen to rely on [`capacity`](Self::capacity).
@@ -162,6 +173,20 @@ mod tests {
         trains.on_points(&points[3..4], points[4]);
         assert_eq!(trains.capacity(), Some(Rate::from_gbit_per_sec(10)));
         assert!(trains.is_sure());
+    }
+
+    /// A rate that has just been raised begins with a burst, soon after the last one of the rate before.
+    #[test]
+    fn bursts_that_follow_each_other_closely_are_two() {
+        let mut trains = Trains::default();
+        let mut second = burst(900, 10, 100);
+        for point in &mut second {
+            point.sent_bytes += 512_500;
+        }
+        let points = [burst(0, 10, 100), second.clone()].concat();
+        trains.on_points(&points, second[4]);
+        assert_eq!(trains.capacity(), Some(Rate::from_gbit_per_sec(10)));
+        assert!(trains.sure_floor() > Rate::from_gbit_per_sec(7));
     }
 
     #[test]

@@ -64,6 +64,7 @@ impl Fair {
         {
             let cap = longest.mul_f64(TARGET_SHARE_OF_LIMIT);
             self.target_cap = self.target_cap.min(cap.max(TARGET_CAP_MIN));
+            self.is_opening = false;
             self.next_cap_step = now + TARGET_CAP_STEP;
             self.bound_until = now + BOUND_FOR;
         }

@@ -1,0 +1,66 @@
+//! The first 24 round trips of a flow alone, in virtual time: how soon it has the link, and what it overflows meanwhile.
+
+use howdah_core::{Rate, Span, Time};
+use howdah_path::{PathConfig, QueueLimit};
+use howdah_proto::sim::{SimEndpoint, sim_config};
+use howdah_sim::{Flow, World};
+
+const ROUND_TRIPS: u64 = 24;
+
+/// Round trips' worth of the link that have not arrived by the end, handshake included, and the share of packets that the queue drops.
+fn start(rate: Rate, rtt: Span, queue: Span) -> (f64, f64) {
+    let mtu = if rate > Rate::from_gbit_per_sec(1) {
+        9_000
+    } else {
+        1_500
+    };
+    let path = PathConfig {
+        rate: Some(rate),
+        delay: rtt / 2,
+        queue: QueueLimit::Time(queue),
+        mtu,
+        ..PathConfig::default()
+    };
+    let mut world = World::new(9);
+    let link = world.add_link(&path, &path);
+    let (near, far) = (world.add_host("near"), world.add_host("far"));
+    let sender = SimEndpoint::sender(Time::ZERO, sim_config(), 1, None);
+    let receiver = SimEndpoint::receiver(Time::ZERO, sim_config(), 1, 2, None);
+    let flow = world.add_flow(Flow::between((near, sender), (far, receiver)).over(link));
+    // What is sent at once arrives half a round trip later.
+    world.run_until(Time::ZERO + rtt * ROUND_TRIPS + rtt / 2);
+    // Headers of IP, UDP and ours, the tag, and Ethernet's share.
+    let payload = f64::from(mtu - 67) / f64::from(mtu + 38);
+    let round_trip = rate.mul_f64(payload).bytes_in(rtt) as f64;
+    let arrived = world.endpoint(flow.b).delivered_bytes() as f64;
+    let counters = world.path(link.forward).counters();
+    (
+        ROUND_TRIPS as f64 - arrived / round_trip,
+        counters.dropped_queue as f64 / counters.offered as f64,
+    )
+}
+
+#[test]
+fn a_flow_has_its_link_in_a_few_round_trips() {
+    for (gbit, rtt_ms) in [(10, 10), (10, 20), (10, 50), (40, 10), (40, 20)] {
+        let rtt = Span::from_millis(rtt_ms);
+        let (cost, dropped) = start(Rate::from_gbit_per_sec(gbit), rtt, Span::from_millis(25));
+        let case = format!("{gbit} Gbit/s, {rtt_ms} ms: {cost:.2} round trips, {dropped} dropped");
+        println!("{case}");
+        assert!(cost <= if gbit > 10 { 3.75 } else { 3.5 }, "{case}");
+        assert!(dropped <= 0.003, "{case}");
+    }
+}
+
+/// Nobody knows yet how short the queue is: the target does not begin above it.
+#[test]
+fn a_start_does_not_overflow_a_short_queue() {
+    for (mbit, rtt_ms) in [(100, 50), (1_000, 20), (1_000, 50)] {
+        let rtt = Span::from_millis(rtt_ms);
+        let (cost, dropped) = start(Rate::from_mbit_per_sec(mbit), rtt, Span::from_millis(5));
+        let case = format!("{mbit} Mbit/s, {rtt_ms} ms: {cost:.2} round trips, {dropped} dropped");
+        println!("{case}");
+        assert!(dropped <= 0.003, "{case}");
+        assert!(cost <= 3.75, "{case}");
+    }
+}
