@@ -6,10 +6,12 @@ mod support;
 
 use rustix::process::Signal;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::process::Command;
 use support::place::{SmallDisk, content};
 use support::process::{Done, Input, Process};
 use support::relay::{Fate, Relay, Way};
+use support::sshd::Sshd;
 use support::{HOWDAH, Host, Site};
 
 const USAGE: i32 = 2;
@@ -382,5 +384,203 @@ fn o8_a_pipe_into_a_directory_wants_a_name() {
         let done = site.run(Host::Here, "client", &args, Input::Bytes(b"x".to_vec()));
         done.assert_failed(REFUSED, &["is a directory"]);
     }
+    server.stop();
+}
+
+/// The source and the destination are one place, by another name: what is moved onto itself stays, whatever it is.
+#[test]
+fn a_move_onto_itself_loses_nothing_and_says_so() {
+    let site = Site::new(600);
+    let server = site.serve();
+    let sshd = Sshd::start(&site, Host::Here, "127.0.0.1");
+    let ssh = sshd.as_ref().map_or_else(|| "false".to_owned(), Sshd::ssh);
+    let here = |name: &str| site.root(&format!("m{name}"));
+    let served = |name: &str| server.url(&format!("m{name}"));
+    let far = |host: &str, name: &str| format!("{host}:{}", here(name));
+    fs::create_dir_all(here("/d")).unwrap();
+    for name in ["/f", "/d/f"] {
+        fs::write(here(name), "precious").unwrap();
+    }
+    for name in ["/l", "/d/l"] {
+        symlink("nowhere", here(name)).unwrap();
+    }
+    let check = |args: &[&str], from: &str, to: &str| {
+        let options = ["--accept-new", "--ssh", &ssh, "--remove-source-files"];
+        let args = [&args[..1], &options, &args[1..], &[from, to]].concat();
+        run(&site, &args).assert_failed(PARTIAL, &["is its own source, which stays"]);
+        for name in ["/f", "/d/f"] {
+            assert_eq!(fs::read(here(name)).unwrap(), b"precious", "{args:?}");
+        }
+        for name in ["/l", "/d/l"] {
+            assert!(fs::read_link(here(name)).is_ok(), "{args:?}");
+        }
+    };
+    let whole = [&["sync"][..], &["sync", "-c"], &["sync", "-a", "-c"]];
+    let single = [&["cp"][..], &["cp", "-c"]];
+    type Name<'a> = &'a dyn Fn(&str) -> String;
+    let mut ways: Vec<[Name<'_>; 2]> = vec![[&here, &served], [&served, &here]];
+    let (far1, far2) = (
+        |name: &str| far("far", name),
+        |name: &str| far("far2", name),
+    );
+    if sshd.is_some() {
+        ways.extend([[&here as Name<'_>, &far1], [&far1, &here], [&far1, &far2]]);
+    }
+    for [from, to] in ways {
+        for args in whole {
+            check(args, &from(""), &to(""));
+        }
+        for args in single {
+            check(args, &from("/f"), &to("/f"));
+            check(args, &from("/f"), &to("/"));
+        }
+        check(&["cp", "-r", "-c"], &from("/d"), &to(""));
+        check(&["cp", "-r"], &from("/l"), &to("/"));
+    }
+    server.stop();
+}
+
+/// Of several things that were named, what one of them lacks is that one's matter: the others come, below a directory, and none
+/// of them gets the directory's name.
+#[test]
+fn n7_what_one_of_several_lacks_changes_nothing_for_the_others() {
+    let site = Site::new(600);
+    let server = site.serve();
+    let sshd = Sshd::start(&site, Host::Here, "127.0.0.1");
+    let ssh = sshd.as_ref().map_or_else(|| "false".to_owned(), Sshd::ssh);
+    for dir in [site.file("s"), site.root("s")] {
+        fs::create_dir(&dir).unwrap();
+        fs::write(format!("{dir}/a"), "a").unwrap();
+        symlink("loop", format!("{dir}/loop")).unwrap();
+    }
+    symlink("/etc", site.root("s/out")).unwrap();
+    let here = |name: &str| site.file(name);
+    let there = |name: &str| server.url(name);
+    let far = |name: &str| format!("far:{}", site.root(name));
+    let far2 = |name: &str| format!("far2:{}", site.root(name));
+    type Name<'a> = &'a dyn Fn(&str) -> String;
+    let mut ways: Vec<[Name<'_>; 2]> = vec![[&here, &there], [&there, &here]];
+    if sshd.is_some() {
+        ways.extend([[&here as Name<'_>, &far], [&far, &here], [&far, &far2]]);
+    }
+    for [from, to] in ways {
+        let copy = |flags: &[&str], names: &[&str], to: String| {
+            let options = ["--accept-new", "--ssh", &ssh];
+            let names: Vec<String> = names.iter().map(|name| from(name)).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).chain([&*to]).collect();
+            run(&site, &[&["cp"], &options[..], flags, &names].concat())
+        };
+        let at = |name: &str| [site.file(name), site.root(name)];
+        for flags in [&[][..], &["-r"], &["-n"]] {
+            for missing in [&["s/none", "s/a"][..], &["s/a", "s/none"]] {
+                let done = copy(flags, missing, to("new"));
+                done.assert_failed(REFUSED, &["new", "does not exist"]);
+                assert!(!at("new").iter().any(|path| fs::exists(path).unwrap()));
+            }
+        }
+        let clear = || {
+            for dir in at("d") {
+                let _ = fs::remove_dir_all(&dir);
+                fs::create_dir(&dir).unwrap();
+            }
+        };
+        clear();
+        copy(&[], &["s/loop", "s/a"], to("d")).assert_failed(PARTIAL, &["loop"]);
+        assert!(at("d/a").iter().any(|path| fs::exists(path).unwrap()));
+        clear();
+        let done = copy(&["-r"], &["s/loop", "s/a"], to("d"));
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        assert!(at("d/loop").iter().any(|path| fs::read_link(path).is_ok()));
+        if from("x").starts_with("howdah:") {
+            clear();
+            copy(&["-r"], &["s/out", "s/a"], to("d")).assert_failed(PARTIAL, &["out"]);
+            assert!(fs::exists(site.file("d/a")).unwrap());
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn n4_detours_byte_order_marks_and_nul_in_lists() {
+    let site = Site::new(60);
+    let server = site.serve();
+    fs::create_dir_all(site.file("s/a/b")).unwrap();
+    fs::write(site.file("s/a/b/f"), "f").unwrap();
+    let listed = |list: &[u8], to: &str| {
+        fs::write(site.file("list"), list).unwrap();
+        let (list, from, to) = (site.file("list"), site.file("s"), server.url(to));
+        run(
+            &site,
+            &["sync", "--accept-new", "--files-from", &list, &from, &to],
+        )
+    };
+    let paths = [
+        "a//b/f",
+        "a/./b/f",
+        "a/b/../b/f",
+        "./a/b//f",
+        "\u{feff}a/b/f",
+    ];
+    for (number, path) in paths.into_iter().enumerate() {
+        let to = format!("d{number}");
+        let done = listed(path.as_bytes(), &to);
+        assert_eq!(done.code, Some(0), "{path}: {}", done.err);
+        assert!(fs::exists(site.root(&format!("{to}/a/b/f"))).unwrap());
+    }
+    for path in ["../f", "a/../../s/a"] {
+        listed(path.as_bytes(), "x").assert_failed(USAGE, &[path, "leads out of SRC"]);
+    }
+    listed(b"a\0a/b\0", "x").assert_failed(USAGE, &["NUL", "-0"]);
+    server.stop();
+}
+
+/// A shell stands where somebody has removed the directory: that is no empty source.
+#[test]
+fn t20_a_source_that_was_removed_is_no_empty_one() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let to = server.url("d");
+    for (what, args) in [
+        ("sync", ". \"$1\""),
+        ("cp -r", ". \"$1\""),
+        ("cp -r", "./. \"$1\""),
+    ] {
+        fs::create_dir(site.file("gone")).unwrap();
+        let mut command = Command::new("sh");
+        let script = format!(
+            "cd {} && rmdir {0} && exec \"$0\" {what} --accept-new {args}",
+            site.file("gone")
+        );
+        command.args(["-c", &script, HOWDAH, &to]);
+        let none: [&str; 0] = [];
+        let done = site
+            .start_by(command, "client", &none, Input::None)
+            .finish();
+        done.assert_failed(NOT_FOUND, &["does not exist"]);
+        assert!(!fs::exists(site.root("d")).unwrap());
+    }
+    server.stop();
+}
+
+#[test]
+fn patterns_may_begin_with_a_dash() {
+    let site = Site::new(60);
+    let server = site.serve();
+    fs::create_dir(site.file("s")).unwrap();
+    for name in ["s/-rf", "s/a"] {
+        fs::write(site.file(name), name).unwrap();
+    }
+    let to = server.url("d");
+    let args = [
+        "sync",
+        "--accept-new",
+        "--exclude",
+        "-rf",
+        &site.file("s"),
+        &to,
+    ];
+    let done = run(&site, &args);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert_eq!(fs::read_dir(site.root("d")).unwrap().count(), 1);
     server.stop();
 }

@@ -197,6 +197,9 @@ fn remove(leaver: &Leaver, growing: bool, book: &Book) {
     match rustix::fs::unlinkat(&dir, &leaver.name, AtFlags::empty()) {
         Ok(()) => add(&book.removed, 1),
         Err(Errno::NOENT) => {}
-        Err(e) => book.note(Trouble::Failed, || failed(e).to_string()),
+        Err(e) => {
+            let what = format!("is at the destination, and could not be removed here: {e}");
+            book.trouble(Trouble::Failed, &shown, what);
+        }
     }
 }

@@ -220,3 +220,112 @@ fn what_was_named_goes_last() {
     assert_eq!(names(&to), ["a", "b"]);
     assert!(files.iter().all(|file| !file.exists()));
 }
+
+/// Whatever way leads to the source's own directory, what is there is not taken for a copy of itself.
+#[test]
+fn a_move_onto_itself_takes_nothing_away() {
+    let kinds = ["file", "large", "link", "twin", "d/file", "d/link"];
+    for flags in 0..8 {
+        let [checksum, archive, keep_dirlinks] = [1, 2, 4].map(|bit| flags & bit != 0);
+        let place = tempfile::tempdir().unwrap();
+        let at = place.path().join("at");
+        fs::create_dir_all(at.join("d")).unwrap();
+        for name in ["file", "d/file"] {
+            fs::write(at.join(name), name).unwrap();
+        }
+        fs::write(at.join("large"), vec![7; (PACKED_MAX + 5) as usize]).unwrap();
+        fs::hard_link(at.join("file"), at.join("twin")).unwrap();
+        for name in ["link", "d/link"] {
+            symlink("nowhere", at.join(name)).unwrap();
+        }
+        // Another one, of which a part is the same by a link.
+        let other = place.path().join("other");
+        fs::create_dir(&other).unwrap();
+        symlink("../at/d", other.join("d")).unwrap();
+        let run = |from: &Path, to: &Path, contents: bool, dry_run: bool| {
+            let options = TreeOptions {
+                contents,
+                recursive: true,
+                mirror: contents,
+                remove_source: true,
+                checksum,
+                archive,
+                keep_dirlinks,
+                dry_run,
+                ..TreeOptions::default()
+            };
+            let mut source = TreeSource::new();
+            source.add_local(from, contents).unwrap();
+            let target = TreeTarget::local(to).unwrap();
+            transfer(source, target, &options).unwrap()
+        };
+        let named = kinds.map(|name| {
+            (
+                at.join(name),
+                at.join(name).parent().unwrap().to_owned(),
+                false,
+            )
+        });
+        let itself = named
+            .iter()
+            .map(|(from, ..)| (from.clone(), from.clone(), false));
+        let itself: Vec<_> = itself.collect();
+        let mut ways = vec![
+            (at.clone(), at.clone(), true),
+            (at.clone(), place.path().to_owned(), false),
+        ];
+        ways.extend(named);
+        ways.extend(itself);
+        for (from, to, contents) in ways {
+            for dry_run in [true, false] {
+                let before = names(&at);
+                let moved = run(&from, &to, contents, dry_run);
+                let case = format!(
+                    "{from:?} {to:?} {flags} {dry_run} {:?}",
+                    moved.receiver.notes
+                );
+                assert_eq!(names(&at), before, "{case}");
+                assert_eq!(moved.sender.removed, 0, "{case}");
+                assert!(moved.receiver.failed > 0, "{case}");
+            }
+        }
+        // Only a part of it is the same.
+        if keep_dirlinks {
+            let moved = run(&at, &other, true, false);
+            assert_eq!(
+                names(&at),
+                ["d/file", "d/link"],
+                "{:?}",
+                moved.receiver.notes
+            );
+            assert_eq!(names(&other), ["d", "file", "large", "link", "twin"]);
+            assert_eq!((moved.sender.removed, moved.receiver.failed), (4, 2));
+        }
+    }
+}
+
+/// In the same directory another name is another file, also if that is a further name of the same one.
+#[test]
+fn a_move_to_another_name_in_the_same_directory_is_one() {
+    for checksum in [false, true] {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        let run = |from: &str, to: &str| {
+            let options = TreeOptions {
+                remove_source: true,
+                checksum,
+                ..TreeOptions::default()
+            };
+            let mut source = TreeSource::new();
+            source.add_local(&at(from), false).unwrap();
+            transfer(source, TreeTarget::local(&at(to)).unwrap(), &options).unwrap()
+        };
+        fs::write(at("a"), "a").unwrap();
+        assert_eq!(run("a", "b").sender.removed, 1);
+        assert_eq!(names(place.path()), ["b"]);
+        fs::write(at("c"), "other").unwrap();
+        assert_eq!(run("b", "c").sender.removed, 1);
+        assert_eq!(names(place.path()), ["c"]);
+        assert_eq!(fs::read(at("c")).unwrap(), b"a");
+    }
+}

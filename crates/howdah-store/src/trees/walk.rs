@@ -302,7 +302,7 @@ impl<'a> Walker<'a> {
         at_bottom: bool,
     ) -> Result<Opened, Gone> {
         let shown = parent.shown(OsStr::from_bytes(name));
-        self.tells_place |= real.is_some();
+        self.tells_place |= real.is_some() || self.options.remove_source;
         let (root, path) = real.unwrap_or_else(|| {
             let path = parent.path.join(OsStr::from_bytes(name));
             (Arc::clone(&parent.root), path)

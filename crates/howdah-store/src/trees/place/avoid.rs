@@ -16,7 +16,9 @@ impl Placer<'_> {
     /// Which directory of the sender's system comes next.
     pub(super) fn note_place(&mut self, id: DirId) {
         self.place = id.here();
-        if self.shared.options.mirror {
+        // In a move all directories are told, and those in what was named go with it.
+        let is_named = !self.shared.options.remove_source || self.levels.len() < 2;
+        if self.shared.options.mirror && is_named {
             let mut sources = lock(&self.shared.sources);
             if sources.len() < bounds::OWNERS {
                 sources.extend(self.place.map(|id| (id, false)));

@@ -61,6 +61,7 @@ impl Placer<'_> {
         let shared = self.shared;
         let at = &shared.at;
         let dry_run = shared.options.dry_run;
+        let place = self.place;
         let avoid = match first {
             // A directory that is copied onto itself is no place to avoid.
             Entry::Top { .. } => self.way_to_destination(b"")?.filter(|way| !way.is_empty()),
@@ -119,6 +120,7 @@ impl Placer<'_> {
             };
             let is_begun = ours && !dry_run && !shared.add_only && unfinished::is_marked(&fd);
             self.push(dir, Some(fd), ours);
+            self.meet_source(place.filter(|_| ours));
             self.avoid(avoid);
             if is_begun {
                 // What goes into it finishes it.
@@ -219,6 +221,7 @@ impl Placer<'_> {
             fd,
             inventory,
             avoid: None,
+            is_source: false,
             twins,
             past: None,
         });
@@ -245,6 +248,7 @@ impl Placer<'_> {
         self.see(&name);
         self.room_for_dir(&meta)?;
         let shared = self.shared;
+        let place = self.place;
         let avoid = self.way_to_destination(&name)?;
         let is_renamed_top = self.rename_top.is_some() && self.levels.len() == 1;
         let name = self.top_name(name);
@@ -318,6 +322,7 @@ impl Placer<'_> {
             parent: Some(parent),
         };
         self.push(dir, fd, true);
+        self.meet_source(place);
         self.avoid(avoid);
         if is_renamed_top {
             self.unfinished = self.levels.last().map(|level| Arc::clone(&level.dir));

@@ -81,6 +81,7 @@ impl Placer<'_> {
         let index = self.index;
         self.index += 1;
         self.see(&name);
+        let is_source = self.is_source_file(&name, size, meta.mtime)?;
         let name = self.top_name(name);
         let dir = self.dir()?;
         if let Some(link) = link {
@@ -100,7 +101,9 @@ impl Placer<'_> {
             past: None,
             decision: Decision::Skip,
         };
-        if !is_twin {
+        if is_source {
+            self.tell_same(&found.dir, &found.name);
+        } else if !is_twin {
             found.decision = self.decide(&mut found)?;
             found.past = self.past_here(&found.decision)?;
             self.seek(&mut found, 0)?;

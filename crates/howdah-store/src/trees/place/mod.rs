@@ -7,6 +7,7 @@ mod files;
 mod firsts;
 mod made;
 mod past;
+mod same;
 mod twins;
 mod way;
 
@@ -52,6 +53,8 @@ struct Level {
     inventory: Option<Inventory>,
     /// From here to the destination, which lies in the source.
     avoid: Option<Way>,
+    /// It is the one that is read, in a move.
+    is_source: bool,
     /// On a disk that may take two names for one.
     twins: Option<Twins>,
     /// The same directory in those that equal files may be linked from.
@@ -360,7 +363,12 @@ impl<'a> Placer<'a> {
     fn link(&mut self, name: Vec<u8>, link: u64, last: bool) -> Result<(), StoreError> {
         self.see(&name);
         let number = self.link_number();
+        let is_source = self.is_source(&name, |_| false)?;
         let (dir, name) = (self.dir()?, self.top_name(name));
+        if is_source {
+            self.tell_same(&dir, &name);
+            return Ok(());
+        }
         if self.is_twin(&dir, &name) {
             return Ok(());
         }
@@ -490,9 +498,14 @@ impl<'a> Placer<'a> {
         let shared = self.shared;
         self.see(&name);
         let number = self.link_number();
+        let is_source = self.is_source(&name, |_| false)?;
         let name = self.top_name(name);
         let dir = self.dir()?;
         let path = dir.named().join(&name);
+        if is_source {
+            self.tell_same(&dir, &name);
+            return Ok(());
+        }
         if dir.state == DirState::Broken || self.is_twin(&dir, &name) {
             return Ok(());
         }

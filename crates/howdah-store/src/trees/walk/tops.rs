@@ -48,6 +48,9 @@ impl Walker<'_> {
         dirs.sort_by(|a, b| a.0.cmp(b.0));
         self.moved.at_tops = true;
         for (called, name, dir, fd, stat) in others {
+            if self.options.remove_source {
+                self.place(&fd)?;
+            }
             self.entry(&fd, &dir, name.as_bytes(), called.as_bytes(), &stat)?;
         }
         self.moved.at_tops = false;
