@@ -5,7 +5,7 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::Command;
 use support::place::{content, hash_of};
 use support::process::{Done, Input};
@@ -205,6 +205,57 @@ fn f26_a_further_name_is_a_copy_where_there_are_no_links() {
                 .ino()
         };
         assert_eq!(inode("one") == inode("again"), kind.has_links);
+        server.stop();
+        site.assert_nothing_half_done();
+    });
+}
+
+/// exFAT and NTFS take modes and owners without a word, and have one for all files: nothing is changed for that, and no further
+/// name made anew, at each run.
+#[test]
+fn t17_rights_that_the_disk_does_not_hold_are_no_change() {
+    on_each(|site, kind| {
+        let source = tree(site);
+        if kind.has_links {
+            fs::hard_link(site.file("tree/one"), site.file("tree/again")).unwrap();
+        }
+        for (name, mode) in [("one", 0o600), ("two", 0o4711), ("below", 0o1750)] {
+            let path = site.file(&format!("tree/{name}"));
+            std::os::unix::fs::chown(&path, Some(1234), Some(1234)).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let server = site.serve();
+        let to = server.url("tree");
+        for flags in [
+            &["sync"][..],
+            &["sync", "-a"],
+            &["cp", "-a"],
+            &["cp", "-rp"],
+        ] {
+            let run = |more: &[&str]| {
+                let args = [
+                    &flags[..1],
+                    &["--accept-new"],
+                    &flags[1..],
+                    more,
+                    &[&source, &to],
+                ];
+                let done = command(site, &args.concat());
+                assert_eq!(done.code, Some(0), "{flags:?} {more:?}: {}", done.err);
+                done
+            };
+            run(&[]);
+            let inode = || fs::metadata(site.root("tree/one")).unwrap().ino();
+            let before = inode();
+            let dry = run(&["-n"]);
+            let told = String::from_utf8_lossy(&dry.out);
+            for what in ["mode", "owner", "copy", "link"] {
+                assert!(!told.contains(what), "{flags:?}: {told}");
+            }
+            let again = run(&[]);
+            assert!(again.err.contains(" 0 files"), "{flags:?}: {}", again.err);
+            assert_eq!(inode(), before, "{flags:?}");
+        }
         server.stop();
         site.assert_nothing_half_done();
     });

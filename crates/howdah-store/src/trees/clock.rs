@@ -10,7 +10,7 @@ use crate::descriptors::opened;
 use crate::durable::keeping_times;
 use crate::stale::{self, temp_name};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -28,6 +28,8 @@ pub(crate) struct Clock {
     /// Where a disk is asked if not in the directory that it is about, which may be closed to its owner.
     top: OnceLock<OwnedFd>,
     told: AtomicBool,
+    /// Whether these keep modes, and owners.
+    rights: Mutex<HashMap<u64, (bool, bool)>>,
 }
 
 impl Clock {
@@ -46,6 +48,34 @@ impl Clock {
 
     /// The time that the disk of `dir` makes of `wanted`; `None`: it cannot be asked.
     pub(crate) fn held(&self, dir: impl AsFd, wanted: Stamp) -> Option<Stamp> {
+        self.asked(dir, |probe| {
+            super::meta::set_time(probe, wanted).ok()?;
+            Some(Stamp::modified(&rustix::fs::fstat(probe).ok()?))
+        })
+    }
+
+    /// Whether the disk of `dir` keeps modes, and owners that root gives: exFAT and NTFS through FUSE take them without a word
+    /// and have one for all files. One that cannot be asked keeps them.
+    pub(crate) fn keeps_rights(&self, dir: impl AsFd) -> (bool, bool) {
+        let dir = dir.as_fd();
+        let Ok(disk) = rustix::fs::fstat(dir).map(|stat| stat.st_dev) else {
+            return (true, true);
+        };
+        if let Some(known) = lock(&self.rights).get(&disk) {
+            return *known;
+        }
+        let found = self.asked(dir, |probe| Some((keeps_modes(probe), keeps_owners(probe))));
+        let found = found.unwrap_or((true, true));
+        let mut rights = lock(&self.rights);
+        if rights.len() >= DISKS {
+            rights.clear();
+        }
+        rights.insert(disk, found);
+        found
+    }
+
+    /// Has the disk of `dir` asked.
+    fn asked<T>(&self, dir: impl AsFd, ask: impl FnOnce(&OwnedFd) -> Option<T>) -> Option<T> {
         let dir = dir.as_fd();
         let disk = rustix::fs::fstat(dir).ok()?.st_dev;
         let mut probes = lock(&self.probes);
@@ -58,9 +88,7 @@ impl Clock {
             let top = || self.top.get().filter(is_same_disk).and_then(probe);
             probes.insert(disk, probe(dir).or_else(top)?);
         }
-        let probe = probes.get(&disk)?;
-        super::meta::set_time(probe, wanted).ok()?;
-        Some(Stamp::modified(&rustix::fs::fstat(probe).ok()?))
+        ask(probes.get(&disk)?)
     }
 
     /// After `wanted` was set, and the time is the one that is `there`: whether it is to be told, once, that the disk keeps
@@ -73,6 +101,38 @@ impl Clock {
     ) -> bool {
         there.is_some_and(|there| !there.is_same_moment(wanted) && Some(there) != before)
             && !self.told.swap(true, Ordering::Relaxed)
+    }
+}
+
+/// Whether two modes are two there.
+fn keeps_modes(probe: &OwnedFd) -> bool {
+    let given = [Mode::RWXU, Mode::RUSR | Mode::WUSR | Mode::RGRP].map(|mode| {
+        rustix::fs::fchmod(probe, mode)?;
+        Ok::<_, Errno>(rustix::fs::fstat(probe)?.st_mode)
+    });
+    match given {
+        [Ok(one), Ok(other)] => one != other,
+        // FAT.
+        [Err(Errno::PERM | Errno::OPNOTSUPP), _] | [_, Err(Errno::PERM | Errno::OPNOTSUPP)] => {
+            false
+        }
+        _ => true,
+    }
+}
+
+/// Whether somebody else can own it. Only root can tell.
+fn keeps_owners(probe: &OwnedFd) -> bool {
+    if !rustix::process::geteuid().is_root() {
+        return true;
+    }
+    let somebody = Uid::from_raw(1);
+    let given = rustix::fs::fchown(probe, Some(somebody), None);
+    let owned = given.and_then(|()| rustix::fs::fstat(probe));
+    let _ = rustix::fs::fchown(probe, Some(Uid::ROOT), None);
+    match owned {
+        Ok(stat) => stat.st_uid == somebody.as_raw(),
+        Err(Errno::PERM | Errno::OPNOTSUPP) => false,
+        Err(_) => true,
     }
 }
 

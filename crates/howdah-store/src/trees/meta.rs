@@ -437,15 +437,20 @@ impl Keeper {
         is_dir: bool,
         found: impl FnOnce() -> Result<Xattrs, Errno>,
     ) -> Reasons {
+        let at = at.as_fd();
         let kept = self.could_keep(meta, stat);
         let mode = self.mode_of(meta, is_dir, kept, bits(stat));
-        let same_mode = mode.is_none_or(|mode| stat.st_mode as u32 & 0o7777 == mode);
+        // What the disk cannot hold would differ for ever.
+        let same_mode = mode.is_none_or(|mode| {
+            stat.st_mode as u32 & 0o7777 == mode || !self.clock.keeps_rights(at).0
+        });
         let same_time = self.allowed == Metadata::None
             || self.clock.is_same(at, Stamp::modified(stat), meta.mtime);
+        let other_owner = self.would_change_owner(stat, meta) && self.clock.keeps_rights(at).1;
         let reasons = Reasons::default()
             .and(Reasons::TIME, !same_time)
-            .and(Reasons::MODE, !same_mode);
-        let reasons = reasons.and(Reasons::OWNER, self.would_change_owner(stat, meta));
+            .and(Reasons::MODE, !same_mode)
+            .and(Reasons::OWNER, other_owner);
         if !self.archive {
             return reasons;
         }
@@ -487,9 +492,10 @@ impl Keeper {
     pub(crate) fn link_differs(&self, dir: &OwnedFd, stat: &Stat, meta: &Meta) -> Reasons {
         let same_time = self.allowed == Metadata::None
             || self.clock.is_same(dir, Stamp::modified(stat), meta.mtime);
-        Reasons::default()
-            .and(Reasons::TIME, !same_time)
-            .and(Reasons::OWNER, self.would_change_owner(stat, meta))
+        Reasons::default().and(Reasons::TIME, !same_time).and(
+            Reasons::OWNER,
+            self.would_change_owner(stat, meta) && self.clock.keeps_rights(dir).1,
+        )
     }
 
     /// Attributes are for those who may write; the mode is set afterwards.
