@@ -684,6 +684,9 @@ fn clashes_are_named_before_anything_is_connected() {
         (&["cp", "--remote-howdah", " ", "f"], &["--remote-howdah"]),
         (&["cp", "--time", "0", "zero:"], &["--time", "10ms"]),
         (&["bench", "--time", "1us"], &["--time"]),
+        // A part of a file is not to have its name.
+        (&["cp", "--time", "1s", "f"], &["--time", "part of f"]),
+        (&["cp", "-r", "--time", "1s", "f"], &["--time", "part of f"]),
         (&["cp", "--mkpath", "-"], &["--mkpath", "-"]),
         (&["cp", "--update", "zero:1"], &["--update", "zero:"]),
         (

@@ -71,6 +71,11 @@ impl Root {
         self
     }
 
+    /// Whether it has no name any more.
+    pub(crate) fn is_removed(&self) -> bool {
+        rustix::fs::fstat(&self.dir).is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
     /// Whether links may lead out of it.
     pub(crate) fn is_of_user(&self) -> bool {
         self.of_user
@@ -276,7 +281,8 @@ impl Root {
             }
             at = next;
         }
-        Err(StoreError::from_io(path, "examine", Errno::LOOP))
+        // In a circle: so is this one.
+        Ok(path.to_path_buf())
     }
 
     /// `openat` name by name without following links, for systems without `openat2`.

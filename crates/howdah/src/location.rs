@@ -289,11 +289,27 @@ fn howdah_url(rest: &[u8]) -> Result<Location, String> {
     if host.is_empty() {
         return Err("missing host; write howdah://HOST:PORT/path".to_owned());
     }
+    let path = without_empty_names(path.unwrap_or_default());
     Ok(Location::Remote {
         host,
         port: port.unwrap_or(DEFAULT_PORT),
-        path: path.unwrap_or_default().into(),
+        path: path.as_slice().into(),
     })
+}
+
+/// A path below a root as a system reads it: what stands between two slashes in a row, or is a dot, is no name. At its ends both
+/// mean something.
+fn without_empty_names(path: &[u8]) -> Vec<u8> {
+    let parts: Vec<&[u8]> = path.split(|&byte| byte == b'/').collect();
+    let last = parts.len() - 1;
+    let mut kept = Vec::with_capacity(parts.len());
+    for (at, part) in parts.into_iter().enumerate() {
+        let is_inner = at > 0 && at < last;
+        if !(is_inner && [&b""[..], b"."].contains(&part)) {
+            kept.push(part);
+        }
+    }
+    kept.join(&b'/')
 }
 
 /// As git reads them: the path is absolute, `/~/` is the home directory.
@@ -440,6 +456,10 @@ mod tests {
             ("a/b", Location::File("a/b".into())),
             ("howdah://h:1/x/y", remote("h", 1, "x/y")),
             ("howdah://h/x", remote("h", DEFAULT_PORT, "x")),
+            ("howdah://h/a//b/./c", remote("h", DEFAULT_PORT, "a/b/c")),
+            ("howdah://h/a///.", remote("h", DEFAULT_PORT, "a/.")),
+            ("howdah://h/a/", remote("h", DEFAULT_PORT, "a/")),
+            ("howdah://h//a", remote("h", DEFAULT_PORT, "/a")),
             ("howdah://[::1]:9/null:", remote("::1", 9, "null:")),
             ("howdah://[::1]/", remote("::1", DEFAULT_PORT, "")),
             (

@@ -7,7 +7,7 @@ use crate::session::from_store;
 use crate::session::selection;
 use crate::ssh::{Order, copy_between};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, Summary};
-use howdah_store::{RuleList, RuleRef, StoreError, TreeOptions, TreeSource, TreeTarget, origin_of};
+use howdah_store::{RuleList, RuleRef, TreeOptions, TreeSource, TreeTarget, origin_of};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -170,11 +170,12 @@ pub(crate) fn put(
     let mut source = TreeSource::new();
     for location in sources {
         match location {
-            Location::File(path) => match source.add_local(path, options.contents) {
-                // The rest comes all the same.
-                Err(error @ StoreError::NotFound { .. }) => source.note_missing(error),
-                result => result.map_err(|e| from_store(&e))?,
-            },
+            Location::File(path) => {
+                let added = source.add_local(path, options.contents);
+                source
+                    .or_missing(added, sources.len())
+                    .map_err(|e| from_store(&e))?;
+            }
             other => return usage(format!("{other} is not a file or directory")),
         }
     }

@@ -1,10 +1,14 @@
 //! What hands that are used to scp and rsync type, and how it is written here.
 
 /// Flags of scp and rsync that mean nothing to `howdah cp` and `howdah sync`, each with what to do instead.
-const FLAGS: [(&[&str], &str); 29] = [
+const FLAGS: [(&[&str], &str); 30] = [
     (
         &["-z", "-C", "--compress"],
         "nothing is compressed on the way; compress it before, as in 'tar cz data | howdah cp - site:data.tgz'",
+    ),
+    (
+        &["-r", "-R", "--recursive"],
+        "'howdah sync' always takes all that is in a directory",
     ),
     (
         &["-P"],
@@ -177,8 +181,12 @@ mod tests {
             })
             .collect();
         assert!(known.iter().any(|flag| flag == "-a"));
-        // -p is for cp only, and told of for sync.
-        for flag in known.iter().filter(|flag| *flag != "-p") {
+        // These are for cp only, and told of for sync.
+        let cp_only = ["-p", "-r", "-R", "--recursive"];
+        for flag in known
+            .iter()
+            .filter(|flag| !cp_only.contains(&flag.as_str()))
+        {
             assert_eq!(instead_of(flag), None, "{flag}");
         }
         assert!(instead_of("--bwlimit=1000").unwrap().contains("--limit"));

@@ -149,6 +149,8 @@ impl Args for Rules {
                 .long(name)
                 .value_name("PATTERN")
                 .action(ArgAction::Append)
+                // Names begin with '-', too, and scripts take patterns from elsewhere.
+                .allow_hyphen_values(true)
                 .help(help)
                 .long_help(long)
         };
@@ -207,6 +209,8 @@ mod tests {
             "--include-from=e",
             "--exclude-from=f",
             "--exclude=g",
+            "--exclude",
+            "-h",
         ]);
         let rules: Vec<_> = only
             .rules
@@ -226,7 +230,8 @@ mod tests {
                 (true, "d"),
                 (true, "e"),
                 (false, "f"),
-                (false, "g")
+                (false, "g"),
+                (false, "-h")
             ]
             .map(|(include, text)| (include, text.to_owned()))
         );

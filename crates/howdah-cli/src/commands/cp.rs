@@ -42,10 +42,7 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
     }
     check_names(args)?;
     super::outcome::check(&args.outcome, args.sources(), args.destination(), false)?;
-    if args.time.is_some() && args.outcome.remove_source_files {
-        let text = "--remove-source-files and --time clash: what is cut off is not moved";
-        return Err(Error::new(ErrorKind::Usage, text).into());
-    }
+    check_time(args)?;
     let signals = Signals::install()?;
     let mut config = config(&args.connect, args.paths.iter(), &signals)?;
     config.duration_limit = args.time;
@@ -115,6 +112,31 @@ fn check_roles(source: &Location, destination: &Location) -> Result<(), Error> {
         (a, b) if !a.is_remote() && !b.is_remote() => usage(format!(
             "{a} and {b} are both local; write the remote one as HOST:path or \
              howdah://HOST:PORT/path, or use cp"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What is cut off is not taken for the whole.
+fn check_time(args: &CpArgs) -> Result<(), Error> {
+    let usage = |text: String| Err(Error::new(ErrorKind::Usage, text));
+    if args.time.is_none() {
+        return Ok(());
+    }
+    if args.outcome.remove_source_files {
+        return usage(
+            "--remove-source-files and --time clash: what is cut off is not moved".to_owned(),
+        );
+    }
+    if let Some(there) = args.sources().iter().find(|source| source.is_remote()) {
+        return usage(format!(
+            "--time cuts off what this side sends, and {there} is elsewhere; as far as it can be measured, zero:SIZE bounds it"
+        ));
+    }
+    let file = args.sources().iter().find(|source| !is_stream(source));
+    match file {
+        Some(file) if args.is_tree() || !is_stream(args.destination()) => usage(format!(
+            "--time is for measuring, and would leave a part of {file} under its whole name; copy it without, or to null:"
         )),
         _ => Ok(()),
     }

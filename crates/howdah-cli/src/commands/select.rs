@@ -154,21 +154,55 @@ fn next_line(list: impl BufRead, end: u8, line: &mut Vec<u8>) -> io::Result<bool
     Ok(read > 0)
 }
 
+/// UTF-8's.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Whether a path has more `..` than names before them.
+fn leads_out(path: &[u8]) -> bool {
+    let mut depth = 0_usize;
+    path.split(|&byte| byte == b'/').any(|part| {
+        match part {
+            b"" | b"." => {}
+            b".." if depth == 0 => return true,
+            b".." => depth -= 1,
+            _ => depth += 1,
+        }
+        false
+    })
+}
+
 /// The paths in a list, of which there may be millions.
 fn listed_files(path: &Path, ends_with_nul: bool) -> anyhow::Result<PathList> {
     let cannot = cannot_read(path);
     let mut list = open_list(path)?;
     let end = if ends_with_nul { 0 } else { b'\n' };
     let (mut files, mut line) = (PathListBuilder::default(), Vec::new());
+    let mut is_first = true;
     while next_line(&mut list, end, &mut line).map_err(&cannot)? {
+        let usage = |text: String| Err(Error::new(ErrorKind::Usage, text).into());
+        if !ends_with_nul && line.contains(&0) {
+            return usage(format!(
+                "the list {} has NUL bytes in it; -0 takes lists whose paths end with them",
+                path.display()
+            ));
+        }
+        // What editors and shells of Windows put in front of a text.
+        if std::mem::take(&mut is_first) && !ends_with_nul && line.starts_with(BYTE_ORDER_MARK) {
+            line.drain(..BYTE_ORDER_MARK.len());
+        }
         // As with rsync a line also ends with CR, or both.
         for line in line.split(|&byte| byte == end || byte == b'\r' && !ends_with_nul) {
             if line.starts_with(b"/") {
-                let text = format!(
+                return usage(format!(
                     "the list has the absolute path {:?}; write paths below SRC",
                     String::from_utf8_lossy(line)
-                );
-                return Err(Error::new(ErrorKind::Usage, text).into());
+                ));
+            }
+            if leads_out(line) {
+                return usage(format!(
+                    "the list has {:?}, which leads out of SRC; write paths below it",
+                    String::from_utf8_lossy(line)
+                ));
             }
             if !line.is_empty() {
                 files.push(line);

@@ -65,12 +65,14 @@ pub(crate) fn print(line: &str) -> io::Result<()> {
         writeln!(out, "{line}")?;
         out.flush()
     });
-    written.inspect_err(|error| {
+    written.map_err(|error| {
         let again = io::Error::new(error.kind(), error.to_string());
         let mut trouble = TROUBLE
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         trouble.get_or_insert(again);
+        let text = format!("cannot write to standard output: {error}");
+        io::Error::new(error.kind(), text)
     })
 }
 

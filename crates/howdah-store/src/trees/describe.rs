@@ -21,7 +21,7 @@ use super::pipe::{Spout, Tap, pipe};
 use super::queue::{Budget, Queue};
 use super::report::{Book, TreeReport, Trouble, add};
 use super::send::{PACK_END, PACK_MISSING, PACK_RANGE, SenderEnds};
-use super::tree_source::plain;
+use super::tree_source::{leads_nowhere, plain};
 use super::walk::{Offered, Top, Walker, kind};
 use super::{TreeProgress, WAITING_FILES, ranges};
 use crate::device::{Aligned, DeviceReader};
@@ -58,6 +58,15 @@ impl TreeSubject {
     /// A path that the user of this process names; links in it are followed, the last one too.
     pub fn local(path: &Path) -> Result<Self, StoreError> {
         let examined = |e| StoreError::from_io(path, "examine", e);
+        if path.is_symlink() && std::fs::metadata(path).is_err_and(|e| leads_nowhere(&e)) {
+            // It leads nowhere, and is there all the same.
+            let parent = path
+                .parent()
+                .filter(|parent| !parent.as_os_str().is_empty());
+            let root = Root::open(parent.unwrap_or_else(|| Path::new(".")))?;
+            let name = path.file_name().unwrap_or_default();
+            return Self::below(&Arc::new(root), Path::new(name));
+        }
         if std::fs::metadata(path).map_err(examined)?.is_dir() {
             return Ok(Self::directory(Arc::new(Root::open(path)?), PathBuf::new()));
         }

@@ -9,6 +9,7 @@ use super::tree_source::plain;
 use serde::de::{SeqAccess, Visitor};
 use serde::ser::SerializeSeq as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ffi::OsStr;
@@ -284,10 +285,11 @@ pub struct PathListBuilder {
 }
 
 impl PathListBuilder {
-    /// One more; slashes and dots at its ends mean nothing.
+    /// One more; slashes and dots at its ends mean nothing, nor do those that mean nothing within it: `a//b`, `a/./b`, `a/x/../b`.
     pub fn push(&mut self, path: &[u8]) {
         self.longest = self.longest.max(path.len());
-        let path = plain(Path::new(OsStr::from_bytes(path)));
+        let path = without_detours(path);
+        let path = plain(Path::new(OsStr::from_bytes(&path)));
         self.pending.push(path.as_os_str().as_bytes());
         if self.pending.bytes() >= PORTION_BYTES {
             self.sort();
@@ -316,6 +318,31 @@ impl PathListBuilder {
         run.longest = self.longest;
         PathList(Arc::new(run))
     }
+}
+
+/// The names alone, as far as no `..` leads above the first of them.
+fn without_detours(path: &[u8]) -> Cow<'_, [u8]> {
+    let parts = || path.split(|&byte| byte == b'/');
+    let inner = parts().skip(1);
+    let means_nothing = |part: &[u8]| [&b""[..], b"."].contains(&part);
+    if !parts().any(|part| part == b"..") && !inner.into_iter().any(means_nothing) {
+        return Cow::Borrowed(path);
+    }
+    let mut names: Vec<&[u8]> = Vec::new();
+    for part in parts().filter(|part| !means_nothing(part)) {
+        match names.last() {
+            Some(last) if part == b".." && *last != b".." => _ = names.pop(),
+            _ => names.push(part),
+        }
+    }
+    let mut clean = names.join(&b'/');
+    if path.starts_with(b"/") {
+        clean.insert(0, b'/');
+    }
+    if clean.is_empty() {
+        clean.push(b'.');
+    }
+    Cow::Owned(clean)
 }
 
 /// Chunks go as they have been read: at no time are all paths here twice.
@@ -409,6 +436,26 @@ mod tests {
             let sent = postcard::to_allocvec(&list).unwrap();
             prop_assert_eq!(&sent, &postcard::to_allocvec(&plain).unwrap());
             prop_assert_eq!(postcard::from_bytes::<PathList>(&sent).unwrap(), list);
+        }
+    }
+
+    #[test]
+    fn n4_detours_in_a_list_lead_to_the_same_names() {
+        for (written, meant) in [
+            ("a//b", "a/b"),
+            ("a/./b", "a/b"),
+            ("./a/././b//", "a/b"),
+            ("a/x/../b", "a/b"),
+            ("a/x/y/../../b/.", "a/b"),
+            ("a/..", ""),
+            (".//", ""),
+            ("..", ".."),
+            ("a/../../b", "../b"),
+            ("...", "..."),
+            ("a/..b/.c", "a/..b/.c"),
+        ] {
+            let list: PathList = [written].iter().collect();
+            assert_eq!(all(&list), [meant.as_bytes()], "{written}");
         }
     }
 

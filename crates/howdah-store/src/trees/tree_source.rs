@@ -4,6 +4,7 @@ use super::Metadata;
 use super::walk::{Top, kind};
 use crate::{Root, StoreError};
 use rustix::fs::{AtFlags, FileType};
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -48,6 +49,11 @@ impl TreeSource {
                 error => error,
             })?;
             let root = root.of_user();
+            // "." of a shell whose directory somebody has removed: nothing will ever be in it.
+            if root.is_removed() {
+                let path = path.to_path_buf();
+                return Err(StoreError::NotFound { path });
+            }
             return self.add(Arc::new(root), PathBuf::new(), None);
         }
         // A slash at the end, as the Tab key puts it there, changes nothing.
@@ -55,8 +61,8 @@ impl TreeSource {
         let is_link = without_slash.is_symlink();
         match std::fs::metadata(path) {
             Ok(_) => {}
-            // It points to nothing: it is copied as a link.
-            Err(e) if e.kind() == io::ErrorKind::NotFound && is_link => {}
+            // It points to nothing, or to itself: it is copied as a link.
+            Err(e) if is_link && leads_nowhere(&e) => {}
             Err(e) => return Err(StoreError::from_io(path, "examine", e)),
         }
         let path = &*without_slash;
@@ -117,6 +123,27 @@ impl TreeSource {
         self.missing.push(error);
     }
 
+    /// What came of adding one of `named` things: what one of several lacks keeps no other from coming.
+    ///
+    /// # Errors
+    ///
+    /// What makes no sense of the whole, and whatever the only one lacks but that it is not there, which
+    /// [`check`](Self::check) tells.
+    pub fn or_missing(
+        &mut self,
+        added: Result<(), StoreError>,
+        named: usize,
+    ) -> Result<(), StoreError> {
+        match added {
+            Err(error @ StoreError::SameName { .. }) => Err(error),
+            Err(error) if named > 1 || matches!(error, StoreError::NotFound { .. }) => {
+                self.note_missing(error);
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
     /// Links that were named and lead nowhere are missing: who does not copy links asked for what they point to.
     pub fn refuse_dangling(&mut self) {
         let (tops, missing) = (&mut self.tops, &mut self.missing);
@@ -174,15 +201,20 @@ impl TreeSource {
         self.tops.iter().any(|top| top.path.as_os_str().is_empty())
     }
 
-    /// How many there are.
+    /// How many were named: of several none takes the destination's name, also if the others are missing.
     pub fn len(&self) -> usize {
-        self.tops.len()
+        self.tops.len() + self.missing.len()
     }
 
-    /// Whether there is none.
+    /// Whether nothing was named.
     pub fn is_empty(&self) -> bool {
-        self.tops.is_empty()
+        self.len() == 0
     }
+}
+
+/// Whether it is what following a link to nothing, or in a circle, gives.
+pub(crate) fn leads_nowhere(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || Errno::from_io_error(error) == Some(Errno::LOOP)
 }
 
 /// A path without the slashes and dots at its end that people write.

@@ -84,19 +84,18 @@ fn prepare(
             let mut source = TreeSource::new();
             for path in &paths {
                 let name = path.as_path().file_name();
-                let place = rights.source(path.as_path());
-                let added = place.and_then(|(root, at)| {
-                    let added = source.add_below(&root, &at, name, options.contents);
-                    added.map_err(|e| from_store(&e))
-                });
-                match added {
-                    // The rest comes all the same.
+                let (root, at) = match rights.source(path.as_path()) {
                     Err(error) if error.kind() == ErrorKind::NotFound => {
                         let path = path.as_path().to_owned();
                         source.note_missing(StoreError::NotFound { path });
+                        continue;
                     }
-                    result => result?,
-                }
+                    place => place?,
+                };
+                let added = source.add_below(&root, &at, name, options.contents);
+                source
+                    .or_missing(added, paths.len())
+                    .map_err(|e| from_store(&e))?;
             }
             if !options.recursive || options.copy_links {
                 source.refuse_dangling();
