@@ -21,6 +21,9 @@ const PARTIAL: i32 = 6;
 const NO_SPACE: i32 = 11;
 const CANCELLED: i32 = 12;
 
+/// Says what a place is called there.
+type Name<'a> = &'a dyn Fn(&str) -> String;
+
 fn run(site: &Site, args: &[&str]) -> Done {
     site.run(Host::Here, "client", args, Input::None)
 }
@@ -417,7 +420,6 @@ fn a_move_onto_itself_loses_nothing_and_says_so() {
     };
     let whole = [&["sync"][..], &["sync", "-c"], &["sync", "-a", "-c"]];
     let single = [&["cp"][..], &["cp", "-c"]];
-    type Name<'a> = &'a dyn Fn(&str) -> String;
     let mut ways: Vec<[Name<'_>; 2]> = vec![[&here, &served], [&served, &here]];
     let (far1, far2) = (
         |name: &str| far("far", name),
@@ -458,7 +460,6 @@ fn n7_what_one_of_several_lacks_changes_nothing_for_the_others() {
     let there = |name: &str| server.url(name);
     let far = |name: &str| format!("far:{}", site.root(name));
     let far2 = |name: &str| format!("far2:{}", site.root(name));
-    type Name<'a> = &'a dyn Fn(&str) -> String;
     let mut ways: Vec<[Name<'_>; 2]> = vec![[&here, &there], [&there, &here]];
     if sshd.is_some() {
         ways.extend([[&here as Name<'_>, &far], [&far, &here], [&far, &far2]]);
