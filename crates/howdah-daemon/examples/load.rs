@@ -61,6 +61,7 @@ mod linux {
             listen: None,
             tls: None,
             audit: None,
+            notify: None,
             log: |_| (),
             allow: Vec::new(),
             home: "/".into(),

@@ -6,7 +6,7 @@
 //! Rooms, from what decides to what acts: [`job`] (what a job is), [`queue`] (what is to start, and what an end means; no
 //! clock, no disk), [`schedule`] (when a
 //! job comes again), `state` (`SQLite`: the truth), [`process`] (children, and how they are found again), `manager` (the
-//! one thread that writes), [`api`] (HTTP over a Unix socket), [`client`].
+//! one thread that writes), [`notices`] (who is told), [`api`] (HTTP over a Unix socket), [`client`].
 
 #![cfg(target_os = "linux")]
 
@@ -18,6 +18,7 @@ pub mod job;
 pub mod limits;
 mod manager;
 pub mod metrics;
+pub mod notices;
 pub mod outside;
 pub mod pace;
 mod pacer;
@@ -52,6 +53,8 @@ pub struct Config {
     pub tls: Option<tls::Tls>,
     /// Where is written down who asks for what.
     pub audit: Option<howdah_audit::AuditFile>,
+    /// Who is told what becomes of jobs; None: whom the file [`notices::FILE`] in the directory names, if there is one.
+    pub notify: Option<PathBuf>,
     /// Hears what the administrator should.
     pub log: fn(&str),
     /// Directories that jobs may touch, with all below them; none: every one.

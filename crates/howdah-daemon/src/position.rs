@@ -1,5 +1,6 @@
 //! How far somebody has come in the history, over restarts.
 
+use crate::private;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -33,6 +34,21 @@ impl Position {
         let _ = self.save();
     }
 
+    /// The same, for what must not be told twice, also if the machine goes down.
+    pub(crate) fn set_durably(&mut self, at: i64) -> io::Result<()> {
+        self.at = at;
+        self.save_durably()
+    }
+
+    /// Up to there was nothing that is to be told.
+    pub(crate) fn pass(&mut self, at: i64) {
+        self.at = self.at.max(at);
+    }
+
+    pub(crate) fn save_durably(&self) -> io::Result<()> {
+        private::write_new(&self.path, &format!("{}\n", self.at))
+    }
+
     pub(crate) fn save(&self) -> io::Result<()> {
         let new = self.path.with_extension("new");
         fs::write(&new, format!("{}\n", self.at))?;
@@ -53,6 +69,11 @@ mod tests {
         assert_eq!(position.get(), 7);
         position.set(9);
         assert_eq!(load(20).get(), 9);
+        position.set_durably(11).unwrap();
+        position.pass(10);
+        assert_eq!((position.get(), load(20).get()), (11, 11));
+        position.pass(12);
+        assert_eq!((position.get(), load(20).get()), (12, 11));
         assert_eq!(load(8).get(), 8, "a database that was made anew");
         for text in ["", "x", "-4", "99999999999999999999"] {
             fs::write(&path, text).unwrap();

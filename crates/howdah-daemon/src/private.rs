@@ -1,9 +1,12 @@
 //! Files that nobody else may read.
 
 use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
+
+/// Bytes of a file.
+const LONGEST: u64 = 64 << 10;
 
 /// Whole or not at all: somebody may read it at any time.
 pub(crate) fn write_new(path: &Path, text: &str) -> io::Result<()> {
@@ -17,4 +20,25 @@ pub(crate) fn write_new(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&new, path)
+}
+
+/// What is in it, if it is nobody else's.
+pub(crate) fn read(path: &Path) -> io::Result<String> {
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+        .open(path)?;
+    let found = file.metadata()?;
+    let own = found.uid() == rustix::process::geteuid().as_raw();
+    if !found.is_file() || !own || found.mode() & 0o077 != 0 {
+        return Err(io::Error::other(
+            "it must be a file of this user's that nobody else can read: chmod 600 it",
+        ));
+    }
+    let mut text = String::new();
+    file.take(LONGEST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LONGEST {
+        return Err(io::Error::other("it is longer than 64 KiB"));
+    }
+    Ok(text)
 }

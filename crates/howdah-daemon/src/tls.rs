@@ -4,10 +4,10 @@ use crate::private;
 use aws_lc_rs::digest;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{RootCertStore, ServerConfig};
 use std::fmt::{self, Write as _};
 use std::fs;
 use std::io::{self, Read as _};
@@ -159,6 +159,31 @@ pub(crate) fn load(
         fingerprint: Fingerprint::of(&first),
         certificate: first,
     })
+}
+
+/// Who may vouch for others: those in that file, in PEM.
+pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, String> {
+    let wrong = |why: String| format!("{}: {why}", path.display());
+    let text = read(path, false).map_err(wrong)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let mut store = RootCertStore::empty();
+    let (good, _) =
+        store.add_parsable_certificates(found.map_err(|error| wrong(error.to_string()))?);
+    if good == 0 {
+        return Err(wrong("there is no certificate in it, in PEM".to_owned()));
+    }
+    Ok(store)
+}
+
+/// Those that this machine knows.
+pub(crate) fn known_authorities() -> Result<RootCertStore, String> {
+    let mut store = RootCertStore::empty();
+    let (good, _) = store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if good == 0 {
+        let text = "this machine knows no authorities of certificates: install ca-certificates, or name some with 'ca'";
+        return Err(text.to_owned());
+    }
+    Ok(store)
 }
 
 /// A secret is nobody else's.

@@ -3,9 +3,7 @@
 use crate::private;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write as _};
-use std::fs;
-use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io;
 use std::path::Path;
 
 /// What somebody may. A greater one may what a smaller one may.
@@ -41,8 +39,6 @@ impl fmt::Display for Role {
 
 /// Bytes of a token.
 const LENGTH: usize = 32;
-/// Of the file; no more of a longer one is read.
-const LONGEST: u64 = 64 << 10;
 /// Its name in the daemon's directory.
 pub const FILE: &str = "tokens";
 
@@ -77,7 +73,7 @@ impl Tokens {
     }
 
     fn load(path: &Path) -> io::Result<Self> {
-        let text = read(path)?;
+        let text = private::read(path)?;
         let tokens = parse(&text).map_err(io::Error::other)?;
         let hashed = tokens.into_iter().map(|line| {
             let hash = blake3::hash(line.token.as_bytes());
@@ -102,29 +98,11 @@ impl Tokens {
 
 /// A token of that role, as it stands in the file.
 pub(crate) fn secret(path: &Path, role: Role) -> io::Result<String> {
-    let text = read(path)?;
+    let text = private::read(path)?;
     let tokens = parse(&text).map_err(io::Error::other)?;
     let found = tokens.into_iter().find(|line| line.role == role);
     let none = || io::Error::other(format!("there is no token of '{role}' in it"));
     found.map(|line| line.token.to_owned()).ok_or_else(none)
-}
-
-/// The file, if it is nobody else's.
-fn read(path: &Path) -> io::Result<String> {
-    let file = fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-        .open(path)?;
-    let found = file.metadata()?;
-    let own = found.uid() == rustix::process::geteuid().as_raw();
-    if !found.is_file() || !own || found.mode() & 0o077 != 0 {
-        return Err(io::Error::other(
-            "it must be a file of this user's that nobody else can read: chmod 600 it",
-        ));
-    }
-    let mut text = String::new();
-    file.take(LONGEST).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 /// A line of the file: `ROLE TOKEN`, and perhaps a name.
@@ -170,7 +148,8 @@ fn parse(text: &str) -> Result<Vec<Line<'_>>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
     #[test]
     fn tokens_are_made_once_and_are_nobody_elses() {

@@ -63,6 +63,14 @@ pub(crate) struct DaemonArgs {
     #[command(flatten)]
     pub(crate) audit: AuditArgs,
 
+    /// File (TOML) that says who is told what becomes of jobs: webhooks and commands (docs/daemon.md) [default: notify.toml in the daemon's directory, if it is there]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) notify: Option<PathBuf>,
+
+    /// Tell everybody in that file that this is a test, say how that went, and end
+    #[arg(long)]
+    pub(crate) notify_test: bool,
+
     /// Jobs may touch that directory of this machine, with all below it, and no other; may be given several times
     #[arg(long, value_name = "DIR")]
     pub(crate) allow: Vec<PathBuf>,

@@ -212,6 +212,9 @@ fn became(happened: &Happening) -> Became<'_> {
     }
 }
 
+/// What of the history of jobs is written down.
+const BECAME: [&str; 4] = ["submitted", "done", "failed", "cancelled"];
+
 /// Writes down what becomes of jobs, from where the daemon before has come to, for ever.
 pub(super) async fn follow(
     audit: Arc<AuditLog>,
@@ -221,7 +224,7 @@ pub(super) async fn follow(
 ) {
     loop {
         // What cannot be read now is read when the next thing happens.
-        while let Ok(happened) = reader.happenings_after(position.get())
+        while let Ok(happened) = reader.happenings_after(position.get(), &BECAME)
             && let Some(last) = happened.last()
         {
             for each in &happened {

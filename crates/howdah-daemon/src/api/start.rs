@@ -5,6 +5,7 @@ use super::{Gate, Shared, all_events, audit, door, router};
 use crate::follower::Follower;
 use crate::manager::{Manager, Message};
 use crate::metrics::Metrics;
+use crate::notices;
 use crate::pacer::{Pace, Pacer};
 use crate::position::Position;
 use crate::state::{Reader, Store};
@@ -79,6 +80,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
         Err(fs::TryLockError::WouldBlock) => return Err(Error::Taken(directory.clone())),
         Err(fs::TryLockError::Error(error)) => return Err(system("the lock")(error)),
     }
+    let receivers = notices::load(directory, config.notify.as_deref())?;
     let metrics = Arc::new(Metrics::new());
     let tcp = listen(&config)?;
     let door = tcp.as_ref().map(|(_, door, _)| *door);
@@ -167,6 +169,14 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
         .enable_all()
         .build()
         .map_err(system("threads"))?;
+    let home = notices::Home {
+        database: history.clone(),
+        directory: place.join("notices"),
+        written: seen.clone(),
+        log: config.log,
+        metrics: Arc::clone(&metrics),
+    };
+    notices::begin(receivers, &home)?;
     let path = socket(directory);
     let served = runtime.block_on(async {
         // One that nobody listens to: the lock is ours.

@@ -1,19 +1,16 @@
 //! Where a daemon is, and how its client knows that it is that one.
 
 use super::ClientError;
-use crate::tls::{Fingerprint, SPOKEN};
+use crate::tls::{self, Fingerprint, SPOKEN};
 use hyper::header::{AUTHORIZATION, HOST, HeaderValue};
 use hyper::http::request::Builder;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::crypto::{CryptoProvider, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -200,7 +197,7 @@ impl Secure {
                 .with_custom_certificate_verifier(pinned(None))
                 .with_no_client_auth(),
             Trust::Authorities(path) => builder
-                .with_root_certificates(authorities(path)?)
+                .with_root_certificates(tls::authorities(path).map_err(ClientError::Usage)?)
                 .with_no_client_auth(),
         };
         config.alpn_protocols = vec![SPOKEN.to_vec()];
@@ -210,19 +207,6 @@ impl Secure {
             seen,
         })
     }
-}
-
-fn authorities(path: &Path) -> Result<RootCertStore, ClientError> {
-    let wrong = |why: String| ClientError::Usage(format!("{}: {why}", path.display()));
-    let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    let mut store = RootCertStore::empty();
-    let (good, _) =
-        store.add_parsable_certificates(found.map_err(|error| wrong(error.to_string()))?);
-    if good == 0 {
-        return Err(wrong("there is no certificate in it, in PEM".to_owned()));
-    }
-    Ok(store)
 }
 
 /// Takes one certificate, whatever names and times are in it.

@@ -70,6 +70,31 @@ impl Refusal {
     }
 }
 
+/// What became of a notice, or of a try.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NoticeEnd {
+    /// It arrived.
+    Told,
+    /// It did not, and is tried again.
+    Failed,
+    /// It did not, and is not.
+    GivenUp,
+}
+
+impl NoticeEnd {
+    const ALL: [Self; 3] = [Self::Told, Self::Failed, Self::GivenUp];
+
+    fn word(self) -> OfResult {
+        OfResult {
+            result: Word(match self {
+                Self::Told => "told",
+                Self::Failed => "failed",
+                Self::GivenUp => "given_up",
+            }),
+        }
+    }
+}
+
 /// A running copy.
 #[derive(Debug, Default)]
 struct Flow {
@@ -101,6 +126,7 @@ pub(crate) struct Metrics {
     refusals: Family<OfReason, Counter>,
     streams: Gauge,
     dropped: Counter,
+    notices: Family<OfResult, Counter>,
     flows: Mutex<BTreeMap<(JobId, u32), Flow>>,
 }
 
@@ -131,6 +157,7 @@ impl Metrics {
             refusals: Family::default(),
             streams: Gauge::default(),
             dropped: Counter::default(),
+            notices: Family::default(),
             flows: Mutex::default(),
             registry: Registry::default(),
         };
@@ -204,6 +231,11 @@ impl Metrics {
             "Streams that ended because they were read too slowly",
             new.dropped.clone(),
         );
+        own.register(
+            "notices",
+            "Notices to webhooks, commands and mail: those that arrived, tries that failed, and what was given up",
+            new.notices.clone(),
+        );
         // All series are there from the beginning: what rises from 0 is seen.
         for state in State::ALL {
             drop(new.jobs.get_or_create(&of_state(state)));
@@ -212,6 +244,9 @@ impl Metrics {
             drop(new.attempts.get_or_create(&OfResult {
                 result: Word(result),
             }));
+        }
+        for result in NoticeEnd::ALL {
+            drop(new.notices.get_or_create(&result.word()));
         }
         for reason in Refusal::ALL {
             drop(new.refusals.get_or_create(&reason.word()));
@@ -247,6 +282,10 @@ impl Metrics {
 
     pub(crate) fn refused(&self, why: Refusal) {
         self.refusals.get_or_create(&why.word()).inc();
+    }
+
+    pub(crate) fn noticed(&self, end: NoticeEnd) {
+        self.notices.get_or_create(&end.word()).inc();
     }
 
     pub(crate) fn stream_dropped(&self) {

@@ -3,7 +3,7 @@
 mod daemon;
 mod process;
 
-pub(crate) use daemon::{Metrics, Refusal};
+pub(crate) use daemon::{Metrics, NoticeEnd, Refusal};
 pub use process::Process;
 
 use crate::api::open_tcp;

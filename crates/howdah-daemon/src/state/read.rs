@@ -119,12 +119,18 @@ impl Reader {
         Ok((rows.into_iter().map(|(job, _)| job).collect(), last))
     }
 
-    /// What became of jobs after that event, in its order, some of it.
-    pub(crate) fn happenings_after(&self, event: i64) -> Result<Vec<Happening>, StateError> {
-        let mut query = self.db.prepare_cached(
+    /// What became of jobs after that event, of what has one of these names, in its order, some of it.
+    pub(crate) fn happenings_after(
+        &self,
+        event: i64,
+        names: &[&'static str],
+    ) -> Result<Vec<Happening>, StateError> {
+        let sql = format!(
             "SELECT events.id, jobs.id, spec, what, why, exit_code, time_ms FROM events JOIN jobs ON jobs.id = job
-             WHERE events.id > ?1 AND what IN ('submitted', 'done', 'failed', 'cancelled') ORDER BY events.id LIMIT 256",
-        )?;
+             WHERE events.id > ?1 AND what IN ('{}') ORDER BY events.id LIMIT 256",
+            names.join("', '")
+        );
+        let mut query = self.db.prepare_cached(&sql)?;
         let mut rows = query.query([event])?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
@@ -150,14 +156,14 @@ impl Reader {
     }
 }
 
-/// A job was submitted, or is over.
+/// Something that happened to a job.
 #[derive(Debug)]
 pub(crate) struct Happening {
     /// Later ones have a greater number.
     pub(crate) event: i64,
     pub(crate) job: JobId,
     pub(crate) spec: Spec,
-    /// `submitted`, `done`, `failed` or `cancelled`.
+    /// As in the history.
     pub(crate) what: String,
     pub(crate) why: Option<String>,
     pub(crate) exit_code: Option<u8>,

@@ -58,6 +58,7 @@ pub(crate) fn config(dir: &Path) -> Config {
         listen: None,
         tls: None,
         audit: None,
+        notify: None,
         log: |_| (),
         allow: Vec::new(),
         home: "/".into(),

@@ -7,6 +7,7 @@ use super::job::grammar::CommandLine;
 use crate::args::DaemonArgs;
 use crate::ui;
 use howdah::{Error, ErrorKind};
+use howdah_daemon::notices;
 use howdah_daemon::queue::Limits;
 use howdah_daemon::tls::Tls;
 use howdah_daemon::{Config, serve};
@@ -19,6 +20,9 @@ use std::sync::Arc;
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8470);
 
 pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
+    if args.notify_test {
+        return notify_test(args);
+    }
     let config = Config {
         directory: directory(args.state.as_deref())?,
         program: std::env::current_exe()?,
@@ -29,6 +33,7 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
         listen: args.listen.or_else(|| args.open.then_some(USUAL)),
         tls: tls(args),
         audit: args.audit.open()?,
+        notify: args.notify.clone(),
         log: |line| ui::say(&format!("{} {line}", ui::now_utc())),
         allow: allowed(&args.allow)?,
         home: std::env::home_dir().unwrap_or_else(|| "/".into()),
@@ -67,16 +72,39 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
     if let (Err(howdah_daemon::Error::Taken(place)), true) = (&served, args.open) {
         return browser::open(place).map_err(|why| Error::new(ErrorKind::Refused, why).into());
     }
-    served.map_err(|error| {
-        let kind = match error {
-            howdah_daemon::Error::NotLoopback(_) => ErrorKind::Usage,
-            howdah_daemon::Error::Directory { .. } | howdah_daemon::Error::Taken(_) => {
-                ErrorKind::Refused
+    served.map_err(|error| in_words(&error))
+}
+
+fn in_words(error: &howdah_daemon::Error) -> anyhow::Error {
+    let kind = match error {
+        howdah_daemon::Error::NotLoopback(_) => ErrorKind::Usage,
+        howdah_daemon::Error::Directory { .. } | howdah_daemon::Error::Taken(_) => {
+            ErrorKind::Refused
+        }
+        _ => ErrorKind::Io,
+    };
+    Error::new(kind, error.to_string()).into()
+}
+
+fn notify_test(args: &DaemonArgs) -> anyhow::Result<()> {
+    let directory = directory(args.state.as_deref())?;
+    let told =
+        notices::test(&directory, args.notify.as_deref()).map_err(|error| in_words(&error))?;
+    let mut missed = 0;
+    for (who, arrived) in told {
+        match arrived {
+            Ok(()) => ui::say(&format!("{who} was told")),
+            Err(why) => {
+                missed += 1;
+                ui::say(&format!("{who} was not told: {why}"));
             }
-            _ => ErrorKind::Io,
-        };
-        Error::new(kind, error.to_string()).into()
-    })
+        }
+    }
+    if missed > 0 {
+        let text = format!("{missed} of those in the file could not be told");
+        return Err(Error::new(ErrorKind::Network, text).into());
+    }
+    Ok(())
 }
 
 fn tls(args: &DaemonArgs) -> Option<Tls> {
