@@ -6,10 +6,12 @@ mod receiving;
 use crate::application::{Application, Attended, ConnKey, Full};
 use crate::buffers::Spares;
 use crate::clock::Clock;
+use crate::counts::{Counting, TurnCounts};
 use crate::demux::Demux;
 use crate::door::Door;
 use crate::gather::Gather;
 use crate::half_open::HalfOpen;
+use crate::rotation::Rotation;
 use crate::schedule::Schedule;
 use crate::socket::{MAX_TRAIN_BYTES, SocketReport, UdpPort};
 use crate::sys;
@@ -72,6 +74,8 @@ pub struct Endpoint {
     /// Reused: the connections of one round.
     due: Vec<ConnKey>,
     turns: Turns,
+    rotation: Rotation,
+    counting: Option<Counting>,
     next_key: u64,
     train: TrainBuffer,
     /// A train that the socket did not take.
@@ -131,6 +135,8 @@ impl Endpoint {
             schedule: Schedule::default(),
             due: Vec::new(),
             turns: Turns::default(),
+            rotation: Rotation::default(),
+            counting: None,
             next_key: 1,
             train: TrainBuffer::new(),
             stalled: None,
@@ -220,6 +226,12 @@ impl Endpoint {
         self.schedule.visits()
     }
 
+    /// Counts from now on who had their turns when they wanted them. For measuring.
+    pub fn count_turns(&mut self) -> TurnCounts {
+        let counting = self.counting.get_or_insert_default();
+        counting.shared.clone()
+    }
+
     /// A connection that is open.
     pub fn connection_mut(&mut self, key: ConnKey) -> Option<&mut Connection> {
         self.schedule.touch(key);
@@ -236,7 +248,9 @@ impl Endpoint {
         loop {
             let more = self.receive(application)?;
             let now = self.clock.now();
-            self.wakes.take();
+            if self.wakes.take() || application.next_deadline().is_some_and(|at| at <= now) {
+                self.rotation.call();
+            }
             if let Some(full) = self.turned_away.take() {
                 application.on_full(now, full);
             }
@@ -245,6 +259,9 @@ impl Endpoint {
             }
             self.watch_drops(now);
             let busy = self.turn(now, application, false)?;
+            if let Some(counting) = &mut self.counting {
+                counting.end_turn(|key| application.group(key));
+            }
             if !more && !busy {
                 self.wait(application)?;
             }
@@ -306,13 +323,20 @@ impl Endpoint {
             let all = self.connections.keys().copied();
             self.schedule.take_due(now, all, &mut due);
         } else if let Attended::Only(keys) = attended {
-            self.schedule.take_due(now, keys.iter().copied(), &mut due);
+            let next = self.rotation.next(keys, !self.turns.is_waiting());
+            self.schedule.take_due(now, next, &mut due);
         }
         // A train that waits for the socket waits for nobody in particular.
         self.retry_stalled(now)?;
+        if let Some(counting) = &mut self.counting {
+            counting.want(&due);
+        }
         let others = !everybody && self.turns.choose(&mut due, |key| application.group(key));
         let mut busy = false;
         for &key in &due {
+            if let Some(counting) = &mut self.counting {
+                counting.look(key);
+            }
             busy |= self
                 .isolated(application, |endpoint, application| {
                     endpoint.at_work = Some(key);
@@ -323,7 +347,7 @@ impl Endpoint {
         }
         self.at_work = None;
         self.due = due;
-        Ok(busy || others && self.stalled.is_none())
+        Ok(busy || (others || self.rotation.goes_on()) && self.stalled.is_none())
     }
 
     /// Lets one connection do what it wants to do now. Returns whether it wants to go on.
