@@ -259,7 +259,7 @@ impl Fair {
         (self.phase == Phase::Startup).then_some(BURST)
     }
 
-    pub(super) fn first_burst_bytes(&self, rate: Rate) -> u64 {
+    pub(super) fn first_burst_bytes(&self, rate: Rate) -> Option<u64> {
         self.startup.first_burst_bytes(rate)
     }
 

@@ -205,7 +205,7 @@ impl RateControl {
     /// Bytes that leave at once when the rate becomes `rate`, where bursts measure the path.
     pub(crate) fn first_burst_bytes(&self, rate: Rate) -> Option<u64> {
         self.burst()?;
-        Some(self.fair.first_burst_bytes(rate))
+        self.fair.first_burst_bytes(rate)
     }
 
     /// Trains are to be short: the queue is, or is meant to be.

@@ -159,14 +159,17 @@ impl Startup {
         known.capacity.mul_f64(RESUMED_SHARE).max(INITIAL_RATE)
     }
 
-    /// What leaves at once when the rate becomes `rate`.
-    pub(super) fn first_burst_bytes(&self, rate: Rate) -> u64 {
+    /// What leaves at once when the rate becomes `rate`, where the opening shows that this is no flood.
+    pub(super) fn first_burst_bytes(&self, rate: Rate) -> Option<u64> {
         let usual = rate.bytes_in(BURST);
         let floor = self.trains.floor();
-        if self.trains.is_sure() || floor < FAST {
-            return usual;
+        if floor < FAST {
+            return None;
         }
-        usual.max(floor.bytes_in(BURST).min(FIRST_BURST_BYTES))
+        if self.trains.is_sure() {
+            return Some(usual);
+        }
+        Some(usual.max(floor.bytes_in(BURST).min(FIRST_BURST_BYTES)))
     }
 
     pub(super) fn is_resuming(&self) -> bool {
@@ -320,9 +323,8 @@ mod tests {
 
     #[test]
     fn the_first_burst_is_as_long_as_the_opening_proves_and_no_longer() {
-        let second = SECOND_RATE.bytes_in(BURST);
         let unheard = Startup::new().first_burst_bytes(SECOND_RATE);
-        assert_eq!(unheard, second);
+        assert_eq!(unheard, None);
         // 38 kB within so many microseconds.
         for (arrival_us, most) in [(500, 256_000), (300, 384_000), (30, FIRST_BURST_BYTES)] {
             let points = [(0, 0), (38_400, arrival_us)].map(|(sent_bytes, at_us)| TrainPoint {
@@ -332,9 +334,9 @@ mod tests {
             });
             let mut startup = Startup::new();
             startup.trains.on_points(&points, points[1]);
-            assert_eq!(startup.first_burst_bytes(SECOND_RATE), most);
+            assert_eq!(startup.first_burst_bytes(SECOND_RATE), Some(most));
             let fast = Rate::from_gbit_per_sec(5);
-            assert_eq!(startup.first_burst_bytes(fast), fast.bytes_in(BURST));
+            assert_eq!(startup.first_burst_bytes(fast), Some(fast.bytes_in(BURST)));
         }
     }
 }
