@@ -77,7 +77,7 @@ pub(crate) fn rates_bps(cell: &Cell, path: usize, backward: bool, end_ns: u64) -
             (bits / (interval_ns as f64 / 1e9)).round()
         })
         .collect();
-    let is_one = rates.windows(2).all(|pair| pair[0] == pair[1]);
+    let is_one = rates.windows(2).all(|pair| (pair[0] - pair[1]).abs() < 1.0);
     if is_one { Vec::new() } else { rates }
 }
 
@@ -434,9 +434,7 @@ mod tests {
         let seconds = cell.measure.interval_ns as f64 / 1e9;
         let sum: f64 = rates.iter().map(|rate| rate * seconds).sum();
         assert!((sum / 3.3e9 - 1.0).abs() < 1e-6, "{sum}");
-        assert_eq!(
-            rates_bps(&cell, 0, false, cell.measure.interval_ns * 3),
-            [0.0; 0]
-        );
+        let still = rates_bps(&cell, 0, false, cell.measure.interval_ns * 3);
+        assert!(still.is_empty(), "{still:?}");
     }
 }

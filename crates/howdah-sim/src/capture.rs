@@ -41,7 +41,7 @@ impl<T: Transport> World<T> {
         let captured = Captured {
             at: self.now,
             flow: index / 2,
-            at_a: index % 2 == 0,
+            at_a: index.is_multiple_of(2),
             leaves: true,
             bytes: &datagram.bytes,
             absent: datagram.absent,
@@ -59,7 +59,7 @@ impl<T: Transport> World<T> {
         let captured = Captured {
             at: self.now,
             flow: index / 2,
-            at_a: index % 2 == 0,
+            at_a: index.is_multiple_of(2),
             leaves: false,
             bytes,
             absent: *absent,

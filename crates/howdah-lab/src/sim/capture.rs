@@ -51,7 +51,11 @@ impl Capture {
         let mut notes = Vec::new();
         for interface in self.0.borrow_mut().iter_mut() {
             let path = interface.path.display();
-            if let Some(error) = interface.failed.take().or(interface.out.flush().err()) {
+            if let Some(error) = interface
+                .failed
+                .take()
+                .or_else(|| interface.out.flush().err())
+            {
                 return Err(format!("{path}: {error}"));
             }
             if let Some(at) = interface.full {

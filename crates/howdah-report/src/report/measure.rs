@@ -622,7 +622,7 @@ pub(crate) fn link_rates(cell: &CellResult, most: usize) -> Vec<(f64, f64)> {
         let mean = part.iter().sum::<f64>() / part.len() as f64;
         let until_s = (at * each + part.len()) as f64 * step_s;
         match out.last_mut() {
-            Some(last) if last.0 == mean => last.1 = until_s,
+            Some(last) if (last.0 - mean).abs() < 1.0 => last.1 = until_s,
             _ => out.push((mean, until_s)),
         }
     }
