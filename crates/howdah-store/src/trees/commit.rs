@@ -8,7 +8,7 @@ use super::report::{Book, Trouble, add};
 use super::target::{Finished, FinishedDir, TargetDir, Wanted};
 use super::write::Written;
 use crate::device::hash_of_device;
-use crate::durable::{rename_file, sync_dir};
+use crate::durable::{keeping_times, rename_file, sync_dir};
 use crate::identity::Identity;
 use crate::same::same_file;
 use crate::{RoomWait, Root, StoreError, unwritable};
@@ -385,7 +385,10 @@ impl Committer<'_> {
             None
         };
         if let Some(fd) = fd.or(opened.as_ref()) {
-            let _ = rustix::fs::unlinkat(fd, &file.temp, AtFlags::empty());
+            // Somebody else may have finished this directory.
+            keeping_times(fd, || {
+                let _ = rustix::fs::unlinkat(fd, &file.temp, AtFlags::empty());
+            });
         }
     }
 
