@@ -43,6 +43,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 mod large;
+mod turns;
 
 pub use large::LargeOpening;
 
@@ -120,6 +121,7 @@ pub(crate) struct Shared {
     pub(crate) names: Budget,
     large_limits: Limits,
     busy: large::Busy,
+    turns: turns::Turns,
     writes: Queue<Unwritten>,
     writing: Budget,
     buffers: Buffers,
@@ -204,6 +206,7 @@ impl TreeReceiver {
                 ..Limits::default()
             },
             busy: large::Busy::default(),
+            turns: turns::Turns::new(),
             writes: Queue::new(1024),
             writing: Budget::new(memory.files_bytes()),
             buffers: Buffers::new(memory.files_bytes()),
@@ -341,6 +344,7 @@ impl TreeReceiver {
 
     /// Once everything is in place and durable, or an error that ends the transfer.
     pub fn poll_outcome(&mut self) -> Option<Result<TreeReport, StoreError>> {
+        self.shared.turns.note();
         if let Some(error) = self.shared.error.get() {
             return Some(Err(error));
         }
@@ -436,6 +440,7 @@ impl Shared {
     fn stop(&self) {
         self.room.stop();
         self.busy.stop();
+        self.turns.end();
         self.expected.stop();
         self.writes.stop();
         self.writing.stop();
@@ -626,6 +631,9 @@ impl Shared {
             let Some(next) = self.writes.pop() else {
                 return;
             };
+            if !self.turns.go_on() {
+                return;
+            }
             let path = next.wanted.path();
             if self.add_only && next.wanted.before.is_some() {
                 self.settle_same(&next, &path);
