@@ -47,8 +47,8 @@ pub trait Application {
     fn take_spare(&mut self) -> Option<Vec<u8>>;
 
     /// Moves everything on that does not depend on packets: sources, sinks, deadlines. Called
-    /// once per round of the loop for every connection that is [attended](Self::attended) to, or, of more than 64, for as many
-    /// in each round, one after the other; and for others when packets come or timers fire, which is at least at every keep-alive.
+    /// once per round of the loop for every connection that is [attended](Self::attended) to, and
+    /// for others when packets come or timers fire, which is at least at every keep-alive.
     fn poll(&mut self, now: Time, key: ConnKey, connection: &mut Connection);
 
     /// The connections that something else than packets may move on: with a source or a sink.
@@ -73,11 +73,11 @@ pub trait Application {
     fn next_deadline(&self) -> Option<Time>;
 }
 
-/// Connections that [`Application::poll`] is called for whatever happens.
+/// Connections that [`Application::poll`] is called for in every round.
 #[derive(Clone, Copy, Debug)]
 pub enum Attended<'a> {
     /// Every one.
     All,
-    /// These, 64 in a round. Thousands of idle ones beside them cost nothing.
+    /// These. Thousands of idle ones beside them cost nothing.
     Only(&'a BTreeSet<ConnKey>),
 }

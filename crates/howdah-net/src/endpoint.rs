@@ -6,12 +6,10 @@ mod receiving;
 use crate::application::{Application, Attended, ConnKey, Full};
 use crate::buffers::Spares;
 use crate::clock::Clock;
-use crate::counts::{Counting, TurnCounts};
 use crate::demux::Demux;
 use crate::door::Door;
 use crate::gather::Gather;
 use crate::half_open::HalfOpen;
-use crate::rotation::Rotation;
 use crate::schedule::Schedule;
 use crate::socket::{MAX_TRAIN_BYTES, SocketReport, UdpPort};
 use crate::sys;
@@ -74,8 +72,6 @@ pub struct Endpoint {
     /// Reused: the connections of one round.
     due: Vec<ConnKey>,
     turns: Turns,
-    rotation: Rotation,
-    counting: Option<Counting>,
     next_key: u64,
     train: TrainBuffer,
     /// A train that the socket did not take.
@@ -135,8 +131,6 @@ impl Endpoint {
             schedule: Schedule::default(),
             due: Vec::new(),
             turns: Turns::default(),
-            rotation: Rotation::default(),
-            counting: None,
             next_key: 1,
             train: TrainBuffer::new(),
             stalled: None,
@@ -226,12 +220,6 @@ impl Endpoint {
         self.schedule.visits()
     }
 
-    /// Counts from now on who had their turns when they wanted them. For measuring.
-    pub fn count_turns(&mut self) -> TurnCounts {
-        let counting = self.counting.get_or_insert_default();
-        counting.shared.clone()
-    }
-
     /// A connection that is open.
     pub fn connection_mut(&mut self, key: ConnKey) -> Option<&mut Connection> {
         self.schedule.touch(key);
@@ -248,9 +236,7 @@ impl Endpoint {
         loop {
             let more = self.receive(application)?;
             let now = self.clock.now();
-            if self.wakes.take() || application.next_deadline().is_some_and(|at| at <= now) {
-                self.rotation.call();
-            }
+            self.wakes.take();
             if let Some(full) = self.turned_away.take() {
                 application.on_full(now, full);
             }
@@ -259,9 +245,6 @@ impl Endpoint {
             }
             self.watch_drops(now);
             let busy = self.turn(now, application, false)?;
-            if let Some(counting) = &mut self.counting {
-                counting.end_turn(|key| application.group(key));
-            }
             if !more && !busy {
                 self.wait(application)?;
             }
@@ -323,20 +306,13 @@ impl Endpoint {
             let all = self.connections.keys().copied();
             self.schedule.take_due(now, all, &mut due);
         } else if let Attended::Only(keys) = attended {
-            let next = self.rotation.next(keys, !self.turns.is_waiting());
-            self.schedule.take_due(now, next, &mut due);
+            self.schedule.take_due(now, keys.iter().copied(), &mut due);
         }
         // A train that waits for the socket waits for nobody in particular.
         self.retry_stalled(now)?;
-        if let Some(counting) = &mut self.counting {
-            counting.want(&due);
-        }
         let others = !everybody && self.turns.choose(&mut due, |key| application.group(key));
         let mut busy = false;
         for &key in &due {
-            if let Some(counting) = &mut self.counting {
-                counting.look(key);
-            }
             busy |= self
                 .isolated(application, |endpoint, application| {
                     endpoint.at_work = Some(key);
@@ -347,7 +323,7 @@ impl Endpoint {
         }
         self.at_work = None;
         self.due = due;
-        Ok(busy || (others || self.rotation.goes_on()) && self.stalled.is_none())
+        Ok(busy || others && self.stalled.is_none())
     }
 
     /// Lets one connection do what it wants to do now. Returns whether it wants to go on.

@@ -14,7 +14,6 @@ mod allowance;
 mod application;
 mod buffers;
 mod clock;
-mod counts;
 mod demux;
 mod door;
 mod endpoint;
@@ -28,7 +27,6 @@ mod newcomers;
 pub mod plain;
 #[cfg(target_os = "linux")]
 mod receive;
-mod rotation;
 mod schedule;
 mod socket;
 mod sys;
@@ -42,7 +40,6 @@ mod waker;
 pub use allowance::Allowance;
 pub use application::{Application, Attended, ConnKey, Full, Placement};
 pub use clock::Clock;
-pub use counts::{TurnCount, TurnCounts};
 pub use endpoint::{Endpoint, EndpointConfig};
 pub use socket::{
     ENOUGH_RECEIVE_BUFFER, SocketReport, WANTED_RECEIVE_BUFFER, WANTED_SEND_BUFFER, bind, listen,

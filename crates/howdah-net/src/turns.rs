@@ -16,11 +16,6 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Whether there are some that have not had their turn.
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
     /// Leaves of `due` those whose turn this is, after some that had to wait. Returns whether there are others.
     pub(crate) fn choose(
         &mut self,

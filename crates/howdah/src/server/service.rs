@@ -25,7 +25,6 @@ use howdah_proto::{Connection, Event};
 use howdah_store::{RoomWait, SourceIdentity, Wake};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
@@ -65,10 +64,6 @@ pub(super) struct Service {
     pub(super) sessions: BTreeMap<ConnKey, Session>,
     /// Those with a transfer under way.
     pub(super) active: BTreeSet<ConnKey>,
-    /// What came last was for that one.
-    pub(super) placed_into: Option<ConnKey>,
-    /// That one was asked last whether it has buffers to spare.
-    pub(super) asked_for_spare: ConnKey,
     pub(super) cancel: Cancel,
     pub(super) log: Log,
     pub(super) audit: Option<AuditLog>,
@@ -305,14 +300,6 @@ impl Service {
         Ok(())
     }
 
-    fn spare_of(&mut self, key: ConnKey) -> Option<Vec<u8>> {
-        let session = self.sessions.get_mut(&key)?;
-        match (&mut session.receiving, &mut session.tree) {
-            (Some(receiving), _) => receiving.take_spare(),
-            (None, tree) => tree.as_mut()?.take_spare(),
-        }
-    }
-
     /// Before a request is answered: how long its client would wait for space, whether a file may grow.
     fn note_more(&mut self, key: ConnKey, message: &Message, bytes: &[u8]) {
         let session = self.sessions.get_mut(&key);
@@ -511,12 +498,7 @@ impl Service {
                     tree.on_complete(object);
                 }
             }
-            Event::PathChanged(address) => {
-                let session = self.sessions.get_mut(&key);
-                if session.is_some_and(|session| session.tells_of_move(now)) {
-                    self.log(&format!("a client moved to {address}"));
-                }
-            }
+            Event::PathChanged(address) => self.log(&format!("a client moved to {address}")),
             Event::Closed(error) => {
                 let remote = connection.remote();
                 let origin = self.door.as_ref().and_then(|door| door.origin(remote));
@@ -642,7 +624,6 @@ impl Application for Service {
     }
 
     fn place(&mut self, key: ConnKey, object: u64, buffer: &mut Vec<u8>, parts: &[Placement]) {
-        self.placed_into = Some(key);
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
@@ -657,18 +638,15 @@ impl Application for Service {
     }
 
     fn take_spare(&mut self) -> Option<Vec<u8>> {
-        // Of the one that was given something, and of one other: of thousands each packet would ask all.
-        if let Some(key) = self.placed_into
-            && let Some(spare) = self.spare_of(key)
-        {
-            return Some(spare);
-        }
-        self.placed_into = None;
-        let last = self.asked_for_spare;
-        let after = (Bound::Excluded(last), Bound::Unbounded);
-        let next = self.active.range(after).next();
-        self.asked_for_spare = *next.or_else(|| self.active.first())?;
-        self.spare_of(self.asked_for_spare)
+        let sessions = &mut self.sessions;
+        let mut active = self.active.iter();
+        active.find_map(|key| {
+            let session = sessions.get_mut(key)?;
+            match (&mut session.receiving, &mut session.tree) {
+                (Some(receiving), _) => receiving.take_spare(),
+                (None, tree) => tree.as_mut()?.take_spare(),
+            }
+        })
     }
 
     fn poll(&mut self, now: Time, key: ConnKey, connection: &mut Connection) {
