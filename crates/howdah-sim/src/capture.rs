@@ -11,7 +11,7 @@ pub struct Captured<'a> {
     pub at: Time,
     /// The flow, in the order in which they were added.
     pub flow: usize,
-    /// The interface is that of the flow's first end, [`Flow::a`](crate::Flow::a).
+    /// The interface is that of the flow's first end, [`FlowEnds::a`](crate::FlowEnds::a).
     pub at_a: bool,
     /// It leaves the host; otherwise it comes.
     pub leaves: bool,
