@@ -216,7 +216,7 @@ fn f15_a_disk_without_inodes_says_so_and_the_same_command_goes_on() {
 #[test]
 fn f15_a_quota_is_called_a_quota_and_what_came_is_kept() {
     const SIZE: usize = 60 * MIB;
-    let site = Site::new(120);
+    let site = Site::new(300);
     if !strace_injects() {
         return;
     }
@@ -255,28 +255,31 @@ fn f15_a_quota_is_called_a_quota_and_what_came_is_kept() {
     server.process.signal(rustix::process::Signal::KILL);
     drop(server);
     // On the way, where it cannot be: the first claim (its data, the journal's head, the claim) is on the disk, the next data
-    // is too much, as network file systems say it.
-    let server = traced("fdatasync", "4+");
-    let args = [
-        "--limit",
-        "200mbit",
-        &site.file("source"),
-        &server.url("target"),
-    ];
-    let done = site.copy_with(Host::Here, &args, Input::None);
-    done.assert_failed(NO_SPACE, &["\"target\"", "the quota there is used up"]);
-    server.process.signal(rustix::process::Signal::KILL);
-    drop(server);
-    let server = site.serve();
-    let done = site.copy(Host::Here, &site.file("source"), &server.url("target"));
-    done.assert_copied(SIZE as u64, "blake3");
-    let resumed = done.json()["resumed_bytes"].as_u64().unwrap();
-    println!("{resumed} bytes were kept");
-    // How much the first claim has depends on how busy the machine is.
-    assert!(resumed >= 1 << 20, "{resumed}");
-    assert_eq!(hash_of(&site.root("target")), hash_of(&site.file("source")));
-    site.assert_nothing_half_done();
-    server.stop();
+    // is too much, as network file systems say it. That claim is of what came in a second, which others may take from us.
+    let mut kept = 0;
+    for round in 0..10 {
+        let name = format!("target{round}");
+        let server = traced("fdatasync", "4+");
+        let target = server.url(&name);
+        let args = ["--limit", "200mbit", &source, &target];
+        let done = site.copy_with(Host::Here, &args, Input::None);
+        done.assert_failed(NO_SPACE, &[&name, "the quota there is used up"]);
+        server.process.signal(rustix::process::Signal::KILL);
+        drop(server);
+        let server = site.serve();
+        let done = site.copy(Host::Here, &source, &server.url(&name));
+        done.assert_copied(SIZE as u64, "blake3");
+        assert_eq!(hash_of(&site.root(&name)), hash_of(&source));
+        site.assert_nothing_half_done();
+        server.stop();
+        kept = done.json()["resumed_bytes"].as_u64().unwrap();
+        println!("{kept} bytes were kept");
+        assert!(kept > 0);
+        if kept >= 8 << 20 {
+            break;
+        }
+    }
+    assert!(kept >= 8 << 20, "{kept}");
 }
 
 /// Names take some of a quota, too (Btrfs): what there is room for gets its name, and nothing stays that only takes room.

@@ -102,4 +102,5 @@ pub enum Error {
 }
 
 pub use api::{Door, serve};
+pub use private::write_new as write_private;
 pub use state::StateError;

@@ -8,8 +8,12 @@ use std::path::Path;
 /// Bytes of a file.
 const LONGEST: u64 = 64 << 10;
 
-/// Whole or not at all: somebody may read it at any time.
-pub(crate) fn write_new(path: &Path, text: &str) -> io::Result<()> {
+/// Writes a file that nobody else may read, whole or not at all: somebody may read it at any time.
+///
+/// # Errors
+///
+/// Those of the file system.
+pub fn write_new(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     let _ = fs::remove_file(&new);
     let mut file = fs::OpenOptions::new()

@@ -137,25 +137,14 @@ mod tests {
     fn taken(early: &mut Early, mut at: u64) -> (Vec<u8>, usize) {
         let (mut out, mut spares) = (Vec::new(), 0);
         loop {
-            let run: Vec<u8> = early.run(at, 2500).concat_all();
+            let run = early.run(at, 2500);
+            let run: Vec<u8> = run.iter().flat_map(|slice| slice.iter().copied()).collect();
             if run.is_empty() {
                 return (out, spares);
             }
             at += run.len() as u64;
             out.extend(run);
             early.forget_below(at, |_| spares += 1);
-        }
-    }
-
-    trait ConcatAll {
-        fn concat_all(&self) -> Vec<u8>;
-    }
-
-    impl ConcatAll for Vec<IoSlice<'_>> {
-        fn concat_all(&self) -> Vec<u8> {
-            self.iter()
-                .flat_map(|slice| slice.iter().copied())
-                .collect()
         }
     }
 

@@ -439,7 +439,6 @@ impl Shared {
 
     fn stop(&self) {
         self.room.stop();
-        self.busy.stop();
         self.turns.end();
         self.expected.stop();
         self.writes.stop();

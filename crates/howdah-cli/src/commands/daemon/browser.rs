@@ -4,9 +4,7 @@ use crate::ui;
 use howdah_daemon::client::Client;
 use howdah_daemon::tokens;
 use std::env;
-use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -47,19 +45,11 @@ pub(super) fn open(directory: &Path) -> Result<(), String> {
 /// A page that leads there. Everybody on this machine sees what a program is started with, so the address is in a file.
 fn leave(directory: &Path, address: &str) -> io::Result<PathBuf> {
     let path = directory.join("open.html");
-    let new = directory.join("open.html.new");
-    let _ = fs::remove_file(&new);
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&new)?;
     // Of letters, digits and a few signs: nothing in it means something in a page.
-    write!(
-        file,
+    let page = format!(
         "<!doctype html>\n<meta charset=\"utf-8\">\n<title>howdah</title>\n\
          <meta http-equiv=\"refresh\" content=\"0; url={address}\">\n<p><a href=\"{address}\">The console of howdah daemon</a></p>\n"
-    )?;
-    fs::rename(&new, &path)?;
+    );
+    howdah_daemon::write_private(&path, &page)?;
     Ok(path)
 }

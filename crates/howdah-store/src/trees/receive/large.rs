@@ -7,7 +7,6 @@ use crate::{Sink, SinkOptions, SourceIdentity, StoreError, Target};
 use howdah_core::RangeSet;
 use rustix::fd::OwnedFd;
 use std::ffi::OsStr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -17,24 +16,16 @@ const NAP: Duration = Duration::from_millis(5);
 
 /// Waiting for a copy of the same sources that is still there.
 #[derive(Debug, Default)]
-pub(super) struct Busy {
-    since: OnceLock<Instant>,
-    stopped: AtomicBool,
-}
+pub(super) struct Busy(OnceLock<Instant>);
 
 impl Busy {
-    /// `true` a little later, or `false`: that was long enough, or nobody wants it any more.
+    /// `true` a little later, or `false`: that was long enough.
     fn wait(&self) -> bool {
-        let waits = !self.stopped.load(Ordering::Relaxed)
-            && self.since.get_or_init(Instant::now).elapsed() < BUSY_LIMIT;
+        let waits = self.0.get_or_init(Instant::now).elapsed() < BUSY_LIMIT;
         if waits {
             std::thread::sleep(NAP);
         }
         waits
-    }
-
-    pub(super) fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
     }
 }
 
@@ -60,6 +51,7 @@ impl LargeOpening {
             // What a copy has that was interrupted is let go of by threads that still write and hash when its end is told.
             while let Some(source) = &source
                 && target.is_being_written_from(source)
+                && !shared.turns.has_ended()
                 && shared.busy.wait()
             {
                 target = placed(&shared, &wanted)?;

@@ -40,17 +40,21 @@ impl Turns {
         self.ended.store(true, Ordering::Relaxed);
     }
 
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
     /// Before something is made: whether the session is there.
     pub(super) fn go_on(&self) -> bool {
         let since = Instant::now();
-        while self.is_long_ago() && !self.ended.load(Ordering::Relaxed) {
+        while self.is_long_ago() && !self.has_ended() {
             if since.elapsed() >= PATIENCE {
                 self.note();
             } else {
                 std::thread::sleep(NAP);
             }
         }
-        !self.ended.load(Ordering::Relaxed)
+        !self.has_ended()
     }
 
     fn is_long_ago(&self) -> bool {
