@@ -245,9 +245,11 @@ bench-fsspec: setup-bench ## Measure: reads by fsspec beside its sftp (sshd) and
 	"$$venv/bin/pip" install --quiet --disable-pip-version-check "$(DIST)"/howdah-*.whl fsspec paramiko aiohttp; \
 	$(SUDO) "$$venv/bin/python" -B benches/fsspec_reads.py $(BENCH)
 
-bench-hostile: setup ## Starts of clients during a flood of first packets, 100,000 a second or what a core can make (HOWDAH_FLOOD, HOWDAH_STARTS)
+bench-hostile: setup ## Starts of clients during a flood of first packets, 100,000 a second or what a core can make (HOWDAH_FLOOD, HOWDAH_STARTS), and copies beside each kind of hostile peer
 	$(call say,a flood at the door)
 	HOWDAH_FLOOD=$${HOWDAH_FLOOD:-100000} HOWDAH_STARTS=$${HOWDAH_STARTS:-50} $(CARGO) test --release --locked -p howdah --test flood -- --nocapture
+	$(call say,copies in any company)
+	$(CARGO) test --release --locked -p howdah --test company -- --nocapture
 
 bench-files: setup-bench ## Measure: files and trees beside rsync, scp, rclone and tar over ssh (BENCH="--quick" and other flags)
 	@missing="$$(PATH="$$PATH:/usr/sbin"; $(call need,ssh:openssh-client sshd:openssh-server rsync:rsync rclone:rclone))"; \

@@ -46,9 +46,9 @@ pub trait Application {
     /// A buffer that [`place`](Self::place) took and nobody needs any more.
     fn take_spare(&mut self) -> Option<Vec<u8>>;
 
-    /// Moves everything on that does not depend on packets: sources, sinks, deadlines. Called
-    /// once per round of the loop for every connection that is [attended](Self::attended) to, and
-    /// for others when packets come or timers fire, which is at least at every keep-alive.
+    /// Moves everything on that does not depend on packets: sources, sinks, deadlines. Called when packets come, timers fire
+    /// (which is at least at every keep-alive) or another thread [wakes](crate::Waker::wake_for) the endpoint for it; and whatever
+    /// happens, for every connection that is [attended](Self::attended) to.
     fn poll(&mut self, now: Time, key: ConnKey, connection: &mut Connection);
 
     /// The connections that something else than packets may move on: with a source or a sink.
@@ -73,11 +73,11 @@ pub trait Application {
     fn next_deadline(&self) -> Option<Time>;
 }
 
-/// Connections that [`Application::poll`] is called for in every round.
+/// Connections that [`Application::poll`] is called for without a cause.
 #[derive(Clone, Copy, Debug)]
 pub enum Attended<'a> {
-    /// Every one.
+    /// Every one, in every turn of the loop.
     All,
-    /// These. Thousands of idle ones beside them cost nothing.
+    /// These, some fifty times a second. Thousands of idle ones beside them cost nothing.
     Only(&'a BTreeSet<ConnKey>),
 }

@@ -6,12 +6,14 @@ mod receiving;
 use crate::application::{Application, Attended, ConnKey, Full};
 use crate::buffers::Spares;
 use crate::clock::Clock;
+use crate::counts::{Counting, TurnCounts};
 use crate::demux::Demux;
 use crate::door::Door;
 use crate::gather::Gather;
 use crate::half_open::HalfOpen;
 use crate::schedule::Schedule;
 use crate::socket::{MAX_TRAIN_BYTES, SocketReport, UdpPort};
+use crate::sweep::Sweep;
 use crate::sys;
 use crate::train::{TrainBuffer, TrainBuilder};
 use crate::tray::Tray;
@@ -72,6 +74,8 @@ pub struct Endpoint {
     /// Reused: the connections of one round.
     due: Vec<ConnKey>,
     turns: Turns,
+    sweep: Sweep,
+    counting: Option<Counting>,
     next_key: u64,
     train: TrainBuffer,
     /// A train that the socket did not take.
@@ -131,6 +135,8 @@ impl Endpoint {
             schedule: Schedule::default(),
             due: Vec::new(),
             turns: Turns::default(),
+            sweep: Sweep::default(),
+            counting: None,
             next_key: 1,
             train: TrainBuffer::new(),
             stalled: None,
@@ -220,6 +226,12 @@ impl Endpoint {
         self.schedule.visits()
     }
 
+    /// Counts from now on who had their turns when they wanted them. For measuring.
+    pub fn count_turns(&mut self) -> TurnCounts {
+        let counting = self.counting.get_or_insert_default();
+        counting.shared.clone()
+    }
+
     /// A connection that is open.
     pub fn connection_mut(&mut self, key: ConnKey) -> Option<&mut Connection> {
         self.schedule.touch(key);
@@ -236,7 +248,7 @@ impl Endpoint {
         loop {
             let more = self.receive(application)?;
             let now = self.clock.now();
-            self.wakes.take();
+            self.answer_calls(application);
             if let Some(full) = self.turned_away.take() {
                 application.on_full(now, full);
             }
@@ -245,8 +257,26 @@ impl Endpoint {
             }
             self.watch_drops(now);
             let busy = self.turn(now, application, false)?;
+            if let Some(counting) = &mut self.counting {
+                counting.end_turn(|key| application.group(key));
+            }
             if !more && !busy {
                 self.wait(application)?;
+            }
+        }
+    }
+
+    /// Whoever other threads called for is due.
+    fn answer_calls<A: Application>(&mut self, application: &A) {
+        let Some(calls) = self.wakes.take() else {
+            return;
+        };
+        for key in calls.keys {
+            self.schedule.touch(key);
+        }
+        if let (true, Attended::Only(keys)) = (calls.all, application.attended()) {
+            for &key in keys {
+                self.schedule.touch(key);
             }
         }
     }
@@ -306,13 +336,20 @@ impl Endpoint {
             let all = self.connections.keys().copied();
             self.schedule.take_due(now, all, &mut due);
         } else if let Attended::Only(keys) = attended {
-            self.schedule.take_due(now, keys.iter().copied(), &mut due);
+            let next = self.sweep.take(now, keys);
+            self.schedule.take_due(now, next, &mut due);
         }
         // A train that waits for the socket waits for nobody in particular.
         self.retry_stalled(now)?;
+        if let Some(counting) = &mut self.counting {
+            counting.want(&due);
+        }
         let others = !everybody && self.turns.choose(&mut due, |key| application.group(key));
         let mut busy = false;
         for &key in &due {
+            if let Some(counting) = &mut self.counting {
+                counting.look(key);
+            }
             busy |= self
                 .isolated(application, |endpoint, application| {
                     endpoint.at_work = Some(key);
@@ -497,6 +534,10 @@ impl Endpoint {
             .next()
             .into_iter()
             .chain(application.next_deadline())
+            .chain(match application.attended() {
+                Attended::All => None,
+                Attended::Only(keys) => self.sweep.next_at(keys),
+            })
             .min();
         let due = self.schedule.has_touched() || next.is_some_and(|at| at <= now);
         if due && self.stalled.is_none() {

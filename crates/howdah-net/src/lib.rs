@@ -14,6 +14,7 @@ mod allowance;
 mod application;
 mod buffers;
 mod clock;
+mod counts;
 mod demux;
 mod door;
 mod endpoint;
@@ -29,6 +30,7 @@ pub mod plain;
 mod receive;
 mod schedule;
 mod socket;
+mod sweep;
 mod sys;
 mod train;
 mod tray;
@@ -40,6 +42,7 @@ mod waker;
 pub use allowance::Allowance;
 pub use application::{Application, Attended, ConnKey, Full, Placement};
 pub use clock::Clock;
+pub use counts::{TurnCount, TurnCounts};
 pub use endpoint::{Endpoint, EndpointConfig};
 pub use socket::{
     ENOUGH_RECEIVE_BUFFER, SocketReport, WANTED_RECEIVE_BUFFER, WANTED_SEND_BUFFER, bind, listen,

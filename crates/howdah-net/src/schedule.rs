@@ -55,7 +55,9 @@ impl Schedule {
         !self.touched.is_empty()
     }
 
-    /// Puts those that are due at `now`, and `others`, into `due`, each once and in order.
+    /// Puts those that are due at `now`, and `others`, into `due`, each once and in order. Who is named is to be looked at, in this
+    /// turn or a later one, and has a time again when that was [set](Self::set): so those that must wait cost the turns between
+    /// nothing, however many they are.
     pub(crate) fn take_due(
         &mut self,
         now: Time,
@@ -64,8 +66,10 @@ impl Schedule {
     ) {
         due.clear();
         due.append(&mut self.touched);
-        let ripe = self.timers.range(..=(now, ConnKey(u64::MAX)));
-        due.extend(ripe.map(|&(_, key)| key));
+        while let Some(&(_, key)) = self.timers.first().filter(|(at, _)| *at <= now) {
+            self.set(key, None);
+            due.push(key);
+        }
         due.extend(others);
         due.sort_unstable();
         due.dedup();
@@ -109,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_due_is_named_once_and_until_its_time_has_changed() {
+    fn whoever_is_due_is_named_once_until_its_time_is_set_again() {
         let mut schedule = Schedule::default();
         let (a, b, c) = (ConnKey(1), ConnKey(2), ConnKey(3));
         schedule.set(a, Some(at(10)));
@@ -123,16 +127,38 @@ mod tests {
         schedule.take_due(at(20), [c, a], &mut due);
         assert_eq!(due, [a, b, c]);
         assert!(!schedule.has_touched());
-        schedule.take_due(at(19), [], &mut due);
-        assert_eq!(due, []);
         schedule.take_due(at(20), [], &mut due);
-        assert_eq!(due, [a, b], "nobody has dealt with it");
-        schedule.set(a, None);
+        assert_eq!(due, [], "they are named already");
+        assert_eq!(schedule.next(), Some(at(21)), "the time of another one");
+        schedule.set(a, Some(at(10)));
         schedule.set(b, Some(at(30)));
+        schedule.take_due(at(19), [], &mut due);
+        assert_eq!(due, [a], "its time has long been there");
         schedule.take_due(at(21), [], &mut due);
         assert_eq!(due, [c]);
+        assert_eq!(schedule.next(), Some(at(30)));
         schedule.forget(b);
         schedule.forget(c);
         assert_eq!(schedule.next(), None);
+    }
+
+    /// O1: the timers of ten thousand sessions of one key are due, of which a turn looks at a few.
+    #[test]
+    fn o1_many_that_wait_for_their_turns_are_named_once_each() {
+        const CROWD: u64 = 10_000;
+        let (mut schedule, mut turns) = (Schedule::default(), crate::turns::Turns::default());
+        for key in 0..CROWD {
+            schedule.set(ConnKey(key), Some(at(1)));
+        }
+        let (mut due, mut looks, mut more) = (Vec::new(), 0, true);
+        while more {
+            schedule.take_due(at(2), [], &mut due);
+            more = turns.choose(&mut due, |_| 0);
+            for &key in &due {
+                looks += 1;
+                schedule.set(key, Some(at(2_000)));
+            }
+        }
+        assert_eq!((looks, schedule.visits()), (CROWD, CROWD));
     }
 }

@@ -1,8 +1,10 @@
 //! Wakes the endpoint's thread from another one.
 
+use crate::application::ConnKey;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::BTreeSet;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 mod note;
 
@@ -11,8 +13,18 @@ mod atomics {
     pub(super) use std::sync::atomic::{AtomicBool, Ordering};
 }
 
+/// For whom was called.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    /// For all that are attended to.
+    pub(crate) all: bool,
+    pub(crate) keys: BTreeSet<ConnKey>,
+}
+
 #[derive(Debug)]
 struct Inner {
+    /// Written before the note is, and read after it was.
+    calls: Mutex<Calls>,
     note: note::Note,
     write: OwnedFd,
 }
@@ -35,6 +47,7 @@ pub(crate) fn pair() -> io::Result<(Waker, WakeReceiver)> {
         rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?;
     }
     let inner = Arc::new(Inner {
+        calls: Mutex::default(),
         note: note::Note::new(),
         write,
     });
@@ -42,8 +55,20 @@ pub(crate) fn pair() -> io::Result<(Waker, WakeReceiver)> {
 }
 
 impl Waker {
-    /// Makes the endpoint look at its application soon.
+    /// Makes the endpoint look soon at all connections that its application attends to.
     pub fn wake(&self) {
+        self.call(|calls| calls.all = true);
+    }
+
+    /// Makes it look soon at this one, if it is still there, and at no other one.
+    pub fn wake_for(&self, key: ConnKey) {
+        self.call(|calls| {
+            calls.keys.insert(key);
+        });
+    }
+
+    fn call(&self, name: impl FnOnce(&mut Calls)) {
+        name(&mut self.0.calls.lock().unwrap_or_else(PoisonError::into_inner));
         // A full pipe wakes as well.
         self.0.note.call(|| {
             let _ = rustix::io::write(&self.0.write, &[1]);
@@ -63,8 +88,35 @@ impl WakeReceiver {
         let _ = rustix::io::read(&self.read, &mut buffer);
     }
 
-    /// Whether somebody called; forgets it.
-    pub(crate) fn take(&self) -> bool {
-        self.inner.note.take(|| self.drain())
+    /// For whom somebody called, if anybody did; forgets it.
+    pub(crate) fn take(&self) -> Option<Calls> {
+        let called = self.inner.note.take(|| self.drain());
+        called.then(|| {
+            let calls = self.inner.calls.lock();
+            std::mem::take(&mut *calls.unwrap_or_else(PoisonError::into_inner))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_called_for_is_named_once_and_then_forgotten() {
+        let (waker, wakes) = pair().expect("a pipe");
+        assert!(wakes.take().is_none());
+        for key in [7, 3, 7] {
+            waker.wake_for(ConnKey(key));
+        }
+        let calls = wakes.take().expect("somebody called");
+        assert!(!calls.all);
+        assert_eq!(calls.keys, [3, 7].map(ConnKey).into());
+        assert!(wakes.take().is_none());
+        waker.wake();
+        waker.clone().wake_for(ConnKey(1));
+        let calls = wakes.take().expect("somebody called");
+        assert!(calls.all);
+        assert_eq!(calls.keys, [ConnKey(1)].into());
     }
 }

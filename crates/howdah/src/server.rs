@@ -10,7 +10,7 @@ use crate::session::tree::Tree;
 use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity};
 use howdah_audit::{AuditFile, AuditLog};
 use howdah_core::{NoWaiting, Rate, Span, Time};
-use howdah_net::{Allowance, Clock, Endpoint, EndpointConfig, Lanes, TcpDoor};
+use howdah_net::{Allowance, Clock, Endpoint, EndpointConfig, Lanes, TcpDoor, TurnCounts};
 use howdah_proto::codec::KnockKey;
 use howdah_proto::{Config, Security, TlsIdentity};
 use howdah_store::{Root, threads};
@@ -272,6 +272,12 @@ impl Server {
         self.endpoint.local_addr()
     }
 
+    /// Counts from now on whose sessions had their turns when they wanted them. Not part of the stable interface.
+    #[doc(hidden)]
+    pub fn count_turns(&mut self) -> TurnCounts {
+        self.endpoint.count_turns()
+    }
+
     /// By which tunnels reach it.
     pub(crate) fn lanes(&self) -> Lanes {
         self.endpoint.lanes().clone()
@@ -345,6 +351,7 @@ impl Server {
             errands: Errands::default(),
             sessions: BTreeMap::new(),
             active: BTreeSet::new(),
+            spares: Vec::new(),
             cancel: cancel.clone(),
             log: self.log,
             audit: self.audit,

@@ -22,6 +22,8 @@ pub(super) struct Parcel {
     buffer: Vec<u8>,
     meta: RecvMeta,
     rx_time: Time,
+    /// Where turns are counted: whose it was when it was read.
+    counted_for: Option<ConnKey>,
 }
 
 impl Endpoint {
@@ -81,10 +83,11 @@ impl Endpoint {
             for (buffer, meta) in self.receive_buffers.iter_mut().zip(meta).take(count) {
                 let rx_time = Clock::from_wall(now, wall, meta.timestamp);
                 self.gather.on_received(meta.len);
-                let parcel = Parcel {
+                let mut parcel = Parcel {
                     buffer: std::mem::take(buffer),
                     meta,
                     rx_time,
+                    counted_for: None,
                 };
                 let stride = meta.stride.clamp(1, meta.len.max(1));
                 let owner = match self.demux.route(&parcel.buffer[..stride.min(meta.len)]) {
@@ -93,6 +96,10 @@ impl Endpoint {
                         Owner::Door(UdpPort::canonical(meta.addr).ip())
                     }
                 };
+                if let (Some(counting), Owner::Connection(key)) = (&mut self.counting, owner) {
+                    counting.lies(key);
+                    parcel.counted_for = Some(key);
+                }
                 let packets = meta.len.div_ceil(stride);
                 if let Some(refused) = self.tray.put(owner, packets, parcel) {
                     self.spares.put(refused.buffer);
@@ -130,7 +137,11 @@ impl Endpoint {
             mut buffer,
             meta,
             rx_time,
+            counted_for,
         } = parcel;
+        if let (Some(counting), Some(key)) = (&mut self.counting, counted_for) {
+            counting.lies_no_more(key);
+        }
         let from = UdpPort::canonical(meta.addr);
         let stride = meta.stride.max(1);
         let ecn = UdpPort::ecn_of(&meta);
@@ -141,7 +152,11 @@ impl Endpoint {
             let end = (start + stride).min(meta.len);
             self.at_work = None;
             let datagram = (&buffer[start..end], now.since(rx_time));
-            if let Some(key) = self.find(now, from, meta.dst_ip, datagram) {
+            let found = self.find(now, from, meta.dst_ip, datagram);
+            if let Some(counting) = &mut self.counting {
+                counting.work(found);
+            }
+            if let Some(key) = found {
                 self.at_work = Some(key);
                 let accept_data = application.accepts_data(key);
                 let arriving = Arriving {

@@ -1,12 +1,14 @@
 //! Where tunnels over TCP come in.
 
 use super::{Lanes, PREFACE, Shared};
+use crate::half_open::Prefix;
 use rustix::event::{PollFd, PollFlags, poll};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Tunnels at the same time; each has two threads.
 const TUNNELS_MAX: usize = 256;
@@ -132,7 +134,7 @@ impl Inner {
         if guests.by_address.len() >= TUNNELS_MAX {
             return Ok(());
         }
-        guests.make_room();
+        guests.make_room(remote.ip());
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         let (reader, writer) = (stream.try_clone()?, stream.try_clone()?);
@@ -154,15 +156,12 @@ impl Inner {
 }
 
 impl Guests {
-    /// The one who has been there longest without a proof gives way.
-    fn make_room(&mut self) {
+    /// Somebody who has not proved who he is gives way to a newcomer, if he must.
+    fn make_room(&mut self, newcomer: IpAddr) {
         let unproved = self.by_address.iter().filter(|(_, guest)| !guest.proved);
-        if unproved.clone().count() < UNPROVED_MAX {
-            return;
-        }
-        let oldest = unproved.min_by_key(|(_, guest)| guest.shared.began);
-        if let Some((&address, _)) = oldest {
-            self.by_address.remove(&address);
+        let waiting = unproved.map(|(&key, guest)| (key, guest.remote.ip(), guest.shared.began));
+        if let Some(key) = gives_way(&waiting.collect::<Vec<_>>(), newcomer) {
+            self.by_address.remove(&key);
         }
     }
 
@@ -175,6 +174,24 @@ impl Guests {
         });
         self.closed
     }
+}
+
+/// Whose place a newcomer gets: of the network that has most of them, his own included, the one who has waited for longest. So
+/// whoever opens one connection after the other shuts nobody out but his neighbours.
+fn gives_way(waiting: &[(SocketAddr, IpAddr, Instant)], newcomer: IpAddr) -> Option<SocketAddr> {
+    if waiting.len() < UNPROVED_MAX {
+        return None;
+    }
+    let network = |ip: IpAddr| Prefix::network(ip.to_canonical());
+    let mut of_networks = BTreeMap::from([(network(newcomer), 1)]);
+    for (_, ip, _) in waiting {
+        *of_networks.entry(network(*ip)).or_insert(0) += 1;
+    }
+    let rank = |(_, ip, since): &(_, IpAddr, Instant)| {
+        (of_networks.get(&network(*ip)).copied(), Reverse(*since))
+    };
+    let (key, ..) = waiting.iter().max_by_key(|guest| rank(guest))?;
+    Some(*key)
 }
 
 /// A stream whose first bytes must be [`PREFACE`].
@@ -203,5 +220,41 @@ impl Read for Announced {
             self.announced = true;
         }
         self.stream.read(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// H10, for those who come over TCP.
+    #[test]
+    fn h10_who_opens_one_tunnel_after_the_other_shuts_his_neighbours_out_only() {
+        let began = Instant::now();
+        let at = |n: u64| began + Duration::from_millis(n);
+        let key = |n: u64| SocketAddr::from(([127, 0, 0, 1], n as u16));
+        let loud = |n: u64| IpAddr::from([198, 51, 100, (n % 250) as u8]);
+        let quiet = [[192, 0, 2, 1], [203, 0, 113, 1]].map(IpAddr::from);
+        // One of them is there before the flood, the other one comes in its midst.
+        let mut waiting = vec![(key(1), quiet[0], at(0))];
+        for n in 2..1_000 {
+            let who = if n == 500 { quiet[1] } else { loud(n) };
+            if let Some(gone) = gives_way(&waiting, who) {
+                let oldest = waiting.iter().find(|(_, ip, _)| !quiet.contains(ip));
+                assert_eq!(Some(gone), oldest.map(|(key, ..)| *key), "{n}");
+                waiting.retain(|(key, ..)| *key != gone);
+            }
+            waiting.push((key(n), who, at(n)));
+            assert!(waiting.len() <= UNPROVED_MAX);
+        }
+        let left = waiting.iter().filter(|(_, ip, _)| quiet.contains(ip));
+        assert_eq!(left.count(), 2);
+        // Where each comes from a network of its own, the oldest one goes.
+        let each = |n: u64| IpAddr::from([10, 0, n as u8, 1]);
+        let waiting: Vec<_> = (0..UNPROVED_MAX as u64)
+            .map(|n| (key(n), each(n), at(n)))
+            .collect();
+        assert_eq!(gives_way(&waiting, quiet[0]), Some(key(0)));
+        assert_eq!(gives_way(&waiting[1..], quiet[0]), None, "there is room");
     }
 }

@@ -61,8 +61,10 @@ impl Service {
             connection.close(now, CloseCode::Application, GOING_AWAY);
             return;
         }
-        let open = self.sessions.values().filter(|s| s.key == client).count();
-        if let Some(most) = rights.max_sessions.filter(|most| open >= *most as usize) {
+        // Of a key without a bound nobody counts: each one of thousands would look at all before it.
+        let open = || self.sessions.values().filter(|s| s.key == client).count();
+        let counted = rights.max_sessions.map(|most| (most, open()));
+        if let Some((most, open)) = counted.filter(|&(most, open)| open >= most as usize) {
             self.control
                 .tell(ServerEvent::Refused(ServerRefusal::Sessions));
             self.log(&format!(

@@ -64,6 +64,8 @@ pub(super) struct Service {
     pub(super) sessions: BTreeMap<ConnKey, Session>,
     /// Those with a transfer under way.
     pub(super) active: BTreeSet<ConnKey>,
+    /// Buffers that sessions need no more, as of the last look at each: a packet must not ask them all.
+    pub(super) spares: Vec<Vec<u8>>,
     pub(super) cancel: Cancel,
     pub(super) log: Log,
     pub(super) audit: Option<AuditLog>,
@@ -103,9 +105,13 @@ fn content(told: Option<(u64, Option<[u8; 32]>)>) -> String {
     }
 }
 
-fn wake(waker: &Waker) -> Wake {
+/// More would only be memory.
+const SPARES_MAX: usize = 64;
+
+/// For what threads do for that session.
+fn wake(waker: &Waker, key: ConnKey) -> Wake {
     let waker = waker.clone();
-    Arc::new(move || waker.wake())
+    Arc::new(move || waker.wake_for(key))
 }
 
 impl Service {
@@ -136,6 +142,7 @@ impl Service {
             let same = session.put.as_ref().is_some_and(|other| other.is_same(put));
             if key != by && same && session.key == client && session.receiving.is_some() {
                 session.superseded = true;
+                self.waker.wake_for(key);
                 found = true;
             }
         }
@@ -220,7 +227,7 @@ impl Service {
                 let (verb, about) = question.what();
                 session.deed = Deed::new(verb, about);
                 may_act(self.audit.as_ref())?;
-                let chore = Chore::start(question, session.rights.clone(), wake(&self.waker))?;
+                let chore = Chore::start(question, session.rights.clone(), wake(&self.waker, key))?;
                 session.chore = Some(chore);
             }
             Message::OpenFiles if !busy => self.open_files(key, connection)?,
@@ -308,7 +315,7 @@ impl Service {
         };
         match message {
             Message::Put { .. } | Message::TreePut { .. } => {
-                session.room = RoomWait::new(Message::patience(bytes), wake(&self.waker));
+                session.room = RoomWait::new(Message::patience(bytes), wake(&self.waker, key));
             }
             Message::Get { .. } => session.growing = Message::more(bytes).unwrap_or(false),
             _ => {}
@@ -498,7 +505,12 @@ impl Service {
                     tree.on_complete(object);
                 }
             }
-            Event::PathChanged(address) => self.log(&format!("a client moved to {address}")),
+            Event::PathChanged(address) => {
+                let session = self.sessions.get_mut(&key);
+                if session.is_some_and(|session| session.tells_of_move(now)) {
+                    self.log(&format!("a client moved to {address}"));
+                }
+            }
             Event::Closed(error) => {
                 let remote = connection.remote();
                 let origin = self.door.as_ref().and_then(|door| door.origin(remote));
@@ -638,18 +650,15 @@ impl Application for Service {
     }
 
     fn take_spare(&mut self) -> Option<Vec<u8>> {
-        let sessions = &mut self.sessions;
-        let mut active = self.active.iter();
-        active.find_map(|key| {
-            let session = sessions.get_mut(key)?;
-            match (&mut session.receiving, &mut session.tree) {
-                (Some(receiving), _) => receiving.take_spare(),
-                (None, tree) => tree.as_mut()?.take_spare(),
-            }
-        })
+        self.spares.pop()
     }
 
     fn poll(&mut self, now: Time, key: ConnKey, connection: &mut Connection) {
+        if let Some(session) = self.sessions.get_mut(&key) {
+            let room = SPARES_MAX.saturating_sub(self.spares.len());
+            let theirs = std::iter::from_fn(|| session.take_spare());
+            self.spares.extend(theirs.take(room));
+        }
         self.poll_session(now, key, connection);
         self.note_active(now, key);
     }

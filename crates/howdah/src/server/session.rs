@@ -18,7 +18,7 @@ use crate::session::selection::Asked;
 use crate::session::sending::Sending;
 use crate::session::tree::Tree;
 use crate::session::waits::{Wait, WaitClock};
-use howdah_core::{Rate, Time};
+use howdah_core::{Rate, Span, Time};
 use howdah_net::Usage;
 use howdah_proto::{Connection, Stats};
 use howdah_store::RoomWait;
@@ -83,10 +83,15 @@ pub(super) struct Session {
     pub(super) cut_at: Option<Time>,
     /// Requests of it that came to nothing.
     pub(super) failures: u32,
+    /// How often the log was told where it is now, and when last.
+    moves_told: (u32, Time),
 }
 
 /// No client of ours goes on after one.
 const FAILURES_MAX: u32 = 8;
+/// Lines about where one session has moved to, and the time between two when there were so many.
+const MOVES_TOLD: u32 = 8;
+const MOVE_EVERY: Span = Span::from_secs(60);
 
 /// A number for a key; those of strangers are small ones.
 fn group(key: &str) -> u64 {
@@ -139,12 +144,31 @@ impl Session {
             idle_since: Some(now),
             cut_at: None,
             failures: 0,
+            moves_told: (0, now),
         }
     }
 
     /// Whether it asks again and again for what it does not get: each time costs a thread and a line of the log.
     pub(super) fn fails_too_often(&self) -> bool {
         self.failures >= FAILURES_MAX
+    }
+
+    /// A buffer that came with data and is needed no more.
+    pub(super) fn take_spare(&mut self) -> Option<Vec<u8>> {
+        match (&mut self.receiving, &mut self.tree) {
+            (Some(receiving), _) => receiving.take_spare(),
+            (None, tree) => tree.as_mut()?.take_spare(),
+        }
+    }
+
+    /// It has moved: whether the log is told. Who goes to and fro without end would fill it.
+    pub(super) fn tells_of_move(&mut self, now: Time) -> bool {
+        let (told, at) = self.moves_told;
+        let tells = told < MOVES_TOLD || now.since(at) >= MOVE_EVERY;
+        if tells {
+            self.moves_told = (told.saturating_add(1), now);
+        }
+        tells
     }
 
     /// What it may move at most, in each direction.

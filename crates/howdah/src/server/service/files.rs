@@ -29,7 +29,7 @@ impl Service {
         session.files = Some(Serving::start(
             connection,
             rights,
-            &wake(&self.waker),
+            &wake(&self.waker, key),
             announce,
         )?);
         Ok(())

@@ -13,9 +13,10 @@ use crate::session::resume::{WireHeld, WireIdentity};
 use crate::session::sending::Sending;
 use crate::{Error, ErrorKind, Location, PathBytes};
 use howdah_core::{RangeSet, Span, Time};
-use howdah_net::{ConnKey, Waker};
+use howdah_net::ConnKey;
 use howdah_proto::Connection;
-use howdah_store::{Source, SourceSpec};
+use howdah_store::{Source, SourceSpec, Wake};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The loop waits that long for what is opened, if that has not happened often of late: most disks answer at once, and what
@@ -55,7 +56,7 @@ fn open_source(
     rights: &Rights,
     path: &PathBytes,
     (hash, growing): (bool, bool),
-    waker: &Waker,
+    wake: &Wake,
 ) -> Result<(Source, bool), Error> {
     let open = |spec, hash| {
         let open = if growing {
@@ -63,7 +64,7 @@ fn open_source(
         } else {
             Source::open
         };
-        open(spec, hash, wake(waker)).map_err(|e| from_store(&e))
+        open(spec, hash, Arc::clone(wake)).map_err(|e| from_store(&e))
     };
     if let Ok(Location::Zero(size)) = Location::try_from(path.as_os_str()) {
         rights.check_read()?;
@@ -162,10 +163,11 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
-        let (rights, waker) = (session.rights.clone(), self.waker.clone());
+        let (rights, wake) = (session.rights.clone(), wake(&self.waker, key));
         let (path, how) = (ask.path.clone(), (ask.hash, session.growing));
-        let work = move || open_source(&rights, &path, how, &waker);
-        let errand = self.errands.start(&session.key, wake(&self.waker), work)?;
+        let of_source = Arc::clone(&wake);
+        let work = move || open_source(&rights, &path, how, &of_source);
+        let errand = self.errands.start(&session.key, wake, work)?;
         session.opening = Some(Opening::Get(errand, ask));
         self.go_on_opening(now, key, connection, patience)
     }
@@ -210,9 +212,11 @@ impl Service {
             return Ok(());
         };
         let (rights, room) = (session.rights.clone(), session.room.clone());
-        let sink_wake = wake(&self.waker);
+        let sink_wake = wake(&self.waker, key);
         let work = move || put.open(&rights, now, &room, sink_wake);
-        let errand = self.errands.start(&session.key, wake(&self.waker), work)?;
+        let errand = self
+            .errands
+            .start(&session.key, wake(&self.waker, key), work)?;
         session.opening = Some(Opening::Put(errand));
         self.go_on_opening(now, key, connection, patience)
     }
@@ -255,7 +259,7 @@ impl Service {
             Some(Opening::Tree(errand)) => match errand.poll(patience) {
                 None => session.opening = Some(Opening::Tree(errand)),
                 Some(prepared) => {
-                    let tree = prepared??.begin(connection, &wake(&self.waker))?;
+                    let tree = prepared??.begin(connection, &wake(&self.waker, key))?;
                     session.tree = Some(tree);
                 }
             },

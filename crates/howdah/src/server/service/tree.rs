@@ -180,7 +180,7 @@ impl Service {
         mut message: Message,
     ) -> Result<(), Error> {
         let patience = self.moment(now);
-        let wake = wake(&self.waker);
+        let wake = wake(&self.waker, key);
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };

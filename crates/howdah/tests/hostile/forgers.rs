@@ -1,0 +1,200 @@
+//! Who has a key and seals packets of his own with it once he is in.
+
+use super::Stage;
+use super::by_hand::{ByHand, Sealer, sockets};
+use howdah_proto::Config;
+use howdah_proto::codec::{Frame, Report};
+use howdah_proto::error::CloseCode;
+use std::net::{SocketAddr, UdpSocket};
+
+/// After so many packets he leaves and comes again, whether the server has sent him away or not.
+const OF_ONE_SESSION: u64 = 250;
+/// Where he sends from, if not always from the same place.
+const ADDRESSES: usize = 16;
+/// `Pace{fair, none, false}`, which may come at any time.
+const PACE: &[u8] = &[2, 7, 0, 0, 0];
+
+pub(crate) struct Forgery {
+    pub(crate) what: &'static str,
+    from_everywhere: bool,
+    /// The n-th packet.
+    packet: fn(&mut Sealer, u64) -> Vec<u8>,
+}
+
+pub(crate) const FORGERIES: [Forgery; 13] = [
+    Forgery {
+        what: "pings",
+        from_everywhere: false,
+        packet: |sealer, _| sealer.packet(&[Frame::Ping]),
+    },
+    Forgery {
+        what: "packets full of pings",
+        from_everywhere: false,
+        packet: |sealer, _| sealer.packet(&vec![Frame::Ping; 1_000]),
+    },
+    Forgery {
+        what: "pings from everywhere",
+        from_everywhere: true,
+        packet: |sealer, _| sealer.packet(&[Frame::Ping]),
+    },
+    Forgery {
+        what: "packets full of challenges",
+        from_everywhere: false,
+        packet: |sealer, n| {
+            let all: Vec<_> = (0..100).map(|k| Frame::PathChallenge(n * k)).collect();
+            sealer.packet(&all)
+        },
+    },
+    Forgery {
+        what: "credit for what is not sent",
+        from_everywhere: false,
+        packet: |sealer, n| {
+            let credit = |k| Frame::Credit {
+                object: n * 100 + k,
+                window_end: n,
+            };
+            sealer.packet(&(0..100).map(credit).collect::<Vec<_>>())
+        },
+    },
+    Forgery {
+        what: "control bytes behind a hole",
+        from_everywhere: false,
+        packet: |sealer, n| {
+            let piece = |k| Frame::Control {
+                offset: 1 + (n * 100 + k) * 2 % 200_000,
+                bytes: b"x",
+            };
+            sealer.packet(&(0..100).map(piece).collect::<Vec<_>>())
+        },
+    },
+    Forgery {
+        what: "data of what is not sent",
+        from_everywhere: false,
+        packet: |sealer, n| {
+            let data = Frame::Data {
+                object: n,
+                offset: n << 20,
+            };
+            sealer.packet(&[data])
+        },
+    },
+    Forgery {
+        what: "packets with holes between them",
+        from_everywhere: false,
+        packet: |sealer, n| {
+            sealer.number += 1 + n % 1_000;
+            sealer.packet(&[Frame::Ping])
+        },
+    },
+    Forgery {
+        what: "reports of nothing",
+        from_everywhere: false,
+        packet: |sealer, n| {
+            let report = Report {
+                number: n + 1,
+                ..Report::default()
+            };
+            sealer.packet(&[Frame::Report(Box::new(report))])
+        },
+    },
+    Forgery {
+        what: "confirmations",
+        from_everywhere: false,
+        packet: |sealer, _| {
+            let confirmation = Frame::ReportAck {
+                newest: 1,
+                earlier: u64::MAX,
+            };
+            sealer.packet(&[confirmation])
+        },
+    },
+    Forgery {
+        what: "the same packet again",
+        from_everywhere: false,
+        packet: |sealer, n| {
+            sealer.number -= u64::from(n > 0);
+            sealer.packet(&[Frame::Ping])
+        },
+    },
+    Forgery {
+        what: "packets that do not open",
+        from_everywhere: false,
+        packet: |sealer, n| {
+            let mut packet = sealer.packet(&[Frame::Ping]);
+            let at = packet.len() - 1 - n as usize % 16;
+            packet[at] ^= 1;
+            packet
+        },
+    },
+    Forgery {
+        what: "frames of a handshake that is over",
+        from_everywhere: false,
+        packet: |sealer, n| {
+            let crypto = Frame::Crypto {
+                offset: n,
+                bytes: &[1; 1_000],
+            };
+            sealer.packet(&[crypto])
+        },
+    },
+];
+
+/// Comes in; again, if that is refused.
+fn enter(target: SocketAddr, sockets: &[UdpSocket], protocol: &Config) -> Sealer {
+    loop {
+        if let Some(sealer) = ByHand::new(sockets, target, protocol).enter() {
+            return sealer;
+        }
+    }
+}
+
+/// Sends it to the server again and again; how often he came in.
+pub(crate) fn forge(
+    target: SocketAddr,
+    stage: &Stage,
+    protocol: &Config,
+    forgery: &Forgery,
+) -> u64 {
+    let sockets = sockets(ADDRESSES);
+    let (mut entered, mut sealer) = (0, None);
+    stage.in_time(|n| {
+        let is_anew = n % OF_ONE_SESSION == 0;
+        if let Some(before) = sealer.as_mut().filter(|_| is_anew) {
+            let end = Frame::Close {
+                code: CloseCode::Application.to_wire(),
+                reason: "enough",
+            };
+            let _ = sockets[0].send_to(&Sealer::packet(before, &[end]), target);
+            sealer = None;
+        }
+        let sealer = sealer.get_or_insert_with(|| {
+            entered += 1;
+            enter(target, &sockets, protocol)
+        });
+        let packet = (forgery.packet)(sealer, n % OF_ONE_SESSION);
+        let from = if forgery.from_everywhere {
+            n as usize % ADDRESSES
+        } else {
+            0
+        };
+        let _ = sockets[from].send_to(&packet, target);
+    });
+    entered
+}
+
+/// Somebody with a key who says nothing wrong, from another place each time; how often he came in.
+pub(crate) fn wander(target: SocketAddr, stage: &Stage, protocol: &Config) -> u64 {
+    let sockets = sockets(ADDRESSES);
+    let new = || ByHand::new(&sockets, target, protocol);
+    let (mut entered, mut wanderer) = (1, new());
+    stage.in_time(|n| {
+        if wanderer.client.is_established() {
+            wanderer.client.send_control(PACE);
+        }
+        if !wanderer.step(n as usize % ADDRESSES) {
+            entered += 1;
+            wanderer = new();
+        }
+    });
+    entered
+}
