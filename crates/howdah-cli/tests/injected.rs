@@ -344,16 +344,22 @@ fn one_call_of_a_tree_fails(site: &Site, side: Side, (call, error, i): (&str, &s
     assert!(!done.err.contains("panicked"), "{what}: {}", done.err);
     let expected = contents(&from);
     let found = contents(&there);
+    let is_ours = |path: &Path| {
+        let name = path.to_string_lossy();
+        name.ends_with(".howdah-part") || name.ends_with(".howdah-journal")
+    };
     for (path, content) in &found {
-        let is_ours = path.to_string_lossy().ends_with(".howdah-part")
-            || path.to_string_lossy().ends_with(".howdah-journal");
-        let right = expected
-            .get(path)
-            .is_some_and(|expected| expected == content);
-        assert!(right || is_ours, "{what}: {} is wrong", path.display());
+        let right = expected.get(path) == Some(content);
+        assert!(
+            right || is_ours(path),
+            "{what}: {} is wrong",
+            path.display()
+        );
     }
     if done.code == Some(0) {
-        assert!(found == expected, "{what}: success, and not all is there");
+        // A journal whose removal is what failed speaks of nothing any more, and goes with the next copy.
+        let all = expected.keys().all(|path| found.contains_key(path));
+        assert!(all, "{what}: success, and not all is there");
     }
     let injected = fs::read_to_string(&log).is_ok_and(|log| log.contains("(INJECTED)"));
     server.process.signal(Signal::KILL);
