@@ -51,7 +51,7 @@ setup-bench: setup
 # Disks of other systems, which one test writes to, and what another one compares with.
 setup-test: setup
 	@export PATH="$$PATH:/usr/sbin"; \
-	missing="$$($(call need,mount.exfat-fuse:exfat-fuse mkfs.exfat:exfatprogs ntfs-3g:ntfs-3g losetup:mount mkfs.ext4:e2fsprogs rsync:rsync setfacl:acl encfs:encfs faketime:faketime promtool:prometheus chromium:chromium))"; \
+	missing="$$($(call need,mount.exfat-fuse:exfat-fuse mkfs.exfat:exfatprogs ntfs-3g:ntfs-3g python3:python3 losetup:mount mkfs.ext4:e2fsprogs rsync:rsync setfacl:acl encfs:encfs faketime:faketime promtool:prometheus chromium:chromium))"; \
 	$(install)
 
 # clang and bpftool compile the congestion controls; the rest is for libbpf, which loads them.
@@ -109,7 +109,7 @@ test: peers-test setup-bpf setup-test ## Format, lints, tests, docs and the redu
 	$(call say,the console)
 	$(MAKE) --no-print-directory console-check
 	$(call say,tests)
-	$(CARGO) test --workspace --features howdah-bpf/bpf,howdah/tokio --locked
+	CARGO=$(CARGO) python3 tools/run_tests.py $(TESTS) -- --workspace --features howdah-bpf/bpf,howdah/tokio --locked
 	@# The tests have built it, and a build of its own would have other features of its dependencies.
 	$(MAKE) --no-print-directory python COMMAND_IS_BUILT=1
 	$(call say,the reduced laboratory)

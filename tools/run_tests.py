@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Builds all test programs and runs several of them at once: most wait for networks and disks, not for processors.
+
+    tools/run_tests.py [--at-once N] [--limit SECONDS] [--only TEXT] -- CARGO TEST'S ARGUMENTS
+
+A program that fails is shown whole, and the others go on; one that takes longer than the limit is ended and has failed.
+At the end stand the ten that took longest. Examples in the documentation are tested as well (`--only` leaves them out).
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CARGO = os.environ.get("CARGO", "cargo")
+# They fill the machine themselves, or measure what a process takes of it: nothing else runs beside them.
+ALONE = {"memory", "overload", "flood", "idle"}
+
+
+def build(arguments):
+    """The test programs: name, executable and the directory that cargo would run it in."""
+    command = [CARGO, "test", *arguments, "--no-run", "--message-format=json-render-diagnostics"]
+    made = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if made.returncode:
+        sys.exit(made.returncode)
+    programs = {}
+    for line in made.stdout.splitlines():
+        word = json.loads(line)
+        if word.get("reason") == "compiler-artifact" and word["executable"] and word["profile"]["test"]:
+            home = pathlib.Path(word["manifest_path"]).parent
+            kind = word["target"]["kind"][0]
+            what = word["target"]["name"] if kind == "test" else f"{kind} {word['target']['name']}"
+            programs[word["executable"]] = (f"{home.name} {what}", what in ALONE, home)
+    return programs
+
+
+def environment():
+    """What cargo gives to the programs that it runs."""
+    config = tomllib.loads((ROOT / ".cargo/config.toml").read_text())
+    return {**os.environ, **config.get("env", {}), "CARGO": CARGO}
+
+
+def run(name, command, home, limit_s):
+    began = time.monotonic()
+    env = {**environment(), "CARGO_MANIFEST_DIR": str(home)}
+    # In a group of its own: what it has started ends with it.
+    child = subprocess.Popen(
+        command, cwd=home, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0
+    )
+    try:
+        said, _ = child.communicate(timeout=limit_s)
+        verdict = "ok" if child.returncode == 0 else f"FAILED ({child.returncode})"
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        said, _ = child.communicate()
+        verdict = f"FAILED (not done in {limit_s} s)"
+    took_s = time.monotonic() - began
+    text = said.decode(errors="replace")
+    if verdict != "ok":
+        print(text, flush=True)
+    results = [line for line in text.splitlines() if line.startswith("test result:")]
+    counts = results[-1].split(". ", 1)[-1].split("; finished")[0] if results else ""
+    print(f"{name}: {verdict} in {took_s:.1f} s; {counts}", flush=True)
+    return name, verdict == "ok", took_s
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--at-once", type=int, default=os.cpu_count(), help="programs at once (as many as processors)")
+    parser.add_argument("--limit", type=float, default=900, help="seconds for one program")
+    parser.add_argument("--only", help="only programs with this in their names")
+    parser.add_argument("cargo", nargs="*")
+    options = parser.parse_args()
+    programs = build(options.cargo)
+    jobs = [(name, [executable], home, alone) for executable, (name, alone, home) in programs.items()]
+    if options.only:
+        jobs = [job for job in jobs if options.only in job[0]]
+    else:
+        jobs.append(("examples in the documentation", [CARGO, "test", *options.cargo, "--doc", "--quiet"], ROOT, False))
+    began = time.monotonic()
+    done = []
+    for at_once, some in [(options.at_once, [job for job in jobs if not job[3]]), (1, [job for job in jobs if job[3]])]:
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+            done += pool.map(lambda job: run(*job[:3], options.limit), some)
+    for name, _, took_s in sorted(done, key=lambda one: -one[2])[:10]:
+        print(f"{took_s:7.1f} s  {name}")
+    failed = [name for name, well, _ in done if not well]
+    print(f"{len(done)} programs in {time.monotonic() - began:.0f} s, {len(failed)} failed", *failed, sep="\n  ")
+    return 1 if failed or not done else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
