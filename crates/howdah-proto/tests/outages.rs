@@ -107,6 +107,51 @@ fn an_idle_connection_notices_an_outage_too() {
     }
 }
 
+fn set_quiet(net: &mut Net, client: bool, server: bool) {
+    let now = net.world.now();
+    for (end, is_quiet) in [(net.ends.a, client), (net.ends.b, server)] {
+        let node = net.world.endpoint_mut(end);
+        node.connection_mut().set_quiet(now, is_quiet);
+    }
+}
+
+/// While nothing is under way the peer is asked seldom whether it is there, and when something is, as often as ever.
+#[test]
+fn a_quiet_connection_costs_little_outlives_a_longer_outage_and_wakes_as_it_was() {
+    // A peer that does not know of this is never quiet: it asks as often as ever, and is answered.
+    for (client, server, most) in [(true, true, 60), (true, false, 250), (false, true, 250)] {
+        let mut net = Net::symmetric(4, &clean());
+        net.upload(100_000);
+        net.run_to_end(secs(5), "before the rest");
+        set_quiet(&mut net, client, server);
+        net.world.run_until(at(secs(20)));
+        let before = (net.client().log.datagrams, net.server().log.datagrams);
+        net.world.run_until(at(secs(260)));
+        let after = (net.client().log.datagrams, net.server().log.datagrams);
+        for packets in [after.0 - before.0, after.1 - before.1] {
+            assert!(packets <= most, "{packets} in 4 minutes");
+        }
+        if client && server {
+            outage(&mut net, secs(260), secs(20));
+        }
+        net.world.run_until(at(secs(300)));
+        for node in [net.client(), net.server()] {
+            assert!(node.closed.is_none(), "{node}");
+        }
+        // However long nothing was heard before.
+        set_quiet(&mut net, false, false);
+        net.upload(100_000);
+        net.run_to_end(secs(310), "after the rest");
+        outage(&mut net, secs(310), secs(100));
+        net.world.run_until(at(secs(340)));
+        for node in [net.client(), net.server()] {
+            let (when, error) = node.closed.clone().expect("closed");
+            assert_eq!(error, ConnectionError::TimedOut);
+            assert!(when <= at(secs(319)), "{when}");
+        }
+    }
+}
+
 #[test]
 fn a_server_that_never_answers_is_given_up_at_the_handshake_timeout() {
     let mut net = Net::new(4, &dead(), &clean());

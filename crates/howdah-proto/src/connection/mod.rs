@@ -205,6 +205,8 @@ pub struct Connection {
     tail: Option<transmit::Tail>,
 
     // Timers.
+    /// Something may be under way since then.
+    awake_since: Option<Time>,
     last_received_at: Time,
     last_eliciting_sent_at: Time,
     /// When the first packet was sent that the peer must react to, since it was heard.
@@ -358,6 +360,7 @@ impl Connection {
             app_limited_below: 0,
             tail_floor: 0,
             tail: None,
+            awake_since: Some(now),
             last_received_at: now,
             last_eliciting_sent_at: now,
             unanswered_since: None,

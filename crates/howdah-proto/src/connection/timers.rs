@@ -15,13 +15,37 @@ const WITHHELD_MIN: Span = Span::from_secs(60);
 /// Whoever waits for the rest of an object and hears nothing speaks up after that long.
 const NUDGE_MIN: Span = Span::from_millis(300);
 
+/// While nothing is under way the peer is believed to be there for so many times longer.
+const QUIET_TIMES: u64 = 4;
+
 impl Connection {
+    fn idle_timeout(&self) -> Span {
+        match self.awake_since {
+            Some(_) => self.config.idle_timeout,
+            None => self.config.idle_timeout * QUIET_TIMES,
+        }
+    }
+
     fn idle_at(&self) -> Time {
-        self.last_received_at + self.config.idle_timeout
+        let heard = self
+            .last_received_at
+            .max(self.awake_since.unwrap_or(Time::ZERO));
+        heard + self.idle_timeout()
+    }
+
+    /// The application says whether nothing is under way, and will not be before it has said so. Then this side waits four times
+    /// as long before it asks whether the peer is there, and before it gives it up. The peer need not know: whoever wants to
+    /// know earlier asks, and is answered.
+    pub fn set_quiet(&mut self, now: Time, is_quiet: bool) {
+        if is_quiet {
+            self.awake_since = None;
+        } else {
+            self.awake_since.get_or_insert(now);
+        }
     }
 
     fn keep_alive_at(&self) -> Time {
-        let rest = self.config.idle_timeout / 3;
+        let rest = self.idle_timeout() / 3;
         let wait = if self.incoming.is_receiving() {
             // Silence in the middle of an object: the peer may be sending to an address of ours that
             // is no longer one.

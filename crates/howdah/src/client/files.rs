@@ -69,6 +69,7 @@ impl Client<'_> {
             self.wait.restart(now);
         }
         if matches!(self.step, Step::Moving) {
+            connection.set_quiet(now, !desk.is_waiting());
             for message in desk.take_questions() {
                 connection.send_control(&message.encode());
             }

@@ -105,6 +105,8 @@ fn content(told: Option<(u64, Option<[u8; 32]>)>) -> String {
     }
 }
 
+/// Whoever has asked for nothing for so long is asked seldom whether he is there.
+const QUIET_AFTER: Span = Span::from_secs(10);
 /// More would only be memory.
 const SPARES_MAX: usize = 64;
 
@@ -120,11 +122,16 @@ impl Service {
     }
 
     /// Notes whether that session has a transfer under way.
-    fn note_active(&mut self, now: Time, key: ConnKey) {
+    fn note_active(&mut self, now: Time, key: ConnKey, connection: &mut Connection) {
         let session = self.sessions.get_mut(&key);
         let attended = session.is_some_and(|session| {
             let idle_since = session.idle_since.or(Some(now));
             session.idle_since = idle_since.filter(|_| !session.is_busy());
+            let idle_since = session.idle_since;
+            connection.set_quiet(
+                now,
+                idle_since.is_some_and(|at| now.since(at) >= QUIET_AFTER),
+            );
             session.is_busy() || session.cut_at.is_some()
         });
         if attended {
@@ -605,7 +612,7 @@ impl Service {
 impl Application for Service {
     fn on_event(&mut self, now: Time, key: ConnKey, connection: &mut Connection, event: Event) {
         self.handle_event(now, key, connection, event);
-        self.note_active(now, key);
+        self.note_active(now, key, connection);
     }
 
     fn read(&mut self, key: ConnKey, object: u64, offset: u64, buffer: &mut [u8]) {
@@ -660,7 +667,7 @@ impl Application for Service {
             self.spares.extend(theirs.take(room));
         }
         self.poll_session(now, key, connection);
-        self.note_active(now, key);
+        self.note_active(now, key, connection);
     }
 
     fn on_panic(&mut self, key: ConnKey, remote: Option<SocketAddr>) {

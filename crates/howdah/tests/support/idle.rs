@@ -22,9 +22,10 @@ struct Idle<'a> {
 }
 
 impl Application for Idle<'_> {
-    fn on_event(&mut self, _: Time, _: ConnKey, _: &mut Connection, event: Event) {
+    fn on_event(&mut self, now: Time, _: ConnKey, connection: &mut Connection, event: Event) {
         match event {
             Event::Connected { .. } => {
+                connection.set_quiet(now, true);
                 self.connected.fetch_add(1, Ordering::Relaxed);
             }
             Event::Closed(error) => self.closed.push(error.to_string()),
