@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-entries bench-files bench-daemon bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools dist dist-test bench-python bench-fsspec
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-entries bench-files bench-daemon bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools dist dist-test bench-python bench-fsspec
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -14,6 +14,7 @@ BTF := /sys/kernel/btf/vmlinux
 GATE ?=
 LEDGER ?=
 PYTEST ?=
+TESTS ?=
 PYTHON_BUILD ?=
 DIST ?= target/dist
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -109,11 +110,15 @@ test: peers-test setup-bpf setup-test ## Format, lints, tests, docs and the redu
 	$(call say,the console)
 	$(MAKE) --no-print-directory console-check
 	$(call say,tests)
-	CARGO=$(CARGO) python3 tools/run_tests.py $(TESTS) -- --workspace --features howdah-bpf/bpf,howdah/tokio --locked
+	$(MAKE) --no-print-directory test-programs
 	@# The tests have built it, and a build of its own would have other features of its dependencies.
 	$(MAKE) --no-print-directory python COMMAND_IS_BUILT=1
 	$(call say,the reduced laboratory)
-	$(MAKE) lab-quick
+	@# With the program that the tests have built: it gives the same figures as a release build, which takes longer to make.
+	$(MAKE) lab-quick COMMAND_IS_BUILT=1
+
+test-programs: peers-test setup-bpf setup-test ## The tests alone, several programs at once (TESTS="--only howdah-cli" and other flags)
+	CARGO=$(CARGO) python3 tools/run_tests.py $(TESTS) -- --workspace --features howdah-bpf/bpf,howdah/tokio --locked
 
 # The page of the daemon. Who only builds the program needs none of this: what is built is committed.
 CONSOLE := crates/howdah-daemon/console
@@ -134,12 +139,13 @@ console-check: ## Whether the committed console is what its sources say; if ther
 	else echo "the console is not compared with its sources, nor tested in a browser: there is no node"; fi
 
 lab-quick: setup ## JGN06, reduced, against the snapshot of its whole table (GATE=--update writes it)
-	$(call say,building howdah (release))
-	$(CARGO) build --release --locked -p howdah-cli
+	$(if $(COMMAND_IS_BUILT),,$(call say,building howdah (release)))
+	$(if $(COMMAND_IS_BUILT),,$(CARGO) build --release --locked -p howdah-cli)
 	$(call say,running scenarios/jgn06 --quick)
 	@target="$${CARGO_TARGET_DIR:-target}"; out="$$(mktemp -d)"; trap 'rm -rf "$$out"' EXIT; \
-	"$$target/release/howdah" lab run scenarios/jgn06 --quick --out "$$out"; \
-	"$$target/release/howdah" lab gate "$$out" $(GATE)
+	howdah="$$target/$(if $(COMMAND_IS_BUILT),debug,release)/howdah"; \
+	"$$howdah" lab run scenarios/jgn06 --quick --out "$$out"; \
+	"$$howdah" lab gate "$$out" $(GATE)
 
 ledger: setup ## docs/ledger.md and docs/ledger.json from the papers' full sets with five seeds; goes on where it was (LEDGER="--quick": the reduced sets)
 	$(call say,building howdah (release))

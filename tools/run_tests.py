@@ -15,13 +15,16 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CARGO = os.environ.get("CARGO", "cargo")
-# They fill the machine themselves, or measure what a process takes of it: nothing else runs beside them.
-ALONE = {"memory", "overload", "flood", "idle"}
+# They fill the machine themselves: nothing else runs beside them.
+ALONE = {"overload", "flood", "idle"}
+# The longest begin first, so that none of them is what all wait for at the end.
+LONG = {"memory", "field_snapshots", "field_choice", "field_stands", "smoke", "sharing", "injected", "no_udp", "lib howdah_store"}
 
 
 def build(arguments):
@@ -38,7 +41,7 @@ def build(arguments):
             kind = word["target"]["kind"][0]
             what = word["target"]["name"] if kind == "test" else f"{kind} {word['target']['name']}"
             programs[word["executable"]] = (f"{home.name} {what}", what in ALONE, home)
-    return programs
+    return dict(sorted(programs.items(), key=lambda program: program[1][0].split(" ", 1)[1] not in LONG))
 
 
 def environment():
@@ -47,22 +50,38 @@ def environment():
     return {**os.environ, **config.get("env", {}), "CARGO": CARGO}
 
 
+RUNNING = set()
+
+
+def end(child):
+    """Ends a program and what it has started."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 def run(name, command, home, limit_s):
     began = time.monotonic()
     env = {**environment(), "CARGO_MANIFEST_DIR": str(home)}
-    # In a group of its own: what it has started ends with it.
-    child = subprocess.Popen(
-        command, cwd=home, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0
-    )
-    try:
-        said, _ = child.communicate(timeout=limit_s)
-        verdict = "ok" if child.returncode == 0 else f"FAILED ({child.returncode})"
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        said, _ = child.communicate()
-        verdict = f"FAILED (not done in {limit_s} s)"
+    # A file and no pipe: who is left behind and holds it open is not waited for.
+    with tempfile.TemporaryFile() as output:
+        # In a group of its own: what it has started ends with it.
+        child = subprocess.Popen(
+            command, cwd=home, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, process_group=0
+        )
+        RUNNING.add(child)
+        try:
+            code = child.wait(limit_s)
+            verdict = "ok" if code == 0 else f"FAILED ({code})"
+        except subprocess.TimeoutExpired:
+            end(child)
+            child.wait()
+            verdict = f"FAILED (not done in {limit_s:.0f} s)"
+        RUNNING.discard(child)
+        output.seek(0)
+        text = output.read().decode(errors="replace")
     took_s = time.monotonic() - began
-    text = said.decode(errors="replace")
     if verdict != "ok":
         print(text, flush=True)
     results = [line for line in text.splitlines() if line.startswith("test result:")]
@@ -78,6 +97,8 @@ def main():
     parser.add_argument("--only", help="only programs with this in their names")
     parser.add_argument("cargo", nargs="*")
     options = parser.parse_args()
+    # Whoever ends this program ends all of them.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     programs = build(options.cargo)
     jobs = [(name, [executable], home, alone) for executable, (name, alone, home) in programs.items()]
     if options.only:
@@ -88,7 +109,13 @@ def main():
     done = []
     for at_once, some in [(options.at_once, [job for job in jobs if not job[3]]), (1, [job for job in jobs if job[3]])]:
         with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-            done += pool.map(lambda job: run(*job[:3], options.limit), some)
+            try:
+                done += pool.map(lambda job: run(*job[:3], options.limit), some)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for child in list(RUNNING):
+                    end(child)
+                raise
     for name, _, took_s in sorted(done, key=lambda one: -one[2])[:10]:
         print(f"{took_s:7.1f} s  {name}")
     failed = [name for name, well, _ in done if not well]

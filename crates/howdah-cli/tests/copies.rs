@@ -7,8 +7,7 @@ mod support;
 use howdah_core::{Rate, Span};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
 use howdah_wan::WanConfig;
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt as _;
+use std::fs;
 use support::place::{content, hash_of, world};
 use support::process::Input;
 use support::{Host, Site};
@@ -133,34 +132,6 @@ fn two_clients_at_the_same_time_do_not_disturb_each_other() {
     for name in ["a", "b"] {
         assert!(fs::read(site.file(name)).unwrap() == other, "{name}");
     }
-    site.assert_nothing_half_done();
-    server.stop();
-}
-
-#[test]
-fn a_sparse_file_of_5_gib_arrives() {
-    const SIZE: u64 = 5 << 30;
-    let site = Site::new(150);
-    let disk = rustix::fs::statvfs(site.path()).unwrap();
-    let free = disk.f_bavail * disk.f_frsize;
-    if free < 12 << 30 {
-        println!(
-            "skipped: {} has only {free} bytes free",
-            site.path().display()
-        );
-        return;
-    }
-    let source = File::create(site.file("sparse")).unwrap();
-    source.set_len(SIZE).unwrap();
-    // Beyond what 32 bits can count, and the last byte.
-    for (offset, word) in [(0, "first"), ((4 << 30) + 3, "middle"), (SIZE - 4, "last")] {
-        source.write_all_at(word.as_bytes(), offset).unwrap();
-    }
-    let server = site.serve();
-    let put = site.copy(Host::Here, &site.file("sparse"), &server.url("full"));
-    put.assert_copied(SIZE, "blake3");
-    assert_eq!(fs::metadata(site.root("full")).unwrap().len(), SIZE);
-    assert_eq!(hash_of(&site.root("full")), hash_of(&site.file("sparse")));
     site.assert_nothing_half_done();
     server.stop();
 }

@@ -9,8 +9,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::Command;
 use support::place::{content, hash_of};
 use support::process::{Done, Input};
-use support::relay::{Fate, Relay, Way};
-use support::{Host, Site, parts};
+use support::{Host, Site, await_kept, parts};
 
 // As `howdah --help` lists them.
 const PARTIAL: i32 = 6;
@@ -313,11 +312,10 @@ fn f26_a_copy_goes_on_after_a_kill_and_leaves_nothing_on_a_disk_without_modes() 
             fs::write(site.root(&part), "left behind").unwrap();
         }
         let server = site.serve();
-        let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
         // Slow enough that a busy disk has confirmed a part of it by then.
-        let args = ["--limit", "50mbit", &*source, &*relay.url("target")];
+        let args = ["--limit", "50mbit", &*source, &*server.url("target")];
         let client = site.start_copy(Host::Here, &args, Input::None);
-        relay.await_bytes(Way::ToServer, 30 << 20, site.limit());
+        await_kept(site, &site.root(""));
         // Dropping them kills them.
         drop(server);
         drop(client);

@@ -13,7 +13,7 @@ use std::fs;
 use support::place::{content, hash_of};
 use support::process::{Input, Server};
 use support::relay::{Fate, Relay, Way};
-use support::{Host, Site, parts};
+use support::{Host, Site, await_kept, parts};
 
 /// Of the file; not a multiple of anything.
 const SIZE: usize = (160 << 20) + 12_345;
@@ -161,7 +161,7 @@ fn f01_a_killed_tree_goes_on_with_its_large_file() {
         let args = [
             "-r",
             "--limit",
-            "200mbit",
+            "100mbit",
             "--idle-timeout",
             "1s",
             &*site.file("tree"),
@@ -171,7 +171,7 @@ fn f01_a_killed_tree_goes_on_with_its_large_file() {
             &[&args[..], &[&*relay.url("there")]].concat(),
             Input::None,
         );
-        relay.await_bytes(Way::ToServer, 45 << 20, site.limit());
+        await_kept(&site, &site.root(""));
         let server = if victim == Victim::Receiver {
             server.process.signal(Signal::KILL);
             drop(server);

@@ -14,7 +14,7 @@ use std::process::Command;
 use support::place::{content, hash_of};
 use support::process::{Input, Process, Server};
 use support::relay::{Fate, Relay, Way};
-use support::{Host, Site, parts};
+use support::{Host, Site, await_kept, parts};
 
 // As `howdah --help` lists them.
 const OTHER: i32 = 1;
@@ -43,12 +43,12 @@ fn f05_a_second_signal_ends_at_once_and_the_copy_goes_on_all_the_same() {
     let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
     let args = [
         "--limit",
-        "200mbit",
+        "100mbit",
         &*relay.url("source"),
         &*site.file("target"),
     ];
     let client = site.start_copy(Host::Here, &args, Input::None);
-    relay.await_bytes(Way::ToClient, 45 << 20, site.limit());
+    await_kept(&site, &site.file(""));
     client.signal(Signal::INT);
     client.signal(Signal::INT);
     let done = client.finish();

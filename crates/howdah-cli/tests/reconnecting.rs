@@ -13,7 +13,7 @@ use support::place::{content, hash_of};
 use support::process::{Done, Input, Process};
 use support::relay::{Fate, Relay, Way};
 use support::sshd::{Sshd, far_processes};
-use support::{Host, Site};
+use support::{Host, Site, await_kept};
 
 // As `howdah --help` lists them.
 const NETWORK: i32 = 5;
@@ -40,18 +40,6 @@ fn relay(server: &support::process::Server) -> (Relay, Arc<AtomicBool>) {
         }
     };
     (Relay::start(server.address, decide), dark)
-}
-
-/// Waits until an unfinished file in `place` has so much on record that a copy can go on with it.
-fn await_kept(site: &Site, place: &str) {
-    let is_kept = |part: &std::path::PathBuf| {
-        let journal = part.to_string_lossy().replace("-part", "-journal");
-        fs::metadata(journal).is_ok_and(|journal| journal.len() > 400)
-    };
-    while !support::parts(place).iter().any(is_kept) {
-        assert!(Instant::now() < site.limit(), "nothing is kept");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The path is dark until the copy has noticed, and some attempts longer.

@@ -9,21 +9,21 @@ use std::fs;
 use support::place::{content, hash_of};
 use support::process::{Done, Input, Server};
 use support::relay::{Fate, Relay, Way};
-use support::{Host, Site, parts};
+use support::{Host, Site, await_kept, parts};
 
 // As `howdah --help` lists them.
 const CANCELLED: i32 = 12;
 
 const SIZE: usize = 60 << 20;
 
-/// A put that is interrupted when most of the file is there.
+/// A put that is interrupted when a part of the file is there and on record.
 fn interrupted(site: &Site, server: &Server) -> Done {
     let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
     let (source, target) = (site.file("source"), relay.url("target"));
-    // Slow enough that something was claimed.
-    let args = ["--limit", "200mbit", &source, &target];
+    // So slow that it does not end meanwhile.
+    let args = ["--limit", "100mbit", &source, &target];
     let client = site.start_copy(Host::Here, &args, Input::None);
-    relay.await_bytes(Way::ToServer, 45 << 20, site.limit());
+    await_kept(site, &site.root(""));
     client.signal(Signal::INT);
     client.finish()
 }
@@ -92,12 +92,12 @@ fn a_tree_s_large_file_goes_on_and_is_told_or_begins_anew() {
         let args = [
             "-r",
             "--limit",
-            "200mbit",
+            "100mbit",
             &site.file("tree/."),
             &relay.url("there"),
         ];
         let client = site.start_copy(Host::Here, &args, Input::None);
-        relay.await_bytes(Way::ToServer, 45 << 20, site.limit());
+        await_kept(&site, &site.root(""));
         client.signal(Signal::INT);
         assert_eq!(client.finish().code, Some(CANCELLED));
         let (tree, url) = (site.file("tree/."), server.url("there"));

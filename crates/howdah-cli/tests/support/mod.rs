@@ -236,6 +236,19 @@ pub(crate) fn parts(dir: impl AsRef<Path>) -> Vec<PathBuf> {
     found
 }
 
+/// Waits until an unfinished file in `dir` or below has so much on record that a copy can go on with it. What has passed on the
+/// wire says nothing of that: a receiver whose disk is slow has it sent again.
+pub(crate) fn await_kept(site: &Site, dir: &str) {
+    let is_kept = |part: &PathBuf| {
+        let journal = part.to_string_lossy().replace("-part", "-journal");
+        fs::metadata(journal).is_ok_and(|journal| journal.len() > 400)
+    };
+    while !parts(dir).iter().any(is_kept) {
+        assert!(Instant::now() < site.limit(), "nothing is kept");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Waits until no unfinished file lies directly in `dir`.
 pub(crate) fn await_no_parts(dir: &str, limit: Duration) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
