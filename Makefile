@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-entries bench-files bench-daemon bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools dist dist-test bench-python bench-fsspec
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools dist dist-test bench-python bench-fsspec
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -256,6 +256,11 @@ bench-hostile: setup ## Starts of clients during a flood of first packets, 100,0
 	HOWDAH_FLOOD=$${HOWDAH_FLOOD:-100000} HOWDAH_STARTS=$${HOWDAH_STARTS:-50} $(CARGO) test --release --locked -p howdah --test flood -- --nocapture
 	$(call say,copies in any company)
 	$(CARGO) test --release --locked -p howdah --test company -- --nocapture
+
+bench-sandbox: setup-bench ## Measure: processor time with the sandbox and without, in turns (BENCH="--pairs 30" and other flags)
+	$(call say,building howdah (release))
+	$(CARGO) build --release --locked -p howdah-cli
+	@target="$${CARGO_TARGET_DIR:-target}"; HOWDAH="$$target/release/howdah" python3 benches/sandbox_cost.py $(BENCH)
 
 bench-files: setup-bench ## Measure: files and trees beside rsync, scp, rclone and tar over ssh (BENCH="--quick" and other flags)
 	@missing="$$(PATH="$$PATH:/usr/sbin"; $(call need,ssh:openssh-client sshd:openssh-server rsync:rsync rclone:rclone))"; \
