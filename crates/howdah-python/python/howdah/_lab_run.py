@@ -61,12 +61,12 @@ def usual_place(path: str, quick: bool, on: str) -> Path:
     return Path("results") / ((Path(path).stem or "lab") + marks)
 
 
-def run_lab(words: list[str], watch: Watch | None) -> tuple[int, str, str]:
+def run_lab(words: list[str], watch: Watch | None, named: str | None = None) -> tuple[int, str, str]:
     """Exit code, what it printed and what it said. Whatever is raised meanwhile ends it."""
     try:
         # Ctrl-C at a terminal is for this process, which tells the command.
         child = subprocess.Popen(
-            [command(), *words],
+            [command(named), *words],
             env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -38,6 +38,7 @@ def run(
     out: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
     progress: Watcher = None,
+    command: str | None = None,
 ) -> Results:
     """Runs the cells of ``scenario`` that have no result yet, and returns the results of all.
 
@@ -52,6 +53,7 @@ def run(
         out: the directory of the results; that of the command without it: ``results/NAME``, with ``-quick`` and ``-netns`` behind it.
         jobs: cells at a time; one for each core without it.
         progress: ``True`` for a bar, or a callable, which is called on this thread.
+        command: a ``howdah`` to run other than the one of this environment, such as one with a congestion control of your own.
 
     Raises:
         howdah.UsageError: the scenario or the arguments make no sense, or ``out`` holds the results of other scenarios; nothing was run.
@@ -70,7 +72,7 @@ def run(
     if jobs is not None:
         words += ["--jobs", str(jobs)]
     with Watch(place, progress) as watch:
-        code, printed, said = run_lab(words, watch)
+        code, printed, said = run_lab(words, watch, command)
     # With code 1 some cells may have failed, and the others have results.
     if code == 0 or (code == 1 and printed):
         for failed in json.loads(printed)["failed"]:
