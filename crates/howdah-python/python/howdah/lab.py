@@ -35,6 +35,7 @@ def run(
     seeds: int | None = None,
     only: Mapping[str, Sequence[str]] | None = None,
     on: str = "sim",
+    runs: int | None = None,
     out: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
     progress: Watcher = None,
@@ -50,6 +51,7 @@ def run(
         seeds: at least so many seeds of each cell.
         only: only cells that have one of these values of an axis, as in ``{"rtt": ["50ms", "100ms"]}``.
         on: ``"sim"``, in virtual time, or ``"netns"``, with real programs in network namespaces of this machine (root).
+        runs: with ``"netns"``, runs of a cell at most (10); fewer if its median is settled before.
         out: the directory of the results; that of the command without it: ``results/NAME``, with ``-quick`` and ``-netns`` behind it.
         jobs: cells at a time; one for each core without it.
         progress: ``True`` for a bar, or a callable, which is called on this thread.
@@ -69,6 +71,8 @@ def run(
     words = ["lab", "run", *paths, "--json", "--on", on, "--out", os.fspath(place), *options(quick, seeds)]
     for axis, values in (only or {}).items():
         words += ["--only", f"{axis}={','.join(values)}"]
+    if runs is not None:
+        words += ["--runs", str(runs)]
     if jobs is not None:
         words += ["--jobs", str(jobs)]
     with Watch(place, progress) as watch:
