@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools dist dist-test bench-python bench-fsspec
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -197,7 +197,12 @@ python: python-tools ## Build the Python module (PYTHON_BUILD=--release), check 
 	$(call say,types and tests of the module)
 	@venv="$$(realpath "$${CARGO_TARGET_DIR:-target}")/python"; cd crates/howdah-python; \
 	"$$venv/bin/pyright" --pythonpath "$$venv/bin/python"; \
-	"$$venv/bin/python" -B -m pytest -q -p no:cacheprovider $(PYTEST)
+	"$$venv/bin/python" -B -m pytest -q -rs -p no:cacheprovider $(PYTEST)
+
+notebooks: python-tools ## Run docs/notebooks on their reduced sets, and what tests the laboratory's tables and figures, with all that they need (after make python)
+	@venv="$$(realpath "$${CARGO_TARGET_DIR:-target}")/python"; cd crates/howdah-python; \
+	"$$venv/bin/pip" install --quiet --disable-pip-version-check -r tests/requirements-notebooks.txt; \
+	"$$venv/bin/python" -B -m pytest -q -rs -p no:cacheprovider tests/notebooks.py tests/test_lab.py $(PYTEST)
 
 # The oldest glibc that Rust's own library runs on; of Debian 8, RHEL 7 and later.
 GLIBC := 2.17

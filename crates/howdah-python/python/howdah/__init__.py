@@ -1,11 +1,11 @@
 """Moves big data over long fat networks at the rate of the link: verified, resumable, encrypted.
 
 `copy`, `sync` and `verify` act as the ``howdah`` command would; a `Client` has settings, a `Server` answers in this process, and
-`howdah.aio` has the same to be awaited. Places are written as for the command, or are ``pathlib.Path``. All sizes are bytes and all
+`howdah.aio` has the same to be awaited. `howdah.lab` runs the laboratory. Places are written as for the command, or are ``pathlib.Path``. All sizes are bytes and all
 rates bit/s. Warnings go to the logger ``howdah``.
 """
 
-from . import aio
+from . import aio, lab
 from ._client import Client, copy, sync, verify
 from ._errors import (
     Error,
@@ -57,6 +57,7 @@ __all__ = [
     "__version__",
     "aio",
     "copy",
+    "lab",
     "sync",
     "verify",
 ]

@@ -121,3 +121,8 @@ def of_kind(kind: str, exit_code: int, message: str) -> Error:
     error = _CLASSES.get(exit_code, Error)(message)
     error.kind = kind
     return error
+
+
+def of_code(exit_code: int, message: str) -> Error:
+    """The exception of a command that ended with this code."""
+    return _CLASSES.get(exit_code, Error)(message)

@@ -14,16 +14,21 @@ Watcher = Union[bool, None, Callable[[Progress], object]]
 _log = logging.getLogger("howdah")
 
 
+def bar(**keywords: Any) -> Any:
+    """A bar of tqdm's, with its keywords."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError as error:
+        raise ImportError("a progress bar needs tqdm: pip install 'howdah[progress]'") from error
+    return tqdm(**keywords)
+
+
 class Bar:
     """A progress bar by tqdm, of whatever is given ``progress=Bar()``. Keywords are tqdm's."""
 
     def __init__(self, **keywords: Any) -> None:
-        try:
-            from tqdm.auto import tqdm
-        except ImportError as error:
-            raise ImportError("a progress bar needs tqdm: pip install 'howdah[progress]'") from error
         settings: dict[str, Any] = {"unit": "B", "unit_scale": True, "unit_divisor": 1024}
-        self._bar: Any = tqdm(**{**settings, **keywords})
+        self._bar: Any = bar(**{**settings, **keywords})
 
     def __call__(self, now: Progress) -> None:
         self._bar.total = now.total_bytes

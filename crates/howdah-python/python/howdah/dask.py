@@ -1,6 +1,7 @@
-"""One huge file moved by the workers of a Dask cluster, as one verified name.
+"""What the workers of a Dask cluster do together: move one huge file, or run a campaign of the laboratory.
 
-`stripe` runs the leases of ``howdah plan`` on workers, each by the ``howdah`` command there. Dask only says who runs what: which bytes
+`campaign` runs the cells of scenarios on workers, and has their results in one directory (docs/lab.md). `stripe` moves one file as one
+verified name: it runs the leases of ``howdah plan`` on workers, each by the ``howdah`` command there. Dask only says who runs what: which bytes
 are there, and that they are right, stands in records beside the destination (docs/clusters.md). So whatever a scheduler forgets or
 runs twice is harmless, and the same call goes on from the records after anything died.
 
@@ -9,26 +10,26 @@ Needs ``distributed``, which ``pip install howdah[dask]`` brings. All sizes are 
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
 import os
 import statistics
-import subprocess
-import sysconfig
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Stripe", "StripeError", "stripe"]
+from ._campaign import campaign
+from ._command import run as _run
+from ._crew import Crew, Running
+
+__all__ = ["Stripe", "StripeError", "campaign", "stripe"]
 
 _log = logging.getLogger("howdah")
 
 # What a later run may mend: the system, refused (somebody else runs it), the network, space, a signal.
 _AGAIN = {1, 4, 5, 11, 12}
-_LOOK_EVERY = 0.5
 
 
 class StripeError(Exception):
@@ -98,30 +99,6 @@ def stripe(
 # What runs on workers. Plain functions of plain values: a worker needs nothing but this module and the command.
 
 
-def _command(named: str | None) -> str:
-    beside = os.path.join(sysconfig.get_path("scripts"), "howdah")
-    return named or (beside if os.path.exists(beside) else "howdah")
-
-
-def _run(named: str | None, arguments: list[str]) -> tuple[int, str, str]:
-    """Exit code (minus a signal), what it printed, and the last line of what it said."""
-    # A mover whose worker was killed must not go on beside the next one.
-    environment = {**os.environ, "HOWDAH_DIE_WITH_PARENT": "1"}
-    try:
-        done = subprocess.run(
-            [_command(named), *arguments],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    except OSError as error:
-        return 127, "", f"cannot run howdah: {error}"
-    said = [line for line in done.stderr.splitlines() if line]
-    return done.returncode, done.stdout, said[-1] if said else ""
-
-
 def _plan(named: str | None, src: str, dst: str, plan: str, more: list[str]) -> tuple[int, str, str]:
     if os.path.exists(plan):
         return 0, "", ""
@@ -138,14 +115,7 @@ def _forget(named: str | None, plan: str) -> tuple[int, str, str]:
     return done
 
 
-@dataclass
-class _Running:
-    lease: int
-    worker: str
-    since: float = field(default_factory=time.monotonic)
-
-
-class _Stripe:
+class _Stripe(Crew):
     def __init__(
         self,
         client: Any,
@@ -155,18 +125,12 @@ class _Stripe:
         retries: int,
         steal_after: float,
     ) -> None:
-        self.distributed: Any = importlib.import_module("distributed")
-        self.client = client
+        super().__init__(client, command)
         self.most = movers if isinstance(movers, int) else None
         self.named = None if movers is None or isinstance(movers, int) else set(movers)
         self.options = options
-        self.command = command
         self.retries = retries
         self.steal_after = steal_after
-        self.running: dict[Any, _Running] = {}
-        # Version of howdah, or why there is none.
-        self.versions: dict[str, tuple[int, str]] = {}
-        self.version: str | None = None
         self.failures: dict[int, int] = {}
         self.times: list[float] = []
         self.moved_bytes = 0
@@ -174,7 +138,8 @@ class _Stripe:
 
     def run(self, src: str, dst: str, plan: str, lease: str) -> Stripe:
         begun = time.monotonic()
-        self._first_movers()
+        if not self.free():
+            self.check()
         more = ["--lease", lease, *self.options]
         self._ask(_plan, self.command, src, dst, plan, more)
         state = self._state(plan)
@@ -187,7 +152,7 @@ class _Stripe:
             self._move_all(plan, missing)
         finally:
             # Commands that run go on; what they move is not lost.
-            self.client.cancel(list(self.running))
+            self.stop()
         finished = json.loads(self._ask(_run, self.command, ["finish", "--keep", "--json", plan]))
         # Its result is known: now the records may go.
         self._ask(_forget, self.command, plan, may_fail=True)
@@ -207,144 +172,70 @@ class _Stripe:
     def _move_all(self, plan: str, missing: set[int]) -> None:
         waiting = sorted(missing)
         while missing:
-            free = self._free_movers()
+            free = self.free()
             while free and waiting:
                 self._start(plan, waiting.pop(0), free.pop(0))
             if free and not waiting:
                 slow = self._slow()
                 if slow is not None:
-                    _log.info("lease %d takes long on %s; %s takes it over", slow.lease, slow.worker, free[0])
-                    self._start(plan, slow.lease, free[0])
+                    _log.info("lease %d takes long on %s; %s takes it over", slow.task, slow.worker, free[0])
+                    self._start(plan, slow.task, free[0])
             if not self.running:
-                self._no_movers()
-            for future, run in self._ended():
+                self.check()
+            for future, run in self.ended():
                 waiting += self._settle(future, run, missing)
 
+    # Who may move.
+
+    def slots(self) -> dict[str, int]:
+        workers = {a: w for a, w in self.workers().items() if self.named is None or a in self.named}
+        marked = {a: int(w.get("resources", {}).get("DTN", 0)) for a, w in workers.items()}
+        return marked if any(marked.values()) else dict.fromkeys(workers, 1)
+
+    def free(self) -> list[str]:
+        able = super().free()
+        return able if self.most is None else able[: max(self.most - len(self.running), 0)]
+
+    nobody = "no worker can move: none is there (with the resource DTN), or none has this howdah"
+
+    def failure(self, message: str) -> StripeError:
+        return StripeError(message)
+
     def _start(self, plan: str, lease: int, worker: str) -> None:
-        future = self.client.submit(
-            _move,
-            self.command,
-            plan,
-            lease,
-            self.options,
-            workers=[worker],
-            allow_other_workers=False,
-            pure=False,
-            retries=0,
-            key=f"howdah-{lease}-{time.monotonic_ns()}",
-        )
-        self.running[future] = _Running(lease, worker)
+        self.start(lease, worker, _move, self.command, plan, lease, self.options)
 
-    def _ended(self) -> Iterable[tuple[Any, _Running]]:
-        """Those that ended, waited for a moment; also those whose worker is gone."""
-        if not self.running:
-            time.sleep(_LOOK_EVERY)
-            return []
-        try:
-            self.distributed.wait(list(self.running), timeout=_LOOK_EVERY, return_when="FIRST_COMPLETED")
-        except (TimeoutError, self.distributed.TimeoutError):
-            pass
-        if self.client.status in ("closing", "closed"):
-            raise StripeError("the client was closed; the same call goes on")
-        there = set(self._workers())
-        ended = [(f, run) for f, run in self.running.items() if f.done() or run.worker not in there]
-        for future, _ in ended:
-            del self.running[future]
-        return ended
-
-    def _settle(self, future: Any, run: _Running, missing: set[int]) -> list[int]:
+    def _settle(self, future: Any, run: Running, missing: set[int]) -> list[int]:
         """What became of a run; the leases that are to be run again."""
-        if future.status == "finished":
-            code, out, said = future.result()
-        else:
-            self.client.cancel([future])
-            code, out, said = 1, "", f"worker {run.worker} is gone"
+        code, out, said = self.result(future, run) or (1, "", f"worker {run.worker} is gone")
         if code == 0:
             summary = json.loads(out.splitlines()[-1])
             new = summary["bytes"] - summary["resumed_bytes"]
             self.moved_bytes += new
             if new:
                 self.times.append(time.monotonic() - run.since)
-            missing.discard(run.lease)
+            missing.discard(run.task)
             return []
         self.lost_runs += 1
-        if run.lease not in missing or any(other.lease == run.lease for other in self.running.values()):
+        if run.task not in missing or any(other.task == run.task for other in self.running.values()):
             return []
-        failures = self.failures[run.lease] = self.failures.get(run.lease, 0) + 1
+        failures = self.failures[run.task] = self.failures.get(run.task, 0) + 1
         if (code > 0 and code not in _AGAIN) or failures > self.retries:
-            raise StripeError(f"lease {run.lease} on {run.worker}: {said}", max(code, 0))
-        _log.warning("lease %d on %s: %s; it is run again", run.lease, run.worker, said)
-        return [run.lease]
+            raise StripeError(f"lease {run.task} on {run.worker}: {said}", max(code, 0))
+        _log.warning("lease %d on %s: %s; it is run again", run.task, run.worker, said)
+        return [run.task]
 
-    def _slow(self) -> _Running | None:
+    def _slow(self) -> Running | None:
         if not self.times:
             return None
         limit = self.steal_after * statistics.median(self.times)
         now = time.monotonic()
-        leases = [run.lease for run in self.running.values()]
-        slow = [run for run in self.running.values() if now - run.since > limit and leases.count(run.lease) == 1]
+        leases = [run.task for run in self.running.values()]
+        slow = [run for run in self.running.values() if now - run.since > limit and leases.count(run.task) == 1]
         return min(slow, key=lambda run: run.since, default=None)
-
-    # Who may move.
-
-    def _workers(self) -> dict[str, Any]:
-        try:
-            info = self.client.scheduler_info(n_workers=-1)
-        except TypeError:  # Older ones tell all.
-            info = self.client.scheduler_info()
-        return info["workers"]
-
-    def _slots(self) -> dict[str, int]:
-        """How many leases each worker may move at a time."""
-        workers = {a: w for a, w in self._workers().items() if self.named is None or a in self.named}
-        marked = {a: int(w.get("resources", {}).get("DTN", 0)) for a, w in workers.items()}
-        return marked if any(marked.values()) else dict.fromkeys(workers, 1)
-
-    def _free_movers(self) -> list[str]:
-        slots = self._slots()
-        self._look_at([worker for worker, many in slots.items() if many])
-        busy = [run.worker for run in self.running.values()]
-        rounds = range(max(slots.values(), default=0))
-        able = [w for n in rounds for w, many in slots.items() if busy.count(w) + n < many and self._is_able(w)]
-        return able if self.most is None else able[: max(self.most - len(busy), 0)]
-
-    def _is_able(self, worker: str) -> bool:
-        code, version = self.versions.get(worker, (1, ""))
-        return code == 0 and version == self.version
-
-    def _look_at(self, workers: list[str]) -> None:
-        new = [worker for worker in workers if worker not in self.versions]
-        asked = {
-            worker: self.client.submit(_run, self.command, ["--version"], workers=[worker], pure=False, retries=0)
-            for worker in new
-        }
-        for worker, future in asked.items():
-            try:
-                code, out, said = future.result(timeout=60)
-            except Exception as error:  # It went away again, or stands still.
-                self.client.cancel([future])
-                code, out, said = 1, "", f"{type(error).__name__}: {error}"
-            self.versions[worker] = (code, out.strip())
-            if code == 0 and self.version is None:
-                self.version = out.strip()
-            if code != 0:
-                _log.warning("worker %s is left out: %s", worker, said)
-            elif out.strip() != self.version:
-                _log.warning("worker %s is left out: it has %s, others have %s", worker, out.strip(), self.version)
-
-    def _first_movers(self) -> None:
-        if not self._free_movers():
-            self._no_movers()
-
-    def _no_movers(self) -> None:
-        able = [worker for worker in self._slots() if self._is_able(worker)]
-        if able or (self.versions and not self._slots()):
-            return  # Busy, or restarting.
-        raise StripeError("no worker can move: none is there (with the resource DTN), or none has this howdah")
 
     def _ask(self, what: Any, *arguments: Any, may_fail: bool = False) -> str:
         """What a command prints that any mover may run."""
-        able = [worker for worker, many in self._slots().items() if many and self._is_able(worker)]
+        able = [worker for worker, many in self.slots().items() if many and self.is_able(worker)]
         # One that still runs a lease that was taken over may hang for ever.
         busy = {run.worker for run in self.running.values()}
         able = [worker for worker in able if worker not in busy] or able
