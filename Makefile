@@ -197,7 +197,7 @@ python: python-tools ## Build the Python module (PYTHON_BUILD=--release), check 
 	$(call say,types and tests of the module)
 	@venv="$$(realpath "$${CARGO_TARGET_DIR:-target}")/python"; cd crates/howdah-python; \
 	"$$venv/bin/pyright" --pythonpath "$$venv/bin/python"; \
-	"$$venv/bin/python" -B -m pytest -q -rs -p no:cacheprovider $(PYTEST)
+	"$$venv/bin/python" -B -m pytest -q -rs -n 4 -p no:cacheprovider $(PYTEST)
 
 notebooks: python-tools ## Run docs/notebooks on their reduced sets, and what tests the laboratory's tables and figures, with all that they need (after make python)
 	@venv="$$(realpath "$${CARGO_TARGET_DIR:-target}")/python"; cd crates/howdah-python; \

@@ -8,7 +8,7 @@ use howdah_core::{Rate, Span};
 use howdah_path::{LossModel, PathConfig, QueueLimit};
 use howdah_wan::WanConfig;
 use std::fs;
-use support::place::{content, hash_of, world};
+use support::place::{content, world};
 use support::process::Input;
 use support::{Host, Site};
 

@@ -5,6 +5,7 @@ use crate::result::{Campaign, CellResult, Summary};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, File};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -223,7 +224,9 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
 
 /// Writes a file so that it is there whole or not at all.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), StoreError> {
-    let temporary = path.with_extension(format!("tmp{}", std::process::id()));
+    // Others may write the same at the same time, on other hosts too, where process numbers are the same.
+    let lot = RandomState::new().hash_one(std::process::id());
+    let temporary = path.with_extension(format!("tmp{lot:016x}"));
     let written = File::create(&temporary)
         .and_then(|mut file| {
             file.write_all(content)?;
