@@ -1,7 +1,7 @@
 //! Symbolic links and further names at the place where a tree is put.
 
+use super::backup::Keep;
 use super::change::{Act, Reasons};
-use super::delete::Keep;
 use super::entry::{Meta, Stamp};
 use super::existing::open_plain_at;
 use super::meta::{self, Keeper, NotKept};

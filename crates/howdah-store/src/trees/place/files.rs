@@ -1,7 +1,7 @@
 //! Files: what is there, whether they are wanted, and the answer.
 
+use super::super::backup::Keep;
 use super::super::change::{Act, Reasons};
-use super::super::delete::Keep;
 use super::super::disks::SyncWay;
 use super::super::entry::{Meta, Stamp};
 use super::super::existing::{open_plain_at, refresh};

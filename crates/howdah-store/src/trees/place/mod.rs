@@ -11,9 +11,10 @@ mod same;
 mod twins;
 mod way;
 
+use super::backup::Keep;
 use super::change::{Act, Change, Reasons};
 use super::codec::{AnswerWriter, ManifestReader, refused};
-use super::delete::{Deleter, Extra, Extras, Inventory, Keep};
+use super::delete::{Deleter, Extra, Extras, Inventory};
 use super::entry::{Entry, Meta, Stamp};
 use super::existing::until_room;
 use super::filter::Filter;

@@ -1,7 +1,8 @@
 //! What is of another kind than what comes, and has its name.
 
+use super::super::backup::Keep;
 use super::super::change::{self, Reasons};
-use super::super::delete::{Act, Keep, open_below};
+use super::super::delete::{Act, open_below};
 use super::super::links::LinkLater;
 use super::super::report::{Trouble, add};
 use super::super::target::{DirState, TargetDir};
