@@ -1,6 +1,6 @@
 //! Deletes what the source does not have, after everything else is in place.
 
-use super::backup::Keep;
+use super::backup::{self, Keep};
 use super::existing::open_writable;
 use super::filter::Filter;
 use super::inside::number;
@@ -11,10 +11,10 @@ use super::report::{Trouble, add, quoted};
 use super::spellings::Spellings;
 use super::target::TargetDir;
 use super::walk::{kind, read_names};
-use crate::StoreError;
 use crate::descriptors::opened;
 use crate::root::retry;
 use crate::stale::{self, InUse};
+use crate::{StoreError, unwritable};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -204,7 +204,7 @@ impl Deleter<'_> {
         let book = &self.shared.book;
         let failed = |e: Errno| {
             if act == Act::Delete && e != Errno::NOENT {
-                let error = StoreError::from_io(path, "delete", e);
+                let error = unwritable::from_changing(dir, path, "delete", e);
                 book.note(Trouble::Failed, || error.to_string());
             }
             false
@@ -302,18 +302,21 @@ impl Deleter<'_> {
             // Of a copy that was to make this directory.
             super::unfinished::unmark(below);
         }
-        let gone = if is_dir || self.shared.options.backup_dir.is_none() {
-            retry(|| rustix::fs::unlinkat(dir, name, removal))
-        } else {
-            self.shared.back_up(dir, name, path, Keep::Move)
-        };
-        match gone {
-            Ok(()) => {
-                each(path);
-                true
+        if !is_dir && self.shared.options.backup_dir.is_some() {
+            match self.shared.back_up(dir, name, path, Keep::Move) {
+                Ok(()) => {}
+                Err(Errno::NOENT) => return false,
+                Err(e) => {
+                    let error = backup::failure(dir, path, e);
+                    book.note(Trouble::Failed, || error.to_string());
+                    return false;
+                }
             }
-            Err(e) => failed(e),
+        } else if let Err(e) = retry(|| rustix::fs::unlinkat(dir, name, removal)) {
+            return failed(e);
         }
+        each(path);
+        true
     }
 
     fn is_backup(&self, path: &Path) -> bool {

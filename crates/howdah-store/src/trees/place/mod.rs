@@ -533,7 +533,7 @@ impl<'a> Placer<'a> {
                     }
                     self.note_moved(&dir, &name, number)?;
                 }
-                Err(e) => note_no_symlink(&shared.book, &path, e),
+                Err(e) => note_no_symlink(&shared.book, &fd, &path, e),
             }
             return Ok(());
         }
@@ -551,7 +551,7 @@ impl<'a> Placer<'a> {
                 self.note_moved(&dir, &name, number)
             }
             Err(e) => {
-                note_no_symlink(&shared.book, &path, e);
+                note_no_symlink(&shared.book, &fd, &path, e);
                 Ok(())
             }
         }
