@@ -90,7 +90,7 @@ fn assert_kept(at: &str, what: &str) {
 
 /// Up and down: `check(where the mirror lies, sync)`.
 fn both_ways(check: impl Fn(&str, &dyn Fn(&[&str]) -> Done)) {
-    let site = Site::new(120);
+    let site = Site::new(240);
     let server = site.serve();
     for (from, to, at, source_at) in [
         (

@@ -353,7 +353,7 @@ impl Drop for Protected<'_> {
 /// Root may do everything but this, and is told why and what to do.
 #[test]
 fn f37_what_chattr_protects_is_named_with_the_attribute() {
-    let site = Site::new(60);
+    let site = Site::new(200);
     let server = site.serve();
     let (from, to, file) = (site.file("tree"), site.root("tree"), site.file("tree/new"));
     fs::create_dir_all(format!("{from}/made")).unwrap();

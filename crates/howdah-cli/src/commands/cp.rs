@@ -151,7 +151,8 @@ fn check_names(args: &CpArgs) -> Result<(), Error> {
     }
     check_tree(&args.tree)?;
     let stream = args.paths.iter().find(|place| is_stream(place));
-    let flag = args.tree.about_names().or(args.tree.about_directories());
+    let flag = args.tree.about_names();
+    let flag = flag.or_else(|| args.tree.about_directories());
     if let (Some(flag), Some(stream)) = (flag, stream) {
         let text = format!("{flag} is about files and directories, and {stream} is none");
         return Err(Error::new(ErrorKind::Usage, text));

@@ -258,7 +258,7 @@ pub(crate) fn failure(dir: &OwnedFd, path: &Path, error: Errno) -> StoreError {
     match error {
         Errno::XDEV => unwritable::not_writable(
             path,
-            "what it replaces is neither file nor link, and the directory for backups is on another disk; move it away",
+            "it is neither file nor link, which are all that is kept on another disk, where the directory for backups lies; move it away",
         ),
         Errno::BUSY => StoreError::TargetChanged {
             path: path.to_path_buf(),

@@ -539,7 +539,8 @@ mod tests {
         assert!(unknown.contains(versions::build()), "{unknown}");
         assert!(unknown.contains("same one on both"), "{unknown}");
         // Whoever is told so by another build says what it is itself.
-        let said = "sent a message that makes no sense to howdah 0.1.0 (commit 1234567) (dialogue 2)";
+        let said =
+            "sent a message that makes no sense to howdah 0.1.0 (commit 1234567) (dialogue 2)";
         let fail = Message::fail(&Error::new(ErrorKind::Protocol, said));
         match Message::decode(&fail.encode()).unwrap() {
             Message::Fail { message, .. } => {

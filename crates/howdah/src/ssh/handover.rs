@@ -388,10 +388,10 @@ fn read_answer_said(text: &[u8]) -> Result<Answer, HandoverError> {
         && let Some((theirs, ours)) = Versions::ours().unlike(&head.versions)
         && !message.contains(&theirs)
     {
-        message.push_str(&format!(
-            "; or because it is howdah {theirs}, and this is howdah {ours}: {}",
+        *message = format!(
+            "{message}; or because it is howdah {theirs}, and this is howdah {ours}: {}",
             versions::REMEDY
-        ));
+        );
     }
     Ok(answer)
 }
@@ -607,7 +607,7 @@ mod tests {
         let mut versions = Versions::ours();
         versions.build = "0.1.0 (commit 1234567)".to_owned();
         let (theirs, ours) = (versions.describe(), Versions::ours().describe());
-        let of = |word: &str, said: serde_json::Value, versions: &Versions| {
+        let of = |word: &str, said: Value, versions: &Versions| {
             let mut line = word.as_bytes().to_vec();
             let versions = versions.clone();
             serde_json::to_writer(&mut line, &Line { versions, said }).expect("memory");
@@ -648,7 +648,10 @@ mod tests {
         }
         // One of our own says nothing that we do not know.
         let line = of(ANSWER, unknown, &Versions::ours());
-        assert!(matches!(read_answer(&mut &*line, |_| ()), Err(HandoverError::Nonsense)));
+        assert!(matches!(
+            read_answer(&mut &*line, |_| ()),
+            Err(HandoverError::Nonsense)
+        ));
     }
 
     fn announced(change: impl FnOnce(&mut Versions)) -> Result<Answer, HandoverError> {
