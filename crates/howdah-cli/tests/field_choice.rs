@@ -688,6 +688,9 @@ fn clashes_are_named_before_anything_is_connected() {
         (&["cp", "--time", "1s", "f"], &["--time", "part of f"]),
         (&["cp", "-r", "--time", "1s", "f"], &["--time", "part of f"]),
         (&["cp", "--mkpath", "-"], &["--mkpath", "-"]),
+        (&["cp", "-L", "-"], &["--copy-links", "- is none"]),
+        (&["cp", "-x", "zero:1"], &["--one-file-system", "zero:"]),
+        (&["cp", "--lease", "1", "f"], &["--lease", "--plan"]),
         (&["cp", "--update", "zero:1"], &["--update", "zero:"]),
         (
             &["cp", "--filter", ":- .gitignore", "f"],
@@ -698,15 +701,24 @@ fn clashes_are_named_before_anything_is_connected() {
             &["--filter", "--gitignore"],
         ),
     ] {
-        let done = site.run(
-            Host::Here,
-            "client",
-            &[args, &[nobody]].concat(),
-            Input::None,
-        );
+        let args = [args, &[nobody]].concat();
+        let done = site.run(Host::Here, "client", &args, Input::None);
         assert_eq!(done.code, Some(USAGE), "{args:?}: {}", done.err);
         for part in parts {
             assert!(done.err.contains(part), "{args:?} {part}: {}", done.err);
+        }
+    }
+    // Nothing but bytes goes there.
+    for to in ["howdah://127.0.0.1:9/null:", "h:null:", "h:zero:1"] {
+        for command in [
+            &["sync", "d"][..],
+            &["cp", "-r", "d"],
+            &["cp", "f", "g"],
+            &["cp", "-p", "f"],
+        ] {
+            let args = [command, &[to]].concat();
+            let done = site.run(Host::Here, "client", &args, Input::None);
+            done.assert_failed(USAGE, &["a tree cannot go to", to]);
         }
     }
 }

@@ -191,3 +191,68 @@ fn o8_directories_that_are_none_and_those_that_want_a_name() {
     assert_eq!(fs::read_dir(site.root("d")).unwrap().count(), 0);
     server.stop();
 }
+
+/// What is mounted under a name is somebody's on purpose: nothing takes its place, and nothing is written through it.
+#[test]
+fn n11_a_name_on_which_something_is_mounted_is_not_replaced() {
+    let site = Site::new(120);
+    let server = site.serve();
+    fs::create_dir_all(site.file("tree")).unwrap();
+    fs::write(site.file("tree/bound"), "new").unwrap();
+    fs::write(site.root("bound"), "new").unwrap();
+    fs::create_dir(site.root("at")).unwrap();
+    let other = site.file("other");
+    let (there, here) = (site.root("at/bound"), site.file("bound"));
+    for at in [&there, &here] {
+        fs::write(&other, "mounted").unwrap();
+        fs::write(at, "below it").unwrap();
+        let args = ["--bind", &other, at];
+        let mounted = std::process::Command::new("mount").args(args).output();
+        if !mounted.is_ok_and(|mounted| mounted.status.success()) {
+            println!("skipped: nothing can be mounted here");
+            return;
+        }
+        let _mount = SmallDisk::mounted(at);
+        let (file, tree) = (site.file("tree/bound"), site.file("tree/."));
+        let copies = if at == &there {
+            vec![
+                vec![file, server.url("at/bound")],
+                vec!["-r".to_owned(), tree, server.url("at")],
+            ]
+        } else {
+            vec![
+                vec![server.url("bound"), here.clone()],
+                vec!["-p".to_owned(), server.url("bound"), here.clone()],
+            ]
+        };
+        for args in copies {
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            let done = site.copy_with(Host::Here, &args, Input::None);
+            assert_refused(&done, &["bound", "something is mounted"], &format!("{args:?}"));
+            assert_eq!(fs::read_to_string(at).unwrap(), "mounted", "{args:?}");
+        }
+    }
+    server.stop();
+    site.assert_nothing_half_done();
+}
+
+/// A list that forgets at once would take any key at any time.
+#[test]
+fn t27_keys_of_servers_are_kept_in_a_file_or_not_accepted() {
+    let site = Site::new(60);
+    let server = site.serve();
+    fs::write(site.file("f"), "content").unwrap();
+    let (from, to) = (site.file("f"), server.url("new"));
+    let copy = |list: &str| {
+        let args = ["cp", "--known-hosts", list, "--accept-new", &from, &to];
+        site.run(Host::Here, "client", &args, Input::None)
+    };
+    copy("/dev/null").assert_failed(7, &["/dev/null", "not a regular file"]);
+    assert!(!fs::exists(site.root("new")).unwrap());
+    // What forgets later is a file that is thrown away.
+    let list = site.file("list");
+    let done = copy(&list);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert!(fs::metadata(&list).unwrap().len() > 0);
+    server.stop();
+}

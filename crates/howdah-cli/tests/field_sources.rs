@@ -9,6 +9,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use support::process::Input;
 use support::{Host, Site};
 
+const DIFFERENT: i32 = 15;
+
 /// Files whose size is told as 0 or as a page, and that hold something else; they do not change meanwhile.
 const GENERATED: [&str; 4] = [
     "/proc/version",
@@ -19,7 +21,7 @@ const GENERATED: [&str; 4] = [
 
 #[test]
 fn t05_a_source_is_what_reading_gives() {
-    let site = Site::new(60);
+    let site = Site::new(240);
     // Below the root of all, so that it can be fetched from, too.
     let server = site.serve_at(Host::Here, "127.0.0.1:0", "/");
     let mut tried = 0;
@@ -58,6 +60,15 @@ fn t05_a_source_is_what_reading_gives() {
                     assert_eq!(done.json()["bytes"], content.len(), "{}", done.json());
                     assert_eq!(done.json()["verified"], "blake3");
                 }
+                // What is compared is what reading gives, too.
+                if options.len() == 2 {
+                    let args = ["verify", "--accept-new", path, &url(&there)];
+                    let verify = || site.run(Host::Here, "client", &args, Input::None).code;
+                    assert_eq!(verify(), Some(0), "{way} {path}");
+                    let other = content.iter().map(|byte| byte ^ 1);
+                    fs::write(&there, other.collect::<Vec<_>>()).unwrap();
+                    assert_eq!(verify(), Some(DIFFERENT), "{way} {path}");
+                }
                 fs::remove_file(&there).unwrap();
                 // A new one is not read by more people than the source.
                 let done = site.run(Host::Here, "client", &args, Input::None);
@@ -76,5 +87,31 @@ fn t05_a_source_is_what_reading_gives() {
         );
     }
     assert!(tried > 0);
+    server.stop();
+}
+
+/// What cannot be read is no empty file, whatever size it is said to have.
+#[test]
+fn t05_what_cannot_be_read_is_named_and_replaces_nothing() {
+    let site = Site::new(240);
+    let server = site.serve_at(Host::Here, "127.0.0.1:0", "/");
+    let (here, there) = (site.file("keep"), site.root("keep"));
+    let url = |path: &str| format!("howdah://{}{path}", server.address);
+    // Whoever opens it has nothing at its beginning.
+    let path = "/proc/self/mem";
+    assert!(fs::read(path).is_err());
+    for (from, to, keep) in [
+        (path.to_owned(), url(&there), &there),
+        (url(path), here.clone(), &here),
+    ] {
+        for options in [&["cp"][..], &["cp", "-r"], &["cp", "-p"]] {
+            fs::write(keep, "precious").unwrap();
+            let args = [options, &["--accept-new", &*from, &*to]].concat();
+            let done = site.run(Host::Here, "client", &args, Input::None);
+            assert!(done.code != Some(0), "{args:?}");
+            assert!(done.err.contains("mem\""), "{args:?}: {}", done.err);
+            assert_eq!(fs::read_to_string(keep).unwrap(), "precious", "{args:?}");
+        }
+    }
     server.stop();
 }

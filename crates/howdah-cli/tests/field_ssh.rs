@@ -17,13 +17,13 @@ fn fake_ssh(site: &Site, noise: &str) -> String {
     let path = site.file("ssh");
     let script = format!(
         "#!/bin/sh\nfor last; do :; done\ncase \"$*\" in *-G*) echo hostname 127.0.0.1; exit;; *' -O '*) exit 1;; esac\n\
-         printf '%s' \"$*\" >{}\nprintf '{noise}'\nHOME={}\nexport HOME\neval \"$last\"\n",
+         printf '%s' \"$*\" >{}\nprintf '{noise}'\nHOME={home}\nPATH={home}/.local/bin:$PATH\nexport HOME PATH\neval \"$last\"\n",
         site.file("args"),
-        site.root("")
+        home = site.root(""),
     );
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    // What the far end is called by.
+    // What the far end is called by, whatever is installed on this machine.
     let bin = site.root(".local/bin");
     fs::create_dir_all(&bin).unwrap();
     let _ = std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_howdah"), format!("{bin}/howdah"));

@@ -107,6 +107,22 @@ fn o7_json_ends_with_the_error_whatever_is_wrong() {
             assert_eq!(event["error"]["kind"], "usage", "{last}");
         }
     }
+    // Those that print one object.
+    for line in [
+        "bench --json howdah://127.0.0.1:9",
+        "finish --json nothing",
+        "plan --json howdah://127.0.0.1:9/a b -o plan",
+    ] {
+        let done = shell(&site, &format!("$H {line}"));
+        assert!(!matches!(done.code, None | Some(0)), "{line}: {}", done.err);
+        let out = String::from_utf8(done.out).unwrap();
+        let last = out
+            .lines()
+            .last()
+            .unwrap_or_else(|| panic!("{line}: nothing"));
+        let object: serde_json::Value = serde_json::from_str(last).unwrap();
+        assert!(object["error"]["kind"].is_string(), "{line}: {last}");
+    }
     // Where standard output is for data, it stays empty.
     let done = shell(&site, "$H cp --json --nonsense howdah://127.0.0.1:9/b -");
     assert!(

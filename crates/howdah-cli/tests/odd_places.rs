@@ -312,7 +312,10 @@ fn f37_an_immutable_file_is_named_and_the_others_come() {
     let kept = fs::read(site.root("fixed")).unwrap();
     let undone = change("-i").unwrap();
     assert!(undone.status.success());
-    done.assert_failed(PARTIAL, &["fixed", "1 could not be copied"]);
+    done.assert_failed(
+        PARTIAL,
+        &["fixed", "1 could not be copied", "(immutable)", "chattr -i"],
+    );
     assert_eq!(kept, b"as it was");
     for name in ["small", "large"] {
         assert_eq!(
@@ -321,6 +324,72 @@ fn f37_an_immutable_file_is_named_and_the_others_come() {
         );
     }
     assert_eq!(parts(site.root("")).len(), 0);
+    server.stop();
+}
+
+/// Takes the attribute away again, whatever comes of the test.
+struct Protected<'a>(&'a str, &'a str);
+
+impl<'a> Protected<'a> {
+    fn by(attribute: &'a str, path: &'a str) -> Option<Self> {
+        let flag = format!("+{attribute}");
+        match Command::new("chattr").args([&flag, path]).output() {
+            Ok(output) if output.status.success() => Some(Self(attribute, path)),
+            other => {
+                println!("skipped: chattr {flag} does not work here: {other:?}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Protected<'_> {
+    fn drop(&mut self) {
+        let flag = format!("-{}", self.0);
+        let _ = Command::new("chattr").args([&flag, self.1]).status();
+    }
+}
+
+/// Root may do everything but this, and is told why and what to do.
+#[test]
+fn f37_what_chattr_protects_is_named_with_the_attribute() {
+    let site = Site::new(200);
+    let server = site.serve();
+    let (from, to, file) = (site.file("tree"), site.root("tree"), site.file("tree/new"));
+    fs::create_dir_all(format!("{from}/made")).unwrap();
+    fs::write(&file, "new").unwrap();
+    symlink("new", format!("{from}/link")).unwrap();
+    let (old, fixed) = (format!("{to}/new"), format!("{to}/extra"));
+    for (attribute, word) in [("i", "immutable"), ("a", "append only")] {
+        for what in ["file", "extra", "directory"] {
+            let _ = fs::remove_dir_all(&to);
+            fs::create_dir(&to).unwrap();
+            fs::write(&fixed, "goes").unwrap();
+            fs::write(&old, "as it was").unwrap();
+            let path = match what {
+                "file" => &old,
+                "extra" => &fixed,
+                _ => &to,
+            };
+            let Some(_protected) = Protected::by(attribute, path) else {
+                return;
+            };
+            let parts = [word, &*format!("chattr -{attribute}")];
+            let url = server.url("tree");
+            let sync = ["sync", "--accept-new", "--delete", &*from, &*url];
+            let done = site.run(Host::Here, "client", &sync, Input::None);
+            assert!(!matches!(done.code, None | Some(0)), "{attribute} {what}");
+            for part in parts {
+                assert!(done.err.contains(part), "{attribute} {what}: {}", done.err);
+            }
+            if what != "extra" {
+                let (one, url) = (file.as_str(), server.url("tree/new"));
+                let done = site.copy_with(Host::Here, &[one, &url], Input::None);
+                done.assert_failed(4, &parts);
+                assert_eq!(fs::read(&old).unwrap(), b"as it was");
+            }
+        }
+    }
     server.stop();
 }
 

@@ -318,7 +318,7 @@ impl PartFile {
         }
         rename_file(dir, &self.temp, dir, name, now.is_some()).map_err(|e| match e {
             Errno::EXIST => StoreError::TargetChanged { path: path.clone() },
-            Errno::BUSY => unwritable::from_making(dir, path, "rename to", e),
+            Errno::BUSY | Errno::PERM => unwritable::from_making(dir, path, "rename to", e),
             e => StoreError::from_io(path, "rename the finished file to", e),
         })?;
         *state = State::Published;

@@ -73,7 +73,10 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// What exists there may not be replaced, changed or deleted.
-    #[error("{path:?}: new files may be added there, and none may be replaced or deleted")]
+    #[error(
+        "{:?}: new files may be added there, and none may be replaced or deleted",
+        named(path)
+    )]
     MayOnlyAdd {
         /// What exists, or the place where something was to be deleted.
         path: PathBuf,
@@ -215,6 +218,15 @@ pub enum StoreError {
         /// The system's reason.
         source: Arc<io::Error>,
     },
+}
+
+/// A place that may be the whole root, which has no name.
+fn named(path: &Path) -> &Path {
+    if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    }
 }
 
 /// What to do about something that a file cannot replace.

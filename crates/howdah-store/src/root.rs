@@ -229,6 +229,20 @@ impl Root {
         Ok((fd, name))
     }
 
+    /// Where a path to read leads: links in it are followed as far as they stay below, but a last one that points to nothing.
+    pub(crate) fn resolve(&self, path: &Path) -> Result<PathBuf, StoreError> {
+        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+            return self.resolve_last(path);
+        };
+        match self.open_dir(above) {
+            Err(StoreError::PathEscapes { .. }) if check(above).is_ok() => {
+                self.resolve_last(&self.resolve_below(above)?.join(name))
+            }
+            // What is wrong with it is told as always.
+            _ => self.resolve_last(path),
+        }
+    }
+
     /// A path below the root whose last name is no link, or one that points to nothing below: where links lead
     /// that stand at its end. Those in its middle are not followed, and none leads out.
     pub(crate) fn resolve_last(&self, path: &Path) -> Result<PathBuf, StoreError> {

@@ -51,6 +51,28 @@ pub(crate) fn holes_of(file: &File) -> Option<RangeSet> {
     Some(holes)
 }
 
+/// Copies all that a file holds to an empty one, holes as holes, as long as it `goes_on`.
+pub(crate) fn copy(from: &File, to: &File, goes_on: impl Fn() -> bool) -> io::Result<()> {
+    const BLOCK: usize = 256 << 10;
+    let size = from.metadata()?.len();
+    let mut buffer = vec![0; BLOCK];
+    let mut at = 0;
+    while let Some(data) = Some(next_data(from, at, size).unwrap_or(at)).filter(|at| *at < size) {
+        let end = next_hole(from, data).map_or(size, |hole| hole.max(data + 1).min(size));
+        at = data;
+        while at < end {
+            if !goes_on() {
+                return Err(io::Error::other("stopped"));
+            }
+            let len = (end - at).min(BLOCK as u64) as usize;
+            from.read_exact_at(&mut buffer[..len], at)?;
+            to.write_all_at(&buffer[..len], at)?;
+            at += len as u64;
+        }
+    }
+    to.set_len(size)
+}
+
 /// Whether nothing is stored of these bytes. `false` also where that cannot be known.
 pub(crate) fn is_hole(file: &File, range: ByteRange) -> bool {
     next_data(file, range.start, range.end).is_some_and(|data| data >= range.end)

@@ -3,6 +3,7 @@
 use crate::StoreError;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::path::Path;
 
 const NO_NEW: &str = "its file system takes no new files";
@@ -31,9 +32,54 @@ pub(crate) fn from_making(
         Errno::NAMETOOLONG => "its file system does not take so long a name",
         Errno::INVAL | Errno::ILSEQ => "its file system does not take such a name",
         Errno::BUSY => "something is mounted under that name, or uses it",
-        e => return StoreError::from_io(path, operation, e),
+        e => return from_changing(dir, path, operation, e),
     };
     not_writable(path, why)
+}
+
+/// The error of changing, replacing or removing something called `path` in `dir`.
+pub(crate) fn from_changing(
+    dir: impl AsFd,
+    path: &Path,
+    operation: &'static str,
+    error: Errno,
+) -> StoreError {
+    match (error, path.file_name()) {
+        (Errno::PERM, Some(name)) => protection(dir, name).map_or_else(
+            || StoreError::from_io(path, operation, error),
+            |why| not_writable(path, why),
+        ),
+        _ => StoreError::from_io(path, operation, error),
+    }
+}
+
+/// What attribute keeps even its owner, and root, from changing `name` in `dir`.
+#[cfg(target_os = "linux")]
+pub(crate) fn protection(dir: impl AsFd, name: &OsStr) -> Option<&'static str> {
+    use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
+    let of = |name: &OsStr, flags| {
+        let found = statx(&dir, name, flags, StatxFlags::empty()).ok()?;
+        Some(found.stx_attributes & found.stx_attributes_mask)
+    };
+    let has = |found: Option<StatxAttributes>, flag| found.is_some_and(|all| all.contains(flag));
+    let it = of(name, AtFlags::SYMLINK_NOFOLLOW);
+    let above = of(OsStr::new(""), AtFlags::EMPTY_PATH);
+    if has(it, StatxAttributes::IMMUTABLE) {
+        Some("it has the attribute i (immutable), which chattr -i takes away")
+    } else if has(it, StatxAttributes::APPEND) {
+        Some("it has the attribute a (append only), which chattr -a takes away")
+    } else if has(above, StatxAttributes::IMMUTABLE) {
+        Some("its directory has the attribute i (immutable), which chattr -i takes away")
+    } else if has(above, StatxAttributes::APPEND) {
+        Some("its directory has the attribute a (append only), which chattr -a takes away")
+    } else {
+        None
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn protection(_: impl AsFd, _: &OsStr) -> Option<&'static str> {
+    None
 }
 
 pub(crate) fn not_writable(path: &Path, why: &'static str) -> StoreError {
@@ -43,8 +89,9 @@ pub(crate) fn not_writable(path: &Path, why: &'static str) -> StoreError {
     }
 }
 
+/// Whether what lies there is made by the kernel when it is read.
 #[cfg(target_os = "linux")]
-fn is_view(dir: impl AsFd) -> bool {
+pub(crate) fn is_view(dir: impl AsFd) -> bool {
     // linux/magic.h
     const VIEWS: [u32; 13] = [
         0x0000_9fa0, // proc
@@ -65,7 +112,7 @@ fn is_view(dir: impl AsFd) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_view(_: impl AsFd) -> bool {
+pub(crate) fn is_view(_: impl AsFd) -> bool {
     false
 }
 

@@ -133,6 +133,16 @@ impl TreeArgs {
         })
     }
 
+    /// The first flag that means nothing to a single file, and nothing at all to a stream.
+    pub(crate) fn about_directories(&self) -> Option<&'static str> {
+        [
+            (self.copy_links, "--copy-links"),
+            (self.one_file_system, "--one-file-system"),
+        ]
+        .into_iter()
+        .find_map(|(is_set, flag)| is_set.then_some(flag))
+    }
+
     /// The first flag that is about files with names.
     pub(crate) fn about_names(&self) -> Option<&'static str> {
         [

@@ -2,7 +2,7 @@
 
 use super::connect::{config, expanded};
 use super::course::{Run, arrival, changes, finish, reporter};
-use super::select::{check_tree, tree_options};
+use super::select::{check_tree, check_tree_goes_to, is_stream, tree_options};
 use super::{hints, manifest};
 use crate::args::{Cli, Command, CpArgs, PaceArgs};
 use crate::ui::{self, Reporter, Signals, Start};
@@ -30,6 +30,7 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
         );
         return Err(Error::new(ErrorKind::Usage, text).into());
     }
+    check_lease(args)?;
     howdah::check_sources(args.sources())?;
     for source in args.sources() {
         check_roles(source, args.destination())?;
@@ -150,24 +151,27 @@ fn check_names(args: &CpArgs) -> Result<(), Error> {
     }
     check_tree(&args.tree)?;
     let stream = args.paths.iter().find(|place| is_stream(place));
-    match (args.tree.about_names(), stream) {
-        (Some(flag), Some(stream)) => {
-            let text = format!("{flag} is about files and directories, and {stream} is none");
+    let flag = args.tree.about_names();
+    let flag = flag.or_else(|| args.tree.about_directories());
+    if let (Some(flag), Some(stream)) = (flag, stream) {
+        let text = format!("{flag} is about files and directories, and {stream} is none");
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    if args.is_tree() {
+        check_tree_goes_to(args.destination())?;
+    }
+    Ok(())
+}
+
+/// The command line's own parser takes one without the other where places are named.
+fn check_lease(args: &CpArgs) -> Result<(), Error> {
+    match (args.lease.lease, &args.lease.plan) {
+        (Some(_), None) => {
+            let text = "--lease is one of a plan: name it with --plan, and no SRC and DST";
             Err(Error::new(ErrorKind::Usage, text))
         }
         _ => Ok(()),
     }
-}
-
-fn is_stream(place: &Location) -> bool {
-    let path = match place {
-        Location::Stdio | Location::Zero(_) | Location::Null => return true,
-        Location::File(_) => return false,
-        Location::Remote { path, .. } => path,
-        Location::Ssh(there) => &there.path,
-    };
-    let there = Location::try_from(path.as_path().as_os_str());
-    matches!(there, Ok(Location::Zero(_) | Location::Null))
 }
 
 #[cfg(test)]

@@ -57,8 +57,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
             Some(plan) => lease::cp(&args, plan),
             None => cp::run(&args),
         },
-        Command::Plan(args) => lease::plan(&args),
-        Command::Finish(args) => lease::finish(&args),
+        Command::Plan(args) => one_object(lease::plan(&args)),
+        Command::Finish(args) => one_object(lease::finish(&args)),
         Command::Sync(args) => sync::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Ls(args) => ls::run(&args),
@@ -85,7 +85,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         #[cfg(target_os = "linux")]
         Command::Doctor(args) => doctor::run(&args),
         #[cfg(target_os = "linux")]
-        Command::Bench(args) => bench::run(&args),
+        Command::Bench(args) => one_object(bench::run(&args)),
         #[cfg(target_os = "linux")]
         Command::Demo(args) => demo::run(&args),
         #[cfg(target_os = "linux")]
@@ -105,6 +105,11 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         )
         .into()),
     }
+}
+
+/// Of a command that prints one object with `--json`: if it fails, that is the error.
+fn one_object(result: anyhow::Result<()>) -> anyhow::Result<()> {
+    result.inspect_err(crate::exit::tell_as_json)
 }
 
 /// Whether it has a private key, or that of a session, in its memory.

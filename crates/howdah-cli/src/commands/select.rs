@@ -2,7 +2,7 @@
 
 use crate::args::{OutcomeArgs, SelectArgs, TreeArgs, Written, add_lines};
 use crate::ui;
-use howdah::{Error, ErrorKind, PathList, PathListBuilder, RuleList, TreeOptions};
+use howdah::{Error, ErrorKind, Location, PathList, PathListBuilder, RuleList, TreeOptions};
 use howdah_core::Span;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -44,6 +44,29 @@ pub(super) fn check_tree(args: &TreeArgs) -> Result<(), Error> {
         Some(text) => Err(Error::new(ErrorKind::Usage, text)),
         None => Ok(()),
     }
+}
+
+/// The same of where it is to go.
+pub(super) fn check_tree_goes_to(destination: &Location) -> Result<(), Error> {
+    if is_stream(destination) {
+        let text = format!(
+            "a tree cannot go to {destination}, which takes the bytes of one file and nothing else"
+        );
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    Ok(())
+}
+
+/// Whether it is a pipe, or made up: here or there.
+pub(super) fn is_stream(place: &Location) -> bool {
+    let path = match place {
+        Location::Stdio | Location::Zero(_) | Location::Null => return true,
+        Location::File(_) => return false,
+        Location::Remote { path, .. } => path,
+        Location::Ssh(there) => &there.path,
+    };
+    let there = Location::try_from(path.as_path().as_os_str());
+    matches!(there, Ok(Location::Zero(_) | Location::Null))
 }
 
 /// Which of its files.

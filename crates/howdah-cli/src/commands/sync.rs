@@ -2,7 +2,7 @@
 
 use super::connect::{config, expanded_one};
 use super::course::{Run, arrival, changes, finish, reporter};
-use super::select::{check_tree, tree_options};
+use super::select::{check_tree, check_tree_goes_to, tree_options};
 use super::{hints, manifest};
 use crate::args::{Command, SyncArgs};
 use crate::ui::{Reporter, Signals, Start};
@@ -21,6 +21,7 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     let source = std::slice::from_ref(&args.source);
     super::outcome::check(&args.outcome, source, &args.destination, args.delete)?;
     check_tree(&args.tree)?;
+    check_tree_goes_to(&args.destination)?;
     let signals = Signals::install()?;
     let locations = [&args.source, &args.destination];
     let mut config = config(&args.connect, locations.into_iter(), &signals)?;

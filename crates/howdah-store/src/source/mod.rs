@@ -79,7 +79,7 @@ fn file_or_generated(
         return Ok(Inner::File(source));
     }
     let mode = file.metadata().map_err(failed)?.mode() & 0o777;
-    let source = pipe::PipeSource::new(Box::new(file), how.0, wake, limits)?;
+    let source = pipe::PipeSource::new(Box::new(file), path, how.0, wake, limits)?;
     Ok(Inner::Generated(source, mode))
 }
 
@@ -90,9 +90,14 @@ pub(crate) fn is_generated(file: &File) -> io::Result<bool> {
     let meta = file.metadata()?;
     let size = meta.len();
     let mut byte = [0];
-    if file.read_at(&mut byte, size).is_ok_and(|got| got > 0) {
+    match file.read_at(&mut byte, size) {
         // Or somebody appends to it right now.
-        return Ok(file.metadata()?.len() == size);
+        Ok(got) if got > 0 => return Ok(file.metadata()?.len() == size),
+        // It is read in order only.
+        Err(e) if size == 0 && e.kind() == io::ErrorKind::NotSeekable => return Ok(true),
+        // Nobody else would hear that there is something in it.
+        Err(e) if size == 0 => return Err(e),
+        Ok(_) | Err(_) => {}
     }
     if size == 0 || size > PAGE || meta.blocks() > 0 {
         return Ok(false);
@@ -149,7 +154,8 @@ impl Source {
             }
             SourceSpec::Zero(size) => Inner::Zero(zero::ZeroSource::new(size, hash, wake, limits)?),
             SourceSpec::Reader(reader) => {
-                Inner::Pipe(pipe::PipeSource::new(reader, hash, wake, limits)?)
+                let name = Path::new("-");
+                Inner::Pipe(pipe::PipeSource::new(reader, name, hash, wake, limits)?)
             }
         }))
     }

@@ -5,7 +5,7 @@ use crate::outcome::{Reporter, Slot};
 use crate::{Limits, StoreError, Wake, worker};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -26,6 +26,8 @@ pub(super) struct PipeSource {
 
 #[derive(Debug)]
 struct Shared {
+    /// For messages.
+    name: PathBuf,
     ring: Mutex<Ring>,
     room: Condvar,
     end: AtomicU64,
@@ -65,13 +67,14 @@ impl Segment {
 impl PipeSource {
     pub(super) fn new(
         reader: Box<dyn Read + Send>,
+        name: &Path,
         hash: bool,
         wake: Wake,
         limits: &Limits,
     ) -> Result<Self, StoreError> {
-        let name = Path::new("-");
         let segment = SEGMENT.min(limits.pipe_bytes.div_ceil(2)).max(1);
         let shared = Arc::new(Shared {
+            name: name.to_path_buf(),
             ring: Mutex::new(Ring {
                 segments: VecDeque::new(),
                 spare: Vec::new(),
@@ -114,7 +117,7 @@ impl PipeSource {
         if ring.waiting && self.shared.ahead() < ring.ahead {
             self.shared.room.notify_one();
         }
-        let outside = || StoreError::other(Path::new("-"), "read", "not in the pipe's buffer");
+        let outside = || StoreError::other(&self.shared.name, "read", "not in the pipe's buffer");
         let mut index = ring
             .segments
             .partition_point(|segment| segment.end() <= offset);
@@ -239,7 +242,7 @@ impl Shared {
                     continue;
                 }
                 Err(e) => {
-                    let error = StoreError::from_io(Path::new("-"), "read", e);
+                    let error = StoreError::from_io(&self.name, "read", e);
                     return reporter.report(Err(error));
                 }
             };

@@ -4,16 +4,17 @@
 //! comes back as the nearest one. What that is depends on the file system, its options and its driver, so the disk itself
 //! is asked: a file without a name gets the time and says what it has then.
 
+use super::delete::open_below;
 use super::entry::Stamp;
 use super::queue::lock;
 use crate::descriptors::opened;
-use crate::durable::keeping_times;
+use crate::durable::{keeping_times, times_of};
 use crate::stale::{self, temp_name};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, Mode, OFlags, Timestamps, Uid};
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
@@ -78,15 +79,19 @@ impl Clock {
     fn asked<T>(&self, dir: impl AsFd, ask: impl FnOnce(&OwnedFd) -> Option<T>) -> Option<T> {
         let dir = dir.as_fd();
         let disk = rustix::fs::fstat(dir).ok()?.st_dev;
+        let is_same_disk =
+            |top: &&OwnedFd| rustix::fs::fstat(top).is_ok_and(|stat| stat.st_dev == disk);
+        let top = || self.top.get().filter(is_same_disk);
+        if is_fuse(dir) {
+            let made = passing(dir).or_else(|| passing(top()?));
+            return made.and_then(|probe| ask(&probe.fd));
+        }
         let mut probes = lock(&self.probes);
         if !probes.contains_key(&disk) {
             if probes.len() >= DISKS {
                 probes.clear();
             }
-            let is_same_disk =
-                |top: &&OwnedFd| rustix::fs::fstat(top).is_ok_and(|stat| stat.st_dev == disk);
-            let top = || self.top.get().filter(is_same_disk).and_then(probe);
-            probes.insert(disk, probe(dir).or_else(top)?);
+            probes.insert(disk, probe(dir).or_else(|| probe(top()?))?);
         }
         ask(probes.get(&disk)?)
     }
@@ -165,6 +170,57 @@ fn probe(dir: impl AsFd) -> Option<OwnedFd> {
         Ok(fd)
     });
     made.ok()
+}
+
+/// Where a file that is removed while it is open keeps a name (`.fuse_hidden...`), and goes some time after it was closed: the
+/// times of its directory change behind everybody's back.
+#[cfg(target_os = "linux")]
+fn is_fuse(dir: impl AsFd) -> bool {
+    // linux/magic.h
+    const FUSE: u32 = 0x6573_5546;
+    rustix::fs::fstatfs(dir).is_ok_and(|fs| fs.f_type as u32 == FUSE)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_fuse(_: impl AsFd) -> bool {
+    false
+}
+
+/// A directory that goes when it has been asked, at once and with no trace: nothing is kept of those that are open.
+struct Passing {
+    dir: OwnedFd,
+    name: OsString,
+    fd: OwnedFd,
+    before: Timestamps,
+}
+
+fn passing(dir: impl AsFd) -> Option<Passing> {
+    let dir = dir.as_fd().try_clone_to_owned().ok()?;
+    let before = times_of(&rustix::fs::fstat(&dir).ok()?);
+    let name = temp_name(&dir, OsStr::new("time"));
+    rustix::fs::mkdirat(&dir, &name, Mode::RWXU).ok()?;
+    let opened = open_below(&dir, &name);
+    let Ok(fd) = opened else {
+        remove_passing(&dir, &name, &before);
+        return None;
+    };
+    Some(Passing {
+        dir,
+        name,
+        fd,
+        before,
+    })
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        remove_passing(&self.dir, &self.name, &self.before);
+    }
+}
+
+fn remove_passing(dir: &OwnedFd, name: &OsStr, before: &Timestamps) {
+    let _ = rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR);
+    let _ = rustix::fs::futimens(dir, before);
 }
 
 #[cfg(test)]

@@ -305,7 +305,9 @@ impl Committer<'_> {
                 let path = wanted.path();
                 match e {
                     Errno::EXIST => StoreError::TargetChanged { path },
-                    Errno::BUSY => unwritable::from_making(dir, &path, "rename to", e),
+                    Errno::BUSY | Errno::PERM => {
+                        unwritable::from_making(dir, &path, "rename to", e)
+                    }
                     e => StoreError::from_io(&path, "rename the finished file to", e),
                 }
             })

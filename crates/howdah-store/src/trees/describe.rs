@@ -26,6 +26,7 @@ use super::walk::{Offered, Top, Walker, kind};
 use super::{TreeProgress, WAITING_FILES, ranges};
 use crate::device::{Aligned, DeviceReader};
 use crate::identity::Identity;
+use crate::source::is_generated;
 use crate::{Root, StoreError, Wake};
 use rustix::fs::{AtFlags, FileType};
 use std::ffi::OsString;
@@ -76,12 +77,17 @@ impl TreeSubject {
         Self::below(&Arc::new(Root::open(parent)?), Path::new(name))
     }
 
-    /// A path below a root, as a peer names it. No link is followed.
+    /// A path below a root, as a peer names it. Links in it are followed, the last one too, as far as they stay below.
     pub fn below(root: &Arc<Root>, path: &Path) -> Result<Self, StoreError> {
         let path = plain(path);
         if path.as_os_str().is_empty() {
             return Ok(Self::directory(Arc::clone(root), path));
         }
+        let path = match root.resolve(&path) {
+            // A last one that leads out is a link, and nothing is said about what it leads to.
+            Err(StoreError::PathEscapes { .. }) => path,
+            real => real?,
+        };
         // Refuses what leads out before anything is said about it.
         let (parent, name) = root.open_parent(&path)?;
         let stat = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -364,13 +370,14 @@ impl Shared {
         };
         let file = dir.root.open_plain(&dir.path.join(name))?;
         let before = Identity::of(&file, shown)?;
-        if before.size() != *size {
-            return Err(changed());
-        }
         let read_error = |e: io::Error| match e.kind() {
             io::ErrorKind::UnexpectedEof => changed(),
             _ => StoreError::from_io(shown, "read", e),
         };
+        // What the kernel makes is told with the size that reading gives.
+        if before.size() != *size && !is_generated(&file).map_err(read_error)? {
+            return Err(changed());
+        }
         let device = self.reread.then(|| DeviceReader::new(&file, *size));
         let mut device = device.transpose().map_err(read_error)?;
         let mut at = 0;

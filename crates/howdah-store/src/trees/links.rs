@@ -1,7 +1,7 @@
 //! Symbolic links and further names at the place where a tree is put.
 
+use super::backup::Keep;
 use super::change::{Act, Reasons};
-use super::delete::Keep;
 use super::entry::{Meta, Stamp};
 use super::existing::open_plain_at;
 use super::meta::{self, Keeper, NotKept};
@@ -10,10 +10,10 @@ use super::receive::Shared;
 use super::report::{Book, Trouble, add};
 use super::target::{DirState, TargetDir};
 use super::walk::kind;
-use crate::StoreError;
 use crate::durable::rename_file;
 use crate::same::same_file;
 use crate::stale::temp_name;
+use crate::{StoreError, unwritable};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -132,8 +132,17 @@ pub(super) fn why_symlink(
     Ok((Act::Symlink, reasons))
 }
 
-/// Notes why a link could not be made.
-pub(super) fn note_no_symlink(book: &Book, path: &Path, error: Errno) {
+/// Notes why a link could not be made in `dir`.
+pub(super) fn note_no_symlink(book: &Book, dir: &OwnedFd, path: &Path, error: Errno) {
+    let name = path.file_name().filter(|_| error == Errno::PERM);
+    if name.is_some_and(|name| unwritable::protection(dir, name).is_some()) {
+        return book.unwritten(&unwritable::from_changing(
+            dir,
+            path,
+            "make the link",
+            error,
+        ));
+    }
     let what = match error {
         Errno::ISDIR | Errno::EXIST => {
             "something else has the name of this link and was left alone"

@@ -4,6 +4,7 @@
 //! streams, which the engine carries. docs/trees.md says what is in them and why.
 
 mod allowed;
+mod backup;
 mod buffers;
 mod change;
 mod clock;

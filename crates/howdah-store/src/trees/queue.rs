@@ -161,6 +161,10 @@ impl Budget {
         !state.1
     }
 
+    pub(crate) fn is_stopped(&self) -> bool {
+        lock(&self.state).1
+    }
+
     pub(crate) fn stop(&self) {
         lock(&self.state).1 = true;
         self.changed.notify_all();

@@ -92,6 +92,11 @@ impl TreeSource {
     ) -> Result<(), StoreError> {
         let path = plain(path);
         if path.as_os_str().is_empty() || contents {
+            let path = if path.as_os_str().is_empty() {
+                path
+            } else {
+                root.resolve(&path)?
+            };
             root.open_dir(&path)
                 .map_err(|error| match root.open_plain(&path) {
                     Ok(_) => not_a_directory(&path),
@@ -99,7 +104,7 @@ impl TreeSource {
                 })?;
             return self.add(Arc::clone(root), path, None);
         }
-        let real = root.resolve_last(&path)?;
+        let real = root.resolve(&path)?;
         self.add(Arc::clone(root), real, called.or_else(|| path.file_name()))
     }
 

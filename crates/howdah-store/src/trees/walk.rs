@@ -584,9 +584,15 @@ impl<'a> Walker<'a> {
                     Some(OneOf::First { link } | OneOf::Further { link, .. }) => Some(link),
                     None => None,
                 };
+                let size = match self.size(fd, dir, name, stat) {
+                    Ok(size) => size,
+                    Err(error) => {
+                        self.unreadable(&shown(), &error);
+                        return self.left_out(called, Other::Unread);
+                    }
+                };
                 self.add_xattrs(fd, OsStr::from_bytes(name), &shown, &mut meta);
                 self.learn_owner(&meta)?;
-                let size = stat.st_size as u64;
                 let offered = Offered {
                     dir: Arc::clone(dir),
                     name: OsString::from_vec(name.to_vec()),

@@ -361,9 +361,24 @@ impl Message {
             message
         });
         let ours = format!("howdah {} (dialogue {VERSION})", versions::build());
+        let is_about_us = |kind: u8, text: &str| {
+            let is_protocol = Some(&ErrorKind::Protocol) == KINDS.get(usize::from(kind));
+            is_protocol && text.contains("(dialogue ") && !text.contains(&ours)
+        };
         match read {
+            // It may be that the builds do not understand each other.
+            Some(Self::Fail { kind, message })
+                if version == VERSION && is_about_us(kind, &message) =>
+            {
+                Ok(Self::Fail {
+                    kind,
+                    message: bounded(format!("{message}; this is {ours}")),
+                })
+            }
             Some(message) if (OLDEST..=NEWEST).contains(&version) => Ok(message),
-            None if version == VERSION => error("sent a message that makes no sense".to_owned()),
+            None if version == VERSION => error(format!(
+                "sent a message that makes no sense to {ours}; if it is of another build, install the same one on both"
+            )),
             None if (OLDEST..=NEWEST).contains(&version) => error(format!(
                 "sent a message (dialogue {version}) that {ours} does not know; {}",
                 versions::REMEDY
@@ -516,6 +531,23 @@ mod tests {
             unknown.to_string().contains("one minor version apart"),
             "{unknown}"
         );
+    }
+
+    #[test]
+    fn o9_another_build_of_the_same_version_hears_which_this_is() {
+        let unknown = Message::decode(&[VERSION, 120, 1]).unwrap_err().to_string();
+        assert!(unknown.contains(versions::build()), "{unknown}");
+        assert!(unknown.contains("same one on both"), "{unknown}");
+        // Whoever is told so by another build says what it is itself.
+        let said =
+            "sent a message that makes no sense to howdah 0.1.0 (commit 1234567) (dialogue 2)";
+        let fail = Message::fail(&Error::new(ErrorKind::Protocol, said));
+        match Message::decode(&fail.encode()).unwrap() {
+            Message::Fail { message, .. } => {
+                assert!(message.contains("; this is howdah"), "{message}");
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub fn serve_over_ssh(place: &FarEndHost, cancel: &Cancel) -> Result<(), Error> 
     let (ask, stdin) = match await_line(stdin, handover::read_ask, ASK_PATIENCE)? {
         Some((Ok(ask), stdin)) => (ask, stdin),
         // It names our versions, which are what is wrong most often.
-        Some((Err(error @ HandoverError::Versions { .. }), _)) => {
+        Some((Err(error @ (HandoverError::Versions { .. } | HandoverError::Builds { .. })), _)) => {
             answer(&Answer::Failed {
                 message: error.to_string(),
                 kind: Some(handover::kind_number(ErrorKind::Protocol)),

@@ -95,6 +95,12 @@ impl Versions {
             && pairs.all(|(ours, theirs)| ours.fits(theirs))
     }
 
+    /// Both, as they are told to people, if they are not of the same build.
+    fn unlike(&self, other: &Self) -> Option<(String, String)> {
+        let is_other = (&self.program, &self.build) != (&other.program, &other.build);
+        is_other.then(|| (other.describe(), self.describe()))
+    }
+
     fn describe(&self) -> String {
         let name = if self.build.is_empty() {
             &self.program
@@ -310,6 +316,11 @@ pub(super) enum HandoverError {
     Noise,
     #[error("the other side is howdah {theirs}, this is howdah {ours}")]
     Versions { theirs: String, ours: String },
+    /// The numbers fit, and it says something that only another build knows.
+    #[error(
+        "the other side is howdah {theirs}, this is howdah {ours}, and they do not understand each other"
+    )]
+    Builds { theirs: String, ours: String },
     #[error("the channel failed: {0}")]
     Io(#[from] io::Error),
 }
@@ -318,7 +329,7 @@ impl HandoverError {
     /// As `host` is to blame for it.
     pub(super) fn at(&self, host: &str) -> Error {
         match self {
-            Self::Versions { theirs, ours } => Error::new(
+            Self::Versions { theirs, ours } | Self::Builds { theirs, ours } => Error::new(
                 ErrorKind::Protocol,
                 format!(
                     "{host} has howdah {theirs}, this is howdah {ours}: they do not understand each \
@@ -352,8 +363,37 @@ fn read_said<T: DeserializeOwned>(text: &[u8]) -> Result<T, HandoverError> {
             ours: ours.describe(),
         });
     }
-    let line: Line<T> = serde_json::from_slice(text).map_err(|_| HandoverError::Nonsense)?;
-    Ok(line.said)
+    serde_json::from_slice(text)
+        .map(|line: Line<T>| line.said)
+        .map_err(|_| {
+            ours.unlike(&head.versions)
+                .map_or(HandoverError::Nonsense, |(theirs, ours)| {
+                    HandoverError::Builds { theirs, ours }
+                })
+        })
+}
+
+/// What the other side answers. Its failure may be that it is another build, so it says which.
+fn read_answer_said(text: &[u8]) -> Result<Answer, HandoverError> {
+    let mut answer = read_said(text)?;
+    if let Answer::Failed {
+        message,
+        kind: told,
+    } = &mut answer
+        && matches!(
+            told.map(kind),
+            None | Some(ErrorKind::Network | ErrorKind::Protocol)
+        )
+        && let Ok(head) = serde_json::from_slice::<Head>(text)
+        && let Some((theirs, ours)) = Versions::ours().unlike(&head.versions)
+        && !message.contains(&theirs)
+    {
+        *message = format!(
+            "{message}; or because it is howdah {theirs}, and this is howdah {ours}: {}",
+            versions::REMEDY
+        );
+    }
+    Ok(answer)
 }
 
 /// A line without its end; `None` at the end of everything.
@@ -443,7 +483,7 @@ pub(super) fn read_answer(
             if at > 0 {
                 noise(&line[..at]);
             }
-            return read_said(line[at + ANSWER.len()..].trim_ascii_end());
+            return read_answer_said(line[at + ANSWER.len()..].trim_ascii_end());
         }
         noise(&line);
         bytes += line.len();
@@ -559,6 +599,59 @@ mod tests {
             "{text}"
         );
         assert_eq!(error.at("site").kind(), ErrorKind::Protocol);
+    }
+
+    /// Builds of one version between two releases.
+    #[test]
+    fn o9_an_older_build_of_the_same_version_is_named() {
+        let mut versions = Versions::ours();
+        versions.build = "0.1.0 (commit 1234567)".to_owned();
+        let (theirs, ours) = (versions.describe(), Versions::ours().describe());
+        let of = |word: &str, said: Value, versions: &Versions| {
+            let mut line = word.as_bytes().to_vec();
+            let versions = versions.clone();
+            serde_json::to_writer(&mut line, &Line { versions, said }).expect("memory");
+            line
+        };
+        // It says what only it knows, or says that we do.
+        let unknown = serde_json::json!({ "Later": { "more": 1 } });
+        let line = of(ANSWER, unknown.clone(), &versions);
+        let answer = read_answer(&mut &*line, |_| ()).expect_err("nobody knows it");
+        let line = of(ASK, unknown.clone(), &versions);
+        let ask = read_ask(&mut &*line).expect_err("nobody knows it");
+        for error in [answer, ask] {
+            let text = error.at("site").to_string();
+            assert!(text.contains(&theirs) && text.contains(&ours), "{text}");
+        }
+        // What came is nonsense to it.
+        let failed = |kind| {
+            let failed = Answer::Failed {
+                message: "no line of howdah".into(),
+                kind: Some(kind_number(kind)),
+            };
+            serde_json::to_value(failed).expect("plain data")
+        };
+        for (kind, versions, named) in [
+            (ErrorKind::Network, &versions, true),
+            (ErrorKind::Protocol, &versions, true),
+            (ErrorKind::NotFound, &versions, false),
+            (ErrorKind::Network, &Versions::ours(), false),
+        ] {
+            let line = of(ANSWER, failed(kind), versions);
+            match read_answer(&mut &*line, |_| ()) {
+                Ok(Answer::Failed { message, .. }) => {
+                    assert_eq!(message.contains(&theirs), named, "{kind:?}: {message}");
+                    assert_eq!(message.contains(&ours), named, "{kind:?}: {message}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        // One of our own says nothing that we do not know.
+        let line = of(ANSWER, unknown, &Versions::ours());
+        assert!(matches!(
+            read_answer(&mut &*line, |_| ()),
+            Err(HandoverError::Nonsense)
+        ));
     }
 
     fn announced(change: impl FnOnce(&mut Versions)) -> Result<Answer, HandoverError> {

@@ -598,6 +598,12 @@ fn below_a_root_nothing_leads_out() {
     for path in ["", ".", "d", "d/", "./d/f", "d/f"] {
         assert!(below(path).is_ok(), "{path}");
     }
+    symlink("d", pair.at("a/in")).unwrap();
+    symlink("nothing", pair.at("a/dangling")).unwrap();
+    for path in ["in", "in/", "dangling", "in/f"] {
+        let is_dir = path.starts_with("in") && !path.ends_with('f');
+        assert_eq!(below(path).unwrap().is_directory(), is_dir, "{path}");
+    }
     for path in ["..", "../b", "d/../..", "/d", "out/x"] {
         assert!(below(path).is_err(), "{path}");
     }

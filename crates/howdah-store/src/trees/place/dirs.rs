@@ -427,7 +427,9 @@ impl Placer<'_> {
             e => {
                 let error = unwritable::from_making(fd, &path, "make or enter", e);
                 shared.book.note_refusal(&error);
-                format!("the directory cannot be made or entered ({e})")
+                let why = unwritable::protection(fd, name).filter(|_| e == Errno::PERM);
+                let why = why.map_or_else(|| e.to_string(), str::to_owned);
+                format!("the directory cannot be made or entered ({why})")
             }
         }))
     }

@@ -1,7 +1,7 @@
 //! Files: what is there, whether they are wanted, and the answer.
 
+use super::super::backup::Keep;
 use super::super::change::{Act, Reasons};
-use super::super::delete::Keep;
 use super::super::disks::SyncWay;
 use super::super::entry::{Meta, Stamp};
 use super::super::existing::{open_plain_at, refresh};
@@ -172,11 +172,9 @@ impl Placer<'_> {
             return self.answer(false);
         };
         if before.is_some() && shared.options.backup_dir.is_some() && !shared.options.dry_run {
-            match self.back_up(fd.as_deref(), &dir, &name) {
+            match self.back_up(fd.as_deref(), &dir, &name)? {
                 Ok(now) => before = now,
-                Err(e) => {
-                    let path = dir.named().join(&name);
-                    let error = StoreError::from_io(&path, "back up", e);
+                Err(error) => {
                     shared.book.note(Trouble::Failed, || error.to_string());
                     return self.answer(false);
                 }
@@ -243,21 +241,15 @@ impl Placer<'_> {
         fd: Option<&OwnedFd>,
         dir: &TargetDir,
         name: &OsStr,
-    ) -> Result<Option<Identity>, Errno> {
-        let fd = fd.ok_or(Errno::NOENT)?;
+    ) -> Result<Result<Option<Identity>, StoreError>, StoreError> {
         let below = self.below_top(dir, name);
-        self.shared.back_up(fd, name, &below, Keep::Link)?;
-        // A file system in another process (FUSE) may be remembered as it was before it gave the other name.
-        #[cfg(target_os = "linux")]
-        {
-            let anew = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
-            let _ = rustix::fs::statx(fd, name, anew, rustix::fs::StatxFlags::BASIC_STATS);
-        }
-        match rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(Identity::new(&stat))),
-            Err(Errno::NOENT) => Ok(None),
-            Err(e) => Err(e),
-        }
+        let Some(fd) = fd else {
+            return Ok(Err(StoreError::NotFound { path: below }));
+        };
+        self.shared.until_kept(fd, &below, || {
+            self.shared.back_up(fd, name, &below, Keep::Link)?;
+            identity_now(fd, name)
+        })
     }
 
     fn answer(&mut self, wanted: bool) -> Result<(), StoreError> {
@@ -466,4 +458,19 @@ impl Placer<'_> {
 pub(super) fn is_newer(there: &Stat, mtime: Stamp) -> bool {
     let ours = Stamp::modified(there);
     ours > mtime && !ours.is_same_moment(mtime)
+}
+
+/// What has that name now, if anything has.
+fn identity_now(fd: &OwnedFd, name: &OsStr) -> Result<Option<Identity>, Errno> {
+    // A file system in another process (FUSE) may be remembered as it was before it gave the other name.
+    #[cfg(target_os = "linux")]
+    {
+        let anew = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
+        let _ = rustix::fs::statx(fd, name, anew, rustix::fs::StatxFlags::BASIC_STATS);
+    }
+    match rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(Identity::new(&stat))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(e) => Err(e),
+    }
 }

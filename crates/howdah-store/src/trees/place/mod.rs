@@ -11,9 +11,10 @@ mod same;
 mod twins;
 mod way;
 
+use super::backup::Keep;
 use super::change::{Act, Change, Reasons};
 use super::codec::{AnswerWriter, ManifestReader, refused};
-use super::delete::{Deleter, Extra, Extras, Inventory, Keep};
+use super::delete::{Deleter, Extra, Extras, Inventory};
 use super::entry::{Entry, Meta, Stamp};
 use super::existing::until_room;
 use super::filter::Filter;
@@ -532,7 +533,7 @@ impl<'a> Placer<'a> {
                     }
                     self.note_moved(&dir, &name, number)?;
                 }
-                Err(e) => note_no_symlink(&shared.book, &path, e),
+                Err(e) => note_no_symlink(&shared.book, &fd, &path, e),
             }
             return Ok(());
         }
@@ -550,7 +551,7 @@ impl<'a> Placer<'a> {
                 self.note_moved(&dir, &name, number)
             }
             Err(e) => {
-                note_no_symlink(&shared.book, &path, e);
+                note_no_symlink(&shared.book, &fd, &path, e);
                 Ok(())
             }
         }

@@ -310,11 +310,11 @@ impl Placer<'_> {
             };
         let mut before = like.before;
         if before.is_some() && shared.options.backup_dir.is_some() {
-            match self.back_up(Some(to), &found.dir, &found.name) {
+            let kept = self.back_up(Some(to), &found.dir, &found.name);
+            match kept.inspect_err(|_| remove(to, &temp))? {
                 Ok(now) => before = now,
-                Err(e) => {
+                Err(error) => {
                     remove(to, &temp);
-                    let error = StoreError::from_io(&found.path(), "back up", e);
                     shared.book.note(Trouble::Failed, || error.to_string());
                     return Ok(true);
                 }

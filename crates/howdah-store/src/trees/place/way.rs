@@ -1,13 +1,15 @@
 //! What is of another kind than what comes, and has its name.
 
+use super::super::backup::{self, Keep};
 use super::super::change::{self, Reasons};
-use super::super::delete::{Act, Keep, open_below};
+use super::super::delete::{Act, open_below};
 use super::super::links::LinkLater;
 use super::super::report::{Trouble, add};
 use super::super::target::{DirState, TargetDir};
 use super::super::walk::{kind, read_names};
 use super::Placer;
 use crate::root::{irregular, retry};
+use crate::unwritable;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -43,12 +45,17 @@ impl Placer<'_> {
         if shared.options.dry_run {
             return Ok(());
         }
-        let gone = if shared.options.backup_dir.is_some() {
-            shared.back_up(fd, name, &path, Keep::Move)
-        } else {
-            retry(|| rustix::fs::unlinkat(fd, name, AtFlags::empty()))
-        };
-        gone.map_err(|e| format!("is {is} there, which cannot be replaced: {e}"))
+        if shared.options.backup_dir.is_some() {
+            let kept = shared.back_up(fd, name, &path, Keep::Move);
+            return kept.map_err(|e| {
+                let why = backup::failure(fd, &path, e);
+                format!("is {is} there, which cannot be kept: {why}")
+            });
+        }
+        retry(|| rustix::fs::unlinkat(fd, name, AtFlags::empty())).map_err(|e| {
+            let why = unwritable::from_changing(fd, &path, "remove", e);
+            format!("is {is} there, which cannot be replaced: {why}")
+        })
     }
 
     /// [Clears](Self::clear) what a link could not take the place of.

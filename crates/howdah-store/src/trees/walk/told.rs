@@ -1,13 +1,17 @@
 //! What is told goes into the manifest in its order, behind the hashes that it waits for.
 
+use super::super::PACKED_MAX;
 use super::super::entry::{Entry, Meta, bounds};
 use super::super::hashing::{Hashers, Pending};
 use super::super::meta;
 use super::super::placed::SentFiles;
 use super::super::queue::lock;
 use super::{Gone, Offered, PATIENCE, SourceDir, Walker, kind};
+use crate::{StoreError, unwritable};
+use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Stat};
 use std::ffi::OsStr;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -35,6 +39,33 @@ impl<'a> Walker<'a> {
         self.shows
             .admit(&mut meta, kind(stat) == FileType::Directory);
         meta
+    }
+
+    /// The bytes of a file: for a comparison those that reading gives, where the kernel makes them and says something else.
+    #[allow(
+        clippy::unnecessary_cast,
+        clippy::cast_lossless,
+        reason = "the field's type differs between systems"
+    )]
+    pub(super) fn size(
+        &self,
+        fd: &OwnedFd,
+        dir: &SourceDir,
+        name: &[u8],
+        stat: &Stat,
+    ) -> Result<u64, StoreError> {
+        if !self.compares || stat.st_blocks > 0 || !unwritable::is_view(fd) {
+            return Ok(stat.st_size as u64);
+        }
+        let path = dir.path.join(OsStr::from_bytes(name));
+        let file = dir.root.open_plain(&path)?;
+        let read = io::copy(&mut file.take(PACKED_MAX + 1), &mut io::sink());
+        let read = read.map_err(|e| StoreError::from_io(&path, "read", e))?;
+        if read > PACKED_MAX {
+            let why = "the kernel makes more of it than can be compared";
+            return Err(StoreError::other(&path, "compare", why));
+        }
+        Ok(read)
     }
 
     /// Says once what a user or group is called.
