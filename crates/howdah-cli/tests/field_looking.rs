@@ -183,7 +183,7 @@ fn rights_of_keys_hold_for_looking_too() {
 
 #[test]
 fn names_with_wildcards_are_expanded_at_the_far_end() {
-    let site = Site::new(120);
+    let site = Site::new(400);
     let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
         return;
     };

@@ -228,7 +228,11 @@ fn n11_a_name_on_which_something_is_mounted_is_not_replaced() {
         for args in copies {
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
             let done = site.copy_with(Host::Here, &args, Input::None);
-            assert_refused(&done, &["bound", "something is mounted"], &format!("{args:?}"));
+            assert_refused(
+                &done,
+                &["bound", "something is mounted"],
+                &format!("{args:?}"),
+            );
             assert_eq!(fs::read_to_string(at).unwrap(), "mounted", "{args:?}");
         }
     }

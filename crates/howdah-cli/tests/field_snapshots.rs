@@ -478,7 +478,7 @@ fn link_dest_takes_nothing_that_a_copy_would_not_be() {
 
 #[test]
 fn link_dest_that_is_not_there_is_a_warning_and_nonsense_an_error() {
-    every_way(120, |way| {
+    every_way(400, |way| {
         write((way.source)("s/f"), "text", 0o600, 1000);
         write((way.target)("x/file"), "text", 0o600, 1000);
         let bad = ["../none", "../file", "../none/../none"];
