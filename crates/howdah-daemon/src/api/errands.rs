@@ -338,7 +338,7 @@ fn directory(path: String, said: &Said) -> Result<Directory, Failure> {
 fn entry(line: &Value) -> Option<Entry> {
     let modified = line["modified_utc"].as_str();
     let modified = modified.and_then(|text| text.parse::<jiff::Timestamp>().ok());
-    let modified = modified.map_or(0, |time| time.as_millisecond());
+    let modified = modified.map_or(0, jiff::Timestamp::as_millisecond);
     Some(Entry {
         name: line["path"].as_str()?.to_owned(),
         is_text: line.get("path_base64").is_none(),
