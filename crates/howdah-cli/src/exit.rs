@@ -18,12 +18,13 @@ Exit codes:
    6  partial: some files could not be copied, the others are in place
    7  keys or protocol do not match; trying again does not help
    8  a limit was reached: --max-delete, or --timeout of howdah job wait
-  10  what arrived is not what was sent
+  10  what arrived is not what was sent, or a receipt is not what was signed
   11  no space left at the destination
   12  stopped by SIGINT, SIGTERM or SIGHUP
   13  the source changed while it was read
   14  howdah doctor found something to change
   15  howdah verify found differences
+  16  howdah receipt check found files that are not what was signed
 128+n  killed by signal n (the second SIGINT or SIGTERM)";
 
 /// `howdah doctor` found something to change.
@@ -31,6 +32,9 @@ pub(crate) const DOCTOR: u8 = 14;
 
 /// `howdah verify` found differences.
 pub(crate) const DIFFERENT: u8 = 15;
+
+/// Files are not what a receipt says.
+pub(crate) const RECEIPT: u8 = 16;
 
 /// The child's exit status, passed on as it is by `howdah wan -- COMMAND`; or of a command that has said itself what there is to
 /// say.

@@ -11,7 +11,7 @@ use howdah_daemon::tls::Tls;
 use howdah_daemon::{Config, serve};
 use std::io::{Read, Write};
 use std::path::Path;
-use support::{Daemon, HOST, config, get, job, post, put, request, schedule, ticket, watch};
+use support::{Daemon, HOST, bench, config, get, job, post, put, request, schedule, ticket, watch};
 
 #[test]
 fn hostile_requests_get_nothing() {
@@ -97,6 +97,18 @@ fn hostile_requests_get_nothing() {
         ("more than a directory", get("/v1/files?path=/&follow=1"), &[400]),
         ("a directory by POST", request("POST /v1/files", HOST, b""), &[405]),
         ("a loop of links", get("/v1/files?path=/proc/self/root/proc/self/root/nonexistent"), &[400, 403, 404]),
+        // What is asked of the program.
+        ("a directory elsewhere that is here", get("/v1/remote?place=/etc"), &[400]),
+        ("an option as a directory elsewhere", get("/v1/remote?place=--ssh=sh"), &[400]),
+        ("no directory elsewhere", get("/v1/remote"), &[400]),
+        ("a zero byte in a directory elsewhere", get("/v1/remote?place=h:%00"), &[400]),
+        ("an option as a peer", get("/v1/doctor?peer=-x"), &[400]),
+        ("a directory for the doctor", get("/v1/doctor?dir=/etc"), &[400]),
+        ("a measurement by GET", get("/v1/bench?host=h"), &[405]),
+        ("a measurement of an option", bench(br#"{"host":"--ssh=sh"}"#), &[400]),
+        ("a measurement for ever", bench(br#"{"host":"h","seconds":100000}"#), &[400]),
+        ("a measurement with a program", bench(br#"{"host":"h","ssh":"sh"}"#), &[400]),
+        ("a measurement as a form", request("POST /v1/bench", HOST, b"host=h"), &[415]),
         // Tickets.
         ("a wrong ticket", ticket(br#"{"ticket":"0123456789abcdef"}"#), &[401]),
         ("an empty ticket", ticket(br#"{"ticket":""}"#), &[401]),
@@ -326,6 +338,21 @@ fn over_tcp_nobody_gets_in_without_a_token_nor_further_than_it_says() {
             "a reader looks at files in another way",
             daemon.over_tcp(&get("/v1/%66iles?path=/"), &read),
             404,
+        ),
+        (
+            "a reader looks elsewhere",
+            daemon.over_tcp(&get("/v1/remote?place=h:x"), &read),
+            403,
+        ),
+        (
+            "a reader has a machine looked at",
+            daemon.over_tcp(&get("/v1/doctor"), &read),
+            403,
+        ),
+        (
+            "a reader measures",
+            daemon.over_tcp(&bench(br#"{"host":"h"}"#), &read),
+            403,
         ),
         (
             "a submitter looks at files",
@@ -642,7 +669,14 @@ fn answers_are_what_the_document_says() {
                 path.replace("{id}", "99").replace("{name}", "x")
             );
             let status = daemon.status(&request(&line, HOST, b""));
-            assert!([200, 201, 404, 415].contains(&status), "{line}: {status}");
+            // There is no program here that could look, and nothing is said of where.
+            let also = match path.as_str() {
+                "/v1/doctor" => 503,
+                "/v1/remote" => 400,
+                _ => 200,
+            };
+            let fits = [200, 201, 404, 415, also].contains(&status);
+            assert!(fits, "{line}: {status}");
         }
     }
 }

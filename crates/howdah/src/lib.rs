@@ -71,6 +71,7 @@ mod path_bytes;
 mod paths;
 mod range;
 mod reach;
+mod receipt;
 mod reconnect;
 mod remote;
 pub mod sandbox;
@@ -105,11 +106,15 @@ pub use path_bytes::PathBytes;
 pub use paths::{PathMemory, RememberedPath, default_path_memory};
 pub use range::{SourceFile, fetch_range, file_version, publish};
 pub use reach::Transport;
+pub use receipt::{
+    Checked, Direction, End, Receipt, ReceiptMaker, Statement, Wanted, check_receipt,
+};
 pub use remote::{Files, FilesAnswer};
 pub use server::{
     Inherited, Log, Server, ServerConfig, ServerControl, ServerEvent, ServerRefusal, SessionMoved,
     SessionStatus,
 };
+pub use session::files::attest::AttestedFile;
 pub use session::files::wire::{DirEntry, FileInfo, FileKind, FileVersion, FilesRequest};
 pub use ssh::{DEFAULT_PORTS, FarEndHost, SshConfig, SshSharing, serve_over_ssh};
 pub use summary::{Progress, SideUsage, Summary};

@@ -126,12 +126,21 @@ impl ServerConfig {
     }
 }
 
+/// The key that receipts are signed with.
+#[derive(Clone, Debug)]
+pub(crate) struct Signing {
+    pub(crate) key: Identity,
+    /// Clients prove with their own keys who they are, and not with one that was made for the session.
+    pub(crate) knows_clients: bool,
+}
+
 /// A bound server.
 pub struct Server {
     endpoint: Endpoint,
     door: Option<TcpDoor>,
     authority: Arc<dyn Authority>,
     strangers: Strangers,
+    signing: Option<Signing>,
     control: ServerControl,
     max_rate: Option<Rate>,
     keep_unfinished: Option<Duration>,
@@ -189,9 +198,14 @@ impl Server {
             config.log,
             control,
         )?;
+        let signing = Signing {
+            key: config.identity,
+            knows_clients: true,
+        };
         Ok(Self {
             max_rate,
             audit,
+            signing: Some(signing),
             ..server
         })
     }
@@ -243,6 +257,7 @@ impl Server {
             door,
             authority,
             strangers,
+            signing: None,
             control,
             max_rate: None,
             keep_unfinished: None,
@@ -264,6 +279,13 @@ impl Server {
     #[must_use]
     pub fn keeping_unfinished(mut self, time: Duration) -> Self {
         self.keep_unfinished = Some(time);
+        self
+    }
+
+    /// Signs receipts.
+    #[must_use]
+    pub(crate) fn signing(mut self, signing: Option<Signing>) -> Self {
+        self.signing = signing;
         self
     }
 
@@ -356,6 +378,7 @@ impl Server {
             log: self.log,
             audit: self.audit,
             strangers: self.strangers,
+            signing: self.signing,
             crowd: Crowd::default(),
             control: self.control,
             max_rate: self.max_rate,

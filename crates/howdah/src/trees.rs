@@ -301,7 +301,7 @@ fn this_machine() -> String {
 }
 
 /// Whether a path means what is in a directory, as for `cp`.
-fn is_contents(path: &PathBytes) -> bool {
+pub(crate) fn is_contents(path: &PathBytes) -> bool {
     let path = path.to_string();
     let plain = path.trim_end_matches('/');
     let ends_in_dots = ["/.", "/.."].iter().any(|end| plain.ends_with(end));

@@ -63,7 +63,7 @@ pub(crate) struct DaemonArgs {
     #[command(flatten)]
     pub(crate) audit: AuditArgs,
 
-    /// File (TOML) that says who is told what becomes of jobs: webhooks and commands (docs/daemon.md) [default: notify.toml in the daemon's directory, if it is there]
+    /// File (TOML) that says who is told what becomes of jobs: webhooks, commands and mail (docs/daemon.md) [default: notify.toml in the daemon's directory, if it is there]
     #[arg(long, value_name = "FILE")]
     pub(crate) notify: Option<PathBuf>,
 

@@ -17,6 +17,14 @@ pub(crate) struct ManifestArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     pub(crate) manifest: Option<PathBuf>,
 
+    /// Have both ends sign what was copied, and write that to FILE here
+    ///
+    /// The receipt has each file of the copy with size and BLAKE3, both keys and addresses, and when it was. The other end reads its files once
+    /// more and signs with its own key, through ssh with the one that 'howdah key new' has made for its user; it is asked before the copy begins whether it does. 'howdah receipt
+    /// check' verifies it. FILE appears when the copy is complete. Not for copies between two other machines.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "manifest"])]
+    pub(crate) receipt: Option<PathBuf>,
+
     /// Which hash the list has; without it SHA-256 if FILE is called so (SHA256SUMS, x.sha256), otherwise BLAKE3
     #[arg(long, value_name = "HASH", value_enum, requires = "manifest")]
     pub(crate) manifest_hash: Option<HashName>,

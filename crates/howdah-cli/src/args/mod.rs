@@ -28,6 +28,7 @@ mod outcome;
 mod pace;
 mod path;
 mod places;
+mod receipt;
 mod rival;
 #[cfg(target_os = "linux")]
 mod schedule;
@@ -73,6 +74,7 @@ pub(crate) use outcome::OutcomeArgs;
 pub(crate) use pace::{PaceArgs, policy_name};
 pub(crate) use path::PathArgs;
 pub(crate) use places::{CleanArgs, DuArgs, LsArgs};
+pub(crate) use receipt::{ReceiptCheckArgs, ReceiptCommand};
 pub(crate) use rival::{RivalArgs, RivalCommand, RivalName, RivalRecvArgs, RivalSendArgs};
 #[cfg(target_os = "linux")]
 pub(crate) use schedule::{
@@ -157,6 +159,9 @@ pub(crate) enum Command {
     /// Makes and shows the key that this machine proves itself with
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Checks what both ends of a copy have signed (cp and sync --receipt)
+    #[command(subcommand)]
+    Receipt(ReceiptCommand),
     Wan(WanArgs),
     Demo(DemoArgs),
     #[command(subcommand)]
@@ -199,7 +204,7 @@ mod tests {
         let mut cli = Cli::command();
         cli.build();
         for command in cli.get_subcommands_mut().filter(|c| !c.is_hide_set()) {
-            if !["help", "key", "config"].contains(&command.get_name()) {
+            if !["help", "key", "config", "receipt"].contains(&command.get_name()) {
                 let help = command.render_long_help().to_string();
                 assert!(help.contains("  howdah "), "{}", command.get_name());
             }

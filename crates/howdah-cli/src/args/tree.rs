@@ -157,6 +157,7 @@ impl TreeArgs {
             (self.chown.is_some(), "--chown"),
             (self.mkpath, "--mkpath"),
             (self.listing.manifest.is_some(), "--manifest"),
+            (self.listing.receipt.is_some(), "--receipt"),
             (!self.link_dest.is_empty(), "--link-dest"),
         ]
         .into_iter()

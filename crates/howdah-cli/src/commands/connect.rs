@@ -16,7 +16,7 @@ pub(super) fn config<'a>(
     signals: &Signals,
 ) -> anyhow::Result<CopyConfig> {
     let mut config = if locations.any(|location| matches!(location, Location::Remote { .. })) {
-        CopyConfig::new(identity(args)?, known_hosts(args)?)
+        CopyConfig::new(own_key(args)?, known_hosts(args)?)
     } else {
         // Over ssh both ends make keys for the one session.
         CopyConfig::new(Identity::generate()?, KnownHosts::default())
@@ -43,7 +43,8 @@ pub(super) fn config<'a>(
     Ok(config)
 }
 
-fn identity(args: &ConnectArgs) -> anyhow::Result<Identity> {
+/// The key of this machine, which must be there.
+pub(super) fn own_key(args: &ConnectArgs) -> anyhow::Result<Identity> {
     let path = key_file(args.identity.as_ref(), keys::default_identity_path())?;
     let identity = Identity::load(&path).map_err(|error| {
         if error.is_not_found() {

@@ -3,7 +3,7 @@
 use super::connect::{config, expanded};
 use super::course::{Run, arrival, changes, finish, reporter};
 use super::select::{check_tree, check_tree_goes_to, is_stream, tree_options};
-use super::{hints, manifest};
+use super::{hints, manifest, receipt};
 use crate::args::{Cli, Command, CpArgs, PaceArgs};
 use crate::ui::{self, Reporter, Signals, Start};
 use howdah::{Error, ErrorKind, Location, RatePolicy, Summary, TreeOptions};
@@ -64,6 +64,16 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
     if args.tree.dry_run {
         config.changes = changes(reporter);
     }
+    let places = (&sources[..], args.destination());
+    let listing = &args.tree.listing;
+    let receipt = receipt::begin(
+        listing,
+        &args.connect,
+        places,
+        &options,
+        &mut config,
+        &signals,
+    )?;
     let (destination, cancel) = (args.destination(), signals.cancel());
     let run = Run {
         config: &config,
@@ -80,7 +90,10 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
         }),
         sources => run.copy(&start, |show| {
             let done = howdah::copy_tree(sources, destination, &options, &config, cancel, show);
-            manifest::end(&config, done, reporter, cancel)
+            match &receipt {
+                Some(maker) => receipt::end(maker, &config, done, reporter, cancel),
+                None => manifest::end(&config, done, reporter, cancel),
+            }
         }),
     }
 }

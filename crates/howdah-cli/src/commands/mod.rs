@@ -32,6 +32,7 @@ mod man;
 mod manifest;
 mod outcome;
 mod places;
+mod receipt;
 mod rival;
 #[cfg(target_os = "linux")]
 mod schedule;
@@ -76,6 +77,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Watch(command) => watch::run(command),
         Command::Config(command) => config::run(&command),
         Command::Key(command) => key::run(&command),
+        Command::Receipt(command) => receipt::run(&command),
         Command::Lab(command) => lab::run(&command),
         Command::Rival(command) => rival::run(&command),
         Command::Man { dir } => man::run(&dir),

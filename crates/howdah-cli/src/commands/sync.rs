@@ -3,7 +3,7 @@
 use super::connect::{config, expanded_one};
 use super::course::{Run, arrival, changes, finish, reporter};
 use super::select::{check_tree, check_tree_goes_to, tree_options};
-use super::{hints, manifest};
+use super::{hints, manifest, receipt};
 use crate::args::{Command, SyncArgs};
 use crate::ui::{Reporter, Signals, Start};
 use howdah::{Location, Summary, TreeOptions};
@@ -44,6 +44,15 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     config.manifest = manifest::begin(&args.tree.listing, named, &args.destination, &options)?;
     let source = expanded_one(&args.source, &mut config, &signals)?;
     let source: &[Location] = std::slice::from_ref(&source);
+    let (listing, places) = (&args.tree.listing, (source, &args.destination));
+    let receipt = receipt::begin(
+        listing,
+        &args.connect,
+        places,
+        &options,
+        &mut config,
+        &signals,
+    )?;
     let mut start = Start::new("sync", [&args.source], &args.destination);
     start.set_pace(config.policy, &args.connect.pace);
     let run = Run {
@@ -60,6 +69,9 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     run.copy(&start, |show| {
         let (to, cancel) = (&args.destination, signals.cancel());
         let done = howdah::copy_tree(source, to, &options, &config, cancel, show);
-        manifest::end(&config, done, reporter, cancel)
+        match &receipt {
+            Some(maker) => receipt::end(maker, &config, done, reporter, cancel),
+            None => manifest::end(&config, done, reporter, cancel),
+        }
     })
 }

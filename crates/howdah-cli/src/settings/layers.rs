@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Options that are about one run, not habits; and those that would destroy, or not look, by habit.
-const NOT_HABITS: [&str; 38] = [
+const NOT_HABITS: [&str; 41] = [
     "help",
     "version",
     "json",
@@ -43,6 +43,9 @@ const NOT_HABITS: [&str; 38] = [
     "mkpath",
     "manifest",
     "manifest-hash",
+    "receipt",
+    "signer",
+    "allow-extra",
     "link-dest",
     "plan",
     "lease",

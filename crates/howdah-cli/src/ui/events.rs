@@ -10,7 +10,8 @@ use crate::ui::progress::{mean, remaining};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use howdah::{
-    Change, Difference, Location, PlacedFile, Progress, RatePolicy, Summary, Verification, What,
+    Change, Difference, Location, PlacedFile, Progress, PublicKey, RatePolicy, Receipt, Summary,
+    Verification, What,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -214,6 +215,26 @@ pub(crate) fn manifest(path: &Path, files: u64, hash: &str) -> serde_json::Resul
     fields.insert("files".to_owned(), files.into());
     fields.insert("hash".to_owned(), hash.into());
     object("manifest", &fields.into())
+}
+
+/// Both ends have signed.
+pub(crate) fn receipt(path: &Path, receipt: &Receipt) -> serde_json::Result<String> {
+    let stated = receipt.statement();
+    let mut fields = name_fields("path", path.as_os_str().as_encoded_bytes());
+    fields.insert("files".to_owned(), stated.files.into());
+    fields.insert("bytes".to_owned(), stated.bytes.into());
+    fields.insert("root".to_owned(), stated.root.as_str().into());
+    for (name, end) in [("client", &stated.client), ("server", &stated.server)] {
+        fields.insert(name.to_owned(), fingerprint(&end.key).into());
+    }
+    fields.insert("signed_utc".to_owned(), stated.signed_utc.as_str().into());
+    object("receipt", &fields.into())
+}
+
+/// Of a key that was read already.
+pub(crate) fn fingerprint(key: &str) -> String {
+    let key = key.parse::<PublicKey>();
+    key.map_or_else(|error| error.to_string(), |key| key.fingerprint())
 }
 
 #[derive(Serialize)]

@@ -1,13 +1,16 @@
 //! Tells of a copy, to whom it may concern: the terminal, a script that reads `--json`, a log file.
 
-use super::events::{self, FileState, Start};
+use super::events::{self, FileState, Start, fingerprint};
 use super::logfile::LogFile;
 use super::progress::{ProgressView, one_line};
 use super::{
     Paint, change_line, difference_line, dry_run_line, print, printable, say, summary_line,
     verification_line,
 };
-use howdah::{Change, Difference, Log, Manifest, PlacedFile, Progress, Summary, Verification};
+use howdah::{
+    Change, Difference, Direction, End, Log, Manifest, PlacedFile, Progress, Receipt, Summary,
+    Verification,
+};
 use howdah_core::{Span, Time};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -190,6 +193,17 @@ impl Reporter {
         inner.event(|| events::manifest(path, files, hash));
     }
 
+    /// Both ends have signed; who that was is for the log and for people.
+    pub(crate) fn receipt(&self, path: &Path, receipt: &Receipt) {
+        let mut inner = self.lock();
+        let line = || receipt_line(path, receipt);
+        inner.log(line);
+        inner.event(|| events::receipt(path, receipt));
+        if !inner.json && !inner.quiet {
+            inner.view.suspend(|| say(&line()));
+        }
+    }
+
     /// What a dry run would do: many at a time.
     pub(crate) fn changes(&self, changes: &[Change]) {
         let mut inner = self.lock();
@@ -263,6 +277,25 @@ impl Reporter {
 
 fn done_line(name: &Path, bytes: u64, verified: &str) -> String {
     format!("done: {} ({bytes} bytes, {verified})", name.display())
+}
+
+fn receipt_line(path: &Path, receipt: &Receipt) -> String {
+    let stated = receipt.statement();
+    let (from, to) = match stated.direction {
+        Direction::ToServer => (&stated.client, &stated.server),
+        Direction::FromServer => (&stated.server, &stated.client),
+    };
+    let end = |end: &End| format!("{} ({})", end.address, fingerprint(&end.key));
+    format!(
+        "receipt: {}: {} files, {} bytes, root {}; from {} to {}, signed {}",
+        path.display(),
+        stated.files,
+        stated.bytes,
+        stated.root,
+        end(from),
+        end(to),
+        stated.signed_utc
+    )
 }
 
 impl Inner {

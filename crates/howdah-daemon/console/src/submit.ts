@@ -62,22 +62,48 @@ function branch(of: Branch, depth: number): HTMLElement {
   return list;
 }
 
-// Chooses a file or directory of the daemon's machine.
-function browse(start: string, chosen: (path: string) => void): void {
+// What names the machine of a place, if that is another one, and its path there.
+export function machine(place: string): [string, string] | null {
+  const found = /^((?:howdah|ssh):\/\/[^/]+\/|(?![./~])[^/:]+:(?!\/\/))(.*)$/.exec(place);
+  return found ? [found[1] ?? "", found[2] ?? ""] : null;
+}
+
+// The first of the places that were typed.
+function first(text: string): string {
+  try {
+    return words(text)[0] ?? "";
+  } catch {
+    return "";
+  }
+}
+
+// Chooses a file or directory of the daemon's machine, or of the one that the place names.
+function browse(input: string, chosen: (path: string) => void): void {
+  const far = machine(input);
+  const start = far ? far[1] : input.startsWith("/") ? input : "";
   const here = h("p", {}, h("code", {}));
   const list = h("ul", { class: "browse" });
-  const own = dialog("Choose on the daemon's machine", here, list);
+  const own = dialog(far ? `Choose on ${far[0]}` : "Choose on the daemon's machine", here, list);
   const choose = (path: string): void => {
-    chosen(path);
+    chosen((far?.[0] ?? "") + path);
     own.close();
+  };
+  const look = async (path: string | null): Promise<Directory> => {
+    if (!far) return get<Directory>(`/v1/files${path ? `?path=${encodeURIComponent(path)}` : ""}`);
+    fill(here, "Looking there…");
+    const found = await get<Directory>(`/v1/remote?place=${encodeURIComponent(far[0] + (path ?? ""))}`);
+    const at = (path ?? "").replace(/\/+$/, "") || ((path ?? "").startsWith("/") ? "/" : "");
+    // What lies above where one begins is the home of the user there, or the server's root.
+    const above = at === "/" || at === "" ? null : at.replace(/\/?[^/]*$/, "") || (at.startsWith("/") ? "/" : "");
+    return { ...found, path: at, parent: above };
   };
   const go = (path: string | null): void =>
     void attempt(async () => {
-      const found = await get<Directory>(`/v1/files${path ? `?path=${encodeURIComponent(path)}` : ""}`);
-      const place = (name: string): string => `${found.path === "/" ? "" : found.path}/${name}`;
-      fill(here, "In ", h("code", {}, found.path), " ", button("Choose this directory", () => choose(found.path)));
+      const found = await look(path);
+      const place = (name: string): string => (found.path === "" || found.path === "/" ? found.path : `${found.path}/`) + name;
+      fill(here, "In ", h("code", {}, (far?.[0] ?? "") + found.path), " ", button("Choose this directory", () => choose(found.path)));
       fill(list);
-      if (found.parent) list.append(h("li", {}, button("..", () => go(found.parent), { "aria-label": "The directory above" })));
+      if (found.parent !== null) list.append(h("li", {}, button("..", () => go(found.parent), { "aria-label": "The directory above" })));
       for (const { name, is_text, kind, bytes: size } of found.names) {
         if (!is_text) list.append(h("li", {}, `${name} (no text: a job cannot name it)`));
         else if (kind === "directory") list.append(h("li", {}, button(`${name}/`, () => go(place(name)))));
@@ -192,8 +218,8 @@ export function submit(): View {
     "form",
     { onsubmit: (event) => (event.preventDefault(), void attempt(async () => go(spec()))) },
     field("Command", kind, "cp copies; sync makes the destination like the source; verify compares and changes nothing"),
-    h("div", { class: "with-button" }, field("From", from, "A path of the daemon's machine, or machine:path"), button("Browse…", () => browse(from.value.startsWith("/") ? from.value : "", (path) => void (from.value = quoted(path), shown())), { "aria-label": "Browse for the source" })),
-    h("div", { class: "with-button" }, field("To", to, "machine:path, or a path of the daemon's machine"), button("Browse…", () => browse(to.value.startsWith("/") ? to.value : "", (path) => void (to.value = path, shown())), { "aria-label": "Browse for the destination" })),
+    h("div", { class: "with-button" }, field("From", from, "A path of the daemon's machine, or machine:path"), button("Browse…", () => browse(first(from.value), (path) => void (from.value = quoted(path), shown())), { "aria-label": "Browse for the source" })),
+    h("div", { class: "with-button" }, field("To", to, "machine:path, or a path of the daemon's machine"), button("Browse…", () => browse(to.value, (path) => void (to.value = path, shown())), { "aria-label": "Browse for the destination" })),
     hosts,
     options,
     h("details", {}, h("summary", {}, "More"), field("More options", more, "As on the command line (howdah cp --help)"), field("Directory", directory, "What relative paths are relative to"), field("Labels", labels), field("Priority", priority, "Higher ones go first"), field("Retries", retries), h("label", {}, hold, " Hold it until it is released")),

@@ -209,6 +209,15 @@ await page.getByRole("dialog").getByText("trying again does not help").waitFor()
 await accessible("a job's dialog");
 await page.keyboard.press("Escape");
 
+step("a directory of the other machine is browsed");
+await go("Submit");
+await page.getByLabel("To", { exact: true }).fill(TO.replace(/copy$/, ""));
+await page.getByRole("button", { name: "Browse for the destination" }).click();
+await browse.getByRole("button", { name: "copy/" }).click();
+await browse.getByText(TO, { exact: true }).waitFor();
+await browse.getByRole("button", { name: "Choose this directory" }).click();
+assert.equal(await page.getByLabel("To", { exact: true }).inputValue(), TO);
+
 step("what the daemon refuses is said in its words");
 await go("Submit");
 await page.getByLabel("From").fill(`${FILES}/tree`);

@@ -238,8 +238,11 @@ fn is_open(method: &Method, path: &str) -> bool {
 /// The least role that may do that.
 fn needed(method: &Method, path: &str) -> Role {
     match *method {
-        // Names of files are for who may have them copied.
-        Method::GET | Method::HEAD if path == "/v1/files" => Role::Submit,
+        // Names of files, and what reaches other machines, are for who may have something copied.
+        Method::GET | Method::HEAD if ["/v1/files", "/v1/remote", "/v1/doctor"].contains(&path) => {
+            Role::Submit
+        }
+        Method::POST if path == "/v1/bench" => Role::Submit,
         Method::GET | Method::HEAD => Role::Read,
         Method::POST if path == "/v1/jobs" || path.starts_with("/v1/jobs/") => Role::Submit,
         _ => Role::Admin,

@@ -6,6 +6,7 @@ mod audit;
 mod console;
 mod crowd;
 mod door;
+mod errands;
 mod events;
 mod figures;
 mod files;
@@ -66,6 +67,10 @@ pub(crate) struct Shared {
     pub(crate) told: broadcast::Sender<all_events::Line>,
     /// Places for streams of events.
     pub(crate) streams: Arc<Semaphore>,
+    /// Whose commands jobs are.
+    pub(crate) program: PathBuf,
+    /// Places for processes that are asked something on the spot.
+    pub(crate) errands: Arc<Semaphore>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tickets: tickets::Tickets,
     /// The file of tokens, if somebody comes over TCP.

@@ -1,8 +1,8 @@
 //! What the API is, for programs: the routes and their description come from the same place.
 
 use super::{
-    Shared, about, all_events, events, figures, files, jobs, limits, output, schedules, tickets,
-    watches,
+    Shared, about, all_events, errands, events, figures, files, jobs, limits, output, schedules,
+    tickets, watches,
 };
 use crate::job::{JobId, JobView};
 use crate::limits::HostView;
@@ -157,6 +157,16 @@ pub(super) struct Entry {
     pub(super) modified_ms: u64,
 }
 
+/// A measurement that is wanted.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BenchWanted {
+    /// Which machine: `site` or `howdah://site`, with a directory if its disk is to be measured, too.
+    pub(super) host: String,
+    /// How long each direction is measured, about: 1 to 5, or 3.
+    pub(super) seconds: Option<u64>,
+}
+
 /// A page of what a job has said.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Output {
@@ -184,6 +194,9 @@ pub(super) fn routes() -> (Router<Arc<Shared>>, Document) {
         .routes(routes!(about::show))
         .routes(routes!(all_events::follow))
         .routes(routes!(files::list))
+        .routes(routes!(errands::list))
+        .routes(routes!(errands::doctor))
+        .routes(routes!(errands::bench))
         .routes(routes!(figures::show))
         .routes(routes!(tickets::make))
         .routes(routes!(tickets::redeem))

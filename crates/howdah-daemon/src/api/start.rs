@@ -119,7 +119,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
     let told = broadcast::Sender::new(all_events::AHEAD);
     let manager = Manager {
         store,
-        program: config.program,
+        program: config.program.clone(),
         attempts: attempts.clone(),
         limits: config.limits,
         messages,
@@ -156,6 +156,8 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
         readers: Mutex::new(vec![first_reader]),
         told: told.clone(),
         streams: Arc::new(Semaphore::new(all_events::STREAMS)),
+        program: config.program,
+        errands: Arc::new(Semaphore::new(super::errands::AT_ONCE)),
         metrics: Arc::clone(&metrics),
         tickets: super::tickets::Tickets::default(),
         tokens: directory.join(tokens::FILE),

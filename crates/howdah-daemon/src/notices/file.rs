@@ -2,6 +2,7 @@
 
 use super::Named;
 use super::command::Hook;
+use super::mail::{self, Mail};
 use super::notice::Kind;
 use super::webhook::{Wanted, Webhook};
 use crate::{Error, private};
@@ -75,6 +76,32 @@ struct CommandSection {
     timeout_seconds: u64,
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MailSection {
+    name: String,
+    server: String,
+    port: Option<u16>,
+    #[serde(default)]
+    tls: mail::Security,
+    ca: Option<PathBuf>,
+    #[serde(default)]
+    plain: bool,
+    user: Option<String>,
+    password: Option<Secret>,
+    from: String,
+    to: Vec<String>,
+    #[serde(default = "troubles")]
+    events: Vec<Kind>,
+    #[serde(default = "command_patience")]
+    timeout_seconds: u64,
+}
+
+/// What somebody has to see to.
+fn troubles() -> Vec<Kind> {
+    vec![Kind::Failed, Kind::Behind]
+}
+
 fn ends() -> Vec<Kind> {
     vec![Kind::Done, Kind::Failed, Kind::Cancelled, Kind::Behind]
 }
@@ -114,9 +141,10 @@ fn parse(text: &str) -> Result<Vec<Named>, String> {
         let make: fn(Value, &Arc<Mutex<()>>) -> Result<Named, String> = match kind {
             "webhook" => webhook,
             "command" => command,
+            "mail" => mail,
             _ => {
                 return Err(format!(
-                    "line {at}: there are [[webhook]] and [[command]], and no '{kind}'"
+                    "line {at}: there are [[webhook]], [[command]] and [[mail]], and no '{kind}'"
                 ));
             }
         };
@@ -179,6 +207,27 @@ fn command(value: Value, turn: &Arc<Mutex<()>>) -> Result<Named, String> {
     named("command", said.name, said.events, Box::new(receiver))
 }
 
+fn mail(value: Value, _: &Arc<Mutex<()>>) -> Result<Named, String> {
+    let said: MailSection = section(value)?;
+    let login = match (&said.user, &said.password) {
+        (Some(user), Some(password)) => Some((user.as_str(), password.0.as_str())),
+        (None, None) => None,
+        _ => return Err("'user' and 'password' go together".to_owned()),
+    };
+    let receiver = Mail::new(&mail::Wanted {
+        server: &said.server,
+        port: said.port,
+        security: said.tls,
+        ca: said.ca.as_deref(),
+        plain: said.plain,
+        login,
+        from: &said.from,
+        to: &said.to,
+        patience: patience(said.timeout_seconds)?,
+    })?;
+    named("mail", said.name, said.events, Box::new(receiver))
+}
+
 fn patience(seconds: u64) -> Result<Duration, String> {
     if !PATIENCE.contains(&seconds) {
         let (least, most) = PATIENCE.into_inner();
@@ -226,6 +275,15 @@ mod tests {
         secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     "#;
 
+    const MAIL: &str = r#"
+        [[mail]]
+        name = "team"
+        server = "localhost"
+        tls = "none"
+        from = "Howdah <howdah@example.org>"
+        to = ["ops@example.org"]
+    "#;
+
     fn refused(text: &str) -> String {
         parse(text).err().unwrap_or_else(|| panic!("{text}"))
     }
@@ -245,7 +303,7 @@ mod tests {
             [[command]]
             name = "page-2"
             program = "/bin/sh"
-            "#
+            {MAIL}"#
         );
         let found = parse(&text).unwrap_or_else(|why| panic!("{why}"));
         let shown: Vec<_> = found.iter().map(|each| each.shown.as_str()).collect();
@@ -253,7 +311,9 @@ mod tests {
             shown.contains(&"webhook 'ops'") && shown.contains(&"command 'page'"),
             "{shown:?}"
         );
-        assert_eq!(shown.len(), 3);
+        assert_eq!(shown.len(), 4);
+        let team = found.iter().find(|each| each.name == "team").unwrap();
+        assert_eq!(team.kinds, [Kind::Failed, Kind::Behind]);
         let page = found.iter().find(|each| each.name == "page").unwrap();
         assert_eq!(page.kinds, [Kind::Failed, Kind::OnTime]);
     }
@@ -294,6 +354,22 @@ mod tests {
                 "in quotes",
             ),
             (format!("{WEBHOOK}{WEBHOOK}"), "there already"),
+            (
+                format!("{WEBHOOK}{}", MAIL.replace("team", "ops")),
+                "there already",
+            ),
+            (format!("{MAIL}\npassword = \"hunter2\""), "go together"),
+            (format!("{MAIL}\npassword = 1234567"), "in quotes"),
+            (MAIL.replace("localhost", "mail.example.org"), "starttls"),
+            (MAIL.replace("localhost", "localhost:25"), "without a port"),
+            (MAIL.replace("\"none\"", "\"ssl\""), "starttls"),
+            (MAIL.replace("ops@example.org", "ops"), "'to'"),
+            (
+                MAIL.replace("ops@example.org", "a@b.org\\r\\nBcc: c@d.org"),
+                "'to'",
+            ),
+            (MAIL.replace("howdah@example.org", "howdah"), "'from'"),
+            (MAIL.replace("[\"ops@example.org\"]", "[]"), "1 to 32"),
             (
                 "[[command]]\nname = \"x\"\nprogram = \"sh\"".to_owned(),
                 "whole path",

@@ -1,4 +1,4 @@
-//! Tells people and programs what becomes of jobs, as the administrator has set it in a file: webhooks, commands.
+//! Tells people and programs what becomes of jobs, as the administrator has set it in a file: webhooks, commands, mail.
 //!
 //! Each receiver has a thread and a place in the history of its own: one that hangs holds up no job and no other receiver. What a daemon
 //! has not told when it ends the next one tells.
@@ -6,6 +6,7 @@
 mod command;
 mod course;
 mod file;
+mod mail;
 mod notice;
 mod webhook;
 

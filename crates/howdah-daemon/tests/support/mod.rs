@@ -254,6 +254,14 @@ pub(crate) fn put(path: &str, body: &[u8]) -> Vec<u8> {
     )
 }
 
+pub(crate) fn bench(body: &[u8]) -> Vec<u8> {
+    request(
+        "POST /v1/bench",
+        &format!("{HOST}Content-Type: application/json\r\n"),
+        body,
+    )
+}
+
 pub(crate) fn ticket(body: &[u8]) -> Vec<u8> {
     request(
         "POST /v1/tickets/use",

@@ -134,6 +134,14 @@ impl Identity {
         &self.0.public
     }
 
+    /// A signature (RFC 8032) of these bytes, which must begin with what they are for: handshakes are signed by the same key.
+    pub(crate) fn sign(&self, bytes: &[u8]) -> Result<[u8; 64], KeyError> {
+        let pair = Ed25519KeyPair::from_pkcs8(self.0.private.secret_pkcs8_der());
+        let signed = pair.ok().map(|pair| pair.sign(bytes));
+        let signed = signed.and_then(|signed| signed.as_ref().try_into().ok());
+        signed.ok_or(KeyError::RandomSource)
+    }
+
     /// What rustls needs to act under this key with raw public keys: the "certificate" is the
     /// [`PublicKey::spki_der`]. Not part of the stable interface.
     ///

@@ -1,6 +1,7 @@
 //! Public keys and their one-line text form.
 
 use aws_lc_rs::digest;
+use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use std::fmt;
@@ -94,6 +95,12 @@ impl PublicKey {
     /// The 32 bytes of the key.
     pub fn raw(&self) -> &[u8] {
         &self.spki[SPKI_PREFIX.len()..]
+    }
+
+    /// Whether its owner has signed these bytes.
+    pub(crate) fn has_signed(&self, bytes: &[u8], signature: &[u8]) -> bool {
+        let key = UnparsedPublicKey::new(&ED25519, self.raw());
+        key.verify(bytes, signature).is_ok()
     }
 
     /// Short form for people to compare: `SHA256:` and the base64 of the digest of the 44 bytes.

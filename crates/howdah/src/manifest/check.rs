@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -81,6 +81,16 @@ impl Sums {
             return usage(format!("{name} names no file: nothing can be said"));
         }
         Ok(Self { lines, below })
+    }
+
+    /// BLAKE3 of files below a directory.
+    pub(crate) fn of_files(files: impl Iterator<Item = (PathBuf, [u8; 32])>) -> Self {
+        let kind = ManifestHash::Blake3;
+        let lines = files.map(|(path, hash)| Line { path, hash, kind });
+        Self {
+            lines: lines.collect(),
+            below: true,
+        }
     }
 
     fn compared_by(&self) -> &'static str {

@@ -22,6 +22,8 @@ pub struct Manifest(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    /// What it is for.
+    flag: Flag,
     /// The directory that it goes into, without links, and its name there.
     dir: PathBuf,
     name: OsString,
@@ -37,6 +39,22 @@ struct Inner {
     list: Mutex<List>,
 }
 
+/// The option that asked for it, and what it calls the file.
+#[derive(Clone, Copy, Debug)]
+struct Flag {
+    option: &'static str,
+    file: &'static str,
+}
+
+const MANIFEST: Flag = Flag {
+    option: "--manifest",
+    file: "manifest",
+};
+const RECEIPT: Flag = Flag {
+    option: "--receipt",
+    file: "receipt",
+};
+
 #[derive(Debug, Default)]
 struct List {
     /// Which connection it is: each goes through the whole tree.
@@ -48,16 +66,21 @@ struct List {
 #[derive(Debug)]
 struct Entry {
     hash: Option<[u8; 32]>,
+    bytes: u64,
     round: u32,
     /// No connection has brought it.
     kept: bool,
 }
 
 /// A file of the list.
-struct Listed {
-    path: PathBuf,
+pub(crate) struct Listed {
+    /// As it is called at the destination.
+    pub(crate) path: PathBuf,
+    /// As the copy told of it: below what was named, with the last component of that.
+    pub(crate) told: PathBuf,
     here: PathBuf,
-    hash: Option<[u8; 32]>,
+    pub(crate) hash: Option<[u8; 32]>,
+    pub(crate) bytes: u64,
     kept: bool,
 }
 
@@ -72,6 +95,26 @@ impl Manifest {
         destination: &Location,
         options: &TreeOptions,
     ) -> Result<Self, Error> {
+        let hash = hash.unwrap_or_else(|| ManifestHash::of_name(path));
+        Self::made(MANIFEST, path, hash, (sources, destination), options)
+    }
+
+    /// The list for a receipt, which is written by whoever asks for it.
+    pub(crate) fn for_receipt(
+        path: &Path,
+        places: (&[Location], &Location),
+        options: &TreeOptions,
+    ) -> Result<Self, Error> {
+        Self::made(RECEIPT, path, ManifestHash::Blake3, places, options)
+    }
+
+    fn made(
+        flag: Flag,
+        path: &Path,
+        hash: ManifestHash,
+        (sources, destination): (&[Location], &Location),
+        options: &TreeOptions,
+    ) -> Result<Self, Error> {
         let usage = |text: String| Err(Error::new(ErrorKind::Usage, text));
         let local: Vec<PathBuf> = sources.iter().filter_map(local_path).collect();
         let is_put = local.len() == sources.len();
@@ -83,8 +126,9 @@ impl Manifest {
         };
         if !is_put && destination.is_remote() {
             return usage(format!(
-                "--manifest lists what comes to this machine or goes from it, and neither {} nor {destination} is here; start \
+                "{} lists what comes to this machine or goes from it, and neither {} nor {destination} is here; start \
                  the copy on one of the two",
+                flag.option,
                 sources
                     .first()
                     .map_or_else(String::new, ToString::to_string)
@@ -95,19 +139,21 @@ impl Manifest {
             (options.ignore_existing, "--ignore-existing"),
             (options.remove_source, "--remove-source-files"),
         ];
-        if is_put && let Some((_, flag)) = stays.iter().find(|(is_set, _)| *is_set) {
+        if is_put && let Some((_, other)) = stays.iter().find(|(is_set, _)| *is_set) {
             return usage(format!(
-                "--manifest and {flag} clash in a copy to another machine: what is there in the end is not what is here, and only \
-                 that could be listed; start the copy there"
+                "{} and {other} clash in a copy to another machine: what is there in the end is not what is here, and only \
+                 that could be listed; start the copy there",
+                flag.option
             ));
         }
-        let (dir, name) = place_of(path)?;
+        let (dir, name) = place_of(flag, path)?;
         let contents = options.contents || sources.iter().any(is_contents);
         if is_put {
-            check_outside(path, &dir.join(&name), &local)?;
+            check_outside(flag, path, &dir.join(&name), &local)?;
         }
         Ok(Self(Arc::new(Inner {
-            hash: hash.unwrap_or_else(|| ManifestHash::of_name(path)),
+            flag,
+            hash,
             dir,
             name,
             shown: path.to_path_buf(),
@@ -143,12 +189,13 @@ impl Manifest {
             let key = file.path.as_os_str().as_bytes().into();
             let entry = list.entries.entry(key).or_insert(Entry {
                 hash: None,
+                bytes: file.bytes,
                 round,
                 kept: true,
             });
             entry.round = round;
             if !file.kept {
-                (entry.hash, entry.kept) = (file.hash, false);
+                (entry.hash, entry.bytes, entry.kept) = (file.hash, file.bytes, false);
             }
         }
     }
@@ -161,36 +208,9 @@ impl Manifest {
     /// so is everything for SHA-256, and must have the BLAKE3 that the copy verified.
     pub fn write(&self, summary: &Summary, cancel: &Cancel) -> Result<u64, Error> {
         let inner = &*self.0;
-        let tree = summary.tree.clone().unwrap_or_default();
-        let renamed = match (tree.renamed, inner.contents) {
-            (_, true) => false,
-            (Some(renamed), _) => renamed,
-            (None, _) => return Err(older("does not say what became of the destination")),
-        };
-        let mut files = self.files(renamed)?;
-        let told = files.len() as u64;
-        if inner.is_put && told < tree.files.saturating_add(tree.unchanged) {
-            let all = tree.files.saturating_add(tree.unchanged);
-            return Err(older(&format!("told of {told} files of {all} only")));
-        }
-        self.add_hashes(&mut files, cancel)?;
+        let (files, _) = self.listed(summary, cancel)?;
         let mut text = Vec::new();
-        let failed = |what: &str, e: &std::io::Error| {
-            let path = inner.shown.display();
-            let kind = match e.kind() {
-                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-                    ErrorKind::NoSpace
-                }
-                std::io::ErrorKind::PermissionDenied => ErrorKind::Refused,
-                _ => ErrorKind::Io,
-            };
-            Error::new(kind, format!("cannot {what} the manifest {path}: {e}"))
-        };
-        let dir = File::open(&inner.dir).map_err(|e| failed("open the directory of", &e))?;
-        let temp = inner.dir.join(temp_name(&dir, &inner.name));
-        let mut write = || {
-            let file = File::options().write(true).create_new(true).open(&temp)?;
-            let mut out = BufWriter::new(file);
+        self.write_with(|out| {
             for file in &files {
                 text.clear();
                 let hash = file.hash.unwrap_or_default();
@@ -202,6 +222,58 @@ impl Manifest {
                 );
                 out.write_all(&text)?;
             }
+            Ok(())
+        })?;
+        Ok(files.len() as u64)
+    }
+
+    /// All files of a copy that is complete, each with its hash, sorted by the bytes of their paths at the destination; whether the one thing that was copied
+    /// became the destination itself.
+    pub(crate) fn listed(
+        &self,
+        summary: &Summary,
+        cancel: &Cancel,
+    ) -> Result<(Vec<Listed>, bool), Error> {
+        let inner = &*self.0;
+        let tree = summary.tree.clone().unwrap_or_default();
+        let renamed = match (tree.renamed, inner.contents) {
+            (_, true) => false,
+            (Some(renamed), _) => renamed,
+            (None, _) => return Err(inner.older("does not say what became of the destination")),
+        };
+        let mut files = self.files(renamed)?;
+        let told = files.len() as u64;
+        if inner.is_put && told < tree.files.saturating_add(tree.unchanged) {
+            let all = tree.files.saturating_add(tree.unchanged);
+            return Err(inner.older(&format!("told of {told} files of {all} only")));
+        }
+        self.add_hashes(&mut files, cancel)?;
+        Ok((files, renamed))
+    }
+
+    /// Writes the file whole or not at all: under another name first, synced.
+    pub(crate) fn write_with(
+        &self,
+        content: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>,
+    ) -> Result<(), Error> {
+        let inner = &*self.0;
+        let failed = |what: &str, e: &std::io::Error| {
+            let (file, path) = (inner.flag.file, inner.shown.display());
+            let kind = match e.kind() {
+                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                    ErrorKind::NoSpace
+                }
+                std::io::ErrorKind::PermissionDenied => ErrorKind::Refused,
+                _ => ErrorKind::Io,
+            };
+            Error::new(kind, format!("cannot {what} the {file} {path}: {e}"))
+        };
+        let dir = File::open(&inner.dir).map_err(|e| failed("open the directory of", &e))?;
+        let temp = inner.dir.join(temp_name(&dir, &inner.name));
+        let write = || {
+            let file = File::options().write(true).create_new(true).open(&temp)?;
+            let mut out = BufWriter::new(file);
+            content(&mut out)?;
             out.into_inner()?.sync_all()?;
             fs::rename(&temp, inner.dir.join(&inner.name))?;
             dir.sync_all()
@@ -209,8 +281,7 @@ impl Manifest {
         write().map_err(|e| {
             let _ = fs::remove_file(&temp);
             failed("write", &e)
-        })?;
-        Ok(told)
+        })
     }
 
     /// What the last connection found, as it is called at the destination.
@@ -237,15 +308,18 @@ impl Manifest {
             };
             if inner.is_itself(&here) {
                 let text = format!(
-                    "{} is one of the files that were copied, and stays as it is; name another file for the manifest",
-                    inner.shown.display()
+                    "{} is one of the files that were copied, and stays as it is; name another file for the {}",
+                    inner.shown.display(),
+                    inner.flag.file
                 );
                 return Err(Error::new(ErrorKind::Usage, text));
             }
             files.push(Listed {
                 path,
+                told: told.to_path_buf(),
                 here,
                 hash: entry.hash,
+                bytes: entry.bytes,
                 kept: entry.kept,
             });
         }
@@ -270,9 +344,9 @@ impl Manifest {
                 Ok(())
             },
         )?;
-        for (at, hash) in found {
+        for (at, (hash, bytes)) in found {
             if let Some(file) = lacking.get(at).and_then(|at| files.get_mut(*at)) {
-                file.hash = Some(hash);
+                (file.hash, file.bytes) = (Some(hash), bytes);
             }
         }
         Ok(())
@@ -280,6 +354,13 @@ impl Manifest {
 }
 
 impl Inner {
+    fn older(&self, what: &str) -> Error {
+        let option = self.flag.option;
+        let text =
+            format!("the other side {what}; install this version of howdah there for {option}");
+        Error::new(ErrorKind::Protocol, text)
+    }
+
     /// Where a file lies that goes from here.
     fn source_of(&self, told: &Path, top: Option<Component<'_>>, rest: &Path) -> PathBuf {
         if let (true, [only]) = (self.contents, &*self.sources) {
@@ -302,8 +383,8 @@ impl Inner {
                 .is_some_and(|dir| dir == self.dir)
     }
 
-    /// The hash for the list, of what is here.
-    fn hash_of(&self, file: &Listed, cancel: &Cancel) -> Result<[u8; 32], Error> {
+    /// The hash for the list, of what is here, and its size.
+    fn hash_of(&self, file: &Listed, cancel: &Cancel) -> Result<([u8; 32], u64), Error> {
         let changed = || {
             let path = file.here.display().to_string();
             let text = format!(
@@ -332,7 +413,8 @@ impl Inner {
         if file.hash.is_some() && hashes.blake3 != file.hash {
             return Err(changed());
         }
-        hashes.get(self.hash).ok_or_else(changed)
+        let hash = hashes.get(self.hash).ok_or_else(changed)?;
+        Ok((hash, after.len()))
     }
 
     /// Whether somebody has written to it since the copy began.
@@ -344,12 +426,6 @@ impl Inner {
         let written = i128::from(file.mtime()) * 1_000_000_000 + i128::from(file.mtime_nsec());
         (nanos(self.began)..=nanos(SystemTime::now())).contains(&written)
     }
-}
-
-fn older(what: &str) -> Error {
-    let text =
-        format!("the other side {what}; install this version of howdah there for --manifest");
-    Error::new(ErrorKind::Protocol, text)
 }
 
 fn local_path(location: &Location) -> Option<PathBuf> {
@@ -378,13 +454,13 @@ fn here(dir: &Path) -> &Path {
 }
 
 /// The directory that the list is to lie in, without links, and its name: both must be fit for it.
-fn place_of(path: &Path) -> Result<(PathBuf, OsString), Error> {
-    let shown = path.display();
+fn place_of(flag: Flag, path: &Path) -> Result<(PathBuf, OsString), Error> {
+    let (Flag { option, file }, shown) = (flag, path.display());
     let refused = |kind, text: String| Err(Error::new(kind, text));
     if path == Path::new("-") {
         return refused(
             ErrorKind::Usage,
-            "--manifest writes to a file; name one".to_owned(),
+            format!("{option} writes to a file; name one"),
         );
     }
     // Who made a link of that name wants what it points to replaced.
@@ -392,11 +468,11 @@ fn place_of(path: &Path) -> Result<(PathBuf, OsString), Error> {
     if let Ok(there) = fs::metadata(&real)
         && !there.is_file()
     {
-        let text = format!("--manifest writes to a file, and {shown} is none");
+        let text = format!("{option} writes to a file, and {shown} is none");
         return refused(ErrorKind::Usage, text);
     }
     let Some(name) = real.file_name() else {
-        let text = format!("--manifest writes to a file, and {shown} names none");
+        let text = format!("{option} writes to a file, and {shown} names none");
         return refused(ErrorKind::Usage, text);
     };
     let parent = here(real.parent().unwrap_or_else(|| Path::new("")));
@@ -411,7 +487,7 @@ fn place_of(path: &Path) -> Result<(PathBuf, OsString), Error> {
         Err(e) => refused(
             ErrorKind::Refused,
             format!(
-                "the manifest {shown} cannot be written: {}: {e}",
+                "the {file} {shown} cannot be written: {}: {e}",
                 parent.display()
             ),
         ),
@@ -419,7 +495,7 @@ fn place_of(path: &Path) -> Result<(PathBuf, OsString), Error> {
 }
 
 /// What lies in a source would go with it the next time, and then be another.
-fn check_outside(shown: &Path, file: &Path, sources: &[PathBuf]) -> Result<(), Error> {
+fn check_outside(flag: Flag, shown: &Path, file: &Path, sources: &[PathBuf]) -> Result<(), Error> {
     let inside = sources.iter().find(|source| {
         let real = fs::canonicalize(source);
         real.is_ok_and(|real| file.starts_with(real))
@@ -428,7 +504,8 @@ fn check_outside(shown: &Path, file: &Path, sources: &[PathBuf]) -> Result<(), E
         return Ok(());
     };
     let text = format!(
-        "the manifest {} would lie in {}, which is copied, and list itself as it was; name a file elsewhere",
+        "the {} {} would lie in {}, which is copied, and list itself as it was; name a file elsewhere",
+        flag.file,
         shown.display(),
         source.display()
     );

@@ -6,6 +6,7 @@ mod line;
 mod list;
 
 pub use check::{Sums, check_manifest};
+pub(crate) use list::Listed;
 pub use list::Manifest;
 
 use std::path::Path;

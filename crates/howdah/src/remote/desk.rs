@@ -4,7 +4,7 @@ use super::incoming;
 use crate::session::files::wire::{DirEntry, FilesRequest};
 use crate::session::files::{MESSAGE_COST, OPEN_COST};
 use crate::session::message::Message;
-use crate::{Error, ErrorKind, FilesAnswer};
+use crate::{Error, ErrorKind, FilesAnswer, PathBytes};
 use howdah_store::{Spout, Wake, threads};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -46,7 +46,7 @@ struct State {
 
 /// See the module. Clones are the same one.
 #[derive(Clone, Default)]
-pub(crate) struct Desk(Arc<(Mutex<State>, Condvar)>);
+pub(crate) struct Desk(Arc<(Mutex<State>, Condvar)>, Option<Arc<[PathBytes]>>);
 
 impl std::fmt::Debug for Desk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -55,6 +55,16 @@ impl std::fmt::Debug for Desk {
 }
 
 impl Desk {
+    /// One that asks for a receipt of what lies at these places, and for nothing else.
+    pub(crate) fn for_receipt(places: Vec<PathBytes>) -> Self {
+        Self(Arc::default(), Some(places.into()))
+    }
+
+    /// The places, if it asks for a receipt.
+    pub(crate) fn receipt_of(&self) -> Option<&[PathBytes]> {
+        self.1.as_deref()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

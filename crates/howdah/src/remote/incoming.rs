@@ -104,6 +104,17 @@ fn hear(
         (Part::Hash { blake3, version }, FilesRequest::Hash { .. }) => {
             FilesAnswer::Hash { blake3, version }
         }
+        (
+            Part::Signed {
+                statement,
+                signature,
+            },
+            FilesRequest::Sign { .. },
+        ) => FilesAnswer::Signed {
+            statement,
+            signature,
+        },
+        (Part::Done, FilesRequest::Sign { .. }) => return Err(senseless()),
         (Part::Done, request) if request.changes() => FilesAnswer::Done,
         _ => return Err(senseless()),
     };

@@ -38,8 +38,15 @@ pub enum FilesAnswer {
         /// The version of the file that it is of.
         version: FileVersion,
     },
-    /// To what makes, removes or renames.
+    /// To what makes, removes or renames, and to [`FilesRequest::Attest`].
     Done,
+    /// To [`FilesRequest::Sign`].
+    Signed {
+        /// A [`Statement`](crate::Statement) as JSON.
+        statement: Vec<u8>,
+        /// Of the server's key.
+        signature: Vec<u8>,
+    },
 }
 
 /// The files of another machine: they are looked at and read through one connection, any number of questions at a time, and answered as
@@ -90,8 +97,14 @@ impl Client {
                 format!("{place} is on this machine; a session of files is with another one");
             return Err(Error::new(ErrorKind::Usage, text));
         };
-        let (desk, cancel) = (Desk::default(), Cancel::new());
-        let config = self.config().once();
+        Files::begin(remote, self.config().once(), Desk::default())
+    }
+}
+
+impl Files {
+    /// Opens a session, and waits until the other end answers.
+    pub(crate) fn begin(remote: Remote, config: CopyConfig, desk: Desk) -> Result<Self, Error> {
+        let cancel = Cancel::new();
         let driver = {
             let (desk, cancel) = (desk.clone(), cancel.clone());
             Builder::new()
@@ -99,7 +112,7 @@ impl Client {
                 .spawn(move || drive(&desk, &remote, config, &cancel))
                 .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?
         };
-        let files = Files {
+        let files = Self {
             desk,
             cancel,
             driver: Some(driver),

@@ -87,6 +87,11 @@ impl Who {
             comment,
         }
     }
+
+    /// Where he comes from.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
 }
 
 #[derive(Serialize)]

@@ -85,6 +85,7 @@ impl Service {
         let among = self.sharing as u64 + 1;
         let share = |total: Rate| Rate::from_bits_per_sec(total.bits_per_sec() / among);
         session.share = self.max_rate.map(share);
+        session.public = public;
         session.keep_pace(now, connection);
         self.sessions.insert(key, session);
     }

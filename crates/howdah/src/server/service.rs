@@ -3,7 +3,8 @@
 use super::deeds::{Deed, Happened, Outcome, may_act};
 use super::session::Session;
 use super::{
-    Crowd, LOOK_EVERY, Log, ServerControl, ServerEvent, ServerRefusal, Strangers, watch_lists,
+    Crowd, LOOK_EVERY, Log, ServerControl, ServerEvent, ServerRefusal, Signing, Strangers,
+    watch_lists,
 };
 use crate::access::Authority;
 use crate::session::chore::Chore;
@@ -70,6 +71,8 @@ pub(super) struct Service {
     pub(super) log: Log,
     pub(super) audit: Option<AuditLog>,
     pub(super) strangers: Strangers,
+    /// Who signs receipts.
+    pub(super) signing: Option<Signing>,
     pub(super) crowd: Crowd,
     pub(super) control: ServerControl,
     /// What all may move together, in each direction.

@@ -5,6 +5,7 @@ use super::deeds::{Deed, Who};
 use super::happening::{ServerEvent, SessionMoved};
 use super::service::Opening;
 use crate::access::Rights;
+use crate::keys::PublicKey;
 use crate::session::at_cap::AtCap;
 use crate::session::chore::Chore;
 use crate::session::files::serving::Serving;
@@ -33,6 +34,8 @@ pub(super) struct Session {
     pub(super) rights: Rights,
     /// Of the client; empty if it is of an unknown kind.
     pub(super) key: String,
+    /// The same.
+    pub(super) public: Option<PublicKey>,
     /// The same for all sessions of that key.
     pub(super) group: u64,
     /// What was asked for is being opened.
@@ -116,6 +119,7 @@ impl Session {
             rights,
             group: group(&key),
             key,
+            public: None,
             opening: None,
             later: VecDeque::new(),
             early: None,

@@ -4,9 +4,10 @@ use super::errand;
 use super::handover::{self, Answer, Ask, HandoverError, OneCopy};
 use super::within::Within;
 use crate::access::{Authority, Rights};
-use crate::keys::PublicKey;
+use crate::keys::{self, PublicKey};
 use crate::sandbox::Sandbox;
 use crate::sandbox::names::Names;
+use crate::server::Signing;
 use crate::{Cancel, Error, ErrorKind, Identity, Log, Server, ServerControl, Throttle};
 use howdah_core::Span;
 use howdah_net::{Lanes, Tunnel};
@@ -187,6 +188,9 @@ fn open(
 ) -> Result<(Server, Identity), Error> {
     let client = handover::key(key).map_err(|e| e.at("the other side"))?;
     let identity = Identity::generate()?;
+    // That of the session is nobody's: receipts are signed with the one that this user has here, if he has one.
+    let signing = within.signs.then(keys::default_identity_path).flatten();
+    let signing = signing.and_then(|path| Identity::load(&path).ok());
     let (socket, listener) = bind(ports)?;
     // New sockets could not be opened any more, and the server has threads.
     place.confine(within, Vec::new(), wordy);
@@ -208,6 +212,10 @@ fn open(
         Log::default(),
         ServerControl::new(),
     )?;
+    let server = server.signing(signing.map(|key| Signing {
+        key,
+        knows_clients: false,
+    }));
     Ok((server, identity))
 }
 

@@ -27,6 +27,9 @@ pub(crate) struct Within {
     reads_all: bool,
     #[serde(default)]
     writes_all: bool,
+    /// A receipt is to be signed.
+    #[serde(default)]
+    pub(super) signs: bool,
     /// Names with wildcards are looked for.
     #[serde(default)]
     lists_all: bool,
@@ -45,8 +48,14 @@ impl Within {
                 reads_all: options.copy_links || options.keep_dirlinks,
                 ..Self::of_get(std::slice::from_ref(path), None)
             },
-            // What will be asked about is not known yet.
-            Task::Files { .. } => Self::anything(),
+            Task::Files { desk } => desk.receipt_of().map_or_else(
+                // What will be asked about is not known yet.
+                Self::anything,
+                |places| Self {
+                    signs: true,
+                    ..Self::of_get(places, None)
+                },
+            ),
             Task::Ask { question, .. } => match question {
                 Question::Expand { .. } => Self {
                     lists_all: true,

@@ -10,7 +10,7 @@ use howdah_daemon::job::{Grammar, Meaning, Spec};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-const MAY: [&str; 72] = [
+const MAY: [&str; 73] = [
     "accept-new",
     "again",
     "archive",
@@ -66,6 +66,7 @@ const MAY: [&str; 72] = [
     "quick",
     "quiet",
     "rate",
+    "receipt",
     "reconnect",
     "recursive",
     "remove-source-files",

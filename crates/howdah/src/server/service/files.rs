@@ -4,6 +4,7 @@ use super::{Service, wake};
 use crate::Error;
 use crate::server::ServerEvent;
 use crate::server::deeds::{Deed, Happened, Outcome, may_act};
+use crate::session::files::attest::Witness;
 use crate::session::files::protocol;
 use crate::session::files::serving::Serving;
 use crate::session::message::Message;
@@ -25,7 +26,15 @@ impl Service {
         let announce = |connection: &mut Connection, answers| {
             connection.send_control(&Message::FilesOpen { answers }.encode());
         };
-        let rights = session.rights.clone();
+        let witness = Witness {
+            signer: self.signing.as_ref().map(|signing| signing.key.clone()),
+            client: session.public.filter(|_| {
+                let signing = self.signing.as_ref();
+                signing.is_some_and(|signing| signing.knows_clients)
+            }),
+            address: session.who.address().to_owned(),
+        };
+        let rights = (session.rights.clone(), witness);
         session.files = Some(Serving::start(
             connection,
             rights,

@@ -3,6 +3,7 @@
 //! Questions are control messages; all answers go through one object of unknown length, so that the window of that object bounds
 //! what is under way. docs/protocol.md section 16.7 specifies it.
 
+pub(crate) mod attest;
 pub(crate) mod serving;
 pub(crate) mod wire;
 mod worker;

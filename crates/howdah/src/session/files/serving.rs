@@ -1,5 +1,6 @@
 //! The server's end of a session that stays open.
 
+use super::attest::Witness;
 use super::wire::FilesRequest;
 use super::worker::{Change, Shared, check};
 use super::{OPEN_COST, protocol};
@@ -35,7 +36,7 @@ impl Serving {
     /// Opens the object of the answers; `announce` tells the client which it is.
     pub(crate) fn start(
         connection: &mut Connection,
-        rights: Rights,
+        (rights, witness): (Rights, Witness),
         wake: &Wake,
         announce: impl FnOnce(&mut Connection, u64),
     ) -> Result<Self, Error> {
@@ -44,7 +45,7 @@ impl Serving {
         let (tap, spout) = pipe();
         let sending = send_answers(connection, object, spout, wake)?;
         Ok(Self {
-            shared: Arc::new(Shared::new(rights, tap, wake.clone())),
+            shared: Arc::new(Shared::new(rights, witness, tap, wake.clone())),
             sending,
             acked: 0,
             moved: 0,
@@ -179,7 +180,12 @@ mod tests {
         let rights = Rights::of_user(dir.path().to_owned());
         let mut connection = connection();
         let wake: Wake = Arc::new(|| ());
-        let serving = Serving::start(&mut connection, rights, &wake, |_, _| ());
+        let serving = Serving::start(
+            &mut connection,
+            (rights, Witness::default()),
+            &wake,
+            |_, _| (),
+        );
         let mut serving = serving.expect("it starts");
         let question = |id, ranges| {
             let ranges = vec![(0, u64::MAX); ranges];

@@ -1,5 +1,6 @@
 //! What is asked about files, and the form of the answers.
 
+use super::attest::{self, AttestedFile};
 use super::{HEADER_MAX, protocol};
 use crate::{Error, PathBytes};
 use howdah_store::{Found, FoundKind, Metadata, SourceIdentity};
@@ -153,6 +154,22 @@ pub enum FilesRequest {
         /// Its new name.
         to: PathBytes,
     },
+    /// Read these files, which a receipt is to name, and hold them against what they should be. Whoever serves can refuse it without any, too.
+    Attest {
+        /// The directory below which they lie, as far as they do not say otherwise.
+        place: PathBytes,
+        /// Which part of the list they are, counted from 0.
+        part: u32,
+        /// The part; none asks whether a receipt would be signed.
+        files: Vec<AttestedFile>,
+    },
+    /// Sign that all of the list was read and is so.
+    Sign {
+        /// The place of the list.
+        place: PathBytes,
+        /// What is to be signed, as far as the client knows it: a [`Statement`](crate::Statement) as JSON.
+        statement: Vec<u8>,
+    },
 }
 
 impl FilesRequest {
@@ -166,18 +183,25 @@ impl FilesRequest {
             | Self::MakeDir { path, .. }
             | Self::Remove { path, .. }
             | Self::Rename { path, .. } => path,
+            Self::Attest { place, .. } | Self::Sign { place, .. } => place,
         }
     }
 
     /// Whether something is another one afterwards.
     pub fn changes(&self) -> bool {
-        self.deed().is_some()
+        // A session that has read a part of a receipt is another one afterwards.
+        self.deed().is_some() || matches!(self, Self::Attest { .. })
     }
 
     /// What is written down of a change.
     pub(crate) fn deed(&self) -> Option<&'static str> {
         match self {
-            Self::Stat { .. } | Self::List { .. } | Self::Read { .. } | Self::Hash { .. } => None,
+            Self::Stat { .. }
+            | Self::List { .. }
+            | Self::Read { .. }
+            | Self::Hash { .. }
+            | Self::Attest { .. } => None,
+            Self::Sign { .. } => Some("sign a receipt of"),
             Self::MakeDir { .. } => Some("make directory"),
             Self::Remove { .. } => Some("remove"),
             Self::Rename { .. } => Some("rename"),
@@ -200,7 +224,7 @@ impl FilesRequest {
             _ => 0,
         };
         let names: usize = self.paths().iter().map(|path| path.as_bytes().len()).sum();
-        (64 + names + 20 * ranges) as u64
+        (64 + names + 20 * ranges + attest::cost(self)) as u64
     }
 }
 
@@ -231,6 +255,11 @@ pub(crate) enum Part {
     Done,
     /// It failed; nothing more comes of this question.
     Failed { kind: u8, message: String },
+    /// What was signed, and the signature.
+    Signed {
+        statement: Vec<u8>,
+        signature: Vec<u8>,
+    },
 }
 
 impl Header {

@@ -1,5 +1,6 @@
 //! The threads that answer questions about files: no disk may hold up the network.
 
+use super::attest::{Attested, Witness, is_too_long};
 use super::protocol;
 use super::wire::{DirEntry, FileInfo, FilesRequest, Header, Part};
 use crate::access::Rights;
@@ -37,6 +38,8 @@ pub(crate) struct Change {
 pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     pub(super) rights: Rights,
+    pub(super) witness: Witness,
+    pub(super) attested: Attested,
     tap: Mutex<Tap>,
     wake: Wake,
     pub(super) stop: AtomicBool,
@@ -66,7 +69,7 @@ impl std::fmt::Debug for Shared {
 }
 
 /// Why a question is not answered to its end.
-enum Trouble {
+pub(super) enum Trouble {
     /// The client hears of it.
     Failed(Error),
     /// Nobody hears anything any more.
@@ -86,10 +89,12 @@ impl From<StoreError> for Trouble {
 }
 
 impl Shared {
-    pub(super) fn new(rights: Rights, tap: Tap, wake: Wake) -> Self {
+    pub(super) fn new(rights: Rights, witness: Witness, tap: Tap, wake: Wake) -> Self {
         Self {
             state: Mutex::default(),
             rights,
+            witness,
+            attested: Attested::default(),
             tap: Mutex::new(tap),
             wake,
             stop: AtomicBool::new(false),
@@ -212,6 +217,8 @@ impl Shared {
                 root.rename(&at, &there, &target)?;
                 Ok(Part::Done)
             }
+            FilesRequest::Attest { place, part, files } => self.attest(place, *part, files),
+            FilesRequest::Sign { statement, .. } => self.sign(statement),
         }
     }
 
@@ -304,7 +311,11 @@ impl Shared {
         })
     }
 
-    fn hash(&self, path: &PathBytes) -> Result<Part, Trouble> {
+    pub(super) fn found(&self, path: &PathBytes) -> Result<SourceIdentity, Trouble> {
+        self.open(path).map(|(_, _, identity)| identity)
+    }
+
+    pub(super) fn hash(&self, path: &PathBytes) -> Result<Part, Trouble> {
         let (file, at, now) = self.open(path)?;
         let mut hasher = blake3::Hasher::new();
         let mut piece = vec![0; HASH_PIECE];
@@ -340,6 +351,9 @@ pub(super) fn check(request: &FilesRequest) -> Result<(), Error> {
         FilesRequest::Read { ranges, .. } if ranges.len() > super::RANGES_MAX => {
             Err(protocol("the client asks for too many ranges at a time"))
         }
+        request if is_too_long(request) => Err(protocol(
+            "the client asks for too much of a receipt at a time",
+        )),
         _ => Ok(()),
     }
 }

@@ -1,0 +1,11 @@
+//! Receipts: what a copy has brought, signed by both ends, for whoever asks years later. docs/receipts.md specifies the form.
+
+mod checking;
+mod form;
+mod making;
+
+pub use checking::{Checked, Wanted, check_receipt};
+pub use form::{Direction, End, Receipt, Statement};
+pub use making::ReceiptMaker;
+
+pub(crate) use form::{Entry, PartSum, STATEMENT_MAX, root_of};
