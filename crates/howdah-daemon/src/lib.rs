@@ -88,6 +88,14 @@ pub enum Error {
         "{0} is no address of this machine alone, and nothing is encrypted: add --tls (or --tls-cert and --tls-key), or listen on 127.0.0.1 or ::1 and reach it from elsewhere through ssh -L"
     )]
     NotLoopback(SocketAddr),
+    /// The address cannot be had.
+    #[error("cannot listen on {address}: {source}; choose another with --listen")]
+    Listen {
+        /// Which one.
+        address: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// What is written down cannot be read or written.
     #[error("{0}")]
     State(#[from] StateError),

@@ -46,6 +46,11 @@ impl<'a> Service<'a> {
         }
     }
 
+    /// Of the daemon.
+    pub(crate) fn pid(&self) -> i32 {
+        self.process.as_ref().unwrap().pid().as_raw_nonzero().get()
+    }
+
     pub(crate) fn dir(&self) -> PathBuf {
         self.site.config("client").join("daemon")
     }

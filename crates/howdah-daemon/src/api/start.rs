@@ -69,16 +69,21 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
     let directory = &config.directory;
     prepare(directory)?;
     // Held until this process ends, however it does. Children do not get it.
+    let path = directory.join("lock");
+    let unlocked = |error: std::io::Error| Error::Directory {
+        path: path.clone(),
+        why: error.to_string(),
+    };
     let lock = fs::OpenOptions::new()
         .create(true)
         .append(true)
         .mode(0o600)
-        .open(directory.join("lock"));
-    let lock = lock.map_err(system("the lock"))?;
+        .open(&path);
+    let lock = lock.map_err(unlocked)?;
     match lock.try_lock() {
         Ok(()) => {}
         Err(fs::TryLockError::WouldBlock) => return Err(Error::Taken(directory.clone())),
-        Err(fs::TryLockError::Error(error)) => return Err(system("the lock")(error)),
+        Err(fs::TryLockError::Error(error)) => return Err(unlocked(error)),
     }
     let receivers = notices::load(directory, config.notify.as_deref())?;
     let metrics = Arc::new(Metrics::new());
@@ -275,7 +280,8 @@ fn listen(config: &Config) -> Result<Option<Listening>, Error> {
     });
     let shown = shown.transpose()?;
     let failed = || system(&format!("cannot listen on {address}"));
-    let listener = std::net::TcpListener::bind(address).map_err(failed())?;
+    let listener =
+        std::net::TcpListener::bind(address).map_err(|source| Error::Listen { address, source })?;
     listener.set_nonblocking(true).map_err(failed())?;
     let door = Door {
         address: listener.local_addr().map_err(failed())?,

@@ -1,0 +1,88 @@
+//! A daemon where things are not as they should be.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod support;
+
+use std::fs;
+use std::net::{TcpListener, UdpSocket};
+use std::path::Path;
+use std::time::Instant;
+use support::place::SmallDisk;
+use support::process::Input;
+use support::service::Service;
+use support::{Host, Site};
+
+#[test]
+fn a_port_that_another_program_has_is_named() {
+    let site = Site::new(60);
+    let other = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    let done = site.run(
+        Host::Here,
+        "client",
+        &["daemon", "--listen", &address],
+        Input::None,
+    );
+    done.assert_failed(1, &[&address, "in use", "--listen"]);
+    // Nothing of it is left that would stand in the next one's way.
+    drop(Service::new(&site, &[]));
+}
+
+#[test]
+fn a_disk_that_became_read_only_is_named_and_what_was_written_is_there_afterwards() {
+    let site = Site::new(120);
+    let state = site.config("client").join("daemon");
+    fs::create_dir_all(&state).unwrap();
+    let Some(disk) = SmallDisk::mount(&state.to_string_lossy(), 16) else {
+        return;
+    };
+    fs::set_permissions(&state, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let mut service = Service::new(&site, &[]);
+    let job = service.submit(&["--hold"], &["verify", "a", "b"]);
+    service.kill();
+    disk.remount("ro");
+    let refused = site.run(Host::Here, "client", &["daemon"], Input::None);
+    refused.assert_failed(4, &[&state.to_string_lossy(), "ead-only"]);
+    disk.remount("rw");
+    service.start(&[]);
+    assert_eq!(service.show(&job)["state"], "held");
+}
+
+/// Those processes of `parent` that have ended and that nobody has asked about.
+fn zombies(parent: i32) -> usize {
+    let is_one = |path: &Path| {
+        let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
+        // After the name, which may be anything: the state, and the parent.
+        let mut words = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+        words.next() == Some("Z") && words.next() == Some(&parent.to_string())
+    };
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes.filter(|entry| is_one(&entry.path())).count()
+}
+
+#[test]
+fn a_host_that_never_answers_holds_up_no_other_job_and_nobody_stays_a_zombie() {
+    let site = Site::new(120);
+    let silent = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+    let url = format!("howdah://{}/a", silent.local_addr().unwrap());
+    let [from, same] = ["a", "b"].map(|name| site.file(name));
+    for path in [&from, &same] {
+        fs::write(path, "a").unwrap();
+    }
+    let service = Service::new(&site, &["--max-running", "2"]);
+    let copy = ["cp", "--accept-new", "--transport", "udp", &from, &url];
+    let waits = service.submit(&[], &copy);
+    service.await_job(&waits, |job| job["state"] == "running");
+    for _ in 0..3 {
+        let other = service.submit(&[], &["verify", &from, &same]);
+        let done = service.await_job(&other, |job| job["state"] == "done");
+        assert_eq!(done["exit_code"], 0, "{done}");
+    }
+    assert_eq!(service.job(&["cancel", &waits]).code, Some(0));
+    service.await_job(&waits, |job| job["state"] == "cancelled");
+    while zombies(service.pid()) > 0 {
+        assert!(Instant::now() < site.limit(), "children stay zombies");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
