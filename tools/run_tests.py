@@ -92,7 +92,7 @@ def run(name, command, home, limit_s):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--at-once", type=int, default=os.cpu_count(), help="programs at once (as many as processors)")
+    parser.add_argument("--at-once", type=int, default=2 * os.cpu_count(), help="programs at once (two for each processor)")
     parser.add_argument("--limit", type=float, default=900, help="seconds for one program")
     parser.add_argument("--only", help="only programs with this in their names")
     parser.add_argument("cargo", nargs="*")

@@ -170,7 +170,8 @@ fn check_names(args: &CpArgs) -> Result<(), Error> {
         let text = format!("{flag} is about files and directories, and {stream} is none");
         return Err(Error::new(ErrorKind::Usage, text));
     }
-    if args.is_tree() {
+    // What is moved is one for that alone, and is told so below.
+    if args.is_tree() && !args.outcome.remove_source_files {
         check_tree_goes_to(args.destination())?;
     }
     Ok(())

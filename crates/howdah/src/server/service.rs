@@ -664,6 +664,10 @@ impl Application for Service {
     }
 
     fn poll(&mut self, now: Time, key: ConnKey, connection: &mut Connection) {
+        if connection.is_closed() {
+            // Its end is told next. What has stood still since long ago must not have a turn before, and go on.
+            return;
+        }
         if let Some(session) = self.sessions.get_mut(&key) {
             let room = SPARES_MAX.saturating_sub(self.spares.len());
             let theirs = std::iter::from_fn(|| session.take_spare());

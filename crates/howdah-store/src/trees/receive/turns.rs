@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 /// Without a turn for so long it may have stood still.
 const LONG: Duration = Duration::from_secs(1);
-/// Then so much is waited for one. Whoever is only idle loses no more.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// Then so much is waited for one: a session has many in each second, also where nothing happens, so it is the machine that is slow.
+const PATIENCE: Duration = Duration::from_secs(2);
 const NAP: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
