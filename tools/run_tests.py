@@ -21,8 +21,8 @@ import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CARGO = os.environ.get("CARGO", "cargo")
-# They fill the machine themselves: nothing else runs beside them.
-ALONE = {"overload", "flood", "idle"}
+# They fill the machine themselves, or stop processes at a moment: nothing else runs beside them.
+ALONE = {"overload", "flood", "idle", "field_peers"}
 # The longest begin first, so that none of them is what all wait for at the end.
 LONG = {"memory", "field_snapshots", "field_choice", "field_stands", "smoke", "sharing", "injected", "no_udp", "lib howdah_store"}
 

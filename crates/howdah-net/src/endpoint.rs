@@ -43,6 +43,8 @@ pub struct EndpointConfig {
 const TRAINS_PER_ROUND: usize = 16;
 /// How often the socket is asked for its drops.
 const DROPS_EVERY: Span = Span::from_millis(5);
+/// The loop is never without a turn for so long, unless the process was stopped, suspended or moved.
+const STOOD_STILL: Span = Span::from_secs(1);
 
 struct Slot {
     connection: Connection,
@@ -245,7 +247,15 @@ impl Endpoint {
         // Timers that fire late by the default 50 us would make trains late, too.
         #[cfg(target_os = "linux")]
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
+        let mut last = self.clock.now();
         loop {
+            let now = self.clock.now();
+            if now.since(last) > STOOD_STILL {
+                // What is long over must not live on what lies in the socket since then: the peer has given it up, and others
+                // may have gone on with it.
+                self.turn(now, application, false)?;
+            }
+            last = now;
             let more = self.receive(application)?;
             let now = self.clock.now();
             self.answer_calls(application);

@@ -4,6 +4,7 @@ use super::disks::{Disks, SyncWay};
 use super::meta::Keeper;
 use super::placed::PlacedFiles;
 use super::queue::{Budget, lock, wait_for};
+use super::receive::turns::Turns;
 use super::report::{Book, Trouble, add};
 use super::target::{Finished, FinishedDir, TargetDir, Wanted};
 use super::write::Written;
@@ -176,6 +177,7 @@ pub(crate) struct Committer<'a> {
     pub(crate) unsettled: &'a Budget,
     pub(crate) room: &'a RoomWait,
     pub(crate) placed: &'a PlacedFiles,
+    pub(crate) turns: &'a Turns,
     /// Files are read back from the device before they get their names.
     pub(crate) reread: bool,
     /// Sources go.
@@ -224,7 +226,12 @@ impl Committer<'_> {
         if written.is_empty() {
             return Ok(());
         }
-        if let Err(error) = self.disks.sync(self.shown) {
+        let synced = self.disks.sync(self.shown);
+        let synced = match self.turns.stood_still_and_ended() {
+            true => Err(StoreError::Aborted),
+            false => synced,
+        };
+        if let Err(error) = synced {
             for file in &written {
                 self.discard(file, None);
             }

@@ -43,7 +43,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 mod large;
-mod turns;
+pub(crate) mod turns;
 
 pub use large::LargeOpening;
 
@@ -476,6 +476,7 @@ impl Shared {
             room: &self.room,
             unsettled: &self.unsettled,
             placed: &self.placed,
+            turns: &self.turns,
             reread: self.options.reread,
             moves: self.options.remove_source,
             shown,

@@ -13,11 +13,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const NAP: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(crate) struct Turns {
     began: Instant,
     /// The last one, in milliseconds after that.
     last_ms: AtomicU64,
     ended: AtomicBool,
+    /// It had had none for long when it ended.
+    ended_late: AtomicBool,
 }
 
 impl Turns {
@@ -26,6 +28,7 @@ impl Turns {
             began: Instant::now(),
             last_ms: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            ended_late: AtomicBool::new(false),
         }
     }
 
@@ -37,11 +40,12 @@ impl Turns {
 
     /// It has ended.
     pub(super) fn end(&self) {
-        self.ended.store(true, Ordering::Relaxed);
+        self.ended_late.store(self.is_long_ago(), Ordering::Relaxed);
+        self.ended.store(true, Ordering::Release);
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Relaxed)
+        self.ended.load(Ordering::Acquire)
     }
 
     /// Before something is made: whether the session is there.
@@ -55,6 +59,12 @@ impl Turns {
             }
         }
         !self.has_ended()
+    }
+
+    /// Before what was made gets its name: whether the session has stood still and then ended, so that a successor may have
+    /// finished what this would change. What had come when a session ended otherwise stays.
+    pub(crate) fn stood_still_and_ended(&self) -> bool {
+        !self.go_on() && self.ended_late.load(Ordering::Relaxed)
     }
 
     fn is_long_ago(&self) -> bool {
@@ -81,5 +91,10 @@ mod tests {
             assert!(!waiting.join().unwrap());
         });
         assert!(!turns.go_on());
+        assert!(turns.stood_still_and_ended());
+        // Whoever ends in time leaves what had come.
+        let turns = Turns::new();
+        turns.end();
+        assert!(!turns.go_on() && !turns.stood_still_and_ended());
     }
 }
