@@ -227,9 +227,10 @@ impl Committer<'_> {
             return Ok(());
         }
         let synced = self.disks.sync(self.shown);
-        let synced = match self.turns.stood_still_and_ended() {
-            true => Err(StoreError::Aborted),
-            false => synced,
+        let synced = if self.turns.stood_still_and_ended() {
+            Err(StoreError::Aborted)
+        } else {
+            synced
         };
         if let Err(error) = synced {
             for file in &written {
