@@ -80,18 +80,12 @@ mod linux {
         });
         is_ready.recv()?;
         let client = Client::new(&dir);
+        let words = vec!["-r".into(), "/data/run7".into(), "host:/store/run7".into()];
         let spec = Spec {
-            kind: Kind::Cp,
-            arguments: vec!["-r".into(), "/data/run7".into(), "host:/store/run7".into()],
-            directory: "/".into(),
             labels: vec!["load".into()],
-            priority: 0,
             retries: 3,
-            after: Vec::new(),
-            deadline_ms: None,
-            by_ms: None,
-            submission: None,
             hold: true,
+            ..Spec::new(Kind::Cp, words, "/")
         };
         let begin = Instant::now();
         thread::scope(|scope| {

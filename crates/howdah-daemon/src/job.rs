@@ -112,6 +112,23 @@ mod most {
 }
 
 impl Spec {
+    /// That command, as soon as may be and with nothing else said; not tried again.
+    pub fn new(kind: Kind, arguments: Vec<String>, directory: impl Into<PathBuf>) -> Self {
+        Self {
+            kind,
+            arguments,
+            directory: directory.into(),
+            labels: Vec::new(),
+            priority: 0,
+            retries: 0,
+            after: Vec::new(),
+            deadline_ms: None,
+            by_ms: None,
+            submission: None,
+            hold: false,
+        }
+    }
+
     /// Whether it is within bounds; what the arguments mean is for the [`Grammar`].
     pub fn check(&self) -> Result<(), String> {
         let bytes: usize = self.arguments.iter().map(|word| word.len() + 1).sum();

@@ -54,6 +54,11 @@ struct Taker<'a> {
     breaking: Option<ConnKey>,
     /// Connections that panicked.
     broken: Vec<(ConnKey, Option<SocketAddr>)>,
+    stands_still: bool,
+    stood_still_at: Option<Time>,
+    /// A connection had a turn after that.
+    lives_on: bool,
+    closed: usize,
 }
 
 impl<'a> Taker<'a> {
@@ -66,6 +71,10 @@ impl<'a> Taker<'a> {
             now: Time::ZERO,
             breaking: None,
             broken: Vec::new(),
+            stands_still: false,
+            stood_still_at: None,
+            lives_on: false,
+            closed: 0,
         }
     }
 }
@@ -75,11 +84,22 @@ const BREAK_NOW: &[u8] = b"break now";
 const BREAK_LATER: &[u8] = b"break at the next poll";
 /// It is attended to from then on, and nothing ever comes of it.
 const NOTHING_COMES: &[u8] = b"nothing comes";
+/// The process stands still, as when it is stopped.
+const STAND_STILL: &[u8] = b"stand still";
+/// Whoever is not heard for so long is given up.
+const PATIENCE: Span = Span::from_secs(3);
 
 impl Application for Taker<'_> {
     fn on_event(&mut self, _: Time, key: ConnKey, connection: &mut Connection, event: Event) {
+        if matches!(event, Event::Closed(_)) {
+            self.closed += 1;
+        }
         if let Event::Control(bytes) = event {
             assert_ne!(bytes, BREAK_NOW, "a fault, for the test's sake");
+            if bytes == STAND_STILL {
+                self.stands_still = true;
+                return;
+            }
             self.active.insert(key);
             if bytes == BREAK_LATER {
                 self.breaking = Some(key);
@@ -112,7 +132,9 @@ impl Application for Taker<'_> {
         None
     }
 
-    fn poll(&mut self, _: Time, key: ConnKey, _: &mut Connection) {
+    fn poll(&mut self, now: Time, key: ConnKey, connection: &mut Connection) {
+        // The turn that it stood still before goes on.
+        self.lives_on |= self.stood_still_at.is_some_and(|at| now > at) && !connection.is_closed();
         assert_ne!(self.breaking, Some(key), "a fault, for the test's sake");
     }
 
@@ -128,7 +150,12 @@ impl Application for Taker<'_> {
     fn keep_running(&mut self, now: Time) -> bool {
         self.now = now;
         self.rounds += 1;
-        !self.stop.load(Ordering::Relaxed)
+        if std::mem::take(&mut self.stands_still) {
+            std::thread::sleep((PATIENCE * 2).into());
+            self.stood_still_at = Some(now);
+        }
+        let is_over = self.stood_still_at.is_some() && self.closed > 0;
+        !is_over && !self.stop.load(Ordering::Relaxed)
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -286,6 +313,41 @@ fn h11_connections_that_have_something_under_way_and_nothing_to_do_cost_others_l
         visits < 3 * rounds + HANDSHAKES + now_and_then,
         "{visits} visits in {rounds} rounds and {ran:?}"
     );
+}
+
+/// N6: the peer of a process that stood still has given it up. What it has sent until then lies in the socket, and makes nothing live
+/// on: somebody else may have gone on with it.
+#[test]
+fn n6_who_stood_still_for_too_long_does_not_live_on_what_lies_in_the_socket() {
+    let endpoint = |accept| {
+        let socket = bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port");
+        let mut protocol = config();
+        protocol.idle_timeout = PATIENCE;
+        Endpoint::new(socket, EndpointConfig { protocol, accept }, Clock::new()).expect("a socket")
+    };
+    let (mut server, mut client) = (endpoint(true), endpoint(false));
+    let key = client.connect(server.local_addr()).expect("a connection");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            let mut taker = Taker::new(&stop);
+            server.run(&mut taker).expect("a socket");
+            (taker.stood_still_at.is_some(), taker.lives_on, taker.closed)
+        });
+        let mut giver = Giver {
+            wanted: 1,
+            ..Giver::default()
+        };
+        client.run(&mut giver).expect("a socket");
+        let connection = client.connection_mut(key).expect("it is open");
+        connection.send_control(STAND_STILL);
+        // It asks again and again whether anybody is there, until it gives up.
+        giver.wanted = 2;
+        client.run(&mut giver).expect("a socket");
+        assert_eq!(giver.closed.len(), 1, "{:?}", giver.closed);
+        // The other one ends when it has woken and been told of its end.
+        assert_eq!(running.join().expect("no panic"), (true, false, 1));
+    });
 }
 
 /// F06.

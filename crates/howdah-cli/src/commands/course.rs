@@ -2,10 +2,11 @@
 
 use crate::args::{ArrivalArgs, Cli, PaceArgs, TellingArgs, Verify};
 use crate::control::Control;
+use crate::exit::Passed;
 use crate::settings;
 use crate::ui::{Reporter, Signals, Start, Wishes};
 use anyhow::Context as _;
-use howdah::{ChangeLog, CopyConfig, Error, FileLog, Progress, Summary};
+use howdah::{ChangeLog, CopyConfig, Error, FileLog, Progress, Summary, Verification};
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -39,6 +40,26 @@ pub(super) fn finish(reporter: &Reporter, result: anyhow::Result<Summary>) -> an
     match result?.shortfall() {
         Some(error) => Err(error.into()),
         None => Ok(()),
+    }
+}
+
+/// Tells how a comparison ended; `different` is the exit code if it found something.
+pub(super) fn finish_verification(
+    reporter: &Reporter,
+    result: anyhow::Result<Verification>,
+    different: u8,
+) -> anyhow::Result<()> {
+    if let Ok(verification) = &result {
+        for note in &verification.notes {
+            reporter.warn(note);
+        }
+    }
+    reporter.finish_verification(&result);
+    let verification = result?;
+    match verification.shortfall() {
+        Some(error) => Err(error.into()),
+        None if verification.equal => Ok(()),
+        None => Err(Passed(different).into()),
     }
 }
 

@@ -1,9 +1,9 @@
 //! `--receipt` of cp and sync, and `howdah receipt`.
 
 use super::connect::own_key;
-use super::course::reporter;
+use super::course::{finish_verification, reporter};
 use crate::args::{ConnectArgs, ManifestArgs, ReceiptCheckArgs, ReceiptCommand};
-use crate::exit::{self, Passed};
+use crate::exit;
 use crate::ui::{self, Reporter, Signals, Start};
 use howdah::keys::{self, KeyLine};
 use howdah::{
@@ -72,18 +72,7 @@ pub(super) fn run(command: &ReceiptCommand) -> anyhow::Result<()> {
     let ReceiptCommand::Check(args) = command;
     let reporter = reporter(&args.telling, false, false)?;
     let result = check(args, &reporter);
-    if let Ok(verification) = &result {
-        for note in &verification.notes {
-            reporter.warn(note);
-        }
-    }
-    reporter.finish_verification(&result);
-    let verification = result?;
-    match verification.shortfall() {
-        Some(error) => Err(error.into()),
-        None if verification.equal => Ok(()),
-        None => Err(Passed(exit::RECEIPT).into()),
-    }
+    finish_verification(&reporter, result, exit::RECEIPT)
 }
 
 fn check(args: &ReceiptCheckArgs, reporter: &Reporter) -> anyhow::Result<Verification> {

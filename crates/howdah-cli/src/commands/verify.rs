@@ -1,28 +1,17 @@
 //! `howdah verify`.
 
 use super::connect::{config, expanded_one};
-use super::course::{Run, reporter};
+use super::course::{Run, finish_verification, reporter};
 use super::select::select_options;
 use crate::args::{Command, VerifyArgs};
-use crate::exit::{self, Passed};
+use crate::exit;
 use crate::ui::{Reporter, Signals, Start};
 use howdah::{Error, ErrorKind, Location, TreeOptions, Verification};
 
 pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
     let reporter = reporter(&args.telling, false, false)?;
     let result = verify(args, &reporter);
-    if let Ok(verification) = &result {
-        for note in &verification.notes {
-            reporter.warn(note);
-        }
-    }
-    reporter.finish_verification(&result);
-    let verification = result?;
-    match verification.shortfall() {
-        Some(error) => Err(error.into()),
-        None if verification.equal => Ok(()),
-        None => Err(Passed(exit::DIFFERENT).into()),
-    }
+    finish_verification(&reporter, result, exit::DIFFERENT)
 }
 
 fn verify(args: &VerifyArgs, reporter: &Reporter) -> anyhow::Result<Verification> {

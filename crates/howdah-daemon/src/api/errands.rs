@@ -162,19 +162,8 @@ fn is_name(name: &str) -> Result<(), Failure> {
 
 /// Only what lies on other machines: files of this one are for `/v1/files`, which knows what may be touched.
 async fn is_elsewhere(shared: &Shared, place: &str) -> Result<(), Failure> {
-    let spec = Spec {
-        kind: Kind::Verify,
-        arguments: vec!["--".to_owned(), place.to_owned(), place.to_owned()],
-        directory: "/".into(),
-        labels: Vec::new(),
-        priority: 0,
-        retries: 0,
-        after: Vec::new(),
-        deadline_ms: None,
-        by_ms: None,
-        submission: None,
-        hold: false,
-    };
+    let places = vec!["--".to_owned(), place.to_owned(), place.to_owned()];
+    let spec = Spec::new(Kind::Verify, places, "/");
     let grammar = Arc::clone(&shared.grammar);
     let meant = tokio::task::spawn_blocking(move || grammar.check(&spec)).await;
     let meant = meant.map_err(|_| Failure::internal("the parser failed"))?;

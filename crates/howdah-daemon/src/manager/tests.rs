@@ -97,17 +97,8 @@ fn house(program: &str) -> House {
 
 fn spec(directory: &str) -> Spec {
     Spec {
-        kind: Kind::Verify,
-        arguments: vec!["a".into(), "b".into()],
-        directory: directory.into(),
-        labels: Vec::new(),
-        priority: 0,
         retries: 3,
-        after: Vec::new(),
-        deadline_ms: None,
-        by_ms: None,
-        submission: None,
-        hold: false,
+        ..Spec::new(Kind::Verify, vec!["a".into(), "b".into()], directory)
     }
 }
 

@@ -124,7 +124,7 @@ impl Service {
         self.log.line(text);
     }
 
-    /// Notes whether that session has a transfer under way.
+    /// Notes whether that session has a transfer under way, and whether it has had none for long.
     fn note_active(&mut self, now: Time, key: ConnKey, connection: &mut Connection) {
         let session = self.sessions.get_mut(&key);
         let attended = session.is_some_and(|session| {

@@ -246,19 +246,7 @@ mod tests {
     fn meaning(line: &str) -> Result<Meaning, String> {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let (kind, arguments) = Kind::of_words(&words).unwrap();
-        CommandLine::new().check(&Spec {
-            kind,
-            arguments: arguments.to_vec(),
-            directory: "/".into(),
-            labels: Vec::new(),
-            priority: 0,
-            retries: 0,
-            after: Vec::new(),
-            deadline_ms: None,
-            by_ms: None,
-            submission: None,
-            hold: false,
-        })
+        CommandLine::new().check(&Spec::new(kind, arguments.to_vec(), "/"))
     }
 
     #[test]
