@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 const AXIS: &str = "company";
 /// Shares within these leave nobody starving.
 const BAND: (f64, f64) = (0.5, 2.0);
-/// Whose company it is.
-const OURS: &str = "howdah";
+/// Whose company it is, unless another subject is asked for.
+pub(crate) const OURS: &str = "howdah";
 /// How many of the cells that are furthest out are listed.
 const WORST: usize = 25;
 
@@ -85,8 +85,8 @@ fn mean(runs: &Runs, turn: usize) -> Option<f64> {
     stats::mean(&values)
 }
 
-/// All meetings of a campaign, in its order.
-fn meetings<'a>(cells: impl Iterator<Item = &'a CellResult>) -> Vec<Meeting> {
+/// All meetings of `subject` in a campaign, in its order.
+fn meetings<'a>(cells: impl Iterator<Item = &'a CellResult>, subject: &str) -> Vec<Meeting> {
     let mut order: Vec<(Place, [String; 2])> = Vec::new();
     let mut runs: BTreeMap<(Place, [String; 2]), Runs> = BTreeMap::new();
     for cell in cells.filter(|cell| cell.error.is_none() && cell.at.contains_key(AXIS)) {
@@ -118,7 +118,9 @@ fn meetings<'a>(cells: impl Iterator<Item = &'a CellResult>) -> Vec<Meeting> {
     };
     let mut all = Vec::new();
     for (place, [first, second]) in &order {
-        if first == second || ![first, second].iter().any(|kind| *kind == OURS) || second.is_empty()
+        if first == second
+            || ![first, second].iter().any(|kind| *kind == subject)
+            || second.is_empty()
         {
             continue;
         }
@@ -132,7 +134,7 @@ fn meetings<'a>(cells: impl Iterator<Item = &'a CellResult>) -> Vec<Meeting> {
         let (Some(of_first), Some(of_second)) = (side(first, 0), side(second, 1)) else {
             continue;
         };
-        let ours_first = first == OURS;
+        let ours_first = first == subject;
         let (rival, ours, theirs) = if ours_first {
             (second, of_first, of_second)
         } else {
@@ -188,15 +190,22 @@ const HEADS: [&str; 9] = [
     "asymmetry",
 ];
 
-/// The tables; none if no cell takes part.
-pub(crate) fn sheets<'a>(cells: impl Iterator<Item = &'a CellResult>) -> Vec<Sheet> {
-    let all = meetings(cells);
+/// The tables, with `subject` as ours; none if no cell takes part.
+pub(crate) fn sheets<'a>(cells: impl Iterator<Item = &'a CellResult>, subject: &str) -> Vec<Sheet> {
+    let all = meetings(cells, subject);
     if all.is_empty() {
         return Vec::new();
     }
+    let who = if subject == OURS {
+        "Ours".to_owned()
+    } else {
+        format!("{subject} in the place of ours")
+    };
     let mut by_rival = Sheet::new(
-        "Ours beside others: each side's goodput over what its kind has beside its own kind in the same place and turn. Harm is the median \
-         share of what they have alone that ours took; asymmetry is (ours - theirs)/(ours + theirs).",
+        format!(
+            "{who} beside others: each side's goodput over what its kind has beside its own kind in the same place and turn. Harm is the \
+             median share of what they have alone that ours took; asymmetry is (ours - theirs)/(ours + theirs)."
+        ),
         &HEADS,
     );
     let every: Vec<&Meeting> = all.iter().collect();
@@ -293,11 +302,12 @@ fn worst(all: &[Meeting]) -> Sheet {
     sheet
 }
 
-/// All tables as Markdown; a sentence where no cell takes part.
-pub fn markdown(campaigns: &[Summary]) -> String {
-    let sheets = sheets(campaigns.iter().flat_map(|campaign| &campaign.cells));
+/// All tables as Markdown, with the protocol `subject` as ours; a sentence where no cell takes part.
+pub fn markdown(campaigns: &[Summary], subject: &str) -> String {
+    let cells = campaigns.iter().flat_map(|campaign| &campaign.cells);
+    let sheets = sheets(cells, subject);
     if sheets.is_empty() {
-        return "no cell has an axis 'company' with ours in it\n".to_owned();
+        return format!("no cell has an axis 'company' with {subject} in it\n");
     }
     sheet::markdown(&sheets)
 }
@@ -338,7 +348,7 @@ mod tests {
             cell(["cubic", "none"], [90.0, 0.0], 1),
             cell(["cubic", "howdah"], [45.0, 45.0], 1),
         ];
-        let all = meetings(cells.iter());
+        let all = meetings(cells.iter(), OURS);
         assert_eq!(all.len(), 2);
         let [ours, theirs] = all[0].shares().unwrap();
         assert!((ours - 15.0 / 50.0).abs() < 1e-9 && (theirs - 2.0).abs() < 1e-9);
@@ -348,17 +358,24 @@ mod tests {
         let [ours, theirs] = all[1].shares().unwrap();
         assert!((ours - 45.0 / 40.0).abs() < 1e-9 && (theirs - 0.75).abs() < 1e-9);
         assert_eq!(all[1].is_in_band(), Some(true));
-        let text = sheet::markdown(&sheets(cells.iter()));
+        let text = sheet::markdown(&sheets(cells.iter(), OURS));
         assert!(text.contains("| **all** | 2 | 50.0 % |"), "{text}");
         // The worst comes first.
         let first = text.find("cubic comes to ours").unwrap();
         assert!(first < text.find("cubic is joined by ours").unwrap());
+        // The same meetings, seen from the other side.
+        let theirs = meetings(cells.iter(), "cubic");
+        let turns: Vec<bool> = theirs.iter().map(|m| m.ours_first).collect();
+        assert_eq!(turns, [false, true]);
+        assert_eq!(theirs[0].shares(), all[0].shares().map(|[a, b]| [b, a]));
+        let text = sheet::markdown(&sheets(cells.iter(), "cubic"));
+        assert!(text.starts_with("cubic in the place of ours"), "{text}");
     }
 
     #[test]
     fn without_company_there_is_no_table() {
-        assert!(sheets([CellResult::default()].iter()).is_empty());
+        assert!(sheets([CellResult::default()].iter(), OURS).is_empty());
         let alone = cell(["howdah", "none"], [90.0, 0.0], 1);
-        assert!(sheets([alone].iter()).is_empty());
+        assert!(sheets([alone].iter(), OURS).is_empty());
     }
 }

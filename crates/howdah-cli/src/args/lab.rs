@@ -139,7 +139,7 @@ pub(crate) struct LabReportArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
-    /// The protocol that is shown first under the headings of RFC 9743
+    /// The protocol that is shown first under the headings of RFC 9743, and in the place of ours with --company
     #[arg(long, value_name = "PROTOCOL", default_value = "howdah")]
     pub(crate) subject: String,
 

@@ -9,17 +9,20 @@
 //!
 //! Flows of this kind that have come just now look the same for a while, so after a step in what arrives nothing is judged (`steps`).
 //!
-//! Beside others the window follows CUBIC's law (`climb`), and a loss counts that was met where the queue was at its longest (`losses`).
+//! Beside others the window follows CUBIC's law (`climb`), and a loss counts that was met where the queue was at its longest (`losses`),
+//! unless others give no way to losses (`stubborn`) and this flow has far less than its part.
 
 mod climb;
 mod losses;
 mod standing;
 mod steps;
+mod stubborn;
 
-use self::climb::Climb;
+use self::climb::{Appetite, Climb};
 use self::losses::Losses;
 use self::standing::Standing;
 use self::steps::Steps;
+use self::stubborn::Stubborn;
 use super::Feedback;
 use super::overflow::LossByDelay;
 use crate::rtt::WindowedMin;
@@ -66,6 +69,8 @@ const RELAPSE: f64 = 0.75;
 const ABOVE_TARGET: f64 = 1.2;
 /// Who has less than this share of the link beside others climbs quickly.
 const HUNGRY: f64 = 0.35;
+/// Company that began with overflows is left so many times later.
+const SHALLOW_TRIAL: u64 = 4;
 /// A queue that falls so soon after an overflow, and 2 RTT, tells nothing.
 const CALM: Span = Span::from_millis(200);
 /// Overflows are two if they are so far apart, and belong together if they are no further.
@@ -167,6 +172,7 @@ pub(super) struct Company {
     beside: Option<Beside>,
     left: Option<Left>,
     standing: Standing,
+    stubborn: Stubborn,
     rtt: Span,
     packet_bytes: f64,
 }
@@ -185,6 +191,7 @@ impl Company {
             beside: None,
             left: None,
             standing: Standing::default(),
+            stubborn: Stubborn::default(),
             rtt: Span::ZERO,
             packet_bytes: 1_500.0,
         }
@@ -210,7 +217,8 @@ impl Company {
         self.rtt
     }
 
-    fn link(&self) -> Rate {
+    /// The link's rate, as far as it was seen.
+    pub(super) fn link(&self) -> Rate {
         Rate::from_bits_per_sec(u64::MAX - self.link.min().unwrap_or(u64::MAX))
     }
 
@@ -327,7 +335,12 @@ impl Company {
         }
     }
 
-    /// Outside of company: whether leaving it was wrong, or a queue stays far above `target` for so long that it is none of flows of this
+    /// Others give no way to losses, and this flow has far less than its part.
+    fn is_starved(&self, rate: Rate) -> bool {
+        self.stubborn.is_there() && self.has_less_than(HUNGRY, rate)
+    }
+
+    /// Outside of company: whether leaving it was wrong, this flow starves, or a queue stays far above `target` for so long that it is none of flows of this
     /// kind, settled or not.
     pub(super) fn heed_queue(&mut self, now: Time, look: &Look, target: Span) {
         let probation = PROBATION.max(look.base_rtt * 20);
@@ -350,6 +363,10 @@ impl Company {
         } else if stands && self.has_less_than(SHARE, look.rate) {
             let before = look.rate.max(self.steps.before().mul_f64(BACK_TO));
             self.enter(now, before, look, false);
+        } else if self.is_starved(look.rate) && !self.steps.is_settling(now) {
+            let before = self.steps.before().mul_f64(BACK_TO);
+            let before = before.min(self.link().mul_f64(HUNGRY));
+            self.enter(now, look.rate.max(before), look, true);
         }
     }
 
@@ -401,11 +418,12 @@ impl Company {
     /// In company: whether it has ended, or is to be looked at.
     fn leave_or_try(&mut self, now: Time, look: &Look, dip: bool) {
         let is_alone = !self.has_less_than(ALONE, look.rate);
+        let starved = self.is_starved(look.rate);
         let every = self.trial_every;
         let Some(beside) = &mut self.beside else {
             return;
         };
-        if beside.climb.is_past_plateau() && look.queue < ROOM {
+        if beside.climb.is_past_plateau() && look.queue < ROOM && !starved {
             // There is more room than there was.
             self.leave_for_now(now, look.rate);
             return;
@@ -445,12 +463,13 @@ impl Company {
 
     fn enter(&mut self, now: Time, rate: Rate, look: &Look, shallow: bool) {
         let rtt = (look.base_rtt + look.queue).as_secs_f64();
+        let times = if shallow { SHALLOW_TRIAL } else { 1 };
         let window = rate.as_f64() / 8.0 * rtt / self.packet_bytes;
         self.beside = Some(Beside {
             climb: Climb::after_cut(now, window, self.beta(rate), None),
             base_rtt: look.base_rtt,
             shallow,
-            trial_at: now + self.trial_every,
+            trial_at: now + self.trial_every * times,
             alone_since: None,
         });
         self.test = None;
@@ -476,24 +495,32 @@ impl Company {
             .is_some_and(|b| now.since(b.climb.cut_at()) > rtt * 2 + CUT_FELT)
     }
 
-    /// What is sent beside others. `queue` is the newest.
+    /// What is sent beside others. `queue` is the newest, `lost` the share of now, of which `chance` is random.
     pub(super) fn rate(
         &mut self,
         now: Time,
         arrives: Rate,
         queue: Span,
         overflows: bool,
+        (lost, chance): (f64, f64),
     ) -> Option<Rate> {
         let most = self.link().mul_f64(LINK_MOST);
         let beta = self.beta(arrives);
-        let hungry = self.has_less_than(HUNGRY, arrives);
+        self.stubborn.on_report(now, self.rtt, lost, chance);
+        let appetite = if self.is_starved(arrives) {
+            Appetite::AtOnce
+        } else if self.has_less_than(HUNGRY, arrives) {
+            Appetite::OnceCalm
+        } else {
+            Appetite::None
+        };
         let beside = self.beside.as_mut()?;
         let rtt = beside.base_rtt + queue;
         self.rtt = rtt;
-        let mut window = beside.climb.window(now, rtt, hungry);
-        if overflows {
+        let mut window = beside.climb.window(now, rtt, appetite);
+        if overflows && appetite != Appetite::AtOnce {
             beside.climb = Climb::after_cut(now, window, beta, Some(&beside.climb));
-            window = beside.climb.window(now, rtt, hungry);
+            window = beside.climb.window(now, rtt, appetite);
             self.losses.on_cut();
         }
         let bits = window * self.packet_bytes * 8.0 / rtt.as_secs_f64().max(1e-6);

@@ -73,7 +73,7 @@ pub(crate) fn page(loaded: &Loaded, options: &Options) -> String {
         (
             "company",
             "Company: ours beside others",
-            sections::sheets(&company::sheets(loaded.cells.iter())),
+            sections::sheets(&company::sheets(loaded.cells.iter(), company::OURS)),
         ),
         (
             "starts",

@@ -29,9 +29,14 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    let printed: [(bool, Printer); 3] = [
+    if args.company {
+        let campaigns = super::unmixed(&args.dirs)?;
+        check_subject(&args.subject, &campaigns)?;
+        ui::print(company::markdown(&campaigns, &args.subject).trim_end())?;
+        return Ok(());
+    }
+    let printed: [(bool, Printer); 2] = [
         (args.fidelity, fidelity::markdown),
-        (args.company, company::markdown),
         (args.starts, starts::markdown),
     ];
     if let Some((_, markdown)) = printed.iter().find(|(wanted, _)| *wanted) {

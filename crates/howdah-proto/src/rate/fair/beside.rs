@@ -1,5 +1,6 @@
 //! Beside flows that fill queues: when that is looked into, and what is sent then (`company`).
 
+use super::target::target_of;
 use super::{
     Fair, PROBE_FIRST, Phase, RATE_MIN, SHORT, TARGET_CAP_MIN, TARGET_CAP_STEP, TARGET_MAX,
     TARGET_SHARE_OF_LIMIT,
@@ -15,6 +16,8 @@ const YOUNG: Span = Span::from_secs(3);
 const NEXT_DOOR: Span = Span::from_millis(5);
 /// So long after a receiving host dropped, it may be what fills and drops.
 const HOST_FILLS: Span = Span::from_secs(30);
+/// A queue is shallow if it is no longer than so many times the largest target of a flow that has the whole link.
+const SHALLOW: f64 = 1.2;
 /// After an overflow that others share in the target comes back slowly for so long.
 const BOUND_FOR: Span = Span::from_secs(20);
 
@@ -56,8 +59,10 @@ impl Fair {
         }
         let look = self.look(feedback);
         let longest = self.longest_queue();
-        // In a longer queue than the target a test finds them out.
-        let shallow = longest >= SHORT && longest < self.target_below(TARGET_MAX);
+        // In a queue that is clearly longer than the target a test finds them out.
+        let link = self.company.link().max(self.capacity);
+        let shallow = target_of(link, TARGET_MAX).mul_f64(SHALLOW);
+        let shallow = longest >= SHORT && longest < shallow;
         if (overflows || overflow != Overflows::No)
             && shallow
             && self.company.on_overflow(now, &look)
@@ -71,11 +76,12 @@ impl Fair {
         if self.queue > self.target() / 2 && self.phase == Phase::Cruise {
             self.company.test_if_suspected(now, &look);
         }
+        let lost = (sample.loss, floor);
         let was_here = self.company.is_here();
         self.company
             .heed_queue(now, &look, self.target_below(TARGET_MAX));
         self.test_share = self.company.step(now, &look, self.drains.is_dip());
-        let Some(rate) = self.company.rate(now, arrives, queue, overflows) else {
+        let Some(rate) = self.company.rate(now, arrives, queue, overflows, lost) else {
             if was_here {
                 self.probe = PROBE_FIRST;
                 self.next_probe_step = now + feedback.smoothed_rtt;

@@ -2,7 +2,18 @@
 
 use super::{DROPPING_LASTS, Fair, SHORT, TARGET, TARGET_AT_RATE, TARGET_FIRST, TARGET_MAX};
 use crate::rate::Feedback;
-use howdah_core::Span;
+use howdah_core::{Rate, Span};
+
+/// In seconds, without a cap.
+fn wanted_at(rate: Rate) -> f64 {
+    TARGET.as_secs_f64() * (1.0 + TARGET_AT_RATE / rate.as_f64().max(1.0))
+}
+
+/// The target of a flow that has `rate`.
+pub(super) fn target_of(rate: Rate, cap: Span) -> Span {
+    let wanted = wanted_at(rate);
+    cap.mul_f64(wanted / (wanted + cap.as_secs_f64()))
+}
 
 impl Fair {
     /// Falls with the rate everywhere, also where the cap binds: what makes flows equal is that the faster one
@@ -11,21 +22,15 @@ impl Fair {
         self.target_below(self.target_cap)
     }
 
-    /// In seconds, without a cap.
-    fn target_wanted(&self) -> f64 {
-        TARGET.as_secs_f64() * (1.0 + TARGET_AT_RATE / self.capacity.as_f64().max(1.0))
-    }
-
     pub(super) fn target_below(&self, cap: Span) -> Span {
-        let wanted = self.target_wanted();
-        cap.mul_f64(wanted / (wanted + cap.as_secs_f64()))
+        target_of(self.capacity, cap)
     }
 
     /// How long the queue may be nobody knows when start-up ends. So the target begins at [`TARGET_FIRST`] and comes up as it does after an
     /// overflow; a queue that is seen has room for itself.
     pub(super) fn open_target(&mut self) {
         let first = TARGET_FIRST.max(self.queue).as_secs_f64();
-        let wanted = self.target_wanted();
+        let wanted = wanted_at(self.capacity);
         if wanted > first {
             let cap = Span::from_secs_f64(first * wanted / (wanted - first));
             self.is_opening = cap < self.target_cap;
