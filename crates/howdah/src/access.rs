@@ -90,7 +90,7 @@ pub(crate) struct Only {
     pub(crate) names: BTreeSet<OsString>,
     /// How, if they are trees and not one file; without rules and lists.
     pub(crate) tree: Option<TreeOptions>,
-    /// What tells rules and lists from others, if whoever asked for the copy says so. They choose what is read, and also what is
+    /// What tells the rules from others, if whoever asked for the copy says so. They choose what is read, and also what is
     /// written and deleted.
     pub(crate) selection: Option<[u8; 32]>,
 }
@@ -702,7 +702,6 @@ mod tests {
             with(|o| o.growing = true),
             with(|o| o.remove_source = true),
             with(|o| o.chown = Some((Some("root".to_owned()), None))),
-            with(|o| o.files = Some(["a/b"].iter().collect())),
             with(|o| o.rules.push(exclude("keep"))),
             with(|o| o.rules.push(exclude("/keep"))),
             with(|o| o.rules.push(exclude("/a/keep"))),
@@ -716,6 +715,8 @@ mod tests {
             with(|o| o.origin = Some(7)),
             with(|o| o.memory = Some(1 << 20)),
             with(|o| o.tells_files = true),
+            // Lists are for whoever walks.
+            with(|o| o.files = Some(["a/b"].iter().collect())),
         ] {
             assert!(tree.check_tree(&same).is_ok(), "{same:?}");
         }

@@ -178,25 +178,15 @@ pub(crate) fn check<'a>(
     options.check().map_err(|e| from_store(&e))
 }
 
-/// What tells the rules and the list of a request from all others, except that a rule which names something by its whole path may
+/// What tells the rules of a request from all others, except that a rule which names something by its whole path may
 /// name it from the source on: which path that is, only the machine knows that the source is on.
 pub(crate) fn digest(options: &TreeOptions) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
-    let mut add = |kind: u8, text: &[u8]| {
-        hasher.update(&[kind]);
-        hasher.update(&(text.len() as u64).to_be_bytes());
-        hasher.update(text);
-    };
     for rule in options.rules.iter() {
-        let kind = u8::from(rule.include) | u8::from(rule.listed) << 1;
-        add(kind, from_its_last_name(rule.pattern).as_bytes());
-    }
-    if let Some(files) = &options.files {
-        add(4, &[]);
-        let mut walk = files.walk();
-        while let Some(path) = walk.next_path() {
-            add(5, path);
-        }
+        let pattern = from_its_last_name(rule.pattern);
+        hasher.update(&[u8::from(rule.include) | u8::from(rule.listed) << 1]);
+        hasher.update(&(pattern.len() as u64).to_be_bytes());
+        hasher.update(pattern.as_bytes());
     }
     *hasher.finalize().as_bytes()
 }

@@ -97,7 +97,7 @@ pub(crate) fn copy_between(
 
 /// What the receiver must let the sender do.
 fn one_copy(order: &Order<'_>) -> OneCopy {
-    // Rules and lists may be long, so only what tells them from others goes there.
+    // Rules may be long, so only what tells them from others goes there; the list is for the one who walks.
     let tree = order.tree.as_ref().map(|options| TreeOptions {
         files: None,
         rules: RuleList::default(),

@@ -159,7 +159,7 @@ pub(super) struct OneCopy {
     /// How, if they are trees; without its list of files.
     #[serde(with = "packed")]
     pub(super) tree: Option<TreeOptions>,
-    /// Of its rules and its list; older versions do not tell it.
+    /// What tells its rules from others; older versions do not tell it.
     #[serde(default)]
     pub(super) selection: Option<[u8; 32]>,
 }
