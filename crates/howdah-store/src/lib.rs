@@ -62,6 +62,7 @@ mod leftovers;
 mod limits;
 mod look;
 mod outcome;
+mod quota;
 mod rights;
 mod room;
 mod root;
@@ -86,6 +87,7 @@ pub use identity::SourceIdentity;
 pub use leftovers::{Fate, Leftover, Leftovers};
 pub use limits::Limits;
 pub use look::{Found, FoundKind};
+pub use quota::Quota;
 pub use room::RoomWait;
 pub use root::Root;
 pub use sink::{
@@ -100,7 +102,7 @@ pub use tree::GROUP;
 pub use trees::{
     Act, BadModes, Change, ComparisonState, Difference, EntryKind, LARGE_OPEN, LINK_DESTS,
     LargeFile, LargeOpening, LargeTarget, Listed, Listing, Memory, Metadata, ModeChanges, NOTES,
-    Next, OwnerSeen, PACKED_MAX, PathList, PathListBuilder, PathWalk, PlacedFile, Quota, Reasons,
+    Next, OwnerSeen, PACKED_MAX, PathList, PathListBuilder, PathWalk, PlacedFile, Reasons,
     ReceiverEnds, Rule, RuleList, RuleRef, SenderEnds, Spout, Tally, Tap, TreeComparison,
     TreeDescriber, TreeListing, TreeOptions, TreeProgress, TreeReceiver, TreeReport, TreeSender,
     TreeSource, TreeSubject, TreeTarget, What, comparison_ends, is_begun, is_directory, origin_of,

@@ -2,14 +2,18 @@
 
 mod entry;
 
-use crate::keys::KeyOptions;
+use crate::keys::{KeyOptions, Networks};
 use crate::session::from_store;
+use crate::session::selection::digest;
 use crate::{Error, ErrorKind, Location, PathBytes, PublicKey};
 use howdah_core::Rate;
 use howdah_store::{
-    GlobPlace, Matched, Metadata, Quota, Root, StoreError, TreeOptions, is_begun, is_directory,
-    is_reserved,
+    GlobPlace, Matched, Metadata, Quota, Root, RuleList, StoreError, TreeOptions, is_begun,
+    is_directory, is_reserved,
 };
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -63,8 +67,12 @@ pub(crate) struct Rights {
     pub(crate) fixed_rate: bool,
     /// So many sessions of that key at a time.
     pub(crate) max_sessions: Option<u32>,
-    /// What may come in a session.
+    /// What may come in a session, all that it asks for together.
     pub(crate) quota: Quota,
+    /// Nothing is begun from then on.
+    until: Option<Timestamp>,
+    /// He comes from there, and stays there.
+    from: Option<Networks>,
     /// No more of the metadata of what comes is set.
     sets: Metadata,
     /// No more of the metadata of what is there is shown.
@@ -80,26 +88,30 @@ pub(crate) struct Only {
     pub(crate) destination: PathBytes,
     /// The last components of what is copied.
     pub(crate) names: BTreeSet<OsString>,
-    /// How, if they are trees and not one file.
+    /// How, if they are trees and not one file; without rules and lists.
     pub(crate) tree: Option<TreeOptions>,
+    /// What tells the rules from others, if whoever asked for the copy says so. They choose what is read, and also what is
+    /// written and deleted.
+    pub(crate) selection: Option<[u8; 32]>,
 }
 
 impl Only {
-    /// Whether the sender asks for nothing that whoever asked for the copy did not.
+    /// Whether the sender asks for nothing that whoever asked for the copy did not. Each option counts, whatever it is about: what
+    /// bounds a deletion or keeps what is newer is as good as a right.
     fn allows(&self, options: &TreeOptions) -> bool {
-        let does = |o: &TreeOptions| {
-            let kept = (o.archive, o.permissions, o.no_permissions, o.chmod.clone());
-            let goes = (o.delete, o.mirror, o.backup_dir.clone(), o.dry_run);
-            let where_to = (
-                o.contents,
-                o.keep_dirlinks,
-                o.make_path,
-                o.link_dest.clone(),
-            );
-            (kept, goes, where_to, o.chown.clone())
+        let does = |options: &TreeOptions| TreeOptions {
+            rules: RuleList::default(),
+            files: None,
+            // What the sender only has itself told, or knows better.
+            origin: None,
+            memory: None,
+            tells_files: false,
+            tells_all: false,
+            ..options.clone()
         };
         let asked = self.tree.as_ref();
         asked.is_some_and(|asked| does(asked) == does(options))
+            && self.selection.is_none_or(|asked| asked == digest(options))
     }
 }
 
@@ -132,6 +144,8 @@ impl Rights {
             fixed_rate: true,
             max_sessions: None,
             quota: Quota::default(),
+            until: None,
+            from: None,
             sets: Metadata::All,
             shows: Metadata::All,
             max_memory: None,
@@ -169,6 +183,12 @@ impl Rights {
             (Some(asked), Some(max)) => Some(asked.min(max)),
             (asked, _) => asked,
         }
+    }
+
+    /// Memory for names and rules that come before a request, in bytes: as much as a tree may take. `None`: any.
+    pub(crate) fn selection_memory(&self) -> Option<usize> {
+        let most = self.max_memory;
+        most.map(|most| usize::try_from(most).unwrap_or(usize::MAX))
     }
 
     /// Leaves what one copy needs that somebody else sends.
@@ -252,22 +272,25 @@ impl Rights {
         // Special bits, owners and attributes are nothing that a peer may give away unless somebody says so (H6).
         self.sets = options.metadata.unwrap_or(Metadata::Modes);
         self.shows = options.metadata.unwrap_or(Metadata::All);
-        self.quota = Quota {
-            files: options.max_files,
-            bytes: options.max_bytes,
-        };
+        self.quota = Quota::new(options.max_files, options.max_bytes);
+        self.until = options.expires.and_then(end_of);
+        self.from.clone_from(&options.from);
         self
     }
 
-    /// Refuses more bytes than a session may bring; `path` is what they are for.
-    pub(crate) fn check_bytes(&self, path: &Path, bytes: u64) -> Result<(), Error> {
-        match self.quota.bytes.filter(|most| bytes > *most) {
-            Some(most) => Err(from_store(&StoreError::OverQuota {
-                path: path.to_owned(),
-                what: format!("{most} bytes"),
-            })),
-            None => Ok(()),
+    /// Refuses whatever is begun when the key is good no more: a session may have begun long before.
+    fn check_time(&self) -> Result<(), Error> {
+        if self.until.is_none_or(|until| Timestamp::now() < until) {
+            return Ok(());
         }
+        let text = "this key is good no more (expires); ask whoever runs the server";
+        Err(Error::new(ErrorKind::Refused, text))
+    }
+
+    /// Whether the holder may be at that address.
+    pub(crate) fn is_good_from(&self, address: IpAddr) -> bool {
+        let from = self.from.as_ref();
+        from.is_none_or(|networks| networks.contains(address))
     }
 
     /// Takes away the right to replace, change or delete what exists.
@@ -283,6 +306,7 @@ impl Rights {
 
     /// Refuses what only readers may do.
     pub(crate) fn check_read(&self) -> Result<(), Error> {
+        self.check_time()?;
         if self.read {
             return Ok(());
         }
@@ -292,6 +316,7 @@ impl Rights {
 
     /// Refuses what only writers may do.
     pub(crate) fn check_write(&self) -> Result<(), Error> {
+        self.check_time()?;
         if self.write {
             return Ok(());
         }
@@ -455,6 +480,17 @@ impl Rights {
     }
 }
 
+/// What somebody hears whose key is for other networks.
+pub(crate) fn not_good_from(address: IpAddr) -> String {
+    format!("says: this key is not good from {address}; ask whoever runs the server")
+}
+
+/// When a day is over, in UTC.
+fn end_of(day: Date) -> Option<Timestamp> {
+    let next = day.tomorrow().ok()?.to_zoned(TimeZone::UTC).ok()?;
+    Some(next.timestamp())
+}
+
 fn opened(root: &Later) -> Result<Arc<Root>, Error> {
     (**root).clone()
 }
@@ -531,6 +567,7 @@ pub(crate) fn expand(home: &Path, path: &Path) -> Result<PathBuf, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use howdah_store::RuleRef;
     use std::os::unix::fs::symlink;
 
     #[test]
@@ -593,6 +630,7 @@ mod tests {
                 destination: PathBytes::from(OsStr::new("backup")),
                 names: [OsString::from("photos")].into(),
                 tree: tree.cloned(),
+                selection: tree.map(digest),
             })
         };
         let refused = |result: Result<(), Error>| {
@@ -621,6 +659,13 @@ mod tests {
         assert!(refused(tree.check_file(None)), "a file instead of a tree");
         assert!(tree.check_tree(&plain).is_ok());
         assert_eq!(tree.names().map(BTreeSet::len), Some(1));
+        fn exclude(pattern: &str) -> RuleRef<'_> {
+            RuleRef {
+                include: false,
+                pattern,
+                listed: false,
+            }
+        }
         let with = |change: fn(&mut TreeOptions)| {
             let mut options = plain.clone();
             change(&mut options);
@@ -636,9 +681,63 @@ mod tests {
             with(|o| o.link_dest = vec!["../old".to_owned()]),
             with(|o| o.chmod = Some("u+s".to_owned())),
             with(|o| o.backup_dir = Some("old".to_owned())),
+            with(|o| o.recursive = true),
+            with(|o| o.checksum = true),
+            with(|o| o.dry_run = true),
+            with(|o| o.max_delete = Some(10)),
+            with(|o| o.delete_all = true),
+            with(|o| o.min_size = Some(1)),
+            with(|o| o.max_size = Some(1)),
+            with(|o| o.modified_since = Some(1)),
+            with(|o| o.modified_until = Some(1)),
+            with(|o| o.anew = true),
+            with(|o| o.reread = true),
+            with(|o| o.permissions = true),
+            with(|o| o.no_permissions = true),
+            with(|o| o.numeric_ids = true),
+            with(|o| o.one_file_system = true),
+            with(|o| o.update = true),
+            with(|o| o.ignore_existing = true),
+            with(|o| o.size_only = true),
+            with(|o| o.growing = true),
+            with(|o| o.remove_source = true),
+            with(|o| o.chown = Some((Some("root".to_owned()), None))),
+            with(|o| o.rules.push(exclude("keep"))),
+            with(|o| o.rules.push(exclude("/keep"))),
+            with(|o| o.rules.push(exclude("/a/keep"))),
         ] {
             assert!(refused(tree.check_tree(&more)), "{more:?}");
             assert!(rights(Some(&more)).check_tree(&more).is_ok());
+            // What was asked for to keep something is not left out either.
+            assert!(refused(rights(Some(&more)).check_tree(&plain)), "{more:?}");
+        }
+        for same in [
+            with(|o| o.origin = Some(7)),
+            with(|o| o.memory = Some(1 << 20)),
+            with(|o| o.tells_files = true),
+            // Lists are for whoever walks.
+            with(|o| o.files = Some(["a/b"].iter().collect())),
+        ] {
+            assert!(tree.check_tree(&same).is_ok(), "{same:?}");
+        }
+        // Rules that name something by its whole path at the sender are put below the source there.
+        let rules = |patterns: &[&str]| {
+            let mut options = plain.clone();
+            for pattern in patterns {
+                options.rules.push(exclude(pattern));
+            }
+            options
+        };
+        let asked = rights(Some(&rules(&["/home/anna/photos/raw", "*.o"])));
+        assert!(asked.check_tree(&rules(&["/photos/raw", "*.o"])).is_ok());
+        for other in [
+            &["/photos/raw"][..],
+            &["*.o", "/photos/raw"],
+            &["/photos/cooked", "*.o"],
+            &["/photos/raw/", "*.o"],
+            &["raw", "*.o"],
+        ] {
+            assert!(refused(asked.check_tree(&rules(other))), "{other:?}");
         }
         let contents = with(|o| o.contents = true);
         assert_eq!(rights(Some(&contents)).names(), None);

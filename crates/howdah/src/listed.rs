@@ -1,6 +1,6 @@
 //! The clients of a server: a list of keys, read again when its file changes.
 
-use crate::access::{Authority, Rights};
+use crate::access::{Authority, Rights, not_good_from};
 use crate::keys::{AuthorizedKeys, KeyError, PublicKey};
 use crate::session::from_store;
 use crate::{Error, ErrorKind, Log};
@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// So many lines that make no sense are named.
+const MISTAKES_TOLD: usize = 20;
 
 /// How often it is looked whether the file has changed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -98,11 +101,23 @@ impl Listed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the file. A list that makes no sense changes nothing; one that is gone lets nobody in.
+    /// Reads the file. Whoever stands on a line that makes no sense does not get in: what he could before may be more than the
+    /// line was to say. A list that is gone, or none, lets nobody in.
     fn read(&self, path: &Path) {
         let name = path.display();
-        let keys = match AuthorizedKeys::load(path) {
-            Ok(keys) => {
+        let keys = match AuthorizedKeys::load_what_makes_sense(path) {
+            Ok((keys, mistakes)) => {
+                for mistake in mistakes.iter().take(MISTAKES_TOLD) {
+                    self.log.line(&format!(
+                        "{mistake}; whoever is meant does not get in, the other lines are in force"
+                    ));
+                }
+                if mistakes.len() > MISTAKES_TOLD {
+                    let more = mistakes.len() - MISTAKES_TOLD;
+                    self.log.line(&format!(
+                        "{name} has {more} more such lines, which are not named"
+                    ));
+                }
                 self.log
                     .line(&format!("{name}: read again, {} keys", keys.len()));
                 keys
@@ -112,16 +127,16 @@ impl Listed {
                     .line(&format!("{name} is gone: nobody gets in any more"));
                 AuthorizedKeys::new()
             }
-            Err(error @ (KeyError::WritableByOthers { .. } | KeyError::OwnedByAnother { .. })) => {
-                self.log
-                    .line(&format!("{error}; nobody gets in until then"));
-                AuthorizedKeys::new()
-            }
-            Err(error) => {
+            Err(error @ KeyError::Io { .. }) => {
                 self.log.line(&format!(
                     "{error}; the list as it was before stays in force"
                 ));
                 return;
+            }
+            Err(error) => {
+                self.log
+                    .line(&format!("{error}; nobody gets in until then"));
+                AuthorizedKeys::new()
             }
         };
         self.lock().keys = keys;
@@ -156,9 +171,7 @@ impl Authority for Listed {
             .as_ref()
             .is_some_and(|networks| !networks.contains(from))
         {
-            return turned_away(format!(
-                "says: this key is not good from {from}; ask whoever runs the server"
-            ));
+            return turned_away(not_good_from(from));
         }
         let root = options.root.clone().unwrap_or_else(|| self.root.clone());
         let (read, write) = (!options.write_only, !options.read_only);
@@ -218,7 +231,7 @@ mod tests {
     use crate::Identity;
 
     #[test]
-    fn the_list_is_read_again_and_a_broken_one_changes_nothing() {
+    fn the_list_is_read_again_and_who_stands_on_a_broken_line_is_shut_out() {
         let dir = tempfile::tempdir().expect("a place");
         let path = dir.path().join("keys");
         let key = |who: &Identity| format!("{}\n", who.public_key());
@@ -242,8 +255,40 @@ mod tests {
         assert_eq!(refresh(), [true, false]);
         fs::write(&path, key(&anna) + &key(&ben)).expect("written");
         assert_eq!(refresh(), [true, true]);
-        fs::write(&path, "nonsense\n").expect("written");
-        assert_eq!(refresh(), [true, true]);
+        // Others are not held up by a mistake, and nobody has the rights that he had before.
+        for (lines, admitted) in [
+            (format!("{}nonsense\n", key(&anna)), [true, false]),
+            (
+                format!("{}readonly {}", key(&anna), key(&ben)),
+                [true, false],
+            ),
+            (
+                format!("expires=\"31.1.\" {}{}", key(&anna), key(&ben)),
+                [false, true],
+            ),
+            (
+                format!("readonly,x {}read-only {}", key(&ben), key(&ben)),
+                [false, false],
+            ),
+            (
+                format!("root=\"/a {}{}", key(&ben), key(&ben) + &key(&anna)),
+                [true, false],
+            ),
+            (
+                format!("read-only {}{}", key(&anna), key(&anna) + &key(&ben)),
+                [false, true],
+            ),
+            (
+                format!("{}\u{7f}{}", key(&anna).trim_end(), key(&ben)),
+                [false, false],
+            ),
+            ("nonsense\n".to_owned(), [false, false]),
+        ] {
+            fs::write(&path, key(&anna) + &key(&ben)).expect("written");
+            assert_eq!(refresh(), [true, true]);
+            fs::write(&path, &lines).expect("written");
+            assert_eq!(refresh(), admitted, "{lines}");
+        }
         fs::write(&path, format!("read-only {}", key(&ben))).expect("written");
         assert_eq!(refresh(), [false, true]);
         let here = IpAddr::from([127, 0, 0, 1]);

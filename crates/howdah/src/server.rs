@@ -29,6 +29,8 @@ mod expiry;
 mod happening;
 mod service;
 mod session;
+#[cfg(test)]
+mod several_tests;
 mod share;
 mod steering;
 mod strangers;

@@ -87,6 +87,12 @@ pub(super) fn put_symlink(
     Ok((true, not_kept))
 }
 
+/// Whether a name is a link to that already.
+pub(super) fn is_link_to(dir: &OwnedFd, name: &OsStr, target: &OsStr) -> bool {
+    let there = rustix::fs::readlinkat(dir, name, Vec::new());
+    there.is_ok_and(|there| there.as_bytes() == target.as_bytes())
+}
+
 /// Makes a link under a temporary name; what of it could not be kept.
 fn make_symlink(
     dir: &OwnedFd,

@@ -75,6 +75,8 @@ mod peers_tests;
 #[cfg(test)]
 mod queue_tests;
 #[cfg(test)]
+mod quota_tests;
+#[cfg(test)]
 mod rights_tests;
 #[cfg(test)]
 mod sync_tests;
@@ -100,7 +102,7 @@ pub use receive::{LargeOpening, LargeTarget, ReceiverEnds, TreeReceiver};
 pub use report::{NOTES, TreeReport};
 pub use rules::{Rule, RuleList, RuleRef};
 pub use send::{LargeFile, SenderEnds, TreeSender};
-pub use target::{Quota, TreeTarget, is_directory};
+pub use target::{TreeTarget, is_directory};
 pub use tree_source::TreeSource;
 pub(crate) use unfinished::NAME as SIGN;
 pub use unfinished::{is_begun, origin_of};

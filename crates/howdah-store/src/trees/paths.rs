@@ -22,6 +22,8 @@ use std::sync::Arc;
 const CHUNK_BYTES: usize = 1 << 10;
 /// Of a portion that is sorted by itself.
 const PORTION_BYTES: usize = 2 << 20;
+/// What a name takes in it besides its own bytes.
+const NAME_BYTES: usize = size_of::<u64>();
 
 /// Paths below the top of a copy, sorted, each once; a copy of the list shares its memory.
 #[derive(Clone, Default, Eq, PartialEq)]
@@ -281,6 +283,8 @@ impl RunWriter {
 pub struct PathListBuilder {
     pending: Names,
     runs: Vec<Run>,
+    /// What these take.
+    sorted_bytes: usize,
     longest: usize,
 }
 
@@ -291,9 +295,15 @@ impl PathListBuilder {
         let path = without_detours(path);
         let path = plain(Path::new(OsStr::from_bytes(&path)));
         self.pending.push(path.as_os_str().as_bytes());
-        if self.pending.bytes() >= PORTION_BYTES {
+        // Where each one stands takes room as well, however short it is.
+        if self.pending.bytes() + NAME_BYTES * self.pending.len() >= PORTION_BYTES {
             self.sort();
         }
+    }
+
+    /// Bytes of memory that it takes by now.
+    pub fn memory_bytes(&self) -> usize {
+        PORTION_BYTES + self.sorted_bytes
     }
 
     fn sort(&mut self) {
@@ -303,7 +313,10 @@ impl PathListBuilder {
         for path in (0..pending.len()).filter_map(|at| pending.get(at)) {
             writer.push(path);
         }
-        self.runs.push(writer.finish());
+        let run = writer.finish();
+        let chunk = |chunk: &Chunk| chunk.bytes.len() + size_of::<Chunk>();
+        self.sorted_bytes += run.chunks.iter().map(chunk).sum::<usize>();
+        self.runs.push(run);
     }
 
     /// All of them.

@@ -26,13 +26,13 @@ use super::placed::{PlacedFile, PlacedFiles};
 use super::queue::{Budget, Queue, lock};
 use super::report::{Book, TreeReport, Trouble, add, get, quoted};
 use super::send::{PACK_END, PACK_FILE, PACK_MISSING, PACK_NEWER};
-use super::target::{Finished, Quota, TargetDir, TreeTarget, Wanted};
+use super::target::{Finished, TargetDir, TreeTarget, Wanted};
 use super::unfinished;
 use super::write::{Writer, Written};
 use super::{Memory, PACKED_MAX, TreeProgress, UNSETTLED, WAITING_FILES, WAITING_LARGE};
 use crate::Limits;
 use crate::same::same_bytes;
-use crate::{RoomWait, Root, Sink, SourceIdentity, StoreError, Wake};
+use crate::{Quota, RoomWait, Root, Sink, SourceIdentity, StoreError, Wake};
 use howdah_core::RangeSet;
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
@@ -185,7 +185,12 @@ impl TreeReceiver {
             at: target.at,
             add_only: target.add_only,
             blind: target.blind,
-            quota: target.quota,
+            // A dry run takes nothing.
+            quota: if options.dry_run {
+                target.quota.copied()
+            } else {
+                target.quota
+            },
             room: target.room,
             top: Mutex::default(),
             sources: Mutex::default(),
@@ -299,7 +304,8 @@ impl TreeReceiver {
         shared.large_waiting.release(1);
         shared.names.release(wanted.weight());
         if shared.options.growing && size > wanted.size {
-            // What stood there when reading began.
+            // What stood there when reading began. It was let in with less.
+            shared.admit_growth(&wanted, size)?;
             wanted.size = size;
         }
         if wanted.size != size {
@@ -570,6 +576,15 @@ impl Shared {
         Ok(())
     }
 
+    /// It comes with more bytes than it was let in with.
+    fn admit_growth(&self, wanted: &Wanted, size: u64) -> Result<(), StoreError> {
+        let more = size.saturating_sub(wanted.size);
+        if more == 0 || !self.quota.is_bounded() {
+            return Ok(());
+        }
+        self.quota.take_bytes(&wanted.path(), more)
+    }
+
     fn next_expected(&self) -> Result<Wanted, StoreError> {
         let next = self.expected.pop().ok_or_else(|| {
             if self.error.is_some() {
@@ -606,6 +621,10 @@ impl Shared {
         if let Some(mtime) = mtime {
             wanted.meta.mtime = mtime;
         }
+        self.admit_growth(&wanted, len)?;
+        // It has changed since it was told, perhaps to what was not asked for.
+        let is_asked_for =
+            (len == wanted.size && !newer) || self.options.admits(len, wanted.meta.mtime.secs);
         let charge = len + FILE_OVERHEAD + wanted.weight();
         if !self.writing.acquire(charge) {
             return Err(StoreError::Aborted);
@@ -614,6 +633,14 @@ impl Shared {
         let read = spout.take(len).read_to_end(&mut bytes);
         if read.is_err() || bytes.len() as u64 != len {
             return Err(StoreError::Aborted);
+        }
+        if !is_asked_for {
+            self.buffers.put(bytes);
+            self.writing.release(charge);
+            let what = "is now of a size or an age that was not asked for";
+            self.book.trouble(Trouble::Failed, &wanted.path(), what);
+            self.unsettled.release(1);
+            return Ok(());
         }
         add(&self.book.bytes, len);
         let unwritten = Unwritten {

@@ -463,9 +463,17 @@ fn f31_special_files_are_said_and_left_out() {
 
 /// The receiver of a manifest that somebody has made up.
 fn receive(to: &Path, entries: &[Entry], packs: &[u8]) -> Result<TreeReport, StoreError> {
+    receive_at(TreeTarget::local(to)?, &recursive(), entries, packs)
+}
+
+pub(super) fn receive_at(
+    target: TreeTarget,
+    options: &TreeOptions,
+    entries: &[Entry],
+    packs: &[u8],
+) -> Result<TreeReport, StoreError> {
     let wake: crate::Wake = Arc::new(|| {});
-    let target = TreeTarget::local(to)?;
-    let (mut receiver, mut ends) = TreeReceiver::start(target, false, &recursive(), false, wake)?;
+    let (mut receiver, mut ends) = TreeReceiver::start(target, false, options, false, wake)?;
     let mut writer = ManifestWriter::new(ends.manifest).unwrap();
     for entry in entries {
         // It may have hung up already.
@@ -484,7 +492,7 @@ fn receive(to: &Path, entries: &[Entry], packs: &[u8]) -> Result<TreeReport, Sto
     }
 }
 
-fn file(name: &str, size: u64) -> Entry {
+pub(super) fn file(name: &str, size: u64) -> Entry {
     Entry::File {
         name: name.into(),
         size,

@@ -8,7 +8,7 @@ use super::queue::lock;
 use super::tree_source::plain;
 use super::unfinished;
 use crate::identity::Identity;
-use crate::{RoomWait, Root, StoreError, unwritable};
+use crate::{Quota, RoomWait, Root, StoreError, unwritable};
 use rustix::fs::Mode;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -34,15 +34,6 @@ pub struct TreeTarget {
     pub(crate) blind: bool,
     pub(crate) quota: Quota,
     pub(crate) metadata: Metadata,
-}
-
-/// How much may be asked for.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Quota {
-    /// Files.
-    pub files: Option<u64>,
-    /// Their bytes.
-    pub bytes: Option<u64>,
 }
 
 impl TreeTarget {

@@ -3,13 +3,26 @@
 use super::files::{self, Exposure};
 use super::options;
 use super::public::split_word;
-use super::{KeyError, KeyLine, KeyOptions, ParseKeyError, PublicKey};
+use super::{KEY_WORD, KeyError, KeyLine, KeyOptions, ParseKeyError, PublicKey};
 use std::collections::HashSet;
 use std::path::Path;
 use std::str::FromStr;
 
 /// Largest file that is read, in bytes: room for some ten thousand keys.
 const MAX_FILE: u64 = 1 << 20;
+
+const TWICE: ParseKeyError = ParseKeyError::Option("that key stands on an earlier line already");
+
+/// Keys that stand anywhere in a line that makes no sense.
+fn keys_in(line: &str) -> impl Iterator<Item = PublicKey> + '_ {
+    let behind_words = line.split(KEY_WORD).skip(1);
+    behind_words.filter_map(|rest| {
+        let base64 = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
+        let rest = rest.trim_start();
+        let key = &rest[..rest.find(|c| !base64(c)).unwrap_or(rest.len())];
+        format!("{KEY_WORD} {key}").parse().ok()
+    })
+}
 
 /// One entry.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -73,11 +86,39 @@ impl AuthorizedKeys {
         let mut seen = HashSet::new();
         for (line, entry) in &keys {
             if !seen.insert(entry.key) {
-                let reason = ParseKeyError::Option("that key stands on an earlier line already");
-                return Err(malformed((*line, reason)));
+                return Err(malformed((*line, TWICE)));
             }
         }
         Ok(keys.into_iter().map(|(_, key)| key).collect())
+    }
+
+    /// The same for somebody who serves already: what makes sense, and the errors of the lines that do not. A key that one of these
+    /// is about is not on the list, whatever other lines say of it.
+    pub(crate) fn load_what_makes_sense(path: &Path) -> Result<(Self, Vec<KeyError>), KeyError> {
+        let bytes = files::read(path, MAX_FILE, Exposure::Readable)?;
+        let (mut keys, mut mistakes) = (Vec::<AuthorizedKey>::new(), Vec::new());
+        let (mut seen, mut shut_out) = (HashSet::new(), HashSet::new());
+        for (line, bytes) in each_line(&bytes) {
+            let parsed = parse_line(bytes, str::parse::<AuthorizedKey>);
+            let parsed = parsed.and_then(|entry| {
+                if seen.insert(entry.key) {
+                    Ok(entry)
+                } else {
+                    shut_out.insert(entry.key);
+                    Err(TWICE)
+                }
+            });
+            match parsed {
+                Ok(entry) => keys.push(entry),
+                Err(reason) => {
+                    shut_out.extend(keys_in(&String::from_utf8_lossy(bytes)));
+                    let path = path.to_owned();
+                    mistakes.push(KeyError::MalformedLine { path, line, reason });
+                }
+            }
+        }
+        keys.retain(|entry| !shut_out.contains(&entry.key));
+        Ok((Self { keys }, mistakes))
     }
 
     /// Whether the holder of `key` may come in.
@@ -168,11 +209,19 @@ pub(super) fn parse_lines<T>(
 ) -> Result<Vec<(usize, T)>, (usize, ParseKeyError)> {
     each_line(bytes)
         .map(|(number, line)| {
-            let text = str::from_utf8(line).map_err(|_| ParseKeyError::Utf8);
-            let entry = text.and_then(&parse);
+            let entry = parse_line(line, &parse);
             entry.map_or_else(|reason| Err((number, reason)), |entry| Ok((number, entry)))
         })
         .collect()
+}
+
+fn parse_line<T>(
+    line: &[u8],
+    parse: impl Fn(&str) -> Result<T, ParseKeyError>,
+) -> Result<T, ParseKeyError> {
+    str::from_utf8(line)
+        .map_err(|_| ParseKeyError::Utf8)
+        .and_then(parse)
 }
 
 /// The lines that are neither blank nor comments, without blanks around them, and their numbers, from 1.

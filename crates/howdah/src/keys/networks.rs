@@ -29,8 +29,19 @@ impl Network {
         };
         let address: IpAddr = address.parse().ok()?;
         let (_, all) = number(address);
-        let bits = bits.map_or(Some(all), |bits| bits.parse().ok())?;
-        (bits <= all).then_some(Self { address, bits })
+        let bits = match bits {
+            Some(bits) if !bits.bytes().all(|byte| byte.is_ascii_digit()) => return None,
+            Some(bits) => bits.parse().ok().filter(|bits| *bits <= all)?,
+            None => all,
+        };
+        match (address, address.to_canonical()) {
+            // In the clothes of IPv6: addresses of IPv4 are compared without them, and what is wider is half of either.
+            (IpAddr::V6(_), address @ IpAddr::V4(_)) => {
+                let bits = bits.checked_sub(96)?;
+                Some(Self { address, bits })
+            }
+            _ => Some(Self { address, bits }),
+        }
     }
 
     fn contains(self, address: IpAddr) -> bool {
@@ -77,6 +88,19 @@ mod tests {
             let address: IpAddr = address.parse().expect("an address");
             assert_eq!(networks.contains(address), inside, "{address}");
         }
+        // Written as IPv6, an IPv4 network is one all the same.
+        let mapped = Networks::parse("::ffff:192.0.2.0/120,::ffff:198.51.100.7").expect("networks");
+        for (address, inside) in [
+            ("192.0.2.9", true),
+            ("::ffff:192.0.2.9", true),
+            ("192.0.3.9", false),
+            ("198.51.100.7", true),
+            ("198.51.100.8", false),
+        ] {
+            let address: IpAddr = address.parse().expect("an address");
+            assert_eq!(mapped.contains(address), inside, "{address}");
+        }
+        assert!(Networks::parse("::ffff:0.0.0.0/95").is_none());
         let all = Networks::parse("0.0.0.0/0").expect("a network");
         assert!(all.contains("203.0.113.1".parse().expect("an address")));
         assert!(!all.contains("::1".parse().expect("an address")));

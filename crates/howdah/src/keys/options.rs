@@ -117,7 +117,8 @@ impl KeyOptions {
             ("fixed-rate", None) => self.fixed_rate = true,
             ("max-sessions", Some(_)) if self.max_sessions.is_some() => return twice,
             ("max-sessions", value) => {
-                let count = value.and_then(|count| count.parse().ok());
+                let count = value.and_then(|count| a_number(&count));
+                let count = count.and_then(|count| u32::try_from(count).ok());
                 self.max_sessions = Some(count.filter(|count| *count > 0).ok_or(
                     ParseKeyError::Option(
                         "max-sessions takes a number in quotes: max-sessions=\"4\"",
@@ -133,14 +134,14 @@ impl KeyOptions {
             }
             ("max-files", Some(_)) if self.max_files.is_some() => return twice,
             ("max-files", value) => {
-                let count = value.and_then(|count| count.parse().ok());
+                let count = value.and_then(|count| a_number(&count));
                 self.max_files = Some(count.ok_or(ParseKeyError::Option(
                     "max-files takes a number in quotes: max-files=\"100000\"",
                 ))?);
             }
             ("expires", Some(_)) if self.expires.is_some() => return twice,
             ("expires", value) => {
-                let date = value.and_then(|date| date.parse().ok());
+                let date = value.and_then(|date| a_day(&date));
                 self.expires = Some(date.ok_or(ParseKeyError::Option(
                     "expires takes a day in quotes: expires=\"2027-01-31\"",
                 ))?);
@@ -172,6 +173,21 @@ impl KeyOptions {
         }
         Ok(())
     }
+}
+
+/// `2027-01-31` and nothing else: of a time or a zone behind it nothing would be kept, and the key would be good for longer
+/// than is written.
+fn a_day(text: &str) -> Option<Date> {
+    let is_digit = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
+    let digits = [0, 1, 2, 3, 5, 6, 8, 9].into_iter().all(is_digit);
+    let day = (text.len() == 10 && digits).then(|| text.parse().ok())?;
+    day.filter(|day: &Date| day.to_string() == text)
+}
+
+/// Digits and nothing else.
+fn a_number(text: &str) -> Option<u64> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits)
 }
 
 /// Below this nothing works any more, not even the end of a session.
@@ -250,10 +266,37 @@ mod tests {
             ("max-files=\"1.5\"", "max-files takes"),
             ("expires=\"tomorrow\"", "expires takes"),
             ("expires=\"2027-02-30\"", "expires takes"),
+            ("expires=\"2027-01-31T10:00:00\"", "expires takes"),
+            (
+                "expires=\"2027-01-31T10:00:00+02:00[Europe/Berlin]\"",
+                "expires takes",
+            ),
+            ("expires=\"2027-01-31 10:00\"", "expires takes"),
+            ("expires=\"20270131\"", "expires takes"),
+            ("expires=\"+002027-01-31\"", "expires takes"),
+            ("expires=\"2027-1-31\"", "expires takes"),
+            ("expires=\" 2027-01-31\"", "expires takes"),
+            ("expires=\"31.01.2027\"", "expires takes"),
+            ("expires=\"never\"", "expires takes"),
+            ("expires", "expires takes"),
+            ("max-sessions=\"+4\"", "max-sessions takes"),
+            ("max-sessions=\"4294967296\"", "max-sessions takes"),
+            ("max-files=\"+4\"", "max-files takes"),
+            ("max-files=\" 4\"", "max-files takes"),
+            ("max-files=\"18446744073709551616\"", "max-files takes"),
             ("from=\"\"", "from takes"),
             ("from=\"10.0.0.0/33\"", "from takes"),
             ("from=\"10.0.0.1,\"", "from takes"),
             ("from=\"example.org\"", "from takes"),
+            ("from=\"10.0.0.0/+8\"", "from takes"),
+            ("from=\"10.0.0.0/\"", "from takes"),
+            ("from=\"10.0.0.0/8/8\"", "from takes"),
+            ("from=\"!10.0.0.1\"", "from takes"),
+            ("from=\"10.0.0.*\"", "from takes"),
+            ("from=\"10.0.0.1,,10.0.0.2\"", "from takes"),
+            ("from=\"fe80::1%eth0\"", "from takes"),
+            ("from=\"::ffff:192.0.2.0/95\"", "from takes"),
+            ("from", "from takes"),
             ("from=\"10.0.0.1\",from=\"10.0.0.2\"", "twice"),
             ("metadata", "metadata takes"),
             ("metadata=\"\"", "metadata takes"),

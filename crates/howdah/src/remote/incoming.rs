@@ -43,6 +43,11 @@ pub(super) fn read(desk: &Desk, mut from: impl Read) {
     }
 }
 
+/// Whether that is the name of something in a directory: whoever copies what is listed makes paths of it (H1).
+fn is_name(name: &[u8]) -> bool {
+    !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0))
+}
+
 /// Takes a part of an answer; returns the answer if it was the last one. An error is how the connection ended (`Err`), or
 /// what makes no sense (`Ok`).
 fn hear(
@@ -89,6 +94,11 @@ fn hear(
             FilesAnswer::Bytes { parts, version }
         }
         (Part::Entries(entries), FilesRequest::List { .. }) => {
+            if !entries.iter().all(|entry| is_name(entry.name.as_bytes())) {
+                return Err(Ok(protocol(
+                    "the server tells of a name that leads out of its directory",
+                )));
+            }
             open.entries.extend(entries);
             if open.entries.len() > ENTRIES_MAX {
                 return Err(Ok(protocol(
@@ -195,6 +205,46 @@ mod tests {
             desk.on_end(None);
             let answer = heard.recv().expect("whoever asked hears of it");
             assert_eq!(answer.expect_err("no answer").kind(), ErrorKind::Protocol);
+        }
+    }
+
+    #[test]
+    fn h1_a_list_has_names_of_one_directory_and_no_ways_out() {
+        let entry = |name: &[u8]| crate::DirEntry {
+            name: crate::PathBytes::from(name),
+            info: crate::FileInfo {
+                kind: crate::FileKind::File,
+                is_link: false,
+                version: crate::FileVersion {
+                    size: 1,
+                    modified: (0, 0),
+                    changed: (0, 0),
+                    inode: 1,
+                },
+                mode: None,
+                owner: None,
+            },
+        };
+        let list = || FilesRequest::List { path: "d".into() };
+        for (name, good) in [
+            (&b"a"[..], true),
+            (b"..a", true),
+            (b"...", true),
+            (b"-rf\x1b[2J", true),
+            (b"", false),
+            (b".", false),
+            (b"..", false),
+            (b"../a", false),
+            (b"/etc/passwd", false),
+            (b"a/b", false),
+            (b"a/", false),
+            (b"a\0", false),
+        ] {
+            let (desk, heard) = asked(list());
+            let told = said(0, Part::Entries(vec![entry(b"first"), entry(name)]), b"");
+            read(&desk, &[told, said(0, Part::Done, b"")].concat()[..]);
+            assert_eq!(desk.broken().is_none(), good, "{name:?}");
+            assert_eq!(heard.try_recv().is_ok(), good, "{name:?}");
         }
     }
 

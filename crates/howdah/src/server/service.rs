@@ -6,17 +6,17 @@ use super::{
     Crowd, LOOK_EVERY, Log, ServerControl, ServerEvent, ServerRefusal, Signing, Strangers,
     watch_lists,
 };
-use crate::access::Authority;
+use crate::access::{Authority, not_good_from};
 use crate::session::chore::Chore;
 use crate::session::errand::Errands;
 use crate::session::files::serving::Serving;
-use crate::session::from_connection;
 use crate::session::kept::KEPT_MAX;
 use crate::session::message::{Message, SideReport};
 use crate::session::putting::Put;
 use crate::session::receiving::Receiving;
 use crate::session::tree::Tree;
 use crate::session::waits::Wait;
+use crate::session::{from_connection, from_store};
 use crate::{Cancel, Error, ErrorKind};
 use howdah_audit::AuditLog;
 use howdah_core::{Rate, Span, Time};
@@ -199,6 +199,8 @@ impl Service {
                 session.deed = Deed::new("put", std::slice::from_ref(&path));
                 may_act(self.audit.as_ref())?;
                 let holes = session.holes.take(object, size)?;
+                let taken = session.rights.quota.take_file(path.as_path());
+                taken.map_err(|e| from_store(&e))?;
                 session.put = Some(Put {
                     object,
                     path,
@@ -212,6 +214,7 @@ impl Service {
                     holes,
                     since: now,
                     took_over: false,
+                    counted: 0,
                 });
                 self.open_put(now, key, connection)?;
             }
@@ -449,9 +452,12 @@ impl Service {
         let Some(receiving) = &mut session.receiving else {
             return Ok(());
         };
-        if let Some(put) = &session.put {
+        if let Some(put) = &mut session.put {
             let came = connection.received_bytes(receiving.object);
-            session.rights.check_bytes(put.path.as_path(), came)?;
+            let more = came.saturating_sub(put.counted);
+            let taken = session.rights.quota.take_bytes(put.path.as_path(), more);
+            taken.map_err(|e| from_store(&e))?;
+            put.counted = came;
         }
         let Some(arrived) = receiving.poll(now, connection)? else {
             return Ok(());
@@ -516,8 +522,17 @@ impl Service {
                 }
             }
             Event::PathChanged(address) => {
-                let session = self.sessions.get_mut(&key);
-                if session.is_some_and(|session| session.tells_of_move(now)) {
+                let Some(session) = self.sessions.get_mut(&key) else {
+                    return;
+                };
+                let origin = self.door.as_ref().and_then(|door| door.origin(address));
+                let from = origin.unwrap_or(address).ip();
+                if !session.rights.is_good_from(from) {
+                    let text = not_good_from(from);
+                    self.log
+                        .line(&format!("{}: turned away: {text}", session.peer));
+                    connection.close(now, CloseCode::Unauthorized, &text);
+                } else if session.tells_of_move(now) {
                     self.log(&format!("a client moved to {address}"));
                 }
             }

@@ -113,6 +113,7 @@ impl Session {
 
     /// Of a client that was let in.
     pub(super) fn new(now: Time, peer: String, who: Who, key: String, rights: Rights) -> Self {
+        let asked = Asked::at_most(rights.selection_memory());
         Self {
             start: howdah_net::usage(),
             peer,
@@ -130,7 +131,7 @@ impl Session {
             chore: None,
             files: None,
             holes: Announced::default(),
-            asked: Asked::default(),
+            asked,
             put: None,
             room: RoomWait::default(),
             growing: false,

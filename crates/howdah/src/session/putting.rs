@@ -34,6 +34,8 @@ pub(crate) struct Put {
     pub(crate) since: Time,
     /// It has ended an earlier copy, whose file is not closed yet.
     pub(crate) took_over: bool,
+    /// Bytes of it that are on the account of the session.
+    pub(crate) counted: u64,
 }
 
 impl Put {
@@ -70,7 +72,9 @@ impl Put {
     ) -> Result<Option<(Place, Message)>, Error> {
         let mut held = WireRanges::default();
         let (mut values, mut changed) = (false, None);
-        rights.check_bytes(self.path.as_path(), self.size.unwrap_or(0))?;
+        let size = self.size.unwrap_or(0);
+        let fits = rights.quota.check_bytes(self.path.as_path(), size);
+        fits.map_err(|e| from_store(&e))?;
         rights.check_file(self.name.as_ref().map(|name| name.as_path().as_os_str()))?;
         let place = if self.path == *"null:" {
             rights.check_write()?;

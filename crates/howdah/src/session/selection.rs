@@ -13,6 +13,8 @@ const PART_BYTES: usize = 32 << 10;
 const MAX_BYTES: usize = 128 << 20;
 /// What each name or rule takes besides its bytes.
 const EACH_BYTES: usize = 24;
+/// What a path takes in memory besides its own bytes.
+const PATH_MEMORY: usize = 48;
 /// What waits to be confirmed; the rest is told as the path takes it.
 const UNTOLD_BYTES: usize = 1 << 20;
 
@@ -176,6 +178,28 @@ pub(crate) fn check<'a>(
     options.check().map_err(|e| from_store(&e))
 }
 
+/// What tells the rules of a request from all others, except that a rule which names something by its whole path may
+/// name it from the source on: which path that is, only the machine knows that the source is on.
+pub(crate) fn digest(options: &TreeOptions) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    for rule in options.rules.iter() {
+        let pattern = from_its_last_name(rule.pattern);
+        hasher.update(&[u8::from(rule.include) | u8::from(rule.listed) << 1]);
+        hasher.update(&(pattern.len() as u64).to_be_bytes());
+        hasher.update(pattern.as_bytes());
+    }
+    *hasher.finalize().as_bytes()
+}
+
+/// `/a/b/c` and `/c` are `/c`.
+fn from_its_last_name(pattern: &str) -> &str {
+    let end = pattern.trim_end_matches('/').len();
+    match pattern[..end].rfind('/') {
+        Some(at) if pattern.starts_with('/') => &pattern[at..],
+        _ => pattern,
+    }
+}
+
 fn within(bytes: usize) -> Result<(), Error> {
     if bytes <= MAX_BYTES {
         return Ok(());
@@ -193,27 +217,57 @@ fn within(bytes: usize) -> Result<(), Error> {
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     paths: Vec<PathBytes>,
+    /// What these take in memory.
+    paths_bytes: usize,
     rules: RuleList,
     files: PathListBuilder,
     bytes: usize,
+    /// Memory that it may take, in bytes; `None`: as much as so many bytes need.
+    most: Option<usize>,
 }
 
 impl Asked {
+    /// Takes no more memory than that, whatever a peer tells before it asks for anything.
+    pub(crate) fn at_most(most: Option<usize>) -> Self {
+        Self {
+            most,
+            ..Self::default()
+        }
+    }
+
+    /// What it takes by now, in bytes.
+    fn memory_bytes(&self) -> usize {
+        let rules = self.rules.bytes() + self.rules.len() * size_of::<u64>();
+        self.paths_bytes + rules + self.files.memory_bytes()
+    }
+
     /// Takes in a part; an error if it is too much.
     pub(crate) fn note(&mut self, part: Selection) -> Result<(), Error> {
         self.bytes = self.bytes.saturating_add(part.bytes());
         within(self.bytes)?;
+        let paths = part.paths.iter().map(|path| path_bytes(path) + PATH_MEMORY);
+        self.paths_bytes += paths.sum::<usize>();
         self.paths.extend(part.paths);
         self.rules.extend(part.rules);
         for path in part.files {
             self.files.push(&path);
         }
-        Ok(())
+        match self.most {
+            Some(most) if self.memory_bytes() > most => Err(Error::new(
+                ErrorKind::Refused,
+                format!(
+                    "names, rules and lists would take more than {} MiB of memory there; name directories, copy in parts, or have the \
+                     server started with more --memory",
+                    most >> 20
+                ),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Puts what came before a request back into it.
     pub(crate) fn restore(&mut self, paths: &mut Vec<PathBytes>, options: &mut TreeOptions) {
-        let before = std::mem::take(self);
+        let before = std::mem::replace(self, Self::at_most(self.most));
         paths.splice(0..0, before.paths);
         let mut rules = before.rules;
         for rule in options.rules.iter() {
@@ -227,6 +281,57 @@ impl Asked {
                 all.push(path);
             }
             *files = all.finish();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a part is made of.
+    type Fill = fn(&mut Selection, String);
+
+    /// Names and rules may come before a request, of which nobody knows yet what it may take.
+    #[test]
+    fn h5_what_is_told_before_a_request_takes_no_more_memory_than_it_may() {
+        const MOST: usize = 4 << 20;
+        let kinds: [Fill; 3] = [
+            |part, text| part.paths.push(PathBytes::from(text.as_bytes())),
+            |part, pattern| {
+                part.rules.push(Rule {
+                    include: false,
+                    pattern,
+                    listed: true,
+                });
+            },
+            |part, text| part.files.push(text.into_bytes()),
+        ];
+        for (kind, fill) in kinds.into_iter().enumerate() {
+            for width in [7, 200] {
+                let mut asked = Asked::at_most(Some(MOST));
+                let mut number = 0u64;
+                let refused = loop {
+                    let mut part = Selection::default();
+                    for _ in 0..100 {
+                        // Nothing of one is in the next.
+                        number += 1;
+                        let text = blake3::hash(&number.to_be_bytes()).to_hex().repeat(4);
+                        fill(&mut part, text[..width].to_owned());
+                    }
+                    if let Err(error) = asked.note(part) {
+                        break error;
+                    }
+                };
+                assert_eq!(refused.kind(), ErrorKind::Refused, "{refused}");
+                assert!(refused.to_string().contains("4 MiB"), "{refused}");
+                let took = asked.memory_bytes();
+                // A portion of a list is sorted at a time.
+                assert!((MOST..MOST + (3 << 20)).contains(&took), "{kind}: {took}");
+                // Another request has the same room.
+                asked.restore(&mut Vec::new(), &mut TreeOptions::default());
+                assert!(asked.memory_bytes() < MOST && asked.most == Some(MOST));
+            }
         }
     }
 }

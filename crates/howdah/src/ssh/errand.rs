@@ -11,6 +11,7 @@ use crate::client::Task;
 use crate::copy::Session;
 use crate::reach::{Line, Transport};
 use crate::session::pace::Pace;
+use crate::session::selection::digest;
 use crate::trees::put;
 use crate::{
     Cancel, CopyConfig, Error, ErrorKind, Identity, KnownHosts, Location, Log, PathBytes, Progress,
@@ -96,7 +97,7 @@ pub(crate) fn copy_between(
 
 /// What the receiver must let the sender do.
 fn one_copy(order: &Order<'_>) -> OneCopy {
-    // Rules and lists choose among what is read, which is the sender's affair.
+    // Rules may be long, so only what tells them from others goes there; the list is for the one who walks.
     let tree = order.tree.as_ref().map(|options| TreeOptions {
         files: None,
         rules: RuleList::default(),
@@ -110,6 +111,7 @@ fn one_copy(order: &Order<'_>) -> OneCopy {
         destination: order.to.path.clone(),
         names: names.collect(),
         tree,
+        selection: order.tree.as_ref().map(digest),
     }
 }
 

@@ -75,6 +75,7 @@ pub fn handover_samples() -> Vec<Vec<u8>> {
                 destination: "d".into(),
                 names: vec!["n".into()],
                 tree: Some(tree.clone()),
+                selection: Some([7; 32]),
             })),
             within: Some(Within::of_put("d".into(), Some(&tree))),
             wordy: true,

@@ -159,6 +159,9 @@ pub(super) struct OneCopy {
     /// How, if they are trees; without its list of files.
     #[serde(with = "packed")]
     pub(super) tree: Option<TreeOptions>,
+    /// What tells its rules from others; older versions do not tell it.
+    #[serde(default)]
+    pub(super) selection: Option<[u8; 32]>,
 }
 
 impl From<OneCopy> for Only {
@@ -168,6 +171,7 @@ impl From<OneCopy> for Only {
             names: copy.names.iter().map(name).collect(),
             destination: copy.destination,
             tree: copy.tree,
+            selection: copy.selection,
         }
     }
 }

@@ -73,12 +73,15 @@ impl PacketSink for Packets {
 
 /// So many sockets that do not wait.
 pub(super) fn sockets(count: usize) -> Vec<UdpSocket> {
-    let socket = || {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        socket.set_nonblocking(true).expect("a socket");
-        socket
-    };
+    let socket = || socket(Ipv4Addr::LOCALHOST);
     std::iter::repeat_with(socket).take(count).collect()
+}
+
+/// One at that address of this machine.
+pub(super) fn socket(at: Ipv4Addr) -> UdpSocket {
+    let socket = UdpSocket::bind((at, 0)).expect("a port");
+    socket.set_nonblocking(true).expect("a socket");
+    socket
 }
 
 pub(super) struct ByHand<'a> {

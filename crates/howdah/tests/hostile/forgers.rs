@@ -1,11 +1,12 @@
 //! Who has a key and seals packets of his own with it once he is in.
 
 use super::Stage;
-use super::by_hand::{ByHand, Sealer, sockets};
+use super::by_hand::{ByHand, Sealer, socket, sockets};
 use howdah_proto::Config;
 use howdah_proto::codec::{Frame, Report};
 use howdah_proto::error::CloseCode;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
 
 /// After so many packets he leaves and comes again, whether the server has sent him away or not.
 const OF_ONE_SESSION: u64 = 250;
@@ -180,6 +181,27 @@ pub(crate) fn forge(
         let _ = sockets[from].send_to(&packet, target);
     });
     entered
+}
+
+/// Somebody with a key comes in from one address, and goes on from another one until his session ends or it has been long enough.
+#[allow(dead_code, reason = "not all of these tests have somebody who moves")]
+pub(crate) fn move_to(
+    target: SocketAddr,
+    addresses: [Ipv4Addr; 2],
+    protocol: &Config,
+    is_enough: impl Fn() -> bool,
+) {
+    let sockets = addresses.map(socket);
+    let mut mover = ByHand::new(&sockets, target, protocol);
+    mover.enter().expect("it is let in");
+    let mut said = 0;
+    while mover.step(1) && !is_enough() {
+        said += 1;
+        if said % 16 == 0 {
+            mover.client.send_control(PACE);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Somebody with a key who says nothing wrong, from another place each time; how often he came in.

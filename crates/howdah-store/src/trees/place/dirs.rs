@@ -148,6 +148,7 @@ impl Placer<'_> {
             parent: None,
         };
         if let Some(meta) = top_meta {
+            shared.quota.take_directories(at, 1)?;
             let make = || make_dir(&parent_fd, &name, dry_run);
             let state = until_room(shared, at, "make the directory", make)?
                 .map_err(|e| unwritable::from_making(&parent_fd, at, "make the directory", e))?;
@@ -390,6 +391,7 @@ impl Placer<'_> {
         {
             return Ok(made);
         }
+        let is_there = there.as_ref().map(kind) == Some(FileType::Directory);
         if let Some(stat) = there.filter(|stat| kind(stat) != FileType::Directory) {
             if let Err(why) = self.clear(fd, parent, name, &stat) {
                 return Ok(Err(why));
@@ -399,6 +401,9 @@ impl Placer<'_> {
             }
         }
         let path = parent.path.join(name);
+        if !is_there {
+            shared.quota.take_directories(&path, 1)?;
+        }
         let made = until_room(shared, &path, "make the directory", || {
             make_dir(fd, name, dry_run)
         })?;

@@ -7,8 +7,8 @@ use super::super::entry::{Meta, Stamp};
 use super::super::existing::{open_plain_at, refresh};
 use super::super::hashing::{Hashers, Pending};
 use super::super::queue::lock;
-use super::super::report::{Trouble, add, get};
-use super::super::target::{DirState, Quota, TargetDir, Wanted};
+use super::super::report::{Trouble, add};
+use super::super::target::{DirState, TargetDir, Wanted};
 use super::super::walk::kind;
 use super::super::{PACKED_MAX, meta};
 use super::Placer;
@@ -182,14 +182,10 @@ impl Placer<'_> {
         }
         add(&shared.book.wanted_files, 1);
         add(&shared.book.wanted_bytes, size);
-        let Quota { files, bytes } = shared.quota;
-        let over = |most: Option<u64>, is: u64| most.filter(|most| is > *most);
-        let what = over(files, get(&shared.book.wanted_files)).map(|most| format!("{most} files"));
-        let much =
-            || over(bytes, get(&shared.book.wanted_bytes)).map(|most| format!("{most} bytes"));
-        if let Some(what) = what.or_else(much) {
-            let path = dir.path.join(&name);
-            return Err(StoreError::OverQuota { path, what });
+        let path = || dir.path.join(&name);
+        if shared.quota.is_bounded() {
+            shared.quota.take_file(&path())?;
+            shared.quota.take_bytes(&path(), size)?;
         }
         if shared.options.dry_run {
             if let Some(link) = link {

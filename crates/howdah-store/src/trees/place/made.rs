@@ -67,8 +67,11 @@ impl Placer<'_> {
                 }
             };
             let failed = |e| StoreError::from_io(&made, "make the directory", e);
+            shared.quota.take_directories(&made, 1)?;
             if until_room(shared, &made, "make the directory", make)?.map_err(failed)? {
                 durable::sync_dir(&parent).map_err(failed)?;
+            } else {
+                shared.quota.give_back_directories(1);
             }
         }
         Ok(())

@@ -21,7 +21,7 @@ use super::filter::Filter;
 use super::gate::Gate;
 use super::hashing::Hashers;
 use super::inside::{Above, Way, number};
-use super::links::{LinkLater, link_later, note_no_symlink, put_symlink, why_symlink};
+use super::links::{LinkLater, is_link_to, link_later, note_no_symlink, put_symlink, why_symlink};
 use super::placed::LINK_NUMBERS;
 use super::receive::Shared;
 use super::report::{Trouble, add};
@@ -409,6 +409,7 @@ impl<'a> Placer<'a> {
                 let what = "is a further name of a file that does not come";
                 self.shared.book.trouble(Trouble::Failed, &path, what);
             } else {
+                self.take_link(&later, first.as_ref())?;
                 self.make_way_for(&later);
                 self.tell_link(&later, first.as_ref())?;
                 if link_later(self.shared, first.as_ref(), &later) {
@@ -420,6 +421,23 @@ impl<'a> Placer<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A further name is a name, unless it is there already.
+    fn take_link(&self, later: &LinkLater, first: Option<&First>) -> Result<(), StoreError> {
+        let shared = self.shared;
+        if !shared.quota.is_bounded() || first.is_none() {
+            return Ok(());
+        }
+        let there = self.at(&later.dir, &later.name);
+        let twin = first.and_then(|first| self.at_first(first));
+        if there
+            .zip(twin)
+            .is_some_and(|(there, twin)| number(&there) == number(&twin))
+        {
+            return Ok(());
+        }
+        shared.quota.take_file(&later.dir.path.join(&later.name))
     }
 
     /// Whether what has that further name stays, because it is there or because it is newer.
@@ -519,11 +537,14 @@ impl<'a> Placer<'a> {
         {
             return Ok(());
         }
+        let target = OsStr::from_bytes(target);
+        if shared.quota.is_bounded() && !is_link_to(&fd, &name, target) {
+            shared.quota.take_file(&path)?;
+        }
         if let Err(why) = self.make_way(&fd, &dir, &name) {
             shared.book.trouble(Trouble::Failed, &path, why);
             return Ok(());
         }
-        let target = OsStr::from_bytes(target);
         let kept = (meta, &*shared.keeper);
         if shared.options.dry_run {
             match why_symlink(&fd, &name, target, kept, shared.add_only) {

@@ -62,7 +62,7 @@ fn prepare(
             let target = target
                 .add_only(rights.is_adding_only())
                 .blind(rights.is_blind())
-                .at_most(rights.quota)
+                .at_most(rights.quota.clone())
                 .setting(rights.sets());
             let target = match rights.names() {
                 Some(names) => target.expecting(names.iter().cloned()),

@@ -3,7 +3,7 @@
 use super::attest::{Attested, Witness, is_too_long};
 use super::protocol;
 use super::wire::{DirEntry, FileInfo, FilesRequest, Header, Part};
-use crate::access::Rights;
+use crate::access::{Place, Rights};
 use crate::session::from_store;
 use crate::session::message::Message;
 use crate::{Error, ErrorKind, PathBytes};
@@ -49,8 +49,6 @@ pub(super) struct Shared {
     pub(super) moved: AtomicU64,
     /// Questions that were answered with a failure.
     pub(super) failed: AtomicU64,
-    /// Directories that were made.
-    made: AtomicU64,
 }
 
 #[derive(Default)]
@@ -101,7 +99,6 @@ impl Shared {
             written: AtomicU64::new(0),
             moved: AtomicU64::new(0),
             failed: AtomicU64::new(0),
-            made: AtomicU64::new(0),
         }
     }
 
@@ -191,18 +188,8 @@ impl Shared {
             } => self.read(id, path, (*version).map(SourceIdentity::from), ranges),
             FilesRequest::Hash { path } => self.hash(path),
             FilesRequest::MakeDir { path, parents } => {
-                let (root, at) = self.rights.entry(path.as_path())?;
-                let most = self.rights.quota.files;
-                let made = self.made.load(Ordering::Relaxed);
-                if let Some(most) = most.filter(|most| made >= *most) {
-                    return Err(Trouble::from(StoreError::OverQuota {
-                        path: at,
-                        what: format!("{most} files and directories"),
-                    }));
-                }
-                let made = root.make_dir(&at, *parents)?;
-                self.made.fetch_add(made, Ordering::Relaxed);
-                Ok(Part::Done)
+                let place = self.rights.entry(path.as_path())?;
+                self.make_dir(&place, *parents)
             }
             FilesRequest::Remove { path, is_dir } => {
                 let (root, at) = self.rights.entry(path.as_path())?;
@@ -220,6 +207,26 @@ impl Shared {
             FilesRequest::Attest { place, part, files } => self.attest(place, *part, files),
             FilesRequest::Sign { statement, .. } => self.sign(statement),
         }
+    }
+
+    fn make_dir(&self, (root, at): &Place, parents: bool) -> Result<Part, Trouble> {
+        let quota = &self.rights.quota;
+        if !quota.is_bounded() {
+            root.make_dir(at, parents)?;
+            return Ok(Part::Done);
+        }
+        // One by one: each of them must fit before it is made.
+        let mut above: Vec<&Path> = at.ancestors().collect();
+        above.retain(|dir| !dir.as_os_str().is_empty() && (parents || *dir == at));
+        for dir in above.into_iter().rev() {
+            quota.take_directories(dir, 1)?;
+            let made = root.make_dir(dir, parents);
+            if !matches!(made, Ok(1..)) {
+                quota.give_back_directories(1);
+            }
+            made?;
+        }
+        Ok(Part::Done)
     }
 
     fn stat(&self, path: &PathBytes) -> Result<Part, Trouble> {
