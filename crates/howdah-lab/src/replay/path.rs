@@ -219,7 +219,7 @@ impl<'a> Copy<'a> {
             let since = begins.saturating_sub(self.from_us);
             match blocks.last_mut() {
                 Some((from, block)) if since < from.saturating_add(step_us) => {
-                    *block = block.merged(interval)
+                    *block = block.merged(interval);
                 }
                 _ => blocks.push((since, *interval)),
             }

@@ -229,8 +229,8 @@ fn shown(recording: &Recording) -> String {
     }
     let _ = write!(
         text,
-        "\n{:>9} {:>14} {:>9} {:>9} {:>8}  {}",
-        "from", "arrived", "trip", "queue", "lost", "held back by"
+        "\n{:>9} {:>14} {:>9} {:>9} {:>8}  held back by",
+        "from", "arrived", "trip", "queue", "lost"
     );
     let piece = recording.intervals.len().div_ceil(LINES).max(1);
     let mut at_s = 0.0;
