@@ -185,6 +185,34 @@ fn a_slow_sink_is_not_taken_for_the_path() {
     assert_near(&network, 0.1);
 }
 
+/// What comes behind the end of a recording is not known, and not the trickle in which it ended: a replay that is a little late would take for ever.
+#[test]
+fn behind_its_end_a_recording_goes_on_as_before() {
+    let (mut recording, _) = Network::new(50, 20, 25, 10_000_000).record();
+    let last = *recording.intervals.last().unwrap();
+    let trickle = Interval {
+        delivered_bytes: 30,
+        sent_packets: 1,
+        lost_packets: 0,
+        ..last
+    };
+    recording.intervals.extend([trickle; 3]);
+    recording.intervals.push(Interval {
+        delivered_bytes: 25_000,
+        ..trickle
+    });
+    let text = Replay::new(&recording)
+        .unwrap()
+        .scenario(&names(&["howdah"]));
+    let rates = text.split("forward.rate").nth(1).unwrap();
+    let rates = rates.lines().filter_map(|line| {
+        let bits = line.split_once("us ")?.1.strip_suffix("bit")?;
+        bits.parse::<u64>().ok()
+    });
+    let least = rates.clone().min().unwrap();
+    assert!(least > 30_000_000, "{least} of {}", rates.count());
+}
+
 /// Who does not know the path from the losses of a queue that overflows would call it a lossy one.
 #[test]
 fn an_overflowing_queue_is_a_short_one_and_no_lossy_path() {

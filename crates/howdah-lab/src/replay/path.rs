@@ -227,6 +227,10 @@ impl<'a> Copy<'a> {
         if let Some(first) = blocks.first_mut() {
             first.0 = 0;
         }
+        // In the last one the copy ended. A replay that takes longer has what there was before.
+        if blocks.len() > 2 {
+            blocks.pop();
+        }
         blocks
     }
 
