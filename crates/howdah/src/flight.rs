@@ -231,19 +231,16 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let kept = Kept::new(home.path().join("state/recordings"));
         let recording = FlightRecorder::new(RatePolicy::Fair).recording(None);
-        std::fs::create_dir_all(&kept.dir).unwrap();
+        fs::create_dir_all(&kept.dir).unwrap();
         for old in 0..20 {
             let name = format!("{old:015}-7.{SUFFIX}");
-            std::fs::write(kept.dir.join(name), "").unwrap();
+            fs::write(kept.dir.join(name), "").unwrap();
         }
-        std::fs::write(kept.dir.join("somebody's"), "").unwrap();
+        fs::write(kept.dir.join("somebody's"), "").unwrap();
         let path = kept.keep(&recording).unwrap();
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
-        assert_eq!(
-            Recording::decode(&std::fs::read(&path).unwrap()),
-            Ok(recording)
-        );
-        let names = std::fs::read_dir(&kept.dir).unwrap().count();
+        assert_eq!(Recording::decode(&fs::read(&path).unwrap()), Ok(recording));
+        let names = fs::read_dir(&kept.dir).unwrap().count();
         assert_eq!(names, MOST_KEPT + 1);
         assert!(!kept.dir.join(format!("{:015}-7.{SUFFIX}", 4)).exists());
         assert!(kept.dir.join(format!("{:015}-7.{SUFFIX}", 19)).exists());
@@ -256,12 +253,12 @@ mod tests {
         let path = dir.path().join("a.flight");
         flight.write(&path, None).unwrap();
         flight.write(&path, None).unwrap();
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         let missing = flight
             .write(&dir.path().join("no/a.flight"), None)
             .unwrap_err();
         assert!(missing.to_string().contains("no/a.flight"), "{missing}");
         assert!(flight.write(dir.path(), None).is_err(), "a directory");
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }
