@@ -131,11 +131,13 @@ class World:
 
     far_address = "10.88.0.2"
 
-    def __init__(self, howdah, raw, *, rtt_ms, loss_percent, mtu=9000, rate="10gbit", queue="25ms"):
+    def __init__(self, howdah, raw, *, rtt_ms, loss_percent, mtu=9000, rate="10gbit", queue="25ms", extra=()):
         """Starts the emulator. `certificate` holds its verdict once the `with` is left."""
         self.certificate = None
-        path = ["--rate", rate, "--rtt", f"{rtt_ms:g}ms", "--loss", f"{loss_percent:g}%"]
-        path += ["--queue", queue, "--mtu", mtu]
+        path = ["--rate", rate, "--rtt", f"{rtt_ms:g}ms"]
+        # Bursts (--ge) are told instead of random losses.
+        path += [] if loss_percent is None else ["--loss", f"{loss_percent:g}%"]
+        path += ["--queue", queue, "--mtu", mtu, *extra]
         argv = [howdah, "wan", *path, "--hold"]
         self.process = Process("howdah wan", argv, out=raw / "wan.out", err=raw / "wan.log")
         try:

@@ -11,6 +11,7 @@ mod derive;
 mod figures;
 #[cfg(target_os = "linux")]
 pub mod netns;
+pub mod replay;
 pub mod run;
 pub mod scenario;
 pub mod sim;

@@ -53,6 +53,11 @@ impl Rtt {
         self.latest.is_some()
     }
 
+    /// The latest sample; zero before the first.
+    pub(crate) fn latest(&self) -> Span {
+        self.latest.unwrap_or(Span::ZERO)
+    }
+
     /// Smoothed RTT; 333 ms before the first sample.
     pub(crate) fn smoothed(&self) -> Span {
         self.smoothed

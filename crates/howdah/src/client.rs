@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 mod begin;
 mod files;
+mod flight;
 mod progress;
 mod range;
 mod task;
@@ -112,6 +113,9 @@ pub(crate) struct Client<'a> {
     moving_since: Option<Time>,
     pub(crate) ended_at: Time,
     next_tick: Time,
+    /// When the flight recorder looks again.
+    next_look: Option<Time>,
+    looked: flight::Looked,
     ticks: VecDeque<Tick>,
     tick_count: u64,
     per_second: Vec<f64>,
@@ -169,6 +173,8 @@ impl<'a> Client<'a> {
             moving_since: None,
             ended_at: now,
             next_tick: now + TICK,
+            next_look: None,
+            looked: flight::Looked::default(),
             ticks: VecDeque::new(),
             tick_count: 0,
             per_second: Vec::new(),
@@ -188,6 +194,7 @@ impl<'a> Client<'a> {
         self.progress.tunnelled = tunnelled;
         self.unanswered = None;
         self.step = Step::Connecting;
+        self.begin_flight(tunnelled);
     }
 
     /// Tells once what this host does not grant, if this copy needs it.
@@ -668,6 +675,7 @@ impl Application for Client<'_> {
     }
 
     fn poll(&mut self, now: Time, _key: ConnKey, connection: &mut Connection) {
+        self.look(now, connection);
         if matches!(self.step, Step::Ended(_)) {
             return;
         }
@@ -726,7 +734,8 @@ impl Application for Client<'_> {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        Some(self.next_tick)
+        let look = self.next_look.unwrap_or(self.next_tick);
+        Some(self.next_tick.min(look))
     }
 }
 

@@ -8,8 +8,8 @@ use crate::reconnect::{What, lasting};
 use crate::sandbox::{Sandbox, names};
 use crate::ssh::{FarEnd, Order, SshConfig, Within, copy_between};
 use crate::{
-    Cancel, ChangeLog, Error, ErrorKind, FileLog, Identity, KnownHosts, Location, Log, Manifest,
-    PathBytes, Progress, SshTarget, Summary, Throttle, Trust,
+    Cancel, ChangeLog, Error, ErrorKind, FileLog, FlightRecorder, Identity, KnownHosts, Location,
+    Log, Manifest, PathBytes, Progress, SshTarget, Summary, Throttle, Trust,
 };
 use howdah_core::{Rate, Span, Time};
 use howdah_net::Clock;
@@ -83,6 +83,8 @@ pub struct CopyConfig {
     /// The threads that hear the network, and those that read and write files for it, are in a [sandbox](crate::sandbox) with
     /// nothing but the places that are copied from or to. The calling thread is not.
     pub confined: bool,
+    /// Keeps what the path does; not of copies between two other machines.
+    pub flight: Option<FlightRecorder>,
     /// Called there, by each connection's thread.
     pub ready: fn(),
 }
@@ -113,6 +115,7 @@ impl CopyConfig {
             growing: false,
             paths: None,
             confined: false,
+            flight: None,
             ready: || (),
         }
     }

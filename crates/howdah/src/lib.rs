@@ -57,6 +57,7 @@ mod client;
 mod copy;
 mod error;
 mod files;
+mod flight;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -89,8 +90,10 @@ pub use cancel::Cancel;
 pub use copy::{CopyConfig, RatePolicy, copy};
 pub use error::{Error, ErrorKind};
 pub use files::{ChangeLog, FileLog, Hears};
+pub use flight::{FlightRecorder, Kept, default_recordings};
 pub use howdah_audit::AuditFile;
 pub use howdah_core::{ByteRange, Rate, Span};
+pub use howdah_recording::{DecodeError, Facts, Held, Interval, Recording, Slow, Verdict};
 pub use howdah_store::{
     Act, Change, Difference, EntryKind, Fate, LINK_DESTS, Leftovers, Listed, Listing, Memory,
     ModeChanges, OwnerSeen, PathList, PathListBuilder, PlacedFile, Rule, RuleList, RuleRef,

@@ -48,14 +48,18 @@ pub struct RememberedPath {
 
 /// `$HOWDAH_CONFIG_DIR/paths`, else `$XDG_STATE_HOME/howdah/paths`, else `$HOME/.local/state/howdah/paths`.
 pub fn default_path_memory() -> Option<PathMemory> {
+    state_dir().map(|dir| PathMemory::new(dir.join("paths")))
+}
+
+/// Where this user's state is: see [`default_path_memory`].
+pub(crate) fn state_dir() -> Option<PathBuf> {
     let var = |name: &str| {
         let value = std::env::var_os(name).map(PathBuf::from);
         value.filter(|path| path.is_absolute())
     };
-    let dir = var("HOWDAH_CONFIG_DIR")
+    var("HOWDAH_CONFIG_DIR")
         .or_else(|| var("XDG_STATE_HOME").map(|dir| dir.join("howdah")))
-        .or_else(|| var("HOME").map(|home| home.join(".local/state/howdah")))?;
-    Some(PathMemory::new(dir.join("paths")))
+        .or_else(|| var("HOME").map(|home| home.join(".local/state/howdah")))
 }
 
 impl PathMemory {

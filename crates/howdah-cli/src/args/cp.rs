@@ -1,8 +1,8 @@
 //! `howdah cp`.
 
 use super::{
-    ArrivalArgs, ConnectArgs, LeaseArgs, OutcomeArgs, SelectArgs, TellingArgs, TreeArgs, location,
-    values,
+    ArrivalArgs, ConnectArgs, FlightArgs, LeaseArgs, OutcomeArgs, SelectArgs, TellingArgs,
+    TreeArgs, location, values,
 };
 use clap::Args;
 use howdah::Location;
@@ -89,6 +89,9 @@ pub(crate) struct CpArgs {
     /// Stop after this long, as if the source had ended: for measuring with zero:
     #[arg(long, value_name = "TIME", value_parser = values::measured)]
     pub(crate) time: Option<Span>,
+
+    #[command(flatten)]
+    pub(crate) flight: FlightArgs,
 
     /// Write progress to FILE ten times a second, a JSON object per line
     #[arg(long, value_name = "FILE")]

@@ -31,6 +31,8 @@ pub(crate) enum LabCommand {
     Gate(LabGateArgs),
     /// Looks for the simplest network on which a transport fails worst, and writes it as a scenario
     Attack(LabAttackArgs),
+    /// Shows what held a recorded copy up, and what other transports would have made of its path
+    Replay(LabReplayArgs),
 }
 
 #[derive(Args, Debug)]
@@ -248,6 +250,47 @@ pub(crate) struct LabAttackArgs {
     /// The scenario; it must not be there [default: attack-PROTOCOL-GOAL.toml]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+
+    /// For programs: JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Shows what held a recorded copy up, and what other transports would have made of its path
+///
+/// FILE is what 'howdah cp --record FILE' wrote, or a copy kept that was held up for long. What its path did (rate, round trip, loss,
+/// in time) becomes a network of the simulator, and each transport copies the same bytes over it, alone. The transport that was recorded is
+/// the first: how near it comes to what was recorded says how far the rest can be believed. docs/lab.md says what
+/// a recording does not know.
+///
+/// Examples:
+///
+///   howdah cp --record run7.flight run7.tar site:incoming/
+///   howdah lab replay --show run7.flight
+///   howdah lab replay run7.flight --protocols howdah,cubic,bbr3,udt
+///   howdah lab replay run7.flight --out run7.toml && howdah lab run run7.toml
+#[derive(Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct LabReplayArgs {
+    /// The recording
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Only what was recorded: what held the copy back, and when
+    #[arg(long, conflicts_with_all = ["protocols", "out"])]
+    pub(crate) show: bool,
+
+    /// The transports, with commas [default: the recorded one, cubic, bbr1, bbr3, quic]; 'howdah lab list --protocols' shows them
+    #[arg(long, value_name = "NAME[,NAME...]", value_delimiter = ',')]
+    pub(crate) protocols: Vec<String>,
+
+    /// Write the scenario to FILE.toml; it must not be there
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Transports at a time [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<std::num::NonZeroUsize>,
 
     /// For programs: JSON on standard output
     #[arg(long)]

@@ -16,6 +16,7 @@ mod ctl;
 mod daemon;
 mod demo;
 mod doctor;
+mod flight;
 mod foreign;
 mod internal;
 #[cfg(target_os = "linux")]
@@ -54,6 +55,7 @@ pub(crate) use ctl::{CtlArgs, CtlCommand, Which};
 pub(crate) use daemon::{DaemonArgs, DaemonPlace};
 pub(crate) use demo::DemoArgs;
 pub(crate) use doctor::DoctorArgs;
+pub(crate) use flight::FlightArgs;
 pub(crate) use foreign::instead_of;
 pub(crate) use internal::{
     InternalCommand, ShortSendArgs, StreamSendArgs, TcpRecvArgs, TcpSendArgs,
@@ -65,8 +67,8 @@ pub(crate) use job::{
 };
 pub(crate) use key::{FingerprintArgs, KeyArgs, KeyCommand};
 pub(crate) use lab::{
-    LabAttackArgs, LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReportArgs, LabRunArgs,
-    Testbed,
+    LabAttackArgs, LabCommand, LabGateArgs, LabLedgerArgs, LabListArgs, LabReplayArgs,
+    LabReportArgs, LabRunArgs, Testbed,
 };
 pub(crate) use lease::{FinishArgs, LeaseArgs, PlanArgs};
 pub(crate) use manifest::ManifestArgs;

@@ -1,6 +1,8 @@
 //! `howdah sync`.
 
-use super::{ArrivalArgs, ConnectArgs, OutcomeArgs, SelectArgs, TellingArgs, TreeArgs, location};
+use super::{
+    ArrivalArgs, ConnectArgs, FlightArgs, OutcomeArgs, SelectArgs, TellingArgs, TreeArgs, location,
+};
 use clap::Args;
 use howdah::Location;
 use std::path::PathBuf;
@@ -66,6 +68,9 @@ pub(crate) struct SyncArgs {
 
     #[command(flatten)]
     pub(crate) arrival: ArrivalArgs,
+
+    #[command(flatten)]
+    pub(crate) flight: FlightArgs,
 
     /// Write progress to FILE ten times a second, a JSON object per line
     #[arg(long, value_name = "FILE")]

@@ -2,6 +2,7 @@
 
 use super::{GilbertElliott, PathArgs};
 use clap::Args;
+use howdah_core::{Span, units};
 use std::ffi::OsString;
 
 /// Emulates a long fat network between two hosts on this machine (Linux)
@@ -25,6 +26,10 @@ pub(crate) struct WanArgs {
     /// Bursts of loss from near to far: chance per packet that one begins, and that it ends
     #[arg(long, value_name = "ENTER,LEAVE", conflicts_with = "loss")]
     pub(crate) ge: Option<GilbertElliott>,
+
+    /// Extra delay of each packet from near to far, from nothing up to this; no packet overtakes another
+    #[arg(long, value_name = "TIME", value_parser = units::parse_span)]
+    pub(crate) jitter: Option<Span>,
 
     /// Congestion control of both hosts' TCP: one that the kernel allows to all (reno, bbr), or one
     /// of bpf/, which the kernel then has as long as this runs: bpf_hstcp, bpf_scalable, bpf_htcp,

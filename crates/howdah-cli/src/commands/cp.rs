@@ -3,7 +3,7 @@
 use super::connect::{config, expanded};
 use super::course::{Run, arrival, changes, finish, reporter};
 use super::select::{check_tree, check_tree_goes_to, is_stream, tree_options};
-use super::{hints, manifest, receipt};
+use super::{flight, hints, manifest, receipt};
 use crate::args::{Cli, Command, CpArgs, PaceArgs};
 use crate::ui::{self, Reporter, Signals, Start};
 use howdah::{Error, ErrorKind, Location, RatePolicy, Summary, TreeOptions};
@@ -75,6 +75,14 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
         &signals,
     )?;
     let (destination, cancel) = (args.destination(), signals.cancel());
+    let dry_run = args.tree.dry_run;
+    flight::begin(
+        &args.flight,
+        args.sources(),
+        args.destination(),
+        dry_run,
+        &mut config,
+    )?;
     let run = Run {
         config: &config,
         signals: &signals,
@@ -84,7 +92,7 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
         trace: args.trace.as_deref(),
     };
     let start = start(args, config.policy);
-    match &sources[..] {
+    let done = match &sources[..] {
         [source] if !args.is_tree() => run.copy(&start, |show| {
             howdah::copy(source, destination, &config, cancel, show)
         }),
@@ -95,7 +103,8 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
                 None => manifest::end(&config, done, reporter, cancel),
             }
         }),
-    }
+    };
+    flight::end(&args.flight, &config, done, reporter)
 }
 
 fn start(args: &CpArgs, policy: RatePolicy) -> Start {

@@ -19,6 +19,7 @@ mod demo;
 mod doctor;
 mod du;
 mod far_end;
+mod flight;
 mod hints;
 #[cfg(target_os = "linux")]
 mod internal;

@@ -3,7 +3,7 @@
 use super::connect::{config, expanded_one};
 use super::course::{Run, arrival, changes, finish, reporter};
 use super::select::{check_tree, check_tree_goes_to, tree_options};
-use super::{hints, manifest, receipt};
+use super::{flight, hints, manifest, receipt};
 use crate::args::{Command, SyncArgs};
 use crate::ui::{Reporter, Signals, Start};
 use howdah::{Location, Summary, TreeOptions};
@@ -53,6 +53,14 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
         &mut config,
         &signals,
     )?;
+    let dry_run = args.tree.dry_run;
+    flight::begin(
+        &args.flight,
+        source,
+        &args.destination,
+        dry_run,
+        &mut config,
+    )?;
     let mut start = Start::new("sync", [&args.source], &args.destination);
     start.set_pace(config.policy, &args.connect.pace);
     let run = Run {
@@ -66,12 +74,13 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
         },
         trace: args.trace.as_deref(),
     };
-    run.copy(&start, |show| {
+    let done = run.copy(&start, |show| {
         let (to, cancel) = (&args.destination, signals.cancel());
         let done = howdah::copy_tree(source, to, &options, &config, cancel, show);
         match &receipt {
             Some(maker) => receipt::end(maker, &config, done, reporter, cancel),
             None => manifest::end(&config, done, reporter, cancel),
         }
-    })
+    });
+    flight::end(&args.flight, &config, done, reporter)
 }

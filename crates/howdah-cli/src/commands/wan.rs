@@ -7,7 +7,7 @@ use crate::ui::{self, Signals};
 use anyhow::ensure;
 use howdah::{Error, ErrorKind};
 use howdah_core::Span;
-use howdah_path::{LossModel, PathConfig, QueueLimit};
+use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit};
 use howdah_wan::self_test::{self, SelfTestOptions};
 use howdah_wan::{Certificate, WanConfig, WanError, World, run};
 use std::os::unix::process::ExitStatusExt as _;
@@ -15,7 +15,7 @@ use std::process::ExitStatus;
 use std::sync::atomic::Ordering;
 
 pub(super) fn run(args: &WanArgs) -> anyhow::Result<()> {
-    let config = with_bursts(args);
+    let config = with_trouble(args);
     let congestion = args.tcp.as_deref().map(Congestion::find).transpose()?;
     if args.self_test {
         let options = SelfTestOptions {
@@ -99,7 +99,7 @@ pub(super) fn wan_error(error: &WanError) -> Error {
     Error::new(kind, error.to_string())
 }
 
-fn with_bursts(args: &WanArgs) -> WanConfig {
+fn with_trouble(args: &WanArgs) -> WanConfig {
     let mut config = config(&args.path);
     if let Some(ge) = args.ge {
         let bursts = LossModel::GilbertElliott {
@@ -112,6 +112,9 @@ fn with_bursts(args: &WanArgs) -> WanConfig {
             config.backward.loss = bursts.clone();
         }
         config.forward.loss = bursts;
+    }
+    if let Some(most) = args.jitter {
+        config.forward.jitter = Jitter::Uniform(most);
     }
     config
 }
@@ -156,7 +159,7 @@ mod tests {
             .unwrap()
             .command
         {
-            Command::Wan(args) => with_bursts(&args),
+            Command::Wan(args) => with_trouble(&args),
             other => panic!("{other:?}"),
         }
     }
@@ -183,6 +186,10 @@ mod tests {
         assert_eq!(config.forward.loss, config.backward.loss);
         let config = parse("--ge 1%,25% --loss-back 0.1%");
         assert_eq!(config.backward.loss, LossModel::Bernoulli(0.001));
+        let config = parse("--jitter 3ms");
+        let most = Span::from_millis(3);
+        assert_eq!(config.forward.jitter, Jitter::Uniform(most));
+        assert_eq!(config.backward.jitter, Jitter::None);
     }
 
     #[test]

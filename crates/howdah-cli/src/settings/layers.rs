@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Options that are about one run, not habits; and those that would destroy, or not look, by habit.
-const NOT_HABITS: [&str; 41] = [
+const NOT_HABITS: [&str; 42] = [
     "help",
     "version",
     "json",
@@ -44,6 +44,7 @@ const NOT_HABITS: [&str; 41] = [
     "manifest",
     "manifest-hash",
     "receipt",
+    "record",
     "signer",
     "allow-extra",
     "link-dest",

@@ -128,7 +128,7 @@ impl Reporter {
     }
 
     /// Something that goes well and is worth a line. Objects have told of it as of a warning since there are any.
-    fn tell(&self, message: &str) {
+    pub(crate) fn tell(&self, message: &str) {
         let mut inner = self.lock();
         inner.log(|| message.to_owned());
         inner.event(|| events::warning(message));

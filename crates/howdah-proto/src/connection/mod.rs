@@ -555,6 +555,11 @@ impl Connection {
         self.sink = Some(sink);
     }
 
+    /// Share of the sink's queue that is filled, from 0 to 1, as this side's sender is told; `None` before it was told anything.
+    pub fn sink_fill(&self) -> Option<f64> {
+        self.sink.map(|sink| sink.fill())
+    }
+
     /// Takes in no more data than that, whatever the peer sends; it hears of it as of a slow sink.
     pub fn set_receive_cap(&mut self, now: Time, cap: Option<Rate>) {
         let meter = self.meter.take();
@@ -678,13 +683,16 @@ impl Connection {
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats;
         stats.rtt = self.rtt.smoothed();
+        stats.rtt_latest = self.rtt.latest();
         stats.rtt_min = self.rtt.min_ever();
         stats.datagram_size = self.mtu.current();
         stats.pacing_rate = self.pacer.rate();
         stats.delivery_rate = self.rate.delivery_rate();
+        stats.capacity = self.rate.capacity();
         stats.queue_delay = self.rate.queue_delay();
         stats.recent_loss = self.rate.loss();
         stats.packets_acked = self.acked_packets;
+        stats.bytes_acked = self.sent.acked_bytes();
         stats.packets_lost = self.lost_packets;
         stats.peer_socket_drops = self.peer_socket.told();
         stats.packets_received = self.received.packets();

@@ -36,6 +36,8 @@ pub struct Stats {
     pub datagrams_refused: u64,
     /// Packets of ours that the peer confirmed.
     pub packets_acked: u64,
+    /// Bytes of packets of ours that the peer confirmed, those included that turned up late.
+    pub bytes_acked: u64,
     /// Packets of ours that the peer missed.
     pub packets_lost: u64,
     /// Packets called lost that turned up later.
@@ -46,6 +48,8 @@ pub struct Stats {
     pub reports_received: u64,
     /// Smoothed round-trip time.
     pub rtt: Span,
+    /// The latest round-trip time; zero before the first.
+    pub rtt_latest: Span,
     /// Smallest round-trip time.
     pub rtt_min: Span,
     /// UDP payload bytes of a full packet.
@@ -54,6 +58,8 @@ pub struct Stats {
     pub pacing_rate: Rate,
     /// Rate at which they arrived over the last round trip.
     pub delivery_rate: Rate,
+    /// What the path carries, as far as the rate control knows; zero before it does.
+    pub capacity: Rate,
     /// Time that packets wait in queues on the way.
     pub queue_delay: Span,
     /// Loss over the last round trip.

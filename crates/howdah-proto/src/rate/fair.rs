@@ -271,6 +271,13 @@ impl Fair {
         self.phase
     }
 
+    pub(super) fn capacity(&self) -> Rate {
+        match self.phase {
+            Phase::Startup => Rate::ZERO,
+            _ => self.capacity,
+        }
+    }
+
     pub(super) fn queue_delay(&self) -> Span {
         self.queue
     }

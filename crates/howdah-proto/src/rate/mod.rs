@@ -241,6 +241,12 @@ impl RateControl {
         background.map_or_else(|| self.fair.phase(), |b| b.phase())
     }
 
+    /// What the path carries; zero while start-up looks for it.
+    pub(crate) fn capacity(&self) -> Rate {
+        let background = self.background.as_ref();
+        background.map_or_else(|| self.fair.capacity(), |b| b.capacity())
+    }
+
     /// Estimate of the time that packets wait in queues on the way.
     pub(crate) fn queue_delay(&self) -> Span {
         let background = self.background.as_ref();

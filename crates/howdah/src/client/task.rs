@@ -56,6 +56,15 @@ impl Task {
         matches!(self, Self::Put { .. } | Self::PutTree { .. })
     }
 
+    /// Whether files are moved.
+    pub(super) fn is_copy(&self) -> bool {
+        match self {
+            Self::Put { .. } | Self::Get { .. } | Self::Range(..) => true,
+            Self::PutTree { options, .. } | Self::GetTree { options, .. } => !options.dry_run,
+            Self::Look(..) | Self::Describe { .. } | Self::Ask { .. } | Self::Files { .. } => false,
+        }
+    }
+
     /// Whether users and groups may have names in it.
     pub(crate) fn asks_for_names(&self) -> bool {
         match self {

@@ -236,6 +236,15 @@ impl Receiving {
         self.advance(now, connection)
     }
 
+    /// Whether the sink of a bounded window has half of that still to write, so that the sender has little to send into.
+    pub(crate) fn holds_back(&self, connection: &Connection) -> bool {
+        let ahead = self
+            .granted
+            .saturating_sub(connection.received_bytes(self.object));
+        let window = self.window.as_ref().map_or(0, Window::bytes);
+        2 * ahead < window && !self.complete
+    }
+
     /// How far its sink is behind, for the sender.
     pub(crate) fn sink_state(&self) -> Option<SinkState> {
         let Place::Store(sink) = &self.place else {

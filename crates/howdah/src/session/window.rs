@@ -27,6 +27,11 @@ impl Window {
         }
     }
 
+    /// How long it is.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The same, bounded otherwise.
     pub(super) fn at_most(self, most: u64) -> Self {
         Self { most, ..self }

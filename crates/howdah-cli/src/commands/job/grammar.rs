@@ -10,7 +10,7 @@ use howdah_daemon::job::{Grammar, Meaning, Spec};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-const MAY: [&str; 73] = [
+const MAY: [&str; 75] = [
     "accept-new",
     "again",
     "archive",
@@ -53,6 +53,7 @@ const MAY: [&str; 73] = [
     "mkpath",
     "no-memory",
     "no-perms",
+    "no-record",
     "no-resume",
     "numeric-ids",
     "one-file-system",
@@ -68,6 +69,7 @@ const MAY: [&str; 73] = [
     "rate",
     "receipt",
     "reconnect",
+    "record",
     "recursive",
     "remove-source-files",
     "reread",

@@ -5,6 +5,7 @@ mod gate;
 mod ledger;
 mod list;
 mod progress;
+mod replay;
 mod report;
 mod run;
 
@@ -24,6 +25,7 @@ pub(super) fn run(command: &LabCommand) -> anyhow::Result<()> {
         LabCommand::Ledger(args) => ledger::run(args),
         LabCommand::Gate(args) => gate::run(args),
         LabCommand::Attack(args) => attack::run(args),
+        LabCommand::Replay(args) => replay::run(args),
     }
 }
 

@@ -5,6 +5,7 @@ use super::{failed, identity, read_plan};
 use crate::args::{Cli, Command, CpArgs, PaceArgs};
 use crate::commands::connect::config;
 use crate::commands::course::{Run, arrival, finish, reporter};
+use crate::commands::flight;
 use crate::ui::{Reporter, Signals, Start};
 use howdah::{ByteRange, Cancel, CopyConfig, Error, ErrorKind, Location, Progress, Summary};
 use howdah_lease::{Action, Lease, Mover, Plan, Stopped, SubtreeHasher, Value};
@@ -48,11 +49,13 @@ fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summ
     let signals = Signals::install()?;
     let mut config = config(&args.connect, std::iter::once(&source), &signals)?;
     arrival(&mut config, &args.arrival, reporter);
+    let destination = Location::File(plan.destination().into());
+    let from = std::slice::from_ref(&source);
+    flight::begin(&args.flight, from, &destination, false, &mut config)?;
     let epoch = match args.lease.epoch {
         Some(epoch) => epoch,
         None => room.highest(id)? + 1,
     };
-    let destination = Location::File(plan.destination().into());
     let mut start = Start::new("cp", [&source], &destination);
     start.set_pace(config.policy, &args.connect.pace);
     let run = Run {
@@ -63,7 +66,7 @@ fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summ
         pace_of,
         trace: args.trace.as_deref(),
     };
-    run.copy(&start, |show| {
+    let done = run.copy(&start, |show| {
         let host = Host {
             plan: &plan,
             source: &source,
@@ -75,7 +78,8 @@ fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summ
             scratch: None,
         };
         host.run(epoch, show)
-    })
+    });
+    flight::end(&args.flight, &config, done, reporter)
 }
 
 /// What the same command line asks for now.

@@ -9,14 +9,16 @@ use howdah_core::{Span, units};
 use howdah_path::{DelayTrace, LossTrace};
 
 pub(super) fn jitter(table: &Table<'_>) -> Result<JitterSpec, ScenarioError> {
-    let known = ["normal", "pareto", "shape", "max", "trace", "period"];
+    let known = [
+        "normal", "pareto", "shape", "max", "trace", "steps", "period",
+    ];
     let Some(inner) = table.inner("jitter", &known)? else {
         return Ok(match table.span("jitter")? {
             None | Some(Span::ZERO) => JitterSpec::None,
             Some(max) => JitterSpec::Uniform(max.as_nanos()),
         });
     };
-    if inner.has("trace") {
+    if inner.has("trace") || inner.has("steps") {
         let trace = trace::read(&inner, |text, period| Ok(DelayTrace::parse(text, period)))?;
         return Ok(JitterSpec::Trace(trace));
     }

@@ -117,7 +117,7 @@ fn one_way(
     if delay > Span::from_secs(3600) {
         return Err(table.error("a delay of more than an hour"));
     }
-    let rate_trace = match table.inner("rate", &["trace", "format", "period"])? {
+    let rate_trace = match table.inner("rate", &["trace", "steps", "format", "period"])? {
         Some(inner) => Some(trace::read(&inner, |text, period| {
             match inner.text("format")?.as_deref() {
                 None | Some("steps") => Ok(RateTrace::parse_steps(text, period)),

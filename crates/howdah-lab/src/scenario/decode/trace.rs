@@ -1,4 +1,4 @@
-//! Traces in files of their own, named relative to the scenario.
+//! Traces: in files of their own, named relative to the scenario, or as a text in it.
 
 use super::super::error::ScenarioError;
 use super::super::io_message;
@@ -8,15 +8,27 @@ use howdah_core::Span;
 use howdah_path::TraceError;
 use std::path::Path;
 
-/// Reads the file that the table's `trace` names.
+/// Reads the file that the table's `trace` names, or what stands under `steps` itself.
 pub(super) fn read<T>(
     table: &Table<'_>,
     parse: impl FnOnce(&str, Option<Span>) -> Result<Result<T, TraceError>, ScenarioError>,
 ) -> Result<TraceSpec<T>, ScenarioError> {
+    let period = table.span("period")?;
+    if let Some(text) = table.text("steps")? {
+        if table.has("trace") {
+            return Err(table.error_at("steps", "a 'trace' in a file or 'steps' here, not both"));
+        }
+        let trace = parse(&text, period)?;
+        let trace = trace.map_err(|error| table.error_at("steps", error.to_string()))?;
+        let hash = blake3::hash(format!("{}\n", table.node).as_bytes());
+        return Ok(TraceSpec {
+            hash: hash.to_hex().to_string(),
+            trace,
+        });
+    }
     let name = table
         .text("trace")?
         .ok_or_else(|| table.error("'trace' is missing"))?;
-    let period = table.span("period")?;
     let scenario = table.sources.path(table.node.place);
     let path = scenario
         .parent()
