@@ -366,7 +366,7 @@ fn whatever_is_asked_is_answered_and_nothing_comes_of_it_that_may_not() {
     for _ in 0..GUESSES {
         let mut token = admin.clone().into_bytes();
         scramble(&mut dice, &mut token, admin.as_bytes());
-        token.retain(|byte| byte.is_ascii_graphic());
+        token.retain(u8::is_ascii_graphic);
         let token = String::from_utf8(token).unwrap();
         if token == admin {
             continue;
