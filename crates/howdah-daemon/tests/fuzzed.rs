@@ -314,6 +314,12 @@ fn shown(bytes: &[u8]) -> String {
         .to_string()
 }
 
+/// Whoever says nothing for 5 s is let go, as may happen to us on a busy machine; then it is said again.
+fn answered(daemon: &Daemon, bytes: &[u8]) -> String {
+    let mut answers = (0..5).map(|_| daemon.say(bytes));
+    answers.find(|answer| code(answer) != 0).unwrap_or_default()
+}
+
 #[test]
 fn whatever_is_asked_is_answered_and_nothing_comes_of_it_that_may_not() {
     let panics = hear_panics();
@@ -335,7 +341,7 @@ fn whatever_is_asked_is_answered_and_nothing_comes_of_it_that_may_not() {
     }
     for _ in 0..rounds {
         let bytes = readable(&mut dice, &all);
-        let answer = daemon.say(&bytes);
+        let answer = answered(&daemon, &bytes);
         let code = code(&answer);
         assert!(
             (200..600).contains(&code) && code != 500,
@@ -386,7 +392,7 @@ fn whatever_is_asked_is_answered_and_nothing_comes_of_it_that_may_not() {
     assert!(!submitted.is_empty());
     let client = Client::new(&daemon.dir.path().join("state"));
     for id in submitted {
-        let answer = daemon.say(&get(&format!("/v1/jobs/{id}")));
+        let answer = answered(&daemon, &get(&format!("/v1/jobs/{id}")));
         let (_, body) = answer.split_once("\r\n\r\n").unwrap();
         let found: Value = serde_json::from_str(body).unwrap();
         let words = found["spec"]["arguments"]
