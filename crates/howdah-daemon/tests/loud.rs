@@ -64,7 +64,9 @@ fn next(stream: &mut BufReader<UnixStream>) -> Option<(String, Value)> {
     let mut name = String::new();
     loop {
         let mut line = String::new();
-        if stream.read_line(&mut line).unwrap() == 0 {
+        stream.read_line(&mut line).unwrap();
+        // Whoever is let go may have a part of a line.
+        if !line.ends_with('\n') {
             return None;
         }
         // What is between them is of HTTP.
