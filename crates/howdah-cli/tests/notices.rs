@@ -4,13 +4,17 @@
 
 mod support;
 
+use rustix::net::{self, AddressFamily, SocketType};
 use serde_json::Value;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 use support::process::Input;
 use support::service::{PATIENCE, Service};
@@ -188,4 +192,160 @@ fn a_file_that_makes_no_sense_is_named_and_its_secrets_are_not() {
     run(&[]).assert_failed(REFUSED, &["notify.toml", "chmod 600"]);
     let missing = site.file("missing.toml");
     run(&["--notify", &missing]).assert_failed(REFUSED, &["missing.toml"]);
+}
+
+/// What a server of mail has heard of one: to whom it goes, and what is in it.
+#[derive(Debug)]
+struct Letter {
+    to: Vec<String>,
+    head: String,
+    body: String,
+}
+
+impl Letter {
+    #[track_caller]
+    fn header(&self, name: &str) -> &str {
+        let start = format!("{name}: ");
+        let mut found = self
+            .head
+            .lines()
+            .filter_map(|line| line.strip_prefix(&start));
+        let value = found
+            .next()
+            .unwrap_or_else(|| panic!("no {name}: {self:?}"));
+        assert_eq!(found.next(), None, "{self:?}");
+        value
+    }
+}
+
+/// A port that is ours, and at which nobody listens yet.
+fn closed_port() -> (OwnedFd, u16) {
+    let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = SocketAddr::try_from(net::getsockname(&socket).unwrap()).unwrap();
+    (socket, address.port())
+}
+
+/// A small server of mail (RFC 5321). While it is down it shuts the door in everybody's face.
+fn take_mail(socket: OwnedFd, down: Arc<AtomicBool>) -> Receiver<Letter> {
+    net::listen(&socket, 16).unwrap();
+    let listener = TcpListener::from(socket);
+    let (told, heard) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (stream, told, down) = (stream.unwrap(), told.clone(), Arc::clone(&down));
+            std::thread::spawn(move || take_letters(stream, &told, &down));
+        }
+    });
+    heard
+}
+
+fn take_letters(mut stream: TcpStream, told: &Sender<Letter>, down: &AtomicBool) -> Option<()> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    let mut say = |text: &str| {
+        let is_up = !down.load(Ordering::Relaxed);
+        is_up.then(|| stream.write_all(text.as_bytes()).ok())?
+    };
+    say("220 mail.example.org\r\n")?;
+    let mut to = Vec::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        match line.get(..4)? {
+            "RCPT" => {
+                to.push(line.trim_end().to_owned());
+                say("250 yes\r\n")?;
+            }
+            "DATA" => {
+                say("354 go\r\n")?;
+                let mut text = String::new();
+                while !text.ends_with("\r\n.\r\n") {
+                    if reader.read_line(&mut text).ok()? == 0 {
+                        return None;
+                    }
+                }
+                let (head, body) = text.split_once("\r\n\r\n")?;
+                let letter = Letter {
+                    to: std::mem::take(&mut to),
+                    // Long lines are folded (RFC 5322, 2.2.3).
+                    head: head.replace("\r\n ", " "),
+                    body: body.to_owned(),
+                };
+                told.send(letter).ok()?;
+                say("250 taken\r\n")?;
+            }
+            "QUIT" => return say("221 bye\r\n"),
+            _ => say("250 yes\r\n")?,
+        }
+    }
+}
+
+#[test]
+fn a_job_that_fails_is_written_of_once_also_if_the_server_of_mail_was_down() {
+    let site = Site::new(240);
+    let (socket, port) = closed_port();
+    let text = format!(
+        "[[mail]]\nname = \"team\"\nserver = \"127.0.0.1\"\nport = {port}\ntls = \"none\"\nfrom = \"Howdah <howdah@example.org>\"\n\
+         to = [\"Ops <ops@example.org>\", \"anna@example.org\"]\n"
+    );
+    configure(&site.config("client").join("daemon"), &text);
+    let mut service = Service::new(&site, &[]);
+    let missing = site.file("missing");
+    let fail = |service: &Service<'_>| {
+        let options = ["--label", "night\r\nBcc: evil@example.org"];
+        service.submit(&options, &["verify", &missing, &missing])
+    };
+    let first = fail(&service);
+    let said = service.await_line("could not be told that");
+    assert!(
+        said.contains("mail 'team'") && said.contains("again in"),
+        "{said}"
+    );
+    // The daemon comes again by itself.
+    let down = Arc::new(AtomicBool::new(false));
+    let heard = take_mail(socket, Arc::clone(&down));
+    let check = |job: &str| {
+        let letter = heard.recv_timeout(PATIENCE).unwrap();
+        let to = ["RCPT TO:<ops@example.org>", "RCPT TO:<anna@example.org>"];
+        assert_eq!(letter.to, to, "{letter:?}");
+        assert!(
+            letter.header("From").contains("<howdah@example.org>"),
+            "{letter:?}"
+        );
+        assert!(
+            letter.header("To").contains("anna@example.org"),
+            "{letter:?}"
+        );
+        assert_eq!(letter.header("Auto-Submitted"), "auto-generated");
+        let subject = letter.header("Subject");
+        assert!(subject.contains(&format!("job {job} failed")), "{letter:?}");
+        assert!(!letter.head.contains("\nBcc"), "{letter:?}");
+        for part in [
+            &*missing,
+            "exit code  3",
+            &*format!("howdah job show {job}"),
+        ] {
+            assert!(letter.body.contains(part), "{part}: {letter:?}");
+        }
+        // What remembers it is its number.
+        let id = letter.header("Message-ID").trim_start_matches('<');
+        let notice = serde_json::json!({ "id": id.split('@').next().unwrap() });
+        (id.to_owned(), notice)
+    };
+    let (one, notice) = check(&first);
+    until_remembered(&service, "team", &notice);
+    // Down again, and the daemon is killed before it is up.
+    down.store(true, Ordering::Relaxed);
+    let second = fail(&service);
+    service.await_line(&format!("could not be told that job {second}"));
+    service.kill();
+    down.store(false, Ordering::Relaxed);
+    service.start(&[]);
+    let (other, notice) = check(&second);
+    assert_ne!(one, other);
+    until_remembered(&service, "team", &notice);
+    let more = heard.recv_timeout(Duration::ZERO);
+    assert!(more.is_err(), "nothing is told twice: {more:?}");
 }

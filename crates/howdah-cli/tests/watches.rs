@@ -4,6 +4,7 @@
 
 mod support;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -228,6 +229,78 @@ fn what_cannot_be_watched_is_refused() {
         done.assert_failed(2, &[part]);
     }
     assert_eq!(ok(&service.ask(&["watch", "list"])), "");
+}
+
+#[test]
+fn a_watched_directory_is_one_that_jobs_may_touch() {
+    let site = Site::new(300);
+    let server = site.serve();
+    let [out, other, link] = ["out", "other", "out/link"].map(|name| site.file(name));
+    for dir in [&out, &other] {
+        fs::create_dir(dir).unwrap();
+    }
+    std::os::unix::fs::symlink(&other, &link).unwrap();
+    let service = Service::new(&site, &["--allow", &out]);
+    let url = server.url("in");
+    let add = |dir: &str, more: &[&str]| {
+        let args = [
+            &[
+                "watch",
+                "add",
+                dir,
+                "--quiet",
+                "1s",
+                "--",
+                "cp",
+                "--accept-new",
+            ],
+            more,
+        ];
+        service.ask(&args.concat())
+    };
+    let above = format!("{out}/../other");
+    for dir in [&other, &link, &above] {
+        add(dir, &[&url]).assert_failed(2, &["--allow"]);
+    }
+    add(&out, &["--exclude-from", "/etc/passwd", &url]).assert_failed(2, &["--allow"]);
+    add(&out, &[&other]).assert_failed(2, &["--allow"]);
+    fs::create_dir(site.root("in")).unwrap();
+    fs::write(format!("{out}/a"), "a").unwrap();
+    ok(&add(&out, &[&url]));
+    let there = PathBuf::from(site.root("in")).join("a");
+    until(|| there.exists(), |is| *is);
+    all_done(&service);
+    server.stop();
+}
+
+#[test]
+fn files_that_the_kernel_could_not_tell_of_are_not_forgotten() {
+    // More than the kernel keeps notices of (fs.inotify.max_queued_events, 16,384 as a rule): each file is told of three times.
+    const FILES: usize = 6_000;
+    let site = Site::new(300);
+    let service = Service::new(&site, &[]);
+    let out = PathBuf::from(site.file("out"));
+    fs::create_dir(&out).unwrap();
+    // Nobody is there: what counts is what is part of a job.
+    let nowhere = [
+        "cp",
+        "--accept-new",
+        "--transport",
+        "udp",
+        "howdah://127.0.0.1:9/in",
+    ];
+    let add = ["watch", "add", out.to_str().unwrap(), "--quiet", "1s", "--"];
+    let id = ok(&service.ask(&[&add[..], &nowhere].concat()));
+    let show = || -> Value {
+        serde_json::from_str(&ok(&service.ask(&["watch", "show", "--json", &id]))).unwrap()
+    };
+    let daemon = Pid::from_raw(service.pid()).unwrap();
+    kill_process(daemon, Signal::STOP).unwrap();
+    for n in 0..FILES {
+        fs::write(out.join(n.to_string()), "a").unwrap();
+    }
+    kill_process(daemon, Signal::CONT).unwrap();
+    until(show, |shown| shown["files"] == FILES);
 }
 
 #[test]

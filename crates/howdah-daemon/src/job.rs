@@ -34,6 +34,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Cp, Self::Sync, Self::Verify, Self::LabRun];
+
     /// As on the command line.
     pub fn words(self) -> &'static [&'static str] {
         match self {
@@ -46,7 +49,7 @@ impl Kind {
 
     /// The kind that a command line begins with, and what follows.
     pub fn of_words(words: &[String]) -> Option<(Self, &[String])> {
-        [Self::Cp, Self::Sync, Self::Verify, Self::LabRun]
+        Self::ALL
             .into_iter()
             .find(|kind| {
                 kind.words().len() <= words.len()

@@ -11,7 +11,7 @@ use crate::process::{self, Found, Running};
 use crate::queue::{Limits, Queue};
 use crate::schedule::ScheduleSpec;
 use crate::state::{Beginning, HostLimits, Old, Scheduled, StateError, Store};
-use crate::time::now_ms;
+use crate::time::Clock;
 use crate::watch::{Look, WatchSpec};
 use orders::{apply, write_changes};
 use rustix::process::Signal;
@@ -28,6 +28,10 @@ const GRACE: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_secs(1);
 /// How often is looked for jobs that are over since long.
 const TIDY: Duration = Duration::from_hours(1);
+/// No clock goes so far ahead by itself, from one look at it to the next.
+const LEAP: Duration = Duration::from_hours(30 * 24);
+/// So long nothing is forgotten after that: somebody may see it, and set it right.
+const DOUBT: Duration = Duration::from_hours(24);
 /// So many orders are written at once at the most.
 const BATCH: usize = 256;
 
@@ -146,6 +150,7 @@ pub(crate) struct Manager {
     pub(crate) written: watch::Sender<u64>,
     /// What running jobs may take.
     pub(crate) pace: Arc<Pace>,
+    pub(crate) clock: Clock,
 }
 
 /// Where an attempt has its files.
@@ -158,6 +163,8 @@ impl Manager {
     pub(crate) fn run(self) -> Result<(), StateError> {
         let queue = load(&self.store, self.limits)?;
         let schedules = self.store.schedules()?;
+        let seen_ms = self.store.last_time()?.unwrap_or_else(|| (self.clock)());
+        let now = Instant::now();
         let mut working = Working {
             queue,
             schedules,
@@ -165,13 +172,22 @@ impl Manager {
             running: HashMap::new(),
             owed: Vec::new(),
             to_kill: Vec::new(),
-            tidied: None,
+            seen: (seen_ms, now),
+            // Nobody knows what became of the clock while there was no daemon.
+            went_back: true,
+            tidy_at: now,
             own: self,
         };
         working.find_again()?;
         working.work();
         Ok(())
     }
+}
+
+/// How long may be slept until then. Clocks are set, and machines sleep: it is looked at all the same.
+fn until(when: u64, now: u64) -> Duration {
+    const A_LOOK_AT_THE_CLOCK: Duration = Duration::from_mins(1);
+    Duration::from_millis(when.saturating_sub(now)).min(A_LOOK_AT_THE_CLOCK)
 }
 
 fn load(store: &Store, limits: Limits) -> Result<Queue, StateError> {
@@ -195,7 +211,12 @@ struct Working {
     /// Ends that are not written yet.
     owed: Vec<AttemptEnded>,
     to_kill: Vec<(Instant, JobId)>,
-    tidied: Option<Instant>,
+    /// What the clock said when it was last looked at.
+    seen: (u64, Instant),
+    /// Times of schedules may be meant by a clock that was ahead.
+    went_back: bool,
+    /// When is looked again for what can be forgotten.
+    tidy_at: Instant,
 }
 
 impl Working {
@@ -287,22 +308,32 @@ impl Working {
         }
     }
 
+    fn now(&self) -> u64 {
+        (self.own.clock)()
+    }
+
+    /// Sees whether it was set.
+    fn look_at_clock(&mut self) {
+        let now = self.now();
+        let (seen_ms, seen) = std::mem::replace(&mut self.seen, (now, Instant::now()));
+        self.went_back |= now < seen_ms;
+        if Duration::from_millis(now.saturating_sub(seen_ms)) > LEAP + seen.elapsed() {
+            self.tidy_at = self.tidy_at.max(Instant::now() + DOUBT);
+        }
+    }
+
     /// Whether something has come without anybody's asking.
     fn is_time(&self, now: u64) -> bool {
-        self.queue.is_late(now) || schedules::first(&self.schedules).is_some_and(|when| when <= now)
+        self.went_back
+            || self.queue.is_late(now)
+            || schedules::first(&self.schedules).is_some_and(|when| when <= now)
     }
 
     fn patience(&self) -> Duration {
         const LONG: Duration = Duration::from_hours(1);
-        // Clocks are set, and machines sleep.
-        const A_LOOK_AT_THE_CLOCK: Duration = Duration::from_mins(1);
-        let scheduled = schedules::first(&self.schedules).map(|when| {
-            Duration::from_millis(when.saturating_sub(now_ms())).min(A_LOOK_AT_THE_CLOCK)
-        });
-        let wake = self
-            .queue
-            .wake()
-            .map(|when| Duration::from_millis(when.saturating_sub(now_ms())));
+        let now = self.now();
+        let scheduled = schedules::first(&self.schedules).map(|when| until(when, now));
+        let wake = self.queue.wake().map(|when| until(when, now));
         let kill = self
             .to_kill
             .iter()
@@ -323,7 +354,8 @@ impl Working {
         &mut self,
         asked: Vec<(Order, oneshot::Sender<Result<Answer, String>>)>,
     ) -> Result<(), StateError> {
-        if asked.is_empty() && self.owed.is_empty() && !self.is_time(now_ms()) {
+        self.look_at_clock();
+        if asked.is_empty() && self.owed.is_empty() && !self.is_time(self.now()) {
             return Ok(());
         }
         let (orders, replies): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
@@ -331,6 +363,7 @@ impl Working {
             Ok((answers, to_end)) => {
                 for ended in self.owed.drain(..) {
                     self.running.remove(&ended.job);
+                    self.own.pace.end(ended.job, ended.number);
                 }
                 for job in to_end {
                     if let Some(running) = self.running.get(&job) {
@@ -357,7 +390,7 @@ impl Working {
 
     /// The answers, and whose process is to end.
     fn write(&mut self, orders: &[Order]) -> Result<(Vec<Answer>, Vec<JobId>), StateError> {
-        let now = now_ms();
+        let now = self.now();
         let writing = self.own.store.write()?;
         for AttemptEnded { job, number, ended } in &self.owed {
             if writing.end_attempt(*job, *number, ended, now)? {
@@ -367,6 +400,9 @@ impl Working {
         }
         let (changes, mut to_end) = self.queue.expire(now);
         write_changes(&writing, &self.queue, &changes, now)?;
+        if self.went_back {
+            schedules::plan_again(&writing, &mut self.schedules, now)?;
+        }
         schedules::run(&writing, &mut self.queue, &mut self.schedules, now)?;
         let mut answers = Vec::new();
         for order in orders {
@@ -378,6 +414,7 @@ impl Working {
             });
         }
         writing.commit()?;
+        self.went_back = false;
         if orders.iter().any(Order::is_about_schedules) {
             // It is written, whether or not it can be read just now.
             match self.own.store.schedules() {
@@ -389,7 +426,7 @@ impl Working {
     }
 
     fn start_what_may(&mut self) {
-        let now = now_ms();
+        let now = self.now();
         let jobs: Vec<_> = std::iter::from_fn(|| self.queue.start(now)).collect();
         if jobs.is_empty() {
             return;
@@ -460,17 +497,17 @@ impl Working {
 
     /// Forgets what is over since long. What cannot be done now is done the next time.
     fn tidy(&mut self) {
-        if self.tidied.is_some_and(|when| when.elapsed() < TIDY) {
+        if Instant::now() < self.tidy_at {
             return;
         }
         if self.forget_some().unwrap_or(0) == 0 {
-            self.tidied = Some(Instant::now());
+            self.tidy_at = Instant::now() + TIDY;
         }
     }
 
     fn forget_some(&mut self) -> Result<usize, StateError> {
         let keep = u64::try_from(self.own.keep.as_millis()).unwrap_or(u64::MAX);
-        let Some(before) = now_ms().checked_sub(keep) else {
+        let Some(before) = self.now().checked_sub(keep) else {
             return Ok(0);
         };
         let writing = self.own.store.write()?;

@@ -132,7 +132,9 @@ pub fn plan(before: Option<&Plan>, at: Standing) -> Option<Plan> {
     }
     let left = total.saturating_sub(at.bytes);
     let needed = least_rate(left, at.by_ms.saturating_sub(at.now_ms));
-    let came = before.is_none_or(|plan| {
+    // Over much more than a minute the clock says nothing: it was set, or the machine slept.
+    let known = before.filter(|_| age <= 2 * AGAIN_MS);
+    let came = known.is_none_or(|plan| {
         let wanted = plan.needed.unwrap_or(0).min(at.allowed);
         // Without the tenth that was added, and a tenth less: it is planned again before it is too late.
         let wanted = u128::from(wanted) * 8 / 10 * u128::from(age) / 8_000;

@@ -7,7 +7,7 @@ use crate::outside::{Outside, Standing};
 use crate::pace::{self, Flow, LEAST, Plan, UNLIMITED};
 use crate::process::record::Identity;
 use crate::state::{AtWork, Reader, Set, StateError};
-use crate::time::now_ms;
+use crate::time::Clock;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
@@ -160,6 +160,15 @@ impl Pace {
         share
     }
 
+    /// An attempt is over: what it had is for the others, and for who begins next.
+    pub(crate) fn end(&self, job: JobId, number: u32) {
+        let mut inner = self.lock();
+        if inner.jobs.remove(&(job, number)).is_some() {
+            inner.poked = true;
+            self.poked.notify_all();
+        }
+    }
+
     /// How a job stands.
     pub(crate) fn of(&self, job: JobId) -> Option<JobPace> {
         let inner = self.lock();
@@ -193,6 +202,7 @@ pub(crate) struct Pacer {
     pub(crate) pace: Arc<Pace>,
     pub(crate) database: PathBuf,
     pub(crate) manager: SyncSender<Message>,
+    pub(crate) clock: Clock,
 }
 
 impl Pacer {
@@ -252,7 +262,10 @@ impl Pacer {
                 .any(|known| known.standing.is_none() && known.since.elapsed() < SETTLED);
         let mut inner = self.pace.lock();
         for (id, known) in jobs {
-            inner.jobs.insert(id, known);
+            // It may have ended meanwhile.
+            if let Some(own) = inner.jobs.get_mut(&id) {
+                *own = known;
+            }
         }
         Ok(match (at_work.is_empty(), soon) {
             (false, true) => SOON,
@@ -276,8 +289,9 @@ impl Pacer {
             .iter()
             .map(|found| {
                 let id = (found.job, found.number);
-                let known = inner.jobs.get(&id).cloned();
-                (id, known.unwrap_or_else(|| Known::new(&found.hosts, None)))
+                let known = inner.jobs.entry(id);
+                let known = known.or_insert_with(|| Known::new(&found.hosts, None));
+                (id, known.clone())
             })
             .collect()
     }
@@ -287,7 +301,7 @@ impl Pacer {
         let of_all = pools.len();
         let names: BTreeMap<_, _> = limits.hosts.keys().zip(of_all..).collect();
         pools.extend(limits.hosts.values());
-        let now = now_ms();
+        let now = (self.clock)();
         let mut flows = Vec::new();
         for found in at_work {
             let Some(known) = jobs.get_mut(&(found.job, found.number)) else {

@@ -1,6 +1,10 @@
 //! Time of day, as it is written down.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Says what time it is, as [`now_ms`] does. People set clocks, and machines sleep: it may say anything at any time.
+pub(crate) type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// Milliseconds since 1970, UTC.
 pub(crate) fn now_ms() -> u64 {

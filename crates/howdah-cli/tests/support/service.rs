@@ -51,6 +51,11 @@ impl<'a> Service<'a> {
         self.process.as_ref().unwrap().pid().as_raw_nonzero().get()
     }
 
+    /// Waits until the daemon has said that.
+    pub(crate) fn await_line(&mut self, part: &str) -> String {
+        self.process.as_mut().unwrap().await_line(part, PATIENCE)
+    }
+
     pub(crate) fn dir(&self) -> PathBuf {
         self.site.config("client").join("daemon")
     }

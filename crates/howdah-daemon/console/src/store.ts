@@ -75,10 +75,12 @@ export async function loadSeries(id: number): Promise<void> {
 }
 
 async function loadJobs(): Promise<void> {
-  const found = await get<{ jobs: Job[] }>("/v1/jobs?state=running,waiting,held&limit=1000");
+  // What runs is in sight however many newer ones wait.
+  const pages = ["running", "waiting,held"].map((states) => get<{ jobs: Job[] }>(`/v1/jobs?state=${states}&limit=1000`));
+  const found = (await Promise.all(pages)).flatMap((page) => page.jobs);
   const before = [...jobs.values()].filter((job) => !isOver(job)).map((job) => job.id);
   for (const id of before) jobs.delete(id);
-  for (const job of found.jobs) jobs.set(job.id, job);
+  for (const job of found) jobs.set(job.id, job);
   // What ended while nobody could be asked stays in sight.
   const gone = before.filter((id) => !jobs.has(id)).slice(-20);
   for (const job of await Promise.all(gone.map((id) => get<Job>(`/v1/jobs/${id}`)))) jobs.set(job.id, job);

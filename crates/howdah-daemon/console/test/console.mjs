@@ -41,8 +41,8 @@ function api(method, path, body) {
   });
 }
 
-async function until(what, test) {
-  const end = Date.now() + PATIENCE;
+async function until(what, test, patience = PATIENCE) {
+  const end = Date.now() + patience;
   for (;;) {
     const found = await test();
     if (found) return found;
@@ -176,7 +176,25 @@ await site("start");
 await page.getByRole("status").getByText("the daemon was restarted").waitFor();
 await card(first).getByText("Goodput").first().waitFor();
 assert.equal((await api("GET", `/v1/jobs/${first}`)).attempts.length, 1);
+
+step("its process is killed, too: it is tried again, and the page shows it");
+process.kill((await api("GET", `/v1/jobs/${first}`)).attempts[0].pid, "SIGKILL");
+const retried = await until("another attempt", async () => {
+  const job = await api("GET", `/v1/jobs/${first}`);
+  return job.attempts.length === 2 && job.state === "running" && job;
+});
+// This daemon did not start it: that it is gone is all that is known.
+assert.equal(retried.attempts[0].ended, "vanished");
+await card(first).getByText("Goodput").first().waitFor();
 await until("a queue of figures", async () => (await api("GET", `/v1/jobs/${first}/output?event=progress`)).events.length > 6);
+
+step("a schedule is added whose time comes every minute");
+await go("Schedules");
+await page.getByLabel("Time", { exact: true }).fill("* * * * *");
+await page.getByLabel("Job", { exact: true }).fill(`verify '${FILES}/tree' '${FILES}/tree'`);
+await page.getByRole("button", { name: "Add", exact: true }).click();
+await page.getByRole("button", { name: "Pause schedule 1" }).waitFor();
+await go("Now");
 
 step("a failure has the words of its command");
 const { id: failed } = await api("POST", "/v1/jobs", { kind: "cp", arguments: [`${FILES}/nothing`, TO], directory: "/", labels: ["doomed"] });
@@ -256,8 +274,8 @@ await go("Schedules");
 await page.getByLabel("Time", { exact: true }).fill("30 2 * * 1-5");
 await page.getByLabel("Job", { exact: true }).fill(`sync '${FILES}/tree' ${TO}`);
 await page.getByRole("button", { name: "Add", exact: true }).click();
-await page.getByRole("button", { name: "Pause schedule 1" }).click();
-await page.getByRole("button", { name: "Resume schedule 1" }).waitFor();
+await page.getByRole("button", { name: "Pause schedule 2" }).click();
+await page.getByRole("button", { name: "Resume schedule 2" }).waitFor();
 await page.getByLabel("Time", { exact: true }).fill("nonsense");
 await page.getByRole("button", { name: "Add", exact: true }).click();
 await page.getByRole("alert").locator("p").first().waitFor();
@@ -275,7 +293,22 @@ await page.keyboard.press("ArrowLeft");
 await until("a limit of all", async () => (await api("GET", "/v1/limits")).allowed_bps > 1e9);
 await look("limits");
 
+step("the schedule has fired: its job is told of, and is done");
+const fired = await until("a job of the schedule", async () => (await api("GET", "/v1/schedules/1")).last_job, 2 * PATIENCE);
+await go("Schedules");
+const scheduled = page.locator("tr", { has: page.getByRole("button", { name: "Pause schedule 1" }) });
+await until("the number of its job", async () => Number(await scheduled.locator("td", { hasText: /^\d+$/ }).last().textContent()) >= fired);
+await page.getByRole("button", { name: "Pause schedule 1" }).click();
+await page.getByRole("button", { name: "Resume schedule 1" }).waitFor();
+const { last_job: latest } = await api("GET", "/v1/schedules/1");
+assert.equal((await api("GET", `/v1/jobs/${latest}?wait_seconds=60`)).state, "done");
+await go("History");
+await page.getByLabel("Words").fill(`${latest} verify`);
+await page.getByRole("button", { name: `Again: job ${latest}` }).waitFor();
+await page.getByLabel("Words").fill("");
+
 step(`${MANY} jobs in the list`);
+const { id: runs } = await api("POST", "/v1/jobs", { kind: "cp", arguments: ["--accept-new", "-r", "--limit", "64kbit", `${FILES}/tree`, `${TO}-slow`], directory: "/" });
 const spec = (n) => ({ kind: "cp", arguments: ["-r", `/data/run ${n}`, `site${n % 7}:store/`], directory: "/data", hold: true, labels: ["many"] });
 await Promise.all(Array.from({ length: 8 }, async (_, lane) => {
   for (let n = lane; n < MANY; n += 8) await api("POST", "/v1/jobs", spec(n));
@@ -298,6 +331,11 @@ console.log(`${MANY} jobs in the list: ${((await scripting()) - before).toFixed(
 await go("Now");
 await page.getByText("more wait: the history has all of them").waitFor();
 assert((await page.locator("article").count()) <= 100);
+// Also for who comes later, what runs is in sight.
+await page.reload();
+await card(runs).getByText("Goodput").first().waitFor();
+await card(runs).getByRole("button", { name: `Cancel: job ${runs}` }).click();
+await until("its end", async () => (await api("GET", `/v1/jobs/${runs}`)).state === "cancelled");
 
 assert.deepEqual(wrong, []);
 await browser.close();

@@ -26,6 +26,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// What changes within that time is told together.
 const GATHER: Duration = Duration::from_millis(100);
 
+/// In bytes; a job that has more to say is only told of. So what waits for all slow readers together is bounded.
+const LONG: usize = 16 << 10;
+
 /// An event as everybody gets it.
 pub(crate) type Line = (&'static str, Arc<str>);
 
@@ -44,7 +47,7 @@ pub(super) fn place(shared: &Shared) -> Result<OwnedSemaphorePermit, Failure> {
     get,
     path = "/v1/events",
     responses(
-        (status = 200, description = "`hello` (as /v1/about) at first; `job` (as in lists) whenever one changes, `jobs` if that were too many, `progress` \
+        (status = 200, description = "`hello` (as /v1/about) at first; `job` (as in lists) whenever one changes, `jobs` if that were too many or one is very long, `progress` \
             (`job`, `attempt`, `event`) about once a second for each that runs, `ended` (`job`, `attempt`, `how`, `last`), `limits` when somebody set some; \
             `dropped` to who reads too slowly, and the end", body = String, content_type = "text/event-stream"),
         (status = 503, description = "There are too many streams", body = Problem),
@@ -127,7 +130,13 @@ pub(super) async fn tell(
 
 fn line(told: &Told) -> Line {
     let (name, data) = match told {
-        Told::Job(job) => ("job", serde_json::to_value(job).unwrap_or_default()),
+        Told::Job(job) => {
+            let text = serde_json::to_string(job).unwrap_or_default();
+            if text.len() <= LONG {
+                return ("job", text.into());
+            }
+            ("jobs", json!({ "changed": 1 }))
+        }
         Told::Many(changed) => ("jobs", json!({ "changed": changed })),
         Told::Progress {
             job,

@@ -212,7 +212,8 @@ pub(super) async fn show(Given(shared): Given<Arc<Shared>>, id: Id, wait: Asked<
         }
     }
     let mut job = watch_job::job(&shared, id).await?;
-    job.pace = shared.pace.of(id);
+    let runs = job.state == State::Running;
+    job.pace = runs.then(|| shared.pace.of(id)).flatten();
     job.last = watch_job::last_event(&shared, &job).await;
     Ok(Json(job).into_response())
 }

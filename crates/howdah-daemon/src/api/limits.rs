@@ -13,6 +13,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State as Given};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 type Answered = Result<Response, Failure>;
@@ -49,7 +50,11 @@ pub(super) async fn show(Given(shared): Given<Arc<Shared>>) -> Answered {
     let set = shared.read(Reader::limits).await?.total;
     let limit = set.clone().or_else(|| shared.limit.clone());
     let allowed = limit.as_ref().map(|limit| shared.outside.allowed(limit));
+    // Who is over may be known for some seconds more to the one who limits.
+    let at_work = shared.read(Reader::at_work).await?;
+    let at_work: BTreeSet<_> = at_work.iter().map(|found| found.job).collect();
     let running = shared.pace.all().into_iter();
+    let running = running.filter(|(job, _)| at_work.contains(job));
     Ok(Json(LimitsView {
         set: set.is_some(),
         allowed_bps: allowed.and_then(Result::ok).flatten(),

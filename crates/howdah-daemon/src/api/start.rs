@@ -132,11 +132,13 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
         keep: KEEP,
         written,
         pace: Arc::clone(&pace),
+        clock: Arc::new(now_ms),
     };
     let pacer = Pacer {
         pace: Arc::clone(&pace),
         database: database.clone(),
         manager: sender.clone(),
+        clock: Arc::new(now_ms),
     };
     let (waking, wakes) = mpsc::channel();
     let watcher = Watcher {

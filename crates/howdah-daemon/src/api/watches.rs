@@ -48,8 +48,8 @@ pub(super) async fn add(
     let spec: WatchSpec = serde_json::from_slice(&body)
         .map_err(|e| Failure::usage(format!("no description of a watched directory: {e}")))?;
     spec.check().map_err(Failure::usage)?;
-    // As it will be, with a list that is not there yet.
-    let job = spec.job(std::path::Path::new("/list"));
+    // As it will be, with a list that is not there yet; the daemon's own one needs no leave, so it is as if it were among the files.
+    let job = spec.job(&spec.path.join("list"));
     let job = job.map_err(Failure::usage)?;
     let meaning = Arc::clone(&shared.grammar).check(&job);
     if meaning.map_err(Failure::usage)?.places.len() != 2 {

@@ -55,6 +55,25 @@ pub(super) fn pause(
     Ok(Answer::Done)
 }
 
+/// The clock was set back: times come that are earlier than those that were planned. One that has come before, and whose job was submitted
+/// then, is known by the name of that job, and submits none.
+pub(super) fn plan_again(
+    writing: &Writing<'_>,
+    schedules: &mut [Scheduled],
+    now: u64,
+) -> Result<(), StateError> {
+    for Scheduled { view, .. } in schedules {
+        let (Some(planned), Ok(plan)) = (view.next_ms, Plan::new(&view.spec)) else {
+            continue;
+        };
+        if let Some(next) = plan.next(now).filter(|next| *next < planned) {
+            writing.schedule_came(view.id, None, view.note.as_deref(), Some(next))?;
+            view.next_ms = Some(next);
+        }
+    }
+    Ok(())
+}
+
 /// Does what has come.
 pub(super) fn run(
     writing: &Writing<'_>,

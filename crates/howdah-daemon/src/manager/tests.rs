@@ -1,9 +1,12 @@
 //! The manager with what goes wrong around it. Whole jobs are tested with the real program (howdah-cli, tests/daemon.rs).
 
+mod clock;
+
 use super::*;
 use crate::job::{JobView, Kind, State};
 use crate::outside::tests::Nobody;
 use crate::state::{Reader, Wanted};
+use crate::time::now_ms;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
@@ -19,6 +22,21 @@ struct House {
 
 impl House {
     fn new(dir: tempfile::TempDir, program: &str, trouble: Option<(&str, u32)>) -> Self {
+        let keep = if trouble.is_some_and(|(name, _)| name == FORGETFUL) {
+            Duration::ZERO
+        } else {
+            Duration::MAX
+        };
+        Self::with(dir, program, trouble, keep, Arc::new(now_ms))
+    }
+
+    fn with(
+        dir: tempfile::TempDir,
+        program: &str,
+        trouble: Option<(&str, u32)>,
+        keep: Duration,
+        clock: Clock,
+    ) -> Self {
         let store = Store::open(&dir.path().join("db")).unwrap();
         if let Some((name, value)) = trouble.filter(|(name, _)| *name != FORGETFUL) {
             store.pragma(name, value);
@@ -31,13 +49,10 @@ impl House {
             limits: Limits::default(),
             messages,
             sender: sender.clone(),
-            keep: if trouble.is_some_and(|(name, _)| name == FORGETFUL) {
-                Duration::ZERO
-            } else {
-                Duration::MAX
-            },
+            keep,
             written: watch::channel(0).0,
             pace: Arc::new(Pace::new(Arc::new(Nobody), None)),
+            clock,
         };
         let working = std::thread::spawn(move || manager.run());
         Self {

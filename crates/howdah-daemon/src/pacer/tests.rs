@@ -4,6 +4,8 @@ use super::*;
 use crate::job::Spec;
 use crate::limits::HostFacts;
 use crate::state::{HostLimits, Store};
+use crate::time::now_ms;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 
 /// Knows numbers, and writes down what it told whom.
@@ -67,12 +69,21 @@ impl House {
     }
 
     fn pacer(&self, limit: Option<&str>) -> (Pacer, std::sync::mpsc::Receiver<Message>) {
+        self.pacer_by(limit, Arc::new(now_ms))
+    }
+
+    fn pacer_by(
+        &self,
+        limit: Option<&str>,
+        clock: Clock,
+    ) -> (Pacer, std::sync::mpsc::Receiver<Message>) {
         let outside: Arc<dyn Outside> = Arc::clone(&self.outside) as _;
         let (manager, messages) = sync_channel(8);
         let pacer = Pacer {
             pace: Arc::new(Pace::new(outside, limit.map(str::to_owned))),
             database: self.dir.path().join("db"),
             manager,
+            clock,
         };
         (pacer, messages)
     }
@@ -132,6 +143,19 @@ fn a_limit_is_shared_and_whatever_begins_keeps_to_what_is_left() {
 }
 
 #[test]
+fn what_somebody_had_who_is_over_is_for_who_begins_next() {
+    let house = House::new(None);
+    let (pacer, _messages) = house.pacer(Some("1000000"));
+    pacer.look(&mut None).unwrap();
+    assert_eq!(pacer.pace.begin(JobId(9), 1, &[], None), Some(LEAST));
+    for job in [JobId(2), JobId(9)] {
+        pacer.pace.end(job, 1);
+        assert!(pacer.pace.of(job).is_none());
+    }
+    assert_eq!(pacer.pace.begin(JobId(10), 1, &[], None), Some(500_000));
+}
+
+#[test]
 fn a_machine_has_a_share_of_its_own() {
     let mut house = House::new(None);
     let writing = house.store.write().unwrap();
@@ -179,4 +203,48 @@ fn who_cannot_be_done_by_its_time_is_said() {
     assert!(messages.try_recv().is_err());
     let pace = pacer.pace.of(JobId(2)).unwrap();
     assert_eq!((pace.meets, pace.share_bps), (Some(true), pace.needed_bps));
+}
+
+#[test]
+fn a_clock_that_is_set_changes_what_is_needed_and_what_is_said() {
+    const HOUR: u64 = 3_600_000;
+    let began = now_ms();
+    let clock = Arc::new(AtomicU64::new(began));
+    let house = House::new(Some(began + HOUR));
+    let read = Arc::clone(&clock);
+    let (pacer, messages) = house.pacer_by(
+        Some("1000000000"),
+        Arc::new(move || read.load(Ordering::Relaxed)),
+    );
+    let mut reader = None;
+    let mut at = |time: u64| {
+        clock.store(time, Ordering::Relaxed);
+        pacer.look(&mut reader).unwrap();
+        let notes = std::iter::from_fn(|| match messages.try_recv() {
+            Ok(Message::Asked(Order::Note { note, .. }, _)) => Some(note),
+            _ => None,
+        });
+        (notes.collect::<Vec<_>>(), pacer.pace.of(JobId(1)).unwrap())
+    };
+    at(began);
+    let (notes, pace) = at(began);
+    let needed = pace.needed_bps.unwrap();
+    assert!(notes.is_empty() && pace.meets == Some(true), "{pace:?}");
+    // Half of the time is gone at once: it needs twice as much, and it is not said that nothing came in that time.
+    let (notes, pace) = at(began + HOUR / 2);
+    assert!(notes.is_empty() && pace.meets == Some(true), "{pace:?}");
+    assert!(
+        pace.needed_bps.unwrap().abs_diff(needed * 2) < 2,
+        "{pace:?}"
+    );
+    // Its time has come, and was not that.
+    let (notes, pace) = at(began + 2 * HOUR);
+    assert!(
+        notes.len() == 2 && notes.iter().all(Option::is_some),
+        "{notes:?}"
+    );
+    assert_eq!((pace.meets, pace.needed_bps), (Some(false), None));
+    let (notes, pace) = at(began);
+    assert_eq!(notes, [None, None]);
+    assert_eq!((pace.meets, pace.needed_bps), (Some(true), Some(needed)));
 }

@@ -66,6 +66,8 @@ impl Store {
         db.pragma_update(None, "synchronous", "FULL")?;
         db.pragma_update(None, "foreign_keys", "ON")?;
         schema::migrate(&mut db)?;
+        // Of what is written again and again nothing is parsed twice.
+        db.set_prepared_statement_cache_capacity(64);
         Ok(Self { db })
     }
 
@@ -109,6 +111,13 @@ impl Store {
             });
         }
         Ok(found)
+    }
+
+    /// When something last happened, in milliseconds since 1970.
+    pub(crate) fn last_time(&self) -> Result<Option<u64>, StateError> {
+        let sql = "SELECT time_ms FROM events ORDER BY id DESC LIMIT 1";
+        let time = self.db.query_row(sql, [], |row| row.get::<_, i64>(0));
+        Ok(time.optional()?.map(i64::unsigned_abs))
     }
 
     /// How many jobs may run with a machine, where that is set.
@@ -157,22 +166,22 @@ impl Writing<'_> {
 
     /// The job that was submitted by that name.
     pub(crate) fn submitted(&self, name: &str) -> Result<Option<(JobId, Spec)>, StateError> {
-        let row = self.tx.query_row(
-            "SELECT id, spec FROM jobs WHERE submission = ?1",
-            [name],
-            |row| Ok((JobId(row.get(0)?), row.get::<_, String>(1)?)),
-        );
+        let mut query = self
+            .tx
+            .prepare_cached("SELECT id, spec FROM jobs WHERE submission = ?1")?;
+        let row = query.query_row([name], |row| {
+            Ok((JobId(row.get(0)?), row.get::<_, String>(1)?))
+        });
         row.optional()?
             .map(|(id, spec)| Ok((id, serde_json::from_str(&spec)?)))
             .transpose()
     }
 
     pub(crate) fn state_of(&self, id: JobId) -> Result<Option<State>, StateError> {
-        let row = self
+        let mut query = self
             .tx
-            .query_row("SELECT state FROM jobs WHERE id = ?1", [id.0], |row| {
-                row.get::<_, String>(0)
-            });
+            .prepare_cached("SELECT state FROM jobs WHERE id = ?1")?;
+        let row = query.query_row([id.0], |row| row.get::<_, String>(0));
         Ok(row.optional()?.and_then(|name| State::of_name(&name)))
     }
 
@@ -254,11 +263,11 @@ impl Writing<'_> {
         self.tx
             .prepare_cached("UPDATE jobs SET state = 'running', reason = NULL WHERE id = ?1")?
             .execute([id.0])?;
-        let (number, spec, limit): (u32, String, Option<String>) = self.tx.query_row(
+        let mut query = self.tx.prepare_cached(
             "SELECT (SELECT COALESCE(MAX(number), 0) + 1 FROM attempts WHERE job = ?1), spec, rate_limit FROM jobs WHERE id = ?1",
-            [id.0],
-            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
         )?;
+        let (number, spec, limit): (u32, String, Option<String>) =
+            query.query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         self.tx
             .prepare_cached("INSERT INTO attempts (job, number, started_ms) VALUES (?1, ?2, ?3)")?
             .execute(params![id.0, number, ms(now)])?;

@@ -21,14 +21,17 @@ use std::time::Duration;
 
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Everything is an argument.
+/// Everything is an argument, and the last two are places.
 pub(crate) struct Any;
 
 impl Grammar for Any {
     fn check(&self, spec: &Spec) -> Result<Meaning, String> {
         let places = spec.arguments.iter().rev().take(2).rev();
+        let places: Vec<_> = places.cloned().collect();
+        let paths = places.iter().map(PathBuf::from);
         Ok(Meaning {
-            places: places.cloned().collect(),
+            paths: paths.filter(|path| path.is_absolute()).collect(),
+            places,
             ..Meaning::default()
         })
     }
@@ -92,6 +95,11 @@ impl Daemon {
         };
         config.listen = Some(listen.parse().unwrap());
         config.tls = tls;
+        Self::begin(dir, config)
+    }
+
+    /// One below that directory, told that and to write an audit log.
+    pub(crate) fn begin(dir: tempfile::TempDir, mut config: Config) -> Self {
         config.audit = Some(AuditFile::open(&dir.path().join("audit"), 1 << 30).unwrap());
         let (ready, is_ready) = mpsc::channel();
         thread::spawn(move || {

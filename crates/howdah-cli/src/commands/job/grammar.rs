@@ -6,7 +6,7 @@ use crate::settings;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use howdah::Location;
-use howdah_daemon::job::{Grammar, Meaning, Spec};
+use howdah_daemon::job::{Grammar, Kind, Meaning, Spec};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -102,20 +102,36 @@ const MAY_NOT: [&str; 7] = [
 /// Of them, those of a plan, whose hosts and files a job would not name.
 const OF_PLANS: [&str; 3] = ["epoch", "lease", "plan"];
 
-/// The command line's own parser.
-pub(crate) struct CommandLine(Command);
+/// The command line's own parser, of each kind of job for itself: whoever parses copies all that is in it.
+pub(crate) struct CommandLine(Vec<(Kind, Command)>);
 
 impl CommandLine {
     pub(crate) fn new() -> Self {
-        Self(settings::commands())
+        let whole = settings::commands();
+        let of = |kind: Kind| Some((kind, only("howdah", &whole, kind.words())?));
+        Self(Kind::ALL.into_iter().filter_map(of).collect())
     }
+}
+
+/// A command with none of those below it but that one.
+fn only(name: &'static str, command: &Command, words: &[&'static str]) -> Option<Command> {
+    let [word, words @ ..] = words else {
+        return Some(command.clone());
+    };
+    // It makes its own help.
+    let args = command.get_arguments();
+    let args = args.filter(|arg| !["help", "version"].contains(&arg.get_id().as_str()));
+    let below = only(word, command.find_subcommand(word)?, words)?;
+    Some(Command::new(name).args(args.cloned()).subcommand(below))
 }
 
 impl Grammar for CommandLine {
     fn check(&self, spec: &Spec) -> Result<Meaning, String> {
         let line = std::iter::once("howdah".to_owned()).chain(spec.command_line());
         let line = line.map(OsString::from).collect();
-        let matches = settings::own_matches(&self.0, line).map_err(|error| {
+        let whole = self.0.iter().find(|(kind, _)| *kind == spec.kind);
+        let (_, whole) = whole.ok_or("there is no such command")?;
+        let matches = settings::own_matches(whole, line).map_err(|error| {
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default();
             if error.use_stderr() {
@@ -124,7 +140,7 @@ impl Grammar for CommandLine {
                 "a job cannot ask for help".to_owned()
             }
         })?;
-        let (mut command, mut matches) = (&self.0, &matches);
+        let (mut command, mut matches) = (whole, &matches);
         while let Some((name, inner)) = matches.subcommand() {
             command = command
                 .find_subcommand(name)
@@ -239,7 +255,6 @@ fn hosts(command: &Command, matches: &ArgMatches) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use howdah_daemon::job::Kind;
 
     fn check(line: &str) -> Result<Vec<String>, String> {
         meaning(line).map(|meaning| meaning.hosts)

@@ -1,0 +1,197 @@
+//! A child that says more than anybody can read, and browsers that read slowly: both cost a bounded amount of memory, hold nobody up, and
+//! lose nothing of how it ended.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+#[allow(dead_code, reason = "each test program uses some of it")]
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use support::{Daemon, HOST, PATIENCE, config, get, post};
+
+/// Events of the child, within a second or so.
+const EVENTS: u64 = 200_000;
+/// Its events have twice as much.
+const MEMORY: u64 = 16 << 20;
+
+/// The memory of this process is that of one daemon.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bytes of memory of this process, now or at most so far.
+fn memory(name: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kib << 10
+}
+
+/// A daemon whose jobs are this: they take up their attempts, say so much, and are done.
+fn with_child(says: &str) -> Daemon {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("child");
+    let script = format!(
+        "#!/bin/sh\ndir=\"${{1#--job-record=}}\"\n\
+         printf '{{\"by\":{{\"pid\":%d,\"start_ticks\":0,\"boot\":\"\"}}}}' $$ >\"$dir/claim\"\n\
+         {says}\n"
+    );
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut config = config(dir.path());
+    config.program = program;
+    config.listen = Some("127.0.0.1:0".parse().unwrap());
+    Daemon::begin(dir, config)
+}
+
+/// A stream of events, of which nothing is read yet.
+fn follow(daemon: &Daemon, path: &str) -> BufReader<UnixStream> {
+    let mut stream = daemon.connect();
+    let head = format!("GET {path} HTTP/1.1\r\n{HOST}Connection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    BufReader::new(stream)
+}
+
+/// The next event: its name, and what it says. None: the stream has ended.
+fn next(stream: &mut BufReader<UnixStream>) -> Option<(String, Value)> {
+    let mut name = String::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        // Whoever is let go may have a part of a line.
+        if !line.ends_with('\n') {
+            return None;
+        }
+        // What is between them is of HTTP.
+        if let Some(found) = line.strip_prefix("event: ") {
+            found.trim_end().clone_into(&mut name);
+        } else if let Some(data) = line.strip_prefix("data: ") {
+            return Some((name, serde_json::from_str(data).unwrap()));
+        }
+    }
+}
+
+fn body(answer: &str) -> Value {
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap()
+}
+
+#[test]
+fn a_child_that_says_too_much_is_followed_to_its_end_in_bounded_memory() {
+    let _alone = alone();
+    let says = format!(
+        r#"seq -f '{{"event":"progress","bytes":%.0f,"more":"{}"}}' {EVENTS}
+        echo '{{"event":"summary","bytes":7}}'"#,
+        "x".repeat(100)
+    );
+    let daemon = with_child(&says);
+    let mut all = follow(&daemon, "/v1/events");
+    assert_eq!(next(&mut all).unwrap().0, "hello");
+    let before = memory("VmRSS");
+    let spec = br#"{"kind":"verify","arguments":["a","b"],"directory":"/"}"#;
+    assert_eq!(daemon.status(&post(spec)), 201);
+    // One that takes an event whenever somebody has asked something else.
+    let mut slow = follow(&daemon, "/v1/jobs/1/events");
+    let mut expected = 1;
+    let mut take = |slow: &mut BufReader<UnixStream>| {
+        let (name, data) = next(slow)?;
+        if name == "event" && data["event"] == "progress" {
+            assert_eq!(data["bytes"], expected, "in their order, and each once");
+            expected += 1;
+        }
+        Some((name, data))
+    };
+    let end = Instant::now() + PATIENCE;
+    let job = loop {
+        let job = body(&daemon.say(&get("/v1/jobs/1")));
+        if job["state"] == "done" {
+            break job;
+        }
+        assert!(job["state"] != "failed" && Instant::now() < end, "{job}");
+        take(&mut slow);
+    };
+    assert_eq!(
+        (&job["exit_code"], &job["last"]["event"]),
+        (&0.into(), &"summary".into()),
+        "{job}"
+    );
+    let mut progress = 0;
+    loop {
+        let (name, data) = next(&mut all).unwrap();
+        progress += u64::from(name == "progress");
+        if name == "ended" {
+            assert_eq!(data["last"]["bytes"], 7, "{data}");
+            break;
+        }
+    }
+    // About one in a second.
+    assert!(progress < EVENTS / 100, "{progress}");
+    let more = memory("VmHWM").saturating_sub(before);
+    assert!(
+        more < MEMORY,
+        "{more} bytes of memory for what nobody has read"
+    );
+    let mut last = None;
+    while let Some(event) = take(&mut slow) {
+        last = Some(event);
+    }
+    assert_eq!(expected, EVENTS + 1, "nothing is lost");
+    let (name, state) = last.unwrap();
+    assert_eq!((&*name, &state["state"]), ("state", &"done".into()));
+    println!(
+        "{EVENTS} events, {progress} of them told to all, {} KiB more memory",
+        more >> 10
+    );
+}
+
+#[test]
+fn a_browser_that_reads_nothing_is_dropped_and_the_others_hear_everything() {
+    const BATCH: usize = 100;
+    const JOBS: usize = 1_700;
+    let _alone = alone();
+    let daemon = with_child("exit 0");
+    let [mut slow, mut fast] = [0, 1].map(|_| follow(&daemon, "/v1/events"));
+    for stream in [&mut slow, &mut fast] {
+        assert_eq!(next(stream).unwrap().0, "hello");
+    }
+    let held = |length: usize| {
+        let word = "x".repeat(length);
+        let spec = format!(
+            r#"{{"kind":"verify","arguments":["{word}","b"],"directory":"/","hold":true}}"#
+        );
+        assert_eq!(daemon.status(&post(spec.as_bytes())), 201);
+    };
+    // What waits for the slow one is what fits into the socket, and 1,024 events.
+    for _ in 0..JOBS / BATCH {
+        for _ in 0..BATCH {
+            held(4_000);
+        }
+        for _ in 0..BATCH {
+            assert_eq!(next(&mut fast).unwrap().0, "job");
+        }
+    }
+    // Long ones do not fill the memory, either: whoever wants to know asks.
+    held(100_000);
+    assert_eq!(next(&mut fast).unwrap().0, "jobs");
+    // It is told so when it reads again; after 30 s in which it took nothing it was let go without a word.
+    let (mut heard, mut dropped) = (0, 0);
+    while let Some((name, _)) = next(&mut slow) {
+        assert_eq!(dropped, 0, "that is the end");
+        if name == "dropped" {
+            dropped += 1;
+        } else {
+            heard += 1;
+        }
+    }
+    assert!(heard < JOBS - 1_024, "{heard}");
+    let figures = daemon.say(&get("/metrics"));
+    let count = format!("howdah_daemon_event_streams_dropped_total {dropped}");
+    assert!(figures.contains(&count), "{count}: {figures}");
+}
