@@ -9,20 +9,17 @@
 //!
 //! Flows of this kind that have come just now look the same for a while, so after a step in what arrives nothing is judged (`steps`).
 //!
-//! Beside others the window follows CUBIC's law (`climb`), and a loss counts that was met where the queue was at its longest (`losses`),
-//! unless others give no way to losses (`stubborn`) and this flow has far less than its part.
+//! Beside others the window follows CUBIC's law (`climb`), and a loss counts that was met where the queue was at its longest (`losses`).
 
 mod climb;
 mod losses;
 mod standing;
 mod steps;
-mod stubborn;
 
-use self::climb::{Appetite, Climb};
+use self::climb::Climb;
 use self::losses::Losses;
 use self::standing::Standing;
 use self::steps::Steps;
-use self::stubborn::Stubborn;
 use super::Feedback;
 use super::overflow::LossByDelay;
 use crate::rtt::WindowedMin;
@@ -172,7 +169,6 @@ pub(super) struct Company {
     beside: Option<Beside>,
     left: Option<Left>,
     standing: Standing,
-    stubborn: Stubborn,
     rtt: Span,
     packet_bytes: f64,
 }
@@ -191,7 +187,6 @@ impl Company {
             beside: None,
             left: None,
             standing: Standing::default(),
-            stubborn: Stubborn::default(),
             rtt: Span::ZERO,
             packet_bytes: 1_500.0,
         }
@@ -335,12 +330,7 @@ impl Company {
         }
     }
 
-    /// Others give no way to losses, and this flow has far less than its part.
-    fn is_starved(&self, rate: Rate) -> bool {
-        self.stubborn.is_there() && self.has_less_than(HUNGRY, rate)
-    }
-
-    /// Outside of company: whether leaving it was wrong, this flow starves, or a queue stays far above `target` for so long that it is none of flows of this
+    /// Outside of company: whether leaving it was wrong, or a queue stays far above `target` for so long that it is none of flows of this
     /// kind, settled or not.
     pub(super) fn heed_queue(&mut self, now: Time, look: &Look, target: Span) {
         let probation = PROBATION.max(look.base_rtt * 20);
@@ -363,10 +353,6 @@ impl Company {
         } else if stands && self.has_less_than(SHARE, look.rate) {
             let before = look.rate.max(self.steps.before().mul_f64(BACK_TO));
             self.enter(now, before, look, false);
-        } else if self.is_starved(look.rate) && !self.steps.is_settling(now) {
-            let before = self.steps.before().mul_f64(BACK_TO);
-            let before = before.min(self.link().mul_f64(HUNGRY));
-            self.enter(now, look.rate.max(before), look, true);
         }
     }
 
@@ -418,12 +404,11 @@ impl Company {
     /// In company: whether it has ended, or is to be looked at.
     fn leave_or_try(&mut self, now: Time, look: &Look, dip: bool) {
         let is_alone = !self.has_less_than(ALONE, look.rate);
-        let starved = self.is_starved(look.rate);
         let every = self.trial_every;
         let Some(beside) = &mut self.beside else {
             return;
         };
-        if beside.climb.is_past_plateau() && look.queue < ROOM && !starved {
+        if beside.climb.is_past_plateau() && look.queue < ROOM {
             // There is more room than there was.
             self.leave_for_now(now, look.rate);
             return;
@@ -495,32 +480,24 @@ impl Company {
             .is_some_and(|b| now.since(b.climb.cut_at()) > rtt * 2 + CUT_FELT)
     }
 
-    /// What is sent beside others. `queue` is the newest, `lost` the share of now, of which `chance` is random.
+    /// What is sent beside others. `queue` is the newest.
     pub(super) fn rate(
         &mut self,
         now: Time,
         arrives: Rate,
         queue: Span,
         overflows: bool,
-        (lost, chance): (f64, f64),
     ) -> Option<Rate> {
         let most = self.link().mul_f64(LINK_MOST);
         let beta = self.beta(arrives);
-        self.stubborn.on_report(now, self.rtt, lost, chance);
-        let appetite = if self.is_starved(arrives) {
-            Appetite::AtOnce
-        } else if self.has_less_than(HUNGRY, arrives) {
-            Appetite::OnceCalm
-        } else {
-            Appetite::None
-        };
+        let hungry = self.has_less_than(HUNGRY, arrives);
         let beside = self.beside.as_mut()?;
         let rtt = beside.base_rtt + queue;
         self.rtt = rtt;
-        let mut window = beside.climb.window(now, rtt, appetite);
-        if overflows && appetite != Appetite::AtOnce {
+        let mut window = beside.climb.window(now, rtt, hungry);
+        if overflows {
             beside.climb = Climb::after_cut(now, window, beta, Some(&beside.climb));
-            window = beside.climb.window(now, rtt, appetite);
+            window = beside.climb.window(now, rtt, hungry);
             self.losses.on_cut();
         }
         let bits = window * self.packet_bytes * 8.0 / rtt.as_secs_f64().max(1e-6);

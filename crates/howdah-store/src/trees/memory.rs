@@ -34,7 +34,7 @@ impl Memory {
 
     /// Packed contents that are sent and not confirmed, or have arrived and are not unpacked.
     pub fn window_bytes(self) -> u64 {
-        self.parts(21).max(FIRST_WINDOW)
+        self.parts(20).max(FIRST_WINDOW)
     }
 
     /// Packed contents beyond what was sent.

@@ -16,18 +16,6 @@ const RTT_MIN: Span = Span::from_millis(5);
 const HUNGER: f64 = 0.15;
 const HUNGRY_AFTER: Span = Span::from_millis(600);
 
-/// How quickly who has far less than its part climbs.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Appetite {
-    /// As CUBIC does.
-    None,
-    /// Quickly, once the last overflow is over: as beside BBR, whose probes cost CUBIC a cut each two or three seconds and BBR next to
-    /// nothing.
-    OnceCalm,
-    /// Quickly, whatever is lost.
-    AtOnce,
-}
-
 /// Growth since the last cut, in packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Climb {
@@ -74,8 +62,9 @@ impl Climb {
         }
     }
 
-    /// The window now, at a round trip of `rtt`.
-    pub(super) fn window(&mut self, now: Time, rtt: Span, appetite: Appetite) -> f64 {
+    /// The window now, at a round trip of `rtt`. `hungry`: this flow has far less than its part, as beside BBR, whose probes cost CUBIC
+    /// a cut each two or three seconds and BBR next to nothing.
+    pub(super) fn window(&mut self, now: Time, rtt: Span, hungry: bool) -> f64 {
         let alpha = if self.reno < self.prior {
             3.0 * (1.0 - self.beta) / (1.0 + self.beta)
         } else {
@@ -83,12 +72,7 @@ impl Climb {
         };
         let rtts = now.since(self.counted).as_secs_f64() / rtt.max(RTT_MIN).as_secs_f64();
         self.reno += alpha * rtts;
-        let hungry = match appetite {
-            Appetite::None => false,
-            Appetite::OnceCalm => now.since(self.cut_at) > HUNGRY_AFTER,
-            Appetite::AtOnce => true,
-        };
-        if hungry {
+        if hungry && now.since(self.cut_at) > HUNGRY_AFTER {
             self.reno = self.reno.max(self.window) * (1.0 + HUNGER * rtts);
         }
         self.counted = now;
@@ -127,7 +111,7 @@ mod tests {
         let mut seen = Vec::new();
         for step in 0..200 {
             let now = f64::from(step) * 0.1;
-            let window = climb.window(at(now), rtt, Appetite::None);
+            let window = climb.window(at(now), rtt, false);
             if (now - k).abs() < 0.05 {
                 seen.push(window);
             }
@@ -153,8 +137,7 @@ mod tests {
             let (now, mut gain) = (at(seconds), 0.0);
             for step in 1..=10 {
                 let now = now + Span::from_millis(100) * step;
-                gain = hungry.window(now, rtt, Appetite::OnceCalm)
-                    / calm.window(now, rtt, Appetite::None);
+                gain = hungry.window(now, rtt, true) / calm.window(now, rtt, false);
             }
             gain
         };
@@ -168,7 +151,7 @@ mod tests {
     fn who_is_cut_below_where_he_was_leaves_more() {
         let rtt = Span::from_millis(100);
         let mut climb = Climb::after_cut(at(0.0), 1_000.0, 0.75, None);
-        let window = climb.window(at(0.1), rtt, Appetite::None);
+        let window = climb.window(at(0.1), rtt, false);
         let next = Climb::after_cut(at(0.1), window, 0.75, Some(&climb));
         assert!(next.most < window, "{next:?}");
         assert_eq!(next.cut_at(), at(0.1));

@@ -76,12 +76,11 @@ impl Fair {
         if self.queue > self.target() / 2 && self.phase == Phase::Cruise {
             self.company.test_if_suspected(now, &look);
         }
-        let lost = (sample.loss, floor);
         let was_here = self.company.is_here();
         self.company
             .heed_queue(now, &look, self.target_below(TARGET_MAX));
         self.test_share = self.company.step(now, &look, self.drains.is_dip());
-        let Some(rate) = self.company.rate(now, arrives, queue, overflows, lost) else {
+        let Some(rate) = self.company.rate(now, arrives, queue, overflows) else {
             if was_here {
                 self.probe = PROBE_FIRST;
                 self.next_probe_step = now + feedback.smoothed_rtt;
