@@ -620,6 +620,14 @@ mod tests {
         assert_eq!(target("sub/file/"), Err(ErrorKind::Refused));
     }
 
+    fn exclude(pattern: &str) -> RuleRef<'_> {
+        RuleRef {
+            include: false,
+            pattern,
+            listed: false,
+        }
+    }
+
     /// H2: whoever sends in a copy between two other machines gets what that copy needs, and not the account.
     #[test]
     fn h2_the_sender_of_a_copy_between_others_gets_one_destination() {
@@ -659,13 +667,6 @@ mod tests {
         assert!(refused(tree.check_file(None)), "a file instead of a tree");
         assert!(tree.check_tree(&plain).is_ok());
         assert_eq!(tree.names().map(BTreeSet::len), Some(1));
-        fn exclude(pattern: &str) -> RuleRef<'_> {
-            RuleRef {
-                include: false,
-                pattern,
-                listed: false,
-            }
-        }
         let with = |change: fn(&mut TreeOptions)| {
             let mut options = plain.clone();
             change(&mut options);

@@ -39,7 +39,7 @@ enum Ask {
     Put(&'static str, u64),
     /// The same without its size, as from a pipe.
     Pipe(&'static str, u64),
-    Say(Message),
+    Say(Box<Message>),
 }
 
 /// Asks one thing after the other, and hears what becomes of each.
@@ -259,11 +259,11 @@ fn a39_a_key_that_is_good_no_more_begins_nothing_in_a_session_that_is_there() {
     let asks = vec![
         Ask::Put("new", 1),
         Ask::Put("null:", 1),
-        Ask::Say(tree("tree")),
-        Ask::Say(get("there")),
-        Ask::Say(get("zero:1")),
-        Ask::Say(expand),
-        Ask::Say(clean),
+        Ask::Say(Box::new(tree("tree"))),
+        Ask::Say(Box::new(get("there"))),
+        Ask::Say(Box::new(get("zero:1"))),
+        Ask::Say(Box::new(expand)),
+        Ask::Say(Box::new(clean)),
     ];
     let many = asks.len();
     let heard = ask(dir.path(), past, asks);
