@@ -686,7 +686,10 @@ fn read_until(stream: &mut impl Read, parts: &[&str]) -> String {
     let mut text = String::new();
     let mut part = [0; 4096];
     while !parts.iter().all(|part| text.contains(part)) {
-        let n = stream.read(&mut part).unwrap();
+        let n = match stream.read(&mut part) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            read => read.unwrap(),
+        };
         assert!(n > 0, "{parts:?} never came: {text}");
         text.push_str(&String::from_utf8_lossy(&part[..n]));
     }

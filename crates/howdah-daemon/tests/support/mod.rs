@@ -10,7 +10,7 @@ use howdah_daemon::{Config, serve};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+use std::io::ErrorKind::{BrokenPipe, ConnectionReset, Interrupted, UnexpectedEof};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -205,6 +205,8 @@ pub(crate) fn said(mut stream: impl Read + Write, bytes: &[u8]) -> String {
         match stream.read(&mut part) {
             Ok(0) => break,
             Ok(n) => answer.extend_from_slice(&part[..n]),
+            // (A read with a time limit is not begun again after a signal, as of a child that ends.)
+            Err(error) if error.kind() == Interrupted => {}
             // Whoever is refused in the midst of what he says may hear nothing more.
             Err(error) if [ConnectionReset, UnexpectedEof, BrokenPipe].contains(&error.kind()) => {
                 break;
