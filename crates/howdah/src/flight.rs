@@ -2,10 +2,9 @@
 //!
 //! What is recorded names no files, contents, hosts or addresses (`howdah_recording`).
 
-use crate::{Error, ErrorKind, RatePolicy, Summary};
+use crate::{Error, ErrorKind, RatePolicy, Summary, whole};
 use howdah_core::{Rate, Span};
 use howdah_recording::{Facts, Held, Recorder, Recording, Sample, Sharing, Totals};
-use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -132,33 +131,17 @@ impl FlightRecorder {
     }
 }
 
-/// Writes a recording to a file of the user's choice: whole or not at all, with the mode that new files get.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<()> {
-    let name = path
-        .file_name()
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it has no name"))?;
-    let mut temporary = std::ffi::OsString::from(".");
-    temporary.push(name);
-    temporary.push(format!(".{}.new", std::process::id()));
-    let temporary = path.with_file_name(temporary);
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let _ = fs::remove_file(&temporary);
-    let mut file = File::from(rustix::fs::open(&temporary, flags, mode)?);
-    let done = file
-        .write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(&temporary, path));
-    if done.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    done
+/// Writes a recording whole or not at all. `mode` is without the umask.
+fn write_to(path: &Path, recording: &Recording, mode: u32) -> io::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let dir = File::open(dir.unwrap_or_else(|| Path::new(".")))?;
+    whole::write(&dir, path, mode, |out| out.write_all(&recording.encode()))
 }
 
 impl FlightRecorder {
     /// Writes the [recording](Self::recording) to `path`, whole or not at all.
     pub fn write(&self, path: &Path, end: Option<&Summary>) -> Result<(), Error> {
-        let mode = Mode::from_raw_mode(0o666);
-        write_whole(path, &self.recording(end).encode(), mode).map_err(|e| {
+        write_to(path, &self.recording(end), 0o666).map_err(|e| {
             let kind = match e.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
                 io::ErrorKind::PermissionDenied => ErrorKind::Refused,
@@ -201,7 +184,7 @@ impl Kept {
         let path = self
             .dir
             .join(format!("{millis:015}-{}.{SUFFIX}", std::process::id()));
-        write_whole(&path, &recording.encode(), Mode::RUSR | Mode::WUSR)?;
+        write_to(&path, recording, 0o600)?;
         self.prune(&path);
         Ok(path)
     }
@@ -254,6 +237,11 @@ mod tests {
         flight.write(&path, None).unwrap();
         flight.write(&path, None).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        // As long as names can be: what it is called until then must fit, too.
+        flight
+            .write(&dir.path().join("x".repeat(255)), None)
+            .unwrap();
+        fs::remove_file(dir.path().join("x".repeat(255))).unwrap();
         let missing = flight
             .write(&dir.path().join("no/a.flight"), None)
             .unwrap_err();

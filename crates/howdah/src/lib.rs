@@ -84,6 +84,7 @@ mod throttle;
 mod trees;
 mod verify;
 mod versions;
+mod whole;
 
 pub use ask::{Cleaned, Expanded, clean, expand, is_pattern};
 pub use cancel::Cancel;

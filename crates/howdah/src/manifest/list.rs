@@ -3,8 +3,8 @@
 use super::hashing::{for_each, hash};
 use super::{ManifestHash, line};
 use crate::session::from_store;
-use crate::{Cancel, Error, ErrorKind, Location, Summary};
-use howdah_store::{PlacedFile, TreeOptions, open_file, temp_name};
+use crate::{Cancel, Error, ErrorKind, Location, Summary, whole};
+use howdah_store::{PlacedFile, TreeOptions, open_file};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -269,19 +269,8 @@ impl Manifest {
             Error::new(kind, format!("cannot {what} the {file} {path}: {e}"))
         };
         let dir = File::open(&inner.dir).map_err(|e| failed("open the directory of", &e))?;
-        let temp = inner.dir.join(temp_name(&dir, &inner.name));
-        let write = || {
-            let file = File::options().write(true).create_new(true).open(&temp)?;
-            let mut out = BufWriter::new(file);
-            content(&mut out)?;
-            out.into_inner()?.sync_all()?;
-            fs::rename(&temp, inner.dir.join(&inner.name))?;
-            dir.sync_all()
-        };
-        write().map_err(|e| {
-            let _ = fs::remove_file(&temp);
-            failed("write", &e)
-        })
+        let path = inner.dir.join(&inner.name);
+        whole::write(&dir, &path, 0o666, content).map_err(|e| failed("write", &e))
     }
 
     /// What the last connection found, as it is called at the destination.

@@ -8,7 +8,7 @@ use super::{
 use crate::rate::Feedback;
 use crate::rate::company::{Look, Overflows};
 use crate::rate::history::Sample;
-use howdah_core::Span;
+use howdah_core::{Rate, Span};
 
 /// Who came so lately does not judge others yet.
 const YOUNG: Span = Span::from_secs(3);
@@ -20,6 +20,12 @@ const HOST_FILLS: Span = Span::from_secs(30);
 const SHALLOW: f64 = 1.2;
 /// After an overflow that others share in the target comes back slowly for so long.
 const BOUND_FOR: Span = Span::from_secs(20);
+
+/// Whether a queue that was that long at the most is shallow on that link: in a longer one than the target a test finds others out.
+fn is_shallow(link: Rate, longest: Span) -> bool {
+    let most = target_of(link, TARGET_MAX).mul_f64(SHALLOW);
+    longest >= SHORT && longest < most
+}
 
 impl Fair {
     /// Whether there are others that fill queues; then the rate is set as they set theirs.
@@ -59,12 +65,9 @@ impl Fair {
         }
         let look = self.look(feedback);
         let longest = self.longest_queue();
-        // In a queue that is clearly longer than the target a test finds them out.
         let link = self.company.link().max(self.capacity);
-        let shallow = target_of(link, TARGET_MAX).mul_f64(SHALLOW);
-        let shallow = longest >= SHORT && longest < shallow;
         if (overflows || overflow != Overflows::No)
-            && shallow
+            && is_shallow(link, longest)
             && self.company.on_overflow(now, &look)
         {
             let cap = longest.mul_f64(TARGET_SHARE_OF_LIMIT);
@@ -116,5 +119,21 @@ impl Fair {
             queue: self.queue,
             delay: self.recent_owd.min().unwrap_or(0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_shallow_by_the_link_whatever_this_flow_has_of_it() {
+        let is = |mbit, ms| is_shallow(Rate::from_mbit_per_sec(mbit), Span::from_millis(ms));
+        // A product of 20 ms at 100 Mbit/s, and a tenth of one of 80 ms at 1 Gbit/s.
+        assert!(is(100, 20) && is(100, 8) && is(1_000, 8));
+        // Where flows of this kind share (`sharing`), though each of four has the target of 250 Mbit/s.
+        assert!(!is(1_000, 20) && !is(200, 20) && !is(100, 60));
+        // What is too short to steer by is `yielding`'s.
+        assert!(!is(100, 2));
     }
 }
