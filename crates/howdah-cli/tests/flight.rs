@@ -143,7 +143,11 @@ fn what_is_recorded_is_shown_and_run_again() {
     );
     assert!(ok(&list).contains("replay"));
     lab(&site, &[&recording, "--out", &scenario]).assert_failed(2, &["is there already"]);
-    lab(&site, &[&recording, "--protocols", "cubik"]).assert_failed(2, &["no protocol 'cubik'"]);
+    // A mistake leaves no file behind, which the next try would find there.
+    let other = site.file("other.toml");
+    let mistaken = [&recording, "--protocols", "cubik", "--out", &other];
+    lab(&site, &mistaken).assert_failed(2, &["no protocol 'cubik'"]);
+    assert!(!Path::new(&other).exists());
 }
 
 #[test]

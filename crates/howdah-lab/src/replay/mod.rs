@@ -85,6 +85,11 @@ impl Replay {
         text::scenario(&self.model, protocols, self.rate_bps)
     }
 
+    /// Whether the simulator has all of these.
+    pub fn check(protocols: &[String]) -> Result<(), ReplayError> {
+        protocols.iter().try_for_each(|name| check(name))
+    }
+
     /// Runs them, `jobs` at a time.
     pub fn run(
         &self,
@@ -92,9 +97,7 @@ impl Replay {
         jobs: usize,
         stop: &AtomicBool,
     ) -> Result<Vec<Outcome>, ReplayError> {
-        for name in protocols {
-            check(name)?;
-        }
+        Self::check(protocols)?;
         let text = self.scenario(protocols);
         let plan = parse(Path::new("replay.toml"), &text, false)
             .map_err(|error| ReplayError::Failed(error.to_string()))?;

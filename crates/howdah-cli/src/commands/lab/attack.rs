@@ -1,15 +1,13 @@
 //! `howdah lab attack`.
 
 use super::progress::Progress;
+use super::scenario_file;
 use crate::args::LabAttackArgs;
 use crate::ui::{self, Signals};
-use anyhow::Context as _;
 use howdah::{Error, ErrorKind};
 use howdah_lab::attack::{AttackError, AttackOptions, Found, attack};
 use serde_json::json;
 use std::fmt::Write as _;
-use std::fs::OpenOptions;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &LabAttackArgs) -> anyhow::Result<()> {
@@ -20,13 +18,7 @@ pub(super) fn run(args: &LabAttackArgs) -> anyhow::Result<()> {
             args.goal.name()
         ))
     });
-    if out.exists() {
-        let message = format!(
-            "{} is there already; --out names another file",
-            out.display()
-        );
-        return Err(Error::new(ErrorKind::Usage, message).into());
-    }
+    scenario_file::check(&out)?;
     let jobs = args
         .jobs
         .or_else(|| std::thread::available_parallelism().ok());
@@ -58,7 +50,7 @@ pub(super) fn run(args: &LabAttackArgs) -> anyhow::Result<()> {
         AttackError::Stopped => Error::new(ErrorKind::Cancelled, error.to_string()).into(),
         AttackError::Failed { .. } => anyhow::Error::from(error),
     })?;
-    save(&out, args, &found).with_context(|| format!("cannot write {}", out.display()))?;
+    scenario_file::write(&out, &text(args, &found))?;
     if args.json {
         ui::print(&as_json(&out, &found).to_string())?;
     } else {
@@ -68,10 +60,9 @@ pub(super) fn run(args: &LabAttackArgs) -> anyhow::Result<()> {
 }
 
 /// The scenario, with what it shows at its head.
-fn save(out: &Path, args: &LabAttackArgs, found: &Found) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(out)?;
-    let head = format!(
-        "# {}: {}.\n# Found by: howdah lab attack {} --goal {} --runs {} --seed {} --max-rate {}bit\n\n",
+fn text(args: &LabAttackArgs, found: &Found) -> String {
+    format!(
+        "# {}: {}.\n# Found by: howdah lab attack {} --goal {} --runs {} --seed {} --max-rate {}bit\n\n{}",
         args.protocol,
         args.goal.told(found.score),
         args.protocol,
@@ -79,9 +70,8 @@ fn save(out: &Path, args: &LabAttackArgs, found: &Found) -> std::io::Result<()> 
         args.runs,
         args.seed,
         args.max_rate.bits_per_sec(),
-    );
-    file.write_all(head.as_bytes())?;
-    file.write_all(found.scenario.as_bytes())
+        found.scenario,
+    )
 }
 
 fn words(out: &Path, args: &LabAttackArgs, found: &Found) -> String {

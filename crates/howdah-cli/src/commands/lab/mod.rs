@@ -8,6 +8,7 @@ mod progress;
 mod replay;
 mod report;
 mod run;
+mod scenario_file;
 
 use crate::args::LabCommand;
 use howdah::{Error, ErrorKind};

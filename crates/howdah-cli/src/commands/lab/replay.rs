@@ -1,14 +1,14 @@
 //! `howdah lab replay`.
 
+use super::scenario_file;
 use crate::args::LabReplayArgs;
 use crate::ui::{self, Signals};
-use anyhow::Context as _;
 use howdah::{Error, ErrorKind, Held, Rate, Recording, Verdict};
 use howdah_lab::replay::{Outcome, Replay, ReplayError};
 use serde_json::json;
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 /// What runs beside the transport that was recorded.
@@ -38,8 +38,10 @@ pub(super) fn run(args: &LabReplayArgs) -> anyhow::Result<()> {
     } else {
         args.protocols.clone()
     };
+    Replay::check(&protocols).map_err(|error| usage(error.to_string()))?;
     if let Some(out) = &args.out {
-        save(out, &replay.scenario(&protocols))?;
+        scenario_file::check(out)?;
+        scenario_file::write(out, &replay.scenario(&protocols))?;
     }
     let jobs = args
         .jobs
@@ -48,7 +50,6 @@ pub(super) fn run(args: &LabReplayArgs) -> anyhow::Result<()> {
     let stop = signals.cancel().flag();
     let outcomes = replay.run(&protocols, jobs.map_or(1, usize::from), &stop);
     let outcomes = outcomes.map_err(|error| match error {
-        ReplayError::Protocol(_) => usage(error.to_string()).into(),
         ReplayError::Stopped => Error::new(ErrorKind::Cancelled, "interrupted").into(),
         error => anyhow::Error::from(error),
     })?;
@@ -76,23 +77,6 @@ fn read(path: &Path) -> Result<Recording, Error> {
         .map_err(failed)?;
     Recording::decode(&bytes)
         .map_err(|e| Error::new(ErrorKind::Usage, format!("{}: {e}", path.display())))
-}
-
-fn save(out: &Path, scenario: &str) -> anyhow::Result<()> {
-    if out.exists() {
-        let text = format!(
-            "{} is there already; --out names another file",
-            out.display()
-        );
-        return Err(Error::new(ErrorKind::Usage, text).into());
-    }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(out)
-        .with_context(|| format!("cannot write {}", out.display()))?;
-    file.write_all(scenario.as_bytes())
-        .with_context(|| format!("cannot write {}", out.display()))
 }
 
 fn rate(bps: f64) -> Rate {

@@ -1,0 +1,26 @@
+//! A scenario that is made here and kept where somebody says: it takes the place of no other file.
+
+use anyhow::Context as _;
+use howdah::{Error, ErrorKind};
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::Path;
+
+/// What would fail after all the work fails now.
+pub(super) fn check(out: &Path) -> Result<(), Error> {
+    if out.exists() {
+        let text = format!(
+            "{} is there already; --out names another file",
+            out.display()
+        );
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    Ok(())
+}
+
+pub(super) fn write(out: &Path, scenario: &str) -> anyhow::Result<()> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).open(out);
+    file.and_then(|mut file| file.write_all(scenario.as_bytes()))
+        .with_context(|| format!("cannot write {}", out.display()))
+}
