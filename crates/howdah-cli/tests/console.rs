@@ -6,14 +6,14 @@ mod support;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use support::place::content;
 use support::process::{Input, Process};
 use support::service::{PATIENCE, Service};
-use support::{HOWDAH, Host, Site};
+use support::{HOWDAH, Host, Site, quiet_port};
 
 fn console() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../howdah-daemon/console")
@@ -51,18 +51,15 @@ fn the_console_in_a_browser() {
     for name in ["small/a", "small/b", "small/deep/c"] {
         fs::write(format!("{tree}/{name}"), content(name, 1_000)).unwrap();
     }
-    // The same one after a restart. Nobody else is given it meanwhile, as nobody asks for a certain one.
-    let address = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let args = ["--listen", &address.to_string(), "--max-running", "2"];
+    // The same one after a restart.
+    let address = format!("127.0.0.1:{}", quiet_port());
+    let args = ["--listen", &address, "--max-running", "2"];
     let mut service = Service::new(&site, &args);
     let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/console.png");
     let shots = Path::new(env!("CARGO_TARGET_TMPDIR")).join("console");
     let mut child = Command::new(node)
         .arg(console().join("test/console.mjs"))
-        .env("ADDRESS", address.to_string())
+        .env("ADDRESS", &address)
         .env("STATE", service.dir())
         .env("TO", server.url("copy"))
         .env("FILES", site.path().join("files"))

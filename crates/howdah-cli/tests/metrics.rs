@@ -8,14 +8,14 @@ mod support;
 use serde_json::Value;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::place::content;
 use support::process::{Input, Server};
 use support::service::Service;
-use support::{Host, Site};
+use support::{Host, Site, quiet_port};
 
 fn packaging(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -23,10 +23,8 @@ fn packaging(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Nobody else is given it meanwhile, as nobody asks for a certain one.
 fn free() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
+    ([127, 0, 0, 1], quiet_port()).into()
 }
 
 /// The body of the answer; nothing if nobody is there, or it is no good one.

@@ -18,7 +18,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 use support::process::Input;
 use support::service::{PATIENCE, Service};
-use support::{Host, Site};
+use support::{Host, Site, quiet_port};
 
 const REFUSED: i32 = 4;
 const NETWORK: i32 = 5;
@@ -160,9 +160,7 @@ fn whom_the_file_names_can_be_told_that_it_is_a_test() {
     assert!(done.err.contains("webhook 'ops' was told"), "{}", done.err);
     assert_eq!(heard.recv_timeout(PATIENCE).unwrap()["type"], "test");
     // Nobody listens there.
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap();
-    let nobody = format!("http://{}/hunter2", gone.local_addr().unwrap());
-    drop(gone);
+    let nobody = format!("http://127.0.0.1:{}/hunter2", quiet_port());
     configure(
         &dir,
         &[webhook("ops", &url, ""), webhook("gone", &nobody, "")].concat(),

@@ -6,12 +6,12 @@
 mod support;
 
 use std::fs;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 use support::place::{SmallDisk, content};
 use support::process::{Input, Server, url};
-use support::{Host, Site};
+use support::{Host, Site, quiet_port};
 
 // As `howdah --help` lists them.
 const NOT_FOUND: i32 = 3;
@@ -48,10 +48,7 @@ fn assert_both_fail(site: &Site, server: &str, options: &[&str], code: i32, part
 #[test]
 fn nobody_listens() {
     let site = site_with_files();
-    let free = UdpSocket::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let free = SocketAddr::from(([127, 0, 0, 1], quiet_port()));
     let named = format!("nobody listens on {free}");
     let parts = [&*named, "howdah serve"];
     assert_both_fail(&site, &url(free, ""), &["--accept-new"], NETWORK, &parts);

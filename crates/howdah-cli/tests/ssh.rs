@@ -6,14 +6,13 @@ mod support;
 
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, Permissions};
-use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::time::Duration;
 use support::place::content;
 use support::process::Input;
 use support::sshd::{Sshd, await_end, await_no_far_processes, far_processes};
-use support::{Host, Site, await_no_parts};
+use support::{Host, Site, await_no_parts, quiet_port};
 
 // As `howdah --help` lists them.
 const NOT_FOUND: i32 = 3;
@@ -168,12 +167,7 @@ fn f70_each_failure_of_ssh_is_told_as_what_it_is() {
     done.assert_failed(AUTH, &["Host key verification failed"]);
     assert_eq!(done.json_error(), "auth");
     // Nobody listens.
-    let free = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let done = run(&["--ssh", &format!("{ssh} -p {free}")]);
+    let done = run(&["--ssh", &format!("{ssh} -p {}", quiet_port())]);
     done.assert_failed(NETWORK, &["ssh cannot reach far", "refused"]);
     // There is no ssh.
     let done = run(&["--ssh", "/nonexistent/ssh"]);
@@ -298,13 +292,9 @@ fn a30_a35_only_the_key_that_was_told_gets_in() {
     let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
         return;
     };
-    let port = UdpSocket::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
     fs::write(site.root("there"), "from there").unwrap();
     let input = Input::Held(content("held", 1 << 20));
+    let port = quiet_port();
     let port_text = port.to_string();
     let args = ["--port", &port_text, "-", "far:held"];
     let mut copy = sshd.start_copy(&site, Host::Here, &args, input);

@@ -12,6 +12,7 @@
 //! removes. Whoever gets the lock second finds out, and no file with a living writer goes.
 
 use crate::descriptors::opened;
+use crate::durable::keeping_times;
 use crate::root::{irregular, retry};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat};
@@ -273,7 +274,10 @@ pub(crate) fn remove_orphan(dir: &OwnedFd, part: &OsStr) {
         && matches!(stat(part), Err(Errno::NOENT))
         && stat(&journal).is_ok_and(|stat| is_ours(dir, &stat))
     {
-        let _ = rustix::fs::unlinkat(dir, &journal, AtFlags::empty());
+        // Somebody else may have finished this directory.
+        keeping_times(dir, || {
+            let _ = rustix::fs::unlinkat(dir, &journal, AtFlags::empty());
+        });
     }
 }
 

@@ -15,6 +15,7 @@ use super::Placer;
 use super::past::{Like, PastHere};
 use crate::StoreError;
 use crate::identity::Identity;
+use crate::stale;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -396,6 +397,10 @@ impl Placer<'_> {
         }
         add(&shared.book.unchanged, 1);
         shared.placed.keep(found.dir.named(), name);
+        if !shared.options.dry_run && found.size > PACKED_MAX {
+            // The copy that brought it may have been killed just before it took its journal away.
+            stale::remove_orphan(fd, &stale::resume_name(fd, name));
+        }
         if !shared.options.dry_run && !shared.add_only {
             refresh(shared, fd, &found.path(), name, stat, meta);
         }
