@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -287,6 +287,12 @@ bench-replay: setup-bench ## Measure: forty recorded copies over the emulator, e
 	$(CARGO) build --release --locked -p howdah-cli
 	$(call say,measuring; it needs root for network namespaces)
 	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" python3 -B benches/replay.py $(BENCH)
+
+bench-predict: setup-bench ## Measure: forty predictions, and the copies that they are of (fifteen minutes; BENCH="--only jittery" and other flags)
+	$(call say,building howdah (release))
+	$(CARGO) build --release --locked -p howdah-cli
+	$(call say,measuring; it needs root for network namespaces)
+	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" python3 -B benches/replay.py --predict $(BENCH)
 
 bench-turns: setup-bench ## Compare two builds, or two sets of flags, by the cases of bench-files in turns (BENCH="--other OTHER_HOWDAH --quick")
 	$(call say,building howdah (release))

@@ -1,5 +1,7 @@
-"""How well a recorded copy is replayed: real copies over the emulator, each recorded (`howdah cp --record`) and run again in virtual time
-(`howdah lab replay`). Prints a Markdown table: recorded and replayed rate, and their ratio. Needs root.
+"""How well the simulator knows a path that was seen, over the emulator. Prints a Markdown table. Needs root.
+
+Without more: real copies, each recorded (`howdah cp --record`) and run again in virtual time (`howdah lab replay`): recorded and replayed
+rate, and their ratio. With `--predict`: `howdah predict` looks at the path, then the copy is made: what was told, and what it took.
 """
 
 import argparse
@@ -8,7 +10,8 @@ import os
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from procs import Failed, World, catch_signals, command, say
@@ -33,6 +36,13 @@ class Case:
     # What the program at one end gives or takes, in Mbit/s.
     slow_mbit: float = 0.0
     cubic: bool = False
+    # Bytes of a copy, in those of the others.
+    times: int = 1
+
+    def size(self, seconds):
+        """Bytes of a copy that takes about that."""
+        share = 0.5 if self.cubic else 1.0
+        return int(megabits(self.rate) * 125_000 * seconds * share * self.times)
 
     def name(self):
         """As the table calls it."""
@@ -71,6 +81,13 @@ def cases():
         yield Case("slow sink", rate, rtt, "25ms", slow_mbit=slow)
 
 
+def predicted_cases():
+    """Those of which a probe can know something: a slow program shows when the copy runs, so longer copies instead."""
+    yield from (case for case in cases() if not case.slow_mbit)
+    for case in list(cases())[:8]:
+        yield replace(case, kind="longer", times=3)
+
+
 def megabits(rate):
     """Of a rate as the emulator takes it."""
     return float(rate.removesuffix("mbit")) if rate.endswith("mbit") else 1e3 * float(rate.removesuffix("gbit"))
@@ -83,9 +100,7 @@ def copy(kit, world, case, seconds, raw, recording):
     far = f"howdah://{world.far_address}:{HOWDAH_PORT}"
     inside = ["ip", "netns", "exec", world.near]
     if not case.slow_mbit:
-        share = 0.5 if case.cubic else 1.0
-        size = int(megabits(case.rate) * 125_000 * seconds * share)
-        words += [f"zero:{size}", f"{far}/null:"]
+        words += [f"zero:{case.size(seconds)}", f"{far}/null:"]
         with Process("howdah cp", words, out=raw / "cp.out", err=raw / "cp.log", netns=world.near) as process:
             process.finish(90)
         return
@@ -102,25 +117,65 @@ def copy(kit, world, case, seconds, raw, recording):
             raise Failed("howdah cp failed: " + (raw / "cp.log").read_text(errors="replace").strip())
 
 
+def beside(stack, kit, world, case, raw, seconds):
+    """One TCP connection with CUBIC that has the path for itself first, if the case wants one."""
+    if not case.cubic:
+        return
+    address = f"{world.far_address}:5555"
+    long = f"{seconds:.0f}s"
+    take = [kit.howdah, "internal", "tcp-recv", "--listen", address, "--time", long, "--buffer", 1 << 26]
+    give = [kit.howdah, "internal", "tcp-send", "--to", address, "--time", long, "--congestion", "cubic", "--buffer", 1 << 26]
+    stack.enter_context(Process("tcp-recv", take, out=raw / "recv.out", err=raw / "recv.log", netns=world.far))
+    time.sleep(0.3)
+    stack.enter_context(Process("tcp-send", give, out=raw / "send.out", err=raw / "send.log", netns=world.near))
+    time.sleep(2)
+
+
+def world_of(kit, case, raw):
+    """The path of a case."""
+    return World(kit.howdah, raw, rtt_ms=case.rtt_ms, loss_percent=case.loss_percent, mtu=1500, rate=case.rate, queue=case.queue, extra=case.extra)
+
+
 def run(kit, case, seconds, raw, recording):
     """The replay's report of one recorded copy."""
-    with World(kit.howdah, raw, rtt_ms=case.rtt_ms, loss_percent=case.loss_percent, mtu=1500, rate=case.rate, queue=case.queue,
-               extra=case.extra) as world, kit.serve(world, raw, raw):
-        if not case.cubic:
-            copy(kit, world, case, seconds, raw, recording)
-        else:
-            address = f"{world.far_address}:5555"
-            long = f"{seconds * 4 + 10:.0f}s"
-            take = [kit.howdah, "internal", "tcp-recv", "--listen", address, "--time", long, "--buffer", 1 << 26]
-            give = [kit.howdah, "internal", "tcp-send", "--to", address, "--time", long, "--congestion", "cubic", "--buffer", 1 << 26]
-            with Process("tcp-recv", take, out=raw / "recv.out", err=raw / "recv.log", netns=world.far):
-                time.sleep(0.3)
-                with Process("tcp-send", give, out=raw / "send.out", err=raw / "send.log", netns=world.near):
-                    # It has the path for itself first.
-                    time.sleep(2)
-                    copy(kit, world, case, seconds, raw, recording)
+    with world_of(kit, case, raw) as world, kit.serve(world, raw, raw), ExitStack() as stack:
+        beside(stack, kit, world, case, raw, seconds * 4 + 10)
+        copy(kit, world, case, seconds, raw, recording)
     told = json.loads(command(kit.howdah, "lab", "replay", recording, "--protocols", "howdah", "--json"))
     return told, world.certificate
+
+
+def foretell(kit, case, seconds, raw):
+    """What was told of a copy, and how many seconds it took."""
+    keys = ["--accept-new", "--identity", kit.keys / "client.pem", "--known-hosts", kit.keys / "known_hosts"]
+    with world_of(kit, case, raw) as world, kit.serve(world, raw, raw), ExitStack() as stack:
+        beside(stack, kit, world, case, raw, seconds * 6 + 90)
+        far = f"howdah://{world.far_address}:{HOWDAH_PORT}"
+        inside = ["ip", "netns", "exec", world.near, kit.howdah]
+        told = json.loads(command(*inside, "predict", "--json", "--size", case.size(seconds), far, *keys))
+        words = ["cp", "--json", "--no-memory", "--transport", "udp", *keys, f"zero:{case.size(seconds)}", f"{far}/null:"]
+        took = json.loads(command(*inside, *words).splitlines()[-1])["seconds"]
+    return told, took, world.certificate
+
+
+def predictions(kit, given, raw):
+    """Runs all cases that can be foretold, and prints the table."""
+    rows = []
+    for case in (case for case in predicted_cases() if given.only in case.name()):
+        try:
+            told, took, certificate = foretell(kit, case, given.seconds, raw)
+        except Failed as error:
+            say(f"{case.name()}: {error}")
+            continue
+        rows.append((case, told, took, certificate["valid"]))
+        say(f"{case.name()}: {told['least_s']:.2f} to {told['most_s']:.2f}, likely {told['likely_s']:.2f}; {took:.2f} s")
+    print("| kind | path | told, s | between, s | took, s | inside |\n| --- | --- | ---: | ---: | ---: | --- |")
+    inside = [told["least_s"] <= took <= told["most_s"] for _, told, took, _ in rows]
+    for (case, told, took, valid), is_inside in zip(rows, inside, strict=True):
+        mark = "" if valid else " †"
+        word = "yes" if is_inside else "no"
+        print(f"| {case.name()}{mark} | {told['likely_s']:.2f} | {told['least_s']:.2f} - {told['most_s']:.2f} | {took:.2f} | {word} |")
+    print(f"\n{sum(inside)} of {len(rows)} inside." + ("" if all(row[3] for row in rows) else " †: the emulator's certificate speaks against the run."))
 
 
 def main():
@@ -129,6 +184,7 @@ def main():
     arguments.add_argument("--seconds", type=float, default=6.0, help="how long a copy takes that has its path for itself")
     arguments.add_argument("--only", default="", help="kinds of cases with this in their names")
     arguments.add_argument("--keep", type=Path, help="directory for the recordings")
+    arguments.add_argument("--predict", action="store_true", help="judge howdah predict instead")
     given = arguments.parse_args()
     catch_signals()
     howdah = Path(os.environ["HOWDAH"]).resolve()
@@ -137,6 +193,9 @@ def main():
         keys = Path(directory)
         kit = Kit(howdah, keys, True)
         kit.make_keys()
+        if given.predict:
+            predictions(kit, given, keys)
+            return
         chosen = [(number, case) for number, case in enumerate(cases()) if given.only in case.name()]
         for number, case in chosen:
             recording = (given.keep or keys) / f"{number:02}.flight"

@@ -177,6 +177,62 @@ fn the_bench_measures_both_ways_and_the_disks() {
 }
 
 #[test]
+fn a_prediction_is_of_what_would_be_copied_and_names_what_it_counts_on() {
+    let site = Site::new(180);
+    let server = site.serve();
+    fs::create_dir(site.root("in")).unwrap();
+    fs::create_dir(site.file("src")).unwrap();
+    fs::write(site.file("src/large"), vec![7; 4 << 20]).unwrap();
+    fs::write(site.file("src/small"), "small").unwrap();
+    let predict = |more: &[&str]| {
+        let args = [&["predict", "--accept-new", "--time", "4s"][..], more].concat();
+        site.run(Host::Here, "client", &args, Input::None)
+    };
+    let done = predict(&["--json", &server.url("in"), &site.file("src")]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let told: Value = serde_json::from_slice(&done.out).unwrap();
+    assert_eq!(
+        (&told["bytes"], &told["files"]),
+        (&((4 << 20) + 5).into(), &2.into())
+    );
+    let seconds = |name: &str| told[name].as_f64().unwrap();
+    assert!(seconds("least_s") <= seconds("likely_s"), "{told}");
+    assert!(seconds("likely_s") <= seconds("most_s"), "{told}");
+    // No copy is done before its disks are.
+    for name in ["read_here_bps", "written_there_bps"] {
+        let disk_s = f64::from(((4 << 20) + 5) * 8) / seconds(name);
+        assert!(seconds("least_s") >= disk_s * 0.999, "{name}: {told}");
+    }
+    assert!(told["changed_s"]["tcp_cubic"].is_f64(), "{told}");
+    assert_eq!(
+        fs::metadata(site.root("in/howdah-bench.tmp"))
+            .unwrap()
+            .len(),
+        0
+    );
+    // For people, and of as much as is said.
+    let done = predict(&["--size", "100MB", &server.url("")]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let text = String::from_utf8(done.out).unwrap();
+    for part in [
+        "path: ",
+        "95.4 MiB that are made up",
+        "as it is",
+        "between",
+        "TCP CUBIC",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    predict(&[&server.url(""), &site.file("none")]).assert_failed(3, &["cannot read", "none"]);
+    let both = predict(&["--size", "1GiB", &server.url(""), &site.file("src")]);
+    both.assert_failed(2, &["--size"]);
+    fs::write(site.file("empty"), "").unwrap();
+    let nothing = predict(&[&server.url(""), &site.file("empty")]);
+    nothing.assert_failed(2, &["not a byte"]);
+    server.stop();
+}
+
+#[test]
 fn every_command_has_a_man_page() {
     let dir = tempfile::tempdir().unwrap();
     let status = Command::new(HOWDAH)
@@ -193,6 +249,7 @@ fn every_command_has_a_man_page() {
         "howdah-ctl-limit.1",
         "howdah-doctor.1",
         "howdah-bench.1",
+        "howdah-predict.1",
     ] {
         page(name);
     }

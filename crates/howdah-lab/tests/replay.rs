@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
 use howdah_core::{Rate, Span, Time};
-use howdah_lab::replay::{NotReplayable, Replay, ReplayError};
+use howdah_lab::replay::{Change, NotReplayable, Replay, ReplayError, predict};
 use howdah_lab::scenario::parse;
 use howdah_path::{Jitter, LossModel, PathConfig, QueueLimit, RateTrace};
 use howdah_proto::SendLimit;
@@ -213,6 +213,45 @@ fn behind_its_end_a_recording_goes_on_as_before() {
     });
     let least = rates.clone().min().unwrap();
     assert!(least > 30_000_000, "{least} of {}", rates.count());
+}
+
+/// What a probe of a few seconds says of a copy that takes longer: on a constant path, on a lossy one, and where it is run in part only.
+#[test]
+fn a_probe_tells_how_long_a_longer_copy_takes() {
+    let stop = AtomicBool::new(false);
+    let mut lossy = Network::new(100, 40, 25, 30_000_000);
+    lossy.forward.loss = LossModel::Bernoulli(0.005);
+    // Of the last more is asked than is run.
+    for (mut network, times) in [
+        (Network::new(50, 20, 25, 18_000_000), 4),
+        (lossy, 4),
+        (Network::new(20, 100, 10, 7_000_000), 25),
+    ] {
+        let (probe, _) = network.record();
+        network.bytes *= times;
+        let told = predict(&probe, network.bytes, 1, &stop).unwrap();
+        let (_, took) = network.record();
+        println!("{took:.2} s, {:?}", told.as_is);
+        assert!(
+            told.as_is.least_s <= took && took <= told.as_is.most_s,
+            "{took} s, {:?}",
+            told.as_is
+        );
+        assert!(
+            told.as_is.most_s < told.as_is.least_s * 1.6,
+            "that says little: {:?}",
+            told.as_is
+        );
+        let with = |wanted| told.changed.iter().find(|(change, _)| *change == wanted);
+        let (_, jumbo) = with(Change::Jumbo).unwrap();
+        assert!(*jumbo < told.as_is.likely_s, "fewer headers");
+        assert!(with(Change::Cubic).is_some());
+        // Only where one was seen that was too short.
+        assert_eq!(with(Change::Deeper).is_some(), told.path.overflowed);
+    }
+    // Nothing is told of nothing.
+    let none = predict(&Recording::default(), 1, 1, &stop).unwrap_err();
+    assert_eq!(none, ReplayError::Recording(NotReplayable::NoRoundTrip));
 }
 
 /// Who does not know the path from the losses of a queue that overflows would call it a lossy one.

@@ -29,6 +29,8 @@ mod outcome;
 mod pace;
 mod path;
 mod places;
+mod predict;
+mod probe;
 mod receipt;
 mod rival;
 #[cfg(target_os = "linux")]
@@ -76,6 +78,8 @@ pub(crate) use outcome::OutcomeArgs;
 pub(crate) use pace::{PaceArgs, policy_name};
 pub(crate) use path::PathArgs;
 pub(crate) use places::{CleanArgs, DuArgs, LsArgs};
+pub(crate) use predict::PredictArgs;
+pub(crate) use probe::ProbeArgs;
 pub(crate) use receipt::{ReceiptCheckArgs, ReceiptCommand};
 pub(crate) use rival::{RivalArgs, RivalCommand, RivalName, RivalRecvArgs, RivalSendArgs};
 #[cfg(target_os = "linux")]
@@ -154,6 +158,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Watch(WatchCommand),
     Bench(Box<BenchArgs>),
+    Predict(Box<PredictArgs>),
     Doctor(DoctorArgs),
     /// Shows the settings of this user, and where each is from
     #[command(subcommand)]

@@ -33,6 +33,10 @@ mod man;
 mod manifest;
 mod outcome;
 mod places;
+#[cfg(target_os = "linux")]
+mod predict;
+#[cfg(target_os = "linux")]
+mod probe;
 mod receipt;
 mod rival;
 #[cfg(target_os = "linux")]
@@ -90,6 +94,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         #[cfg(target_os = "linux")]
         Command::Bench(args) => one_object(bench::run(&args)),
         #[cfg(target_os = "linux")]
+        Command::Predict(args) => one_object(predict::run(&args)),
+        #[cfg(target_os = "linux")]
         Command::Demo(args) => demo::run(&args),
         #[cfg(target_os = "linux")]
         Command::Internal(command) => internal::run(&command),
@@ -102,6 +108,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         | Command::Demo(_)
         | Command::Doctor(_)
         | Command::Bench(_)
+        | Command::Predict(_)
         | Command::Internal(_) => Err(howdah::Error::new(
             howdah::ErrorKind::Usage,
             "this command looks into the kernel of Linux and does not run elsewhere",
@@ -128,7 +135,7 @@ fn holds_keys(command: &Command) -> bool {
         | Command::Serve(_)
         | Command::Key(_) => true,
         #[cfg(target_os = "linux")]
-        Command::Bench(_) => true,
+        Command::Bench(_) | Command::Predict(_) => true,
         Command::Internal(command) => matches!(command, crate::args::InternalCommand::FarEnd),
         _ => false,
     }

@@ -18,8 +18,8 @@ use howdah::Error;
 use std::ffi::{OsStr, OsString};
 
 /// Commands with settings; those that move files share the top of the config file and the plain environment variables.
-pub(crate) const COMMANDS: [&str; 10] = [
-    "cp", "sync", "verify", "ls", "du", "clean", "plan", "bench", "doctor", "serve",
+pub(crate) const COMMANDS: [&str; 11] = [
+    "cp", "sync", "verify", "ls", "du", "clean", "plan", "bench", "predict", "doctor", "serve",
 ];
 /// Its settings are its own: they are about this machine as a server.
 pub(crate) const SERVE: &str = "serve";

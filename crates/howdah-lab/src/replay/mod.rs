@@ -5,9 +5,11 @@
 //! answered another transport. docs/lab.md says what is assumed instead.
 
 mod path;
+mod predict;
 mod text;
 
 pub use path::{NotReplayable, PathModel};
+pub use predict::{Change, Forecast, Prediction, predict};
 
 use crate::catalog::{self, HOWDAH, HOWDAH_BACKGROUND, HOWDAH_FIXED, Protocol};
 use crate::scenario::{Cell, parse};
@@ -98,34 +100,41 @@ impl Replay {
         stop: &AtomicBool,
     ) -> Result<Vec<Outcome>, ReplayError> {
         Self::check(protocols)?;
-        let text = self.scenario(protocols);
-        let plan = parse(Path::new("replay.toml"), &text, false)
-            .map_err(|error| ReplayError::Failed(error.to_string()))?;
-        let cells: Vec<&Cell> = plan.cells().collect();
-        let next = AtomicUsize::new(0);
-        let found = Mutex::new(vec![None; cells.len()]);
-        std::thread::scope(|scope| {
-            for _ in 0..jobs.clamp(1, cells.len().max(1)) {
-                scope.spawn(|| {
-                    loop {
-                        let at = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(cell) = cells.get(at) else {
-                            break;
-                        };
-                        let outcome = run_cell(cell, stop);
-                        if let Ok(mut found) = found.lock() {
-                            found[at] = Some(outcome);
-                        }
-                    }
-                });
-            }
-        });
-        let found = found.into_inner().unwrap_or_default();
-        found
-            .into_iter()
-            .map(|outcome| outcome.unwrap_or(Err(ReplayError::Stopped)))
-            .collect()
+        run_all(&cells(&self.scenario(protocols))?, jobs, stop)
     }
+}
+
+/// The cells of a scenario that was made here.
+fn cells(text: &str) -> Result<Vec<Cell>, ReplayError> {
+    let plan = parse(Path::new("replay.toml"), text, false)
+        .map_err(|error| ReplayError::Failed(error.to_string()))?;
+    Ok(plan.cells().cloned().collect())
+}
+
+/// The outcome of each, `jobs` at a time.
+fn run_all(cells: &[Cell], jobs: usize, stop: &AtomicBool) -> Result<Vec<Outcome>, ReplayError> {
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(vec![None; cells.len()]);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, cells.len().max(1)) {
+            scope.spawn(|| {
+                while let Some((at, cell)) = {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    cells.get(at).map(|cell| (at, cell))
+                } {
+                    let outcome = run_cell(cell, stop);
+                    if let Ok(mut found) = found.lock() {
+                        found[at] = Some(outcome);
+                    }
+                }
+            });
+        }
+    });
+    let found = found.into_inner().unwrap_or_default();
+    found
+        .into_iter()
+        .map(|outcome| outcome.unwrap_or(Err(ReplayError::Stopped)))
+        .collect()
 }
 
 /// Whether the simulator has that protocol, and it needs to be told nothing that a recording does not say.

@@ -137,7 +137,7 @@ fn interfaces() -> Vec<Finding> {
 
 /// The path MTU as the protocol's probes find it; it takes them some round trips.
 pub(super) fn path_to(peer: &str) -> anyhow::Result<Finding> {
-    let summary = crate::commands::bench::glance(peer)?;
+    let summary = crate::commands::probe::glance(peer)?;
     let rtt = summary.rtt_min_us as f64 / 1e3;
     let text = format!(
         "to {peer}: {} bytes, RTT {rtt:.1} ms, loss {:.2} %",
