@@ -22,12 +22,12 @@ const LATE_MEMORY_MIN: Span = Span::from_millis(200);
 
 impl Connection {
     fn report_interval(&self) -> Span {
-        let min = if self.received.next_report() <= EARLY_REPORTS {
+        let min = if self.reporting.received.next_report() <= EARLY_REPORTS {
             EARLY_INTERVAL_MIN
         } else {
             INTERVAL_MIN
         };
-        (self.rtt.smoothed() / 8).clamp(min, INTERVAL_MAX)
+        (self.pace.rtt.smoothed() / 8).clamp(min, INTERVAL_MAX)
     }
 
     /// Longest time that a peer may take to report.
@@ -36,21 +36,22 @@ impl Connection {
     }
 
     fn confirm_timeout(&self) -> Span {
-        self.rtt.smoothed() * 5 / 4 + INTERVAL_MAX + Span::from_millis(10)
+        self.pace.rtt.smoothed() * 5 / 4 + INTERVAL_MAX + Span::from_millis(10)
     }
 
     /// When the next report is due.
     pub(super) fn report_due_at(&self) -> Option<Time> {
-        self.received.largest()?;
-        let wished = match self.report_wish {
+        self.reporting.received.largest()?;
+        let wished = match self.reporting.wish {
             ReportWish::None => None,
-            ReportWish::Now => Some(self.last_report_at + URGENT_SPACING),
-            ReportWish::Eliciting => Some(self.last_report_at + self.report_interval()),
+            ReportWish::Now => Some(self.reporting.last_report_at + URGENT_SPACING),
+            ReportWish::Eliciting => Some(self.reporting.last_report_at + self.report_interval()),
         };
         let repeat = self
+            .reporting
             .received
             .next_repeat(self.confirm_timeout())
-            .map(|at| at.max(self.last_report_at + self.report_interval()));
+            .map(|at| at.max(self.reporting.last_report_at + self.report_interval()));
         match (wished, repeat) {
             (Some(wished), Some(repeat)) => Some(wished.min(repeat)),
             (wished, repeat) => wished.or(repeat),
@@ -64,23 +65,23 @@ impl Connection {
         }
         let budget = budget.checked_sub(Report::MAX_FIXED_LEN.min(budget / 2))?;
         let timeout = self.confirm_timeout();
-        let mut report = self.received.report(now, budget, timeout)?;
-        report.socket_drops = self.socket_drops;
-        report.sink_drops = self.sink_drops;
-        if !self.peer_counts_marks {
+        let mut report = self.reporting.received.report(now, budget, timeout)?;
+        report.socket_drops = self.taking.socket_drops;
+        report.sink_drops = self.taking.sink_drops;
+        if !self.heard.peer_counts_marks {
             report.marks = EcnCounts::default();
         }
-        let sink = match &mut self.meter {
-            Some(meter) => Some(meter.combine(now, self.sink)),
-            None => self.sink,
+        let sink = match &mut self.taking.meter {
+            Some(meter) => Some(meter.combine(now, self.taking.sink)),
+            None => self.taking.sink,
         };
-        report.sink = sink.filter(|_| self.incoming.is_receiving());
-        self.last_report_at = now;
-        self.passive_received = 0;
+        report.sink = sink.filter(|_| self.streams.incoming.is_receiving());
+        self.reporting.last_report_at = now;
+        self.reporting.passive_received = 0;
         // A hole that is visible but not settled keeps the wish alive.
-        self.report_wish = if self.received.has_more_to_report(now) {
+        self.reporting.wish = if self.reporting.received.has_more_to_report(now) {
             ReportWish::Now
-        } else if self.received.has_unsettled(now) {
+        } else if self.reporting.received.has_unsettled(now) {
             ReportWish::Eliciting
         } else {
             ReportWish::None
@@ -91,15 +92,15 @@ impl Connection {
 
     /// The sender holds those reports.
     pub(super) fn on_report_ack(&mut self, now: Time, newest: u64, earlier: u64) {
-        if newest == 0 || newest >= self.received.next_report() {
+        if newest == 0 || newest >= self.reporting.received.next_report() {
             return;
         }
-        if let Some(sent_at) = self.received.confirm(newest) {
-            self.rtt.on_sample(now, now.since(sent_at));
+        if let Some(sent_at) = self.reporting.received.confirm(newest) {
+            self.pace.rtt.on_sample(now, now.since(sent_at));
         }
         for back in 0..64 {
             if earlier >> back & 1 == 1 && newest > back + 1 {
-                let _ = self.received.confirm(newest - 1 - back);
+                let _ = self.reporting.received.confirm(newest - 1 - back);
             }
         }
     }
@@ -117,24 +118,27 @@ impl Connection {
         }
         self.note_report_number(report.number);
         self.stats.reports_received += 1;
-        self.last_feedback_at = now;
-        self.probe_count = 0;
-        self.blackout_told = false;
+        self.alive.last_feedback_at = now;
+        self.alive.probe_count = 0;
+        self.alive.blackout_told = false;
 
         let newest = self.sent.get(report.largest).copied();
-        let is_newer = self.largest_reported.is_none_or(|n| report.largest > n);
+        let is_newer = self
+            .heard
+            .largest_reported
+            .is_none_or(|n| report.largest > n);
         let rtt = newest.filter(|_| is_newer).map(|packet| {
             now.since(packet.time)
                 .saturating_sub(Span::from_micros(report.delay_us))
         });
         if let Some(rtt) = rtt {
-            self.rtt.on_sample(now, rtt);
+            self.pace.rtt.on_sample(now, rtt);
         }
         if is_newer {
-            self.largest_reported = Some(report.largest);
+            self.heard.largest_reported = Some(report.largest);
         }
         // Before the packets are forgotten.
-        let witness = &mut self.witness;
+        let witness = &mut self.heard.witness;
         let train = report
             .samples
             .iter()
@@ -147,12 +151,13 @@ impl Connection {
             })
             .collect();
         let socket_drops = newest.map_or(0, |newest| {
-            let arrived = now - self.rtt.min_recent();
-            self.peer_socket
+            let arrived = now - self.pace.rtt.min_recent();
+            self.heard
+                .peer_socket
                 .on_report(report.socket_drops, newest.time, arrived)
         });
         let mut merge = Merge::default();
-        self.lost_sent_at.clear();
+        self.heard.lost_sent_at.clear();
         for coverage in &report.coverage {
             let mut number = coverage.from;
             for run in &coverage.runs {
@@ -170,14 +175,15 @@ impl Connection {
         for &number in &report.late {
             self.on_acked(now, ByteRange::with_len(number, 1), &mut merge)?;
         }
-        merge.flush(&mut self.outgoing);
-        self.marking
-            .on_counts(now, self.rtt.smoothed(), report.marks);
+        merge.flush(&mut self.streams.outgoing);
+        self.heard
+            .marking
+            .on_counts(now, self.pace.rtt.smoothed(), report.marks);
         if let Some(keys) = &mut self.keys {
             keys.on_confirmed(now, report.largest);
         }
         self.sent
-            .trim(now - (self.rtt.smoothed() * 2).max(LATE_MEMORY_MIN));
+            .trim(now - (self.pace.rtt.smoothed() * 2).max(LATE_MEMORY_MIN));
         if let Some(newest) = newest {
             self.feed_rate_control(now, report, &newest, socket_drops, rtt, train);
         }
@@ -196,75 +202,81 @@ impl Connection {
         let under_way_bytes = self.stats.bytes_sent.saturating_sub(newest.sent_before);
         let known = self.stats.peer_sink_drops;
         let refused = report.sink_drops.saturating_sub(known);
-        let arriving = self.rate.delivery_rate();
-        let sink_limit = report
-            .sink
-            .and_then(|sink| sink::limit(&sink, under_way_bytes, self.rtt.smoothed(), arriving));
+        let arriving = self.pace.rate.delivery_rate();
+        let sink_limit = report.sink.and_then(|sink| {
+            sink::limit(&sink, under_way_bytes, self.pace.rtt.smoothed(), arriving)
+        });
         self.stats.peer_sink_drops = known.max(report.sink_drops);
-        let lost = self.lost_packets.saturating_sub(self.peer_socket.lost());
-        let lost_on_path = self.blame.lost_on_path(lost, refused);
-        let refusing = refused > 0 || self.blame.is_waiting();
+        let lost = self
+            .heard
+            .lost_packets
+            .saturating_sub(self.heard.peer_socket.lost());
+        let lost_on_path = self.heard.blame.lost_on_path(lost, refused);
+        let refusing = refused > 0 || self.heard.blame.is_waiting();
         let acked_bytes = self.sent.acked_bytes();
-        self.refusing
-            .on_acked(now, self.rtt.smoothed(), acked_bytes);
-        let refused_limit = self.refusing.limit(now, refusing);
+        self.heard
+            .refusing
+            .on_acked(now, self.pace.rtt.smoothed(), acked_bytes);
+        let refused_limit = self.heard.refusing.limit(now, refusing);
         let sink_limit = [sink_limit, refused_limit].into_iter().flatten().min();
         let rx_time = self
+            .heard
             .witness
             .arrival(now, newest.time, report.largest_rx_time_us);
         let sent_bytes = newest.sent_before + u64::from(newest.size);
         let possible_bytes = sent_bytes.saturating_sub(self.sent.lost_bytes());
-        let delivered_bytes = self.witness.delivered(report.bytes, possible_bytes);
-        self.rate.on_feedback(&Feedback {
+        let delivered_bytes = self.heard.witness.delivered(report.bytes, possible_bytes);
+        self.pace.rate.on_feedback(&Feedback {
             now,
             point: Point {
                 rx_time,
                 sent_time: newest.time,
                 sent_bytes: newest.sent_before,
                 delivered_bytes,
-                acked_packets: self.acked_packets,
+                acked_packets: self.heard.acked_packets,
                 lost_packets: lost_on_path,
-                app_limited: newest.sent_before < self.app_limited_below,
+                app_limited: newest.sent_before < self.pace.app_limited_below,
             },
             rtt,
-            min_rtt: self.rtt.min_recent(),
-            smoothed_rtt: self.rtt.smoothed(),
+            min_rtt: self.pace.rtt.min_recent(),
+            smoothed_rtt: self.pace.rtt.smoothed(),
             socket_drops,
             sink_limit,
             cap: self.payload_cap(),
             host_drops: socket_drops > 0 || refused > 0,
             refusing,
-            lost_sent_at: &self.lost_sent_at,
-            marks: self.marking.counts(),
+            lost_sent_at: &self.heard.lost_sent_at,
+            marks: self.heard.marking.counts(),
             train,
         });
-        self.sink_limited = sink_limit.is_some_and(|limit| limit <= self.rate.pacing_rate());
+        self.heard.sink_limited =
+            sink_limit.is_some_and(|limit| limit <= self.pace.rate.pacing_rate());
         self.apply_rate(now);
     }
 
     fn note_report_number(&mut self, number: u64) {
-        let ahead = number.saturating_sub(self.last_report_number);
+        let ahead = number.saturating_sub(self.reporting.last_report_number);
         if ahead > 0 {
             // The former newest becomes bit `ahead - 1`.
             let shifted = if ahead >= 64 {
                 0
             } else {
-                self.report_ack_bits << ahead
+                self.reporting.ack_bits << ahead
             };
-            let former = if ahead <= 64 && self.last_report_number > 0 {
+            let former = if ahead <= 64 && self.reporting.last_report_number > 0 {
                 1 << (ahead - 1)
             } else {
                 0
             };
-            self.report_ack_bits = shifted | former;
-            self.last_report_number = number;
+            self.reporting.ack_bits = shifted | former;
+            self.reporting.last_report_number = number;
         } else {
-            let back = self.last_report_number - number;
+            let back = self.reporting.last_report_number - number;
             if (1..=64).contains(&back) {
-                self.report_ack_bits |= 1 << (back - 1);
+                self.reporting.ack_bits |= 1 << (back - 1);
             }
         }
-        self.report_ack_due = true;
+        self.reporting.ack_due = true;
     }
 
     fn on_acked(
@@ -290,7 +302,7 @@ impl Connection {
         };
         let was_lost = packet.fate == Fate::Lost;
         if packet.capable {
-            self.marking.on_acked(was_lost);
+            self.heard.marking.on_acked(was_lost);
         }
         if packet.content == Content::Passive {
             return;
@@ -298,16 +310,18 @@ impl Connection {
         // Lost probes for the MTU are not counted as lost.
         if was_lost && packet.content != Content::MtuProbe {
             self.stats.packets_late += 1;
-            self.lost_packets -= 1;
-            self.peer_socket.on_late(packet.time);
+            self.heard.lost_packets -= 1;
+            self.heard.peer_socket.on_late(packet.time);
         }
-        self.acked_packets += 1;
+        self.heard.acked_packets += 1;
         if packet.size > limits::MIN_DATAGRAM as u16 {
             self.mtu.on_full_size(packet.size, 1, 0);
         }
         match packet.content {
-            Content::Data { object, range, .. } => merge.add(object, range, &mut self.outgoing),
-            Content::Control(range) => self.control_tx.on_acked(range),
+            Content::Data { object, range, .. } => {
+                merge.add(object, range, &mut self.streams.outgoing)
+            }
+            Content::Control(range) => self.streams.control_tx.on_acked(range),
             Content::MtuProbe => self.mtu.on_probe_acked(now, packet.size),
             Content::Passive | Content::HandshakeDone | Content::Credit | Content::Probe => {}
         }
@@ -318,7 +332,7 @@ impl Connection {
             return;
         };
         if packet.capable {
-            self.marking.on_lost();
+            self.heard.marking.on_lost();
         }
         match packet.content {
             // A lost probe says something about its size, not about the path's load.
@@ -333,22 +347,22 @@ impl Connection {
                 repeat,
             } => {
                 // The first copy's fate is known by itself.
-                if !repeat || self.outgoing.wants_repeat(object, range) {
-                    self.outgoing.on_lost(object, range);
+                if !repeat || self.streams.outgoing.wants_repeat(object, range) {
+                    self.streams.outgoing.on_lost(object, range);
                 }
             }
-            Content::Control(range) => self.control_tx.on_lost(range),
-            Content::HandshakeDone => self.handshake_done_due = true,
+            Content::Control(range) => self.streams.control_tx.on_lost(range),
+            Content::HandshakeDone => self.opening.done_due = true,
             Content::Credit => {
-                for (_, due) in self.credits.values_mut() {
+                for (_, due) in self.streams.credits.values_mut() {
                     *due = true;
                 }
             }
             Content::Probe => {}
         }
-        self.lost_packets += 1;
-        if self.peer_socket.on_lost(packet.time) {
-            self.lost_sent_at.push(packet.time);
+        self.heard.lost_packets += 1;
+        if self.heard.peer_socket.on_lost(packet.time) {
+            self.heard.lost_sent_at.push(packet.time);
         }
         if packet.size > limits::MIN_DATAGRAM as u16 {
             self.mtu.on_full_size(packet.size, 0, 1);

@@ -33,26 +33,28 @@ impl Connection {
             let mut progressed = false;
             for level in LEVELS {
                 // TLS reads the next level only once it has written its keys.
-                if level == Level::Handshake && self.spaces[1].keys.is_none() {
+                if level == Level::Handshake && self.opening.spaces[1].keys.is_none() {
                     continue;
                 }
-                if let Some(bytes) = self.spaces[level.index()].take_readable() {
+                if let Some(bytes) = self.opening.spaces[level.index()].take_readable() {
                     progressed = true;
-                    if let Err(error) = self.handshake.read(&bytes) {
+                    if let Err(error) = self.opening.handshake.read(&bytes) {
                         self.on_handshake_error(now, &error);
                         return;
                     }
                 }
             }
             loop {
-                let level = usize::from(self.spaces[1].keys.is_some());
+                let level = usize::from(self.opening.spaces[1].keys.is_some());
                 let mut out = Vec::new();
-                let change = self.handshake.write(&mut out);
+                let change = self.opening.handshake.write(&mut out);
                 progressed |= change.is_some() || !out.is_empty();
-                self.spaces[level].push_outgoing(&out);
+                self.opening.spaces[level].push_outgoing(&out);
                 match change {
-                    Some(NewKeys::Handshake(keys)) => self.spaces[1].keys = Some(keys),
-                    Some(NewKeys::Data(keys, source)) => self.data_keys = Some((keys, source)),
+                    Some(NewKeys::Handshake(keys)) => self.opening.spaces[1].keys = Some(keys),
+                    Some(NewKeys::Data(keys, source)) => {
+                        self.opening.data_keys = Some((keys, source))
+                    }
                     None => break,
                 }
             }
@@ -60,16 +62,20 @@ impl Connection {
                 break;
             }
         }
-        if self.handshake.is_done() && matches!(self.state, State::Handshaking) {
+        if self.opening.handshake.is_done() && matches!(self.state, State::Handshaking) {
             self.establish(now);
         }
     }
 
     fn establish(&mut self, now: Time) {
-        let Some((keys, source)) = self.data_keys.take() else {
+        let Some((keys, source)) = self.opening.data_keys.take() else {
             return;
         };
-        let parameters = self.handshake.peer_parameters().map(Parameters::decode);
+        let parameters = self
+            .opening
+            .handshake
+            .peer_parameters()
+            .map(Parameters::decode);
         let Some(Ok(parameters)) = parameters else {
             self.on_misbehaved(now, PeerMisbehaved::BadParameters);
             return;
@@ -81,33 +87,33 @@ impl Connection {
             .min(Span::from_millis(parameters.idle_timeout_ms));
         self.state = State::Established;
         // Of a flight that was sent again nobody knows which copy was answered (Karn).
-        if !self.rtt.is_measured()
-            && self.flight_retries == 0
-            && let Some(at) = self.flight_sent_at
+        if !self.pace.rtt.is_measured()
+            && self.opening.flight_retries == 0
+            && let Some(at) = self.opening.flight_sent_at
         {
-            self.rtt.on_sample(now, now.since(at));
+            self.pace.rtt.on_sample(now, now.since(at));
         }
-        self.peer_counts_marks = parameters.counts_marks;
-        self.rate = RateControl::new(self.config.policy);
-        self.rate.on_established(self.rtt.smoothed());
-        if let Some(known) = self.config.path.filter(|_| self.rtt.is_measured()) {
-            self.rate.resume(&known, self.rtt.smoothed());
+        self.heard.peer_counts_marks = parameters.counts_marks;
+        self.pace.rate = RateControl::new(self.config.policy);
+        self.pace.rate.on_established(self.pace.rtt.smoothed());
+        if let Some(known) = self.config.path.filter(|_| self.pace.rtt.is_measured()) {
+            self.pace.rate.resume(&known, self.pace.rtt.smoothed());
         }
         self.apply_rate(now);
-        self.pacer.grant(now, RateControl::opening_bytes());
-        self.last_eliciting_sent_at = now;
-        self.last_feedback_at = now;
-        let overhead = if self.remote.is_ipv4() { 28 } else { 48 };
+        self.pace.pacer.grant(now, RateControl::opening_bytes());
+        self.alive.last_eliciting_sent_at = now;
+        self.alive.last_feedback_at = now;
+        let overhead = if self.reach.remote.is_ipv4() { 28 } else { 48 };
         let ceiling = self.config.max_datagram.min(parameters.max_datagram);
         self.mtu
             .start(ceiling.max(limits::MIN_DATAGRAM as u16), overhead);
         if self.side == Side::Server {
-            self.handshake_done_due = true;
-            self.handshake_confirmed = true;
+            self.opening.done_due = true;
+            self.opening.confirmed = true;
             self.begin_marking();
         }
         // (There are no tickets: nothing more is to be said by TLS, and it keeps some kilobytes.)
-        let peer_key = self.handshake.end();
+        let peer_key = self.opening.handshake.end();
         self.events.push_back(Event::Connected { peer_key });
     }
 
@@ -119,23 +125,23 @@ impl Connection {
         body: &[u8],
     ) -> Result<(), PeerMisbehaved> {
         // Another packet of the flight has found room.
-        self.busy_until = None;
+        self.opening.busy_until = None;
         if level == Level::Handshake {
             // Only who received our Initial packets can have these keys.
-            self.address_validated = true;
+            self.reach.validated = true;
         }
         for frame in crate::codec::frames(body) {
-            let space = &mut self.spaces[level.index()];
+            let space = &mut self.opening.spaces[level.index()];
             match frame? {
                 Frame::Padding => break,
                 Frame::Ping => space.ack_due = true,
                 Frame::Crypto { offset, bytes } => {
                     if self.side == Side::Client
-                        && !self.rtt.is_measured()
-                        && self.flight_retries == 0
-                        && let Some(at) = self.flight_sent_at
+                        && !self.pace.rtt.is_measured()
+                        && self.opening.flight_retries == 0
+                        && let Some(at) = self.opening.flight_sent_at
                     {
-                        self.rtt.on_sample(now, now.since(at));
+                        self.pace.rtt.on_sample(now, now.since(at));
                     }
                     if !space.on_crypto(offset, bytes)? {
                         self.peer_repeats(now);
@@ -144,13 +150,13 @@ impl Connection {
                 Frame::CryptoAck(offset) => {
                     if !space.on_ack(offset) {
                         self.peer_repeats(now);
-                    } else if !self.rtt.is_measured()
-                        && self.flight_count == 1
-                        && self.flight_retries == 0
-                        && let Some(at) = self.flight_sent_at
+                    } else if !self.pace.rtt.is_measured()
+                        && self.opening.flight_count == 1
+                        && self.opening.flight_retries == 0
+                        && let Some(at) = self.opening.flight_sent_at
                     {
                         // Everything was sent at one time, so it is known when.
-                        self.rtt.on_sample(now, now.since(at));
+                        self.pace.rtt.on_sample(now, now.since(at));
                     }
                 }
                 Frame::Close { code, reason } => {
@@ -160,9 +166,9 @@ impl Connection {
                 _ => return Err(PeerMisbehaved::MisplacedFrame),
             }
         }
-        if self.side == Side::Server && self.handshake_confirmed {
+        if self.side == Side::Server && self.opening.confirmed {
             // The client repeats its last flight: it has not heard that we have it.
-            self.handshake_done_due = true;
+            self.opening.done_due = true;
         }
         self.advance_handshake(now);
         Ok(())
@@ -173,8 +179,8 @@ impl Connection {
     pub(super) fn handle_door(&mut self, now: Time, from: SocketAddr, packet: &DoorPacket) {
         let expected = self.side == Side::Client
             && matches!(self.state, State::Handshaking)
-            && !self.peer_id_known
-            && from == self.remote
+            && !self.opening.peer_id_known
+            && from == self.reach.remote
             && packet.destination == self.ids.local
             && packet.source == self.first_destination;
         if !expected {
@@ -191,27 +197,27 @@ impl Connection {
             }
             DoorAnswer::Retry(cookie) => {
                 // Each packet of a flight has its answer: one of them is enough.
-                let fresh = self.busy_until.is_none()
-                    && self
-                        .flight_sent_at
-                        .is_some_and(|at| self.cookie.is_none() || now.since(at) >= REPEAT_AFTER);
-                if fresh && self.cookies_taken < COOKIES_MAX {
-                    self.cookies_taken += 1;
-                    self.cookie = Some(cookie);
-                    self.spaces[0].rewind();
+                let fresh = self.opening.busy_until.is_none()
+                    && self.opening.flight_sent_at.is_some_and(|at| {
+                        self.opening.cookie.is_none() || now.since(at) >= REPEAT_AFTER
+                    });
+                if fresh && self.opening.cookies_taken < COOKIES_MAX {
+                    self.opening.cookies_taken += 1;
+                    self.opening.cookie = Some(cookie);
+                    self.opening.spaces[0].rewind();
                     // A new flight, whose answer is a sample of the RTT.
-                    self.flight_sent_at = None;
-                    self.flight_count = 0;
-                    self.flight_retries = 0;
+                    self.opening.flight_sent_at = None;
+                    self.opening.flight_count = 0;
+                    self.opening.flight_retries = 0;
                 }
             }
             DoorAnswer::Busy { cookie, seconds } => {
-                let ours = self.cookie == Some(cookie) && self.busy_until.is_none();
+                let ours = self.opening.cookie == Some(cookie) && self.opening.busy_until.is_none();
                 let bearable = (1..=BUSY_MAX_S).contains(&seconds);
-                if ours && bearable && self.busy_told < BUSY_ANSWERS_MAX {
+                if ours && bearable && self.opening.busy_told < BUSY_ANSWERS_MAX {
                     let wait = Span::from_secs(seconds.into());
-                    self.busy_told += 1;
-                    self.busy_until = Some(now + wait);
+                    self.opening.busy_told += 1;
+                    self.opening.busy_until = Some(now + wait);
                     self.events.push_back(Event::Busy(wait));
                 }
             }
@@ -220,67 +226,68 @@ impl Connection {
 
     /// The server was busy until now: everything begins anew.
     pub(super) fn after_busy(&mut self, now: Time) {
-        self.busy_until = None;
-        self.started_at = now;
-        self.cookie = None;
-        self.cookies_taken = 0;
-        self.flight_sent_at = None;
-        self.flight_count = 0;
-        self.flight_retries = 0;
+        self.opening.busy_until = None;
+        self.opening.started_at = now;
+        self.opening.cookie = None;
+        self.opening.cookies_taken = 0;
+        self.opening.flight_sent_at = None;
+        self.opening.flight_count = 0;
+        self.opening.flight_retries = 0;
         self.rewind_flight();
     }
 
     /// The client learnt that the server holds its last flight.
     pub(super) fn on_handshake_confirmed(&mut self) {
-        if self.side == Side::Client && !self.handshake_confirmed {
-            self.handshake_confirmed = true;
-            self.spaces[1] = HandshakeSpace::default();
+        if self.side == Side::Client && !self.opening.confirmed {
+            self.opening.confirmed = true;
+            self.opening.spaces[1] = HandshakeSpace::default();
             self.begin_marking();
         }
     }
 
     /// The peer has its keys: packets may overtake those of the handshake from now on.
     fn begin_marking(&mut self) {
-        if self.config.ecn && self.peer_counts_marks {
-            self.marking.begin();
+        if self.config.ecn && self.heard.peer_counts_marks {
+            self.heard.marking.begin();
         }
     }
 
     pub(super) fn handshake_is_settled(&self) -> bool {
-        self.handshake_confirmed
+        self.opening.confirmed
     }
 
     /// When an unanswered flight is sent again.
     pub(super) fn flight_timeout(&self) -> Option<Time> {
-        let sent_at = self.flight_sent_at?;
+        let sent_at = self.opening.flight_sent_at?;
         // A client asks even if all it said is confirmed: the server may have more to say, and may
         // not say it before it has heard more from here (RFC 9002 section 6.2.2.1).
         let waiting = !self.handshake_is_settled()
-            && (self.side == Side::Client || self.spaces.iter().any(HandshakeSpace::has_unacked));
+            && (self.side == Side::Client
+                || self.opening.spaces.iter().any(HandshakeSpace::has_unacked));
         waiting.then(|| {
-            let first = if self.rtt.is_measured() {
-                self.rtt.smoothed() * 2
+            let first = if self.pace.rtt.is_measured() {
+                self.pace.rtt.smoothed() * 2
             } else {
                 FIRST_RETRY
             };
             let first = first.max(RETRY_MIN);
-            let wait = first * (1 << self.flight_retries.min(4));
+            let wait = first * (1 << self.opening.flight_retries.min(4));
             sent_at + wait.min(RETRY_MAX.max(first))
         })
     }
 
     /// The peer says what it said before: it has not heard the answer.
     fn peer_repeats(&mut self, now: Time) {
-        let waited = self.flight_sent_at.map(|at| now.since(at));
-        let unheard = self.spaces.iter().any(HandshakeSpace::has_unacked);
+        let waited = self.opening.flight_sent_at.map(|at| now.since(at));
+        let unheard = self.opening.spaces.iter().any(HandshakeSpace::has_unacked);
         if unheard && waited.is_some_and(|waited| waited >= REPEAT_AFTER) {
-            self.flight_retries += 1;
+            self.opening.flight_retries += 1;
             self.rewind_flight();
         }
     }
 
     fn rewind_flight(&mut self) {
-        for space in &mut self.spaces {
+        for space in &mut self.opening.spaces {
             space.rewind();
         }
     }
@@ -288,9 +295,9 @@ impl Connection {
     /// Everything unconfirmed once more; if all is confirmed, as much as says so.
     pub(super) fn repeat_flight(&mut self) {
         self.rewind_flight();
-        if !self.spaces.iter().any(HandshakeSpace::has_unsent) {
-            let level = usize::from(self.spaces[1].keys.is_some());
-            self.spaces[level].ack_due = true;
+        if !self.opening.spaces.iter().any(HandshakeSpace::has_unsent) {
+            let level = usize::from(self.opening.spaces[1].keys.is_some());
+            self.opening.spaces[level].ack_due = true;
         }
     }
 }

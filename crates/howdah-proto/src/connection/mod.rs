@@ -3,6 +3,7 @@
 mod feedback;
 mod handshaking;
 mod pace;
+mod parts;
 mod receive;
 mod stats;
 mod timers;
@@ -15,30 +16,21 @@ pub use receive::{Arriving, Handled, Part};
 pub use stats::Stats;
 pub use transmit::{PacketOut, PacketSink, TransmitInfo};
 
-use crate::codec::{ConnectionId, Cookie, SinkState, limits};
+use self::parts::{Alive, Heard, Opening, Pace, Reach, Reporting, Streams, Taking};
+use crate::codec::{ConnectionId, SinkState, limits};
 use crate::config::{Config, Parameters};
-use crate::control::{ControlReceiver, ControlSender};
 use crate::error::{CloseCode, ConnectionError, PeerMisbehaved};
 use crate::handshake::{Handshake, HandshakeError, Side};
-use crate::keys::{KeyPair, KeyRing, KeySource};
-use crate::marking::Marking;
+use crate::keys::KeyRing;
 use crate::meter::Meter;
-use crate::objects::{Incoming, Outgoing};
-use crate::pacer::Pacer;
 use crate::pmtud::PathMtu;
-use crate::rate::RateControl;
-use crate::rate::sink::{Blame, Refusing};
-use crate::rate::socket::SocketDrops;
-use crate::received::Received;
-use crate::rtt::Rtt;
 use crate::sent::SentPackets;
-use crate::space::{HandshakeSpace, Ids};
+use crate::space::Ids;
 use crate::trap::{Trap, left_out_of};
-use crate::witness::Witness;
 use howdah_core::{RangeSet, Rate, Span, Time};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 /// What happened inside a connection.
@@ -122,105 +114,23 @@ pub struct Connection {
     state: State,
     ids: Ids,
     first_destination: ConnectionId,
-    remote: SocketAddr,
     rng: ChaCha8Rng,
     events: VecDeque<Event>,
     closed_by: Option<ConnectionError>,
     close_frame: (CloseCode, String),
-
-    // Handshake.
-    handshake: Handshake,
-    spaces: [HandshakeSpace; 2],
-    data_keys: Option<(KeyPair, KeySource)>,
-    started_at: Time,
-    flight_sent_at: Option<Time>,
-    flight_count: u32,
-    flight_retries: u32,
-    unreachable: u8,
-    peer_id_known: bool,
-    /// What the server wants to hear again in the first packets.
-    cookie: Option<Cookie>,
-    cookies_taken: u8,
-    /// The server has no room before.
-    busy_until: Option<Time>,
-    busy_told: u32,
-    handshake_done_due: bool,
-    handshake_confirmed: bool,
-    address_validated: bool,
-    bytes_from_unvalidated: u64,
-    bytes_to_unvalidated: u64,
-
-    // Data.
+    opening: Opening,
+    reach: Reach,
     keys: Option<KeyRing>,
     sent: SentPackets,
     trap: Trap,
     trap_rng: ChaCha8Rng,
-    received: Received,
-    control_tx: ControlSender,
-    control_rx: ControlReceiver,
-    outgoing: Outgoing,
-    incoming: Incoming,
-    next_object: u64,
-    /// Object -> (window end, must be told).
-    credits: BTreeMap<u64, (u64, bool)>,
-    sink: Option<SinkState>,
-    /// What keeps this side's cap.
-    meter: Option<Meter>,
-    socket_drops: u64,
-    sink_drops: u64,
-
-    // Feedback.
-    report_wish: ReportWish,
-    /// Packets that need no report, since the last report.
-    passive_received: u32,
-    last_report_at: Time,
-    last_report_number: u64,
-    report_ack_bits: u64,
-    report_ack_due: bool,
-    largest_reported: Option<u64>,
-    sink_limited: bool,
-    blame: Blame,
-    refusing: Refusing,
-    peer_socket: SocketDrops,
-    /// What can be true of the peer's reports.
-    witness: Witness,
-    marking: Marking,
-    /// The peer knows counts of marks.
-    peer_counts_marks: bool,
-    acked_packets: u64,
-    lost_packets: u64,
-    /// When the packets were sent that the latest report calls lost, without what the socket dropped.
-    lost_sent_at: Vec<Time>,
-
-    // Pace.
-    rtt: Rtt,
-    rate: RateControl,
-    pacer: Pacer,
-    /// The user's limit, in IP packets' bits.
-    rate_cap: Option<Rate>,
-    paused: bool,
+    streams: Streams,
+    taking: Taking,
+    reporting: Reporting,
+    heard: Heard,
+    pace: Pace,
     mtu: PathMtu,
-    app_limited_below: u64,
-    tail_floor: u64,
-    tail: Option<transmit::Tail>,
-
-    // Timers.
-    /// Something may be under way since then.
-    awake_since: Option<Time>,
-    last_received_at: Time,
-    last_eliciting_sent_at: Time,
-    /// When the first packet was sent that the peer must react to, since it was heard.
-    unanswered_since: Option<Time>,
-    peer_is_silent: bool,
-    last_feedback_at: Time,
-    probe_count: u32,
-    pings_due: u32,
-    blackout_told: bool,
-
-    // Path.
-    challenge: Option<PathChallenge>,
-    response_due: Option<(SocketAddr, u64)>,
-
+    alive: Alive,
     stats: Stats,
     scratch: Vec<u8>,
 }
@@ -287,7 +197,6 @@ impl Connection {
                 HandshakeError::Tls(text) => ConnectionError::Handshake(text),
             },
         )?;
-        let rate = RateControl::new(config.policy);
         let mut connection = Self {
             side,
             state: State::Handshaking,
@@ -296,86 +205,28 @@ impl Connection {
                 remote: remote_id,
             },
             first_destination,
-            remote,
             rng,
             trap: Trap::new(&mut trap_rng),
             trap_rng,
             events: VecDeque::new(),
             closed_by: None,
             close_frame: (CloseCode::Done, String::new()),
-            handshake,
-            spaces: Default::default(),
-            data_keys: None,
-            started_at: now,
-            flight_sent_at: None,
-            flight_count: 0,
-            flight_retries: 0,
-            unreachable: 0,
-            peer_id_known: side == Side::Server,
-            cookie: None,
-            cookies_taken: 0,
-            busy_until: None,
-            busy_told: 0,
-            handshake_done_due: false,
-            handshake_confirmed: false,
-            address_validated: side == Side::Client,
-            bytes_from_unvalidated: 0,
-            bytes_to_unvalidated: 0,
+            opening: Opening::new(handshake, side, now),
+            reach: Reach::new(remote, side),
             keys: None,
             sent: SentPackets::default(),
-            received: Received::default(),
-            control_tx: ControlSender::default(),
-            control_rx: ControlReceiver::default(),
-            outgoing: Outgoing::default(),
-            incoming: Incoming::default(),
-            next_object: u64::from(side == Side::Server),
-            credits: BTreeMap::new(),
-            sink: None,
-            meter: None,
-            socket_drops: 0,
-            sink_drops: 0,
-            report_wish: ReportWish::None,
-            passive_received: 0,
-            last_report_at: Time::ZERO,
-            last_report_number: 0,
-            report_ack_bits: 0,
-            report_ack_due: false,
-            largest_reported: None,
-            sink_limited: false,
-            blame: Blame::default(),
-            refusing: Refusing::default(),
-            peer_socket: SocketDrops::default(),
-            witness: Witness::default(),
-            marking: Marking::default(),
-            peer_counts_marks: false,
-            acked_packets: 0,
-            lost_packets: 0,
-            lost_sent_at: Vec::new(),
-            rtt: Rtt::default(),
-            pacer: Pacer::new(rate.pacing_rate(), 0),
-            rate,
-            rate_cap: None,
-            paused: false,
+            streams: Streams::new(side),
+            taking: Taking::default(),
+            reporting: Reporting::new(),
+            heard: Heard::default(),
+            pace: Pace::new(config.policy),
             mtu: PathMtu::new(),
-            app_limited_below: 0,
-            tail_floor: 0,
-            tail: None,
-            awake_since: Some(now),
-            last_received_at: now,
-            last_eliciting_sent_at: now,
-            unanswered_since: None,
-            peer_is_silent: false,
-            last_feedback_at: now,
-            probe_count: 0,
-            pings_due: 0,
-            blackout_told: false,
-            challenge: None,
-            response_due: None,
+            alive: Alive::new(now),
             stats: Stats::default(),
             scratch: Vec::with_capacity(2048),
             config,
         };
-        connection.spaces[0].keys = Some(Handshake::initial_keys(
+        connection.opening.spaces[0].keys = Some(Handshake::initial_keys(
             &connection.config.security,
             first_destination,
             side,
@@ -396,12 +247,12 @@ impl Connection {
 
     /// Where the peer is.
     pub fn remote(&self) -> SocketAddr {
-        self.remote
+        self.reach.remote
     }
 
     /// When the last packet came that the peer had sealed; at first, when the connection began.
     pub fn last_received_at(&self) -> Time {
-        self.last_received_at
+        self.alive.last_received_at
     }
 
     /// Whether both sides have proved who they are.
@@ -411,12 +262,12 @@ impl Connection {
 
     /// Whether the peer has shown that it receives at its address.
     pub fn is_address_validated(&self) -> bool {
-        self.address_validated
+        self.reach.validated
     }
 
     /// The peer has shown otherwise that it receives at its address: with a cookie.
     pub fn validate_address(&mut self) {
-        self.address_validated = true;
+        self.reach.validated = true;
     }
 
     /// Whether the datagram that brought this connection about turned out to be none of ours.
@@ -424,7 +275,11 @@ impl Connection {
         self.side == Side::Server
             && self.stats.datagrams_refused > 0
             && self.stats.datagrams_sent == 0
-            && self.spaces.iter().all(|space| space.ack_offset() == 0)
+            && self
+                .opening
+                .spaces
+                .iter()
+                .all(|space| space.ack_offset() == 0)
     }
 
     /// Whether nothing more will be sent or received.
@@ -443,60 +298,60 @@ impl Connection {
             message.len() <= limits::MAX_CONTROL_MESSAGE,
             "control message too long"
         );
-        self.control_tx.push_message(message);
+        self.streams.control_tx.push_message(message);
     }
 
     /// Bytes of control messages that the peer has not confirmed.
     pub fn control_backlog(&self) -> usize {
-        self.control_tx.backlog()
+        self.streams.control_tx.backlog()
     }
 
     /// An id for an object to send; the peer must be told of it by a control message.
     pub fn allocate_object(&mut self) -> u64 {
-        let id = self.next_object;
-        self.next_object += 2;
+        let id = self.streams.next_object;
+        self.streams.next_object += 2;
         id
     }
 
     /// Begins to send object `id`. Bytes below `credit_end` may be sent at once, others wait for
     /// the receiver; an unordered sink takes everything (`u64::MAX`).
     pub fn send_object(&mut self, id: u64, size: Option<u64>, credit_end: u64) {
-        self.outgoing.open(id, size, credit_end);
+        self.streams.outgoing.open(id, size, credit_end);
     }
 
     /// Bytes of `id` below `end` can be read now.
     pub fn set_readable(&mut self, id: u64, end: u64) {
-        self.outgoing.set_ready(id, end);
+        self.streams.outgoing.set_ready(id, end);
     }
 
     /// The size of an outgoing object is known now.
     pub fn set_outgoing_size(&mut self, id: u64, size: u64) {
-        self.outgoing.set_size(id, size);
+        self.streams.outgoing.set_size(id, size);
     }
 
     /// The receiver has these bytes of `id` from elsewhere: they count as confirmed and are not sent.
     pub fn skip_sending(&mut self, id: u64, ranges: &RangeSet) {
-        self.outgoing.skip(id, ranges);
+        self.streams.outgoing.skip(id, ranges);
     }
 
     /// Stops sending that object, done or not.
     pub fn finish_sending(&mut self, id: u64) {
-        self.outgoing.close(id);
+        self.streams.outgoing.close(id);
     }
 
     /// One past the last byte of `id` that was sent.
     pub fn sent_end(&self, id: u64) -> u64 {
-        self.outgoing.sent_end(id).unwrap_or(0)
+        self.streams.outgoing.sent_end(id).unwrap_or(0)
     }
 
     /// Bytes of `id` that are known to have arrived.
     pub fn acked_bytes(&self, id: u64) -> u64 {
-        self.outgoing.acked_bytes(id)
+        self.streams.outgoing.acked_bytes(id)
     }
 
     /// Every byte of `id` below that offset is known to have arrived.
     pub fn acked_prefix(&self, id: u64) -> u64 {
-        self.outgoing.acked_prefix(id)
+        self.streams.outgoing.acked_prefix(id)
     }
 
     /// Expects object `id`. Returns false if too many are open, or if the peer may not use that id:
@@ -507,7 +362,7 @@ impl Connection {
             return false;
         }
         let limit = window_end.unwrap_or(limits::MAX_OFFSET);
-        let is_open = self.incoming.open(id, size, limit);
+        let is_open = self.streams.incoming.open(id, size, limit);
         // An empty object is complete at once.
         self.tell_complete();
         is_open
@@ -515,7 +370,7 @@ impl Connection {
 
     /// These bytes of `id` are there from elsewhere and need not come.
     pub fn note_present(&mut self, id: u64, ranges: &RangeSet) {
-        self.incoming.note_present(id, ranges);
+        self.streams.incoming.note_present(id, ranges);
         self.tell_complete();
     }
 
@@ -523,47 +378,47 @@ impl Connection {
     /// arrived or was said before.
     #[must_use]
     pub fn set_incoming_size(&mut self, id: u64, size: u64) -> bool {
-        let fits = self.incoming.set_size(id, size);
+        let fits = self.streams.incoming.set_size(id, size);
         self.tell_complete();
         fits
     }
 
     /// Bytes of `id` below `window_end` may come now (ordered sinks).
     pub fn grant_window(&mut self, id: u64, window_end: u64) {
-        self.incoming.set_limit(id, window_end);
-        self.credits.insert(id, (window_end, true));
+        self.streams.incoming.set_limit(id, window_end);
+        self.streams.credits.insert(id, (window_end, true));
     }
 
     /// Forgets an incoming object.
     pub fn finish_receiving(&mut self, id: u64) {
-        self.incoming.close(id);
-        self.credits.remove(&id);
+        self.streams.incoming.close(id);
+        self.streams.credits.remove(&id);
     }
 
     /// Bytes of `id` that have arrived.
     pub fn received_bytes(&self, id: u64) -> u64 {
-        self.incoming.received_bytes(id)
+        self.streams.incoming.received_bytes(id)
     }
 
     /// State of the sink, told to the sender with each report; soon, if its queue fills.
     pub fn set_sink_state(&mut self, sink: SinkState) {
         let steps = |sink: SinkState| (sink.fill() * SINK_STEPS) as u64;
-        let (before, now) = (self.sink.map_or(0, steps), steps(sink));
+        let (before, now) = (self.taking.sink.map_or(0, steps), steps(sink));
         if now > before && sink.fill() >= SINK_TOLD_FROM {
-            self.report_wish = ReportWish::Now;
+            self.reporting.wish = ReportWish::Now;
         }
-        self.sink = Some(sink);
+        self.taking.sink = Some(sink);
     }
 
     /// Share of the sink's queue that is filled, from 0 to 1, as this side's sender is told; `None` before it was told anything.
     pub fn sink_fill(&self) -> Option<f64> {
-        self.sink.map(|sink| sink.fill())
+        self.taking.sink.map(|sink| sink.fill())
     }
 
     /// Takes in no more data than that, whatever the peer sends; it hears of it as of a slow sink.
     pub fn set_receive_cap(&mut self, now: Time, cap: Option<Rate>) {
-        let meter = self.meter.take();
-        self.meter = cap.map(|cap| match meter {
+        let meter = self.taking.meter.take();
+        self.taking.meter = cap.map(|cap| match meter {
             Some(meter) => meter.with_cap(now, cap),
             None => Meter::new(now, cap),
         });
@@ -571,7 +426,7 @@ impl Connection {
 
     /// Datagrams dropped by this side's socket since the beginning.
     pub fn set_socket_drops(&mut self, drops: u64) {
-        self.socket_drops = drops;
+        self.taking.socket_drops = drops;
     }
 
     /// The host refuses to send UDP payloads of `size` bytes.
@@ -584,8 +439,8 @@ impl Connection {
     /// time.
     pub fn on_unreachable(&mut self) {
         if matches!(self.state, State::Handshaking) && self.side == Side::Client {
-            self.unreachable += 1;
-            if self.unreachable >= MAX_UNREACHABLE {
+            self.opening.unreachable += 1;
+            if self.opening.unreachable >= MAX_UNREACHABLE {
                 self.die(ConnectionError::Unreachable);
             }
         }
@@ -602,13 +457,13 @@ impl Connection {
         }
         self.close_frame = (code, reason.to_owned());
         self.closed_by = Some(error);
-        let linger = (self.rtt.smoothed() * 3).min(CLOSE_LINGER_MAX);
+        let linger = (self.pace.rtt.smoothed() * 3).min(CLOSE_LINGER_MAX);
         self.state = State::Closing {
             copies: 2,
             left: CLOSE_COPIES_MAX,
             until: now + linger,
         };
-        self.last_received_at = now;
+        self.alive.last_received_at = now;
     }
 
     /// Ends the connection without another word.
@@ -646,8 +501,8 @@ impl Connection {
     }
 
     fn tell_complete(&mut self) {
-        while let Some(id) = self.incoming.take_complete() {
-            self.report_wish = ReportWish::Now;
+        while let Some(id) = self.streams.incoming.take_complete() {
+            self.reporting.wish = ReportWish::Now;
             self.events.push_back(Event::ObjectComplete(id));
         }
     }
@@ -660,9 +515,9 @@ impl Connection {
 
     /// What keeps this side from sending faster.
     pub fn send_limit(&self) -> SendLimit {
-        if self.outgoing.waits_for_source() {
+        if self.streams.outgoing.waits_for_source() {
             SendLimit::Source
-        } else if self.sink_limited {
+        } else if self.heard.sink_limited {
             SendLimit::Sink
         } else {
             SendLimit::Path
@@ -671,7 +526,7 @@ impl Connection {
 
     /// Smoothed round-trip time.
     pub fn rtt(&self) -> Span {
-        self.rtt.smoothed()
+        self.pace.rtt.smoothed()
     }
 
     /// UDP payload bytes of a full packet.
@@ -682,43 +537,43 @@ impl Connection {
     /// Counters and estimates.
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats;
-        stats.rtt = self.rtt.smoothed();
-        stats.rtt_latest = self.rtt.latest();
-        stats.rtt_min = self.rtt.min_ever();
+        stats.rtt = self.pace.rtt.smoothed();
+        stats.rtt_latest = self.pace.rtt.latest();
+        stats.rtt_min = self.pace.rtt.min_ever();
         stats.datagram_size = self.mtu.current();
-        stats.pacing_rate = self.pacer.rate();
-        stats.delivery_rate = self.rate.delivery_rate();
-        stats.capacity = self.rate.capacity();
-        stats.queue_delay = self.rate.queue_delay();
-        stats.recent_loss = self.rate.loss();
-        stats.packets_acked = self.acked_packets;
+        stats.pacing_rate = self.pace.pacer.rate();
+        stats.delivery_rate = self.pace.rate.delivery_rate();
+        stats.capacity = self.pace.rate.capacity();
+        stats.queue_delay = self.pace.rate.queue_delay();
+        stats.recent_loss = self.pace.rate.loss();
+        stats.packets_acked = self.heard.acked_packets;
         stats.bytes_acked = self.sent.acked_bytes();
-        stats.packets_lost = self.lost_packets;
-        stats.peer_socket_drops = self.peer_socket.told();
-        stats.packets_received = self.received.packets();
-        stats.bytes_received = self.received.bytes();
-        let numbers = self.received.largest().map_or(0, |n| n + 1);
+        stats.packets_lost = self.heard.lost_packets;
+        stats.peer_socket_drops = self.heard.peer_socket.told();
+        stats.packets_received = self.reporting.received.packets();
+        stats.bytes_received = self.reporting.received.bytes();
+        let numbers = self.reporting.received.largest().map_or(0, |n| n + 1);
         stats.packets_numbered_by_peer = numbers - left_out_of(numbers);
-        stats.duplicates_received = self.received.duplicates();
-        stats.reorder_window = self.received.reorder_window();
+        stats.duplicates_received = self.reporting.received.duplicates();
+        stats.reorder_window = self.reporting.received.reorder_window();
         stats.key_updates = self.keys.as_ref().map_or(0, KeyRing::updates);
         stats.black_holes = self.mtu.black_holes();
         stats.bytes_in_flight = self.sent.bytes_in_flight();
         stats.packets_remembered = self.sent.len() as u64;
-        stats.in_startup = self.rate.phase() == crate::rate::Phase::Startup;
-        stats.breaker_tripped = self.rate.breaker_tripped();
-        stats.ecn = self.marking.state();
-        stats.packets_marked = self.marking.marked();
+        stats.in_startup = self.pace.rate.phase() == crate::rate::Phase::Startup;
+        stats.breaker_tripped = self.pace.rate.breaker_tripped();
+        stats.ecn = self.heard.marking.state();
+        stats.packets_marked = self.heard.marking.marked();
         stats
     }
 
     /// The rate policy that is in force.
     pub fn policy(&self) -> crate::Policy {
-        self.rate.policy()
+        self.pace.rate.policy()
     }
 
     /// One line about the rate control, for traces.
     pub fn describe_rate(&self) -> String {
-        self.rate.describe()
+        self.pace.rate.describe()
     }
 }

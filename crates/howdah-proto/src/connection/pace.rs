@@ -15,14 +15,14 @@ impl Connection {
     /// included; `None` lifts the limit. Reports and handshakes, a few per mille, do not count. The policy goes on within
     /// the limit.
     pub fn set_rate_cap(&mut self, now: Time, cap: Option<Rate>) {
-        self.rate_cap = cap;
+        self.pace.cap = cap;
         self.apply_rate(now);
     }
 
     /// Whether the limit, and not the path, holds the rate down.
     pub fn rate_is_capped(&self) -> bool {
         self.payload_cap()
-            .is_some_and(|cap| cap <= self.rate.pacing_rate())
+            .is_some_and(|cap| cap <= self.pace.rate.pacing_rate())
     }
 
     /// What this side may send at most: the limit, or the fixed rate if that is less.
@@ -31,55 +31,55 @@ impl Connection {
             Policy::Fixed(rate) => Some(rate),
             _ => None,
         };
-        [self.rate_cap, fixed].into_iter().flatten().min()
+        [self.pace.cap, fixed].into_iter().flatten().min()
     }
 
     /// Whether it was told to send nothing for now.
     pub fn is_paused(&self) -> bool {
-        self.paused
+        self.pace.paused
     }
 
     /// Sends no data until it is told to go on; the connection stays alive meanwhile.
     pub fn set_paused(&mut self, paused: bool) {
-        self.paused = paused;
+        self.pace.paused = paused;
     }
 
     /// Shares the path in another way from now on.
     pub fn set_policy(&mut self, now: Time, policy: Policy) {
         // One that is not established takes it from its settings.
         self.config.policy = policy;
-        self.rate.set_policy(policy, self.rtt.smoothed());
+        self.pace.rate.set_policy(policy, self.pace.rtt.smoothed());
         self.apply_rate(now);
     }
 
     /// What the next connection to this peer may begin with ([`Config::path`](crate::Config::path)).
     pub fn path_knowledge(&self) -> Option<PathKnowledge> {
-        self.rate.knowledge()
+        self.pace.rate.knowledge()
     }
 
     /// The limit in UDP payload bits, which is what rates are inside.
     pub(super) fn payload_cap(&self) -> Option<Rate> {
         let payload = u64::from(self.mtu.current());
-        let headers = if self.remote.ip().to_canonical().is_ipv4() {
+        let headers = if self.reach.remote.ip().to_canonical().is_ipv4() {
             IPV4_UDP_BYTES
         } else {
             IPV6_UDP_BYTES
         };
         let share = payload as f64 / (payload + headers) as f64;
-        self.rate_cap.map(|cap| cap.mul_f64(share))
+        self.pace.cap.map(|cap| cap.mul_f64(share))
     }
 
     /// Tells the pacer what the rate control and the user want.
     pub(super) fn apply_rate(&mut self, now: Time) {
-        let rate = self.rate.pacing_rate();
+        let rate = self.pace.rate.pacing_rate();
         let cap = self.payload_cap().unwrap_or(Rate::MAX);
         let rate = rate.min(cap);
-        let raised = rate >= self.pacer.rate().mul_f64(RAISED);
-        self.pacer.set_rate(now, rate);
-        self.pacer.set_burst(self.rate.burst());
-        if raised && let Some(bytes) = self.rate.first_burst_bytes(rate) {
-            self.pacer.grant(now, bytes);
+        let raised = rate >= self.pace.pacer.rate().mul_f64(RAISED);
+        self.pace.pacer.set_rate(now, rate);
+        self.pace.pacer.set_burst(self.pace.rate.burst());
+        if raised && let Some(bytes) = self.pace.rate.first_burst_bytes(rate) {
+            self.pace.pacer.grant(now, bytes);
         }
-        self.pacer.set_fine(self.rate.wants_fine_pacing());
+        self.pace.pacer.set_fine(self.pace.rate.wants_fine_pacing());
     }
 }

@@ -111,11 +111,12 @@ impl Connection {
         header_len: usize,
         (level, number, source): (Level, u32, ConnectionId),
     ) {
-        if !self.address_validated {
-            self.bytes_from_unvalidated =
-                (self.bytes_from_unvalidated + datagram.len() as u64).min(MAX_UNVALIDATED_BYTES);
+        if !self.reach.validated {
+            self.reach.bytes_from_unvalidated = (self.reach.bytes_from_unvalidated
+                + datagram.len() as u64)
+                .min(MAX_UNVALIDATED_BYTES);
         }
-        let Some(keys) = &self.spaces[level.index()].keys else {
+        let Some(keys) = &self.opening.spaces[level.index()].keys else {
             return;
         };
         let (head, body) = datagram.split_at_mut(header_len);
@@ -123,22 +124,22 @@ impl Connection {
             self.stats.datagrams_refused += 1;
             return;
         };
-        if from != self.remote {
+        if from != self.reach.remote {
             // A handshake does not move; whoever copies packets to another address gains nothing.
             return;
         }
-        self.last_received_at = now;
+        self.alive.last_received_at = now;
         if matches!(self.state, State::Closing { .. }) {
             return;
         }
-        if self.peer_id_known && source != self.ids.remote {
+        if self.opening.peer_id_known && source != self.ids.remote {
             return;
         }
         self.ids.remote = source;
-        self.peer_id_known = true;
+        self.opening.peer_id_known = true;
         if level == Level::Handshake && self.side == Side::Server {
             // Anybody can make Initial packets; nobody needs them any more (RFC 9001 4.9.1).
-            self.spaces[0] = HandshakeSpace::default();
+            self.opening.spaces[0] = HandshakeSpace::default();
         }
         let body = &body[..len];
         if let Err(offence) = self.on_handshake_frames(now, level, body) {
@@ -157,7 +158,7 @@ impl Connection {
         let Some(keys) = &mut self.keys else {
             return Handled::Nothing;
         };
-        let expected = self.received.largest().map_or(0, |n| n + 1);
+        let expected = self.reporting.received.largest().map_or(0, |n| n + 1);
         let number = expand_packet_number(expected, number_low);
         let Some((choice, key)) = keys.open_key(phase, number) else {
             self.stats.datagrams_refused += 1;
@@ -176,24 +177,27 @@ impl Connection {
         // The packet is genuine from here on.
         if let State::Closing { copies, left, .. } = &mut self.state {
             // The peer has not heard the end yet: say it once more.
-            self.last_received_at = now;
+            self.alive.last_received_at = now;
             *copies = (*copies).max(1).min(*left);
             return Handled::Nothing;
         }
-        if !self.received.is_new(number) {
+        if !self.reporting.received.is_new(number) {
             // Anybody on the way can make copies: they do not prove that the peer is there.
-            let _ = self.received.insert(arriving.rx_time, number, wire_len);
+            let _ = self
+                .reporting
+                .received
+                .insert(arriving.rx_time, number, wire_len);
             return Handled::Nothing;
         }
-        self.last_received_at = now;
-        self.unanswered_since = None;
-        self.peer_is_silent = false;
+        self.alive.last_received_at = now;
+        self.alive.unanswered_since = None;
+        self.alive.peer_is_silent = false;
         let next_to_seal = self.sent.next_number();
         if !keys.on_opened(now, choice, number, next_to_seal) {
             self.on_misbehaved(now, PeerMisbehaved::EarlyKeyUpdate);
             return Handled::Nothing;
         }
-        if arriving.from != self.remote && number >= expected {
+        if arriving.from != self.reach.remote && number >= expected {
             self.on_new_address(now, arriving.from);
         }
         self.on_handshake_confirmed();
@@ -229,12 +233,12 @@ impl Connection {
             }
             match frame {
                 Frame::Padding => break,
-                Frame::Ping => self.report_wish = ReportWish::Now,
+                Frame::Ping => self.reporting.wish = ReportWish::Now,
                 Frame::Report(report) => self.on_report(now, &report)?,
                 Frame::ReportAck { newest, earlier } => self.on_report_ack(now, newest, earlier),
                 Frame::Control { offset, bytes } => {
-                    self.control_rx.on_bytes(offset, bytes)?;
-                    while let Some(message) = self.control_rx.next_message()? {
+                    self.streams.control_rx.on_bytes(offset, bytes)?;
+                    while let Some(message) = self.streams.control_rx.next_message()? {
                         self.events.push_back(Event::Control(message));
                     }
                 }
@@ -244,15 +248,15 @@ impl Connection {
                         return Err(PeerMisbehaved::DataBeyondEnd);
                     }
                     let metered = |meter: &mut Meter| meter.admit(now, wire_len);
-                    if !arriving.accept_data || !self.meter.as_mut().is_none_or(metered) {
-                        self.sink_drops += 1;
+                    if !arriving.accept_data || !self.taking.meter.as_mut().is_none_or(metered) {
+                        self.taking.sink_drops += 1;
                         // The sender must hear that the sink is full.
                         self.wish_report(true);
                         return Ok(Handled::Refused);
                     }
                     let at = DATA_HEADER_LEN + body.len() - iter.rest().len();
                     let range = ByteRange::with_len(offset, len);
-                    match self.incoming.place(object, range)? {
+                    match self.streams.incoming.place(object, range)? {
                         Placed::Unknown => return Ok(Handled::Nothing),
                         Placed::Duplicate => self.stats.data_bytes_duplicate += len,
                         Placed::Write(ranges) => {
@@ -269,7 +273,9 @@ impl Connection {
                         }
                     }
                 }
-                Frame::PathChallenge(token) => self.response_due = Some((arriving.from, token)),
+                Frame::PathChallenge(token) => {
+                    self.reach.response_due = Some((arriving.from, token))
+                }
                 Frame::PathResponse(token) => self.on_path_response(token),
                 Frame::Close { code, reason } => {
                     self.on_close_frame(code, reason);
@@ -277,15 +283,20 @@ impl Connection {
                 }
                 Frame::HandshakeDone => {}
                 Frame::Credit { object, window_end } => {
-                    self.outgoing.on_credit(object, window_end);
+                    self.streams.outgoing.on_credit(object, window_end);
                 }
                 Frame::Crypto { .. } | Frame::CryptoAck(_) => {
                     return Err(PeerMisbehaved::MisplacedFrame);
                 }
             }
         }
-        if self.received.insert(arriving.rx_time, number, wire_len)? == Arrived::New {
-            self.received.count_ecn(arriving.ecn);
+        if self
+            .reporting
+            .received
+            .insert(arriving.rx_time, number, wire_len)?
+            == Arrived::New
+        {
+            self.reporting.received.count_ecn(arriving.ecn);
             self.wish_report(eliciting);
         }
         self.tell_complete();
@@ -293,10 +304,10 @@ impl Connection {
     }
 
     fn wish_report(&mut self, eliciting: bool) {
-        self.passive_received += u32::from(!eliciting);
-        let wanted = eliciting || self.passive_received >= MAX_PASSIVE;
-        if wanted && self.report_wish == ReportWish::None {
-            self.report_wish = ReportWish::Eliciting;
+        self.reporting.passive_received += u32::from(!eliciting);
+        let wanted = eliciting || self.reporting.passive_received >= MAX_PASSIVE;
+        if wanted && self.reporting.wish == ReportWish::None {
+            self.reporting.wish = ReportWish::Eliciting;
         }
     }
 
@@ -308,12 +319,12 @@ impl Connection {
 
     /// A genuine packet came from another address: find out whether the peer receives there.
     fn on_new_address(&mut self, now: Time, from: SocketAddr) {
-        if let Some(challenge) = self.challenge.as_mut().filter(|c| c.address == from) {
+        if let Some(challenge) = self.reach.challenge.as_mut().filter(|c| c.address == from) {
             // A packet from there pays for asking again.
             challenge.due |= now >= challenge.next_at;
             return;
         }
-        self.challenge = Some(PathChallenge {
+        self.reach.challenge = Some(PathChallenge {
             address: from,
             token: rand::Rng::next_u64(&mut self.rng),
             due: true,
@@ -322,17 +333,17 @@ impl Connection {
     }
 
     fn on_path_response(&mut self, token: u64) {
-        if let Some(challenge) = self.challenge
+        if let Some(challenge) = self.reach.challenge
             && challenge.token == token
         {
-            self.challenge = None;
-            self.remote = challenge.address;
+            self.reach.challenge = None;
+            self.reach.remote = challenge.address;
             self.events.push_back(Event::PathChanged(challenge.address));
         }
     }
 
     pub(super) fn challenge_sent(&mut self, now: Time, rtt: Span) {
-        if let Some(challenge) = &mut self.challenge {
+        if let Some(challenge) = &mut self.reach.challenge {
             challenge.due = false;
             challenge.next_at = now + (rtt * 2).max(Span::from_millis(50));
         }

@@ -20,7 +20,7 @@ const QUIET_TIMES: u64 = 4;
 
 impl Connection {
     fn idle_timeout(&self) -> Span {
-        match self.awake_since {
+        match self.alive.awake_since {
             Some(_) => self.config.idle_timeout,
             None => self.config.idle_timeout * QUIET_TIMES,
         }
@@ -28,8 +28,9 @@ impl Connection {
 
     fn idle_at(&self) -> Time {
         let heard = self
+            .alive
             .last_received_at
-            .max(self.awake_since.unwrap_or(Time::ZERO));
+            .max(self.alive.awake_since.unwrap_or(Time::ZERO));
         heard + self.idle_timeout()
     }
 
@@ -38,37 +39,45 @@ impl Connection {
     /// know earlier asks, and is answered.
     pub fn set_quiet(&mut self, now: Time, is_quiet: bool) {
         if is_quiet {
-            self.awake_since = None;
+            self.alive.awake_since = None;
         } else {
-            self.awake_since.get_or_insert(now);
+            self.alive.awake_since.get_or_insert(now);
         }
     }
 
     fn keep_alive_at(&self) -> Time {
         let rest = self.idle_timeout() / 3;
-        let wait = if self.incoming.is_receiving() {
+        let wait = if self.streams.incoming.is_receiving() {
             // Silence in the middle of an object: the peer may be sending to an address of ours that
             // is no longer one.
-            let timeout = self.rtt.probe_timeout(Self::max_report_delay());
+            let timeout = self.pace.rtt.probe_timeout(Self::max_report_delay());
             (timeout * 2).max(NUDGE_MIN).min(rest)
         } else {
             rest
         };
-        self.last_eliciting_sent_at.max(self.last_received_at) + wait
+        self.alive
+            .last_eliciting_sent_at
+            .max(self.alive.last_received_at)
+            + wait
     }
 
     fn probe_at(&self) -> Option<Time> {
         if self.sent.outstanding() == 0 {
             return None;
         }
-        let timeout = self.rtt.probe_timeout(Self::max_report_delay());
-        let wait = timeout * (1 << self.probe_count.min(6));
-        let wait = if self.probe_count > 0 {
+        let timeout = self.pace.rtt.probe_timeout(Self::max_report_delay());
+        let wait = timeout * (1 << self.alive.probe_count.min(6));
+        let wait = if self.alive.probe_count > 0 {
             wait.min(PROBE_WAIT_MAX.max(timeout))
         } else {
             wait
         };
-        Some(self.last_feedback_at.max(self.last_eliciting_sent_at) + wait)
+        Some(
+            self.alive
+                .last_feedback_at
+                .max(self.alive.last_eliciting_sent_at)
+                + wait,
+        )
     }
 
     /// Lets time pass.
@@ -87,13 +96,15 @@ impl Connection {
                 }
                 return;
             }
-            State::Handshaking if self.busy_until.is_some_and(|until| now < until) => return,
-            State::Handshaking if self.busy_until.is_some() => {
+            State::Handshaking if self.opening.busy_until.is_some_and(|until| now < until) => {
+                return;
+            }
+            State::Handshaking if self.opening.busy_until.is_some() => {
                 self.after_busy(now);
                 return;
             }
             State::Handshaking => {
-                if now.since(self.started_at) >= self.config.handshake_timeout {
+                if now.since(self.opening.started_at) >= self.config.handshake_timeout {
                     self.die(ConnectionError::NoAnswer);
                     return;
                 }
@@ -107,27 +118,27 @@ impl Connection {
             }
         }
         if self.flight_timeout().is_some_and(|at| now >= at) {
-            self.flight_sent_at = Some(now);
-            self.flight_retries += 1;
+            self.opening.flight_sent_at = Some(now);
+            self.opening.flight_retries += 1;
             self.repeat_flight();
         }
     }
 
     fn established_timeouts(&mut self, now: Time) {
         if self.probe_at().is_some_and(|at| now >= at) {
-            self.probe_count += 1;
-            self.pings_due = 1;
+            self.alive.probe_count += 1;
+            self.alive.pings_due = 1;
             // The wait starts anew even if the window does not let the ping out.
-            self.last_eliciting_sent_at = now;
-            if self.probe_count == BLACKOUT_PROBES && !self.blackout_told {
-                self.blackout_told = true;
-                self.rate.on_blackout();
+            self.alive.last_eliciting_sent_at = now;
+            if self.alive.probe_count == BLACKOUT_PROBES && !self.alive.blackout_told {
+                self.alive.blackout_told = true;
+                self.pace.rate.on_blackout();
                 self.apply_rate(now);
             }
         } else if now >= self.keep_alive_at() {
-            self.pings_due = 1;
+            self.alive.pings_due = 1;
         }
-        let newest = self.largest_reported.unwrap_or(0);
+        let newest = self.heard.largest_reported.unwrap_or(0);
         let patience = WITHHELD_MIN.max(self.config.idle_timeout * 4);
         if let Some(sent_at) = self.sent.oldest_unreported(newest)
             && now.since(sent_at) >= patience
@@ -166,12 +177,12 @@ impl Connection {
             State::Closing { copies, until, .. } => {
                 return Some((if copies > 0 { Time::ZERO } else { until }, "close"));
             }
-            State::Handshaking if self.busy_until.is_some() => {
-                return self.busy_until.map(|at| (at, "a busy server"));
+            State::Handshaking if self.opening.busy_until.is_some() => {
+                return self.opening.busy_until.map(|at| (at, "a busy server"));
             }
             State::Handshaking => {
                 offer(
-                    Some(self.started_at + self.config.handshake_timeout),
+                    Some(self.opening.started_at + self.config.handshake_timeout),
                     "handshake timeout",
                 );
             }

@@ -107,7 +107,7 @@ impl Connection {
                 *left = left.saturating_sub(1);
                 self.close_packet(sink)
             }
-            State::Handshaking if self.busy_until.is_some() => None,
+            State::Handshaking if self.opening.busy_until.is_some() => None,
             State::Handshaking => self.handshake_packet(now, sink),
             State::Established => self
                 .handshake_packet(now, sink)
@@ -155,26 +155,27 @@ impl Connection {
             version: VERSION,
             destination: self.ids.remote,
             source: self.ids.local,
-            number: self.spaces[level.index()].take_number(),
-            cookie: self.cookie.filter(|_| !self.peer_id_known),
+            number: self.opening.spaces[level.index()].take_number(),
+            cookie: self.opening.cookie.filter(|_| !self.opening.peer_id_known),
         }
     }
 
     /// Bytes that a handshake packet may have: what was received from an unproved address bounds
     /// what is sent there.
     fn handshake_room(&self) -> usize {
-        if self.address_validated {
+        if self.reach.validated {
             return limits::MIN_DATAGRAM;
         }
         let credit = self
+            .reach
             .bytes_from_unvalidated
-            .saturating_sub(self.bytes_to_unvalidated);
+            .saturating_sub(self.reach.bytes_to_unvalidated);
         limits::MIN_DATAGRAM.min(credit as usize)
     }
 
     fn handshake_packet(&mut self, now: Time, sink: &mut impl PacketSink) -> Option<TransmitInfo> {
         let level = crate::space::LEVELS.into_iter().find(|level| {
-            let space = &self.spaces[level.index()];
+            let space = &self.opening.spaces[level.index()];
             space.keys.is_some() && (space.has_unsent() || space.ack_due)
         })?;
         let room = self.handshake_room();
@@ -186,7 +187,7 @@ impl Connection {
         header.encode(&mut head);
         let header_len = head.len();
         let room = room - header_len - TAG_LEN;
-        let space = &mut self.spaces[level.index()];
+        let space = &mut self.opening.spaces[level.index()];
         if std::mem::take(&mut space.ack_due) {
             let offset = space.ack_offset();
             FrameWriter::new(&mut head).frame(&Frame::CryptoAck(offset));
@@ -194,9 +195,11 @@ impl Connection {
         let used = head.len() - header_len + 8;
         if let Some((offset, bytes)) = space.next_chunk(room - used) {
             FrameWriter::new(&mut head).frame(&Frame::Crypto { offset, bytes });
-            if self.flight_sent_at.is_none_or(|at| now > at) || self.flight_count == 0 {
-                self.flight_sent_at = Some(now);
-                self.flight_count += 1;
+            if self.opening.flight_sent_at.is_none_or(|at| now > at)
+                || self.opening.flight_count == 0
+            {
+                self.opening.flight_sent_at = Some(now);
+                self.opening.flight_count += 1;
             }
         }
         // A client fills its packets up, so that the server may answer with as many bytes.
@@ -209,7 +212,7 @@ impl Connection {
         let Header::Handshake { number, .. } = Header::decode(header).ok()?.0 else {
             return None;
         };
-        let keys = self.spaces[level.index()].keys.as_ref()?;
+        let keys = self.opening.spaces[level.index()].keys.as_ref()?;
         let packet = PacketOut {
             header,
             frames,
@@ -220,16 +223,16 @@ impl Connection {
         };
         let bytes = packet.wire_len();
         sink.packet(&packet);
-        if !self.address_validated {
-            self.bytes_to_unvalidated += bytes as u64;
+        if !self.reach.validated {
+            self.reach.bytes_to_unvalidated += bytes as u64;
         }
         if level == Level::Handshake && self.side == Side::Client {
-            self.spaces[0] = HandshakeSpace::default();
+            self.opening.spaces[0] = HandshakeSpace::default();
         }
         self.count_sent(bytes);
         self.stats.overhead_datagrams_sent += 1;
         self.stats.overhead_bytes_sent += bytes as u64;
-        Some(Self::single(self.remote, bytes))
+        Some(Self::single(self.reach.remote, bytes))
     }
 
     fn close_packet(&mut self, sink: &mut impl PacketSink) -> Option<TransmitInfo> {
@@ -243,14 +246,14 @@ impl Connection {
             FrameWriter::new(&mut frames).frame(&frame);
             return Some(self.data_packet(
                 Time::ZERO,
-                self.remote,
+                self.reach.remote,
                 &frames,
                 0,
                 Content::Passive,
                 sink,
             ));
         }
-        let level = if self.spaces[1].keys.is_some() {
+        let level = if self.opening.spaces[1].keys.is_some() {
             Level::Handshake
         } else {
             Level::Initial
@@ -270,18 +273,18 @@ impl Connection {
             payload: None,
             padding: 0,
             number: number.into(),
-            key: &self.spaces[level.index()].keys.as_ref()?.local,
+            key: &self.opening.spaces[level.index()].keys.as_ref()?.local,
         };
         let bytes = packet.wire_len();
-        if !self.address_validated
-            && self.bytes_to_unvalidated + bytes as u64 > self.bytes_from_unvalidated
+        if !self.reach.validated
+            && self.reach.bytes_to_unvalidated + bytes as u64 > self.reach.bytes_from_unvalidated
         {
             return None;
         }
-        self.bytes_to_unvalidated += bytes as u64;
+        self.reach.bytes_to_unvalidated += bytes as u64;
         sink.packet(&packet);
         self.count_sent(bytes);
-        Some(Self::single(self.remote, bytes))
+        Some(Self::single(self.reach.remote, bytes))
     }
 
     // ---- Data packets ------------------------------------------------------------------------
@@ -296,7 +299,7 @@ impl Connection {
         content: Content,
         sink: &mut impl PacketSink,
     ) -> TransmitInfo {
-        let ecn = self.marking.choose(content);
+        let ecn = self.heard.marking.choose(content);
         let bytes = self.push_packet(now, frames, None, padding, content, sink);
         self.stats.overhead_datagrams_sent += 1;
         self.stats.overhead_bytes_sent += bytes as u64;
@@ -324,7 +327,7 @@ impl Connection {
             .keys
             .as_mut()
             .expect("data packets are built once keys exist");
-        let probe_timeout = self.rtt.probe_timeout(Self::max_report_delay());
+        let probe_timeout = self.pace.rtt.probe_timeout(Self::max_report_delay());
         let (phase, key) = keys.seal_key(now, number, probe_timeout);
         let mut header = std::mem::take(&mut self.scratch);
         header.clear();
@@ -351,12 +354,12 @@ impl Connection {
             content,
             size: bytes as u16,
             fate: Fate::Outstanding,
-            capable: self.marking.on_sent(),
+            capable: self.heard.marking.on_sent(),
         });
         self.count_sent(bytes);
         if content != Content::Passive {
-            self.last_eliciting_sent_at = self.last_eliciting_sent_at.max(now);
-            self.unanswered_since.get_or_insert(now);
+            self.alive.last_eliciting_sent_at = self.alive.last_eliciting_sent_at.max(now);
+            self.alive.unanswered_since.get_or_insert(now);
         }
         bytes
     }
@@ -364,13 +367,13 @@ impl Connection {
     /// Path challenges and their answers.
     fn path_packet(&mut self, now: Time, sink: &mut impl PacketSink) -> Option<TransmitInfo> {
         let mut frames = Vec::new();
-        if let Some((address, token)) = self.response_due.take() {
+        if let Some((address, token)) = self.reach.response_due.take() {
             FrameWriter::new(&mut frames).frame(&Frame::PathResponse(token));
             return Some(self.data_packet(now, address, &frames, 0, Content::Probe, sink));
         }
-        let challenge = self.challenge.filter(|c| c.due)?;
+        let challenge = self.reach.challenge.filter(|c| c.due)?;
         FrameWriter::new(&mut frames).frame(&Frame::PathChallenge(challenge.token));
-        self.challenge_sent(now, self.rtt.smoothed());
+        self.challenge_sent(now, self.pace.rtt.smoothed());
         Some(self.data_packet(now, challenge.address, &frames, 0, Content::Probe, sink))
     }
 
@@ -379,26 +382,27 @@ impl Connection {
         const ROOM: usize = limits::MIN_DATAGRAM - crate::codec::DATA_HEADER_LEN - TAG_LEN;
         let mut frames = Vec::new();
         let mut content = Content::Passive;
-        if std::mem::take(&mut self.report_ack_due) {
+        if std::mem::take(&mut self.reporting.ack_due) {
             FrameWriter::new(&mut frames).frame(&Frame::ReportAck {
-                newest: self.last_report_number,
-                earlier: self.report_ack_bits,
+                newest: self.reporting.last_report_number,
+                earlier: self.reporting.ack_bits,
             });
         }
         if let Some(report) = self.take_report(now, ROOM - frames.len() - 16) {
             FrameWriter::new(&mut frames).frame(&Frame::Report(Box::new(report)));
         }
         // One thing that may have to be repeated per packet.
-        if std::mem::take(&mut self.handshake_done_due) {
+        if std::mem::take(&mut self.opening.done_due) {
             FrameWriter::new(&mut frames).frame(&Frame::HandshakeDone);
             content = Content::HandshakeDone;
-        } else if self.control_tx.has_pending() && frames.len() + 64 < ROOM {
+        } else if self.streams.control_tx.has_pending() && frames.len() + 64 < ROOM {
             if let Some(range) = self
+                .streams
                 .control_tx
                 .next_range((ROOM - frames.len() - 24) as u64)
             {
                 let mut bytes = Vec::with_capacity(range.len() as usize);
-                self.control_tx.copy(range, &mut bytes);
+                self.streams.control_tx.copy(range, &mut bytes);
                 let frame = Frame::Control {
                     offset: range.start,
                     bytes: &bytes,
@@ -406,8 +410,8 @@ impl Connection {
                 FrameWriter::new(&mut frames).frame(&frame);
                 content = Content::Control(range);
             }
-        } else if self.credits.values().any(|&(_, due)| due) && frames.len() + 64 < ROOM {
-            for (&object, (window_end, due)) in &mut self.credits {
+        } else if self.streams.credits.values().any(|&(_, due)| due) && frames.len() + 64 < ROOM {
+            for (&object, (window_end, due)) in &mut self.streams.credits {
                 if std::mem::take(due) && frames.len() + 32 < ROOM {
                     let frame = Frame::Credit {
                         object,
@@ -417,15 +421,15 @@ impl Connection {
                 }
             }
             content = Content::Credit;
-        } else if self.pings_due > 0 {
-            self.pings_due -= 1;
+        } else if self.alive.pings_due > 0 {
+            self.alive.pings_due -= 1;
             FrameWriter::new(&mut frames).frame(&Frame::Ping);
             content = Content::Probe;
         }
         if frames.is_empty() {
             return None;
         }
-        Some(self.data_packet(now, self.remote, &frames, 0, content, sink))
+        Some(self.data_packet(now, self.reach.remote, &frames, 0, content, sink))
     }
 
     fn probe_packet(&mut self, now: Time, sink: &mut impl PacketSink) -> Option<TransmitInfo> {
@@ -435,7 +439,14 @@ impl Connection {
         FrameWriter::new(&mut frames).frame(&Frame::Padding);
         let overhead = crate::codec::DATA_HEADER_LEN + frames.len() + TAG_LEN;
         let padding = usize::from(probe.size).saturating_sub(overhead);
-        let info = self.data_packet(now, self.remote, &frames, padding, Content::MtuProbe, sink);
+        let info = self.data_packet(
+            now,
+            self.reach.remote,
+            &frames,
+            padding,
+            Content::MtuProbe,
+            sink,
+        );
         Some(TransmitInfo {
             is_mtu_probe: true,
             ..info
@@ -450,7 +461,7 @@ impl Connection {
     }
 
     fn window_open(&self) -> bool {
-        let window = self.rate.window_bytes();
+        let window = self.pace.rate.window_bytes();
         // An honest receiver settles every number within a few round trips, lost reports included.
         let remembered = window / u64::from(self.mtu.current()) * REMEMBERED_WINDOWS;
         let remembered = remembered.clamp(REMEMBERED_MIN, limits::MAX_COVERAGE_SPAN / 4);
@@ -459,22 +470,23 @@ impl Connection {
 
     /// Whoever is sent to and says nothing for that long may be gone: only probes go on.
     fn is_silent(&mut self, now: Time) -> bool {
-        let patience = self.rtt.smoothed() * 2 + SILENCE;
-        self.peer_is_silent |= self
+        let patience = self.pace.rtt.smoothed() * 2 + SILENCE;
+        self.alive.peer_is_silent |= self
+            .alive
             .unanswered_since
             .is_some_and(|since| now >= since + patience);
-        self.peer_is_silent
+        self.alive.peer_is_silent
     }
 
     fn has_something_to_send(&self) -> bool {
-        self.outgoing.has_data() || self.tail.is_some()
+        self.streams.outgoing.has_data() || self.pace.tail.is_some()
     }
 
     /// When the pacer lets the next train go, if one waits.
     pub(super) fn pacing_at(&self) -> Option<Time> {
-        let waits = self.paused || self.peer_is_silent || !self.window_open();
+        let waits = self.pace.paused || self.alive.peer_is_silent || !self.window_open();
         (!waits && self.has_something_to_send())
-            .then(|| self.pacer.next_train(u64::from(self.mtu.current())))
+            .then(|| self.pace.pacer.next_train(u64::from(self.mtu.current())))
     }
 
     fn data_train(
@@ -484,18 +496,18 @@ impl Connection {
         max_bytes: usize,
         sink: &mut impl PacketSink,
     ) -> Option<TransmitInfo> {
-        if self.paused {
-            self.app_limited_below = self.stats.bytes_sent;
-            self.pacer.rest(now, u64::from(self.mtu.current()));
+        if self.pace.paused {
+            self.pace.app_limited_below = self.stats.bytes_sent;
+            self.pace.pacer.rest(now, u64::from(self.mtu.current()));
             return None;
         }
         self.begin_tail(now);
         if !self.has_something_to_send() {
             // Whatever is delivered of what was sent until now says nothing about the path.
-            if self.outgoing.waits_for_source() || !self.outgoing.is_all_sent() {
-                self.app_limited_below = self.stats.bytes_sent;
+            if self.streams.outgoing.waits_for_source() || !self.streams.outgoing.is_all_sent() {
+                self.pace.app_limited_below = self.stats.bytes_sent;
             }
-            self.pacer.rest(now, u64::from(self.mtu.current()));
+            self.pace.pacer.rest(now, u64::from(self.mtu.current()));
             return None;
         }
         if !self.window_open()
@@ -505,7 +517,7 @@ impl Connection {
             return None;
         }
         let full = usize::from(self.mtu.current());
-        let budget = self.pacer.train(now, full as u64) as usize;
+        let budget = self.pace.pacer.train(now, full as u64) as usize;
         if budget == 0 {
             return None;
         }
@@ -531,7 +543,7 @@ impl Connection {
                 crate::codec::DATA_HEADER_LEN + frames.len() + data.range.len() as usize + TAG_LEN;
             if info.is_some_and(|i| len > i.segment_size) {
                 if !repeat {
-                    self.outgoing.put_back(data);
+                    self.streams.outgoing.put_back(data);
                 }
                 break;
             }
@@ -546,11 +558,11 @@ impl Connection {
             let payload = Some((data.object, data.range));
             if info.is_none() {
                 // What one call hands over has one ECN field.
-                ecn = self.marking.choose(content);
+                ecn = self.heard.marking.choose(content);
             }
             let len = self.push_packet(now, &frames, payload, 0, content, sink);
             let train = info.get_or_insert(TransmitInfo {
-                destination: self.remote,
+                destination: self.reach.remote,
                 segment_size: len,
                 segments: 0,
                 bytes: 0,
@@ -564,7 +576,7 @@ impl Connection {
             }
         }
         let info = info?;
-        self.pacer.on_sent(info.bytes as u64);
+        self.pace.pacer.on_sent(info.bytes as u64);
         Some(info)
     }
 
@@ -573,11 +585,11 @@ impl Connection {
         let full = self.max_payload(0);
         let shorter = FrameWriter::data_header_len(0) as u64;
         let max = |object| full + shorter - FrameWriter::data_header_len(object) as u64;
-        if let Some(data) = self.outgoing.next_data(max) {
-            self.tail = None;
+        if let Some(data) = self.streams.outgoing.next_data(max) {
+            self.pace.tail = None;
             return Some((data, false));
         }
-        let tail = self.tail.as_mut()?;
+        let tail = self.pace.tail.as_mut()?;
         while tail.next > tail.floor && tail.left > 0 {
             tail.next -= 1;
             let Some(packet) = self.sent.get(tail.next) else {
@@ -595,7 +607,7 @@ impl Connection {
                 },
             ) = (packet.fate, packet.content)
                 && range.len() <= max(object)
-                && self.outgoing.wants_repeat(object, range)
+                && self.streams.outgoing.wants_repeat(object, range)
             {
                 tail.left -= 1;
                 return Some((
@@ -609,8 +621,8 @@ impl Connection {
             }
         }
         // The copies themselves are not copied.
-        self.tail = None;
-        self.tail_floor = self.sent.next_number();
+        self.pace.tail = None;
+        self.pace.tail_floor = self.sent.next_number();
         None
     }
 
@@ -619,25 +631,25 @@ impl Connection {
     /// it: the report about them comes before their second copy would arrive.
     fn begin_tail(&mut self, now: Time) {
         let next = self.sent.next_number();
-        if self.tail.is_some()
-            || self.outgoing.has_data()
-            || !self.outgoing.is_all_sent()
-            || self.tail_floor >= next
+        if self.pace.tail.is_some()
+            || self.streams.outgoing.has_data()
+            || !self.streams.outgoing.is_all_sent()
+            || self.pace.tail_floor >= next
         {
             return;
         }
-        let lost = self.lost_packets;
-        let clean = lost * 10_000 < self.acked_packets + lost;
-        self.tail = Some(Tail {
+        let lost = self.heard.lost_packets;
+        let clean = lost * 10_000 < self.heard.acked_packets + lost;
+        self.pace.tail = Some(Tail {
             next,
-            floor: self.tail_floor,
-            not_before: now - (self.rtt.smoothed() / 2).max(Span::from_millis(1)),
+            floor: self.pace.tail_floor,
+            not_before: now - (self.pace.rtt.smoothed() / 2).max(Span::from_millis(1)),
             left: if clean {
                 TAIL_PACKETS_CLEAN
             } else {
                 TAIL_PACKETS_MAX
             },
         });
-        self.tail_floor = next;
+        self.pace.tail_floor = next;
     }
 }

@@ -9,20 +9,21 @@
 //!   follows (RFC 9438 and BBR grow blindly; here every step is checked).
 
 mod beside;
+mod parts;
 mod target;
 
+use self::parts::{Bound, Delays, Echo, Losses, Probing, Receiver};
 use super::company::{Company, Overflows};
 use super::drains::{BASE_WRONG, Drains, Seen};
 use super::history::{History, Sample};
 use super::marks::{Marks, Weight};
-use super::overflow::{LossByDelay, Overflow};
+use super::overflow::Overflow;
 use super::room::Room;
 use super::startup::{self, BURST, INITIAL_RATE, MIN_PACKETS, Startup, Step, View};
 use super::yielding::Yielding;
 use super::{Feedback, PathKnowledge};
 use crate::rtt::WindowedMin;
 use howdah_core::{Rate, Span, Time};
-use std::collections::VecDeque;
 
 /// Below that rate nothing is steered any more.
 pub(super) const RATE_MIN: Rate = Rate::from_bits_per_sec(64_000);
@@ -126,64 +127,35 @@ pub(super) struct Fair {
     startup: Startup,
     capacity: Rate,
     rate: Rate,
-    base_rtt: Span,
-    /// Minimum of (arrival by the receiver's clock - departure by ours).
-    base_owd: WindowedMin,
-    recent_owd: WindowedMin,
-    queue: Span,
-    /// Since when, and from which rate on, the queue has been far above its target.
-    delayed_since: Option<(Time, Rate)>,
-    target_cap: Span,
-    /// Since when a queue overflows, and when that was seen last.
-    dropping: Option<(Time, Time)>,
-    /// Decreases in a short queue since it was seen to lose packets.
-    yields: u32,
-    /// Since when a queue that is thought to be short is longer.
-    longer_since: Option<Time>,
-    /// What lowered the cap was a queue that overflows, too short to steer by.
-    overflowed: bool,
-    next_cap_step: Time,
-    /// Queues seen lately.
-    queue_peak: VecDeque<(Time, Span)>,
-    loss_by_delay: LossByDelay,
+    delays: Delays,
+    bound: Bound,
+    losses: Losses,
     room: Room,
     marks: Marks,
     yielding: Yielding,
     company: Company,
-    /// Until then, what is seen of the queue is the echo of what was answered.
-    yield_next: Time,
-    loss_floor: WindowedMin,
-    loss_block: (u64, u64),
     last: Option<Sample>,
-    probe: f64,
-    probe_base: Rate,
-    next_probe_step: Time,
+    probing: Probing,
     drains: Drains,
-    /// Until then what start-up did is seen, and may be seen of its marks.
-    echo_until: Time,
-    marks_echo_until: Time,
+    echo: Echo,
     /// Largest capacity seen lately, as its complement.
     arrived: WindowedMin,
-    congested_at: Time,
-    congested_until: Time,
     established: bool,
-    /// The sink allows less than the path.
-    sink_bound: bool,
-    /// When packets that the sink refused were last being called lost.
-    refused_at: Option<Time>,
-    /// What was sent before the receiving host fell behind: the path carried it.
-    before_drops: Option<Rate>,
-    /// Until then what the host dropped may be missing from what arrived.
-    drops_felt_until: Time,
-    /// Until then nothing is taken for others.
-    no_company_until: Time,
+    host: Receiver,
     /// Share of the capacity that is sent to see whether others are there.
     test_share: Option<f64>,
-    bound_until: Time,
-    /// Until then samples reach back into the ramp of start-up.
-    ramp_until: Time,
-    /// The cap is still the one of the beginning: no overflow has made it what it is.
-    is_opening: bool,
+}
+
+/// What a report says of path and losses.
+struct Judged {
+    /// Losses at the largest delays, if they count.
+    overflow: Option<Overflow>,
+    overflows: Overflows,
+    /// The queue overflows now.
+    dropping: bool,
+    congested: bool,
+    /// Less was sent than could have been.
+    idle: bool,
 }
 
 impl Fair {
@@ -194,51 +166,26 @@ impl Fair {
             startup: Startup::new(),
             capacity: Rate::ZERO,
             rate: INITIAL_RATE,
-            base_rtt: Span::from_millis(100),
-            base_owd: WindowedMin::new(BASE_WINDOW),
-            recent_owd: WindowedMin::new(RECENT),
-            queue: Span::ZERO,
-            delayed_since: None,
-            target_cap: TARGET_MAX,
-            dropping: None,
-            yields: 0,
-            longer_since: None,
-            overflowed: false,
-            next_cap_step: Time::ZERO,
-            queue_peak: VecDeque::new(),
-            loss_by_delay: LossByDelay::default(),
+            delays: Delays::new(),
+            bound: Bound::new(),
+            losses: Losses::new(),
             room: Room::default(),
             marks: Marks::new(Weight::Fair),
             yielding: Yielding::default(),
             company: Company::new(),
-            yield_next: Time::ZERO,
-            loss_floor: WindowedMin::new(LOSS_FLOOR_WINDOW),
-            loss_block: (0, 0),
             last: None,
-            probe: PROBE_FIRST,
-            probe_base: Rate::ZERO,
-            next_probe_step: Time::ZERO,
+            probing: Probing::new(),
             drains: Drains::new(),
-            echo_until: Time::ZERO,
-            marks_echo_until: Time::ZERO,
+            echo: Echo::default(),
             arrived: WindowedMin::new(ARRIVED_WINDOW),
-            congested_at: Time::ZERO,
-            congested_until: Time::ZERO,
             established: false,
-            sink_bound: false,
-            refused_at: None,
-            before_drops: None,
-            drops_felt_until: Time::ZERO,
-            no_company_until: Time::ZERO,
+            host: Receiver::default(),
             test_share: None,
-            bound_until: Time::ZERO,
-            ramp_until: Time::ZERO,
-            is_opening: false,
         }
     }
 
     pub(super) fn on_established(&mut self, rtt: Span) {
-        self.base_rtt = rtt;
+        self.delays.base_rtt = rtt;
         self.established = true;
         self.rate = INITIAL_RATE;
     }
@@ -250,8 +197,8 @@ impl Fair {
     pub(super) fn knowledge(&self) -> Option<PathKnowledge> {
         (self.phase != Phase::Startup).then(|| PathKnowledge {
             capacity: self.capacity,
-            rtt: self.base_rtt,
-            loss: self.loss_floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9),
+            rtt: self.delays.base_rtt,
+            loss: self.losses.floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9),
         })
     }
 
@@ -279,7 +226,7 @@ impl Fair {
     }
 
     pub(super) fn queue_delay(&self) -> Span {
-        self.queue
+        self.delays.queue
     }
 
     pub(super) fn last_sample(&self) -> Option<Sample> {
@@ -287,7 +234,7 @@ impl Fair {
     }
 
     pub(super) fn base_rtt(&self) -> Span {
-        self.base_rtt
+        self.delays.base_rtt
     }
 
     pub(super) fn pacing_rate(&self) -> Rate {
@@ -299,7 +246,7 @@ impl Fair {
         if self.phase == Phase::Startup {
             // What is unreported may grow with the rate, but not past two round trips of it; and the first report must
             // come before there is much. A round trip that is long because of a crowd is no reason to send more into it.
-            let window = self.rate.bytes_in(self.base_rtt * 2 + WINDOW_SLACK);
+            let window = self.rate.bytes_in(self.delays.base_rtt * 2 + WINDOW_SLACK);
             let unheard = self.history.len() == 0 && self.startup.best() == Rate::ZERO;
             let most = if unheard && !self.startup.is_resuming() {
                 UNHEARD_BYTES
@@ -316,7 +263,7 @@ impl Fair {
                 .saturating_mul(5)
                 / 4;
         }
-        rate.bytes_in(self.base_rtt + self.target() * 2 + WINDOW_SLACK)
+        rate.bytes_in(self.delays.base_rtt + self.target() * 2 + WINDOW_SLACK)
             .max(initial)
             .saturating_mul(5)
             / 4
@@ -325,12 +272,12 @@ impl Fair {
     /// Of so long are samples once start-up is over.
     fn cruise_window(&self) -> Span {
         let (least, most) = (Span::from_millis(40), Span::from_millis(200));
-        self.base_rtt.clamp(least, most)
+        self.delays.base_rtt.clamp(least, most)
     }
 
     /// The queue is too short to steer by its length.
     fn is_short(&self) -> bool {
-        self.overflowed && self.target_cap < SHORT.mul_f64(TARGET_SHARE_OF_SHORT)
+        self.bound.overflowed && self.bound.target_cap < SHORT.mul_f64(TARGET_SHARE_OF_SHORT)
     }
 
     pub(super) fn wants_fine_pacing(&self) -> bool {
@@ -339,7 +286,7 @@ impl Fair {
     }
 
     fn loss_threshold(&self) -> f64 {
-        let floor = self.loss_floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9);
+        let floor = self.losses.floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9);
         floor * 1.5 + LOSS_SLACK
     }
 
@@ -348,18 +295,18 @@ impl Fair {
         self.history.clear();
         self.capacity = self.capacity.mul_f64(0.5);
         self.rate = self.rate.mul_f64(0.5).max(RATE_MIN);
-        self.recent_owd.clear();
-        self.loss_by_delay.clear();
+        self.delays.recent_owd.clear();
+        self.losses.by_delay.clear();
     }
 
     pub(super) fn on_feedback(&mut self, feedback: &Feedback<'_>) {
-        self.base_rtt = feedback.min_rtt;
+        self.delays.base_rtt = feedback.min_rtt;
         self.history.push(feedback.point);
         self.measure_queue(feedback);
         self.room
-            .on_report(self.queue, !feedback.lost_sent_at.is_empty());
+            .on_report(self.delays.queue, !feedback.lost_sent_at.is_empty());
         let window = match self.phase {
-            Phase::Startup => (self.base_rtt / 4).max(BURST * 2),
+            Phase::Startup => (self.delays.base_rtt / 4).max(BURST * 2),
             _ => self.cruise_window(),
         };
         let first_look = (self.phase == Phase::Startup).then(|| {
@@ -374,7 +321,7 @@ impl Fair {
         };
         self.last = Some(sample);
         if feedback.refusing {
-            self.refused_at = Some(feedback.now);
+            self.host.refused_at = Some(feedback.now);
         }
         self.measure_loss_floor(feedback, &sample);
         self.heed_marks(feedback);
@@ -386,7 +333,7 @@ impl Fair {
             Phase::Cruise | Phase::Drain => self.cruise(feedback, &sample),
         }
         let limit = feedback.limit().unwrap_or(Rate::MAX);
-        self.sink_bound = limit < self.rate;
+        self.host.limits = limit < self.rate;
         self.rate = self.rate.min(limit);
     }
 
@@ -402,31 +349,32 @@ impl Fair {
             .saturating_add(CLOCK_ORIGIN)
             .max(0)
             .cast_unsigned();
-        let base_before = self.base_owd.min().unwrap_or(owd);
+        let base_before = self.delays.base_owd.min().unwrap_or(owd);
         if self.company.is_here() {
             // Nobody lets the queue run empty, so the base is not seen again.
-            self.base_owd.push(feedback.now, base_before);
+            self.delays.base_owd.push(feedback.now, base_before);
         }
-        self.base_owd.push(feedback.now, owd);
-        self.recent_owd.push(feedback.now, owd);
-        let base = self.base_owd.min().unwrap_or(owd);
-        let recent = self.recent_owd.min().unwrap_or(owd);
-        self.queue = Span::from_nanos(recent - base);
+        self.delays.base_owd.push(feedback.now, owd);
+        self.delays.recent_owd.push(feedback.now, owd);
+        let base = self.delays.base_owd.min().unwrap_or(owd);
+        let recent = self.delays.recent_owd.min().unwrap_or(owd);
+        self.delays.queue = Span::from_nanos(recent - base);
         // The queue that overflowed was longer than it seemed, too.
         let longer = Span::from_nanos(base_before.saturating_sub(base));
-        self.target_cap = (self.target_cap + longer.mul_f64(TARGET_SHARE_OF_LIMIT)).min(TARGET_MAX);
+        self.bound.target_cap =
+            (self.bound.target_cap + longer.mul_f64(TARGET_SHARE_OF_LIMIT)).min(TARGET_MAX);
         self.drains.on_delay(feedback.now, recent, self.target());
         self.company.on_delay(recent);
         let memory = feedback.echo();
         let queue = Span::from_nanos(owd - base.min(owd));
         let settled = point.acked_packets + point.lost_packets;
-        self.queue_peak.push_back((feedback.now, queue));
+        self.delays.peaks.push_back((feedback.now, queue));
         // A host that stalls delays and drops; which of the losses were its own nobody tells. Start-up loses packets in
         // bursts of its own. And delays above a wrong base were others.
-        if feedback.host_drops || feedback.now < self.echo_until || longer > BASE_WRONG {
-            self.loss_by_delay.clear();
+        if feedback.host_drops || feedback.now < self.echo.until || longer > BASE_WRONG {
+            self.losses.by_delay.clear();
         }
-        self.loss_by_delay.on_report(
+        self.losses.by_delay.on_report(
             feedback.now,
             point.sent_time,
             queue,
@@ -434,32 +382,34 @@ impl Fair {
             feedback.lost_sent_at,
         );
         while self
-            .queue_peak
+            .delays
+            .peaks
             .front()
             .is_some_and(|&(t, _)| feedback.now.since(t) > memory)
         {
-            self.queue_peak.pop_front();
+            self.delays.peaks.pop_front();
         }
     }
 
     fn measure_loss_floor(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
         let point = &feedback.point;
-        if feedback.now < self.echo_until {
+        if feedback.now < self.echo.until {
             // What start-up made overflow is not what is lost while nothing overflows.
-            self.loss_block = (point.acked_packets, point.lost_packets);
+            self.losses.block = (point.acked_packets, point.lost_packets);
             return;
         }
-        let (acked, lost) = self.loss_block;
+        let (acked, lost) = self.losses.block;
         let packets = (point.acked_packets + point.lost_packets).saturating_sub(acked + lost);
         let enough = LOSS_BLOCK_PACKETS.max(sample.packets);
         let lost_here = point.lost_packets.saturating_sub(lost);
         if packets >= enough || lost_here >= 40 {
             let loss = lost_here as f64 / packets as f64;
             if self.phase != Phase::Startup && self.queue_does_not_overflow() {
-                self.loss_floor
+                self.losses
+                    .floor
                     .push(feedback.now, (loss.min(0.25) * 1e9) as u64);
             }
-            self.loss_block = (point.acked_packets, point.lost_packets);
+            self.losses.block = (point.acked_packets, point.lost_packets);
         }
     }
 
@@ -469,7 +419,7 @@ impl Fair {
     fn counts(&mut self, overflow: &Overflow, feedback: &Feedback<'_>) -> bool {
         let now = feedback.now;
         if overflow.now {
-            let (since, last) = self.dropping.get_or_insert((now, now));
+            let (since, last) = self.bound.dropping.get_or_insert((now, now));
             if now.since(*last) > DROPPING_GAP.max(feedback.smoothed_rtt / 4) {
                 *since = now;
             }
@@ -477,6 +427,7 @@ impl Fair {
         }
         let lasting = DROPPING_LASTS + feedback.smoothed_rtt * 4;
         let lasts = self
+            .bound
             .dropping
             .is_some_and(|(since, last)| last.since(since) > lasting);
         overflow.limit < SHORT || (overflow.now && lasts)
@@ -484,25 +435,26 @@ impl Fair {
 
     /// Of the last moments.
     fn longest_queue(&self) -> Span {
-        let longest = self.queue_peak.iter().map(|p| p.1).max();
-        longest.unwrap_or(self.queue)
+        let longest = self.delays.peaks.iter().map(|p| p.1).max();
+        longest.unwrap_or(self.delays.queue)
     }
 
     /// An empty queue loses nothing, and one that reaches its target is long enough, unless an overflow is what lowered the
     /// target. One that stays in between may be full.
     fn queue_does_not_overflow(&self) -> bool {
         let target = self.target();
-        let uncapped = self.is_opening || self.target_cap >= TARGET_MAX.mul_f64(UNCAPPED);
-        self.queue < target / 4
-            || (!self.is_short() && uncapped && self.queue > target.mul_f64(0.8))
+        let uncapped =
+            self.bound.is_opening || self.bound.target_cap >= TARGET_MAX.mul_f64(UNCAPPED);
+        self.delays.queue < target / 4
+            || (!self.is_short() && uncapped && self.delays.queue > target.mul_f64(0.8))
     }
 
     fn start_up(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
         let view = View {
             sample,
             reports: self.history.len(),
-            queue: self.queue,
-            base_rtt: self.base_rtt,
+            queue: self.delays.queue,
+            base_rtt: self.delays.base_rtt,
             rate: self.rate,
             marked: self.marks.are_many(),
         };
@@ -513,7 +465,7 @@ impl Fair {
             }
             Step::End { capacity, late } => {
                 if feedback.socket_drops > 0 {
-                    self.before_drops = Some(self.startup.best());
+                    self.host.before_drops = Some(self.startup.best());
                 }
                 (self.capacity, self.rate) = (capacity, capacity);
                 let link = self.startup.shown().unwrap_or(capacity).max(capacity);
@@ -521,48 +473,50 @@ impl Fair {
                 self.phase = Phase::Cruise;
                 if !late {
                     self.open_target();
-                    self.ramp_until = feedback.now + self.cruise_window();
+                    self.echo.ramp_until = feedback.now + self.cruise_window();
                 }
-                self.drains.begin(feedback.now, self.base_owd.min(), late);
+                self.drains
+                    .begin(feedback.now, self.delays.base_owd.min(), late);
                 // Where nothing was lost so far, what comes after a round trip is of now.
                 let echo = if feedback.point.lost_packets == 0 {
                     feedback.smoothed_rtt
                 } else {
                     feedback.echo()
                 };
-                self.echo_until = feedback.now + echo;
-                self.marks_echo_until = feedback.now + feedback.echo();
-                self.congested_until = feedback.now + feedback.smoothed_rtt;
+                self.echo.until = feedback.now + echo;
+                self.echo.marks_until = feedback.now + feedback.echo();
+                self.losses.congested_until = feedback.now + feedback.smoothed_rtt;
             }
         }
     }
 
     fn heed_marks(&mut self, feedback: &Feedback<'_>) {
-        let answers = self.phase != Phase::Startup && feedback.now >= self.marks_echo_until;
+        let answers = self.phase != Phase::Startup && feedback.now >= self.echo.marks_until;
         self.marks.set_young(self.drains.is_young(feedback.now));
         // While it drains it sends less than it may.
         let rate = match self.phase {
             Phase::Drain => self.rate.max(self.capacity),
             Phase::Startup | Phase::Cruise => self.rate,
         };
-        self.marks.heed(feedback, self.queue, rate, answers);
+        self.marks.heed(feedback, self.delays.queue, rate, answers);
         if self.marks.is_fine() && self.marks.ceiling().is_some() {
             // A longer queue than such a queue marks is none that it means to have.
-            self.target_cap = self.target_cap.min(TARGET_CAP_MIN);
+            self.bound.target_cap = self.bound.target_cap.min(TARGET_CAP_MIN);
         }
     }
 
-    fn cruise(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
+    /// What arrives of what was sent, and so the capacity.
+    fn judge(&mut self, feedback: &Feedback<'_>, sample: &Sample) -> Judged {
         let now = feedback.now;
         let random_loss = self.loss_threshold();
         // On slow paths a round trip has too few packets to tell loss rates apart. A sample that
         // reaches further back must not count what has been answered already.
-        let window = self.base_rtt.max(Span::from_millis(40));
+        let window = self.delays.base_rtt.max(Span::from_millis(40));
         let lossy = self.history.sample(window, LOSS_PACKETS);
         let acked = sample.packets as f64 * (1.0 - sample.loss);
         let packets = sample.span.mul_f64(SHORT_PACKETS / acked.max(1.0));
         let least = packets.max(SHORTEST);
-        let at_largest = self.loss_by_delay.overflow().filter(|o| o.limit >= least);
+        let at_largest = self.losses.by_delay.overflow().filter(|o| o.limit >= least);
         let overflow = at_largest.filter(|o| self.counts(o, feedback));
         let threshold = overflow.map_or(random_loss, |o| {
             random_loss.min(o.floor * 1.5 + OVERFLOW_SLACK)
@@ -570,17 +524,17 @@ impl Fair {
         let dropping = overflow.is_some_and(|o| o.now);
         let congested = dropping
             || lossy.is_some_and(|l| {
-                let fresh =
-                    l.span <= (window * 2).max(STALE) || l.span < now.since(self.congested_at);
+                let fresh = l.span <= (window * 2).max(STALE)
+                    || l.span < now.since(self.losses.congested_at);
                 // Which of the packets were lost and which refused is known only in all.
-                let known = self.refused_at.is_none_or(|at| l.span < now.since(at));
+                let known = self.host.refused_at.is_none_or(|at| l.span < now.since(at));
                 // What start-up lost is no measure: the flows that were there before hardly see it.
-                let cruising = l.span < now.since(self.echo_until);
+                let cruising = l.span < now.since(self.echo.until);
                 l.packets >= LOSS_PACKETS && l.loss > random_loss && fresh && known && cruising
             });
         let loss = lossy.map_or(0.0, |l| l.loss).max(sample.loss);
         // (What start-up made overflow did not pass the bottleneck.)
-        let elsewhere = if now < self.echo_until {
+        let elsewhere = if now < self.echo.until {
             0.0
         } else {
             loss.min(threshold)
@@ -588,15 +542,15 @@ impl Fair {
         let arrived = sample.delivery_rate.mul_f64(1.0 / (1.0 - elsewhere));
         // Less arriving means less capacity only if the path shows that it is full; else this
         // host, or the echo of an earlier pause, sent less.
-        let idle = sample.app_limited || self.sink_bound;
-        let queued = self.queue > self.target() / 2 && now >= self.ramp_until;
+        let idle = sample.app_limited || self.host.limits;
+        let queued = self.delays.queue > self.target() / 2 && now >= self.echo.ramp_until;
         let full = !idle && (congested || queued);
         if feedback.socket_drops > 0 {
-            let relapse = now >= self.congested_until;
+            let relapse = now >= self.losses.congested_until;
             let left = if relapse { BACK_SHARE } else { 1.0 };
-            let before = self.before_drops.unwrap_or(Rate::ZERO).mul_f64(left);
-            self.before_drops = Some(before.max(self.capacity));
-            self.drops_felt_until = now + feedback.echo();
+            let before = self.host.before_drops.unwrap_or(Rate::ZERO).mul_f64(left);
+            self.host.before_drops = Some(before.max(self.capacity));
+            self.host.drops_felt_until = now + feedback.echo();
         }
         // The largest of the last moments: a host that pauses for some milliseconds delays and
         // gathers, which looks like a queue and a low rate and then like a high one.
@@ -616,11 +570,29 @@ impl Fair {
         } else {
             Overflows::No
         };
-        if self.beside_others(feedback, sample, idle, overflows) {
+        Judged {
+            overflow,
+            overflows,
+            dropping,
+            congested,
+            idle,
+        }
+    }
+
+    fn cruise(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
+        let now = feedback.now;
+        let judged = self.judge(feedback, sample);
+        let Judged {
+            dropping,
+            congested,
+            idle,
+            ..
+        } = judged;
+        if self.beside_others(feedback, sample, idle, judged.overflows) {
             return;
         }
-        let horizon = self.base_rtt.max(HORIZON_MIN);
-        let error = self.target().as_secs_f64() - self.queue.as_secs_f64();
+        let horizon = self.delays.base_rtt.max(HORIZON_MIN);
+        let error = self.target().as_secs_f64() - self.delays.queue.as_secs_f64();
         if feedback.host_drops {
             self.drains.grow_up();
         }
@@ -630,62 +602,49 @@ impl Fair {
             (K, STEER_MAX)
         };
         let mut steer = (1.0 + gain * error / horizon.as_secs_f64()).clamp(STEER_MIN, most);
-        if self.is_opening && !congested && at_largest.is_none_or(|o| !o.now) {
-            self.target_cap = self.target_cap.max(self.queue.min(TARGET_MAX));
+        if self.bound.is_opening && !congested && judged.overflows == Overflows::No {
+            self.bound.target_cap = self.bound.target_cap.max(self.delays.queue.min(TARGET_MAX));
         }
-        if now >= self.next_cap_step {
-            self.next_cap_step = now + TARGET_CAP_STEP.max(feedback.smoothed_rtt);
+        if now >= self.bound.next_cap_step {
+            self.bound.next_cap_step = now + TARGET_CAP_STEP.max(feedback.smoothed_rtt);
             let bound = self.is_short() && self.yielding.rate(now).is_some();
-            let growth = if bound || now < self.bound_until {
+            let growth = if bound || now < self.bound.slow_until {
                 TARGET_CAP_GROWTH_BOUND
             } else {
                 TARGET_CAP_GROWTH
             };
-            self.target_cap = self.target_cap.mul_f64(growth).min(TARGET_MAX);
+            self.bound.target_cap = self.bound.target_cap.mul_f64(growth).min(TARGET_MAX);
         }
         self.doubt_base(feedback);
         self.doubt_short(feedback);
-        let reached = self.is_short() && self.queue > self.target();
-        if (dropping || reached) && !idle && now >= self.yield_next {
-            self.yield_next = now + (feedback.smoothed_rtt * 2).max(YIELD_EVERY);
+        let reached = self.is_short() && self.delays.queue > self.target();
+        if (dropping || reached) && !idle && now >= self.bound.yield_next {
+            self.bound.yield_next = now + (feedback.smoothed_rtt * 2).max(YIELD_EVERY);
             self.yielding.on_full(now, self.capacity);
-            self.yields = if dropping { 0 } else { self.yields + 1 };
-            if self.yields > YIELDS_WITHOUT_LOSS {
+            self.bound.yields = if dropping { 0 } else { self.bound.yields + 1 };
+            if self.bound.yields > YIELDS_WITHOUT_LOSS {
                 // It is not this queue that is seen.
                 self.leave_short();
             }
         }
-        let queue_seen = self.queue > self.target() / 2;
+        let queue_seen = self.delays.queue > self.target() / 2;
         if congested || feedback.socket_drops > 0 {
-            self.congested_at = now;
-            self.congested_until = now + feedback.smoothed_rtt * 2;
-            self.probe = PROBE_FIRST;
+            self.losses.congested_at = now;
+            self.losses.congested_until = now + feedback.smoothed_rtt * 2;
+            self.probing.share = PROBE_FIRST;
             steer = steer.min(0.95);
-            let longest = self.longest_queue();
-            let limit = overflow.map_or(longest, |o| o.limit.min(longest));
-            self.overflowed = limit < SHORT && (dropping || self.is_short());
-            if self.overflowed {
-                self.room.on_short();
-            }
-            let cap = if self.overflowed {
-                limit
-                    .mul_f64(TARGET_SHARE_OF_SHORT)
-                    .max(TARGET_CAP_MIN_SHORT)
-            } else {
-                limit.mul_f64(TARGET_SHARE_OF_LIMIT).max(TARGET_CAP_MIN)
-            };
-            if now >= self.echo_until || feedback.host_drops {
-                self.target_cap = self.target_cap.min(cap);
-                self.is_opening = false;
-                self.next_cap_step = now + TARGET_CAP_STEP;
-            }
-        } else if queue_seen || now < self.congested_until || self.drains.is_echo(now) || idle {
-            self.probe = (self.probe / 4.0).max(PROBE_FIRST);
-            self.next_probe_step = now + feedback.smoothed_rtt;
-            self.probe_base = sample.delivery_rate;
+            self.lower_cap(feedback, &judged);
+        } else if queue_seen
+            || now < self.losses.congested_until
+            || self.drains.is_echo(now)
+            || idle
+        {
+            self.probing.share = (self.probing.share / 4.0).max(PROBE_FIRST);
+            self.probing.next_step = now + feedback.smoothed_rtt;
+            self.probing.base = sample.delivery_rate;
         } else {
             self.probe_up(feedback, sample);
-            steer = steer.max(1.0 + self.probe);
+            steer = steer.max(1.0 + self.probing.share);
         }
         self.rate = self.capacity.mul_f64(steer).max(RATE_MIN);
         if self.is_short()
@@ -707,61 +666,84 @@ impl Fair {
 
     /// A delay that stays although this flow has gone down to half its rate is not this flow's
     /// queue: the path has become longer, or others fill it. Take it for the path's own.
+    /// A queue that overflows is to be shorter from now on.
+    fn lower_cap(&mut self, feedback: &Feedback<'_>, judged: &Judged) {
+        let now = feedback.now;
+        let longest = self.longest_queue();
+        let limit = judged.overflow.map_or(longest, |o| o.limit.min(longest));
+        self.bound.overflowed = limit < SHORT && (judged.dropping || self.is_short());
+        if self.bound.overflowed {
+            self.room.on_short();
+        }
+        let cap = if self.bound.overflowed {
+            limit
+                .mul_f64(TARGET_SHARE_OF_SHORT)
+                .max(TARGET_CAP_MIN_SHORT)
+        } else {
+            limit.mul_f64(TARGET_SHARE_OF_LIMIT).max(TARGET_CAP_MIN)
+        };
+        if now >= self.echo.until || feedback.host_drops {
+            self.bound.target_cap = self.bound.target_cap.min(cap);
+            self.bound.is_opening = false;
+            self.bound.next_cap_step = now + TARGET_CAP_STEP;
+        }
+    }
+
     fn doubt_base(&mut self, feedback: &Feedback<'_>) {
         let now = feedback.now;
-        if self.queue <= self.target().mul_f64(1.2) {
-            self.delayed_since = None;
+        if self.delays.queue <= self.target().mul_f64(1.2) {
+            self.delays.delayed_since = None;
             return;
         }
-        let (since, rate) = *self.delayed_since.get_or_insert((now, self.rate));
+        let (since, rate) = *self.delays.delayed_since.get_or_insert((now, self.rate));
         let patience = DOUBT_AFTER.max(feedback.smoothed_rtt * 6);
         if now.since(since) >= patience && self.rate < rate.mul_f64(DOUBT_SHARE) {
-            self.base_owd.clear();
-            self.recent_owd.clear();
-            self.loss_by_delay.clear();
-            self.queue = Span::ZERO;
-            self.delayed_since = None;
+            self.delays.base_owd.clear();
+            self.delays.recent_owd.clear();
+            self.losses.by_delay.clear();
+            self.delays.queue = Span::ZERO;
+            self.delays.delayed_since = None;
         }
     }
 
     /// A host that was busy for a moment drops what its path has carried. So the rate of before
     /// is gone back to in a few RTT, unless a queue or loss says meanwhile that the path is full.
     fn way_back(&mut self, now: Time) -> Option<Rate> {
-        let goal = self.before_drops?.mul_f64(BACK_SHARE);
+        let goal = self.host.before_drops?.mul_f64(BACK_SHARE);
         if self.capacity >= goal {
-            if now >= self.drops_felt_until {
-                self.before_drops = None;
+            if now >= self.host.drops_felt_until {
+                self.host.before_drops = None;
             }
             return None;
         }
-        let clear = self.queue <= self.target() / 2 && now >= self.congested_until;
+        let clear = self.delays.queue <= self.target() / 2 && now >= self.losses.congested_until;
         clear.then(|| self.capacity.mul_f64(1.0 + PROBE_BACK).min(goal))
     }
 
     /// No queue in sight: each RTT that the delivery follows, grow by twice as much.
     fn probe_up(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
-        if feedback.now < self.next_probe_step {
+        if feedback.now < self.probing.next_step {
             return;
         }
-        let wanted = self.probe_base.as_f64() * (1.0 + self.probe / 2.0);
+        let wanted = self.probing.base.as_f64() * (1.0 + self.probing.share / 2.0);
         if sample.delivery_rate.as_f64() >= wanted {
-            self.probe = (self.probe * 2.0).min(PROBE_MAX);
+            self.probing.share = (self.probing.share * 2.0).min(PROBE_MAX);
         } else {
-            self.probe = PROBE_FIRST;
+            self.probing.share = PROBE_FIRST;
         }
-        self.probe_base = sample.delivery_rate;
+        self.probing.base = sample.delivery_rate;
         // What is sent from now on fills a sample after a round trip and the sample's own length.
         let step = feedback.smoothed_rtt + sample.span.max(Span::from_millis(20));
-        self.next_probe_step = feedback.now + step;
+        self.probing.next_step = feedback.now + step;
     }
 
     fn drain(&mut self, feedback: &Feedback<'_>) {
         let sent = self.rate.as_f64() / self.capacity.as_f64().max(1.0);
         let seen = Seen {
-            base: self.base_owd.min().unwrap_or(0),
-            queue: self.queue,
+            base: self.delays.base_owd.min().unwrap_or(0),
+            queue: self.delays.queue,
             target: self.target(),
-            delayed_since: self.delayed_since.map(|(at, _)| at),
+            delayed_since: self.delays.delayed_since.map(|(at, _)| at),
             suspects: self.company.suspects(),
         };
         let left = self
@@ -769,7 +751,7 @@ impl Fair {
             .step(feedback.now, feedback.smoothed_rtt, sent, &seen);
         if let Some(share) = left
             && self.phase == Phase::Cruise
-            && self.queue > self.target() / 2
+            && self.delays.queue > self.target() / 2
         {
             let (until, look) = (self.drains.until(), self.look(feedback));
             self.company.on_drain(feedback.now, until, share, &look);
@@ -789,11 +771,11 @@ impl Fair {
             self.phase,
             self.rate,
             self.capacity,
-            self.queue,
+            self.delays.queue,
             self.target(),
             self.last.map_or(0.0, |s| s.loss * 100.0),
             self.loss_threshold() * 100.0,
-            self.probe,
+            self.probing.share,
             self.marks.describe(),
         )
     }

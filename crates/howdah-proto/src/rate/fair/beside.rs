@@ -38,29 +38,29 @@ impl Fair {
     ) -> bool {
         let now = feedback.now;
         let arrives = sample.delivery_rate;
-        let queue = self.queue_peak.back().map_or(self.queue, |q| q.1);
-        let floor = self.loss_floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9);
+        let queue = self.delays.peaks.back().map_or(self.delays.queue, |q| q.1);
+        let floor = self.losses.floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9);
         let near = self
             .company
-            .on_losses(feedback, queue, floor, &self.loss_by_delay);
+            .on_losses(feedback, queue, floor, &self.losses.by_delay);
         let overflows = near
             || (overflow == Overflows::Much && self.company.may_cut(now, feedback.smoothed_rtt));
         self.company.on_arrived(now, arrives);
         if feedback.host_drops {
-            self.no_company_until = now + HOST_FILLS;
+            self.host.no_company_until = now + HOST_FILLS;
         }
-        if now < self.echo_until || now < self.drops_felt_until {
+        if now < self.echo.until || now < self.host.drops_felt_until {
             self.company.forget_losses();
         }
         // (Where a queue marks, marks share it out; in a short one `yielding` does.)
-        let elsewhere = now < self.no_company_until
+        let elsewhere = now < self.host.no_company_until
             || self.is_short()
-            || self.base_rtt < NEXT_DOOR
+            || self.delays.base_rtt < NEXT_DOOR
             || self.marks.ceiling().is_some();
         if elsewhere {
             self.company.leave();
         }
-        if idle || elsewhere || now < self.echo_until + YOUNG || now < self.drops_felt_until {
+        if idle || elsewhere || now < self.echo.until + YOUNG || now < self.host.drops_felt_until {
             return false;
         }
         let look = self.look(feedback);
@@ -71,12 +71,12 @@ impl Fair {
             && self.company.on_overflow(now, &look)
         {
             let cap = longest.mul_f64(TARGET_SHARE_OF_LIMIT);
-            self.target_cap = self.target_cap.min(cap.max(TARGET_CAP_MIN));
-            self.is_opening = false;
-            self.next_cap_step = now + TARGET_CAP_STEP;
-            self.bound_until = now + BOUND_FOR;
+            self.bound.target_cap = self.bound.target_cap.min(cap.max(TARGET_CAP_MIN));
+            self.bound.is_opening = false;
+            self.bound.next_cap_step = now + TARGET_CAP_STEP;
+            self.bound.slow_until = now + BOUND_FOR;
         }
-        if self.queue > self.target() / 2 && self.phase == Phase::Cruise {
+        if self.delays.queue > self.target() / 2 && self.phase == Phase::Cruise {
             self.company.test_if_suspected(now, &look);
         }
         let was_here = self.company.is_here();
@@ -85,13 +85,13 @@ impl Fair {
         self.test_share = self.company.step(now, &look, self.drains.is_dip());
         let Some(rate) = self.company.rate(now, arrives, queue, overflows) else {
             if was_here {
-                self.probe = PROBE_FIRST;
-                self.next_probe_step = now + feedback.smoothed_rtt;
+                self.probing.share = PROBE_FIRST;
+                self.probing.next_step = now + feedback.smoothed_rtt;
             }
             return false;
         };
         self.phase = Phase::Cruise;
-        self.delayed_since = None;
+        self.delays.delayed_since = None;
         let most = self.test_share.map(|share| self.capacity.mul_f64(share));
         self.rate = most.map_or(rate, |most| rate.min(most)).max(RATE_MIN);
         let sent = self.rate.as_f64() / self.capacity.as_f64().max(1.0);
@@ -113,11 +113,11 @@ impl Fair {
 
     pub(super) fn look(&self, feedback: &Feedback<'_>) -> Look {
         Look {
-            base_rtt: self.base_rtt,
+            base_rtt: self.delays.base_rtt,
             rtt: feedback.smoothed_rtt,
             rate: self.last.map_or(self.capacity, |s| s.delivery_rate),
-            queue: self.queue,
-            delay: self.recent_owd.min().unwrap_or(0),
+            queue: self.delays.queue,
+            delay: self.delays.recent_owd.min().unwrap_or(0),
         }
     }
 }

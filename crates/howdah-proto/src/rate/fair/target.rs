@@ -19,7 +19,7 @@ impl Fair {
     /// Falls with the rate everywhere, also where the cap binds: what makes flows equal is that the faster one
     /// wants the shorter queue.
     pub(super) fn target(&self) -> Span {
-        self.target_below(self.target_cap)
+        self.target_below(self.bound.target_cap)
     }
 
     pub(super) fn target_below(&self, cap: Span) -> Span {
@@ -29,32 +29,32 @@ impl Fair {
     /// How long the queue may be nobody knows when start-up ends. So the target begins at [`TARGET_FIRST`] and comes up as it does after an
     /// overflow; a queue that is seen has room for itself.
     pub(super) fn open_target(&mut self) {
-        let first = TARGET_FIRST.max(self.queue).as_secs_f64();
+        let first = TARGET_FIRST.max(self.delays.queue).as_secs_f64();
         let wanted = wanted_at(self.capacity);
         if wanted > first {
             let cap = Span::from_secs_f64(first * wanted / (wanted - first));
-            self.is_opening = cap < self.target_cap;
-            self.target_cap = self.target_cap.min(cap);
+            self.bound.is_opening = cap < self.bound.target_cap;
+            self.bound.target_cap = self.bound.target_cap.min(cap);
         }
     }
 
     /// A queue that stays above what was thought to be its limit is longer than that.
     pub(super) fn doubt_short(&mut self, feedback: &Feedback<'_>) {
-        if !self.is_short() || self.queue < SHORT {
-            self.longer_since = None;
+        if !self.is_short() || self.delays.queue < SHORT {
+            self.bound.longer_since = None;
             return;
         }
-        let since = *self.longer_since.get_or_insert(feedback.now);
+        let since = *self.bound.longer_since.get_or_insert(feedback.now);
         if feedback.now.since(since) > DROPPING_LASTS + feedback.smoothed_rtt * 4 {
             self.leave_short();
         }
     }
 
     pub(super) fn leave_short(&mut self) {
-        self.loss_by_delay.clear();
-        self.overflowed = false;
-        self.target_cap = TARGET_MAX;
-        self.longer_since = None;
-        self.yields = 0;
+        self.losses.by_delay.clear();
+        self.bound.overflowed = false;
+        self.bound.target_cap = TARGET_MAX;
+        self.bound.longer_since = None;
+        self.bound.yields = 0;
     }
 }

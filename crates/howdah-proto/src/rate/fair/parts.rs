@@ -1,0 +1,138 @@
+//! What the controller knows, by what it is about.
+
+use super::{BASE_WINDOW, LOSS_FLOOR_WINDOW, PROBE_FIRST, RECENT, TARGET_MAX};
+use crate::rate::overflow::LossByDelay;
+use crate::rtt::WindowedMin;
+use howdah_core::{Rate, Span, Time};
+use std::collections::VecDeque;
+
+/// Delays, and the queue that they show.
+#[derive(Debug)]
+pub(super) struct Delays {
+    pub(super) base_rtt: Span,
+    /// Minimum of (arrival by the receiver's clock - departure by ours).
+    pub(super) base_owd: WindowedMin,
+    pub(super) recent_owd: WindowedMin,
+    pub(super) queue: Span,
+    /// Since when, and from which rate on, the queue has been far above its target.
+    pub(super) delayed_since: Option<(Time, Rate)>,
+    /// Queues seen lately.
+    pub(super) peaks: VecDeque<(Time, Span)>,
+}
+
+impl Delays {
+    pub(super) fn new() -> Self {
+        Self {
+            base_rtt: Span::from_millis(100),
+            base_owd: WindowedMin::new(BASE_WINDOW),
+            recent_owd: WindowedMin::new(RECENT),
+            queue: Span::ZERO,
+            delayed_since: None,
+            peaks: VecDeque::new(),
+        }
+    }
+}
+
+/// How long the queue may be, and why.
+#[derive(Debug)]
+pub(super) struct Bound {
+    pub(super) target_cap: Span,
+    pub(super) next_cap_step: Time,
+    /// The cap is still the one of the beginning: no overflow has made it what it is.
+    pub(super) is_opening: bool,
+    /// Until then it comes back slowly.
+    pub(super) slow_until: Time,
+    /// What lowered the cap was a queue that overflows, too short to steer by.
+    pub(super) overflowed: bool,
+    /// Since when a queue that is thought to be short is longer.
+    pub(super) longer_since: Option<Time>,
+    /// Since when a queue overflows, and when that was seen last.
+    pub(super) dropping: Option<(Time, Time)>,
+    /// Decreases in a short queue since it was seen to lose packets.
+    pub(super) yields: u32,
+    /// Until then, what is seen of the queue is the echo of what was answered.
+    pub(super) yield_next: Time,
+}
+
+impl Bound {
+    pub(super) fn new() -> Self {
+        Self {
+            target_cap: TARGET_MAX,
+            next_cap_step: Time::ZERO,
+            is_opening: false,
+            slow_until: Time::ZERO,
+            overflowed: false,
+            longer_since: None,
+            dropping: None,
+            yields: 0,
+            yield_next: Time::ZERO,
+        }
+    }
+}
+
+/// Asking for more.
+#[derive(Debug)]
+pub(super) struct Probing {
+    pub(super) share: f64,
+    pub(super) base: Rate,
+    pub(super) next_step: Time,
+}
+
+impl Probing {
+    pub(super) fn new() -> Self {
+        Self {
+            share: PROBE_FIRST,
+            base: Rate::ZERO,
+            next_step: Time::ZERO,
+        }
+    }
+}
+
+/// What is lost, and when that was too much.
+#[derive(Debug)]
+pub(super) struct Losses {
+    pub(super) by_delay: LossByDelay,
+    pub(super) floor: WindowedMin,
+    /// Packets and losses of the block that is counted.
+    pub(super) block: (u64, u64),
+    pub(super) congested_at: Time,
+    pub(super) congested_until: Time,
+}
+
+impl Losses {
+    pub(super) fn new() -> Self {
+        Self {
+            by_delay: LossByDelay::default(),
+            floor: WindowedMin::new(LOSS_FLOOR_WINDOW),
+            block: (0, 0),
+            congested_at: Time::ZERO,
+            congested_until: Time::ZERO,
+        }
+    }
+}
+
+/// The receiving host, where it is the host that limits and not the path.
+#[derive(Debug, Default)]
+pub(super) struct Receiver {
+    /// The sink allows less than the path.
+    pub(super) limits: bool,
+    /// When packets that the sink refused were last being called lost.
+    pub(super) refused_at: Option<Time>,
+    /// What was sent before the receiving host fell behind: the path carried it.
+    pub(super) before_drops: Option<Rate>,
+    /// Until then what the host dropped may be missing from what arrived.
+    pub(super) drops_felt_until: Time,
+    /// Until then nothing is taken for others.
+    pub(super) no_company_until: Time,
+}
+
+/// How long start-up is felt.
+#[derive(Debug, Default)]
+pub(super) struct Echo {
+    /// Until then what start-up did is seen, ...
+    pub(super) until: Time,
+    /// ... and may be seen of its marks.
+    pub(super) marks_until: Time,
+    /// Until then samples reach back into the ramp of start-up.
+    pub(super) ramp_until: Time,
+}
