@@ -545,7 +545,7 @@ fn f63_where_threads_are_few_a_copy_waits_or_names_what_lacked_one() {
             let args = ["-r", &*from, &*server.url(&to)];
             threads.allow(count);
             let mut copying = site.start_copy(Host::Here, &args, Input::None);
-            let waits = copying.says_before_its_end("is busy (cannot start a thread");
+            let waits = copying.says_before_its_end("; it tries again within 2 s");
             if waits {
                 waited += 1;
                 threads.allow("max");
@@ -553,7 +553,7 @@ fn f63_where_threads_are_few_a_copy_waits_or_names_what_lacked_one() {
             let done = copying.finish();
             println!("{count}: {to}: {:?} {}", done.code, done.err.trim());
             if done.code != Some(0) {
-                // One file of it, or the whole when its streams were open: another connection would have it wait.
+                // One file of it, or the whole when its streams were told of: on another connection it waits.
                 assert!(!waits, "{}", done.err);
                 assert!(matches!(done.code, Some(NETWORK | PARTIAL)), "{}", done.err);
                 assert!(done.err.contains("cannot start a thread"), "{}", done.err);

@@ -117,6 +117,14 @@ const QUIET_AFTER: Span = Span::from_secs(10);
 /// More would only be memory.
 const SPARES_MAX: usize = 64;
 
+/// What lacked a thread when its client knew that it had begun goes on in another connection, for which a client of ours comes by itself.
+fn close_if_busy(now: Time, connection: &mut Connection, error: &Error) {
+    if error.is_busy() {
+        let text = format!("the server is busy ({error}); try again later");
+        connection.close(now, CloseCode::Application, &text);
+    }
+}
+
 /// For what threads do for that session.
 fn wake(waker: &Waker, key: ConnKey) -> Wake {
     let waker = waker.clone();
@@ -342,12 +350,6 @@ impl Service {
     }
 
     pub(super) fn give_up(&mut self, key: ConnKey, connection: &mut Connection, error: &Error) {
-        // A client of ours comes again by itself.
-        let busy = error.is_busy().then(|| {
-            let text = format!("the server is busy ({error}); try again later");
-            Error::new(ErrorKind::Network, text)
-        });
-        let error = busy.as_ref().unwrap_or(error);
         self.name_files(key);
         let session = self.sessions.get_mut(&key);
         let Some(session) = session.filter(|session| !session.fails_too_often()) else {
@@ -380,7 +382,9 @@ impl Service {
             tree.finish(connection);
         }
         let place = session.place.take();
-        connection.send_control(&Message::fail(error).encode());
+        if !error.is_busy() {
+            connection.send_control(&Message::fail(error).encode());
+        }
         let line = format!("{}: {} failed: {error}", session.peer, session.deed);
         self.control.tell(ServerEvent::Failed);
         self.put_away(tree, place);
@@ -524,6 +528,7 @@ impl Service {
                     if error.kind() == ErrorKind::Protocol {
                         connection.close(now, CloseCode::Protocol, &error.to_string());
                     }
+                    close_if_busy(now, connection, &error);
                 }
             }
             Event::ObjectComplete(object) => {
@@ -622,6 +627,7 @@ impl Service {
         }
         if let Err(error) = self.move_on(now, key, connection) {
             self.give_up(key, connection, &error);
+            close_if_busy(now, connection, &error);
             return;
         }
         let Some(session) = self.sessions.get_mut(&key) else {

@@ -205,7 +205,7 @@ impl Service {
             _ => return Ok(()),
         };
         may_act(self.audit.as_ref())?;
-        self.begin(now, key, connection, Request::Tree(message))
+        self.begin(now, key, connection, Request::Tree(Box::new(message)))
     }
 
     /// Opens what is needed for a tree, and starts its threads.

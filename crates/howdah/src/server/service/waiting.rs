@@ -23,20 +23,23 @@ const PLACE_AGAIN: Span = Span::from_millis(50);
 #[derive(Clone, Debug)]
 pub(in crate::server) enum Request {
     /// With the names and rules that came before it.
-    Tree(Message),
+    Tree(Box<Message>),
     Get(Get),
     Ask(Question),
 }
 
 impl Request {
     fn places(&self) -> u32 {
-        match self {
-            Self::Tree(
-                Message::TreePut { options, .. }
-                | Message::TreeGet { options, .. }
-                | Message::TreeVerify { options, .. },
-            ) => of_tree(options.memory.unwrap_or(Memory::DEFAULT)),
-            Self::Tree(_) | Self::Get(_) | Self::Ask(_) => ONE,
+        let Self::Tree(message) = self else {
+            return ONE;
+        };
+        match &**message {
+            Message::TreePut { options, .. }
+            | Message::TreeGet { options, .. }
+            | Message::TreeVerify { options, .. } => {
+                of_tree(options.memory.unwrap_or(Memory::DEFAULT))
+            }
+            _ => ONE,
         }
     }
 }
@@ -63,7 +66,7 @@ impl Service {
             }
         }
         let begun = match request.clone() {
-            Request::Tree(message) => self.open_tree(key, message),
+            Request::Tree(message) => self.open_tree(key, *message),
             Request::Get(ask) => self.open_get(key, ask),
             Request::Ask(question) => self.start_chore(key, question),
         };
