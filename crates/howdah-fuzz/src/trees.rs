@@ -155,7 +155,7 @@ pub fn receiver(bytes: &[u8]) {
 pub(crate) fn receiver_samples() -> Vec<Vec<u8>> {
     // The manifests of the gate, without the requests before them.
     let samples = gate_samples();
-    let manifests = samples.iter().take(3).map(|sample| &sample[2..]);
+    let manifests = samples.iter().take(3).map(|sample| &sample[3..]);
     let mut all = Vec::new();
     for manifest in manifests {
         for flags in [1, 3, 5, 7, 1 | 64] {

@@ -59,6 +59,11 @@ pub trait Application {
         key.0
     }
 
+    /// Whether that connection may end for a newcomer's where a server has as many as it keeps: nothing is under way in it.
+    fn gives_way(&self, _key: ConnKey) -> bool {
+        false
+    }
+
     /// A method of this trait, or the protocol, has panicked for that connection of a server. The connection is gone
     /// without a word, and what belongs to it should be, too.
     fn on_panic(&mut self, _key: ConnKey, _remote: Option<SocketAddr>) {}

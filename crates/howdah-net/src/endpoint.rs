@@ -11,6 +11,7 @@ use crate::demux::Demux;
 use crate::door::Door;
 use crate::gather::Gather;
 use crate::half_open::HalfOpen;
+use crate::proved::Proved;
 use crate::schedule::Schedule;
 use crate::socket::{MAX_TRAIN_BYTES, SocketReport, UdpPort};
 use crate::sweep::Sweep;
@@ -70,6 +71,9 @@ pub struct Endpoint {
     connections: BTreeMap<ConnKey, Slot>,
     /// Those whose handshake is under way.
     half_open: HalfOpen,
+    /// Those whose key is proved, of a server.
+    proved: Proved,
+    max_connections: usize,
     /// Whose work is being done.
     pub(crate) at_work: Option<ConnKey>,
     schedule: Schedule,
@@ -133,6 +137,8 @@ impl Endpoint {
             door,
             connections: BTreeMap::new(),
             half_open: HalfOpen::default(),
+            proved: Proved::default(),
+            max_connections: admission::MAX_CONNECTIONS,
             at_work: None,
             schedule: Schedule::default(),
             due: Vec::new(),
@@ -221,6 +227,12 @@ impl Endpoint {
         );
         self.schedule.touch(key);
         key
+    }
+
+    /// Keeps no more connections than that. For tests: there are more than 16,000 by default.
+    #[doc(hidden)]
+    pub fn keep_at_most(&mut self, connections: usize) {
+        self.max_connections = connections;
     }
 
     /// How often a connection was looked at so far. For measuring: idle connections are not.
@@ -316,6 +328,7 @@ impl Endpoint {
             }
         }
         self.half_open.remove(key);
+        self.proved.remove(key);
         self.schedule.forget(key);
     }
 
@@ -413,10 +426,14 @@ impl Endpoint {
                 break;
             };
             any = true;
-            if matches!(event, Event::Connected { .. }) {
-                self.half_open.remove(key);
-            }
+            let is_proved = matches!(event, Event::Connected { .. });
             application.on_event(now, key, &mut slot.connection, event);
+            if is_proved {
+                self.half_open.remove(key);
+                if self.config.accept {
+                    self.proved.insert(key, application.group(key));
+                }
+            }
             if slot.connection.is_closed() {
                 // The events before the end are told before it.
                 while let Some(event) = slot.connection.poll_event() {

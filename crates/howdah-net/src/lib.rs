@@ -26,6 +26,7 @@ mod half_open;
 mod isolation;
 mod newcomers;
 pub mod plain;
+mod proved;
 #[cfg(target_os = "linux")]
 mod receive;
 mod schedule;

@@ -208,6 +208,14 @@ pub enum StoreError {
         /// It is the machine's limit, not this process's.
         everywhere: bool,
     },
+    /// This system gives no more threads.
+    #[error("cannot start a thread for {path:?}: {source}")]
+    NoThread {
+        /// What it was to work on.
+        path: PathBuf,
+        /// What the system says.
+        source: Arc<io::Error>,
+    },
     /// Anything else that the operating system reports.
     #[error("cannot {operation} {path:?}: {source}")]
     Io {
@@ -242,6 +250,13 @@ fn instead(what: &str) -> &'static str {
 
 impl StoreError {
     /// Sorts an error of the operating system.
+    pub(crate) fn no_thread(path: &Path, error: io::Error) -> Self {
+        Self::NoThread {
+            path: path.to_path_buf(),
+            source: Arc::new(error),
+        }
+    }
+
     pub(crate) fn from_io(
         path: &Path,
         operation: &'static str,

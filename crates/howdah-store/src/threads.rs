@@ -3,9 +3,12 @@
 //! What is kept from a thread is kept from all that it starts (seccomp(2)). Whoever hears the network may do less than those who
 //! work for him, so theirs are started by a thread that may do what they may.
 
+use rustix::io::Errno;
 use std::cell::RefCell;
 use std::io;
 use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{self, AtomicBool};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
@@ -13,6 +16,13 @@ type Order = Box<dyn FnOnce() + Send>;
 
 thread_local! {
     static STARTER: RefCell<Option<Sender<Order>>> = const { RefCell::new(None) };
+    static REFUSED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// As if this system gave this thread no more threads while `refused` is true. For tests.
+#[doc(hidden)]
+pub fn refuse_while(refused: Arc<AtomicBool>) {
+    REFUSED.set(Some(refused));
 }
 
 /// Starts the threads of others.
@@ -65,6 +75,13 @@ pub fn start<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
+    let is_refused = |refused: &Option<Arc<AtomicBool>>| {
+        let refused = refused.as_ref();
+        refused.is_some_and(|refused| refused.load(atomic::Ordering::Relaxed))
+    };
+    if REFUSED.with_borrow(is_refused) {
+        return Err(Errno::AGAIN.into());
+    }
     let builder = Builder::new().name(name.to_owned());
     let Some(starter) = STARTER.with_borrow(Clone::clone) else {
         return builder.spawn(work);

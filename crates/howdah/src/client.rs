@@ -98,6 +98,8 @@ pub(crate) struct Client<'a> {
     room: RoomWait,
     /// The server waits for space.
     peer_waits: bool,
+    /// It has no place for what was asked for, or no thread, and tries again by itself.
+    peer_is_busy: bool,
     /// Of the file that comes next.
     holes: Announced,
     /// Bytes that were there before.
@@ -163,6 +165,7 @@ impl<'a> Client<'a> {
             target: None,
             room: RoomWait::default(),
             peer_waits: false,
+            peer_is_busy: false,
             holes: Announced::default(),
             held_bytes: 0,
             can_go_on: false,
@@ -375,6 +378,11 @@ impl<'a> Client<'a> {
             Message::Fail { .. } => {}
             Message::Room { lack } => {
                 self.peer_waits = lack.is_some();
+                if lack.is_none() && std::mem::take(&mut self.peer_is_busy) {
+                    let text = format!("{} has time now", self.peer());
+                    self.config.note.line(&text);
+                    return Ok(());
+                }
                 let lack = lack.map(|lack| format!("{}: {}", self.peer(), shown(&lack)));
                 self.tell_room(lack.as_deref());
                 return Ok(());
@@ -599,6 +607,12 @@ impl Application for Client<'_> {
                         && Message::more(&bytes) == Some(true)
                     {
                         self.tell_grown(*size);
+                    }
+                    if let Message::Room { lack: Some(why) } = &message
+                        && let Some(seconds) = Message::more(&bytes)
+                    {
+                        self.tell_busy(why, seconds);
+                        return Ok(());
                     }
                     self.on_message(now, connection, message)
                 }),

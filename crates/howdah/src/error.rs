@@ -81,6 +81,8 @@ pub struct Error {
     message: String,
     /// The other side is there, and hangs.
     stuck: bool,
+    /// This system gives no more threads now.
+    busy: bool,
 }
 
 impl Error {
@@ -90,7 +92,23 @@ impl Error {
             kind,
             message: message.into(),
             stuck: false,
+            busy: false,
         }
+    }
+
+    /// This system gives no more threads.
+    pub(crate) fn no_thread(error: &std::io::Error) -> Self {
+        Self::new(ErrorKind::Io, format!("cannot start a thread: {error}")).busy()
+    }
+
+    /// The same may go later.
+    pub(crate) fn busy(self) -> Self {
+        Self { busy: true, ..self }
+    }
+
+    /// Whether the same may go later: others leave nothing for it now.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy
     }
 
     /// The other side is there and does not get on: a new connection to it would not either.

@@ -6,6 +6,7 @@ use crate::listed::{Listed, Reread};
 use crate::sandbox;
 use crate::session::errand::Errands;
 use crate::session::from_store;
+use crate::session::places::{Bounds, Places};
 use crate::session::tree::Tree;
 use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity};
 use howdah_audit::{AuditFile, AuditLog};
@@ -146,6 +147,7 @@ pub struct Server {
     control: ServerControl,
     max_rate: Option<Rate>,
     keep_unfinished: Option<Duration>,
+    bounds: Bounds,
     /// What hears the network is to open nothing; called on its thread when that is so.
     opens_nothing: Option<fn()>,
     log: Log,
@@ -263,6 +265,7 @@ impl Server {
             control,
             max_rate: None,
             keep_unfinished: None,
+            bounds: Bounds::of_system(),
             opens_nothing: None,
             log,
             audit: None,
@@ -281,6 +284,22 @@ impl Server {
     #[must_use]
     pub fn keeping_unfinished(mut self, time: Duration) -> Self {
         self.keep_unfinished = Some(time);
+        self
+    }
+
+    /// So much may be under way of all and of one key, a single file each, or a fourth of a tree. Not part of the stable interface.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_places(mut self, all: u32, of_key: u32) -> Self {
+        self.bounds = Bounds { all, of_key };
+        self
+    }
+
+    /// Keeps so many connections. Not part of the stable interface.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_connections(mut self, most: usize) -> Self {
+        self.endpoint.keep_at_most(most);
         self
     }
 
@@ -373,6 +392,7 @@ impl Server {
             waker: self.endpoint.waker(),
             moments: Allowance::new(MOMENTS),
             errands: Errands::default(),
+            places: Places::new(self.bounds),
             sessions: BTreeMap::new(),
             active: BTreeSet::new(),
             spares: Vec::new(),

@@ -196,6 +196,26 @@ impl Process {
         }
     }
 
+    /// Waits for such a line, or for its end: whether the line came.
+    #[track_caller]
+    pub(crate) fn says_before_its_end(&mut self, part: &str) -> bool {
+        loop {
+            let left = self.limit.saturating_duration_since(Instant::now());
+            match self.err.recv_timeout(left) {
+                Ok(line) => {
+                    self.said.push(line.clone());
+                    if line.contains(part) {
+                        return true;
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return false,
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("{} hangs; it said:\n{}", self.name, self.text());
+                }
+            }
+        }
+    }
+
     /// How many lines with `part` it has said so far.
     pub(crate) fn lines_so_far(&mut self, part: &str) -> usize {
         self.said.extend(self.err.try_iter());

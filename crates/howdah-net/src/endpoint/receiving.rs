@@ -152,7 +152,7 @@ impl Endpoint {
             let end = (start + stride).min(meta.len);
             self.at_work = None;
             let datagram = (&buffer[start..end], now.since(rx_time));
-            let found = self.find(now, from, meta.dst_ip, datagram);
+            let found = self.find(now, from, meta.dst_ip, datagram, application);
             if let Some(counting) = &mut self.counting {
                 counting.work(found);
             }

@@ -115,7 +115,7 @@ impl Flusher {
         });
         let (part, theirs, since) = (Arc::clone(&self.part), Arc::clone(&shared), self.started);
         let thread = worker::spawn("howdah-flush", move || theirs.run(&part, keeper, since))
-            .map_err(|e| StoreError::from_io(self.part.path(), "start a thread to flush", e))?;
+            .map_err(|e| StoreError::no_thread(self.part.path(), e))?;
         self.running = Some(Running {
             shared,
             thread: Some(thread),

@@ -107,7 +107,7 @@ impl HashWork {
         let finishing = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&finishing);
         let thread = worker::spawn("howdah-hash", move || self.run(&receiver, &theirs))
-            .map_err(|e| StoreError::from_io(part.path(), "start a thread to hash", e))?;
+            .map_err(|e| StoreError::no_thread(part.path(), e))?;
         Ok(GroupHasher {
             sender,
             thread,

@@ -273,7 +273,7 @@ impl Sink {
             journalled,
         };
         worker::spawn("howdah-write", move || work.run(outlet, reporter))
-            .map_err(|e| StoreError::from_io(&path, "start a thread to write", e))?;
+            .map_err(|e| StoreError::no_thread(&path, e))?;
         Ok(Self(Inner::Thread(Threaded {
             inlet,
             slot,
@@ -293,7 +293,7 @@ impl Sink {
         let (slot, reporter) = Slot::new(&path, Arc::clone(&wake));
         let (inlet, outlet) = queue::queue(options.limits.queue_bytes, queue::FILE_SPARES, wake);
         worker::spawn("howdah-write", move || work.run(outlet, reporter))
-            .map_err(|e| StoreError::from_io(&path, "start a thread to write", e))?;
+            .map_err(|e| StoreError::no_thread(&path, e))?;
         Ok(Self(Inner::Thread(Threaded {
             inlet,
             slot,
@@ -317,7 +317,7 @@ impl Sink {
         let work = range::RangeWriter::new(target, &held, options);
         let ledger = Some(Arc::clone(&work.ledger));
         worker::spawn("howdah-write", move || work.run(outlet, reporter))
-            .map_err(|e| StoreError::from_io(path, "start a thread to write", e))?;
+            .map_err(|e| StoreError::no_thread(path, e))?;
         Ok(Self(Inner::Thread(Threaded {
             inlet,
             slot,
@@ -341,7 +341,7 @@ impl Sink {
         let (inlet, outlet) = queue::queue(bound, queue::STREAM_SPARES, wake);
         let work = ordered::OrderedWriter::new(writer, hash, window);
         worker::spawn("howdah-pipe", move || work.run(outlet, reporter))
-            .map_err(|e| StoreError::from_io(name, "start a thread to write", e))?;
+            .map_err(|e| StoreError::no_thread(name, e))?;
         let threaded = Threaded {
             inlet,
             slot,

@@ -82,8 +82,8 @@ impl FileSource {
         let (slot, reporter) = Slot::new(path, Arc::clone(&wake));
         let reader = Arc::clone(&shared);
         let work = move || reader.read_ahead(hash, &wake, reporter);
-        let handle = worker::spawn("howdah-read", work)
-            .map_err(|e| StoreError::from_io(path, "start a thread to read", e))?;
+        let handle =
+            worker::spawn("howdah-read", work).map_err(|e| StoreError::no_thread(path, e))?;
         shared.cursor.set_follower(handle.thread().clone());
         Ok(Self { shared, slot })
     }

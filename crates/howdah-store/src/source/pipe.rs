@@ -94,7 +94,7 @@ impl PipeSource {
         worker::spawn("howdah-pipe", move || {
             filler.fill(reader, segment, hash, &wake, reporter);
         })
-        .map_err(|e| StoreError::from_io(name, "start a thread to read", e))?;
+        .map_err(|e| StoreError::no_thread(name, e))?;
         Ok(Self { shared, slot })
     }
 

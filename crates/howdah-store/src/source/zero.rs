@@ -37,7 +37,7 @@ impl ZeroSource {
                 })),
                 None => reporter.nobody_waits(),
             })
-            .map_err(|e| StoreError::from_io(name, "start a thread to hash", e))?;
+            .map_err(|e| StoreError::no_thread(name, e))?;
             cursor.set_follower(handle.thread().clone());
         } else {
             reporter.report(Ok(Finished { size, hash: None }));

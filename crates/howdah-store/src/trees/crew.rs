@@ -53,7 +53,7 @@ pub(crate) fn start<C: Crew>(
             shared.fail(error);
         }
     });
-    thread.map_err(|e| StoreError::from_io(Path::new(name), "start a thread", e))
+    thread.map_err(|e| StoreError::no_thread(Path::new(name), e))
 }
 
 #[cfg(test)]

@@ -219,6 +219,7 @@ impl Request {
         };
         let flags = next()?;
         let asked = next()?;
+        let copy_links = next()? & 1 != 0;
         let asked = NAMES.iter().enumerate().filter_map(|(bit, name)| {
             let is_asked = asked & 1 << bit != 0;
             is_asked.then_some(*name)
@@ -256,6 +257,7 @@ impl Request {
             recursive: flags & 1 != 0,
             archive: flags & 2 != 0,
             contents: flags & 4 != 0,
+            copy_links,
             rules: rules.iter().map(Plain::rule).collect(),
             files: listed.as_ref().map(|paths: &Vec<Vec<&str>>| {
                 let paths = paths.iter().map(|path| path.join("/").into_bytes());
@@ -340,7 +342,15 @@ pub fn gate(bytes: &[u8]) {
         match &entry {
             Entry::Dir { .. } => assert!(options.recursive || options.contents),
             Entry::Link { .. } => assert!(options.archive),
-            Entry::File { size, .. } => {
+            Entry::Symlink { .. } => {
+                assert!(!options.copy_links, "a link where none is followed");
+                assert!(
+                    options.recursive || options.contents,
+                    "a link where a file was asked for"
+                );
+            }
+            Entry::File { size, link, .. } => {
+                assert!(options.archive || link.is_none());
                 assert!(options.min_size.is_none_or(|min| *size >= min));
                 assert!(options.max_size.is_none_or(|max| *size <= max));
             }
@@ -441,12 +451,12 @@ pub fn manifest_samples() -> Vec<Vec<u8>> {
 /// Requests before manifests.
 pub fn gate_samples() -> Vec<Vec<u8>> {
     let requests: [&[u8]; 6] = [
-        &[1, 0b111],
-        &[7, 0],
-        &[3 | 0x40, 0xff, 0, 100],
-        &[5 | 0x08, 0, 0, 5, 0],
-        &[1 | 0x10, 0b100, 2, 2, 0, 9, 2, 5],
-        &[5 | 0x20, 0, 1, 2, 5],
+        &[1, 0b111, 0],
+        &[7, 0, 0],
+        &[3 | 0x40, 0xff, 1, 0, 100],
+        &[5 | 0x08, 0, 0, 0, 5, 0],
+        &[1 | 0x10, 0b100, 0, 2, 2, 0, 9, 2, 5],
+        &[5 | 0x20, 0, 1, 1, 2, 5],
     ];
     let manifests = manifest_samples();
     let pairs = requests.iter().flat_map(|request| {

@@ -72,6 +72,9 @@ impl Gate {
                 self.at.pop();
                 Ok(())
             }
+            Entry::File { name, link, .. } if link.is_some() && !options.archive => {
+                Err(self.not_asked(name, "a file with further names"))
+            }
             Entry::File {
                 name, size, meta, ..
             } => {
@@ -84,6 +87,10 @@ impl Gate {
             }
             Entry::Link { name, .. } if !options.archive => {
                 Err(self.not_asked(name, "a further name of a file"))
+            }
+            // A file that has been asked for would be whatever the sender has it point to.
+            Entry::Symlink { name, .. } if !options.keeps_links() => {
+                Err(self.not_asked(name, "a symbolic link"))
             }
             Entry::Symlink { name, .. } | Entry::Link { name, .. } => {
                 self.name(name, false, options, filter)
@@ -222,6 +229,49 @@ mod tests {
         let one_file = TreeOptions::default();
         assert!(passes(names(&["f"]), &one_file, &[file("f")]));
         assert!(!passes(names(&["f"]), &one_file, &[dir("f")]));
+    }
+
+    /// `howdah cp evil:notes .` got a link to wherever the server liked, and so did `cp -rL`.
+    #[test]
+    fn h1_kinds_that_were_not_asked_for_do_not_come() {
+        let link = || Entry::Symlink {
+            name: "photos".into(),
+            target: "/etc".into(),
+            meta: Meta::default(),
+        };
+        let named_twice = || Entry::File {
+            name: "photos".into(),
+            size: 10,
+            meta: Meta::default(),
+            link: Some(1),
+            hash: None,
+        };
+        let below = |entry| vec![dir("photos"), entry];
+        let with = |recursive, contents, copy_links, archive| TreeOptions {
+            recursive,
+            contents,
+            copy_links,
+            archive,
+            ..TreeOptions::default()
+        };
+        let asked = || names(&["photos"]);
+        for (options, links, numbers) in [
+            (with(false, false, false, false), false, false),
+            (with(true, false, false, false), true, false),
+            (with(false, true, false, false), true, false),
+            (with(true, false, true, false), false, false),
+            (with(false, true, true, false), false, false),
+            (with(true, false, true, true), false, true),
+            (with(true, false, false, true), true, true),
+        ] {
+            assert_eq!(passes(asked(), &options, &[link()]), links, "{options:?}");
+            if options.recursive {
+                let entries = below(link());
+                assert_eq!(passes(asked(), &options, &entries), links, "{options:?}");
+            }
+            let passed = passes(asked(), &options, &[named_twice()]);
+            assert_eq!(passed, numbers, "{options:?}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::*;
 use crate::Root;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -120,4 +120,64 @@ fn h1_a_server_writes_no_other_name_and_changes_no_mode() {
     )
     .unwrap();
     assert!(home.path().join("photos/two.key").exists());
+}
+
+/// A file was asked for, or what links lead to, and the sender has a link of his choice come in its place: whatever writes to it then
+/// writes elsewhere.
+#[test]
+fn h1_a_server_plants_no_link_where_a_file_was_asked_for() {
+    let evil = tempfile::tempdir().unwrap();
+    symlink("mine", evil.path().join("notes")).unwrap();
+    fs::create_dir(evil.path().join("photos")).unwrap();
+    symlink("../mine", evil.path().join("photos/one")).unwrap();
+    fs::create_dir(evil.path().join("pair")).unwrap();
+    fs::write(evil.path().join("pair/a"), "twice").unwrap();
+    fs::hard_link(evil.path().join("pair/a"), evil.path().join("pair/b")).unwrap();
+    let root = Arc::new(Root::open(evil.path()).unwrap());
+    let sent = TreeOptions {
+        recursive: true,
+        archive: true,
+        ..TreeOptions::default()
+    };
+    let tree = TreeOptions {
+        recursive: true,
+        ..TreeOptions::default()
+    };
+    let followed = TreeOptions {
+        copy_links: true,
+        ..tree.clone()
+    };
+    let one_file = TreeOptions::default();
+    let cases = [
+        ("notes", &one_file),
+        ("notes", &followed),
+        ("photos", &followed),
+        ("pair", &tree),
+    ];
+    for (name, options) in cases {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("mine"), "mine").unwrap();
+        let source = || {
+            let mut source = TreeSource::new();
+            let named = Path::new(name);
+            source.add_below(&root, named, None, false).unwrap();
+            source
+        };
+        let target = asked_for(home.path(), &[name]);
+        let result = transfer_between((source(), &sent), (target, options), true);
+        let error = result.expect_err(name).to_string();
+        assert!(error.contains("not asked for"), "{name}: {error}");
+        let names = [name.to_owned(), format!("{name}/one"), format!("{name}/a")];
+        for planted in names {
+            let path = home.path().join(&planted);
+            assert!(
+                path.is_dir() || fs::symlink_metadata(&path).is_err(),
+                "{planted}"
+            );
+        }
+        // Who asks for it gets it.
+        let target = asked_for(home.path(), &[name]);
+        transfer_between((source(), &sent), (target, &sent), true).expect(name);
+        assert!(fs::symlink_metadata(home.path().join(name)).is_ok());
+    }
 }

@@ -108,6 +108,11 @@ impl TreeOptions {
             && self.modified_until.is_none_or(|until| modified <= until)
     }
 
+    /// Whether links are copied as links. Otherwise files stand for what they are.
+    pub(crate) fn keeps_links(&self) -> bool {
+        (self.recursive || self.contents) && !self.copy_links
+    }
+
     /// Whether a directory with that path below the top is only named.
     pub(crate) fn names_only(&self, below: &Path) -> bool {
         let levels = self.levels.map(|levels| levels as usize);

@@ -624,6 +624,12 @@ impl<'a> Walker<'a> {
                 });
                 self.tell(ahead)
             }
+            FileType::Symlink if !self.compares && !self.options.keeps_links() => {
+                // Something replaced what had been named, or what a link led to.
+                let what = "became a link while it was read";
+                self.book.trouble(Trouble::Changed, &shown(), what);
+                self.left_out(called, Other::Unread)
+            }
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(fd, OsStr::from_bytes(name), Vec::new());
                 match target {

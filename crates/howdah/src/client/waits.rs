@@ -2,7 +2,7 @@
 
 use super::{Client, Step, Task};
 use crate::session::chore::Finding;
-use crate::session::message::SideReport;
+use crate::session::message::{SideReport, shown};
 use crate::session::waits::Wait;
 use crate::{Error, ErrorKind};
 use howdah_core::Time;
@@ -90,6 +90,16 @@ impl Client<'_> {
         let name = self.progress.current.first().map_or("", String::as_str);
         let text = format!("{name:?} grew while it was read; its first {size} bytes were copied");
         self.config.warn.line(&text);
+    }
+
+    /// Tells that what was asked for waits for others at the server.
+    pub(super) fn tell_busy(&mut self, why: &str, again_s: u16) {
+        (self.peer_waits, self.peer_is_busy) = (true, true);
+        self.config.warn.line(&format!(
+            "{} is busy ({}); it tries again within {again_s} s, until this begins (Ctrl-C ends it)",
+            self.peer(),
+            shown(why)
+        ));
     }
 
     /// Tells of a full disk that is waited for, or that there is room again.

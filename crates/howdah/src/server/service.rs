@@ -7,11 +7,11 @@ use super::{
     watch_lists,
 };
 use crate::access::{Authority, not_good_from};
-use crate::session::chore::Chore;
 use crate::session::errand::Errands;
 use crate::session::files::serving::Serving;
 use crate::session::kept::KEPT_MAX;
 use crate::session::message::{Message, SideReport};
+use crate::session::places::Places;
 use crate::session::putting::Put;
 use crate::session::receiving::Receiving;
 use crate::session::tree::Tree;
@@ -34,9 +34,11 @@ use std::time::Duration;
 mod files;
 mod opening;
 mod tree;
+mod waiting;
 
 use opening::Get;
 pub(super) use opening::{MOMENTS, Opening};
+pub(super) use waiting::Request;
 
 /// How long a server serves.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +64,8 @@ pub(super) struct Service {
     pub(super) moments: Allowance,
     /// What waits for disks.
     pub(super) errands: Errands,
+    /// What may be under way.
+    pub(super) places: Places,
     pub(super) sessions: BTreeMap<ConnKey, Session>,
     /// Those with a transfer under way.
     pub(super) active: BTreeSet<ConnKey>,
@@ -113,6 +117,14 @@ const QUIET_AFTER: Span = Span::from_secs(10);
 /// More would only be memory.
 const SPARES_MAX: usize = 64;
 
+/// What lacked a thread when its client knew that it had begun goes on in another connection, for which a client of ours comes by itself.
+fn close_if_busy(now: Time, connection: &mut Connection, error: &Error) {
+    if error.is_busy() {
+        let text = format!("the server is busy ({error}); try again later");
+        connection.close(now, CloseCode::Application, &text);
+    }
+}
+
 /// For what threads do for that session.
 fn wake(waker: &Waker, key: ConnKey) -> Wake {
     let waker = waker.clone();
@@ -135,6 +147,9 @@ impl Service {
                 now,
                 idle_since.is_some_and(|at| now.since(at) >= QUIET_AFTER),
             );
+            if !session.is_busy() {
+                session.place = None;
+            }
             session.is_busy() || session.cut_at.is_some()
         });
         if attended {
@@ -169,7 +184,7 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
-        if session.opening.is_some() {
+        if session.is_beginning() {
             return session.keep_for_later(message);
         }
         if session.tree.is_some() {
@@ -234,14 +249,13 @@ impl Service {
                     held,
                     values,
                 };
-                self.open_get(now, key, connection, ask)?;
+                self.begin(now, key, connection, Request::Get(ask))?;
             }
             Message::Ask(question) if !busy => {
                 let (verb, about) = question.what();
                 session.deed = Deed::new(verb, about);
                 may_act(self.audit.as_ref())?;
-                let chore = Chore::start(question, session.rights.clone(), wake(&self.waker, key))?;
-                session.chore = Some(chore);
+                self.begin(now, key, connection, Request::Ask(question))?;
             }
             Message::OpenFiles if !busy => self.open_files(key, connection)?,
             Message::Holes { object, ranges } => session.holes.note(object, ranges),
@@ -344,6 +358,8 @@ impl Service {
         session.failures += 1;
         session.put = None;
         session.opening = None;
+        (session.waiting, session.request) = (None, None);
+        session.is_told_to_wait = false;
         session.later.clear();
         session.chore = None;
         let files = session.files.take();
@@ -365,10 +381,13 @@ impl Service {
         if let Some(tree) = &mut tree {
             tree.finish(connection);
         }
-        connection.send_control(&Message::fail(error).encode());
+        let place = session.place.take();
+        if !error.is_busy() {
+            connection.send_control(&Message::fail(error).encode());
+        }
         let line = format!("{}: {} failed: {error}", session.peer, session.deed);
         self.control.tell(ServerEvent::Failed);
-        self.put_away(tree);
+        self.put_away(tree, place);
         self.log(&line);
         self.note_end(Happened::Failed, key, Outcome::error(error));
     }
@@ -380,6 +399,7 @@ impl Service {
         connection: &mut Connection,
     ) -> Result<(), Error> {
         self.go_on_opening(now, key, connection, Duration::ZERO)?;
+        self.try_again(now, key, connection)?;
         self.open_put(now, key, connection)?;
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
@@ -392,7 +412,12 @@ impl Service {
         }
         if let Some(files) = &mut session.files {
             files.poll(now, connection)?;
+            let lacks = files.lacks();
             self.note_changes(key);
+            match lacks {
+                Some(why) => self.has_to_wait(now, key, connection, &why),
+                None => self.has_begun(key, connection),
+            }
             return Ok(());
         }
         if let Some(sending) = &mut session.sending {
@@ -503,6 +528,7 @@ impl Service {
                     if error.kind() == ErrorKind::Protocol {
                         connection.close(now, CloseCode::Protocol, &error.to_string());
                     }
+                    close_if_busy(now, connection, &error);
                 }
             }
             Event::ObjectComplete(object) => {
@@ -546,8 +572,7 @@ impl Service {
                 if let Some(mut session) = self.sessions.remove(&key) {
                     self.control.tell(session.moved(&connection.stats()));
                     let busy = session.is_busy();
-                    let tree = session.tree.take();
-                    self.put_away(tree);
+                    self.put_away(session.tree.take(), session.place.take());
                     if busy {
                         let why = from_connection(&error, "the client");
                         self.control.tell(ServerEvent::Failed);
@@ -602,6 +627,7 @@ impl Service {
         }
         if let Err(error) = self.move_on(now, key, connection) {
             self.give_up(key, connection, &error);
+            close_if_busy(now, connection, &error);
             return;
         }
         let Some(session) = self.sessions.get_mut(&key) else {
@@ -651,7 +677,8 @@ impl Application for Service {
         self.sessions.get(&key).is_none_or(|session| {
             // What comes before there is a place is kept, or comes again.
             let early = session.early.as_ref();
-            early.map_or_else(|| session.opening.is_none(), |e| e.kept.bytes() < KEPT_MAX)
+            let opens = session.opening.is_some() || session.waiting.is_some();
+            early.map_or(!opens, |e| e.kept.bytes() < KEPT_MAX)
                 && session
                     .receiving
                     .as_ref()
@@ -704,8 +731,7 @@ impl Application for Service {
         let what = match self.sessions.remove(&key) {
             None => who,
             Some(mut session) => {
-                let tree = session.tree.take();
-                self.put_away(tree);
+                self.put_away(session.tree.take(), session.place.take());
                 format!("{}: {}", session.peer, session.deed)
             }
         };
@@ -725,6 +751,10 @@ impl Application for Service {
         self.sessions
             .get(&key)
             .map_or(key.0, |session| session.group)
+    }
+
+    fn gives_way(&self, key: ConnKey) -> bool {
+        self.sessions.get(&key).is_some_and(Session::gives_way)
     }
 
     fn attended(&self) -> Attended<'_> {

@@ -3,7 +3,7 @@
 use super::control::Meter;
 use super::deeds::{Deed, Who};
 use super::happening::{ServerEvent, SessionMoved};
-use super::service::Opening;
+use super::service::{Opening, Request};
 use crate::access::Rights;
 use crate::keys::PublicKey;
 use crate::session::at_cap::AtCap;
@@ -13,6 +13,7 @@ use crate::session::holes::Announced;
 use crate::session::kept::Early;
 use crate::session::message::Message;
 use crate::session::pace::Pace;
+use crate::session::places::Place;
 use crate::session::putting::Put;
 use crate::session::receiving::Receiving;
 use crate::session::selection::Asked;
@@ -40,11 +41,19 @@ pub(super) struct Session {
     pub(super) group: u64,
     /// What was asked for is being opened.
     pub(super) opening: Option<Opening>,
+    /// The same, until it is open: it may have to wait yet.
+    pub(super) request: Option<Request>,
+    /// What was asked for waits until it may begin.
+    pub(super) waiting: Option<Request>,
+    /// The client knows that it waits.
+    pub(super) is_told_to_wait: bool,
+    /// What it has under way takes that.
+    pub(super) place: Option<Place>,
     /// What came meanwhile.
     pub(super) later: VecDeque<Message>,
     /// What came of a file whose place is being opened.
     pub(super) early: Option<Early>,
-    /// A place that was taken is not looked at again before.
+    /// A place that was taken is not looked at again before, and what waits is not tried.
     pub(super) open_again_at: Time,
     pub(super) sending: Option<Sending>,
     pub(super) receiving: Option<Receiving>,
@@ -122,6 +131,10 @@ impl Session {
             key,
             public: None,
             opening: None,
+            request: None,
+            waiting: None,
+            is_told_to_wait: false,
+            place: None,
             later: VecDeque::new(),
             early: None,
             open_again_at: now,
@@ -219,15 +232,32 @@ impl Session {
         }
     }
 
+    /// Whether what it asked for is not there yet, or waits: what comes meanwhile is about that.
+    pub(super) fn is_beginning(&self) -> bool {
+        self.opening.is_some() || self.waiting.is_some() || self.early.is_some()
+    }
+
     /// Whether it has a transfer under way.
     pub(super) fn is_busy(&self) -> bool {
         self.opening.is_some()
+            || self.waiting.is_some()
             || self.sending.is_some()
             || self.receiving.is_some()
             || self.put.is_some()
             || self.tree.is_some()
             || self.chore.is_some()
             || self.files.as_ref().is_some_and(Serving::is_busy)
+    }
+
+    /// Whether nothing of it would be lost but that it is there: it is idle, or what it asked for has not begun.
+    pub(super) fn gives_way(&self) -> bool {
+        let is_at_work = self.opening.is_some()
+            || self.sending.is_some()
+            || self.receiving.is_some()
+            || self.tree.is_some()
+            || self.chore.is_some()
+            || self.files.as_ref().is_some_and(Serving::is_at_work);
+        !is_at_work
     }
 
     /// Whether the data comes from the client.
@@ -239,9 +269,8 @@ impl Session {
     /// somebody who reads.
     pub(super) fn waits_for(&self) -> Option<Wait> {
         match (&self.sending, &self.receiving) {
-            _ if self.tree.is_some() || self.chore.is_some() || self.opening.is_some() => {
-                Some(Wait::Progress)
-            }
+            _ if self.tree.is_some() || self.chore.is_some() => Some(Wait::Progress),
+            _ if self.opening.is_some() || self.waiting.is_some() => Some(Wait::Progress),
             _ if self.files.as_ref().is_some_and(Serving::is_busy) => Some(Wait::Taking),
             (None, None) if self.put.is_some() => None,
             (None, None) => Some(Wait::Request),

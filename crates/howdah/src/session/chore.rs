@@ -106,8 +106,7 @@ impl Chore {
             let result = worker.answer(question);
             worker.say(Said::Done(result));
         };
-        threads::start("howdah-chore", work)
-            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
+        threads::start("howdah-chore", work).map_err(|e| Error::no_thread(&e))?;
         Ok(Self { said, stop })
     }
 

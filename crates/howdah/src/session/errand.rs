@@ -43,8 +43,7 @@ impl Errands {
             drop(held);
             wake();
         };
-        threads::start("howdah-errand", work)
-            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
+        threads::start("howdah-errand", work).map_err(|e| Error::no_thread(&e))?;
         Ok(Errand(result))
     }
 }

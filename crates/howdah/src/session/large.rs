@@ -58,8 +58,7 @@ impl Opener {
                 wake();
             }
         };
-        threads::start("howdah-open", work)
-            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot start a thread: {e}")))?;
+        threads::start("howdah-open", work).map_err(|e| Error::no_thread(&e))?;
         Ok(Self { ask, opened })
     }
 }

@@ -298,6 +298,12 @@ impl Message {
         Self::Room { lack }
     }
 
+    /// The same for want of a place or a thread, encoded: it is tried again after so many seconds, which stands behind it.
+    pub(crate) fn busy(why: &str, again_s: u16) -> Vec<u8> {
+        let lack = Some(bounded(why.to_owned()));
+        Self::Room { lack }.encode_with(&again_s)
+    }
+
     /// A failure that the other side told.
     pub(crate) fn failure(kind: u8, message: &str, peer: &str) -> Error {
         let kind = KINDS[..TOLD_BY_PEERS]

@@ -11,6 +11,7 @@ pub(crate) mod kept;
 mod large;
 pub(crate) mod message;
 pub(crate) mod pace;
+pub(crate) mod places;
 pub(crate) mod putting;
 pub(crate) mod receiving;
 pub(crate) mod resume;
@@ -65,7 +66,11 @@ pub(crate) fn from_store(error: &StoreError) -> Error {
         ),
         other => other.to_string(),
     };
-    Error::new(kind, text)
+    let told = Error::new(kind, text);
+    if let StoreError::NoThread { .. } = error {
+        return told.busy();
+    }
+    told
 }
 
 /// The end of a connection as the library's error; `peer` names the other side.

@@ -40,6 +40,12 @@ impl Pace {
         }
     }
 
+    /// The same, and nothing at all if so.
+    pub(crate) fn resting_if(self, rests: bool) -> Self {
+        let paused = self.paused || rests;
+        Self { paused, ..self }
+    }
+
     /// Makes a copy of one's own keep it: the policy, and limit and pause through `throttle`.
     pub(crate) fn apply_to(self, throttle: &Throttle) -> RatePolicy {
         let limit = self.limit_bps.map(Rate::from_bits_per_sec);

@@ -38,6 +38,7 @@ impl Service {
         session.files = Some(Serving::start(
             connection,
             rights,
+            (self.places.clone(), session.key.clone()),
             &wake(&self.waker, key),
             announce,
         )?);

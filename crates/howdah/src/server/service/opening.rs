@@ -8,6 +8,7 @@ use crate::session::errand::Errand;
 use crate::session::from_store;
 use crate::session::kept::{Early, Kept};
 use crate::session::message::Message;
+use crate::session::places::ONE;
 use crate::session::receiving::{Place, Receiving};
 use crate::session::resume::{WireHeld, WireIdentity};
 use crate::session::sending::Sending;
@@ -43,7 +44,7 @@ impl std::fmt::Debug for Opening {
 }
 
 /// What a client asked for with [`Message::Get`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::server) struct Get {
     pub(super) path: PathBytes,
     pub(super) window_end: Option<u64>,
@@ -152,24 +153,21 @@ impl Service {
         }
     }
 
-    pub(super) fn open_get(
-        &mut self,
-        now: Time,
-        key: ConnKey,
-        connection: &mut Connection,
-        ask: Get,
-    ) -> Result<(), Error> {
-        let patience = self.moment(now);
+    pub(super) fn open_get(&mut self, key: ConnKey, ask: Get) -> Result<(), Error> {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
         let (rights, wake) = (session.rights.clone(), wake(&self.waker, key));
         let (path, how) = (ask.path.clone(), (ask.hash, session.growing));
-        let of_source = Arc::clone(&wake);
-        let work = move || open_source(&rights, &path, how, &of_source);
+        let (of_source, place) = (Arc::clone(&wake), session.place.clone());
+        let work = move || {
+            let source = open_source(&rights, &path, how, &of_source);
+            drop(place);
+            source
+        };
         let errand = self.errands.start(&session.key, wake, work)?;
         session.opening = Some(Opening::Get(errand, ask));
-        self.go_on_opening(now, key, connection, patience)
+        Ok(())
     }
 
     /// Opens the place of what a client wants to put, unless somebody else is still there.
@@ -185,9 +183,14 @@ impl Service {
         let waits = session.receiving.is_none()
             && session.opening.is_none()
             && now >= session.open_again_at;
-        let Some(put) = session.put.as_ref().filter(|_| waits) else {
+        let is_late = session.is_told_to_wait;
+        let Some(put) = session.put.as_mut().filter(|_| waits) else {
             return Ok(());
         };
+        if is_late {
+            // Its own patience begins when it can.
+            put.since = now;
+        }
         let (client, put) = (session.key.clone(), put.clone());
         if session.early.is_none() {
             // Its first bytes may be here before its place is open.
@@ -201,7 +204,8 @@ impl Service {
                 is_complete: false,
             });
         }
-        if put.may_wait(now) && self.supersede(key, &client, &put) {
+        // Who waits for a place has been through that, and looks often.
+        if !is_late && put.may_wait(now) && self.supersede(key, &client, &put) {
             if let Some(put) = self.sessions.get_mut(&key).and_then(|s| s.put.as_mut()) {
                 put.took_over = true;
             }
@@ -211,13 +215,27 @@ impl Service {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
+        if session.place.is_none() {
+            match self.places.take(&session.key, ONE) {
+                Ok(place) => session.place = Some(place),
+                Err(why) => {
+                    self.has_no_place(now, key, connection, why);
+                    return Ok(());
+                }
+            }
+        }
         let (rights, room) = (session.rights.clone(), session.room.clone());
-        let sink_wake = wake(&self.waker, key);
-        let work = move || put.open(&rights, now, &room, sink_wake);
-        let errand = self
+        let (sink_wake, place) = (wake(&self.waker, key), session.place.clone());
+        let work = move || {
+            let opened = put.open(&rights, now, &room, sink_wake);
+            drop(place);
+            opened
+        };
+        let begun = self
             .errands
-            .start(&session.key, wake(&self.waker, key), work)?;
-        session.opening = Some(Opening::Put(errand));
+            .start(&session.key, wake(&self.waker, key), work);
+        let begun = begun.map(|errand| session.opening = Some(Opening::Put(errand)));
+        self.unless_busy(now, key, connection, begun)?;
         self.go_on_opening(now, key, connection, patience)
     }
 
@@ -229,17 +247,40 @@ impl Service {
         connection: &mut Connection,
         patience: Duration,
     ) -> Result<(), Error> {
+        let session = self.sessions.get(&key);
+        if session.is_none_or(|session| session.opening.is_none() && session.request.is_none()) {
+            return Ok(());
+        }
+        let opened = self.take_opened(now, key, connection, patience);
+        self.unless_busy(now, key, connection, opened)?;
+        self.catch_up(now, key, connection)
+    }
+
+    /// Takes what is open, if it is.
+    fn take_opened(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+        patience: Duration,
+    ) -> Result<(), Error> {
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
         match session.opening.take() {
-            None => return Ok(()),
+            None => {}
             Some(Opening::Get(errand, ask)) => match errand.poll(patience) {
-                None => session.opening = Some(Opening::Get(errand, ask)),
+                None => {
+                    session.opening = Some(Opening::Get(errand, ask));
+                    return Ok(());
+                }
                 Some(source) => session.begin_get(connection, source??, &ask)?,
             },
             Some(Opening::Put(errand)) => match errand.poll(patience) {
-                None => session.opening = Some(Opening::Put(errand)),
+                None => {
+                    session.opening = Some(Opening::Put(errand));
+                    return Ok(());
+                }
                 Some(place) => match place?? {
                     None => session.open_again_at = now + TAKEN_AGAIN,
                     Some((place, ready)) => {
@@ -257,14 +298,21 @@ impl Service {
                 },
             },
             Some(Opening::Tree(errand)) => match errand.poll(patience) {
-                None => session.opening = Some(Opening::Tree(errand)),
+                None => {
+                    session.opening = Some(Opening::Tree(errand));
+                    return Ok(());
+                }
                 Some(prepared) => {
-                    let tree = prepared??.begin(connection, &wake(&self.waker, key))?;
+                    let prepared = prepared??;
+                    // Once its streams are told, only its client can begin it anew.
+                    session.request = None;
+                    let tree = prepared.begin(connection, &wake(&self.waker, key))?;
                     session.tree = Some(tree);
                 }
             },
         }
-        self.catch_up(now, key, connection)
+        self.has_begun(key, connection);
+        Ok(())
     }
 
     /// Acts upon what came while something was being opened.
@@ -275,7 +323,7 @@ impl Service {
         connection: &mut Connection,
     ) -> Result<(), Error> {
         while let Some(session) = self.sessions.get_mut(&key)
-            && session.opening.is_none()
+            && !session.is_beginning()
             && let Some(message) = session.later.pop_front()
         {
             self.on_message(now, key, connection, message)?;

@@ -1,11 +1,12 @@
 //! The server's part in a copy of a tree.
 
-use super::{Opening, Service, wake};
+use super::{Opening, Request, Service, wake};
 use crate::access::Rights;
 use crate::server::ServerEvent;
 use crate::server::deeds::{Deed, Happened, Outcome, may_act};
 use crate::session::from_store;
 use crate::session::message::{Message, SideReport};
+use crate::session::places::Place;
 use crate::session::tree::Tree;
 use crate::{Error, ErrorKind};
 use howdah_core::Time;
@@ -179,8 +180,6 @@ impl Service {
         connection: &mut Connection,
         mut message: Message,
     ) -> Result<(), Error> {
-        let patience = self.moment(now);
-        let wake = wake(&self.waker, key);
         let Some(session) = self.sessions.get_mut(&key) else {
             return Ok(());
         };
@@ -206,13 +205,24 @@ impl Service {
             _ => return Ok(()),
         };
         may_act(self.audit.as_ref())?;
+        self.begin(now, key, connection, Request::Tree(Box::new(message)))
+    }
+
+    /// Opens what is needed for a tree, and starts its threads.
+    pub(super) fn open_tree(&mut self, key: ConnKey, message: Message) -> Result<(), Error> {
+        let wake = wake(&self.waker, key);
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
         let (rights, room) = (session.rights.clone(), session.room.clone());
-        let ours = wake.clone();
+        let (ours, place) = (wake.clone(), session.place.clone());
         let errand = self.errands.start(&session.key, wake, move || {
-            prepare(message, &rights, room, &ours)
+            let prepared = prepare(message, &rights, room, &ours);
+            drop(place);
+            prepared
         })?;
         session.opening = Some(Opening::Tree(errand));
-        self.go_on_opening(now, key, connection, patience)
+        Ok(())
     }
 
     pub(super) fn on_tree_message(
@@ -263,7 +273,7 @@ impl Service {
     }
 
     /// Ends a tree on a thread of its own: what it leaves may wait for its disk.
-    pub(super) fn put_away(&mut self, tree: Option<Tree>) {
+    pub(super) fn put_away(&mut self, tree: Option<Tree>, place: Option<Place>) {
         self.ending.retain(|thread| !thread.is_finished());
         let Some(mut tree) = tree else { return };
         tree.let_go();
@@ -271,6 +281,7 @@ impl Service {
             for thread in tree.stop() {
                 let _ = thread.join();
             }
+            drop(place);
         };
         // Where there is no thread to be had it is dropped here.
         self.ending.extend(threads::start("howdah-away", work).ok());
@@ -283,8 +294,8 @@ impl Service {
         };
         let line = format!("{}: {} done", session.peer, session.deed);
         self.control.tell(ServerEvent::Done);
-        let tree = session.tree.take();
-        self.put_away(tree);
+        let (tree, place) = (session.tree.take(), session.place.take());
+        self.put_away(tree, place);
         self.log(&line);
         self.note_end(Happened::Done, key, outcome);
     }

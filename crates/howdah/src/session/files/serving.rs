@@ -5,9 +5,10 @@ use super::wire::FilesRequest;
 use super::worker::{Change, Shared, check};
 use super::{OPEN_COST, protocol};
 use crate::access::Rights;
+use crate::session::places::{ONE, Places};
 use crate::session::sending::Sending;
 use crate::session::streams::send_answers;
-use crate::{Error, ErrorKind, PathBytes};
+use crate::{Error, PathBytes};
 use howdah_core::Time;
 use howdah_proto::Connection;
 use howdah_store::{Wake, pipe, threads};
@@ -30,6 +31,11 @@ pub(crate) struct Serving {
     moved: u64,
     names: BTreeSet<Vec<u8>>,
     left_out: usize,
+    /// Of which account its threads are, and of whom there.
+    places: Places,
+    key: String,
+    /// Why none of them is there although something is asked.
+    lacks: Option<String>,
 }
 
 impl Serving {
@@ -37,6 +43,7 @@ impl Serving {
     pub(crate) fn start(
         connection: &mut Connection,
         (rights, witness): (Rights, Witness),
+        (places, key): (Places, String),
         wake: &Wake,
         announce: impl FnOnce(&mut Connection, u64),
     ) -> Result<Self, Error> {
@@ -51,6 +58,9 @@ impl Serving {
             moved: 0,
             names: BTreeSet::new(),
             left_out: 0,
+            places,
+            key,
+            lacks: None,
         })
     }
 
@@ -71,20 +81,41 @@ impl Serving {
         }
         state.cost += cost;
         state.waiting.extend(questions);
+        drop(state);
+        self.hire();
+        Ok(())
+    }
+
+    /// Starts as many threads as there is work and place for.
+    fn hire(&mut self) {
+        self.lacks = None;
+        let mut state = self.shared.lock();
         let wanted = state.waiting.len().min(WORKERS_MAX);
         while state.workers < wanted {
             let shared = Arc::clone(&self.shared);
-            match threads::start("howdah-files", move || shared.work()) {
+            let place = self.places.take(&self.key, ONE).map_err(|e| e.to_string());
+            let started = place.and_then(|place| {
+                let work = move || {
+                    shared.work();
+                    drop(place);
+                };
+                threads::start("howdah-files", work).map_err(|e| Error::no_thread(&e).to_string())
+            });
+            match started {
                 Ok(_) => state.workers += 1,
                 // Those that are there do the work.
                 Err(_) if state.workers > 0 => break,
-                Err(e) => {
-                    let text = format!("cannot start a thread: {e}");
-                    return Err(Error::new(ErrorKind::Io, text));
+                Err(why) => {
+                    self.lacks = Some(why);
+                    break;
                 }
             }
         }
-        Ok(())
+    }
+
+    /// Why nothing that is asked is answered now, if so.
+    pub(crate) fn lacks(&self) -> Option<String> {
+        self.lacks.clone()
     }
 
     fn note_name(&mut self, path: &PathBytes) {
@@ -107,6 +138,9 @@ impl Serving {
 
     /// Moves the answers along.
     pub(crate) fn poll(&mut self, now: Time, connection: &mut Connection) -> Result<(), Error> {
+        if self.lacks.is_some() {
+            self.hire();
+        }
         self.acked = connection.acked_prefix(self.sending.object);
         self.sending.poll(now, connection)
     }
@@ -128,6 +162,11 @@ impl Serving {
     pub(crate) fn is_busy(&self) -> bool {
         let state = self.shared.lock();
         state.cost > 0 || !state.changes.is_empty() || self.written() > self.acked
+    }
+
+    /// Whether a thread of it does something.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.shared.lock().workers > 0
     }
 
     /// Bytes of answers so far.
@@ -156,8 +195,9 @@ impl Drop for Serving {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Identity;
     use crate::session::files::RANGES_MAX;
+    use crate::session::places::Bounds;
+    use crate::{ErrorKind, Identity};
     use howdah_proto::codec::ConnectionId;
     use howdah_proto::{Config, Role, Security, TlsIdentity};
 
@@ -183,6 +223,7 @@ mod tests {
         let serving = Serving::start(
             &mut connection,
             (rights, Witness::default()),
+            (Places::new(Bounds::of_system()), String::new()),
             &wake,
             |_, _| (),
         );

@@ -1,0 +1,174 @@
+//! Requests that wait: others have as much under way as the server takes, or this system gives it no more threads.
+//!
+//! The session stays, its client is told, and what it asked for is tried again by itself.
+
+use super::opening::Get;
+use super::{Service, wake};
+use crate::Error;
+use crate::server::{ServerEvent, ServerRefusal};
+use crate::session::chore::{Chore, Question};
+use crate::session::message::Message;
+use crate::session::places::{NoPlace, ONE, of_tree};
+use howdah_core::{Span, Time};
+use howdah_net::ConnKey;
+use howdah_proto::Connection;
+use howdah_store::Memory;
+
+/// It is tried again within that time, which the client is told.
+const AGAIN_S: u16 = 2;
+/// To look whether there is a place costs nearly nothing.
+const PLACE_AGAIN: Span = Span::from_millis(50);
+
+/// What may have to wait. What is put waits in its session ([`Put`](crate::session::putting::Put)), since its bytes come at once.
+#[derive(Clone, Debug)]
+pub(in crate::server) enum Request {
+    /// With the names and rules that came before it.
+    Tree(Box<Message>),
+    Get(Get),
+    Ask(Question),
+}
+
+impl Request {
+    fn places(&self) -> u32 {
+        let Self::Tree(message) = self else {
+            return ONE;
+        };
+        match &**message {
+            Message::TreePut { options, .. }
+            | Message::TreeGet { options, .. }
+            | Message::TreeVerify { options, .. } => {
+                of_tree(options.memory.unwrap_or(Memory::DEFAULT))
+            }
+            _ => ONE,
+        }
+    }
+}
+
+impl Service {
+    /// Begins what was asked for, or has it wait.
+    pub(super) fn begin(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+        request: Request,
+    ) -> Result<(), Error> {
+        let patience = self.moment(now);
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        match self.places.take(&session.key, request.places()) {
+            Ok(place) => session.place = Some(place),
+            Err(why) => {
+                session.waiting = Some(request);
+                self.has_no_place(now, key, connection, why);
+                return Ok(());
+            }
+        }
+        let begun = match request.clone() {
+            Request::Tree(message) => self.open_tree(key, *message),
+            Request::Get(ask) => self.open_get(key, ask),
+            Request::Ask(question) => self.start_chore(key, question),
+        };
+        if let Some(session) = self.sessions.get_mut(&key) {
+            session.request = Some(request);
+        }
+        self.unless_busy(now, key, connection, begun)?;
+        self.go_on_opening(now, key, connection, patience)
+    }
+
+    fn start_chore(&mut self, key: ConnKey, question: Question) -> Result<(), Error> {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        let chore = Chore::start(question, session.rights.clone(), wake(&self.waker, key))?;
+        session.chore = Some(chore);
+        Ok(())
+    }
+
+    /// What was asked for waits if it can begin later.
+    pub(super) fn unless_busy(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+        result: Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Err(error) = result else { return Ok(()) };
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
+        let request = session.request.take();
+        let can_wait = request.is_some() || session.put.is_some() && session.receiving.is_none();
+        if !error.is_busy() || !can_wait {
+            return Err(error);
+        }
+        session.waiting = request;
+        self.has_to_wait(now, key, connection, &error.to_string());
+        Ok(())
+    }
+
+    /// The same where there is no place.
+    pub(super) fn has_no_place(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+        why: NoPlace,
+    ) {
+        self.has_to_wait(now, key, connection, &why.to_string());
+        if let Some(session) = self.sessions.get_mut(&key) {
+            session.open_again_at = now + PLACE_AGAIN;
+        }
+    }
+
+    /// Tells the client that it has to wait, and why, unless it knows.
+    pub(super) fn has_to_wait(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+        why: &str,
+    ) {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        session.place = None;
+        session.open_again_at = now + Span::from_secs(AGAIN_S.into());
+        if std::mem::replace(&mut session.is_told_to_wait, true) {
+            return;
+        }
+        connection.send_control(&Message::busy(why, AGAIN_S));
+        let line = format!("{}: {} waits: {why}", session.peer, session.deed);
+        self.control.tell(ServerEvent::Refused(ServerRefusal::Busy));
+        self.log(&line);
+    }
+
+    /// What it asked for has begun.
+    pub(super) fn has_begun(&mut self, key: ConnKey, connection: &mut Connection) {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        session.request = None;
+        if std::mem::take(&mut session.is_told_to_wait) {
+            connection.send_control(&Message::room(None).encode());
+            let line = format!("{}: {} begins", session.peer, session.deed);
+            self.log(&line);
+        }
+    }
+
+    /// Tries again what waits.
+    pub(super) fn try_again(
+        &mut self,
+        now: Time,
+        key: ConnKey,
+        connection: &mut Connection,
+    ) -> Result<(), Error> {
+        let session = self.sessions.get_mut(&key);
+        let due = session.filter(|session| now >= session.open_again_at);
+        match due.and_then(|session| session.waiting.take()) {
+            Some(request) => self.begin(now, key, connection, request),
+            None => Ok(()),
+        }
+    }
+}
