@@ -64,6 +64,7 @@ mod linux {
             notify: None,
             log: |_| (),
             allow: Vec::new(),
+            kept: Vec::new(),
             home: "/".into(),
             limit: None,
             grammar: Arc::new(Any),

@@ -5,7 +5,8 @@ mod orders;
 mod schedules;
 mod watches;
 
-use crate::job::{Ended, JobId, Kind, Spec};
+use crate::bounds::Bounds;
+use crate::job::{Ended, Grammar, JobId, Kind, Spec};
 use crate::pacer::Pace;
 use crate::process::{self, Found, Running};
 use crate::queue::{Limits, Queue};
@@ -138,6 +139,8 @@ pub(crate) struct AttemptEnded {
 
 pub(crate) struct Manager {
     pub(crate) store: Store,
+    pub(crate) grammar: Arc<dyn Grammar>,
+    pub(crate) bounds: Arc<Bounds>,
     pub(crate) program: PathBuf,
     pub(crate) attempts: PathBuf,
     pub(crate) limits: Limits,
@@ -474,13 +477,26 @@ impl Working {
             dir: &dir,
             spec,
             share,
+            bounds: &self.own.bounds,
         };
-        match process::start(&start, self.teller(job, number)) {
+        let started = self
+            .check_again(spec)
+            .and_then(|()| process::start(&start, self.teller(job, number)));
+        match started {
             Ok(running) => {
                 self.running.insert(job, running);
             }
             Err(ended) => self.owed.push(AttemptEnded { job, number, ended }),
         }
+    }
+
+    /// What its names lead to may have changed since it was submitted.
+    fn check_again(&self, spec: &Spec) -> Result<(), Ended> {
+        let bounds = &self.own.bounds;
+        let meaning = self.own.grammar.check(spec);
+        meaning
+            .and_then(|meaning| bounds.check_again(&spec.directory, &meaning.paths))
+            .map_err(Ended::CannotStart)
     }
 
     /// For people; whether a process is an attempt's own is decided by what it claims.

@@ -2,6 +2,7 @@
 
 pub mod record;
 
+use crate::bounds::{self, Bounds};
 use crate::job::{Ended, Spec};
 use record::{Identity, Look};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -44,6 +45,7 @@ pub(crate) struct Start<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) spec: &'a Spec,
     pub(crate) share: Option<u64>,
+    pub(crate) bounds: &'a Bounds,
 }
 
 /// Starts an attempt. `told` hears of its end.
@@ -79,15 +81,22 @@ pub(crate) fn start(
     }
     let mut option = std::ffi::OsString::from(format!("{OPTION}="));
     option.push(dir);
+    let bounds = serde_json::to_string(start.bounds)
+        .map_err(|error| failed("its bounds")(io::Error::other(error)))?;
     let mut command = Command::new(start.program);
     match start.share {
         Some(share) => command.env(SHARE, share.to_string()),
         None => command.env_remove(SHARE),
     };
+    if !start.bounds.allow.is_empty() {
+        // Threads that read and write files are bounded by it, too.
+        command.env_remove("HOWDAH_SANDBOX");
+    }
     let mut child = command
         .arg(option)
         .args(spec.command_line())
         .current_dir(&spec.directory)
+        .env(bounds::VARIABLE, bounds)
         // Of demonstrations, whose parts end with them.
         .env_remove("HOWDAH_DIE_WITH_PARENT")
         .stdin(Stdio::null())
