@@ -89,6 +89,26 @@ fn a_job_fails_as_its_command_does_and_who_follows_it_too() {
 }
 
 #[test]
+fn what_fails_without_an_event_that_tells_why_is_told_in_its_own_words() {
+    let site = Site::new(120);
+    let service = Service::new(&site, &[]);
+    let [a, b, out] = ["a", "b", "out"].map(|name| site.file(name));
+    for (dir, text) in [(&a, "a"), (&b, "b")] {
+        fs::create_dir(dir).unwrap();
+        fs::write(format!("{dir}/file"), text).unwrap();
+    }
+    let nothing = site.file("nothing.toml");
+    for (command, part) in [
+        (&["verify", &*a, &b][..], "differences"),
+        (&["lab", "run", "--out", &out, &nothing], &nothing),
+    ] {
+        let job = service.submit(&[], command);
+        let job = service.await_job(&job, |job| job["state"] == "failed");
+        assert!(job["reason"].as_str().unwrap().contains(part), "{job}");
+    }
+}
+
+#[test]
 fn what_no_command_line_can_say_and_programs_are_refused_at_once() {
     let site = Site::new(120);
     let service = Service::new(&site, &[]);

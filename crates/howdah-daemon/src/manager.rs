@@ -9,7 +9,7 @@ use crate::bounds::Bounds;
 use crate::job::{Ended, Grammar, JobId, Kind, Spec};
 use crate::pacer::Pace;
 use crate::process::{self, Found, Running};
-use crate::queue::{Limits, Queue};
+use crate::queue::{Change, Limits, Queue};
 use crate::schedule::ScheduleSpec;
 use crate::state::{Beginning, HostLimits, Old, Scheduled, StateError, Store};
 use crate::time::Clock;
@@ -202,6 +202,17 @@ fn load(store: &Store, limits: Limits) -> Result<Queue, StateError> {
         queue.limit_host(&host, Some(most));
     }
     Ok(queue)
+}
+
+/// Why a job's attempt ended so, where it said that itself and no event tells it.
+fn put_into_words(job: JobId, attempt: &Path, ended: &Ended, changes: &mut [Change]) {
+    let mine = changes.iter_mut().find(|change| change.id == job);
+    if let Some(reason) = mine.and_then(|change| change.reason.as_mut())
+        && reason.ends_with(&ended.to_string())
+        && let Some(words) = process::record::last_words(attempt)
+    {
+        *reason = format!("{reason}: {words}");
+    }
 }
 
 struct Working {
@@ -397,7 +408,9 @@ impl Working {
         let writing = self.own.store.write()?;
         for AttemptEnded { job, number, ended } in &self.owed {
             if writing.end_attempt(*job, *number, ended, now)? {
-                let changes = self.queue.ended(*job, ended, now);
+                let mut changes = self.queue.ended(*job, ended, now);
+                let dir = attempt_dir(&self.own.attempts, *job, *number);
+                put_into_words(*job, &dir, ended, &mut changes);
                 write_changes(&writing, &self.queue, &changes, now)?;
             }
         }

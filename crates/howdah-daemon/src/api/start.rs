@@ -114,6 +114,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
     let database = directory.join("state.sqlite");
     let (history, place) = (database.clone(), directory.clone());
     let attempts = directory.join("attempts");
+    let history_of_attempts = attempts.clone();
     let store = Store::open(&database)?;
     let first_reader = Reader::open(&database)?;
     let (sender, messages) = mpsc::sync_channel(WAITING);
@@ -231,7 +232,13 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
             position
                 .save()
                 .map_err(system("the place in the history"))?;
-            tokio::spawn(audit::follow(audit, reader, position, seen.clone()));
+            tokio::spawn(audit::follow(
+                audit,
+                reader,
+                history_of_attempts,
+                position,
+                seen.clone(),
+            ));
         }
         let app = router(shared, Arc::new(gate));
         let over_tcp = match tcp {
