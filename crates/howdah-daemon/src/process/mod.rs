@@ -39,6 +39,9 @@ impl Running {
 /// The variable with what a copy may take of the wire until the daemon tells it something else: bits per second, 0 is nothing.
 pub const SHARE: &str = "HOWDAH_JOB_SHARE";
 
+/// Where keys and state are.
+const CONFIG: &str = "HOWDAH_CONFIG_DIR";
+
 /// What an attempt is started with.
 pub(crate) struct Start<'a> {
     pub(crate) program: &'a Path,
@@ -88,6 +91,10 @@ pub(crate) fn start(
         Some(share) => command.env(SHARE, share.to_string()),
         None => command.env_remove(SHARE),
     };
+    // It means the same where the job runs.
+    if let Some(Ok(dir)) = std::env::var_os(CONFIG).map(std::path::absolute) {
+        command.env(CONFIG, dir);
+    }
     if !start.bounds.allow.is_empty() {
         // Threads that read and write files are bounded by it, too.
         command.env_remove("HOWDAH_SANDBOX");
