@@ -317,11 +317,13 @@ man: setup ## Write man pages and completions to target/share
 	"$$howdah" completions fish >"$$share/fish/vendor_completions.d/howdah.fish"; \
 	find "$$share" -type f | sort
 
-kill-test: setup ## kill -9 at 200 moments with resume after each; every i-th call of the disk fails (20 minutes)
+kill-test: setup ## kill -9 at 200 moments with resume after each; every i-th call of the disk fails; a daemon is killed at 300 moments (25 minutes)
 	$(call say,kill -9 at any moment)
 	HOWDAH_KILLS=$${HOWDAH_KILLS:-200} $(CARGO) test --locked -p howdah-cli --test kills -- --nocapture
 	$(call say,every call fails once)
 	HOWDAH_FAULTS=all $(CARGO) test --locked -p howdah-cli --test injected -- --nocapture
+	$(call say,a daemon killed at any moment)
+	HOWDAH_TEST_KILLS=$${HOWDAH_TEST_KILLS:-300} $(CARGO) test --locked -p howdah-cli --test daemon killed_at_any -- --nocapture
 
 # Tests are found by their names: the rows of docs/faults.md (a45_...), the holes of docs/security.md (h1_...), and modules that
 # keep one shut. Only the programs that have some are built. That nothing is left out is a test of howdah-core (docs).

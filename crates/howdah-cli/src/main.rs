@@ -15,6 +15,8 @@
 mod arenas;
 mod args;
 mod become_user;
+#[cfg(target_os = "linux")]
+mod bounds;
 mod commands;
 mod control;
 #[cfg(target_os = "linux")]
@@ -47,7 +49,14 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let code = run();
+    #[cfg(target_os = "linux")]
+    let code = run(|command| {
+        record
+            .as_ref()
+            .map_or(Ok(()), |record| record.confine(command))
+    });
+    #[cfg(not(target_os = "linux"))]
+    let code = run(|_| Ok(()));
     #[cfg(target_os = "linux")]
     if let Some(record) = record {
         record.put_down(code);
@@ -55,12 +64,19 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Does what the arguments say; gives back the exit code.
-fn run() -> u8 {
+/// Does what the arguments say, once `confine` has kept this process to what it may touch; gives back the exit code.
+fn run(confine: impl FnOnce(&args::Command) -> Result<(), howdah::Error>) -> u8 {
     let result = match settings::parse(std::env::args_os()) {
         Ok(cli) => {
             ui::choose_color(cli.color);
-            commands::run(cli.command)
+            match confine(&cli.command) {
+                Ok(()) => commands::run(cli.command),
+                Err(error) => {
+                    let error = error.into();
+                    exit::tell_as_json(&error);
+                    Err(error)
+                }
+            }
         }
         Err(Failure::Usage(mut error)) => return exit::of_usage(&mut error),
         Err(Failure::Settings(error)) => {

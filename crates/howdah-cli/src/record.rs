@@ -1,6 +1,9 @@
 //! This process as the attempt of a job: what it leaves for the daemon, whether or not there is one when it ends.
 
+use crate::args::Command;
+use crate::bounds;
 use crate::ui;
+use howdah::Error;
 use howdah_daemon::process::OPTION;
 use howdah_daemon::process::record::{NotMine, put_down, take_up as claim};
 use std::ffi::OsString;
@@ -26,6 +29,11 @@ pub(crate) fn take_up() -> Result<Option<Record>, NotMine> {
 }
 
 impl Record {
+    /// Keeps this process to what it may touch.
+    pub(crate) fn confine(&self, command: &Command) -> Result<(), Error> {
+        bounds::enter(&self.0, command)
+    }
+
     /// Says how it ended.
     pub(crate) fn put_down(&self, code: u8) {
         if let Err(error) = put_down(&self.0, code) {

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::place::content;
-use support::process::{Input, Process};
+use support::process::{Input, Process, ok};
 use support::service::{PATIENCE, Service};
 use support::{HOWDAH, Host, Site, serve_as_us};
 
@@ -42,7 +42,23 @@ fn a_job_is_submitted_runs_and_is_told_of() {
         listed.starts_with(&format!("{job}  done  cp ")) && listed.contains("[first]"),
         "{listed}"
     );
-    let log = service.job(&["log", &job]);
+    let list = |options: &[&str]| {
+        let listed = ok(&service.job(&[&["list"], options].concat()));
+        listed.lines().count()
+    };
+    for (options, count) in [
+        (&["--label", "first"][..], 1),
+        (&["--label", "fir"], 0),
+        (&["--host", "127.0.0.1", "--is", "done"], 1),
+        (&["--host", "127.0.0.2"], 0),
+        (&["--text", "BIG accept"], 1),
+        (&["--text", "100% & more"], 0),
+        (&["--before", &job], 0),
+        (&["--before", "100"], 1),
+    ] {
+        assert_eq!(list(options), count, "{options:?}");
+    }
+    let log = service.job(&["log", "--json", &job]);
     let log = String::from_utf8(log.out).unwrap();
     let events: Vec<Value> = log
         .lines()
@@ -86,6 +102,26 @@ fn a_job_fails_as_its_command_does_and_who_follows_it_too() {
         "{shown}"
     );
     assert_eq!(service.starts().get(&follower), None);
+}
+
+#[test]
+fn what_fails_without_an_event_that_tells_why_is_told_in_its_own_words() {
+    let site = Site::new(120);
+    let service = Service::new(&site, &[]);
+    let [a, b, out] = ["a", "b", "out"].map(|name| site.file(name));
+    for (dir, text) in [(&a, "a"), (&b, "b")] {
+        fs::create_dir(dir).unwrap();
+        fs::write(format!("{dir}/file"), text).unwrap();
+    }
+    let nothing = site.file("nothing.toml");
+    for (command, part) in [
+        (&["verify", &*a, &b][..], "differences"),
+        (&["lab", "run", "--out", &out, &nothing], &nothing),
+    ] {
+        let job = service.submit(&[], command);
+        let job = service.await_job(&job, |job| job["state"] == "failed");
+        assert!(job["reason"].as_str().unwrap().contains(part), "{job}");
+    }
 }
 
 #[test]

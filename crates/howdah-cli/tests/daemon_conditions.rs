@@ -5,12 +5,13 @@
 mod support;
 
 use std::fs;
+use std::io::Write as _;
 use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::time::Instant;
-use support::place::SmallDisk;
+use support::place::{SmallDisk, content};
 use support::process::Input;
-use support::service::Service;
+use support::service::{PATIENCE, Service};
 use support::{Host, Site};
 
 #[test]
@@ -47,6 +48,46 @@ fn a_disk_that_became_read_only_is_named_and_what_was_written_is_there_afterward
     disk.remount("rw");
     service.start(&[]);
     assert_eq!(service.show(&job)["state"], "held");
+}
+
+#[test]
+fn a_copy_that_ended_on_a_full_disk_without_a_daemon_is_not_begun_again() {
+    let site = Site::new(180);
+    let server = site.serve();
+    let attempts = site.config("client").join("daemon/attempts");
+    fs::create_dir_all(&attempts).unwrap();
+    let own = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    fs::set_permissions(attempts.parent().unwrap(), own).unwrap();
+    let Some(_disk) = SmallDisk::mount(&attempts.to_string_lossy(), 1) else {
+        return;
+    };
+    let (from, to) = (site.file("big"), server.url("big"));
+    fs::write(&from, content("big", 1 << 20)).unwrap();
+    let mut service = Service::new(&site, &[]);
+    let copy = ["cp", "--accept-new", "--limit", "2mbit", &from, &to];
+    let job = service.submit(&[], &copy);
+    let before = service.await_job(&job, |job| job["last"]["event"] == "progress");
+    service.kill();
+    let mut filler = fs::File::create(attempts.join("filler")).unwrap();
+    while filler.write_all(&[1; 4096]).is_ok() {}
+    // It ends while nobody looks.
+    let pid = before["attempts"][0]["pid"].as_i64().unwrap();
+    let is_there = || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(") ")
+            .next()
+            .is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+    };
+    let end = Instant::now() + PATIENCE;
+    while is_there() {
+        assert!(Instant::now() < end);
+    }
+    service.start(&[]);
+    let job = service.await_job(&job, |job| job["ended_ms"].is_number());
+    assert_eq!(job["attempts"].as_array().unwrap().len(), 1, "{job}");
+    // (What it says may not fit any more, which is an error; that it has ended does.)
+    assert!(job["attempts"][0]["ended"]["code"].is_number(), "{job}");
+    server.stop();
 }
 
 /// Those processes of `parent` that have ended and that nobody has asked about.

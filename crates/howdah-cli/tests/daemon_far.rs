@@ -172,12 +172,25 @@ fn who_ordered_what_is_written_down_and_how_it_ended() {
         Some(0)
     );
     assert_eq!(here(&["job", "wait", "1"]).code, Some(3));
+    let server = site.serve();
+    fs::write(site.file("file"), "content").unwrap();
+    let copy = [
+        "cp",
+        "--accept-new",
+        &site.file("file"),
+        &server.url("file"),
+    ];
+    let submitted = here(&[&["job", "submit"], &copy[..]].concat());
+    assert_eq!(
+        (submitted.code, here(&["job", "wait", "2"]).code),
+        (Some(0), Some(0))
+    );
     here(&["job", "cancel", "1"]).assert_failed(REFUSED, &["over"]);
     let known = ["--fingerprint", &far.fingerprint];
     let far_ask = |args: &[&str]| far.ask("read", &[args, &known[..]].concat());
     far_ask(&["job", "limit", "1mbit"]).assert_failed(REFUSED, &["admin"]);
     let end = Instant::now() + PATIENCE;
-    while !lines(&log).iter().any(|line| line["event"] == "job_failed") {
+    while !lines(&log).iter().any(|line| line["event"] == "job_done") {
         assert!(Instant::now() < end, "{:?}", lines(&log));
     }
     let secret = fs::read_to_string(far.token("read")).unwrap();
@@ -231,6 +244,8 @@ fn who_ordered_what_is_written_down_and_how_it_ended() {
         (&1.into(), &3.into(), &"x".into())
     );
     assert_eq!(failed["command"][0], "verify", "{failed}");
+    let done = all.iter().find(|line| line["event"] == "job_done");
+    assert_eq!(done.unwrap()["bytes"], 7, "{done:?}");
     assert!(!fs::read_to_string(&log).unwrap().contains(&secret));
 
     // The next daemon does not tell it again.
@@ -246,7 +261,7 @@ fn who_ordered_what_is_written_down_and_how_it_ended() {
             .filter(|line| line["event"] == event)
             .count()
     };
-    assert_eq!((count("job_failed"), count("done")), (1, 2));
+    assert_eq!((count("job_failed"), count("done")), (1, 3));
 }
 
 #[test]

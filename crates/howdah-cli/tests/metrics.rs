@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use support::place::content;
 use support::process::{Input, Server};
 use support::service::Service;
-use support::{Host, Site, quiet_port};
+use support::{HOWDAH, Host, Site, quiet_port};
 
 fn packaging(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -44,6 +44,24 @@ fn get(address: SocketAddr, path: &str, token: &str) -> Option<String> {
 fn encoded(text: &str) -> String {
     let bytes: Vec<_> = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
     bytes.concat()
+}
+
+#[test]
+fn what_alerts_advise_is_a_command() {
+    let rules = fs::read_to_string(packaging("prometheus/howdah.rules.yml")).unwrap();
+    let commands = rules
+        .split('\'')
+        .filter(|words| words.starts_with("howdah "));
+    let mut count = 0;
+    for command in commands {
+        // What a command does not know it refuses before it tells of itself.
+        let words = command.split(' ').skip(1).chain(["--help"]);
+        let done = Command::new(HOWDAH).args(words).output().unwrap();
+        let why = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{command}: {why}");
+        count += 1;
+    }
+    assert!(count > 5);
 }
 
 #[track_caller]

@@ -194,6 +194,31 @@ fn a_watch_that_rests_copies_nothing_and_finds_all_when_it_goes_on() {
 }
 
 #[test]
+fn a_file_that_can_never_be_copied_holds_up_no_other() {
+    let site = Site::new(300);
+    let server = site.serve();
+    let service = Service::new(&site, &[]);
+    let Watched { from, to, .. } = watch(&site, &server, &service, "1s");
+    // A directory has its name there, and something is in it.
+    fs::create_dir_all(to.join("bad/x")).unwrap();
+    fs::write(from.join("bad"), "bad").unwrap();
+    until(
+        || jobs(&service),
+        |jobs| jobs.iter().any(|job| job["exit_code"] == 6),
+    );
+    // What comes is not in one job with it, but where its time has come again just then.
+    let come = std::cell::Cell::new(0);
+    let next = || {
+        come.set(come.get() + 1);
+        fs::write(from.join(format!("good-{}", come.get())), "good").unwrap();
+        jobs(&service)
+    };
+    until(next, |jobs| jobs.iter().any(|job| job["state"] == "done"));
+    assert_eq!(fs::read(to.join("good-1")).unwrap(), b"good");
+    server.stop();
+}
+
+#[test]
 fn what_cannot_be_watched_is_refused() {
     let site = Site::new(120);
     let service = Service::new(&site, &[]);

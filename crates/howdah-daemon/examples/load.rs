@@ -12,7 +12,7 @@ fn main() {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use howdah_daemon::client::Client;
+    use howdah_daemon::client::{Client, Which};
     use howdah_daemon::job::{Grammar, Kind, Meaning, Spec};
     use howdah_daemon::limits::HostFacts;
     use howdah_daemon::outside::{Outside, Standing};
@@ -64,6 +64,7 @@ mod linux {
             notify: None,
             log: |_| (),
             allow: Vec::new(),
+            kept: Vec::new(),
             home: "/".into(),
             limit: None,
             grammar: Arc::new(Any),
@@ -103,7 +104,7 @@ mod linux {
         println!("submitted {jobs}: {:.0} a second", jobs as f64 / seconds);
         for limit in [100, 1_000] {
             let begin = Instant::now();
-            let page = client.list(None, None, limit)?;
+            let page = client.list(&Which::default(), limit)?;
             println!(
                 "a page of {}: {:.1} ms",
                 page.jobs.len(),

@@ -57,6 +57,38 @@ pub enum ClientError {
     },
 }
 
+/// Jobs that are wanted: of all, those for which everything holds that is said.
+#[derive(Clone, Debug, Default)]
+pub struct Which {
+    /// They are in that state.
+    pub state: Option<State>,
+    /// They have that label.
+    pub label: Option<String>,
+    /// They speak with that machine.
+    pub host: Option<String>,
+    /// Each of these words is somewhere in number, command line, directory, labels or reason.
+    pub text: Option<String>,
+    /// They are older than that one.
+    pub before: Option<JobId>,
+}
+
+impl Which {
+    fn query(&self) -> String {
+        let pairs = [
+            ("state", self.state.map(|state| state.to_string())),
+            ("label", self.label.clone()),
+            ("host", self.host.clone()),
+            ("text", self.text.clone()),
+            ("before", self.before.map(|id| id.to_string())),
+        ];
+        let said = pairs.into_iter().filter_map(|(name, value)| {
+            let value = value?;
+            Some(format!("&{name}={}", encoded(&value)))
+        });
+        said.collect()
+    }
+}
+
 #[derive(Deserialize)]
 struct Problem {
     error: Words,
@@ -179,20 +211,12 @@ impl Client {
         self.ask(Method::POST, "/v1/jobs", body)
     }
 
-    /// A page of jobs.
-    pub fn list(
-        &self,
-        state: Option<State>,
-        before: Option<JobId>,
-        limit: u32,
-    ) -> Result<Jobs, ClientError> {
-        let state = state
-            .map(|state| format!("&state={state}"))
-            .unwrap_or_default();
-        let before = before.map(|id| format!("&before={id}")).unwrap_or_default();
+    /// A page of jobs, at most `limit` of them.
+    pub fn list(&self, which: &Which, limit: u32) -> Result<Jobs, ClientError> {
+        let query = which.query();
         self.ask(
             Method::GET,
-            &format!("/v1/jobs?limit={limit}{state}{before}"),
+            &format!("/v1/jobs?limit={limit}{query}"),
             Vec::new(),
         )
     }

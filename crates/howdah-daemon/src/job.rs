@@ -304,6 +304,7 @@ pub enum Ended {
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Code(15) => f.write_str("ended with code 15: there are differences"),
             Self::Code(code) => write!(f, "ended with code {code}"),
             Self::Signal(signal) => write!(f, "killed by signal {signal}"),
             Self::Vanished => f.write_str("is gone, and nobody saw how it ended"),

@@ -10,8 +10,8 @@
 
 #![cfg(target_os = "linux")]
 
-mod allow;
 pub mod api;
+pub mod bounds;
 pub mod client;
 mod follower;
 pub mod job;
@@ -59,6 +59,8 @@ pub struct Config {
     pub log: fn(&str),
     /// Directories that jobs may touch, with all below them; none: every one.
     pub allow: Vec<PathBuf>,
+    /// Directories and files that no job may touch, besides the daemon's own directory: its configuration and keys.
+    pub kept: Vec<PathBuf>,
     /// Where whoever browses begins: the home of this user.
     pub home: PathBuf,
     /// What all running jobs share, in words; the API can set something else.

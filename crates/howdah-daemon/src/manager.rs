@@ -5,10 +5,11 @@ mod orders;
 mod schedules;
 mod watches;
 
-use crate::job::{Ended, JobId, Kind, Spec};
+use crate::bounds::Bounds;
+use crate::job::{Ended, Grammar, JobId, Kind, Spec};
 use crate::pacer::Pace;
 use crate::process::{self, Found, Running};
-use crate::queue::{Limits, Queue};
+use crate::queue::{Change, Limits, Queue};
 use crate::schedule::ScheduleSpec;
 use crate::state::{Beginning, HostLimits, Old, Scheduled, StateError, Store};
 use crate::time::Clock;
@@ -138,6 +139,8 @@ pub(crate) struct AttemptEnded {
 
 pub(crate) struct Manager {
     pub(crate) store: Store,
+    pub(crate) grammar: Arc<dyn Grammar>,
+    pub(crate) bounds: Arc<Bounds>,
     pub(crate) program: PathBuf,
     pub(crate) attempts: PathBuf,
     pub(crate) limits: Limits,
@@ -199,6 +202,17 @@ fn load(store: &Store, limits: Limits) -> Result<Queue, StateError> {
         queue.limit_host(&host, Some(most));
     }
     Ok(queue)
+}
+
+/// Why a job's attempt ended so, where it said that itself and no event tells it.
+fn put_into_words(job: JobId, attempt: &Path, ended: &Ended, changes: &mut [Change]) {
+    let mine = changes.iter_mut().find(|change| change.id == job);
+    if let Some(reason) = mine.and_then(|change| change.reason.as_mut())
+        && reason.ends_with(&ended.to_string())
+        && let Some(words) = process::record::last_words(attempt)
+    {
+        *reason = format!("{reason}: {words}");
+    }
 }
 
 struct Working {
@@ -394,7 +408,9 @@ impl Working {
         let writing = self.own.store.write()?;
         for AttemptEnded { job, number, ended } in &self.owed {
             if writing.end_attempt(*job, *number, ended, now)? {
-                let changes = self.queue.ended(*job, ended, now);
+                let mut changes = self.queue.ended(*job, ended, now);
+                let dir = attempt_dir(&self.own.attempts, *job, *number);
+                put_into_words(*job, &dir, ended, &mut changes);
                 write_changes(&writing, &self.queue, &changes, now)?;
             }
         }
@@ -474,13 +490,26 @@ impl Working {
             dir: &dir,
             spec,
             share,
+            bounds: &self.own.bounds,
         };
-        match process::start(&start, self.teller(job, number)) {
+        let started = self
+            .check_again(spec)
+            .and_then(|()| process::start(&start, self.teller(job, number)));
+        match started {
             Ok(running) => {
                 self.running.insert(job, running);
             }
             Err(ended) => self.owed.push(AttemptEnded { job, number, ended }),
         }
+    }
+
+    /// What its names lead to may have changed since it was submitted.
+    fn check_again(&self, spec: &Spec) -> Result<(), Ended> {
+        let bounds = &self.own.bounds;
+        let meaning = self.own.grammar.check(spec);
+        meaning
+            .and_then(|meaning| bounds.check_again(&spec.directory, &meaning.paths))
+            .map_err(Ended::CannotStart)
     }
 
     /// For people; whether a process is an attempt's own is decided by what it claims.

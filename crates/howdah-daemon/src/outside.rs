@@ -30,9 +30,16 @@ pub trait Outside: Send + Sync + 'static {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::job::{Grammar, Meaning, Spec};
 
     /// Knows numbers only, and reaches nobody.
     pub(crate) struct Nobody;
+
+    impl Grammar for Nobody {
+        fn check(&self, _: &Spec) -> Result<Meaning, String> {
+            Ok(Meaning::default())
+        }
+    }
 
     impl Outside for Nobody {
         fn allowed(&self, limit: &str) -> Result<Option<u64>, String> {

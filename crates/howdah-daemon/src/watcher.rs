@@ -35,6 +35,8 @@ const SHARE: u32 = 10;
 const TIDY: Duration = Duration::from_mins(10);
 /// Files of a job. More are for the next one.
 const MOST: usize = 10_000;
+/// The exit code of a job that has copied what can be copied.
+const PARTIAL: u8 = 6;
 /// Between a job that failed and the next one: this, twice this, ...
 const DISTANCE_MS: u64 = 10_000;
 const LONGEST_MS: u64 = 3_600_000;
@@ -234,8 +236,10 @@ impl Working {
     fn round(&self, reader: &Reader, watch: &Watched, place: &mut Place) -> Result<(), StateError> {
         let now = Instant::now();
         place.next = now + PERIOD;
-        // One job at a time, and some time after one that failed.
-        if let Some((state, ended)) = watch
+        // One job at a time, and some time after one that failed. Files that it had have to wait, and no others where it
+        // was about them: one that can never be copied must not hold up what comes.
+        let mut only_new = false;
+        if let Some((state, ended, code)) = watch
             .view
             .last_job
             .map_or(Ok(None), |job| reader.end_of(job))?
@@ -251,14 +255,18 @@ impl Working {
             let left = since.map_or(0, |since| distance.saturating_sub(since));
             if state == State::Failed && left > 0 {
                 place.next = now + Duration::from_millis(left).min(PERIOD);
-                return Ok(());
+                if code != Some(PARTIAL) {
+                    return Ok(());
+                }
+                only_new = true;
             }
         }
         let scan::Found { files, wrong } = scan::scan(&place.path);
         self.note(watch, wrong.as_deref());
         let mut new = Vec::new();
         for (path, look) in &files {
-            if reader.file(watch.view.id, path, *look)? != Known::Same {
+            let known = reader.file(watch.view.id, path, *look)?;
+            if known == Known::New || known == Known::Failed && !only_new {
                 new.push((path.clone(), *look));
             }
         }

@@ -5,7 +5,7 @@
 #[allow(dead_code, reason = "each test program uses some of it")]
 mod support;
 
-use howdah_daemon::client::{Client, ClientError, Trust};
+use howdah_daemon::client::{Client, ClientError, Trust, Which};
 use howdah_daemon::tls::{Fingerprint, Tls};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use std::io::{ErrorKind, Read};
@@ -24,7 +24,7 @@ fn from(address: Ipv4Addr, to: SocketAddr) -> TcpStream {
 
 fn asked(daemon: &Daemon, url: &str, trust: &Trust) -> Result<usize, ClientError> {
     let client = Client::remote(url, &daemon.token("submit"), trust)?;
-    Ok(client.list(None, None, 10)?.jobs.len())
+    Ok(client.list(&Which::default(), 10)?.jobs.len())
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_client_knows_the_daemon_or_says_nothing_to_it() {
         &other.token("admin"),
         &pinned,
     );
-    match client.unwrap().list(None, None, 1) {
+    match client.unwrap().list(&Which::default(), 1) {
         Err(ClientError::Refused { kind, .. }) => assert_eq!(kind, "auth"),
         other => panic!("{other:?}"),
     }

@@ -6,7 +6,7 @@
 #[allow(dead_code, reason = "each test program uses some of it")]
 mod support;
 
-use howdah_daemon::client::Client;
+use howdah_daemon::client::{Client, Which};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -409,5 +409,5 @@ fn whatever_is_asked_is_answered_and_nothing_comes_of_it_that_may_not() {
         serde_json::from_str::<Value>(line).unwrap();
     }
     // Whoever means well is served.
-    assert_eq!(client.list(None, None, 1).unwrap().jobs.len(), 1);
+    assert_eq!(client.list(&Which::default(), 1).unwrap().jobs.len(), 1);
 }

@@ -6,7 +6,7 @@
 #[allow(dead_code, reason = "each test program uses some of it")]
 mod support;
 
-use howdah_daemon::client::Client;
+use howdah_daemon::client::{Client, Which};
 use howdah_daemon::tls::Tls;
 use howdah_daemon::{Config, serve};
 use std::io::{Read, Write};
@@ -213,7 +213,7 @@ fn hostile_requests_get_nothing() {
     println!("{} requests", table.len());
     for daemon in [&daemon, &secure] {
         let client = Client::new(&daemon.dir.path().join("state"));
-        assert!(client.list(None, None, 10).unwrap().jobs.is_empty());
+        assert!(client.list(&Which::default(), 10).unwrap().jobs.is_empty());
         assert!(client.watches().unwrap().is_empty());
         assert!(client.schedules().unwrap().is_empty());
         for line in daemon.audit().lines() {
@@ -226,7 +226,7 @@ fn hostile_requests_get_nothing() {
     }
     let client = Client::new(&daemon.dir.path().join("state"));
     assert_eq!(daemon.status(&job("")), 201);
-    assert_eq!(client.list(None, None, 10).unwrap().jobs.len(), 1);
+    assert_eq!(client.list(&Which::default(), 10).unwrap().jobs.len(), 1);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Descriptors run out: in this process, or in the whole machine. Others of our threads give theirs back within a moment (a batch
 //! of files that gets its names, a source that has been read), so whoever needs one waits for that.
 
+use crate::kept;
 use crate::root::retry;
+use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,8 +43,14 @@ fn uptime() -> Duration {
     BEGUN.get_or_init(Instant::now).elapsed()
 }
 
-/// Repeats a call that makes a descriptor while there is none to be had, and when a signal interrupts it.
-pub(crate) fn opened<T>(mut open: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+/// Repeats a call that makes a descriptor while there is none to be had, and when a signal interrupts it. What lies where this
+/// process is [kept out](kept) is not there for it.
+pub(crate) fn opened<T: AsFd>(open: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    had(open).and_then(kept::outside)
+}
+
+/// The same of what lies in something that is open.
+pub(crate) fn had<T>(mut open: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {
         match retry(&mut open) {
             Err(Errno::MFILE | Errno::NFILE) if SHORTAGE.note(uptime()) < PATIENCE => {
@@ -87,8 +95,8 @@ mod tests {
     #[test]
     fn f62_what_fails_for_want_of_one_is_tried_again_and_nothing_else_is() {
         let mut left = [Errno::MFILE, Errno::INTR, Errno::NFILE].into_iter();
-        assert_eq!(opened(|| left.next().map_or(Ok(5), Err)), Ok(5));
+        assert_eq!(had(|| left.next().map_or(Ok(5), Err)), Ok(5));
         let mut left = [Errno::MFILE, Errno::NOENT].into_iter();
-        assert_eq!(opened(|| left.next().map_or(Ok(5), Err)), Err(Errno::NOENT));
+        assert_eq!(had(|| left.next().map_or(Ok(5), Err)), Err(Errno::NOENT));
     }
 }

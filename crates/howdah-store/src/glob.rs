@@ -1,6 +1,7 @@
 //! Names with wildcards, as a shell expands them: `*`, `?` and `[a-z]` within one name, never across a slash; a name that
 //! begins with a dot only where the pattern does.
 
+use crate::descriptors::opened;
 use crate::root::irregular;
 use crate::{Root, StoreError};
 use rustix::fs::{AtFlags, Dir, FileType};
@@ -160,7 +161,7 @@ impl Place<'_> {
         dir: &Path,
         each: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let opened = match self {
+        let dir = match self {
             Self::Below(root) => root.open_dir(Path::new(trimmed(dir))).ok(),
             Self::User => {
                 let dir = if dir.as_os_str().is_empty() {
@@ -169,10 +170,10 @@ impl Place<'_> {
                     dir
                 };
                 let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
-                rustix::fs::open(dir, flags, rustix::fs::Mode::empty()).ok()
+                opened(|| rustix::fs::open(dir, flags, rustix::fs::Mode::empty())).ok()
             }
         };
-        let Some(entries) = opened.and_then(|fd| Dir::read_from(fd).ok()) else {
+        let Some(entries) = dir.and_then(|fd| Dir::read_from(fd).ok()) else {
             return Ok(());
         };
         for entry in entries.map_while(Result::ok) {

@@ -58,6 +58,7 @@ pub mod fuzzing;
 mod glob;
 mod identity;
 mod journal;
+mod kept;
 mod leftovers;
 mod limits;
 mod look;
@@ -84,6 +85,8 @@ pub use durable::{Prepare, publish};
 pub use error::StoreError;
 pub use glob::{MATCHES_MAX, Matched, Place as GlobPlace, could_mean, expand, has_wildcards};
 pub use identity::SourceIdentity;
+#[cfg(target_os = "linux")]
+pub use kept::keep_out_of;
 pub use leftovers::{Fate, Leftover, Leftovers};
 pub use limits::Limits;
 pub use look::{Found, FoundKind};

@@ -173,6 +173,11 @@ impl Kept {
         Self { dir }
     }
 
+    /// Where they are.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Keeps one, readable by its owner only; the oldest go when there are too many. Where it is.
     pub fn keep(&self, recording: &Recording) -> io::Result<PathBuf> {
         fs::DirBuilder::new()

@@ -95,6 +95,8 @@ pub use flight::{FlightRecorder, Kept, default_recordings};
 pub use howdah_audit::AuditFile;
 pub use howdah_core::{ByteRange, Rate, Span};
 pub use howdah_recording::{DecodeError, Facts, Held, Interval, Recording, Slow, Verdict};
+#[cfg(target_os = "linux")]
+pub use howdah_store::keep_out_of;
 pub use howdah_store::{
     Act, Change, Difference, EntryKind, Fate, LINK_DESTS, Leftovers, Listed, Listing, Memory,
     ModeChanges, OwnerSeen, PathList, PathListBuilder, PlacedFile, Rule, RuleList, RuleRef,

@@ -4,9 +4,11 @@
 //! talks to; it is written in one step; the oldest go when there are too many. What it says is a hint: it is used only if it
 //! is plausible, not too old, and the handshake takes as long as then (`PathKnowledge`).
 
+use crate::keys;
 use howdah_core::{Rate, Span};
 use howdah_proto::PathKnowledge;
 use rustix::fs::{Mode, OFlags};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -53,13 +55,18 @@ pub fn default_path_memory() -> Option<PathMemory> {
 
 /// Where this user's state is: see [`default_path_memory`].
 pub(crate) fn state_dir() -> Option<PathBuf> {
-    let var = |name: &str| {
-        let value = std::env::var_os(name).map(PathBuf::from);
+    state_dir_from(|name| std::env::var_os(name))
+}
+
+fn state_dir_from(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    // The XDG base directory specification says to ignore relative paths.
+    let absolute = |name: &str| {
+        let value = var(name).map(PathBuf::from);
         value.filter(|path| path.is_absolute())
     };
-    var("HOWDAH_CONFIG_DIR")
-        .or_else(|| var("XDG_STATE_HOME").map(|dir| dir.join("howdah")))
-        .or_else(|| var("HOME").map(|home| home.join(".local/state/howdah")))
+    keys::own_dir(&var)
+        .or_else(|| absolute("XDG_STATE_HOME").map(|dir| dir.join("howdah")))
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state/howdah")))
 }
 
 impl PathMemory {

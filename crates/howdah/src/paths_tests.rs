@@ -7,6 +7,30 @@ const LEARNT: PathKnowledge = PathKnowledge {
     loss: 0.01,
 };
 
+#[test]
+fn state_lies_beside_the_keys_also_where_that_is_said_from_here() {
+    let with = |set: &[(&str, &str)]| {
+        state_dir_from(|name| set.iter().find(|(n, _)| *n == name).map(|(_, v)| v.into()))
+    };
+    let home = ("HOME", "/home/a");
+    let here = std::env::current_dir().unwrap();
+    for (set, want) in [
+        (&[home][..], "/home/a/.local/state/howdah".into()),
+        (
+            &[home, ("XDG_STATE_HOME", "/x")],
+            PathBuf::from("/x/howdah"),
+        ),
+        (
+            &[home, ("XDG_STATE_HOME", "x")],
+            "/home/a/.local/state/howdah".into(),
+        ),
+        (&[home, ("HOWDAH_CONFIG_DIR", "/k")], "/k".into()),
+        (&[home, ("HOWDAH_CONFIG_DIR", "k")], here.join("k")),
+    ] {
+        assert_eq!(with(set), Some(want), "{set:?}");
+    }
+}
+
 fn memory() -> (tempfile::TempDir, PathMemory) {
     let dir = tempfile::tempdir().unwrap();
     let memory = PathMemory::new(dir.path().join("state/paths"));

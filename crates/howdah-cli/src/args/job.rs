@@ -130,6 +130,22 @@ pub(crate) struct JobListArgs {
     #[arg(long, value_name = "STATE", value_enum)]
     pub(crate) is: Option<JobState>,
 
+    /// Only those with that label
+    #[arg(long, value_name = "WORD")]
+    pub(crate) label: Option<String>,
+
+    /// Only those that speak with that machine
+    #[arg(long, value_name = "HOST")]
+    pub(crate) host: Option<String>,
+
+    /// Only those in whose number, command line, directory, labels or reason each of these words is
+    #[arg(long, value_name = "WORDS")]
+    pub(crate) text: Option<String>,
+
+    /// Only older ones than that
+    #[arg(long, value_name = "JOB")]
+    pub(crate) before: Option<i64>,
+
     /// So many at the most
     #[arg(long, value_name = "N", default_value = "100")]
     pub(crate) limit: u32,
@@ -193,6 +209,10 @@ pub(crate) struct JobLogArgs {
     /// Its number
     #[arg(value_name = "JOB")]
     pub(crate) job: i64,
+
+    /// Print a JSON object per event, which is what it does in any case
+    #[arg(long)]
+    pub(crate) json: bool,
 
     #[command(flatten)]
     pub(crate) place: DaemonPlace,

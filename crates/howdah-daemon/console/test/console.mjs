@@ -327,6 +327,15 @@ for (let n = 2; n * 1000 <= MANY; n++) {
   await page.getByRole("button", { name: "Older ones" }).click();
   await until(`${n} pages`, async () => (await page.locator("tbody tr").count()) === n * 1000);
 }
+// All of them, each once, and nothing besides.
+const shown = await page.evaluate(() => {
+  const rows = [...document.querySelectorAll("tbody tr")];
+  const named = rows.map((row) => /\/data\/run (\d+)/.exec(row.textContent)?.[1]);
+  return { numbers: new Set(named).size, rows: rows.length, without: named.filter((name) => name === undefined).length, elements: document.querySelectorAll("*").length };
+});
+assert.deepEqual([shown.numbers, shown.rows, shown.without], [MANY, MANY, 0]);
+// What a row is made of is bounded, and so is the page.
+assert(shown.elements <= 40 * MANY, `${shown.elements} elements`);
 console.log(`${MANY} jobs in the list: ${((await scripting()) - before).toFixed(3)} s of scripting`);
 await go("Now");
 await page.getByText("more wait: the history has all of them").waitFor();

@@ -22,7 +22,7 @@ pub(super) async fn show(
 }
 
 pub(super) fn about(shared: &Shared, role: Role) -> About {
-    let allow = shared.allow.iter();
+    let allow = shared.bounds.allow.iter();
     About {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         role: role.name().to_owned(),

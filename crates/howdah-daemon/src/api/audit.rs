@@ -2,7 +2,9 @@
 
 use super::gate::{ORDER, Peer, too_slow};
 use super::{BODY, Failure};
+use crate::manager::attempt_dir;
 use crate::position::Position;
+use crate::process::record;
 use crate::state::{Happening, Reader};
 use crate::time;
 use crate::tokens::Role;
@@ -15,6 +17,7 @@ use howdah_audit::{AuditLog, now_utc};
 use serde::Serialize;
 use serde_json::Value;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -188,9 +191,23 @@ struct Became<'a> {
     exit_code: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// Of content, as its process has summed it up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
 }
 
-fn became(happened: &Happening) -> Became<'_> {
+/// What its last process has summed up.
+fn moved(happened: &Happening, reader: &Reader, attempts: &Path) -> Option<u64> {
+    if happened.what == "submitted" {
+        return None;
+    }
+    let job = reader.job(happened.job).ok()??;
+    let last = job.attempts.last()?;
+    let summary = record::summary(&attempt_dir(attempts, happened.job, last.number))?;
+    summary["bytes"].as_u64()
+}
+
+fn became(happened: &Happening, bytes: Option<u64>) -> Became<'_> {
     let spec = &happened.spec;
     let words = spec.kind.words().iter().copied();
     Became {
@@ -209,6 +226,7 @@ fn became(happened: &Happening) -> Became<'_> {
             .why
             .as_ref()
             .map(|why| why.chars().take(REASON).collect()),
+        bytes,
     }
 }
 
@@ -219,6 +237,7 @@ const BECAME: [&str; 4] = ["submitted", "done", "failed", "cancelled"];
 pub(super) async fn follow(
     audit: Arc<AuditLog>,
     reader: Reader,
+    attempts: PathBuf,
     mut position: Position,
     mut written: watch::Receiver<u64>,
 ) {
@@ -228,7 +247,7 @@ pub(super) async fn follow(
             && let Some(last) = happened.last()
         {
             for each in &happened {
-                audit.write(&became(each));
+                audit.write(&became(each, moved(each, &reader, &attempts)));
             }
             position.set(last.event);
         }

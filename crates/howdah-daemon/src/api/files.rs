@@ -8,7 +8,7 @@
 use super::jobs::Asked;
 use super::openapi::{Directory, Entry, Problem};
 use super::{Failure, Shared};
-use crate::allow;
+use crate::bounds::Bounds;
 use axum::Json;
 use axum::extract::{Query, State as Given};
 use axum::response::{IntoResponse as _, Response};
@@ -53,18 +53,18 @@ pub(super) async fn list(
     let Query(asked) = asked.map_err(|e| Failure::usage(e.body_text()))?;
     let path = match asked.path {
         Some(path) => PathBuf::from(path),
-        None => shared.allow.first().unwrap_or(&shared.home).clone(),
+        None => shared.bounds.allow.first().unwrap_or(&shared.home).clone(),
     };
     if !path.is_absolute() || path.as_os_str().as_bytes().contains(&0) {
         return Err(Failure::usage("a directory is named by its absolute path"));
     }
-    let allowed = shared.allow.clone();
-    let found = tokio::task::spawn_blocking(move || look(&allowed, &path)).await;
+    let bounds = Arc::clone(&shared.bounds);
+    let found = tokio::task::spawn_blocking(move || look(&bounds, &path)).await;
     let found = found.map_err(|_| Failure::internal("looking failed"))??;
     Ok(Json(found).into_response())
 }
 
-fn look(allowed: &[PathBuf], path: &Path) -> Result<Directory, Failure> {
+fn look(bounds: &Bounds, path: &Path) -> Result<Directory, Failure> {
     // Whatever is wrong with it: what lies outside is not told.
     let shown = path.display();
     let outside = || {
@@ -72,7 +72,15 @@ fn look(allowed: &[PathBuf], path: &Path) -> Result<Directory, Failure> {
             "{shown} is in none of the directories that jobs of this daemon may touch (--allow)"
         ))
     };
-    allow::check(allowed, Path::new("/"), &[path.to_owned()]).map_err(|_| outside())?;
+    let named = [path.to_owned()];
+    if let Err(why) = bounds.check(Path::new("/"), &named) {
+        return Err(if bounds.allow.is_empty() {
+            Failure::refused(why)
+        } else {
+            outside()
+        });
+    }
+    let allowed = &bounds.allow;
     let failed = |error: io::Error| {
         let text = format!("{shown}: {error}");
         match error.kind() {
@@ -85,8 +93,10 @@ fn look(allowed: &[PathBuf], path: &Path) -> Result<Directory, Failure> {
     let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?;
     // What was opened, not what has that name now.
     let real = fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).map_err(failed)?;
-    let is_inside = |dir: &PathBuf| fs::canonicalize(dir).is_ok_and(|dir| real.starts_with(dir));
-    if !allowed.is_empty() && !allowed.iter().any(is_inside) {
+    if bounds
+        .check(Path::new("/"), std::slice::from_ref(&real))
+        .is_err()
+    {
         return Err(outside());
     }
     let mut names = Vec::new();
@@ -156,7 +166,10 @@ mod tests {
         fs::write(inside.join("a"), "abc").unwrap();
         fs::write(inside.join(OsStr::from_bytes(b"\xff")), "").unwrap();
         symlink("/etc", inside.join("out")).unwrap();
-        let allowed = [inside.clone()];
+        let allowed = Bounds {
+            allow: vec![inside.clone()],
+            ..Bounds::default()
+        };
         let found = look(&allowed, &inside).unwrap();
         let names = found.names.iter();
         let names: Vec<_> = names
@@ -185,7 +198,7 @@ mod tests {
             assert!(failure.message.contains("--allow"), "{failure:?}");
         }
         // Without --allow, all that the daemon's user may read.
-        assert!(look(&[], Path::new("/etc")).unwrap().parent.is_some());
+        assert!(look(&Bounds::default(), Path::new("/etc")).unwrap().parent.is_some());
         let wrong = [("nothing", "not_found"), ("a", "usage")];
         for (name, kind) in wrong {
             let failure = look(&allowed, &inside.join(name)).unwrap_err();

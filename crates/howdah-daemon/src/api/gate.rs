@@ -15,6 +15,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use howdah_audit::AuditLog;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -60,23 +61,23 @@ struct Bound {
     at_once: f64,
 }
 
-/// Networks whose requests are counted; of more, those that have asked least of late are forgotten.
-const NETWORKS: usize = 1_024;
+/// Those whose requests are counted; of more, who have asked least of late are forgotten.
+const COUNTED: usize = 1_024;
 
-/// A token bucket for each network.
-struct Buckets {
+/// A token bucket for each of those who come.
+struct Buckets<K> {
     bound: Bound,
-    of: Mutex<HashMap<IpAddr, (f64, Instant)>>,
+    of: Mutex<HashMap<K, (f64, Instant)>>,
 }
 
-impl Buckets {
+impl<K: Clone + Eq + Hash> Buckets<K> {
     fn new(bound: Bound) -> Self {
         let of = Mutex::default();
         Self { bound, of }
     }
 
     /// False if it was too much.
-    fn take(&self, from: SocketAddr, now: Instant) -> bool {
+    fn take(&self, who: K, now: Instant) -> bool {
         let Bound {
             per_second,
             at_once,
@@ -84,21 +85,20 @@ impl Buckets {
         let filled = |(left, seen): (f64, Instant)| {
             (left + now.duration_since(seen).as_secs_f64() * per_second).min(at_once)
         };
-        let network = network(from.ip());
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        if of.len() >= NETWORKS && !of.contains_key(&network) {
+        if of.len() >= COUNTED && !of.contains_key(&who) {
             of.retain(|_, bucket| filled(*bucket) < at_once);
             let least = of
                 .iter()
                 .max_by(|a, b| filled(*a.1).total_cmp(&filled(*b.1)));
             if let Some(least) = least
-                .map(|(network, _)| *network)
-                .filter(|_| of.len() >= NETWORKS)
+                .map(|(who, _)| who.clone())
+                .filter(|_| of.len() >= COUNTED)
             {
                 of.remove(&least);
             }
         }
-        let bucket = of.entry(network).or_insert((at_once, now));
+        let bucket = of.entry(who).or_insert((at_once, now));
         *bucket = (filled(*bucket), now);
         let is_there = bucket.0 >= 1.0;
         if is_there {
@@ -128,6 +128,12 @@ impl OverTcp {
                 || self.shown.as_ref().is_some_and(|shown| shown.is_for(name)))
     }
 
+    /// Whose token is shown.
+    fn known(&self, headers: &HeaderMap) -> Option<(Role, &str)> {
+        let shown = only(headers, header::AUTHORIZATION)?;
+        self.tokens.known(shown.strip_prefix("Bearer ")?)
+    }
+
     fn scheme(&self) -> &'static str {
         if self.shown.is_some() {
             "https://"
@@ -141,8 +147,11 @@ impl OverTcp {
 pub(super) struct Gate {
     /// None: nobody comes over TCP.
     tcp: Option<OverTcp>,
-    requests: Buckets,
-    guesses: Buckets,
+    /// Of those who show no token of ours, by network; who shows one is counted by that, so that strangers who come by his
+    /// address do not shut him out.
+    strangers: Buckets<IpAddr>,
+    known: Buckets<String>,
+    guesses: Buckets<IpAddr>,
     metrics: Arc<Metrics>,
     audit: Option<Arc<AuditLog>>,
 }
@@ -155,7 +164,8 @@ impl Gate {
     ) -> Self {
         Self {
             tcp,
-            requests: Buckets::new(REQUESTS),
+            strangers: Buckets::new(REQUESTS),
+            known: Buckets::new(REQUESTS),
             guesses: Buckets::new(GUESSES),
             metrics,
             audit,
@@ -168,11 +178,16 @@ impl Gate {
         headers: &HeaderMap,
         from: SocketAddr,
         at: SocketAddr,
-    ) -> Result<&Tokens, Failure> {
+    ) -> Result<&OverTcp, Failure> {
         let Some(tcp) = &self.tcp else {
             return Err(Failure::refused("nobody comes in here"));
         };
-        if !self.requests.take(from, Instant::now()) {
+        let now = Instant::now();
+        let may_ask = match tcp.known(headers) {
+            Some((_, name)) => self.known.take(name.to_owned(), now),
+            None => self.strangers.take(network(from.ip()), now),
+        };
+        if !may_ask {
             return Err(too_many());
         }
         let host = only(headers, header::HOST).unwrap_or_default();
@@ -184,7 +199,7 @@ impl Gate {
         if headers.contains_key(header::ORIGIN) && !only(headers, header::ORIGIN).is_some_and(own) {
             return Err(Failure::refused("this API is not for pages of others"));
         }
-        Ok(&tcp.tokens)
+        Ok(tcp)
     }
 
     /// Over TCP: what he may, and the name of his token.
@@ -195,13 +210,11 @@ impl Gate {
         at: SocketAddr,
     ) -> Result<(Role, Option<String>), Failure> {
         let headers = request.headers();
-        let tokens = self.at_door(headers, from, at)?;
+        let tcp = self.at_door(headers, from, at)?;
         if is_open(request.method(), request.uri().path()) {
             return Ok((Role::Read, None));
         }
-        let token =
-            only(headers, header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
-        let Some((role, name)) = token.and_then(|token| tokens.known(token)) else {
+        let Some((role, name)) = tcp.known(headers) else {
             let text = "show a token of this daemon: 'Authorization: Bearer TOKEN'; they are in the file 'tokens' of its directory";
             return Err(self.guessed(from, text));
         };
@@ -210,7 +223,7 @@ impl Gate {
 
     /// Somebody has shown something wrong; whoever does that often is slowed down.
     pub(super) fn guessed(&self, from: SocketAddr, text: &str) -> Failure {
-        if self.guesses.take(from, Instant::now()) {
+        if self.guesses.take(network(from.ip()), Instant::now()) {
             Failure::new(StatusCode::UNAUTHORIZED, "auth", text)
         } else {
             too_many()
@@ -327,4 +340,47 @@ async fn serve(gate: &Gate, who: &Who, request: Request, next: Next) -> Response
 pub(super) fn too_slow() -> Response {
     let text = "the request took too long";
     Failure::new(StatusCode::REQUEST_TIMEOUT, "network", text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokens;
+    use axum::body::Body;
+
+    /// Far more than is refilled meanwhile.
+    const FLOOD: usize = 20_000;
+
+    #[test]
+    fn strangers_shut_out_nobody_who_has_a_token() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tokens");
+        let over_tcp = OverTcp {
+            port: 8470,
+            tokens: Tokens::load_or_create(&path).unwrap(),
+            shown: None,
+        };
+        let gate = Gate::new(Some(over_tcp), Arc::new(Metrics::new()), None);
+        let peer = |host: u8| SocketAddr::from(([192, 0, 2, host], 1));
+        let at = SocketAddr::from(([127, 0, 0, 1], 8470));
+        let ask = |from, token: Option<&str>| {
+            let mut request = Request::get("/v1/jobs").header(header::HOST, "localhost:8470");
+            if let Some(token) = token {
+                request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+            }
+            let asked = gate.role(&request.body(Body::empty()).unwrap(), from, at);
+            asked.map_or_else(|failure| failure.status.as_u16(), |_| 200)
+        };
+        let [read, admin] =
+            [Role::Read, Role::Admin].map(|role| tokens::secret(&path, role).unwrap());
+        for token in [None, Some("wrong")] {
+            let answers: Vec<_> = (0..FLOOD).map(|_| ask(peer(1), token)).collect();
+            assert!(answers.contains(&429));
+            assert_eq!(ask(peer(1), Some(&read)), 200);
+        }
+        let asked = (0..FLOOD).filter(|_| ask(peer(1), Some(&read)) == 429);
+        assert!(asked.count() > 0, "he is bounded, too");
+        assert_eq!(ask(peer(1), Some(&admin)), 200);
+        assert_eq!(ask(peer(2), None), 401);
+    }
 }

@@ -7,7 +7,6 @@
 
 use super::openapi::{Jobs, Problem, Submitted};
 use super::{Failure, Shared, watch_job};
-use crate::allow;
 use crate::job::{JobId, JobView, Spec, State};
 use crate::manager::{Answer, Order};
 use crate::state::Wanted;
@@ -48,10 +47,10 @@ pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Failure> {
 pub(super) async fn checked(shared: &Shared, spec: Spec) -> Result<(Vec<String>, Spec), Failure> {
     spec.check().map_err(Failure::usage)?;
     let grammar = Arc::clone(&shared.grammar);
-    let allowed = shared.allow.clone();
+    let bounds = Arc::clone(&shared.bounds);
     let check = move || {
         let meaning = grammar.check(&spec)?;
-        allow::check(&allowed, &spec.directory, &meaning.paths)?;
+        bounds.check(&spec.directory, &meaning.paths)?;
         Ok::<_, String>((meaning.hosts, spec))
     };
     let checked = tokio::task::spawn_blocking(check).await;

@@ -27,6 +27,7 @@ use gate::{Gate, Peer};
 pub use start::{Door, serve, socket};
 pub(crate) use watch_job::lines_from;
 
+use crate::bounds::Bounds;
 use crate::job::Grammar;
 use crate::manager::{Answer, Message, Order};
 use crate::metrics::Metrics;
@@ -57,7 +58,7 @@ pub(crate) struct Shared {
     pub(crate) grammar: Arc<dyn Grammar>,
     pub(crate) outside: Arc<dyn Outside>,
     pub(crate) limit: Option<String>,
-    pub(crate) allow: Vec<PathBuf>,
+    pub(crate) bounds: Arc<Bounds>,
     pub(crate) pace: Arc<Pace>,
     pub(crate) watcher: Sender<Wake>,
     pub(crate) manager: SyncSender<Message>,

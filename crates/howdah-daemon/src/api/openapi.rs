@@ -12,7 +12,8 @@ use axum::Router;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::openapi::OpenApi as Document;
-use utoipa::{OpenApi, ToSchema};
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::{Modify, OpenApi, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -182,11 +183,29 @@ pub(super) struct Output {
 }
 
 #[derive(OpenApi)]
-#[openapi(info(
-    title = "howdah daemon",
-    description = "Jobs that outlive terminals, over a Unix socket that only the daemon's user and root may use. docs/daemon.md says more."
-))]
+#[openapi(
+    info(
+        title = "howdah daemon",
+        description = "Jobs that outlive terminals, over a Unix socket that only the daemon's user and root may use, and over TCP for who shows a token. docs/daemon.md says more."
+    ),
+    // Over the socket there is none: the kernel says who asks.
+    security(("token" = []), ()),
+    modifiers(&Bearer)
+)]
 struct Api;
+
+/// What is shown over TCP.
+struct Bearer;
+
+impl Modify for Bearer {
+    fn modify(&self, document: &mut Document) {
+        let text = "a token of the file 'tokens' in the daemon's directory";
+        let mut scheme = Http::new(HttpAuthScheme::Bearer);
+        scheme.description = Some(text.to_owned());
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("token", SecurityScheme::Http(scheme));
+    }
+}
 
 /// Both in one.
 pub(super) fn routes() -> (Router<Arc<Shared>>, Document) {
@@ -229,6 +248,20 @@ pub(super) fn routes() -> (Router<Arc<Shared>>, Document) {
 mod tests {
     use super::*;
     use std::path::Path;
+
+    #[test]
+    fn whoever_comes_over_tcp_reads_how_he_proves_himself() {
+        let document = serde_json::to_value(routes().1).unwrap();
+        let scheme = &document["components"]["securitySchemes"]["token"];
+        assert_eq!(
+            (&scheme["type"], &scheme["scheme"]),
+            (&"http".into(), &"bearer".into())
+        );
+        assert_eq!(
+            document["security"],
+            serde_json::json!([{ "token": [] }, {}])
+        );
+    }
 
     #[test]
     fn the_document_is_the_one_in_docs() {

@@ -2,6 +2,7 @@
 
 use super::gate::OverTcp;
 use super::{Gate, Shared, all_events, audit, door, router};
+use crate::bounds::Bounds;
 use crate::follower::Follower;
 use crate::manager::{Manager, Message};
 use crate::metrics::Metrics;
@@ -113,6 +114,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
     let database = directory.join("state.sqlite");
     let (history, place) = (database.clone(), directory.clone());
     let attempts = directory.join("attempts");
+    let history_of_attempts = attempts.clone();
     let store = Store::open(&database)?;
     let first_reader = Reader::open(&database)?;
     let (sender, messages) = mpsc::sync_channel(WAITING);
@@ -122,8 +124,17 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
     pace.set(&first_reader.limits()?);
     let follower = Follower::new(database.clone(), attempts.clone(), Reader::open(&database)?)?;
     let told = broadcast::Sender::new(all_events::AHEAD);
+    let kept = [config.kept, vec![directory.clone()]].concat();
+    let bounds = Bounds {
+        allow: config.allow,
+        kept,
+        lists: directory.join("lists"),
+    };
+    let bounds = Arc::new(bounds.real());
     let manager = Manager {
         store,
+        grammar: Arc::clone(&config.grammar),
+        bounds: Arc::clone(&bounds),
         program: config.program.clone(),
         attempts: attempts.clone(),
         limits: config.limits,
@@ -155,7 +166,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
         grammar: config.grammar,
         outside: config.outside,
         limit: config.limit,
-        allow: config.allow,
+        bounds,
         pace: Arc::clone(&pace),
         watcher: waking.clone(),
         manager: sender.clone(),
@@ -221,7 +232,13 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
             position
                 .save()
                 .map_err(system("the place in the history"))?;
-            tokio::spawn(audit::follow(audit, reader, position, seen.clone()));
+            tokio::spawn(audit::follow(
+                audit,
+                reader,
+                history_of_attempts,
+                position,
+                seen.clone(),
+            ));
         }
         let app = router(shared, Arc::new(gate));
         let over_tcp = match tcp {

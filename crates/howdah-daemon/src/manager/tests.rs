@@ -44,6 +44,8 @@ impl House {
         let (sender, messages) = sync_channel(64);
         let manager = Manager {
             store,
+            grammar: Arc::new(Nobody),
+            bounds: Arc::default(),
             program: program.into(),
             attempts: dir.path().join("attempts"),
             limits: Limits::default(),

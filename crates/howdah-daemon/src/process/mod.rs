@@ -2,6 +2,7 @@
 
 pub mod record;
 
+use crate::bounds::{self, Bounds};
 use crate::job::{Ended, Spec};
 use record::{Identity, Look};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -38,12 +39,16 @@ impl Running {
 /// The variable with what a copy may take of the wire until the daemon tells it something else: bits per second, 0 is nothing.
 pub const SHARE: &str = "HOWDAH_JOB_SHARE";
 
+/// Where keys and state are.
+const CONFIG: &str = "HOWDAH_CONFIG_DIR";
+
 /// What an attempt is started with.
 pub(crate) struct Start<'a> {
     pub(crate) program: &'a Path,
     pub(crate) dir: &'a Path,
     pub(crate) spec: &'a Spec,
     pub(crate) share: Option<u64>,
+    pub(crate) bounds: &'a Bounds,
 }
 
 /// Starts an attempt. `told` hears of its end.
@@ -79,15 +84,26 @@ pub(crate) fn start(
     }
     let mut option = std::ffi::OsString::from(format!("{OPTION}="));
     option.push(dir);
+    let bounds = serde_json::to_string(start.bounds)
+        .map_err(|error| failed("its bounds")(io::Error::other(error)))?;
     let mut command = Command::new(start.program);
     match start.share {
         Some(share) => command.env(SHARE, share.to_string()),
         None => command.env_remove(SHARE),
     };
+    // It means the same where the job runs.
+    if let Some(Ok(dir)) = std::env::var_os(CONFIG).map(std::path::absolute) {
+        command.env(CONFIG, dir);
+    }
+    if !start.bounds.allow.is_empty() {
+        // Threads that read and write files are bounded by it, too.
+        command.env_remove("HOWDAH_SANDBOX");
+    }
     let mut child = command
         .arg(option)
         .args(spec.command_line())
         .current_dir(&spec.directory)
+        .env(bounds::VARIABLE, bounds)
         // Of demonstrations, whose parts end with them.
         .env_remove("HOWDAH_DIE_WITH_PARENT")
         .stdin(Stdio::null())

@@ -3,13 +3,17 @@
 //! The first thing that the process does is to take its attempt up: it links `claim` there, which names it. The link can be
 //! made once only. A daemon that finds an attempt without it makes it, too: either the process was first, and is found by
 //! its claim, or the daemon was, and then the process ends without having done anything. So nothing ever runs twice.
-//! The last thing that the process does is to write `ended`.
+//! The last thing that the process does is to write `ended`. Its block was taken before the claim, so a disk that is full by
+//! then does not make a job that is done one that vanished, and runs twice.
 
 use crate::job::Ended;
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::io;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 /// Standard output: what docs/json.md describes.
 pub(crate) const EVENTS: &str = "events";
@@ -90,8 +94,9 @@ pub enum NotMine {
 pub fn take_up(dir: &Path) -> Result<(), NotMine> {
     // Refused to who leads a group, as from a shell with job control, and then there is no need.
     let _ = rustix::process::setsid();
-    let mine =
-        Identity::of(std::process::id()).and_then(|identity| claim(dir, &Claim::By(identity)));
+    let mine = reserve_end(dir)
+        .and_then(|()| Identity::of(std::process::id()))
+        .and_then(|identity| claim(dir, &Claim::By(identity)));
     match mine {
         Ok(true) => Ok(()),
         Ok(false) => Err(NotMine::Taken),
@@ -99,20 +104,51 @@ pub fn take_up(dir: &Path) -> Result<(), NotMine> {
     }
 }
 
-/// What it does last.
+/// What it does last. Disks that write each block to a new place may be full even for that: it is tried for some minutes.
 pub fn put_down(dir: &Path, code: u8) -> io::Result<()> {
-    let temporary = dir.join("ended.new");
-    fs::write(&temporary, serde_json::to_vec(&Ended::Code(code))?)?;
-    fs::rename(temporary, dir.join(ENDED))
+    const TRIES: u32 = 300;
+    const AGAIN: Duration = Duration::from_secs(1);
+    let text = serde_json::to_string(&Ended::Code(code))?;
+    let write = || {
+        let mut options = fs::OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false);
+        let file = file.open(dir.join(ENDED))?;
+        file.write_all_at(format!("{text:ENDED_BYTES$}").as_bytes(), 0)
+    };
+    let is_full = |error: &io::Error| {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        [StorageFull, QuotaExceeded].contains(&error.kind())
+    };
+    for _ in 1..TRIES {
+        match write() {
+            Err(error) if is_full(&error) => std::thread::sleep(AGAIN),
+            result => return result,
+        }
+    }
+    write()
+}
+
+/// What is told of an end has so many bytes, with blanks behind it.
+const ENDED_BYTES: usize = 64;
+
+/// Blanks, which tell of none, take its place.
+fn reserve_end(dir: &Path) -> io::Result<()> {
+    // Somebody else's attempt is not touched.
+    link_new(dir, ENDED, " ".repeat(ENDED_BYTES).as_bytes()).map(|_| ())
 }
 
 /// False if there is one.
 fn claim(dir: &Path, claim: &Claim) -> io::Result<bool> {
-    let temporary = dir.join(format!("claim.{}", std::process::id()));
-    fs::write(&temporary, serde_json::to_vec(claim)?)?;
-    let linked = fs::hard_link(&temporary, dir.join(CLAIM));
-    fs::remove_file(temporary)?;
-    match linked {
+    link_new(dir, CLAIM, &serde_json::to_vec(claim)?)
+}
+
+/// Makes a file that is never there in part; false if there is one.
+fn link_new(dir: &Path, name: &str, content: &[u8]) -> io::Result<bool> {
+    let temporary = dir.join(format!("{name}.{}", std::process::id()));
+    let written = fs::write(&temporary, content);
+    let linked = written.and_then(|()| fs::hard_link(&temporary, dir.join(name)));
+    let removed = fs::remove_file(temporary);
+    match linked.and(removed) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(error),
@@ -129,7 +165,8 @@ pub(crate) enum Look {
 /// Looks at an attempt that nobody waits for. One that nobody has taken up is given up.
 pub(crate) fn look(dir: &Path) -> io::Result<Look> {
     // Without its directory no process was ever started.
-    if !dir.is_dir() || claim(dir, &Claim::Abandoned)? {
+    // (Where there is a claim, nothing has to be written: the disk may be full.)
+    if !dir.is_dir() || !dir.join(CLAIM).exists() && claim(dir, &Claim::Abandoned)? {
         return Ok(Look::Ended(Ended::NeverBegan));
     }
     let ended = match serde_json::from_slice(&fs::read(dir.join(CLAIM))?) {
@@ -144,6 +181,51 @@ pub(crate) fn look(dir: &Path) -> io::Result<Look> {
 /// How it ended, if the process could say it.
 pub(crate) fn told(dir: &Path) -> Option<Ended> {
     serde_json::from_slice(&fs::read(dir.join(ENDED)).ok()?).ok()
+}
+
+/// The last that it said to a person: of what fails without an event that tells why.
+pub(crate) fn last_words(dir: &Path) -> Option<String> {
+    const LINES: usize = 3;
+    const LONGEST: usize = 500;
+    if last_event(dir).is_some_and(|last| last["event"] == "error") {
+        return None;
+    }
+    let log = tail(&dir.join(LOG));
+    let lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut last: Vec<_> = lines.rev().take(LINES).collect();
+    last.reverse();
+    let text = last.join("; ");
+    let cut = text
+        .char_indices()
+        .nth(LONGEST)
+        .map_or(text.len(), |(at, _)| at);
+    let text = text.get(..cut).unwrap_or_default();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// What it said last of all for programs, if that is a summary.
+pub(crate) fn summary(dir: &Path) -> Option<Value> {
+    last_event(dir).filter(|last| last["event"] == "summary")
+}
+
+fn last_event(dir: &Path) -> Option<Value> {
+    let events = tail(&dir.join(EVENTS));
+    let mut lines = events.lines().rev();
+    lines.find_map(|line| serde_json::from_str(line).ok())
+}
+
+/// The end of a file, as far as it can be read.
+fn tail(path: &Path) -> String {
+    const BYTES: u64 = 64 << 10;
+    let read = || {
+        let mut file = File::open(path)?;
+        let from = file.metadata()?.len().saturating_sub(BYTES);
+        file.seek(SeekFrom::Start(from))?;
+        let mut bytes = Vec::new();
+        file.take(BYTES).read_to_end(&mut bytes)?;
+        io::Result::Ok(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }
 
 /// Whether a process has taken it up.
@@ -196,6 +278,39 @@ mod tests {
 
     fn take_up_without_session(dir: &Path) -> io::Result<bool> {
         claim(dir, &Claim::By(Identity::of(std::process::id())?))
+    }
+
+    #[test]
+    fn what_somebody_said_last_is_known_where_no_event_tells_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        assert_eq!(last_words(dir), None);
+        fs::write(dir.join(LOG), "one\n\ntwo\nthree  \nfour").unwrap();
+        assert_eq!(last_words(dir).as_deref(), Some("two; three; four"));
+        fs::write(dir.join(EVENTS), "{\"event\":\"start\"}\n{\"ev").unwrap();
+        assert!(last_words(dir).is_some());
+        fs::write(dir.join(EVENTS), "{\"event\":\"error\"}\n").unwrap();
+        assert_eq!(last_words(dir), None);
+        fs::remove_file(dir.join(EVENTS)).unwrap();
+        fs::write(dir.join(LOG), "ä".repeat(1 << 20)).unwrap();
+        let words = last_words(dir).unwrap();
+        assert_eq!(words.chars().count(), 500);
+    }
+
+    #[test]
+    fn the_place_of_its_end_is_there_before_it_begins_and_tells_of_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        reserve_end(dir).unwrap();
+        reserve_end(dir).unwrap();
+        assert_eq!(fs::metadata(dir.join(ENDED)).unwrap().len(), 64);
+        assert_eq!(told(dir), None);
+        put_down(dir, 255).unwrap();
+        assert_eq!(fs::metadata(dir.join(ENDED)).unwrap().len(), 64);
+        assert_eq!(told(dir), Some(Ended::Code(255)));
+        reserve_end(dir).unwrap();
+        assert_eq!(told(dir), Some(Ended::Code(255)));
+        assert_eq!(fs::read_dir(dir).unwrap().count(), 1);
     }
 
     #[test]

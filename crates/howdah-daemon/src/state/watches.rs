@@ -77,16 +77,20 @@ impl Reader {
         one(&self.db, id)
     }
 
-    /// How a job stands, and since when if it is over.
-    pub(crate) fn end_of(&self, job: JobId) -> Result<Option<(State, u64)>, StateError> {
-        let mut query = self
-            .db
-            .prepare_cached("SELECT state, COALESCE(ended_ms, 0) FROM jobs WHERE id = ?1")?;
+    /// How a job stands, since when if it is over, and the code of its last attempt that ended by itself.
+    pub(crate) fn end_of(
+        &self,
+        job: JobId,
+    ) -> Result<Option<(State, u64, Option<u8>)>, StateError> {
+        let mut query = self.db.prepare_cached(
+            "SELECT state, COALESCE(ended_ms, 0), exit_code FROM jobs WHERE id = ?1",
+        )?;
         let row = query.query_row([job.0], |row| {
-            Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
+            let ended = row.get::<_, i64>(1)?.unsigned_abs();
+            Ok((row.get::<_, String>(0)?, ended, row.get(2)?))
         });
         let row = row.optional()?;
-        Ok(row.and_then(|(name, ended)| Some((State::of_name(&name)?, ended.unsigned_abs()))))
+        Ok(row.and_then(|(name, ended, code)| Some((State::of_name(&name)?, ended, code))))
     }
 
     /// The same of one that was submitted by that name.

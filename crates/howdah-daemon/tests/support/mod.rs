@@ -64,6 +64,7 @@ pub(crate) fn config(dir: &Path) -> Config {
         notify: None,
         log: |_| (),
         allow: Vec::new(),
+        kept: Vec::new(),
         home: "/".into(),
         limit: None,
         grammar: Arc::new(Any),

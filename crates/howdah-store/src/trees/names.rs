@@ -2,7 +2,7 @@
 
 use super::unfinished;
 use super::walk::kind;
-use crate::descriptors::opened;
+use crate::descriptors::had;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
@@ -61,7 +61,7 @@ pub(crate) fn read_names(
     fd: impl AsFd,
     mut each: impl FnMut(&[u8], FileType),
 ) -> Result<(), Errno> {
-    for entry in opened(|| Dir::read_from(&fd))? {
+    for entry in had(|| Dir::read_from(&fd))? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         if name == b"." || name == b".." || name == unfinished::NAME.as_bytes() {

@@ -63,13 +63,19 @@ pub fn default_authorized_keys_path() -> Option<PathBuf> {
     config_dir().map(|dir| dir.join("authorized_keys"))
 }
 
+/// `$HOWDAH_CONFIG_DIR`: one that is relative is so to where this process is, for keys and for state.
+pub(crate) fn own_dir(var: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let named = var("HOWDAH_CONFIG_DIR").filter(|value| !value.is_empty())?;
+    std::path::absolute(named).ok()
+}
+
 fn config_dir_from(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let path = |name: &str| {
         var(name)
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
     };
-    path("HOWDAH_CONFIG_DIR")
+    own_dir(&var)
         // The XDG base directory specification says to ignore relative paths.
         .or_else(|| {
             path("XDG_CONFIG_HOME")
@@ -90,6 +96,7 @@ mod tests {
         };
         let home = ("HOME", "/home/a");
         let xdg = ("XDG_CONFIG_HOME", "/x");
+        let here = std::env::current_dir().unwrap().join("k");
         for (set, want) in [
             (&[home][..], Some("/home/a/.config/howdah")),
             (&[home, xdg], Some("/x/howdah")),
@@ -99,6 +106,7 @@ mod tests {
                 Some("/home/a/.config/howdah"),
             ),
             (&[("HOME", "")], None),
+            (&[home, ("HOWDAH_CONFIG_DIR", "k")], here.to_str()),
         ] {
             assert_eq!(with(set), want.map(PathBuf::from), "{set:?}");
         }

@@ -5,6 +5,8 @@
 //! thread that enters and all that it starts, for good, so [`Sandbox::enter`] of a server comes before the first thread. Names of users
 //! and groups are looked up by a process of its own ([`names`]), since that may read anything and speak to anybody. Of a client
 //! only the threads that hear others are inside (`inside`). Of a server the one that hears the network opens nothing besides.
+//!
+//! [`Bounds`] are for a process that works for somebody who may not touch all that its user may.
 
 #[cfg(target_os = "linux")]
 mod calls;
@@ -27,6 +29,43 @@ pub struct Sandbox {
     pub sockets: Vec<PathBuf>,
     /// Ports that it may connect TCP to; with one, it may open further sockets of the Internet.
     pub connects: Vec<u16>,
+}
+
+/// The files of a process that does what somebody asks for who may not touch all that its user may: Landlock alone, since such
+/// a process starts others and speaks to anybody.
+#[derive(Clone, Debug, Default)]
+pub struct Bounds {
+    /// Directories in which everything may be done, but no devices made and no programs run. The threads of a copy that read
+    /// and write files, which are in a [`Sandbox`], stay within these alone.
+    pub within: Vec<PathBuf>,
+    /// The same for the process itself, for what it keeps there of its own.
+    pub own: Vec<PathBuf>,
+    /// Files and directories that it may read.
+    pub readable: Vec<PathBuf>,
+    /// Directories whose names it may read.
+    pub listable: Vec<PathBuf>,
+    /// Programs, and what belongs to them.
+    pub runnable: Vec<PathBuf>,
+    /// Devices that it may read and write.
+    pub devices: Vec<PathBuf>,
+}
+
+impl Bounds {
+    /// Leaves the calling thread, and all that it starts, nothing else. Comes before the first thread, and once.
+    ///
+    /// # Errors
+    /// Why it is not in force.
+    #[cfg(target_os = "linux")]
+    pub fn enter(&self) -> Result<(), String> {
+        files::bound(self)
+    }
+
+    /// Whether this kernel has what it takes: Landlock of Linux 5.19 or later.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn are_known() -> bool {
+        files::are_bounds_known()
+    }
 }
 
 /// What `root` may turn out to be when it is asked for: it, and what takes its place or is mounted over it later, which the

@@ -5,6 +5,7 @@ mod outside;
 
 use super::job::grammar::CommandLine;
 use crate::args::DaemonArgs;
+use crate::settings;
 use crate::ui;
 use howdah::{Error, ErrorKind};
 use howdah_daemon::notices;
@@ -36,6 +37,7 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
         notify: args.notify.clone(),
         log: |line| ui::say(&format!("{} {line}", ui::now_utc())),
         allow: allowed(&args.allow)?,
+        kept: own().collect(),
         home: std::env::home_dir().unwrap_or_else(|| "/".into()),
         limit: args.limit.as_ref().map(ToString::to_string),
         grammar: Arc::new(CommandLine::new()),
@@ -117,8 +119,19 @@ fn tls(args: &DaemonArgs) -> Option<Tls> {
     }
 }
 
-/// Directories that are there.
+/// What jobs do not touch: keys, and the configuration, wherever that is.
+fn own() -> impl Iterator<Item = PathBuf> {
+    let config = settings::path(|name| std::env::var_os(name));
+    howdah::keys::config_dir().into_iter().chain(config)
+}
+
+/// Directories that are there. What bounds jobs to them has to be there, too.
 fn allowed(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    if !given.is_empty() && !howdah::sandbox::Bounds::are_known() {
+        let text = "--allow takes Landlock (Linux 5.19 or later, with 'landlock' in /sys/kernel/security/lsm), and this kernel has none: links \
+             could lead jobs out of these directories; leave --allow out, and give tokens of 'submit' only to whom you would give this user's shell";
+        return Err(Error::new(ErrorKind::Refused, text).into());
+    }
     let each = given.iter().map(|dir| {
         let found = std::fs::canonicalize(dir).ok().filter(|dir| dir.is_dir());
         found.ok_or_else(|| {

@@ -2,6 +2,7 @@
 //!
 //! Each option that a job may have stands in a list here. A new one is refused until somebody has put it into one of the two.
 
+use crate::commands::lab::USUAL_OUT;
 use crate::settings;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
@@ -212,6 +213,9 @@ fn paths(command: &Command, matches: &ArgMatches) -> Vec<PathBuf> {
     for arg in command.get_arguments() {
         let id = arg.get_id().as_str();
         if matches.value_source(id) != Some(ValueSource::CommandLine) {
+            if id == "out" {
+                found.push(USUAL_OUT.into());
+            }
             continue;
         }
         if let (Some(destination), true) = (&destination, BELOW.contains(&id)) {
@@ -386,6 +390,7 @@ mod tests {
         assert_eq!(paths("sync --backup-dir /old a site:b"), all(&["a"]));
         assert!(paths("verify --manifest m site:b").contains(&"m".into()));
         assert!(paths("lab run --out o scenarios").contains(&"scenarios".into()));
+        assert!(paths("lab run --quick /s.toml").contains(&"results".into()));
     }
 
     #[test]

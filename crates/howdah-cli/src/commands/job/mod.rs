@@ -13,7 +13,7 @@ use crate::args::{JobActArgs, JobCommand, JobState, JobSubmitArgs, JobTraits, Jo
 use crate::exit::{self, Passed};
 use crate::ui;
 use howdah::{Error, ErrorKind};
-use howdah_daemon::client::{Action, Client, ClientError};
+use howdah_daemon::client::{Action, Client, ClientError, Which};
 use howdah_daemon::job::{JobId, JobView, Kind, Spec, State, deadline_in};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -22,8 +22,15 @@ pub(super) fn run(command: JobCommand) -> anyhow::Result<()> {
     match command {
         JobCommand::Submit(args) => submit(args),
         JobCommand::List(args) => {
+            let which = Which {
+                state: args.is.map(state),
+                label: args.label,
+                host: args.host,
+                text: args.text,
+                before: args.before.map(JobId),
+            };
             let jobs = client(&args.place)?
-                .list(args.is.map(state), None, args.limit)
+                .list(&which, args.limit)
                 .map_err(failure)?;
             jobs.jobs.iter().try_for_each(|job| tell(job, args.json))
         }

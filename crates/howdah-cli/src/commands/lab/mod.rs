@@ -18,6 +18,8 @@ use howdah_report::store::{Store, StoreError};
 use howdah_report::together;
 use std::path::{Path, PathBuf};
 
+pub(super) use run::USUAL_OUT;
+
 pub(super) fn run(command: &LabCommand) -> anyhow::Result<()> {
     match command {
         LabCommand::List(args) => list::run(args),

@@ -124,6 +124,9 @@ fn on_netns(
     Err(RunError::Testbed(why.to_owned()))
 }
 
+/// Where results go if nobody says it.
+pub(in crate::commands) const USUAL_OUT: &str = "results";
+
 fn usual_place(args: &LabRunArgs) -> PathBuf {
     let name = args.paths.first().and_then(|path| path.file_stem());
     let mut name = name.map_or_else(|| "lab".into(), std::ffi::OsStr::to_os_string);
@@ -136,7 +139,7 @@ fn usual_place(args: &LabRunArgs) -> PathBuf {
     if args.on == Testbed::Netns {
         name.push("-netns");
     }
-    Path::new("results").join(name)
+    Path::new(USUAL_OUT).join(name)
 }
 
 /// What repeats the campaign: without what only shares the work.
