@@ -241,13 +241,18 @@ pub(crate) fn parts(dir: impl AsRef<Path>) -> Vec<PathBuf> {
 pub(crate) fn quiet_port() -> u16 {
     use std::net::{TcpListener, UdpSocket};
     let is_free = |port: &u16| {
-        TcpListener::bind(("127.0.0.1", *port)).is_ok() && UdpSocket::bind(("0.0.0.0", *port)).is_ok()
+        TcpListener::bind(("127.0.0.1", *port)).is_ok()
+            && UdpSocket::bind(("0.0.0.0", *port)).is_ok()
     };
     // Another test program begins elsewhere.
     let first = 10_000 + u16::try_from(std::process::id() % 400).unwrap() * 50;
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let mut ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
-    ports.by_ref().take(50).find(is_free).expect("no port is free")
+    ports
+        .by_ref()
+        .take(50)
+        .find(is_free)
+        .expect("no port is free")
 }
 
 /// Waits until an unfinished file in `dir` or below has so much on record that a copy can go on with it. What has passed on the
