@@ -241,7 +241,7 @@ mod tests {
         let mut all: Vec<String> = (0..500_u32)
             .map(|i| {
                 let hash = blake3::hash(&i.to_le_bytes()).to_hex();
-                hash[..1 + i as usize % 60].repeat(1 + i as usize % 4)
+                hash[..=i as usize % 60].repeat(1 + i as usize % 4)
             })
             .collect();
         all.sort();

@@ -98,8 +98,9 @@ impl Noted {
         }
         match self.spool.put(&block) {
             Ok(at) => {
-                let run = self.runs.last_mut();
-                run.into_iter().for_each(|run| run.push((at, block.len())));
+                if let Some(run) = self.runs.last_mut() {
+                    run.push((at, block.len()));
+                }
             }
             Err(e) => self.failed = Some(e),
         }
