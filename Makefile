@@ -52,7 +52,7 @@ setup-bench: setup
 # Disks of other systems, which one test writes to, and what another one compares with.
 setup-test: setup
 	@export PATH="$$PATH:/usr/sbin"; \
-	missing="$$($(call need,mount.exfat-fuse:exfat-fuse mkfs.exfat:exfatprogs ntfs-3g:ntfs-3g python3:python3 losetup:mount mkfs.ext4:e2fsprogs rsync:rsync setfacl:acl encfs:encfs faketime:faketime promtool:prometheus chromium:chromium))"; \
+	missing="$$($(call need,mount.exfat-fuse:exfat-fuse mkfs.exfat:exfatprogs ntfs-3g:ntfs-3g python3:python3 losetup:mount mkfs.ext4:e2fsprogs rsync:rsync setfacl:acl encfs:encfs faketime:faketime promtool:prometheus chromium:chromium fish:fish tcsh:tcsh zsh:zsh ksh:ksh93u+m))"; \
 	$(install)
 
 # clang and bpftool compile the congestion controls; the rest is for libbpf, which loads them.

@@ -97,8 +97,10 @@ pub(crate) fn of_usage(error: &mut clap::Error) -> u8 {
         let text = error.render().to_string();
         let text = text.strip_prefix("error: ").unwrap_or(&text);
         eprint!("howdah: {text}");
-        let first = text.lines().next().unwrap_or_default();
-        tell_as_json(&howdah::Error::new(ErrorKind::Usage, first).into());
+        // Its first paragraph: which arguments are missing stands in lines of their own.
+        let lines = text.lines().map(str::trim);
+        let lines: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
+        tell_as_json(&howdah::Error::new(ErrorKind::Usage, lines.join(" ")).into());
         code(ErrorKind::Usage)
     } else {
         let written = ui::check_output().and_then(|()| error.print());

@@ -85,8 +85,16 @@ fn run(confine: impl FnOnce(&args::Command) -> Result<(), howdah::Error>) -> u8 
             Err(error)
         }
     };
-    match result {
-        Ok(()) => ui::trouble().map_or(0, |error| exit::of_failure(&error)),
-        Err(error) => exit::of_failure(&error),
+    match (result, ui::trouble()) {
+        (Ok(()), None) => 0,
+        (Ok(()), Some(lost)) => exit::of_failure(&lost),
+        // What was found is not known to whoever reads it, and a code alone may be taken for the whole of it.
+        (Err(error), Some(lost)) if error.is::<exit::Passed>() => exit::of_failure(&lost),
+        (Err(error), lost) => {
+            if let Some(lost) = lost {
+                ui::say_error(&format!("{lost:#}"));
+            }
+            exit::of_failure(&error)
+        }
     }
 }

@@ -213,6 +213,52 @@ fn n2_t09_a_single_file_has_the_rights_that_cp_and_scp_give_it() {
 }
 
 #[test]
+fn n2_t09_what_is_replaced_keeps_its_attributes_where_cp_and_scp_keep_them() {
+    use rustix::fs::{XattrFlags, getxattr, setxattr};
+    const NAME: &str = "user.origin";
+    let site = Site::new(120);
+    let server = site.serve();
+    both_ways(&site, &server, |run, from, to| {
+        fs::create_dir(from("s")).unwrap();
+        fs::create_dir(to("d")).unwrap();
+        fs::write(from("s/small"), "new").unwrap();
+        let large = fs::File::create(from("s/large")).unwrap();
+        large.set_len((4 << 20) + 1).unwrap();
+        for (options, source, keeps) in [
+            (&["cp"][..], "s/small", true),
+            (&["cp", "-r"], "s/.", true),
+            (&["cp", "-r", "-a"], "s/.", false),
+        ] {
+            for name in ["d/small", "d/large"] {
+                fs::write(to(name), "old").unwrap();
+                if let Err(e) = setxattr(to(name), NAME, b"kept", XattrFlags::empty()) {
+                    println!("skipped: this disk has no attributes ({e})");
+                    return;
+                }
+            }
+            let is_tree = source.ends_with('.');
+            let done = run(options, source, if is_tree { "d" } else { "d/small" });
+            assert_eq!(done.code, Some(0), "{}", done.err);
+            for name in ["d/small", "d/large"] {
+                if !is_tree && name == "d/large" {
+                    continue;
+                }
+                let mut value = [0; 8];
+                let found = getxattr(to(name), NAME, &mut value).ok();
+                assert_ne!(fs::read(to(name)).unwrap(), b"old", "{options:?}");
+                assert_eq!(found, keeps.then_some(4), "{options:?} {name}");
+                assert!(!keeps || value.starts_with(b"kept"), "{options:?}");
+            }
+        }
+        for dir in [from("s"), to("d")] {
+            fs::remove_dir_all(dir).unwrap();
+        }
+    });
+    server.stop();
+    site.assert_nothing_half_done();
+}
+
+#[test]
 fn t03_t04_directories_that_were_there_keep_their_modes_and_new_ones_inherit() {
     let site = Site::new(120);
     let server = site.serve();

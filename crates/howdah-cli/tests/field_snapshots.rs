@@ -310,7 +310,7 @@ fn known(path: &str) -> (u32, u32, i64, i64, Vec<u8>) {
 
 /// As `cp -al` keeps an older state: what names lie outside of the destination, nothing is changed through those inside.
 #[test]
-fn what_has_names_outside_of_the_destination_is_not_changed_through_them() {
+fn t26_what_has_names_outside_of_the_destination_is_not_changed_through_them() {
     let is_root = rustix::process::geteuid().is_root();
     every_way(400, |way| {
         let from = (way.source)("s");

@@ -172,3 +172,46 @@ fn t34_a_tree_of_any_shape_takes_no_more_than_it_may() {
         fs::remove_dir_all(site.root(name)).unwrap();
     }
 }
+
+/// As many names in one directory as make the old way, all of them at once, take 15 MiB too much.
+#[test]
+fn t34_one_directory_of_long_names_takes_no_more_either() {
+    const NAMES: usize = 150_000;
+    let site = Site::new(400);
+    let _disk = SmallDisk::mount(&site.root(""), 700);
+    let (flat, small) = (site.root("flat"), site.file("small"));
+    fs::create_dir(&flat).unwrap();
+    fs::create_dir(&small).unwrap();
+    fs::write(format!("{small}/new"), "").unwrap();
+    // They come in no order.
+    let odd = |i: usize| i * 7919 % NAMES;
+    for i in 0..NAMES {
+        fs::write(format!("{flat}/{:06}{}", odd(i), "n".repeat(230)), "").unwrap();
+    }
+    for what in ["put", "get", "mirror"] {
+        // Each with a server of its own: what is measured is the most that it has ever taken.
+        let server = site.serve();
+        let (there, new) = (server.url("flat"), server.url("new"));
+        let (to, all) = (site.file("new"), format!("{flat}/."));
+        let args = match what {
+            "put" => ["cp", "-r", &all, &new],
+            "get" => ["cp", "-r", &there, &to],
+            _ => ["sync", "--delete", &small, &there],
+        };
+        let args = [&args[..], &["-n", "--json", "--accept-new"]].concat();
+        let done = site.run(Host::Here, "client", &args, Input::None);
+        assert_eq!(done.code, Some(0), "{what}: {}", done.err);
+        server.stop();
+        let json = done.json();
+        let [sender, receiver] =
+            ["sender", "receiver"].map(|side| json[side]["peak_rss_bytes"].as_u64().unwrap());
+        println!("{what}: {sender} and {receiver} bytes");
+        assert!(
+            sender <= BOUND && receiver <= BOUND,
+            "{what}: {sender}, {receiver}"
+        );
+        if what == "mirror" {
+            assert_eq!(json["tree"]["deleted"], NAMES, "{json}");
+        }
+    }
+}

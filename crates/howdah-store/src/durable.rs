@@ -273,6 +273,8 @@ impl PartFile {
         if let Some(prepare) = preparation {
             prepare(&self.file, &self.place.dir, &self.place.name);
         } else {
+            // Those that cannot be read or have no room are less than the content, which is there.
+            let _ = rights::carry_attributes(&self.file, &self.place.dir, &self.place.name);
             rights::settle(&self.file, &self.place.dir, &self.place.name, self.mode)
                 .map_err(failed("set the rights of"))?;
         }

@@ -1,7 +1,7 @@
 //! Who may do what with a file that takes its name: docs/trees.md has the rule.
 //!
 //! A new file gets the bits that its sender names, through the umask or the default ACL of its directory, as open(2)
-//! does it. One that replaces another keeps that one's owner, group, bits and ACL. What cannot be kept makes
+//! does it. One that replaces another keeps that one's owner, group, bits, ACL and `user.*` attributes. What cannot be kept makes
 //! it narrower, never wider.
 
 use crate::descriptors::opened;
@@ -77,6 +77,36 @@ fn carry(file: &File, dir: &OwnedFd, name: &OsStr, before: &Stat) -> Result<u32,
     Ok(mode)
 }
 
+/// Gives `file` the `user.*` attributes of the file that it is to replace, if there is one: `cp` and `scp` write into that
+/// one, and so keep them.
+pub(crate) fn carry_attributes(file: &File, dir: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+    let there = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    let Some(there) = there.ok().filter(is_file) else {
+        return Ok(());
+    };
+    let mut list = vec![0; ACL_MAX];
+    let old = open_same(dir, name, &there)?;
+    let listed = match &old {
+        Some(old) => rustix::fs::flistxattr(old, &mut *list),
+        // What cannot be read has perhaps none.
+        None => rustix::fs::llistxattr(&*path_of(dir, name), &mut *list),
+    };
+    let len = match listed {
+        Err(Errno::NOTSUP | Errno::NOSYS) => return Ok(()),
+        listed => listed?,
+    };
+    let names = list.get(..len).unwrap_or_default().split(|&b| b == 0);
+    let carry = |name: &[u8]| {
+        let value = attribute(old.as_ref().ok_or(Errno::ACCESS)?, name)?;
+        rustix::fs::fsetxattr(file, name, &value, XattrFlags::empty())
+    };
+    // One that fails keeps no other from coming.
+    names
+        .filter(|name| name.starts_with(b"user."))
+        .map(carry)
+        .fold(Ok(()), Result::and)
+}
+
 /// What `file` inherited from its directory goes.
 pub(crate) fn drop_acl(file: impl AsFd) -> Result<(), Errno> {
     match rustix::fs::fremovexattr(file, ACCESS) {
@@ -87,21 +117,12 @@ pub(crate) fn drop_acl(file: impl AsFd) -> Result<(), Errno> {
 
 /// The ACL of a file, if it has one beyond its bits.
 fn acl_of(dir: &OwnedFd, name: &OsStr, stat: &Stat) -> Result<Option<Vec<u8>>, Errno> {
-    let flags =
-        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let opened = opened(|| rustix::fs::openat(dir, name, flags, Mode::empty()));
-    let read = if let Ok(fd) = opened {
-        let now = rustix::fs::fstat(&fd)?;
-        if (now.st_dev, now.st_ino) != (stat.st_dev, stat.st_ino) {
-            return Err(Errno::STALE);
-        }
+    let read = if let Some(fd) = open_same(dir, name, stat)? {
         attribute(&fd, ACCESS)
     } else {
         // It cannot be read, but its attributes may be, by name.
-        let mut path = format!("/proc/self/fd/{}/", dir.as_raw_fd()).into_bytes();
-        path.extend_from_slice(name.as_bytes());
         let mut value = vec![0; ACL_MAX];
-        rustix::fs::lgetxattr(&*path, ACCESS, &mut *value).map(|len| {
+        rustix::fs::lgetxattr(&*path_of(dir, name), ACCESS, &mut *value).map(|len| {
             value.truncate(len);
             value
         })
@@ -111,6 +132,26 @@ fn acl_of(dir: &OwnedFd, name: &OsStr, stat: &Stat) -> Result<Option<Vec<u8>>, E
         Err(Errno::NODATA | Errno::NOTSUP | Errno::NOSYS) => Ok(None),
         Err(e) => Err(e),
     }
+}
+
+/// Opens that file, if it may be read.
+fn open_same(dir: &OwnedFd, name: &OsStr, stat: &Stat) -> Result<Option<OwnedFd>, Errno> {
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let Ok(fd) = opened(|| rustix::fs::openat(dir, name, flags, Mode::empty())) else {
+        return Ok(None);
+    };
+    let now = rustix::fs::fstat(&fd)?;
+    if (now.st_dev, now.st_ino) != (stat.st_dev, stat.st_ino) {
+        return Err(Errno::STALE);
+    }
+    Ok(Some(fd))
+}
+
+fn path_of(dir: &OwnedFd, name: &OsStr) -> Vec<u8> {
+    let mut path = format!("/proc/self/fd/{}/", dir.as_raw_fd()).into_bytes();
+    path.extend_from_slice(name.as_bytes());
+    path
 }
 
 fn attribute(fd: impl AsFd, name: &[u8]) -> Result<Vec<u8>, Errno> {

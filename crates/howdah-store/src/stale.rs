@@ -324,23 +324,22 @@ pub(crate) fn remove_abandoned(dir: &OwnedFd, max_bytes: u64) -> usize {
     let Ok(entries) = Dir::read_from(dir) else {
         return 0;
     };
-    let mut found = Vec::new();
-    for entry in entries.map_while(Result::ok) {
-        if is_any_temp_name(entry.file_name().to_bytes()) && found.len() < MAX_NAMES {
-            found.push(entry.file_name().to_owned());
-        }
-    }
-    if found.is_empty() || !locks_are_seen_by_all(dir) {
-        return 0;
-    }
     let small = |name: &OsStr| {
         rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
             .is_ok_and(|stat| stat.st_size as u64 <= max_bytes)
             && !has_journal(dir, name)
     };
-    let names = found.iter().map(|name| OsStr::from_bytes(name.to_bytes()));
+    let mut locks_are_seen = None;
+    let names = entries.map_while(Result::ok).filter(|entry| {
+        is_any_temp_name(entry.file_name().to_bytes())
+            && *locks_are_seen.get_or_insert_with(|| locks_are_seen_by_all(dir))
+    });
     names
-        .filter(|name| small(name) && remove_if_stale(dir, name))
+        .take(MAX_NAMES)
+        .filter(|entry| {
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            small(name) && remove_if_stale(dir, name)
+        })
         .count()
 }
 

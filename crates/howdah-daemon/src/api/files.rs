@@ -198,7 +198,12 @@ mod tests {
             assert!(failure.message.contains("--allow"), "{failure:?}");
         }
         // Without --allow, all that the daemon's user may read.
-        assert!(look(&Bounds::default(), Path::new("/etc")).unwrap().parent.is_some());
+        assert!(
+            look(&Bounds::default(), Path::new("/etc"))
+                .unwrap()
+                .parent
+                .is_some()
+        );
         let wrong = [("nothing", "not_found"), ("a", "usage")];
         for (name, kind) in wrong {
             let failure = look(&allowed, &inside.join(name)).unwrap_err();

@@ -4,7 +4,8 @@ use super::backup::{self, Keep};
 use super::existing::open_writable;
 use super::filter::Filter;
 use super::inside::number;
-use super::names::Names;
+use super::names::{Names, PART_BYTES, Part};
+use super::noted::{Noted, Seen, Spool, Unfinished};
 use super::queue::lock;
 use super::receive::Shared;
 use super::report::{Trouble, add, quoted};
@@ -18,8 +19,8 @@ use crate::{StoreError, unwritable};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,67 +31,154 @@ const DEPTH: usize = 1000;
 /// What a directory of the destination holds, and what of it the source has named.
 #[derive(Debug)]
 pub(crate) struct Inventory {
-    names: Names,
-    seen: Vec<bool>,
-    /// Unfinished files, by what is in their names of those of their targets.
-    unfinished: HashMap<Vec<u8>, Vec<Vec<u8>>>,
+    list: List,
+    /// What may be held.
+    bytes: usize,
+    /// Not more than are remembered: others stay.
+    unfinished: Unfinished,
     /// So much of a target's name is in them.
     room: usize,
-    /// What the source has named and the list did not: new, or another spelling of a name that is in it.
-    unlisted: Names,
+}
+
+#[derive(Debug)]
+enum List {
+    Held {
+        names: Names,
+        seen: Vec<bool>,
+        /// What the source has named and the list did not: new, or another spelling of a name that is in it.
+        unlisted: Names,
+    },
+    /// More names than are held: what the source has named of these and others, and the directory is read when it is known.
+    Noted(Noted),
 }
 
 impl Inventory {
-    pub(crate) fn of(dir: &OwnedFd) -> Result<Self, Errno> {
-        let mut names = Names::default();
-        let mut unfinished: HashMap<_, Vec<_>> = HashMap::new();
-        read_names(dir, |name, _| {
-            if let Some(target) = stale::target_in(name) {
-                let of_target = unfinished.entry(target.to_vec()).or_default();
-                of_target.push(name.to_vec());
+    /// A larger one than `bytes` goes to what `spool` makes, if it does.
+    pub(crate) fn of(
+        dir: &OwnedFd,
+        bytes: usize,
+        spool: impl FnOnce() -> Option<Arc<Spool>>,
+    ) -> Result<Self, Errno> {
+        let mut unfinished = Unfinished::default();
+        let mut part = Part::read(dir, None, bytes, |_, _| Some(0));
+        let spool = part.next().and_then(|_| spool());
+        if spool.is_none() && part.next().is_some() {
+            part = Part::read(dir, None, usize::MAX, |_, _| Some(0));
+        }
+        if let Some(e) = part.error {
+            return Err(e);
+        }
+        let list = if let Some(spool) = spool {
+            drop(part);
+            read_names(dir, |name, _| {
+                unfinished.note(name);
+            })?;
+            List::Noted(Noted::new(spool))
+        } else {
+            for (name, _) in part.all() {
+                unfinished.note(name);
             }
-            names.push(name);
-        })?;
-        names.sort();
-        let seen = vec![false; names.len()];
+            List::Held {
+                seen: vec![false; part.names.len()],
+                names: part.names,
+                unlisted: Names::default(),
+            }
+        };
         Ok(Self {
-            names,
-            seen,
-            room: stale::room(stale::name_max(dir)),
+            list,
+            bytes,
             unfinished,
-            unlisted: Names::default(),
+            room: stale::room(stale::name_max(dir)),
         })
     }
 
-    pub(crate) fn see(&mut self, name: &[u8]) {
-        match self.names.find(name) {
-            Some(index) => self.seen[index] = true,
-            None => self.unlisted.push(name),
-        }
-        if self.unfinished.is_empty() {
-            return;
-        }
-        // The next copy goes on with what an interrupted one has left of it.
-        let left = self.unfinished.remove(stale::kept_of(name, self.room));
-        for index in left
-            .iter()
-            .flatten()
-            .filter_map(|name| self.names.find(name))
-        {
-            self.seen[index] = true;
+    /// Bytes of memory that the names take.
+    pub(crate) fn weight(&self) -> usize {
+        match &self.list {
+            List::Held {
+                names, unlisted, ..
+            } => names.weight() + unlisted.weight(),
+            List::Noted(_) => 0,
         }
     }
 
-    /// The names that nobody has named, and those that the source has named besides the list; `None` if
-    /// nothing is to go.
-    pub(crate) fn into_extra(self) -> Option<(Names, Names)> {
-        let mut extra = Names::default();
-        for (index, seen) in self.seen.iter().enumerate() {
-            if let (false, Some(name)) = (seen, self.names.get(index)) {
-                extra.push(name);
+    /// The source has that name.
+    pub(crate) fn see(&mut self, name: &[u8], spool: impl FnOnce() -> Option<Arc<Spool>>) {
+        // The next copy goes on with what an interrupted one has left of it.
+        let left = self.unfinished.take(name, self.room);
+        match &mut self.list {
+            List::Held {
+                names,
+                seen,
+                unlisted,
+            } => {
+                match names.find(name) {
+                    Some(index) => seen[index] = true,
+                    // Nothing is to go.
+                    None if names.len() == 0 => {}
+                    None => unlisted.push(name),
+                }
+                for index in left.iter().filter_map(|name| names.find(name)) {
+                    seen[index] = true;
+                }
             }
+            List::Noted(noted) => noted.push(name),
         }
-        (extra.len() > 0).then_some((extra, self.unlisted))
+        if self.weight() > self.bytes
+            && let Some(spool) = spool()
+        {
+            self.note(spool);
+        } else if self.weight() > self.bytes {
+            // It cannot be helped.
+            self.bytes = usize::MAX;
+        }
+    }
+
+    /// What has been held goes where there is room.
+    fn note(&mut self, spool: Arc<Spool>) {
+        let mut noted = Noted::new(spool);
+        if let List::Held {
+            names,
+            seen,
+            unlisted,
+        } = &self.list
+        {
+            let seen = seen.iter().enumerate().filter(|(_, seen)| **seen);
+            let seen = seen.filter_map(|(index, _)| names.get(index));
+            let unlisted = (0..unlisted.len()).filter_map(|index| unlisted.get(index));
+            seen.chain(unlisted).for_each(|name| noted.push(name));
+        }
+        self.list = List::Noted(noted);
+    }
+
+    /// What nobody has named in that directory; `None` if nothing is to go.
+    pub(crate) fn into_extra(self, dir: Arc<TargetDir>) -> io::Result<Option<Extra>> {
+        let what = match self.list {
+            List::Held {
+                names,
+                seen,
+                unlisted,
+            } => {
+                let mut extra = Names::default();
+                for (index, seen) in seen.iter().enumerate() {
+                    if let (false, Some(name)) = (seen, names.get(index)) {
+                        extra.push(name);
+                    }
+                }
+                if extra.len() == 0 {
+                    return Ok(None);
+                }
+                Gone::Held {
+                    names: extra,
+                    unlisted,
+                }
+            }
+            List::Noted(noted) => Gone::Others {
+                seen: noted.finish()?,
+                unfinished: self.unfinished,
+            },
+        };
+        Ok(Some(Extra { dir, what }))
     }
 }
 
@@ -101,17 +189,57 @@ pub(crate) type Extras = Vec<Extra>;
 #[derive(Debug)]
 pub(crate) struct Extra {
     pub(crate) dir: Arc<TargetDir>,
-    names: Names,
-    /// What the source has, and the directory did not list.
-    unlisted: Names,
+    what: Gone,
+}
+
+#[derive(Debug)]
+enum Gone {
+    Held {
+        names: Names,
+        /// What the source has, and the directory did not list.
+        unlisted: Names,
+    },
+    /// All that was not seen, if there is something.
+    Others {
+        seen: Seen,
+        /// Of unfinished files these only.
+        unfinished: Unfinished,
+    },
 }
 
 impl Extra {
-    pub(crate) fn of(dir: Arc<TargetDir>, (names, unlisted): (Names, Names)) -> Self {
-        Self {
-            dir,
-            names,
-            unlisted,
+    /// Bytes of memory that it takes.
+    pub(crate) fn weight(&self) -> usize {
+        match &self.what {
+            Gone::Held { names, unlisted } => names.weight() + unlisted.weight(),
+            Gone::Others { .. } => 0,
+        }
+    }
+
+    /// Whether there may be nothing that is to go.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.what, Gone::Others { .. })
+    }
+
+    /// Calls `each` with every name that is to go.
+    fn each(&self, fd: &OwnedFd, each: &mut dyn FnMut(&[u8])) -> Result<(), Errno> {
+        match &self.what {
+            Gone::Held { names, unlisted } => {
+                let spellings = Spellings::of(fd, unlisted)?;
+                for name in (0..names.len()).filter_map(|index| names.get(index)) {
+                    if !spellings.keep(fd, name) {
+                        each(name);
+                    }
+                }
+                Ok(())
+            }
+            // Which of so many it is another spelling of is not looked for: then all stay.
+            Gone::Others { seen, .. } if seen.is_respelt(fd)? => Ok(()),
+            Gone::Others { seen, unfinished } => seen.each_other(fd, &mut |name| {
+                if stale::target_in(name).is_none() || unfinished.has(name) {
+                    each(name);
+                }
+            }),
         }
     }
 }
@@ -119,6 +247,23 @@ impl Extra {
 pub(crate) struct Deleter<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) filter: &'a Filter,
+}
+
+/// How far down in what is to go.
+#[derive(Clone, Copy)]
+pub(super) struct Depth {
+    levels: usize,
+    /// Of names that may be held here and further down.
+    bytes: usize,
+}
+
+impl Depth {
+    /// Of names that are held in a directory in any case.
+    const LEAST: usize = 512;
+    pub(super) const TOP: Self = Self {
+        levels: 0,
+        bytes: PART_BYTES,
+    };
 }
 
 /// What is to be done with names that are to go.
@@ -152,12 +297,8 @@ impl Deleter<'_> {
         let top = self.shared.root.open_dir(&top).ok();
         let top = top.filter(|_| self.shared.options.one_file_system);
         let top = top.as_ref().and_then(device);
-        for Extra {
-            dir,
-            names,
-            unlisted,
-        } in extras
-        {
+        for extra in extras {
+            let dir = &extra.dir;
             let fd = match self.shared.root.open_dir(&dir.path) {
                 Ok(fd) => fd,
                 Err(error) => {
@@ -169,24 +310,14 @@ impl Deleter<'_> {
             if top.is_some() && device(&fd) != top {
                 continue;
             }
-            let spellings = match Spellings::of(&fd, unlisted) {
-                Ok(spellings) => spellings,
-                Err(e) => {
-                    let error = StoreError::from_io(&dir.path, "list", e);
-                    self.shared.book.note(Trouble::Failed, || error.to_string());
-                    continue;
-                }
-            };
-            for index in 0..names.len() {
-                let Some(name) = names.get(index) else { break };
-                if spellings.keep(&fd, name) {
-                    continue;
-                }
-                let path = self
-                    .shared
-                    .below_top(dir.named())
-                    .join(OsStr::from_bytes(name));
-                self.one(&fd, OsStr::from_bytes(name), &path, act, 0, each);
+            let below = self.shared.below_top(dir.named());
+            let listed = extra.each(&fd, &mut |name| {
+                let name = OsStr::from_bytes(name);
+                self.one(&fd, name, &below.join(name), act, Depth::TOP, each);
+            });
+            if let Err(e) = listed {
+                let error = StoreError::from_io(&dir.path, "list", e);
+                self.shared.book.note(Trouble::Failed, || error.to_string());
             }
         }
     }
@@ -198,7 +329,7 @@ impl Deleter<'_> {
         name: &OsStr,
         path: &Path,
         act: Act,
-        depth: usize,
+        depth: Depth,
         each: &mut dyn FnMut(&Path),
     ) -> bool {
         let book = &self.shared.book;
@@ -252,7 +383,7 @@ impl Deleter<'_> {
         let mut removal = AtFlags::empty();
         if is_dir {
             removal = AtFlags::REMOVEDIR;
-            if depth >= DEPTH {
+            if depth.levels >= DEPTH {
                 return failed(Errno::NAMETOOLONG);
             }
             let opened = match act {
@@ -269,16 +400,26 @@ impl Deleter<'_> {
                 Ok(_) => return failed(Errno::XDEV),
                 Err(e) => return failed(e),
             }
-            let mut names = Names::default();
-            if let Err(e) = read_names(&below, |name, _| names.push(name)) {
-                return failed(e);
-            }
-            names.sort();
             let mut all = true;
-            for index in 0..names.len() {
-                let Some(name) = names.get(index) else { break };
-                let name = OsStr::from_bytes(name);
-                all &= self.one(&below, name, &path.join(name), act, depth + 1, each);
+            let mut after: Option<Vec<u8>> = None;
+            let bytes = (depth.bytes / 2).max(Depth::LEAST);
+            loop {
+                let part = Part::read(&below, after.as_deref(), bytes, |_, _| Some(0));
+                if let Some(e) = part.error {
+                    return failed(e);
+                }
+                let depth = Depth {
+                    levels: depth.levels + 1,
+                    bytes: depth.bytes.saturating_sub(part.names.weight()),
+                };
+                for (name, _) in part.all() {
+                    let name = OsStr::from_bytes(name);
+                    all &= self.one(&below, name, &path.join(name), act, depth, each);
+                }
+                after = part.next();
+                if after.is_none() {
+                    break;
+                }
             }
             if !all {
                 if let Some(was) = was {

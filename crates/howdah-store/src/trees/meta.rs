@@ -607,6 +607,9 @@ impl Keeper {
             return self.apply(file, meta, false);
         }
         let mut not_kept = Vec::new();
+        if let Err(e) = rights::carry_attributes(file, dir, name) {
+            not_kept.push(("extended attribute of the file that was replaced", e));
+        }
         if let Err(e) = rights::settle(file, dir, name, Some(meta.mode)) {
             not_kept.push(("mode", e));
         }

@@ -32,6 +32,7 @@ mod meta;
 mod modes;
 mod moved;
 mod names;
+mod noted;
 mod options;
 mod paths;
 mod pipe;
@@ -70,6 +71,8 @@ mod gate_tests;
 mod kinds_tests;
 #[cfg(test)]
 mod moved_tests;
+#[cfg(test)]
+mod parts_tests;
 #[cfg(test)]
 mod peers_tests;
 #[cfg(test)]

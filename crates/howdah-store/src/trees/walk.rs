@@ -9,11 +9,9 @@ use super::entry::{DirId, Entry, Meta, Other, Stamp, bounds};
 use super::filter::Filter;
 use super::hashing::Hashers;
 use super::ignores::Ignores;
-use super::inside;
 use super::linked::{Linked, OneOf};
 use super::meta;
 use super::moved::MovedLinks;
-use super::names::Names;
 pub(crate) use super::names::read_names;
 use super::options::TreeOptions;
 use super::placed::SentFiles;
@@ -24,7 +22,6 @@ use crate::stale::is_unfinished;
 use crate::{Root, StoreError};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Stat};
-use rustix::io::Errno;
 use std::collections::{HashMap, HashSet, VecDeque, hash_map};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -34,10 +31,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 mod follow;
+mod list;
+mod subdirs;
 mod told;
 mod tops;
 
-use follow::{Followed, Link, Real};
+use follow::Real;
+use list::Class;
+use subdirs::Subdirs;
 use told::Told;
 
 /// A manifest that grows slowly is sent on at the latest after this.
@@ -101,11 +102,11 @@ pub(crate) struct Top {
 
 struct Frame {
     dir: Arc<SourceDir>,
-    subdirs: Names,
-    next: usize,
+    subdirs: Subdirs,
     complete: bool,
     ignores: Option<Arc<Ignores>>,
-    followed: Followed,
+    /// Nothing of it is told because it was left out: a source that has this only is not empty.
+    is_named: bool,
 }
 
 pub(crate) struct Walker<'a> {
@@ -251,9 +252,7 @@ impl<'a> Walker<'a> {
     fn descend(&mut self, top: Frame) -> Result<(), Gone> {
         let mut frames = vec![top];
         while let Some(frame) = frames.last_mut() {
-            let index = frame.next;
-            frame.next += 1;
-            let Some(name) = frame.subdirs.get(index) else {
+            let Some((name, class)) = self.next_subdir(frame) else {
                 let complete = frame.complete;
                 frames.pop();
                 self.way.pop();
@@ -264,12 +263,21 @@ impl<'a> Walker<'a> {
                 }
                 continue;
             };
-            let (dir, name) = (Arc::clone(&frame.dir), name.to_vec());
+            let dir = Arc::clone(&frame.dir);
             let ignores = frame.ignores.clone();
-            let real = frame.followed.take_dir(&name);
+            let real = match class {
+                Class::Dir => None,
+                class => match self.real_dir(frame, &name, class) {
+                    Some(real) => Some(real),
+                    None => continue,
+                },
+            };
             let at_bottom = frames.len() >= bounds::DEPTH - 1;
             match self.open_subdir(&dir, &name, &name, (ignores, real), at_bottom)? {
-                Opened::Frame(frame) => frames.push(frame),
+                Opened::Frame(frame) => {
+                    frames.push(frame);
+                    subdirs::bound(&mut frames, |frame| &mut frame.subdirs);
+                }
                 Opened::Told => {}
                 Opened::Vanished => {
                     if let Some(frame) = frames.last_mut() {
@@ -388,149 +396,6 @@ impl<'a> Walker<'a> {
         };
         let device = stat.st_dev as u64;
         *self.device.get_or_insert(device) != device
-    }
-
-    /// Tells everything in a directory but its directories.
-    fn list(
-        &mut self,
-        fd: &OwnedFd,
-        dir: Arc<SourceDir>,
-        above: Option<Arc<Ignores>>,
-    ) -> Result<Frame, Gone> {
-        add(&self.book.directories, 1);
-        let ignores = if self.options.gitignore {
-            Ignores::of(&dir, above, self.book)
-        } else {
-            None
-        };
-        let mut frame = Frame {
-            dir,
-            subdirs: Names::default(),
-            next: 0,
-            complete: true,
-            ignores,
-            followed: Followed::default(),
-        };
-        let follows = self.options.copy_links && !self.compares;
-        if follows {
-            self.way.push(inside::number_of(fd));
-        }
-        let mut links = Names::default();
-        let mut others = Names::default();
-        // They are not deleted at the destination.
-        let mut ignored = Names::default();
-        let mut too_long = Names::default();
-        let (filter, below) = (self.filter, frame.dir.below.clone());
-        let ignores = frame.ignores.clone();
-        let room = bounds::PATH.saturating_sub(below.as_os_str().len() + 1);
-        let read = read_names(fd, |name, kind| {
-            if name.len() > room {
-                return too_long.push(name);
-            }
-            if follows && kind == FileType::Symlink {
-                return links.push(name);
-            }
-            let is_dir = kind == FileType::Directory;
-            let admitted =
-                filter.is_empty() || filter.admits(&below.join(OsStr::from_bytes(name)), is_dir);
-            let ignore = |ignores: &Arc<Ignores>| {
-                ignores.ignore(&below.join(OsStr::from_bytes(name)), is_dir)
-            };
-            match (admitted, is_dir) {
-                (false, _) if ignored.len() > 0 || !below.as_os_str().is_empty() => {}
-                // One is named: the source is not empty.
-                (false, _) => ignored.push(name),
-                (true, _) if ignores.as_ref().is_some_and(ignore) => ignored.push(name),
-                // What a copy into this directory has not finished is nobody's file yet.
-                (true, false) if is_unfinished(name) => {}
-                (true, true) => frame.subdirs.push(name),
-                (true, false) => others.push(name),
-            }
-        });
-        for name in (0..too_long.len()).filter_map(|index| too_long.get(index)) {
-            let shown = frame.dir.shown(OsStr::from_bytes(name));
-            self.book.trouble(Trouble::Failed, &shown, TOO_LONG);
-        }
-        if let Err(e) = read {
-            let shown = frame.dir.shown(OsStr::new(""));
-            self.unreadable(&shown, &StoreError::from_io(&shown, "list", e));
-            frame.complete = false;
-        }
-        if too_long.len() > 0 {
-            (frame.complete, self.complete) = (false, false);
-        }
-        if !frame.complete && self.compares {
-            self.put(Entry::Gap)?;
-        }
-        self.follow_all(&links, &mut frame, (&mut others, &mut ignored));
-        others.sort();
-        frame.subdirs.sort();
-        ignored.sort();
-        let (mut announced, mut kept) = (0, 0);
-        for index in 0..others.len() {
-            let Some(name) = others.get(index) else { break };
-            self.announce(&frame.subdirs, &mut announced, Some(name))?;
-            self.keep(&ignored, &mut kept, Some(name))?;
-            match frame.followed.take(name) {
-                None => {}
-                Some(Link::Lost) => {
-                    self.left_out(name, Other::Unread)?;
-                    continue;
-                }
-                Some(Link::To(found)) => {
-                    self.followed_entry(&frame.dir, name, &found)?;
-                    continue;
-                }
-            }
-            match rustix::fs::statat(fd, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => self.entry(fd, &frame.dir, name, name, &stat)?,
-                Err(Errno::NOENT) => {
-                    let shown = frame.dir.shown(OsStr::from_bytes(name));
-                    let what = "vanished before it could be read";
-                    self.book.trouble(Trouble::Changed, &shown, what);
-                }
-                Err(e) => {
-                    let shown = frame.dir.shown(OsStr::from_bytes(name));
-                    self.unreadable(&shown, &StoreError::from_io(&shown, "examine", e));
-                    self.left_out(name, Other::Unread)?;
-                }
-            }
-        }
-        self.announce(&frame.subdirs, &mut announced, None)?;
-        self.keep(&ignored, &mut kept, None)?;
-        if self.flushed.elapsed() >= PATIENCE {
-            self.flush()?;
-        }
-        Ok(frame)
-    }
-
-    /// Names the directories whose names come before that one.
-    fn announce(
-        &mut self,
-        subdirs: &Names,
-        next: &mut usize,
-        before: Option<&[u8]>,
-    ) -> Result<(), Gone> {
-        while let Some(name) = subdirs.get(*next).filter(|_| self.compares)
-            && before.is_none_or(|before| name < before)
-        {
-            let name = name.to_vec();
-            self.put(Entry::Ahead { name })?;
-            *next += 1;
-        }
-        Ok(())
-    }
-
-    /// Tells of what is left out here and stays there, as far as its names come before that one.
-    fn keep(&mut self, names: &Names, next: &mut usize, before: Option<&[u8]>) -> Result<(), Gone> {
-        while let Some(name) = names.get(*next).filter(|_| !self.compares)
-            && before.is_none_or(|before| name < before)
-        {
-            let name = name.to_vec();
-            self.put(Entry::Kept { name })?;
-            *next += 1;
-        }
-        Ok(())
     }
 
     /// Something that is there and is not copied.

@@ -104,6 +104,9 @@ impl Merge<'_> {
     fn walk(&mut self) -> Result<(), StoreError> {
         loop {
             self.fill()?;
+            if self.take_gaps()? {
+                continue;
+            }
             let (Some(a), Some(b)) = (self.sides[0].peek(), self.sides[1].peek()) else {
                 return Err(StoreError::Aborted);
             };
@@ -153,24 +156,38 @@ impl Merge<'_> {
     fn enter(&mut self, path: PathBuf, a: &Meta, b: &Meta) -> Result<(), StoreError> {
         lock(&self.shared.tally).directories += 1;
         self.attributes(&path, true, a, b)?;
+        self.levels.push(Level {
+            path: Arc::new(path),
+            gaps: [false; 2],
+            told: HashSet::new(),
+        });
         self.fill()?;
-        let mut gaps = [false; 2];
-        for (side, gap) in self.sides.iter_mut().zip(&mut gaps) {
-            *gap = matches!(side.peek(), Some(Entry::Gap));
-            if *gap {
+        self.take_gaps()?;
+        Ok(())
+    }
+
+    /// Whether a side says, before the names that come next, that it cannot read all of this directory.
+    fn take_gaps(&mut self) -> Result<bool, StoreError> {
+        let mut found = [false; 2];
+        for (side, found) in self.sides.iter_mut().zip(&mut found) {
+            *found = matches!(side.peek(), Some(Entry::Gap));
+            if *found {
                 side.take();
             }
         }
-        let [a, b] = gaps;
-        if a || b {
-            self.tell(path.clone(), true, What::Unread { a, b })?;
+        let [a, b] = found;
+        if !a && !b {
+            return Ok(false);
         }
-        self.levels.push(Level {
-            path: Arc::new(path),
-            gaps,
-            told: HashSet::new(),
-        });
-        Ok(())
+        let level = self.levels.last_mut();
+        // Once in each directory.
+        let level = level.filter(|level| !(a && level.gaps[0] || b && level.gaps[1]));
+        let level = level.ok_or_else(|| refused("a record in the wrong place"))?;
+        level.gaps[0] |= a;
+        level.gaps[1] |= b;
+        let path = PathBuf::clone(&level.path);
+        self.tell(path, true, What::Unread { a, b })?;
+        Ok(true)
     }
 
     /// Passes what is in a directory; how many names that are.

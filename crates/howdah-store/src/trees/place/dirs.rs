@@ -2,7 +2,7 @@
 
 use super::super::change::{Act, Reasons};
 use super::super::codec::refused;
-use super::super::delete::{Inventory, open_below};
+use super::super::delete::open_below;
 use super::super::entry::{Entry, Meta};
 use super::super::existing::{make_dir, open_up, open_writable, until_room};
 use super::super::meta;
@@ -191,18 +191,9 @@ impl Placer<'_> {
         if let (DirState::There, Some(fd), false) = (dir.state, &fd, self.shared.options.dry_run) {
             stale::remove_abandoned(fd, PACKED_MAX);
         }
-        let mut inventory = None;
-        if let (true, DirState::There, Some(fd)) =
-            (ours && self.shared.options.delete, dir.state, &fd)
-        {
-            match Inventory::of(fd) {
-                Ok(found) => inventory = Some(found),
-                Err(e) => {
-                    let error = StoreError::from_io(&dir.path, "list", e);
-                    self.shared.book.note(Trouble::Failed, || error.to_string());
-                }
-            }
-        }
+        let is_mirrored = ours && self.shared.options.delete && dir.state == DirState::There;
+        let inventory = fd.as_ref().filter(|_| is_mirrored);
+        let inventory = inventory.and_then(|fd| self.take_inventory(&dir, fd));
         if let Some(old) = self.levels.len().checked_sub(OPEN_LEVELS) {
             self.levels[old].fd = None;
         }

@@ -306,7 +306,7 @@ fn errno(e: &io::Error) -> Errno {
 }
 
 /// A file without a name: in the destination if it is there, else as near as can be.
-fn nameless((root, at): Place<'_>) -> Result<File, Errno> {
+pub(in super::super) fn nameless((root, at): Place<'_>) -> Result<File, Errno> {
     let found = at.ancestors();
     let dir = found
         .chain([Path::new("")])

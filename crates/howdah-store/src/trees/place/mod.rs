@@ -22,6 +22,8 @@ use super::gate::Gate;
 use super::hashing::Hashers;
 use super::inside::{Above, Way, number};
 use super::links::{LinkLater, is_link_to, link_later, note_no_symlink, put_symlink, why_symlink};
+use super::names::PART_BYTES;
+use super::noted::Spool;
 use super::placed::LINK_NUMBERS;
 use super::receive::Shared;
 use super::report::{Trouble, add};
@@ -29,8 +31,8 @@ use super::target::{DirState, TargetDir};
 use super::walk::kind;
 use crate::StoreError;
 use files::Found;
-pub(super) use firsts::First;
 use firsts::Firsts;
+pub(super) use firsts::{First, nameless};
 pub(super) use past::check as check_past;
 use past::{Past, PastHere};
 use rustix::fd::OwnedFd;
@@ -45,6 +47,9 @@ use twins::Twins;
 
 /// Further names that wait for their files, at most.
 const LINKS_WAITING: usize = 16_384;
+
+/// Names of a directory that are held, whatever others hold.
+const INVENTORY_BYTES: usize = if cfg!(test) { 128 } else { 1 << 10 };
 
 /// A directory on the way down.
 struct Level {
@@ -92,10 +97,21 @@ pub(crate) struct Placer<'a> {
     /// The source has named something.
     named: bool,
     extras: Extras,
+    extras_bytes: usize,
+    /// Where names of the source are that are too many for the memory.
+    spool: Option<Arc<Spool>>,
     /// Once there is something to hash.
     hashers: Option<Hashers>,
     /// Files that are decided about when the hashes of those before them are there.
     line: VecDeque<Found>,
+}
+
+/// Without one, as in a dry run where nobody may write, the names are held after all.
+fn spool_of(spool: &mut Option<Arc<Spool>>, shared: &Shared) -> Option<Arc<Spool>> {
+    if spool.is_none() {
+        *spool = Spool::new(&shared.root, &shared.at).ok();
+    }
+    spool.clone()
 }
 
 impl<'a> Placer<'a> {
@@ -112,6 +128,8 @@ impl<'a> Placer<'a> {
             gate,
             named: false,
             extras: Vec::new(),
+            extras_bytes: 0,
+            spool: None,
             hashers: None,
             line: VecDeque::new(),
             manifest,
@@ -219,14 +237,45 @@ impl<'a> Placer<'a> {
             .levels
             .last_mut()
             .and_then(|level| level.inventory.as_mut());
+        let (shared, spool) = (self.shared, &mut self.spool);
         if let Some(inventory) = inventory {
-            inventory.see(name);
+            inventory.see(name, || spool_of(spool, shared));
         }
     }
 
+    /// What is in a directory that is gone into, of which what the source does not have is to go.
+    fn take_inventory(&mut self, dir: &TargetDir, fd: &OwnedFd) -> Option<Inventory> {
+        let inventories = self
+            .levels
+            .iter()
+            .filter_map(|level| level.inventory.as_ref());
+        let held = inventories.map(Inventory::weight).sum::<usize>();
+        let bytes = PART_BYTES.saturating_sub(held + self.extras_bytes);
+        let (shared, spool) = (self.shared, &mut self.spool);
+        let bytes = bytes.max(INVENTORY_BYTES);
+        let inventory = Inventory::of(fd, bytes, || spool_of(spool, shared));
+        self.told(inventory.map_err(|e| StoreError::from_io(&dir.path, "list", e)))
+    }
+
+    /// What has failed, for one directory, is said.
+    fn told<T>(&self, found: Result<T, StoreError>) -> Option<T> {
+        let tell = |error: StoreError| self.shared.book.note(Trouble::Failed, || error.to_string());
+        found.map_err(tell).ok()
+    }
+
     fn keep_extras(&mut self, level: Level) {
-        if let Some(names) = level.inventory.and_then(Inventory::into_extra) {
-            self.extras.push(Extra::of(level.dir, names));
+        let Some(inventory) = level.inventory else {
+            return;
+        };
+        let path = level.dir.path.clone();
+        let extra = inventory.into_extra(level.dir);
+        let extra = extra.map_err(|e| {
+            let e = rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::IO);
+            StoreError::from_io(&path, "note the names that stay for", e)
+        });
+        if let Some(extra) = self.told(extra).flatten() {
+            self.extras_bytes += extra.weight();
+            self.extras.push(extra);
         }
     }
 
@@ -243,6 +292,14 @@ impl<'a> Placer<'a> {
         let extras = std::mem::take(&mut self.extras);
         if extras.is_empty() {
             return Ok(extras);
+        }
+        let is_refused = !complete || !self.named && !shared.options.delete_all;
+        // What would not be deleted anyway is no word worth.
+        if is_refused
+            && extras.iter().all(Extra::is_open)
+            && self.deleter().list(&extras, &mut |_| {}) == 0
+        {
+            return Ok(Vec::new());
         }
         if !complete {
             shared.refuse_to_delete("the source could not be read in whole");

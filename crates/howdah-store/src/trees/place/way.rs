@@ -2,7 +2,7 @@
 
 use super::super::backup::{self, Keep};
 use super::super::change::{self, Reasons};
-use super::super::delete::{Act, open_below};
+use super::super::delete::{Act, Depth, open_below};
 use super::super::links::LinkLater;
 use super::super::report::{Trouble, add};
 use super::super::target::{DirState, TargetDir};
@@ -120,7 +120,7 @@ impl Placer<'_> {
         }
         let deleter = self.deleter();
         let mut count = 0;
-        let all = deleter.one(fd, name, path, Act::Count, 0, &mut |_| count += 1);
+        let all = deleter.one(fd, name, path, Act::Count, Depth::TOP, &mut |_| count += 1);
         if !all {
             return Err(format!(
                 "{STAYS} holds names that are to stay: they are excluded, in use or on another file system"
@@ -135,7 +135,7 @@ impl Placer<'_> {
         add(&shared.book.deleted, count);
         if options.dry_run {
             // The directory itself is told of by what takes its place.
-            deleter.one(fd, name, path, Act::Count, 0, &mut |gone| {
+            deleter.one(fd, name, path, Act::Count, Depth::TOP, &mut |gone| {
                 if gone != path {
                     // An error here comes again with the next answer.
                     let gone = gone.to_path_buf();
@@ -144,7 +144,7 @@ impl Placer<'_> {
             });
             return Ok(());
         }
-        if deleter.one(fd, name, path, Act::Delete, 0, &mut |_| {}) {
+        if deleter.one(fd, name, path, Act::Delete, Depth::TOP, &mut |_| {}) {
             Ok(())
         } else {
             Err(format!("{STAYS} could not be removed in whole"))

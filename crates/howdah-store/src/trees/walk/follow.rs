@@ -1,13 +1,13 @@
 //! Links that are found on the way and followed (`-L`).
 
+use super::super::entry::Entry;
 use super::super::inside::number;
-use super::super::names::Names;
 use super::super::report::Trouble;
+use super::list::Class;
 use super::{Frame, Gone, SourceDir, Walker, is_unfinished, kind};
 use crate::{Root, StoreError};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,11 @@ use std::sync::Arc;
 /// Where something really is: a path below a root, without links.
 pub(super) type Real = (Arc<Root>, PathBuf);
 
-/// What is known of the links in a directory.
-#[derive(Default)]
-pub(super) struct Followed(HashMap<Vec<u8>, Link>);
-
 pub(super) enum Link {
-    /// It leads nowhere, or not where it may; that has been told.
-    Lost,
+    /// It leads nowhere, or not where it may, and why.
+    Lost(String),
+    /// `.gitignore` leaves it out.
+    Ignored,
     To(Found),
 }
 
@@ -32,74 +30,79 @@ pub(super) struct Found {
     stat: Stat,
 }
 
-impl Followed {
-    pub(super) fn take(&mut self, name: &[u8]) -> Option<Link> {
-        self.0.remove(name)
-    }
-
-    /// Where that directory really is, if a link leads to it.
-    pub(super) fn take_dir(&mut self, name: &[u8]) -> Option<Real> {
-        match self.0.remove(name)? {
-            Link::To(found) => Some(found.real),
-            Link::Lost => None,
-        }
-    }
-}
-
 impl Walker<'_> {
-    /// Sorts the links of a directory to what they lead to.
-    pub(super) fn follow_all(
-        &self,
-        links: &Names,
+    /// What a link in a directory leads to; `None`: it is left out.
+    pub(super) fn link_to(&self, frame: &Frame, name: &[u8]) -> Option<Link> {
+        let below = frame.dir.below.join(OsStr::from_bytes(name));
+        let is_admitted = |is_dir| self.filter.is_empty() || self.filter.admits(&below, is_dir);
+        if !is_admitted(false) && !is_admitted(true) {
+            return None;
+        }
+        let found = follow(&frame.dir, name);
+        let is_dir = found.as_ref().is_ok_and(Found::is_dir);
+        if !is_admitted(is_dir) || !is_dir && is_unfinished(name) {
+            return None;
+        }
+        let ignore = |ignores: &Arc<super::Ignores>| ignores.ignore(&below, is_dir);
+        if frame.ignores.as_ref().is_some_and(ignore) {
+            return Some(Link::Ignored);
+        }
+        Some(match found {
+            Ok(found) if is_dir && self.way.contains(&number(&found.stat)) => {
+                Link::Lost("is a link to a directory that it lies in, which has no end".to_owned())
+            }
+            Ok(found) => Link::To(found),
+            Err(StoreError::NotFound { .. }) => {
+                Link::Lost("is a link to something that is not there".to_owned())
+            }
+            Err(error) => Link::Lost(format!("is a link that cannot be followed: {error}")),
+        })
+    }
+
+    /// Tells of a link that is followed, or notes the directory that it leads to.
+    pub(super) fn tell_link(
+        &mut self,
         frame: &mut Frame,
-        (others, ignored): (&mut Names, &mut Names),
-    ) {
-        for index in 0..links.len() {
-            let Some(name) = links.get(index) else { break };
-            let below = frame.dir.below.join(OsStr::from_bytes(name));
-            let is_admitted = |is_dir| self.filter.is_empty() || self.filter.admits(&below, is_dir);
-            if !is_admitted(false) && !is_admitted(true) {
-                continue;
+        name: &[u8],
+        link: &Link,
+    ) -> Result<(), Gone> {
+        match link {
+            Link::Ignored => {
+                let name = name.to_vec();
+                self.put(Entry::Kept { name })
             }
-            let found = follow(&frame.dir, name);
-            let is_dir = found
-                .as_ref()
-                .is_ok_and(|f| kind(&f.stat) == FileType::Directory);
-            if !is_admitted(is_dir) || !is_dir && is_unfinished(name) {
-                continue;
+            Link::Lost(why) => {
+                self.lost(&frame.dir, name, why);
+                self.left_out(name, super::Other::Unread)
             }
-            let ignore = |ignores: &Arc<super::Ignores>| ignores.ignore(&below, is_dir);
-            if frame.ignores.as_ref().is_some_and(ignore) {
-                ignored.push(name);
-                continue;
+            Link::To(found) if found.is_dir() => {
+                frame.subdirs.push(name, Class::DirLink);
+                Ok(())
             }
-            let link = match found {
-                Ok(found) if is_dir && self.way.contains(&number(&found.stat)) => {
-                    let what = "is a link to a directory that it lies in, which has no end";
-                    self.lost(&frame.dir, name, what)
-                }
-                Ok(found) => Link::To(found),
-                Err(StoreError::NotFound { .. }) => {
-                    self.lost(&frame.dir, name, "is a link to something that is not there")
-                }
-                Err(error) => {
-                    let what = format!("is a link that cannot be followed: {error}");
-                    self.lost(&frame.dir, name, &what)
-                }
-            };
-            if is_dir && matches!(link, Link::To(_)) {
-                frame.subdirs.push(name);
-            } else {
-                others.push(name);
-            }
-            frame.followed.0.insert(name.to_vec(), link);
+            Link::To(found) => self.followed_entry(&frame.dir, name, found),
         }
     }
 
-    fn lost(&self, dir: &SourceDir, name: &[u8], what: &str) -> Link {
+    /// Where a directory is that a link leads to, when it is its turn. `None`: there is none, which has been told if it is to be.
+    pub(super) fn real_dir(&self, frame: &mut Frame, name: &[u8], class: Class) -> Option<Real> {
+        match self.link_to(frame, name)? {
+            Link::To(found) if found.is_dir() => return Some(found.real),
+            // Told with the files, unless it has become one since.
+            Link::To(_) | Link::Ignored => {}
+            Link::Lost(why) => {
+                if class == Class::DirLink {
+                    self.lost(&frame.dir, name, &why);
+                }
+                // Whether it was one that leads nowhere before is not known here.
+                frame.complete = false;
+            }
+        }
+        None
+    }
+
+    fn lost(&self, dir: &SourceDir, name: &[u8], what: &str) {
         let shown = dir.shown(OsStr::from_bytes(name));
         self.book.trouble(Trouble::Failed, &shown, what);
-        Link::Lost
     }
 
     /// Tells about something that is no directory, and that a link of that name leads to.
@@ -132,6 +135,12 @@ impl Walker<'_> {
                 self.left_out(called, super::Other::Unread)
             }
         }
+    }
+}
+
+impl Found {
+    fn is_dir(&self) -> bool {
+        kind(&self.stat) == FileType::Directory
     }
 }
 
