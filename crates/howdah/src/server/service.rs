@@ -415,6 +415,9 @@ impl Service {
             let lacks = files.lacks();
             self.note_changes(key);
             match lacks {
+                Some(why) if self.is_in_vain(now, key) => {
+                    return Err(Error::new(ErrorKind::Network, why));
+                }
                 Some(why) => self.has_to_wait(now, key, connection, &why),
                 None => self.has_begun(key, connection),
             }

@@ -47,6 +47,8 @@ pub(super) struct Session {
     pub(super) waiting: Option<Request>,
     /// The client knows that it waits.
     pub(super) is_told_to_wait: bool,
+    /// Since when it finds no thread although nobody else has anything under way.
+    pub(super) in_vain_since: Option<Time>,
     /// What it has under way takes that.
     pub(super) place: Option<Place>,
     /// What came meanwhile.
@@ -134,6 +136,7 @@ impl Session {
             request: None,
             waiting: None,
             is_told_to_wait: false,
+            in_vain_since: None,
             place: None,
             later: VecDeque::new(),
             early: None,

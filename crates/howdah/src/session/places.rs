@@ -76,7 +76,7 @@ struct Account {
 
 /// A part of it that is taken while this, or a copy of it, lives.
 #[derive(Clone, Debug)]
-pub(crate) struct Place(#[expect(dead_code, reason = "it is there to be dropped")] Arc<Taken>);
+pub(crate) struct Place(Arc<Taken>);
 
 #[derive(Debug)]
 struct Taken {
@@ -126,6 +126,13 @@ impl Places {
             places,
         })))
     }
+
+    /// Whether anything is taken but that: what may come back.
+    pub(crate) fn are_taken_beside(&self, own: Option<&Place>) -> bool {
+        let taken = self.0.taken.lock();
+        let taken = taken.unwrap_or_else(PoisonError::into_inner);
+        taken.values().sum::<u32>() > own.map_or(0, |own| own.0.places)
+    }
 }
 
 #[cfg(test)]
@@ -156,7 +163,10 @@ mod tests {
         assert_eq!(places.take("anna", 4).err(), Some(NoPlace::OfKey));
         drop((held, ben));
         anna.extend(take(&places, "anna", 4, 1));
-        drop((anna, carl));
+        assert!(places.are_taken_beside(carl.first()));
+        drop(anna);
+        assert!(!places.are_taken_beside(carl.first()) && places.are_taken_beside(None));
+        drop(carl);
         assert!(places.0.taken.lock().expect("no panic").is_empty());
         // More than a key may have is all that it may have.
         let tree = places.take("anna", of_tree(1 << 40)).expect("alone");

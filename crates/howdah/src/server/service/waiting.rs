@@ -18,6 +18,8 @@ use howdah_store::Memory;
 const AGAIN_S: u16 = 2;
 /// To look whether there is a place costs nearly nothing.
 const PLACE_AGAIN: Span = Span::from_millis(50);
+/// Who finds no thread for so long while nobody else has anything under way will find none.
+const IN_VAIN: Span = Span::from_secs(6);
 
 /// What may have to wait. What is put waits in its session ([`Put`](crate::session::putting::Put)), since its bytes come at once.
 #[derive(Clone, Debug)]
@@ -103,9 +105,27 @@ impl Service {
         if !error.is_busy() || !can_wait {
             return Err(error);
         }
+        if self.is_in_vain(now, key) {
+            return Err(error);
+        }
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return Ok(());
+        };
         session.waiting = request;
         self.has_to_wait(now, key, connection, &error.to_string());
         Ok(())
+    }
+
+    /// Whether it finds no thread although nobody else has anything under way, and has not for a while.
+    pub(super) fn is_in_vain(&mut self, now: Time, key: ConnKey) -> bool {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return false;
+        };
+        if self.places.are_taken_beside(session.place.as_ref()) {
+            session.in_vain_since = None;
+            return false;
+        }
+        now.since(*session.in_vain_since.get_or_insert(now)) >= IN_VAIN
     }
 
     /// The same where there is no place.
