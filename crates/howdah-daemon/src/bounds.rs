@@ -54,7 +54,12 @@ impl Bounds {
             let real = match real(&whole) {
                 Ok(real) => real,
                 // What cannot be reached is told by whoever tries; what a link will lead to nobody knows.
-                Err(error) if self.allow.is_empty() && error.kind() != io::ErrorKind::Other => {
+                // Where '..' leads from a directory that a job may yet make nobody knows, either.
+                Err(error)
+                    if self.allow.is_empty()
+                        && error.kind() != io::ErrorKind::Other
+                        && (self.kept.is_empty() || !climbs(path)) =>
+                {
                     continue;
                 }
                 Err(error) => return Err(format!("{shown}: {error}")),
@@ -77,6 +82,10 @@ impl Bounds {
         }
         Ok(())
     }
+}
+
+fn climbs(path: &Path) -> bool {
+    path.components().any(|part| part == Component::ParentDir)
 }
 
 /// Where a path leads, with all links followed; its end may not be there yet.

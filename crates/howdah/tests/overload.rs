@@ -219,7 +219,7 @@ impl Someone {
 
 /// O1, H11: a key has so much under way at a time. What it asks for besides waits and is told so, and other keys notice nothing.
 #[test]
-fn o1_h11_a_key_that_has_all_under_way_that_it_may_waits_and_others_do_not() {
+fn h11_o1_a_key_that_has_all_under_way_that_it_may_waits_and_others_do_not() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a place");
     let (from, root) = (dir.path().join("from"), dir.path().join("root"));
     for place in [&from, &root] {
@@ -288,7 +288,7 @@ fn o1_h11_a_key_that_has_all_under_way_that_it_may_waits_and_others_do_not() {
 
 /// O1, H11: whoever comes while this system gives no threads waits, and is served when it does.
 #[test]
-fn o1_h11_without_threads_a_server_is_busy_and_goes_on_when_there_are_some() {
+fn h11_o1_without_threads_a_server_is_busy_and_goes_on_when_there_are_some() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a place");
     let (from, root) = (dir.path().join("from"), dir.path().join("root"));
     for place in [&from, &root] {
@@ -351,7 +351,7 @@ fn o1_h11_without_threads_a_server_is_busy_and_goes_on_when_there_are_some() {
 
 /// O1, H11: a key that holds all connections that a server keeps, and does nothing with them, shuts nobody out.
 #[test]
-fn o1_h11_a_key_that_holds_all_connections_gives_way_to_another() {
+fn h11_o1_a_key_that_holds_all_connections_gives_way_to_another() {
     const MOST: usize = 6;
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a place");
     let file = dir.path().join("file");

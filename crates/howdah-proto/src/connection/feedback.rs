@@ -319,7 +319,7 @@ impl Connection {
         }
         match packet.content {
             Content::Data { object, range, .. } => {
-                merge.add(object, range, &mut self.streams.outgoing)
+                merge.add(object, range, &mut self.streams.outgoing);
             }
             Content::Control(range) => self.streams.control_tx.on_acked(range),
             Content::MtuProbe => self.mtu.on_probe_acked(now, packet.size),

@@ -53,7 +53,7 @@ impl Connection {
                 match change {
                     Some(NewKeys::Handshake(keys)) => self.opening.spaces[1].keys = Some(keys),
                     Some(NewKeys::Data(keys, source)) => {
-                        self.opening.data_keys = Some((keys, source))
+                        self.opening.data_keys = Some((keys, source));
                     }
                     None => break,
                 }

@@ -274,7 +274,7 @@ impl Connection {
                     }
                 }
                 Frame::PathChallenge(token) => {
-                    self.reach.response_due = Some((arriving.from, token))
+                    self.reach.response_due = Some((arriving.from, token));
                 }
                 Frame::PathResponse(token) => self.on_path_response(token),
                 Frame::Close { code, reason } => {

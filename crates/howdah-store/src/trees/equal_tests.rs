@@ -1,7 +1,7 @@
-//! What `-a` makes equal.
+//! What `-a` makes equal, and what a copy finds that has nothing to do.
 #![cfg(target_os = "linux")]
 
-use super::sync_tests::Pair;
+use super::sync_tests::{Pair, deleting};
 use super::tests::recursive;
 use super::*;
 use std::fs;
@@ -61,4 +61,25 @@ fn t08_what_the_source_has_no_more_goes_with_archive() {
     set(pair.to("f"), b"user.color", b"red").unwrap();
     pair.sync(&recursive()).unwrap();
     assert_eq!(names("f"), "user.color\0");
+}
+
+/// A copy that is killed between the last two of its steps leaves a journal beside a file that is whole.
+#[test]
+fn a_journal_beside_a_file_that_is_right_goes() {
+    use crate::stale::{journal_name, resume_name};
+    let pair = Pair::new(&[], &[]);
+    fs::write(pair.from("large"), vec![7; 5 << 20]).unwrap();
+    pair.sync(&deleting()).unwrap();
+    let at = fs::File::open(pair.to("")).unwrap();
+    let journal = journal_name(&resume_name(&at, "large".as_ref())).unwrap();
+    let time = || at.metadata().unwrap().modified().unwrap();
+    let before = time();
+    let journal = pair.to("").join(journal);
+    fs::write(&journal, "speaks of nothing").unwrap();
+    fs::set_permissions(journal, fs::Permissions::from_mode(0o600)).unwrap();
+    at.set_modified(before).unwrap();
+    let report = pair.sync(&recursive()).unwrap().receiver;
+    assert_eq!((report.files, report.unchanged), (0, 1), "{report:?}");
+    assert_eq!(pair.names(), ["large"]);
+    assert_eq!(time(), before);
 }

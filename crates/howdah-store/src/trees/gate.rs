@@ -248,10 +248,10 @@ mod tests {
         };
         let below = |entry| vec![dir("photos"), entry];
         let with = |recursive, contents, copy_links, archive| TreeOptions {
-            recursive,
             contents,
-            copy_links,
+            recursive,
             archive,
+            copy_links,
             ..TreeOptions::default()
         };
         let asked = || names(&["photos"]);

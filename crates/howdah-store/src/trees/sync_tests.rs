@@ -86,28 +86,6 @@ fn what_the_source_does_not_have_goes_and_times_stay() {
     );
 }
 
-/// A copy that is killed between the last two of its steps leaves a journal beside a file that is whole.
-#[cfg(target_os = "linux")]
-#[test]
-fn a_journal_beside_a_file_that_is_right_goes() {
-    use crate::stale::{journal_name, resume_name};
-    let pair = Pair::new(&[], &[]);
-    fs::write(pair.from("large"), vec![7; 5 << 20]).unwrap();
-    pair.sync(&deleting()).unwrap();
-    let at = fs::File::open(pair.to("")).unwrap();
-    let journal = journal_name(&resume_name(&at, "large".as_ref())).unwrap();
-    let time = || at.metadata().unwrap().modified().unwrap();
-    let before = time();
-    let journal = pair.to("").join(journal);
-    fs::write(&journal, "speaks of nothing").unwrap();
-    fs::set_permissions(journal, fs::Permissions::from_mode(0o600)).unwrap();
-    at.set_modified(before).unwrap();
-    let report = pair.sync(&recursive()).unwrap().receiver;
-    assert_eq!((report.files, report.unchanged), (0, 1), "{report:?}");
-    assert_eq!(pair.names(), ["large"]);
-    assert_eq!(time(), before);
-}
-
 /// Unfinished files: of a file that the source has, and those that somebody is writing, stay; others go.
 #[cfg(target_os = "linux")]
 #[test]
