@@ -40,7 +40,8 @@ fn f69_a_server_that_is_restarted_under_a_hundred_copies_loses_nothing() {
     let (alone, again) = names.split_at(COPIES / 2);
     let lasting = limited("2min", alone);
     let ending = limited("0", again);
-    // Each would take twenty seconds. A journal is there when something can be gone on with.
+    // Each would take twenty seconds, and a key has 64 under way at a time; the others wait. A journal is there when something can be gone
+    // on with.
     let journals = || {
         let names = fs::read_dir(site.root("")).unwrap();
         let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -48,7 +49,7 @@ fn f69_a_server_that_is_restarted_under_a_hundred_copies_loses_nothing() {
             .filter(|name| name.ends_with(".howdah-journal"))
             .count()
     };
-    while journals() < COPIES * 3 / 4 {
+    while journals() < COPIES / 2 {
         assert!(Instant::now() < site.limit());
         thread::sleep(Duration::from_millis(20));
     }
