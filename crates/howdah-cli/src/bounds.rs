@@ -128,13 +128,13 @@ fn bounds(attempt: &Path, command: &Command, told: &Bounds) -> sandbox::Bounds {
 /// What it takes to speak to other machines.
 fn connections(bounds: &mut sandbox::Bounds, args: &ConnectArgs, places: &[Location]) {
     // What a job names itself was held against what is allowed; the configuration may name others.
-    let identity = args.identity.clone();
+    let identity = args.keys.identity.clone();
     bounds
         .readable
         .extend(identity.or_else(keys::default_identity_path));
-    let known = args.known_hosts.clone();
+    let known = args.keys.known_hosts.clone();
     if let Some(known) = known.or_else(keys::default_known_hosts_path) {
-        if args.accept_new {
+        if args.keys.accept_new {
             // It cannot be made later.
             let mut options = fs::OpenOptions::new();
             let _ = options.create(true).append(true).mode(0o600).open(&known);

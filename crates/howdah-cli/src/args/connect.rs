@@ -11,17 +11,8 @@ pub(crate) struct ConnectArgs {
     #[command(flatten)]
     pub(crate) ssh: SshArgs,
 
-    /// Trust a server that was never met, and remember its key
-    #[arg(long)]
-    pub(crate) accept_new: bool,
-
-    /// Private key of this machine [default: ~/.config/howdah/id_ed25519.pem]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) identity: Option<PathBuf>,
-
-    /// Keys of servers [default: ~/.config/howdah/known_hosts]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) known_hosts: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) keys: KeysArgs,
 
     /// Neither begin with what the last transfer learnt of the path, nor remember what this one learns
     #[arg(long)]
@@ -33,4 +24,20 @@ pub(crate) struct ConnectArgs {
     /// Give up after this long without a sign of life from the peer
     #[arg(long, value_name = "TIME", value_parser = values::patience, default_value = "8s")]
     pub(crate) idle_timeout: Span,
+}
+
+/// Who this is, and who the other side is.
+#[derive(Args, Debug)]
+pub(crate) struct KeysArgs {
+    /// Trust a server that was never met, and remember its key
+    #[arg(long)]
+    pub(crate) accept_new: bool,
+
+    /// Private key of this machine [default: ~/.config/howdah/id_ed25519.pem]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) identity: Option<PathBuf>,
+
+    /// Keys of servers [default: ~/.config/howdah/known_hosts]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) known_hosts: Option<PathBuf>,
 }

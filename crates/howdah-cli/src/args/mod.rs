@@ -50,7 +50,7 @@ mod watch;
 pub(crate) use arrival::{ArrivalArgs, Verify};
 pub(crate) use bench::BenchArgs;
 pub(crate) use config::{ConfigCommand, ConfigShowArgs};
-pub(crate) use connect::ConnectArgs;
+pub(crate) use connect::{ConnectArgs, KeysArgs};
 pub(crate) use cp::CpArgs;
 pub(crate) use ctl::{CtlArgs, CtlCommand, Which};
 #[cfg(target_os = "linux")]

@@ -26,7 +26,7 @@ pub(super) fn config<'a>(
         config.paths = howdah::default_path_memory();
     }
     config.transport = args.ssh.transport.into();
-    config.trust = if args.accept_new {
+    config.trust = if args.keys.accept_new {
         Trust::AcceptNew
     } else if io::stderr().is_terminal() {
         let signals = signals.clone();
@@ -45,7 +45,7 @@ pub(super) fn config<'a>(
 
 /// The key of this machine, which must be there.
 pub(super) fn own_key(args: &ConnectArgs) -> anyhow::Result<Identity> {
-    let path = key_file(args.identity.as_ref(), keys::default_identity_path())?;
+    let path = key_file(args.keys.identity.as_ref(), keys::default_identity_path())?;
     let identity = Identity::load(&path).map_err(|error| {
         if error.is_not_found() {
             let path = path.display();
@@ -64,7 +64,10 @@ pub(super) fn own_key(args: &ConnectArgs) -> anyhow::Result<Identity> {
 }
 
 fn known_hosts(args: &ConnectArgs) -> anyhow::Result<KnownHosts> {
-    let path = key_file(args.known_hosts.as_ref(), keys::default_known_hosts_path())?;
+    let path = key_file(
+        args.keys.known_hosts.as_ref(),
+        keys::default_known_hosts_path(),
+    )?;
     let known = KnownHosts::load(&path)?;
     for error in known.passed_over() {
         ui::say_marked("warning", &format!("{error}; the line is passed over"));

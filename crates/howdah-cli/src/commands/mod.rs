@@ -32,6 +32,7 @@ mod ls;
 mod man;
 mod manifest;
 mod outcome;
+mod path_model;
 mod places;
 #[cfg(target_os = "linux")]
 mod predict;

@@ -2,11 +2,12 @@
 
 mod source;
 
+use super::path_model::{self, rate};
 use super::probe::{self, Target};
 use crate::args::PredictArgs;
 use crate::ui::{self, Signals};
 use howdah::{Error, ErrorKind, Recording};
-use howdah_core::{Rate, units};
+use howdah_core::units;
 use howdah_lab::replay::{Change, Forecast, Prediction, ReplayError, predict};
 use serde_json::json;
 use source::Source;
@@ -158,21 +159,8 @@ impl Told<'_> {
     }
 
     fn table(&self) -> String {
-        let path = &self.prediction.path;
-        let mut text = format!(
-            "path: {} on average, {:.1} ms, loss {:.3} %, queue up to {:.1} ms ({}), packets of {} bytes\n",
-            rate(path.mean_rate_bps()),
-            path.rtt_us as f64 / 1e3,
-            path.mean_loss() * 100.0,
-            path.buffer_us as f64 / 1e3,
-            if path.overflowed {
-                "seen to overflow"
-            } else {
-                "assumed"
-            },
-            path.mtu_bytes,
-        );
-        let _ = write!(text, "copy: {}", self.source);
+        let mut text = path_model::line(&self.prediction.path);
+        let _ = write!(text, "\ncopy: {}", self.source);
         for (name, bps) in [
             ("read here", self.disks.here_bps),
             ("written there", self.disks.there_bps),
@@ -213,7 +201,6 @@ impl Told<'_> {
     }
 
     fn as_json(&self) -> serde_json::Value {
-        let path = &self.prediction.path;
         let as_is = self.as_is();
         let changed = self.prediction.changed.iter();
         let changed: serde_json::Map<String, serde_json::Value> = changed
@@ -231,14 +218,7 @@ impl Told<'_> {
             "read_here_bps": self.disks.here_bps,
             "written_there_bps": self.disks.there_bps,
             "changed_s": changed,
-            "path": {
-                "mean_rate_bps": path.mean_rate_bps(),
-                "rtt_us": path.rtt_us,
-                "mean_loss": path.mean_loss(),
-                "buffer_us": path.buffer_us,
-                "overflowed": path.overflowed,
-                "mtu_bytes": path.mtu_bytes,
-            },
+            "path": path_model::as_json(&self.prediction.path),
         })
     }
 }
@@ -251,10 +231,6 @@ fn title(change: Change) -> &'static str {
         Change::Cubic => "TCP CUBIC, one connection",
         Change::Bbr => "TCP BBR v1, one connection",
     }
-}
-
-fn rate(bps: f64) -> Rate {
-    Rate::from_bits_per_sec(bps as u64)
 }
 
 /// For people: `40 ms`, `12.3 s`, `12 min 30 s`, `3 h 20 min`, `2 d 4 h`.

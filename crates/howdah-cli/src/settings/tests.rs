@@ -76,18 +76,21 @@ fn switches_can_be_turned_off_again() {
         run("accept-new = true", &[], put)
             .unwrap()
             .connect
+            .keys
             .accept_new
     );
     assert!(
         !run("accept-new = false", &[], put)
             .unwrap()
             .connect
+            .keys
             .accept_new
     );
     assert!(
         !run("accept-new = true", &[("HOWDAH_ACCEPT_NEW", "no")], put)
             .unwrap()
             .connect
+            .keys
             .accept_new
     );
     assert!(
@@ -98,12 +101,14 @@ fn switches_can_be_turned_off_again() {
         )
         .unwrap()
         .connect
+        .keys
         .accept_new
     );
     assert!(
         run("", &[("HOWDAH_ACCEPT_NEW", "1")], put)
             .unwrap()
             .connect
+            .keys
             .accept_new
     );
 }

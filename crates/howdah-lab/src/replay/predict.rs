@@ -194,7 +194,8 @@ impl Plan {
         model
     }
 
-    /// How long all bytes take on each of these ways, in seconds. One that does not come to its end in the simulator's patience has that.
+    /// How long all bytes take on each of these ways, in seconds. One that does not come to its end in
+    /// the simulator's patience goes on as it did.
     fn run(
         &self,
         ways: &[(&str, PathModel)],
@@ -219,11 +220,12 @@ impl Plan {
             }
         }
         let outcomes = run_all(&all, jobs, stop)?;
-        let each = ways.iter().zip(outcomes.chunks(self.runs.len()));
-        let seconds = each.map(|((_, model), outcomes)| {
+        let each = outcomes.chunks(self.runs.len());
+        let seconds = each.map(|outcomes| {
             let seconds = |at: usize| {
-                let outcome = outcomes.get(at)?;
-                Some(outcome.seconds.unwrap_or_else(|| model.patience_s()))
+                let (outcome, bytes) = (outcomes.get(at)?, self.runs.get(at)?);
+                let at_its_rate = *bytes as f64 * 8.0 / outcome.goodput_bps.max(1.0);
+                Some(outcome.seconds.unwrap_or(at_its_rate))
             };
             let whole = seconds(0).unwrap_or_default();
             match (self.runs.as_slice(), seconds(1)) {

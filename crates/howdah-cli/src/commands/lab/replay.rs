@@ -2,8 +2,9 @@
 
 use super::scenario_file;
 use crate::args::LabReplayArgs;
+use crate::commands::path_model::{self, rate};
 use crate::ui::{self, Signals};
-use howdah::{Error, ErrorKind, Held, Rate, Recording, Verdict};
+use howdah::{Error, ErrorKind, Held, Recording, Verdict};
 use howdah_lab::replay::{Outcome, Replay, ReplayError};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -79,25 +80,12 @@ fn read(path: &Path) -> Result<Recording, Error> {
         .map_err(|e| Error::new(ErrorKind::Usage, format!("{}: {e}", path.display())))
 }
 
-fn rate(bps: f64) -> Rate {
-    Rate::from_bits_per_sec(bps as u64)
-}
-
 /// What became of the bytes, on one line for each transport.
 fn table(replay: &Replay, outcomes: &[Outcome]) -> String {
     let model = &replay.model;
     let mut text = format!(
-        "path: {} on average, {:.1} ms, loss {:.3} %, queue up to {:.1} ms ({}), packets of {} bytes{}\n\n",
-        rate(model.mean_rate_bps()),
-        model.rtt_us as f64 / 1e3,
-        model.mean_loss() * 100.0,
-        model.buffer_us as f64 / 1e3,
-        if model.overflowed {
-            "seen to overflow"
-        } else {
-            "assumed"
-        },
-        model.mtu_bytes,
+        "{}{}\n\n",
+        path_model::line(model),
         if model.has_programs() {
             "; source, sink, hosts or a cap held it back, and do so here"
         } else {
@@ -150,15 +138,7 @@ fn as_json(replay: &Replay, outcomes: &[Outcome]) -> serde_json::Value {
             "goodput_bps": model.recorded_bps(),
             "bytes": model.moved_bytes,
         },
-        "path": {
-            "mean_rate_bps": model.mean_rate_bps(),
-            "rtt_us": model.rtt_us,
-            "mean_loss": model.mean_loss(),
-            "buffer_us": model.buffer_us,
-            "overflowed": model.overflowed,
-            "mtu_bytes": model.mtu_bytes,
-            "programs": model.has_programs(),
-        },
+        "path": path_model::as_json(model),
         "outcomes": outcomes,
     })
 }
