@@ -4,6 +4,8 @@
     tools/run_tests.py [--at-once N] [--limit SECONDS] [--only TEXT] -- CARGO TEST'S ARGUMENTS
 
 A program that fails is shown whole, and the others go on; one that takes longer than the limit is ended and has failed.
+Where few have failed beside others they run once more, alone: what fails twice has failed, what does not is named as
+unsteady, for somebody to mend the test or the race that it has found.
 At the end stand the ten that took longest. Examples in the documentation are tested as well (`--only` leaves them out).
 """
 
@@ -25,6 +27,9 @@ CARGO = os.environ.get("CARGO", "cargo")
 ALONE = {"overload", "flood", "idle", "field_peers"}
 # The longest begin first, so that none of them is what all wait for at the end.
 LONG = {"memory", "field_snapshots", "field_choice", "field_stands", "smoke", "sharing", "injected", "no_udp", "lib howdah_store"}
+
+# More failures than these are no accident of a busy machine.
+FEW = 3
 
 
 def build(arguments):
@@ -119,6 +124,11 @@ def main():
     for name, _, took_s in sorted(done, key=lambda one: -one[2])[:10]:
         print(f"{took_s:7.1f} s  {name}")
     failed = [name for name, well, _ in done if not well]
+    again = [job for job in jobs if job[0] in failed] if len(failed) <= FEW else []
+    unsteady = [job[0] for job in again if run(*job[:3], options.limit)[1]]
+    failed = [name for name in failed if name not in unsteady]
+    if unsteady:
+        print("unsteady, failed beside others and not alone:", *unsteady, sep="\n  ")
     print(f"{len(done)} programs in {time.monotonic() - began:.0f} s, {len(failed)} failed", *failed, sep="\n  ")
     return 1 if failed or not done else 0
 
