@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick lab-smoke peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -146,6 +146,15 @@ lab-quick: setup ## JGN06, reduced, against the snapshot of its whole table (GAT
 	howdah="$$target/$(if $(COMMAND_IS_BUILT),debug,release)/howdah"; \
 	"$$howdah" lab run scenarios/jgn06 --quick --out "$$out"; \
 	"$$howdah" lab gate "$$out" $(GATE)
+
+lab-web: ## Build the simulated laboratory as one HTML file that runs in a browser, without server or network: target/lab-web/laboratory.html
+	CARGO="$(CARGO)" python3 -B tools/lab_web.py
+
+lab-web-test: lab-web console-setup ## The same in a real Chromium, and its cells beside the program's
+	@missing="$$($(call need,chromium:chromium))"; \
+	$(install)
+	$(CARGO) build --release --locked -p howdah-cli
+	@target="$${CARGO_TARGET_DIR:-target}"; node crates/howdah-lab-web/page/test.mjs target/lab-web/laboratory.html "$$(command -v chromium)" "$$target/release/howdah"
 
 ledger: setup ## docs/ledger.md and docs/ledger.json from the papers' full sets with five seeds; goes on where it was (LEDGER="--quick": the reduced sets)
 	$(call say,building howdah (release))

@@ -4,8 +4,10 @@
 //! numbers are not secret here. The nonce is the packet number, which never repeats under a key.
 
 use howdah_core::{Span, Time};
+#[cfg(feature = "tls")]
 use rustls::quic::{PacketKey, PacketKeySet, Secrets};
 use std::fmt;
+#[cfg(feature = "tls")]
 use std::sync::Arc;
 
 /// Between the first packet of a phase that opens and the first one of the next lie at least three
@@ -25,6 +27,7 @@ pub struct OpenError;
 #[derive(Clone)]
 pub enum AeadKey {
     /// TLS 1.3 traffic key.
+    #[cfg(feature = "tls")]
     Sealed(Arc<dyn PacketKey>),
     /// No protection: for the simulator, which carries no payload to protect.
     #[cfg(feature = "sim")]
@@ -34,6 +37,7 @@ pub enum AeadKey {
 impl fmt::Debug for AeadKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            #[cfg(feature = "tls")]
             Self::Sealed(_) => "Sealed(..)",
             #[cfg(feature = "sim")]
             Self::Clear => "Clear",
@@ -49,6 +53,7 @@ impl AeadKey {
     pub fn seal(&self, number: u64, header: &[u8], body: &mut [u8]) -> [u8; TAG_LEN] {
         let mut tag = [0; TAG_LEN];
         match self {
+            #[cfg(feature = "tls")]
             Self::Sealed(key) => {
                 let sealed = key
                     .encrypt_in_place(number, header, body)
@@ -64,6 +69,7 @@ impl AeadKey {
     /// Decrypts `body` (ciphertext and tag) in place; the plaintext stands at its front.
     pub fn open(&self, number: u64, header: &[u8], body: &mut [u8]) -> Result<usize, OpenError> {
         match self {
+            #[cfg(feature = "tls")]
             Self::Sealed(key) => key
                 .decrypt_in_place(number, header, body)
                 .map(<[u8]>::len)
@@ -75,6 +81,7 @@ impl AeadKey {
 
     fn confidentiality_limit(&self) -> u64 {
         match self {
+            #[cfg(feature = "tls")]
             Self::Sealed(key) => key.confidentiality_limit(),
             #[cfg(feature = "sim")]
             Self::Clear => u64::MAX,
@@ -83,6 +90,7 @@ impl AeadKey {
 
     fn integrity_limit(&self) -> u64 {
         match self {
+            #[cfg(feature = "tls")]
             Self::Sealed(key) => key.integrity_limit(),
             #[cfg(feature = "sim")]
             Self::Clear => u64::MAX,
@@ -108,6 +116,7 @@ impl KeyPair {
     };
 }
 
+#[cfg(feature = "tls")]
 impl From<rustls::quic::Keys> for KeyPair {
     fn from(keys: rustls::quic::Keys) -> Self {
         Self {
@@ -117,6 +126,7 @@ impl From<rustls::quic::Keys> for KeyPair {
     }
 }
 
+#[cfg(feature = "tls")]
 impl From<PacketKeySet> for KeyPair {
     fn from(keys: PacketKeySet) -> Self {
         Self {
@@ -129,6 +139,7 @@ impl From<PacketKeySet> for KeyPair {
 /// Derives the keys of the phases to come (RFC 9001 section 6.1).
 pub(crate) enum KeySource {
     /// From TLS secrets.
+    #[cfg(feature = "tls")]
     Tls(Box<Secrets>),
     /// Always [`KeyPair::CLEAR`].
     #[cfg(feature = "sim")]
@@ -144,6 +155,7 @@ impl fmt::Debug for KeySource {
 impl KeySource {
     fn next_pair(&mut self) -> KeyPair {
         match self {
+            #[cfg(feature = "tls")]
             Self::Tls(secrets) => secrets.next_packet_keys().into(),
             #[cfg(feature = "sim")]
             Self::Clear => KeyPair::CLEAR,

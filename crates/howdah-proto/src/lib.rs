@@ -13,6 +13,7 @@
 //! `sim` adds connections without secrets ([`Security`]`::Simulated`, the module `sim`) for simulators
 //! and tests. A connection gets its security from its [`Config`] alone and never changes it: one that
 //! was given a [`TlsIdentity`] either speaks TLS or does not come about, with the feature or without.
+//! Without `tls`, which is there by default, it has no cryptography and needs none built: the laboratory in a browser.
 //! The library `howdah` and the driver `howdah-net` do not ask for the feature, so a build of them
 //! alone contains no way to send anything in the clear.
 //!
@@ -31,7 +32,21 @@ mod config;
 mod connection;
 mod control;
 pub mod error;
+#[cfg_attr(
+    not(feature = "tls"),
+    allow(
+        unused,
+        reason = "who simulates has nothing to seal and nobody to refuse"
+    )
+)]
 mod handshake;
+#[cfg_attr(
+    not(feature = "tls"),
+    allow(
+        unused,
+        reason = "who simulates has nothing to seal and nobody to refuse"
+    )
+)]
 mod keys;
 mod marking;
 mod meter;
@@ -54,7 +69,9 @@ pub use connection::{
     Arriving, Connection, Event, Handled, PacketOut, PacketSink, Part, Role, SendLimit, Stats,
     TransmitInfo,
 };
-pub use handshake::{IdentityError, KeyCheck, Security, Side, TlsIdentity};
+#[cfg(feature = "tls")]
+pub use handshake::{IdentityError, TlsIdentity};
+pub use handshake::{KeyCheck, Security, Side};
 pub use keys::{AeadKey, TAG_LEN};
 pub use marking::{EcnFault, EcnState};
 pub use rate::{PathKnowledge, Phase, Policy};

@@ -11,6 +11,7 @@ pub mod gate;
 mod intervals;
 pub mod ledger;
 pub mod metrics;
+pub mod parcel;
 pub mod report;
 pub mod result;
 mod sheet;

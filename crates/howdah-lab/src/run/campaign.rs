@@ -1,10 +1,10 @@
 //! The course of a campaign: rounds of one run of each open cell, until no cell is open.
 
-use super::machine::{commit, machine, unix_time_s};
+use super::record::{self, Origin};
 use super::{Outcome, RunError, RunOptions, RunProgress, STILL_S, describe};
 use crate::derive;
-use crate::scenario::{Cell, Experiment, Plan};
-use howdah_report::result::{Campaign, CellResult, ExperimentNote, FORMAT, Summary};
+use crate::scenario::{Cell, Plan};
+use howdah_report::result::{Campaign, CellResult, Summary};
 use howdah_report::store::{Store, StoreError};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,18 +64,6 @@ pub(super) struct Open<'p> {
     failures: usize,
 }
 
-/// A result of a cell without any figures.
-fn empty<T: Testbed>(cell: &Cell) -> CellResult {
-    CellResult {
-        id: cell.id(),
-        experiment: cell.experiment.clone(),
-        at: cell.at.clone(),
-        testbed: T::NAME.to_owned(),
-        seed: cell.seed,
-        ..CellResult::default()
-    }
-}
-
 /// Runs all cells that are not done. `stop` makes it end with what is done by then; `watch` is told after each
 /// run, and about twice a second.
 pub(super) fn run<T: Testbed>(
@@ -93,7 +81,7 @@ pub(super) fn run<T: Testbed>(
         finished: store.finished(),
     };
     let cells = testbed.cells(plan);
-    let campaign = campaign(plan, options, &cells);
+    let campaign = record::campaign(plan, &cells, options.quick, Origin::here(&options.command));
     refuse_others(&store, &campaign)?;
     store.write_campaign(&campaign).map_err(failed_to_store)?;
 
@@ -249,7 +237,7 @@ impl Course<'_> {
                 skipped = true;
                 Some(CellResult {
                     skipped: Some(why),
-                    ..empty::<T>(cell)
+                    ..record::empty(cell, T::NAME)
                 })
             }
             Attempt::Failed(error) => {
@@ -261,16 +249,14 @@ impl Course<'_> {
                 self.progress.failed += 1;
                 Some(CellResult {
                     error: Some(error),
-                    ..empty::<T>(cell)
+                    ..record::empty(cell, T::NAME)
                 })
             }
         };
         let is_over = given_up.is_some() || testbed.is_done(&item.runs);
         // What was measured before it failed stands.
         if let Some(mut result) = testbed.result(&item.runs).or(given_up) {
-            self.commit.clone_into(&mut result.commit);
-            result.design = cell.design();
-            result.reduced = self.quick;
+            record::sign(&mut result, cell, self.commit, self.quick);
             if is_over {
                 self.outcome.stalls.extend(stalls(cell, &result));
             }
@@ -329,55 +315,6 @@ fn refuse_others(store: &Store, campaign: &Campaign) -> Result<(), RunError> {
         dir: store.dir().to_owned(),
         others: old.into_iter().collect::<Vec<_>>().join(", "),
     })
-}
-
-fn campaign(plan: &Plan, options: &RunOptions, cells: &[&Cell]) -> Campaign {
-    let (commit, dirty) = commit();
-    let marks = |of: fn(&Experiment) -> &Vec<(String, String)>| {
-        plan.experiments
-            .iter()
-            .map(|experiment| (experiment.id.clone(), of(experiment).clone()))
-            .filter(|(_, marks)| !marks.is_empty())
-            .collect()
-    };
-    Campaign {
-        format: FORMAT,
-        scenarios: plan.files.clone(),
-        commit,
-        dirty,
-        machine: machine(),
-        command: options.command.clone(),
-        started_unix_s: unix_time_s(),
-        quick: options.quick,
-        cells: cells.iter().map(|cell| cell.id()).collect(),
-        experiments: plan
-            .experiments
-            .iter()
-            .map(|experiment| ExperimentNote {
-                id: experiment.id.clone(),
-                title: experiment.title.clone(),
-                paper: experiment.paper.clone(),
-                figure: experiment.figure.clone(),
-                note: experiment.note.clone(),
-                file: experiment.file.display().to_string(),
-                cells: (cells.iter())
-                    .filter(|cell| cell.experiment == experiment.id)
-                    .count(),
-                mtu_bytes: mtu(experiment),
-                swept: experiment.swept.clone(),
-            })
-            .collect(),
-        chosen: marks(|experiment| &experiment.chosen),
-        fitted: marks(|experiment| &experiment.fitted),
-    }
-}
-
-/// Largest packet on the paths of an experiment in bytes, if all have the same.
-fn mtu(experiment: &Experiment) -> Option<u32> {
-    let cells = experiment.cells.iter();
-    let mut sizes = cells.flat_map(|cell| cell.paths.iter().map(|path| path.forward.mtu_bytes));
-    let first = sizes.next()?;
-    sizes.all(|other| other == first).then_some(first)
 }
 
 /// All finished cells in the order of the scenarios, with what only their neighbours can tell, which

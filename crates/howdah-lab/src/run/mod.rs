@@ -1,15 +1,19 @@
 //! Runs a plan: cells to a testbed, results to a directory, nothing twice.
 
 mod campaign;
+mod in_memory;
 mod machine;
 mod only;
 #[cfg(target_os = "linux")]
 mod real;
+mod record;
 mod simulated;
 
+pub use in_memory::InMemory;
 pub use only::Only;
 #[cfg(target_os = "linux")]
 pub use real::{RealOptions, run as run_on_testbed};
+pub use record::Origin;
 pub use simulated::run;
 
 use crate::scenario::Cell;

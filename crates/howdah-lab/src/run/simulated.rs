@@ -124,7 +124,7 @@ impl Testbed for Simulator {
 }
 
 /// Why the simulator cannot run a cell.
-fn only_on_a_testbed(cell: &Cell) -> Option<String> {
+pub(super) fn only_on_a_testbed(cell: &Cell) -> Option<String> {
     let flows = cell.flows.iter().map(|flow| &flow.protocol);
     let groups = cell.groups.iter().map(|group| &group.protocol);
     let foreign = flows

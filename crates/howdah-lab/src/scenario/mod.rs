@@ -25,6 +25,7 @@ pub use one_way::{AqmSpec, JitterSpec, LossSpec, OneWaySpec, QueueSpec, TraceSpe
 
 use howdah_report::result::ScenarioText;
 use node::{Node, Sources, Value};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Files that include files that include files are a mistake at this depth.
@@ -129,16 +130,27 @@ pub fn parse(path: &Path, text: &str, quick: bool) -> Result<Plan, ScenarioError
 /// The same, with the set-ups of `[sweep]` if they are wanted.
 pub fn parse_wanted(path: &Path, text: &str, wanted: Wanted) -> Result<Plan, ScenarioError> {
     let mut plan = Plan::default();
-    let mut sources = Sources::default();
-    let tree = sources.parse(path, text.to_owned())?;
-    let tree = with_includes(&mut sources, path, tree, 0)?;
-    experiments(&sources, path, tree, wanted, &mut plan)?;
-    keep_texts(&sources, &mut plan);
+    take_in(Sources::default(), path, text.to_owned(), wanted, &mut plan)?;
+    Ok(plan)
+}
+
+/// Reads the scenario that is called `path` among these files, which are all that it can include.
+pub fn parse_among(
+    files: BTreeMap<PathBuf, String>,
+    path: &Path,
+    wanted: Wanted,
+) -> Result<Plan, ScenarioError> {
+    let mut plan = Plan::default();
+    let sources = Sources::of(files);
+    let text = sources.read(path);
+    let text = text.map_err(|error| ScenarioError::in_file(path, error))?;
+    take_in(sources, path, text, wanted, &mut plan)?;
     Ok(plan)
 }
 
 fn scenario_files(path: &Path) -> Result<Vec<PathBuf>, ScenarioError> {
-    let unreadable = |error: std::io::Error| ScenarioError::in_file(path, io_message(&error));
+    let unreadable =
+        |error: std::io::Error| ScenarioError::in_file(path, format!("cannot be read: {error}"));
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -161,8 +173,20 @@ fn scenario_files(path: &Path) -> Result<Vec<PathBuf>, ScenarioError> {
 }
 
 fn load_file(file: &Path, wanted: Wanted, plan: &mut Plan) -> Result<(), ScenarioError> {
-    let mut sources = Sources::default();
-    let text = read(file)?;
+    let sources = Sources::default();
+    let text = sources.read(file);
+    let text = text.map_err(|error| ScenarioError::in_file(file, error))?;
+    take_in(sources, file, text, wanted, plan)
+}
+
+/// Adds what a file and those that it includes say.
+fn take_in(
+    mut sources: Sources,
+    file: &Path,
+    text: String,
+    wanted: Wanted,
+    plan: &mut Plan,
+) -> Result<(), ScenarioError> {
     let tree = sources.parse(file, text)?;
     let tree = with_includes(&mut sources, file, tree, 0)?;
     experiments(&sources, file, tree, wanted, plan)?;
@@ -177,17 +201,6 @@ fn keep_texts(sources: &Sources, plan: &mut Plan) {
             let text = text.clone();
             plan.files.push(ScenarioText { path, text });
         }
-    }
-}
-
-fn read(file: &Path) -> Result<String, ScenarioError> {
-    std::fs::read_to_string(file).map_err(|error| ScenarioError::in_file(file, io_message(&error)))
-}
-
-fn io_message(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
-        _ => format!("cannot be read: {error}"),
     }
 }
 
@@ -214,8 +227,8 @@ fn with_includes(
             return Err(sources.error(name.place, "'include' names files"));
         };
         let path = file.parent().unwrap_or_else(|| Path::new("")).join(text);
-        let content = std::fs::read_to_string(&path).map_err(|error| {
-            let message = format!("{}: {}", path.display(), io_message(&error));
+        let content = sources.read(&path).map_err(|error| {
+            let message = format!("{}: {error}", path.display());
             sources.error(name.place, message)
         })?;
         let included = sources.parse(&path, content)?;

@@ -1,13 +1,19 @@
 //! The text of a scenario as a tree that knows on which line each part stands.
 
 use super::error::ScenarioError;
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::{fmt, io};
 use toml::de::{DeTable, DeValue};
 
 /// The files of a scenario, to turn places into lines.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sources(Vec<(PathBuf, String)>);
+pub(crate) struct Sources {
+    /// Those that were read, in their order.
+    files: Vec<(PathBuf, String)>,
+    /// All that there are, where there is no disk.
+    given: Option<BTreeMap<PathBuf, String>>,
+}
 
 /// Keys whose value may be a table that stands for one value.
 const VALUE_TABLES: [&str; 5] = ["loss", "jitter", "rate", "bucket", "aqm"];
@@ -20,11 +26,34 @@ pub(crate) struct Place {
 }
 
 impl Sources {
+    /// Nothing is read from disks: these are all files that there are.
+    pub(crate) fn of(given: BTreeMap<PathBuf, String>) -> Self {
+        Self {
+            files: Vec::new(),
+            given: Some(given),
+        }
+    }
+
+    /// What stands in a file.
+    pub(crate) fn read(&self, path: &Path) -> Result<String, String> {
+        let text = match &self.given {
+            None => std::fs::read_to_string(path),
+            Some(given) => {
+                let found = given.get(&plain(path)).cloned();
+                found.ok_or_else(|| io::ErrorKind::NotFound.into())
+            }
+        };
+        text.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => "there is no such file".to_owned(),
+            _ => format!("cannot be read: {error}"),
+        })
+    }
+
     /// Takes in a file and parses it.
     pub(crate) fn parse(&mut self, path: &Path, text: String) -> Result<Node, ScenarioError> {
-        let file = self.0.len();
-        self.0.push((path.to_owned(), text));
-        let text = &self.0[file].1;
+        let file = self.files.len();
+        self.files.push((path.to_owned(), text));
+        let text = &self.files[file].1;
         let table = DeTable::parse(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
             let mut message = error.message().to_owned();
@@ -41,7 +70,7 @@ impl Sources {
 
     /// An error about that place.
     pub(crate) fn error(&self, place: Place, message: impl Into<String>) -> ScenarioError {
-        let (path, text) = &self.0[place.file];
+        let (path, text) = &self.files[place.file];
         let before = text.get(..place.offset).unwrap_or(text);
         let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
         ScenarioError::on_line(path, line, message)
@@ -49,13 +78,28 @@ impl Sources {
 
     /// The file in which a place lies.
     pub(crate) fn path(&self, place: Place) -> &Path {
-        &self.0[place.file].0
+        &self.files[place.file].0
     }
 
     /// The files, in the order in which they were read.
     pub(crate) fn files(&self) -> &[(PathBuf, String)] {
-        &self.0
+        &self.files
     }
+}
+
+/// The same path without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 /// A part of a scenario.

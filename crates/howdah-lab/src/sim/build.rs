@@ -261,6 +261,7 @@ impl Built {
 
 /// The seeds of a cell's paths, forward and backward of each in turn, as [`Built::new`] gives them: a testbed that takes the
 /// same loses the same packets, counted from the first, and differs in nothing by chance.
+#[cfg(target_os = "linux")]
 pub(crate) fn path_seeds(cell: &Cell) -> impl Iterator<Item = u64> + use<> {
     let mut world: World<Node> = World::new(cell.seed);
     std::iter::repeat_with(move || world.next_seed())

@@ -16,11 +16,13 @@ mod udt;
 
 use crate::scenario::Cell;
 use build::Built;
+#[cfg(target_os = "linux")]
 pub(crate) use build::path_seeds;
 pub(crate) use capture::Capture;
 use howdah_core::Time;
 use howdah_report::result::CellResult;
 use sample::Log;
+#[cfg(target_os = "linux")]
 pub(crate) use shorts::draw;
 use std::sync::atomic::{AtomicBool, Ordering};
 

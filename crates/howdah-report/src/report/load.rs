@@ -86,6 +86,17 @@ fn judge(cells: &[CellResult]) -> Vec<(String, Vec<Entry>)> {
         .collect()
 }
 
+/// A campaign with these cells, however they came.
+pub(crate) fn of_cells(campaign: Campaign, cells: Vec<CellResult>) -> Loaded {
+    Loaded {
+        not_run: campaign.cells.len().saturating_sub(cells.len()),
+        ledger: judge(&cells),
+        campaign,
+        cells,
+        ..Loaded::default()
+    }
+}
+
 /// Reads a campaign. A missing or broken `campaign.json` is an error; a broken cell is remembered.
 pub(crate) fn load(dir: &Path) -> Result<Loaded, ReportError> {
     let campaign: Campaign = read_json(&dir.join("campaign.json"))?;

@@ -35,6 +35,7 @@ mod svg;
 #[cfg(test)]
 mod tests;
 
+use crate::result::{Campaign, CellResult};
 pub(crate) use format::date;
 pub(crate) use names::{family, protocol_rank};
 use std::io;
@@ -97,6 +98,11 @@ pub enum ReportError {
         /// Why.
         error: io::Error,
     },
+}
+
+/// The report of a campaign whose cells are given, with their intervals, in the order of the scenarios.
+pub fn page(campaign: Campaign, cells: Vec<CellResult>, options: &Options) -> String {
+    page::page(&load::of_cells(campaign, cells), options)
 }
 
 /// Writes the report of the campaign in `dir` and returns where it is.

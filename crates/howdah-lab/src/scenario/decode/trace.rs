@@ -1,7 +1,6 @@
 //! Traces: in files of their own, named relative to the scenario, or as a text in it.
 
 use super::super::error::ScenarioError;
-use super::super::io_message;
 use super::super::one_way::TraceSpec;
 use super::super::read::Table;
 use howdah_core::Span;
@@ -34,8 +33,8 @@ pub(super) fn read<T>(
         .parent()
         .unwrap_or_else(|| Path::new(""))
         .join(name);
-    let text = std::fs::read_to_string(&path).map_err(|error| {
-        let message = format!("{}: {}", path.display(), io_message(&error));
+    let text = table.sources.read(&path).map_err(|error| {
+        let message = format!("{}: {error}", path.display());
         table.error_at("trace", message)
     })?;
     let trace = parse(&text, period)?.map_err(|error| match error.line() {
