@@ -26,6 +26,8 @@ const FINE_QUEUE: f64 = 0.004;
 const FINE_SHARE: f64 = 0.5;
 /// What a mark of a classic queue leaves (RFC 8511).
 const CLASSIC_LEFT: f64 = 0.85;
+/// CUBIC's constant, in segments per cube of seconds.
+const CUBIC_C: f64 = 0.4;
 /// What windows are counted in, whatever the packets' size, in bits.
 const SEGMENT_BITS: f64 = 12_000.0;
 /// A round trip with fewer packets says nothing.
@@ -229,7 +231,12 @@ impl Marks {
         if calm || from > self.before {
             // Who has not come back to the rate of before shares with somebody new.
             let shrinks = from < BACK_SHARE * self.before;
-            self.before = if shrinks { from * left } else { from };
+            self.before = match shrinks {
+                false => from,
+                true if self.is_fine() => from * left,
+                // Fast convergence (RFC 9438, section 4.7).
+                true => from * f64::midpoint(1.0, left),
+            };
         }
         let back = (from - ceiling) / self.growth(ceiling, round_s).max(1.0) * round_s;
         let quiet = (QUIET * back + QUIET_ROUNDS * round_s).min(60.0);
@@ -256,6 +263,17 @@ impl Marks {
         age * weight * segments * SEGMENT_BITS / round_s
     }
 
+    /// What brings a rate that a classic mark has cut back to that of before, and beyond, in bits per second for each round trip:
+    /// CUBIC's curve (RFC 9438, section 4.2) by how far it is from there.
+    fn curve(&self, rate: f64, round_s: f64) -> f64 {
+        if self.is_fine() || self.weight == Weight::Least {
+            return 0.0;
+        }
+        let off = (self.before - rate).abs() * round_s / SEGMENT_BITS;
+        // W = before + C (t - K)^3, so dW/dt = 3 C^(1/3) |W - before|^(2/3).
+        3.0 * CUBIC_C.cbrt() * off.cbrt().powi(2) * SEGMENT_BITS
+    }
+
     fn grow(&mut self, seen: &Seen, before: Time, round: Span) {
         let Some(ceiling) = self.ceiling else {
             return;
@@ -265,6 +283,7 @@ impl Marks {
         let quiet = seen.now.since(self.quiet_at).as_secs_f64() / round_s;
         let faster = quiet.min(30.0).exp2();
         let mut more = self.growth(ceiling, round_s) * faster;
+        more = more.max(self.curve(ceiling, round_s));
         if self.weight == Weight::Fair
             && seen.now.since(self.last_mark) > round.mul_f64(CALM_ROUNDS)
         {
@@ -354,6 +373,30 @@ mod tests {
             run(&mut marks, 31, 12_000, 0.0, Span::ZERO);
             assert_eq!(marks.ceiling(), None, "{queue:?}");
         }
+    }
+
+    #[test]
+    fn what_a_classic_mark_took_comes_back_on_cubics_curve() {
+        let mut marks = Marks::new(Weight::Fair);
+        let queue = Span::from_millis(6);
+        run(&mut marks, 1, 10, 0.0, queue);
+        run(&mut marks, 11, 1, 0.01, queue);
+        // 50 of 333 segments are gone for K = (50 / 0.4)^(1/3) = 5 s; in half of that all but an eighth is back.
+        let half = run(&mut marks, 12, 250, 0.0, Span::ZERO).as_f64() / 100e6;
+        assert!((half - (1.0 - 0.15 / 8.0)).abs() < 0.006, "{half}");
+        // Marked again before it is back, it aims a little lower.
+        let mut marks = Marks::new(Weight::Fair);
+        run(&mut marks, 1, 10, 0.0, queue);
+        run(&mut marks, 11, 1, 0.01, queue);
+        run(&mut marks, 12, 15, 0.0, Span::ZERO);
+        let from = run(&mut marks, 27, 1, 0.0, queue).as_f64();
+        assert!(from < BACK_SHARE * 100e6, "{from}");
+        run(&mut marks, 28, 1, 0.01, queue);
+        assert!(
+            (marks.before / from - 0.925).abs() < 0.01,
+            "{}",
+            marks.before
+        );
     }
 
     #[test]
