@@ -382,6 +382,37 @@ fn n9_flags_that_clash_are_both_named() {
     let done = site.run(Host::Here, "client", &args, Input::None);
     done.assert_failed(USAGE, &["--delete", "--files-from"]);
     assert!(!done.err.contains("there is no"), "{}", done.err);
+    // What depends on more than two flags; all that clashes is in the table of the command line's own tests.
+    for (args, parts) in [
+        (
+            &["cp", "-r", "--ignore-existing", "--checksum", ".", to][..],
+            ["--ignore-existing", "--checksum"],
+        ),
+        (
+            &["cp", "--policy", "fair", "--rate", "1gbit", ".", to],
+            ["--rate", "--policy fair"],
+        ),
+        (
+            &["cp", "--exclude", "x", "-", to],
+            ["--exclude", "- is none"],
+        ),
+        (
+            &["verify", "--port", "5000", ".", to],
+            ["--port", "howdah://HOST:PORT"],
+        ),
+        (
+            &["sync", "--trace", "x", "--record", "x", ".", to],
+            ["--trace", "--record"],
+        ),
+    ] {
+        let done = site.run(Host::Here, "client", args, Input::None);
+        done.assert_failed(USAGE, &parts);
+        assert_eq!(done.err.lines().count(), 1, "{}", done.err);
+    }
+    let args = ["cp", "--json", "--include", "*.c", "-r", ".", to];
+    let done = site.run(Host::Here, "client", &args, Input::None);
+    done.assert_failed(USAGE, &["--include without --exclude"]);
+    assert_eq!(done.json()["error"]["kind"], "usage", "{}", done.err);
 }
 
 /// What never ends is no list, and is not read until memory ends.
