@@ -124,8 +124,8 @@ const NOT_OF_STREAMS: [&str; 28] = [
     "link_dest",
     "exclude",
     "include",
-    "exclude_from",
-    "include_from",
+    "exclude-from",
+    "include-from",
     "files_from",
     "gitignore",
     "min_size",
@@ -136,7 +136,7 @@ const NOT_OF_STREAMS: [&str; 28] = [
 
 /// Files that a command writes on this machine, and lists that it reads.
 const WRITTEN: [&str; 5] = ["manifest", "receipt", "record", "trace", "log_file"];
-const READ: [&str; 3] = ["files_from", "exclude_from", "include_from"];
+const READ: [&str; 3] = ["files_from", "exclude-from", "include-from"];
 
 /// A command line that its parser has taken.
 pub(crate) struct Line<'a> {
@@ -235,7 +235,7 @@ impl<'a> Line<'a> {
 
     /// They only save what something else would leave out.
     fn includes(&self) -> Option<String> {
-        let others = ["exclude", "exclude_from", "include_from", "gitignore"];
+        let others = ["exclude", "exclude-from", "include-from", "gitignore"];
         let alone = self.typed("include") && !others.iter().any(|id| self.has(id));
         alone.then(|| {
             "--include without --exclude leaves nothing out: what no rule matches takes part; behind it write --exclude '*', and \

@@ -47,7 +47,7 @@ fn a_million(there: usize) -> String {
 
 #[test]
 fn t01_thousands_of_names_and_long_lists_come_from_one_host() {
-    let site = Site::new(120);
+    let site = Site::new(300);
     let server = site.serve();
     fs::create_dir(site.root("s")).unwrap();
     for number in 0..3000 {
