@@ -17,6 +17,7 @@ mod args;
 mod become_user;
 #[cfg(target_os = "linux")]
 mod bounds;
+mod clashes;
 mod commands;
 mod control;
 #[cfg(target_os = "linux")]

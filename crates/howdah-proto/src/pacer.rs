@@ -131,7 +131,27 @@ impl Pacer {
 
     pub(crate) fn on_sent(&mut self, bytes: u64) {
         self.granted = false;
+        self.charge(bytes);
+    }
+
+    /// That much was sent beside the trains, which wait for it.
+    pub(crate) fn charge(&mut self, bytes: u64) {
         self.tokens -= bytes as i64;
+    }
+
+    /// Whether a packet may leave now that is no part of a train, and so waits for none to be worth it.
+    pub(crate) fn lets_one(&mut self, now: Time) -> bool {
+        self.fill(now);
+        self.tokens > 0
+    }
+
+    /// When one may, or several at once, as far as that delays the first by no more than a train takes.
+    pub(crate) fn next_one(&self) -> Time {
+        let missing = (self.worth().max(1) as i64).saturating_sub(self.tokens);
+        if missing <= 0 {
+            return self.filled_at;
+        }
+        self.filled_at + self.rate.span_for(missing as u64)
     }
 
     /// When a train may leave that is worth a wake-up.

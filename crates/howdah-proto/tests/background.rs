@@ -197,3 +197,79 @@ fn a_cap_is_kept_and_can_be_lifted_and_a_pause_ends() {
         assert!(!shared.world.endpoint(sender).connection().rate_is_capped());
     }
 }
+
+/// What is told before a copy can be very many names.
+#[test]
+fn control_bytes_keep_a_cap_with_data_and_without_and_pass_a_pause() {
+    const MESSAGE: usize = 60_000;
+    let policies = [Policy::Fair, Policy::Background];
+    for (policy, mtu) in policies.into_iter().flat_map(|p| [(p, 1_500), (p, 9_000)]) {
+        let config = Config { policy, ..config() };
+        let path = path(Rate::from_gbit_per_sec(1), ms(20), mtu);
+        let mut net = Net::with(3, &path, &path, config.clone(), config);
+        let client = net.ends.a;
+        let sent = |net: &Net| {
+            let stats = net.client().connection().stats();
+            stats.bytes_sent + 28 * stats.datagrams_sent
+        };
+        let tell = |net: &mut Net, messages: usize| {
+            let ends = net.ends;
+            let connection = net.world.endpoint_mut(ends.a).connection_mut();
+            (0..messages).for_each(|_| connection.send_control(&vec![7; MESSAGE]));
+            net.world.endpoint_mut(ends.b).expect_control(messages);
+        };
+        let case = |what: &str| format!("{policy:?}, {mtu} bytes, {what}");
+        let cap = |net: &mut Net, cap: Rate, paused: bool| {
+            let now = net.world.now();
+            let connection = net.world.endpoint_mut(client).connection_mut();
+            connection.set_rate_cap(now, Some(cap));
+            connection.set_paused(paused);
+        };
+        let mbit = Rate::from_mbit_per_sec;
+        cap(&mut net, mbit(2), false);
+        tell(&mut net, 40);
+        net.world.run_until(at(secs(1)));
+        for what in ["alone", "with data"] {
+            let (from, before) = (net.world.now(), sent(&net));
+            net.world.run_until(from + secs(2));
+            let wire = Rate::from_bytes_over(sent(&net) - before, secs(2));
+            let range = mbit(2).mul_f64(0.95)..=mbit(2).mul_f64(1.06);
+            println!("{}: {wire}", case(what));
+            assert!(range.contains(&wire), "{}: {wire}", case(what));
+            assert!(!net.server().is_done(), "{}: words were left", case(what));
+            net.upload(1 << 20);
+        }
+        // A pause is no reason to say nothing: it may be the word that ends it.
+        cap(&mut net, mbit(400), true);
+        tell(&mut net, 1);
+        net.world.run_until(at(secs(40)));
+        assert_eq!(net.server().control.len(), 41, "{}", case("paused"));
+        cap(&mut net, mbit(400), false);
+        net.run_to_end(secs(60), &case("to its end"));
+    }
+}
+
+#[test]
+fn control_bytes_begin_as_slowly_as_data_in_the_background() {
+    for (policy, most) in [(Policy::Background, 100_000), (Policy::Fair, 500_000)] {
+        let config = Config { policy, ..config() };
+        let path = path(Rate::from_gbit_per_sec(1), ms(100), 1_500);
+        let mut net = Net::with(4, &path, &path, config.clone(), config);
+        let ends = net.ends;
+        net.world.run_while(
+            |world| world.endpoint(ends.a).connected.is_none(),
+            at(secs(5)),
+        );
+        let before = net.client().connection().stats().bytes_sent;
+        let connection = net.world.endpoint_mut(ends.a).connection_mut();
+        (0..10).for_each(|_| connection.send_control(&[7; 60_000]));
+        net.world.endpoint_mut(ends.b).expect_control(10);
+        let until = net.world.now() + ms(90);
+        net.world.run_until(until);
+        // A window of them is 200 kB, and each goes twice.
+        let sent = net.client().connection().stats().bytes_sent - before;
+        println!("{policy:?}: {sent} bytes in the first round trip");
+        assert!(sent <= most && sent > most / 4, "{policy:?}: {sent}");
+        net.run_to_end(secs(20), &format!("{policy:?}"));
+    }
+}

@@ -2,9 +2,10 @@
 
 use super::connect::{config, expanded};
 use super::course::{Run, arrival, changes, finish, reporter};
-use super::select::{check_tree, check_tree_goes_to, is_stream, tree_options};
+use super::select::{check_ranges, check_tree, check_tree_goes_to, tree_options};
 use super::{flight, hints, manifest, receipt};
 use crate::args::{Cli, Command, CpArgs, PaceArgs};
+use crate::clashes::is_stream;
 use crate::ui::{self, Reporter, Signals, Start};
 use howdah::{Error, ErrorKind, Location, RatePolicy, Summary, TreeOptions};
 
@@ -22,28 +23,13 @@ pub(super) fn run(args: &CpArgs) -> anyhow::Result<()> {
 
 /// Moves the bytes; what came of it is for the caller to tell.
 pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
-    if args.sources().is_empty() {
-        let text = format!(
-            "{} is the only place that is named; write what to copy, and behind it where to, as in \
-             'howdah cp big.tar anna@site:incoming/'",
-            args.destination()
-        );
-        return Err(Error::new(ErrorKind::Usage, text).into());
+    check(args)?;
+    if args.sources().contains(&Location::Stdio) {
+        ui::check_input()?;
     }
-    check_lease(args)?;
-    howdah::check_sources(args.sources())?;
-    for source in args.sources() {
-        check_roles(source, args.destination())?;
-        if matches!(source, Location::Stdio) {
-            ui::check_input()?;
-        }
-    }
-    if matches!(args.destination(), Location::Stdio) {
+    if *args.destination() == Location::Stdio {
         ui::check_output()?;
     }
-    check_names(args)?;
-    super::outcome::check(&args.outcome, args.sources(), args.destination(), false)?;
-    check_time(args)?;
     let signals = Signals::install()?;
     let mut config = config(&args.connect, args.paths.iter(), &signals)?;
     config.duration_limit = args.time;
@@ -82,7 +68,7 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
         args.destination(),
         dry_run,
         &mut config,
-    )?;
+    );
     let run = Run {
         config: &config,
         signals: &signals,
@@ -105,6 +91,29 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
         }),
     };
     flight::end(&args.flight, &config, done, reporter)
+}
+
+/// What makes no sense, before anything is done.
+pub(super) fn check(args: &CpArgs) -> Result<(), Error> {
+    if args.sources().is_empty() {
+        let text = format!(
+            "{} is the only place that is named; write what to copy, and behind it where to, as in \
+             'howdah cp big.tar anna@site:incoming/'",
+            args.destination()
+        );
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    check_lease(args)?;
+    howdah::check_sources(args.sources())?;
+    for source in args.sources() {
+        check_roles(source, args.destination())?;
+    }
+    check_names(args)?;
+    super::outcome::check(&args.outcome, args.sources(), args.destination(), false)?;
+    check_ranges(&args.select)?;
+    flight::check_place(&args.flight, args.sources(), args.destination())?;
+    args.connect.pace.policy()?;
+    check_time(args)
 }
 
 fn start(args: &CpArgs, policy: RatePolicy) -> Start {

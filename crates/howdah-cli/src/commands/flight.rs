@@ -20,23 +20,32 @@ pub(super) fn begin(
     destination: &Location,
     dry_run: bool,
     config: &mut CopyConfig,
-) -> Result<(), Error> {
-    let between = matches!(destination, Location::Ssh(_))
-        && sources
-            .iter()
-            .any(|source| matches!(source, Location::Ssh(_)));
-    if let Some(path) = &args.record {
-        if between {
-            let text = "--record: the data goes from one of the two machines to the other, and this one sees nothing of it";
-            return Err(Error::new(ErrorKind::Usage, text));
-        }
-        check(path)?;
-    }
+) {
     let wanted = args.record.is_some() || !args.no_record;
-    if wanted && !between && !dry_run {
+    if wanted && !is_between(sources, destination) && !dry_run {
         config.flight = Some(FlightRecorder::new(config.policy));
     }
-    Ok(())
+}
+
+/// Before anything is done.
+pub(super) fn check_place(
+    args: &FlightArgs,
+    sources: &[Location],
+    destination: &Location,
+) -> Result<(), Error> {
+    let Some(path) = &args.record else {
+        return Ok(());
+    };
+    if is_between(sources, destination) {
+        let text = "--record: the data goes from one of the two machines to the other, and this one sees nothing of it";
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    check(path)
+}
+
+fn is_between(sources: &[Location], destination: &Location) -> bool {
+    let is_ssh = |place: &Location| matches!(place, Location::Ssh(_));
+    is_ssh(destination) && sources.iter().any(is_ssh)
 }
 
 /// What would fail after hours fails now.

@@ -62,12 +62,6 @@ pub(super) fn verify(
     reporter: &Reporter,
 ) -> anyhow::Result<Verification> {
     let usage = |text: String| Err(Error::new(ErrorKind::Usage, text).into());
-    if !args.select.is_empty() {
-        return usage(
-            "--manifest lists the files itself: no --exclude, --include, --files-from and the like"
-                .to_owned(),
-        );
-    }
     let dir = match &args.a {
         None => None,
         Some(Location::File(dir)) => Some(&**dir),

@@ -118,6 +118,17 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
+/// What makes no sense on a command line that its parser has taken, and is told before anything is done.
+#[cfg(test)]
+pub(crate) fn check(command: &Command) -> Result<(), howdah::Error> {
+    match command {
+        Command::Cp(args) if args.lease.plan.is_none() => cp::check(args),
+        Command::Sync(args) => sync::check(args),
+        Command::Verify(args) => verify::check(args),
+        _ => Ok(()),
+    }
+}
+
 /// Of a command that prints one object with `--json`: if it fails, that is the error.
 fn one_object(result: anyhow::Result<()>) -> anyhow::Result<()> {
     result.inspect_err(crate::exit::tell_as_json)

@@ -1,6 +1,7 @@
 //! Flags about what becomes of the source: where they make no sense.
 
 use crate::args::OutcomeArgs;
+use crate::clashes::is_stream;
 use howdah::{Error, ErrorKind, Location};
 
 /// Names what clashes, before anything is connected to.
@@ -11,7 +12,7 @@ pub(super) fn check(
     deletes: bool,
 ) -> Result<(), Error> {
     let usage = |text: String| Err(Error::new(ErrorKind::Usage, text));
-    let made_up = sources.iter().find(|source| !is_file(source));
+    let made_up = sources.iter().find(|source| is_stream(source));
     if let Some(source) = made_up.filter(|_| args.growing) {
         return usage(format!("--growing is about files, which {source} is not"));
     }
@@ -21,7 +22,7 @@ pub(super) fn check(
                 "--remove-source-files moves files, which {source} is not"
             ));
         }
-        if !is_file(destination) {
+        if is_stream(destination) {
             return usage(format!(
                 "--remove-source-files and {destination} clash: nothing would be left of the files"
             ));
@@ -35,16 +36,4 @@ pub(super) fn check(
         }
     }
     Ok(())
-}
-
-/// Whether it is neither a pipe nor made up.
-fn is_file(place: &Location) -> bool {
-    let path = match place {
-        Location::File(_) => return true,
-        Location::Stdio | Location::Zero(_) | Location::Null => return false,
-        Location::Remote { path, .. } => path,
-        Location::Ssh(place) => &place.path,
-    };
-    let meant = Location::try_from(path.as_path().as_os_str());
-    !matches!(meant, Ok(Location::Zero(_) | Location::Null))
 }

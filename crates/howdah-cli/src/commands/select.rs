@@ -1,6 +1,7 @@
 //! Which files of a tree a command is about, and what becomes of them.
 
 use crate::args::{OutcomeArgs, SelectArgs, TreeArgs, Written, add_lines};
+use crate::clashes::is_stream;
 use crate::ui;
 use howdah::{Error, ErrorKind, Location, PathList, PathListBuilder, RuleList, TreeOptions};
 use howdah_core::Span;
@@ -57,23 +58,10 @@ pub(super) fn check_tree_goes_to(destination: &Location) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether it is a pipe, or made up: here or there.
-pub(super) fn is_stream(place: &Location) -> bool {
-    let path = match place {
-        Location::Stdio | Location::Zero(_) | Location::Null => return true,
-        Location::File(_) => return false,
-        Location::Remote { path, .. } => path,
-        Location::Ssh(there) => &there.path,
-    };
-    let there = Location::try_from(path.as_path().as_os_str());
-    matches!(there, Ok(Location::Zero(_) | Location::Null))
-}
-
 /// Which of its files.
 pub(super) fn select_options(select: &SelectArgs) -> anyhow::Result<TreeOptions> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_secs() as i64);
-    check_ranges(select)?;
     let ago = |span: Option<Span>| span.map(|span| now - (span.as_millis() / 1000) as i64);
     Ok(TreeOptions {
         rules: rules(select)?,
@@ -92,12 +80,12 @@ pub(super) fn select_options(select: &SelectArgs) -> anyhow::Result<TreeOptions>
 }
 
 /// Bounds that leave nothing between them are no choice of files.
-fn check_ranges(select: &SelectArgs) -> anyhow::Result<()> {
+pub(super) fn check_ranges(select: &SelectArgs) -> Result<(), Error> {
     let clash = |what: &str, min: String, max: String| {
         let text = format!(
             "--min-{what} {min} is more than --max-{what} {max}, so no file would take part"
         );
-        Err(Error::new(ErrorKind::Usage, text).into())
+        Err(Error::new(ErrorKind::Usage, text))
     };
     match (select.min_size, select.max_size) {
         (Some(min), Some(max)) if min > max => {

@@ -2,11 +2,11 @@
 
 use super::connect::{config, expanded_one};
 use super::course::{Run, arrival, changes, finish, reporter};
-use super::select::{check_tree, check_tree_goes_to, tree_options};
+use super::select::{check_ranges, check_tree, check_tree_goes_to, tree_options};
 use super::{flight, hints, manifest, receipt};
 use crate::args::{Command, SyncArgs};
 use crate::ui::{Reporter, Signals, Start};
-use howdah::{Location, Summary, TreeOptions};
+use howdah::{Error, Location, Summary, TreeOptions};
 
 pub(super) fn run(args: &SyncArgs) -> anyhow::Result<()> {
     let reporter = reporter(&args.telling, false, args.tree.dry_run)?;
@@ -17,11 +17,20 @@ pub(super) fn run(args: &SyncArgs) -> anyhow::Result<()> {
     finish(&reporter, result)
 }
 
-fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
+/// What makes no sense, before anything is done.
+pub(super) fn check(args: &SyncArgs) -> Result<(), Error> {
     let source = std::slice::from_ref(&args.source);
     super::outcome::check(&args.outcome, source, &args.destination, args.delete)?;
     check_tree(&args.tree)?;
     check_tree_goes_to(&args.destination)?;
+    check_ranges(&args.select)?;
+    flight::check_place(&args.flight, source, &args.destination)?;
+    args.connect.pace.policy()?;
+    Ok(())
+}
+
+fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
+    check(args)?;
     let signals = Signals::install()?;
     let locations = [&args.source, &args.destination];
     let mut config = config(&args.connect, locations.into_iter(), &signals)?;
@@ -60,7 +69,7 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
         &args.destination,
         dry_run,
         &mut config,
-    )?;
+    );
     let mut start = Start::new("sync", [&args.source], &args.destination);
     start.set_pace(config.policy, &args.connect.pace);
     let run = Run {

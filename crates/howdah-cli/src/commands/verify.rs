@@ -2,7 +2,7 @@
 
 use super::connect::{config, expanded_one};
 use super::course::{Run, finish_verification, reporter};
-use super::select::select_options;
+use super::select::{check_ranges, select_options};
 use crate::args::{Command, VerifyArgs};
 use crate::exit;
 use crate::ui::{Reporter, Signals, Start};
@@ -14,24 +14,42 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
     finish_verification(&reporter, result, exit::DIFFERENT)
 }
 
-fn verify(args: &VerifyArgs, reporter: &Reporter) -> anyhow::Result<Verification> {
-    if let Some(manifest) = &args.manifest {
-        return super::manifest::verify(manifest, args, reporter);
+/// What makes no sense, before anything is done.
+pub(super) fn check(args: &VerifyArgs) -> Result<(), Error> {
+    let usage = |text: String| Err(Error::new(ErrorKind::Usage, text));
+    if args.manifest.is_some() {
+        if !args.select.is_empty() {
+            return usage(
+                "--manifest lists the files itself: no --exclude, --include, --files-from and the like".to_owned(),
+            );
+        }
+        return Ok(());
     }
     if args.manifest_hash.is_some() {
-        let text = "--manifest-hash says what the list of --manifest has, and there is none";
-        return Err(Error::new(ErrorKind::Usage, text).into());
+        return usage(
+            "--manifest-hash says what the list of --manifest has, and there is none".to_owned(),
+        );
+    }
+    let mut places = [&args.a, &args.b].into_iter().flatten();
+    let no_files = |place: &&Location| !place.is_remote() && !matches!(place, Location::File(_));
+    if let Some(place) = places.find(no_files) {
+        return usage(format!(
+            "{place} cannot be compared; name files or directories"
+        ));
+    }
+    args.connect.pace.policy()?;
+    check_ranges(&args.select)
+}
+
+fn verify(args: &VerifyArgs, reporter: &Reporter) -> anyhow::Result<Verification> {
+    check(args)?;
+    if let Some(manifest) = &args.manifest {
+        return super::manifest::verify(manifest, args, reporter);
     }
     let (Some(a), Some(b)) = (&args.a, &args.b) else {
         let text = "two places are compared; name both";
         return Err(Error::new(ErrorKind::Usage, text).into());
     };
-    for place in [a, b] {
-        if !place.is_remote() && !matches!(place, Location::File(_)) {
-            let text = format!("{place} cannot be compared; name files or directories");
-            return Err(Error::new(ErrorKind::Usage, text).into());
-        }
-    }
     let signals = Signals::install()?;
     let mut config = config(&args.connect, [a, b].into_iter(), &signals)?;
     config.warn = reporter.as_log();

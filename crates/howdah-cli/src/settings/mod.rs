@@ -12,6 +12,7 @@ pub(crate) use file::{ConfigFile, path};
 pub(crate) use layers::{effective, keys};
 
 use crate::args::Cli;
+use crate::clashes::Line;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
 use howdah::Error;
@@ -111,12 +112,23 @@ fn matches(
     let host = matches
         .subcommand_matches(&name)
         .and_then(|matches| host_of(command, matches));
-    match host {
+    let matches = match host {
         Some(host) if file.as_ref().is_some_and(|f| f.knows_host(&host)) => {
-            Ok(cli.clone().try_get_matches_from(with(Some(&host))?)?)
+            cli.clone().try_get_matches_from(with(Some(&host))?)?
         }
-        _ => Ok(matches),
+        _ => matches,
+    };
+    // What makes sense only beside a setting was not typed for itself, and is taken as it is.
+    let own = cli.clone().try_get_matches_from(args);
+    let both = |own| Some((matches.subcommand_matches(&name)?, own));
+    let own = own.as_ref().ok();
+    let own = own.and_then(|own| own.subcommand_matches(&name));
+    if let Some((all, own)) = own.and_then(both)
+        && let Some(text) = Line::new(command, all, own).clash()
+    {
+        return Err(Error::new(howdah::ErrorKind::Usage, text).into());
     }
+    Ok(matches)
 }
 
 /// What these arguments alone say, without config file and environment.

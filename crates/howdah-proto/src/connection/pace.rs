@@ -11,7 +11,7 @@ const IPV6_UDP_BYTES: u64 = 48;
 const RAISED: f64 = 1.4;
 
 impl Connection {
-    /// This side's packets with data and repairs take at most `cap` of the wire from now on, IP and UDP headers
+    /// This side's packets with data, repairs and control bytes take at most `cap` of the wire from now on, IP and UDP headers
     /// included; `None` lifts the limit. Reports and handshakes, a few per mille, do not count. The policy goes on within
     /// the limit.
     pub fn set_rate_cap(&mut self, now: Time, cap: Option<Rate>) {
@@ -60,13 +60,22 @@ impl Connection {
     /// The limit in UDP payload bits, which is what rates are inside.
     pub(super) fn payload_cap(&self) -> Option<Rate> {
         let payload = u64::from(self.mtu.current());
-        let headers = if self.reach.remote.ip().to_canonical().is_ipv4() {
+        let share = payload as f64 / (payload + self.header_bytes()) as f64;
+        self.pace.cap.map(|cap| cap.mul_f64(share))
+    }
+
+    /// What a packet of so many bytes of UDP payload takes of the wire, in the bytes of full packets, which have less headers.
+    pub(super) fn as_of_full_packets(&self, bytes: u64) -> u64 {
+        let (headers, full) = (self.header_bytes(), u64::from(self.mtu.current()));
+        (bytes + headers) * full / (full + headers)
+    }
+
+    fn header_bytes(&self) -> u64 {
+        if self.reach.remote.ip().to_canonical().is_ipv4() {
             IPV4_UDP_BYTES
         } else {
             IPV6_UDP_BYTES
-        };
-        let share = payload as f64 / (payload + headers) as f64;
-        self.pace.cap.map(|cap| cap.mul_f64(share))
+        }
     }
 
     /// Tells the pacer what the rate control and the user want.

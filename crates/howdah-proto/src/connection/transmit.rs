@@ -1,6 +1,7 @@
 //! What to send next.
 
 use super::{Connection, State};
+use crate::Policy;
 #[cfg(feature = "sim")]
 use crate::codec::expand_packet_number;
 use crate::codec::{Frame, FrameWriter, Header, Level, VERSION, limits};
@@ -395,7 +396,7 @@ impl Connection {
         if std::mem::take(&mut self.opening.done_due) {
             FrameWriter::new(&mut frames).frame(&Frame::HandshakeDone);
             content = Content::HandshakeDone;
-        } else if self.streams.control_tx.has_pending() && frames.len() + 64 < ROOM {
+        } else if self.control_may_leave(now) && frames.len() + 64 < ROOM {
             if let Some(range) = self
                 .streams
                 .control_tx
@@ -429,7 +430,23 @@ impl Connection {
         if frames.is_empty() {
             return None;
         }
-        Some(self.data_packet(now, self.reach.remote, &frames, 0, content, sink))
+        let info = self.data_packet(now, self.reach.remote, &frames, 0, content, sink);
+        if matches!(content, Content::Control(_)) && self.control_counts() {
+            let bytes = self.as_of_full_packets(info.bytes as u64);
+            self.pace.pacer.charge(bytes);
+        }
+        Some(info)
+    }
+
+    /// Whether control bytes wait for the rate as data does: where the user has set a limit, and where everybody else goes first.
+    /// Otherwise they are few, and what they say is waited for.
+    fn control_counts(&self) -> bool {
+        self.pace.cap.is_some() || matches!(self.config.policy, Policy::Background)
+    }
+
+    fn control_may_leave(&mut self, now: Time) -> bool {
+        self.streams.control_tx.has_pending()
+            && (!self.control_counts() || self.pace.pacer.lets_one(now))
     }
 
     fn probe_packet(&mut self, now: Time, sink: &mut impl PacketSink) -> Option<TransmitInfo> {
@@ -485,8 +502,12 @@ impl Connection {
     /// When the pacer lets the next train go, if one waits.
     pub(super) fn pacing_at(&self) -> Option<Time> {
         let waits = self.pace.paused || self.alive.peer_is_silent || !self.window_open();
-        (!waits && self.has_something_to_send())
-            .then(|| self.pace.pacer.next_train(u64::from(self.mtu.current())))
+        let data = (!waits && self.has_something_to_send())
+            .then(|| self.pace.pacer.next_train(u64::from(self.mtu.current())));
+        // A pause ends with a word, so words are not kept from leaving by it.
+        let control = (self.control_counts() && self.streams.control_tx.has_pending())
+            .then(|| self.pace.pacer.next_one());
+        data.into_iter().chain(control).min()
     }
 
     fn data_train(

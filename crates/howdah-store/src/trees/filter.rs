@@ -26,16 +26,21 @@ pub(crate) struct Filter {
 #[derive(Debug)]
 struct Listed {
     paths: PathList,
-    /// Which of them were found.
-    found: Mutex<Vec<bool>>,
+    /// Which of them were found, a bit each.
+    found: Mutex<Vec<u64>>,
+}
+
+/// Which word of them, and which bit of it.
+fn bit(index: usize) -> (usize, u64) {
+    (index / 64, 1 << (index % 64))
 }
 
 impl Listed {
     fn new(paths: &PathList) -> Self {
-        let mut found = vec![false; paths.len()];
+        let mut found = vec![0; paths.len().div_ceil(64)];
         // The top itself is always there; it is the first.
         if let (Some((0, top)), Some(found)) = (paths.at_or_after(b""), found.first_mut()) {
-            *found = top.is_empty();
+            *found = u64::from(top.is_empty());
         }
         Self {
             paths: paths.clone(),
@@ -48,7 +53,8 @@ impl Listed {
         let bytes = path.as_os_str().as_bytes();
         let next = self.paths.at_or_after(bytes);
         if let Some((index, _)) = next.filter(|(_, next)| next == bytes) {
-            super::queue::lock(&self.found)[index] = true;
+            let (word, bit) = bit(index);
+            super::queue::lock(&self.found)[word] |= bit;
             return true;
         }
         if is_dir {
@@ -136,10 +142,13 @@ impl Filter {
         };
         let found = super::queue::lock(&listed.found);
         let mut walk = listed.paths.walk();
-        for found in found.iter() {
-            if let Some(path) = walk.next_path().filter(|_| !found) {
+        let mut index = 0;
+        while let Some(path) = walk.next_path() {
+            let (word, bit) = bit(index);
+            if found[word] & bit == 0 {
                 tell(Path::new(OsStr::from_bytes(path)));
             }
+            index += 1;
         }
     }
 }

@@ -1,85 +1,91 @@
 //! Lists of paths, of which there may be millions.
 //!
-//! Sorted paths begin alike, and often end alike, so each is kept as how much of both it shares with the one before and what
-//! stands between: a few bytes for most. What comes unsorted is sorted in portions, each kept in this way, and merged at the
-//! end.
+//! What comes unsorted is sorted in portions, each kept as a [`Run`], and merged at the end.
+
+mod code;
+mod run;
 
 use super::names::Names;
 use super::tree_source::plain;
+use run::{Place, Run};
 use serde::de::{SeqAccess, Visitor};
 use serde::ser::SerializeSeq as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A search reads one chunk from its start, where a path stands whole.
-const CHUNK_BYTES: usize = 1 << 10;
 /// Of a portion that is sorted by itself.
 const PORTION_BYTES: usize = 2 << 20;
 /// What a name takes in it besides its own bytes.
 const NAME_BYTES: usize = size_of::<u64>();
 
 /// Paths below the top of a copy, sorted, each once; a copy of the list shares its memory.
-#[derive(Clone, Default, Eq, PartialEq)]
-pub struct PathList(Arc<Run>);
-
-#[derive(Debug, Default, Eq, PartialEq)]
-struct Run {
-    chunks: Vec<Chunk>,
-    len: usize,
-    /// Of all paths.
-    bytes: u64,
-    /// The longest path, in bytes.
+#[derive(Clone, Default)]
+pub struct PathList {
+    /// `None`: there is none.
+    run: Option<Arc<Run>>,
+    /// Bytes of the longest path, as it was written.
     longest: usize,
 }
 
-#[derive(Debug, Eq, PartialEq)]
-struct Chunk {
-    /// Where its first path stands in the whole.
-    first: usize,
-    bytes: Box<[u8]>,
+impl PartialEq for PathList {
+    fn eq(&self, other: &Self) -> bool {
+        let (mut ours, mut theirs) = (self.walk(), other.walk());
+        let mut equal = (self.len(), self.bytes()) == (other.len(), other.bytes());
+        while equal && let Some(path) = ours.next_path() {
+            equal = theirs.next_path() == Some(path);
+        }
+        equal
+    }
 }
+
+impl Eq for PathList {}
 
 impl PathList {
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len
+        self.run.as_ref().map_or(0, |run| run.len)
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.len == 0
+        self.len() == 0
     }
 
     /// What the paths are long together.
     pub fn bytes(&self) -> u64 {
-        self.0.bytes
+        self.run.as_ref().map_or(0, |run| run.bytes)
+    }
+
+    /// Bytes of memory that they take.
+    pub fn memory_bytes(&self) -> usize {
+        self.run.as_ref().map_or(0, |run| run.memory_bytes())
     }
 
     /// Bytes of the longest path.
     pub fn longest(&self) -> usize {
-        self.0.longest
+        self.longest
     }
 
     /// From the first one on.
     pub fn walk(&self) -> PathWalk {
-        PathWalk::at(self, 0)
+        PathWalk {
+            run: self.run.clone(),
+            place: Place::default(),
+        }
     }
 
     /// Where the first path stands that does not come before that one, and what it is; `None`: all come before.
     pub(crate) fn at_or_after(&self, path: &[u8]) -> Option<(usize, Vec<u8>)> {
-        let chunks = &self.0.chunks;
-        let behind = chunks.partition_point(|chunk| chunk.head() <= path);
-        let mut walk = PathWalk::at(self, behind.saturating_sub(1));
-        while let Some(found) = walk.next_path() {
-            if found >= path {
-                return Some((walk.index - 1, std::mem::take(&mut walk.path)));
+        let run = self.run.as_ref()?;
+        let mut place = run.place_before(path);
+        while run.advance(&mut place) {
+            if *place.path >= *path {
+                return Some((place.index - 1, place.path));
             }
         }
         None
@@ -145,136 +151,15 @@ impl<'de> Deserialize<'de> for PathList {
 /// Goes through a list.
 #[derive(Debug)]
 pub struct PathWalk {
-    list: PathList,
-    chunk: usize,
-    position: usize,
-    path: Vec<u8>,
-    /// Of the next path.
-    index: usize,
+    run: Option<Arc<Run>>,
+    place: Place,
 }
 
 impl PathWalk {
-    fn at(list: &PathList, chunk: usize) -> Self {
-        Self {
-            index: list.0.chunks.get(chunk).map_or(0, |chunk| chunk.first),
-            list: list.clone(),
-            chunk,
-            position: 0,
-            path: Vec::new(),
-        }
-    }
-
     /// The next one.
     pub fn next_path(&mut self) -> Option<&[u8]> {
-        loop {
-            let chunk = self.list.0.chunks.get(self.chunk)?;
-            if chunk.read(&mut self.position, &mut self.path) {
-                self.index += 1;
-                return Some(&self.path);
-            }
-            (self.chunk, self.position) = (self.chunk + 1, 0);
-        }
-    }
-}
-
-impl Chunk {
-    /// The first path.
-    fn head(&self) -> &[u8] {
-        let mut position = 0;
-        let [_start, _end, len] = [(); 3].map(|()| number(&self.bytes, &mut position));
-        self.bytes.get(position..position + len).unwrap_or_default()
-    }
-
-    /// Makes the path at that position out of the one before; false behind the last.
-    fn read(&self, position: &mut usize, path: &mut Vec<u8>) -> bool {
-        if *position >= self.bytes.len() {
-            return false;
-        }
-        let [start, end, len] = [(); 3].map(|()| number(&self.bytes, position));
-        let between = self.bytes.get(*position..*position + len);
-        let kept = start..path.len().saturating_sub(end).max(start);
-        path.splice(kept, between.unwrap_or_default().iter().copied());
-        *position += len;
-        true
-    }
-}
-
-/// Seven bits a byte, the lowest first; of our own making.
-fn number(bytes: &[u8], position: &mut usize) -> usize {
-    let (mut value, mut shift) = (0, 0);
-    while let Some(&byte) = bytes.get(*position) {
-        *position += 1;
-        value |= usize::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            break;
-        }
-        shift += 7;
-    }
-    value
-}
-
-fn put_number(bytes: &mut Vec<u8>, mut value: usize) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-}
-
-/// How many pairs at the beginning are equal.
-fn common<'a>(pairs: impl Iterator<Item = (&'a u8, &'a u8)>) -> usize {
-    pairs.take_while(|(one, other)| one == other).count()
-}
-
-/// Takes sorted paths.
-#[derive(Default)]
-struct RunWriter {
-    run: Run,
-    open: Vec<u8>,
-    first: usize,
-    last: Vec<u8>,
-}
-
-impl RunWriter {
-    fn push(&mut self, path: &[u8]) {
-        if self.run.len > 0 && self.last == path {
-            return;
-        }
-        if self.open.len() >= CHUNK_BYTES {
-            self.close();
-        }
-        let last = if self.open.is_empty() {
-            &[][..]
-        } else {
-            &self.last
-        };
-        let start = common(path.iter().zip(last));
-        let end = common(path[start..].iter().rev().zip(last[start..].iter().rev()));
-        let between = &path[start..path.len() - end];
-        for count in [start, end, between.len()] {
-            put_number(&mut self.open, count);
-        }
-        self.open.extend_from_slice(between);
-        self.last.clear();
-        self.last.extend_from_slice(path);
-        self.run.len += 1;
-        self.run.bytes += path.len() as u64;
-        self.run.longest = self.run.longest.max(path.len());
-    }
-
-    fn close(&mut self) {
-        self.run.chunks.push(Chunk {
-            first: std::mem::replace(&mut self.first, self.run.len),
-            bytes: Box::from(&*self.open),
-        });
-        self.open.clear();
-    }
-
-    fn finish(mut self) -> Run {
-        if !self.open.is_empty() {
-            self.close();
-        }
-        self.run
+        let more = self.run.as_ref()?.advance(&mut self.place);
+        more.then_some(&*self.place.path)
     }
 }
 
@@ -309,13 +194,8 @@ impl PathListBuilder {
     fn sort(&mut self) {
         let mut pending = std::mem::take(&mut self.pending);
         pending.sort();
-        let mut writer = RunWriter::default();
-        for path in (0..pending.len()).filter_map(|at| pending.get(at)) {
-            writer.push(path);
-        }
-        let run = writer.finish();
-        let chunk = |chunk: &Chunk| chunk.bytes.len() + size_of::<Chunk>();
-        self.sorted_bytes += run.chunks.iter().map(chunk).sum::<usize>();
+        let run = Run::of((0..pending.len()).filter_map(|at| pending.get(at)));
+        self.sorted_bytes += run.memory_bytes();
         self.runs.push(run);
     }
 
@@ -324,12 +204,14 @@ impl PathListBuilder {
         if self.pending.len() > 0 {
             self.sort();
         }
-        let mut run = match self.runs.len() {
-            0 | 1 => self.runs.pop().unwrap_or_default(),
-            _ => merge(self.runs),
+        let run = match self.runs.len() {
+            0 | 1 => self.runs.pop(),
+            _ => Some(Run::merged(self.runs)),
         };
-        run.longest = self.longest;
-        PathList(Arc::new(run))
+        PathList {
+            run: run.map(Arc::new),
+            longest: self.longest,
+        }
     }
 }
 
@@ -356,55 +238,6 @@ fn without_detours(path: &[u8]) -> Cow<'_, [u8]> {
         clean.push(b'.');
     }
     Cow::Owned(clean)
-}
-
-/// Chunks go as they have been read: at no time are all paths here twice.
-fn merge(runs: Vec<Run>) -> Run {
-    let mut sources: Vec<_> = runs.into_iter().map(Source::new).collect();
-    let mut heads = BinaryHeap::new();
-    for (number, source) in sources.iter_mut().enumerate() {
-        let mut path = Vec::new();
-        if source.read(&mut path) {
-            heads.push(Reverse((path, number)));
-        }
-    }
-    let mut writer = RunWriter::default();
-    while let Some(Reverse((mut path, number))) = heads.pop() {
-        writer.push(&path);
-        if sources[number].read(&mut path) {
-            heads.push(Reverse((path, number)));
-        }
-    }
-    writer.finish()
-}
-
-/// A run that is read once.
-struct Source {
-    open: Option<Chunk>,
-    position: usize,
-    chunks: std::vec::IntoIter<Chunk>,
-}
-
-impl Source {
-    fn new(run: Run) -> Self {
-        let mut chunks = run.chunks.into_iter();
-        Self {
-            open: chunks.next(),
-            position: 0,
-            chunks,
-        }
-    }
-
-    /// Makes the next path out of the one before.
-    fn read(&mut self, path: &mut Vec<u8>) -> bool {
-        while let Some(chunk) = &self.open {
-            if chunk.read(&mut self.position, path) {
-                return true;
-            }
-            (self.open, self.position) = (self.chunks.next(), 0);
-        }
-        false
-    }
 }
 
 #[cfg(test)]
@@ -483,16 +316,35 @@ mod tests {
         };
         let list: PathList = (0..1_000_000).map(path).collect();
         assert_eq!(list.len(), 1_000_000);
-        let kept: usize = list
-            .0
-            .chunks
-            .iter()
-            .map(|chunk| chunk.bytes.len() + 40)
-            .sum();
-        assert!(kept < 12 << 20, "{kept} of {}", list.bytes());
+        let kept = list.memory_bytes();
+        assert!(kept < 8 << 20, "{kept} of {}", list.bytes());
         let sought = path(654_321);
         let (at, found) = list.at_or_after(sought.as_bytes()).unwrap();
         assert_eq!(found, sought.as_bytes());
         assert!(at > 0 && list.at_or_after(b"q").is_none());
+    }
+
+    #[test]
+    fn a_million_paths_without_order_take_half_of_their_bytes() {
+        // Hexadecimal, as hashes name things; and letters and digits.
+        for (most, letters) in [(21 << 20, 16), (31 << 20, 62)] {
+            const LETTERS: &[u8] =
+                b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+            let mut state = 1u64;
+            let path = |_: u32| -> Vec<u8> {
+                let mut letter = || {
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    LETTERS[(state >> 33) as usize % letters]
+                };
+                (0..40).map(|_| letter()).collect()
+            };
+            let list: PathList = (0..1_000_000).map(path).collect();
+            assert_eq!(list.len(), 1_000_000);
+            let kept = list.memory_bytes();
+            println!("{letters} letters: {kept} bytes");
+            assert!(kept < most, "{letters}: {kept} of {}", list.bytes());
+        }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Each option that a job may have stands in a list here. A new one is refused until somebody has put it into one of the two.
 
+use crate::clashes::Line;
 use crate::commands::lab::USUAL_OUT;
 use crate::settings;
 use clap::parser::ValueSource;
@@ -149,6 +150,9 @@ impl Grammar for CommandLine {
             matches = inner;
         }
         check_options(command, matches)?;
+        if let Some(text) = Line::new(command, matches, matches).clash() {
+            return Err(text);
+        }
         Ok(Meaning {
             hosts: hosts(command, matches),
             places: places(command, matches),

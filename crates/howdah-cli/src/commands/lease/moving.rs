@@ -51,7 +51,8 @@ fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summ
     arrival(&mut config, &args.arrival, reporter);
     let destination = Location::File(plan.destination().into());
     let from = std::slice::from_ref(&source);
-    flight::begin(&args.flight, from, &destination, false, &mut config)?;
+    flight::check_place(&args.flight, from, &destination)?;
+    flight::begin(&args.flight, from, &destination, false, &mut config);
     let epoch = match args.lease.epoch {
         Some(epoch) => epoch,
         None => room.highest(id)? + 1,
