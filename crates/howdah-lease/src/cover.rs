@@ -1,6 +1,6 @@
 //! Whether the records of a tree's leases cover it, and what it hashes to.
 
-use crate::run::Moved;
+use crate::run::{Mark, Moved};
 use crate::tree::Member;
 use crate::{Name, NotFinished, Plan, Share, Sheet, TreePlan, TreeRecord, Value, Version, join};
 use blake3::Hasher;
@@ -14,8 +14,8 @@ pub enum Found<'a> {
         member: &'a Member,
         /// Of its content.
         blake3: Value,
-        /// The numbers that it may have in its file system: each run of the lease has put one of its own there.
-        inodes: &'a [u64],
+        /// What it may be known by: each run of the lease has put one of its own there.
+        marks: &'a [Mark],
     },
     /// All ranges of a large file are in their places.
     Large {
@@ -151,27 +151,23 @@ impl<'a> Cover<'a> {
         records: &[TreeRecord],
         mut tell: impl FnMut(Found<'_>),
     ) -> Result<(), NotFinished> {
-        let mut inodes = Vec::new();
+        let mut marks = Vec::new();
         for (index, member) in members.iter().enumerate() {
-            inodes.clear();
-            let blake3 = agreed(records, index, &mut inodes)?;
-            match blake3 {
-                Some(blake3) => {
-                    self.has(&member.name, member.size, &blake3);
-                    tell(Found::Small {
-                        member,
-                        blake3,
-                        inodes: &inodes,
-                    });
-                }
-                None => {
-                    self.covered.lacking += 1;
-                    tell(Found::Lacking {
-                        name: &member.name,
-                        is_large: false,
-                        why: why(records, index),
-                    });
-                }
+            marks.clear();
+            if let Some(blake3) = agreed(records, index, &mut marks)? {
+                self.has(&member.name, member.size, &blake3);
+                tell(Found::Small {
+                    member,
+                    blake3,
+                    marks: &marks,
+                });
+            } else {
+                self.covered.lacking += 1;
+                tell(Found::Lacking {
+                    name: &member.name,
+                    is_large: false,
+                    why: why(records, index),
+                });
             }
         }
         Ok(())
@@ -260,18 +256,18 @@ impl<'a> Cover<'a> {
     }
 }
 
-/// The hash that all runs agree on which have that file, and the numbers of the files that they put there.
+/// The hash that all runs agree on which have that file, and what those are known by that they put there.
 fn agreed(
     records: &[TreeRecord],
     index: usize,
-    inodes: &mut Vec<u64>,
+    marks: &mut Vec<Mark>,
 ) -> Result<Option<Value>, NotFinished> {
     let mut found: Option<(u64, Value)> = None;
     for record in records {
-        let Some(Moved::Here { blake3, inode }) = record.moved.get(index) else {
+        let Some(Moved::Here { blake3, mark }) = record.moved.get(index) else {
             continue;
         };
-        inodes.push(*inode);
+        marks.push(*mark);
         match found {
             Some((one, other)) if other != *blake3 => {
                 return Err(NotFinished::Contradiction {
@@ -359,7 +355,7 @@ mod tests {
     fn here(number: u8) -> Moved {
         Moved::Here {
             blake3: [number; 32],
-            inode: number.into(),
+            mark: (number.into(), (0, 0)),
         }
     }
 
@@ -391,10 +387,11 @@ mod tests {
                 .collect();
             let told = cover.add(sheet, &of, |found| {
                 words.push(match found {
-                    Found::Small { member, inodes, .. } => {
+                    Found::Small { member, marks, .. } => {
                         format!(
-                            "{} {inodes:?}",
-                            String::from_utf8_lossy(member.name.as_bytes())
+                            "{} {:?}",
+                            String::from_utf8_lossy(member.name.as_bytes()),
+                            marks.iter().map(|mark| mark.0).collect::<Vec<_>>()
                         )
                     }
                     Found::Large { size, .. } => format!("large {size}"),

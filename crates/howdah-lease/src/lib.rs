@@ -16,9 +16,9 @@
 //!
 //! A [`TreePlan`] cuts a tree: small files are moved whole, many to a lease ([`RunMover`]), large ones by ranges as above. Each run of small
 //! files fetches them to where nobody else writes, and renames those that are as they were planned into the unfinished tree; its
-//! [`TreeRecord`] names hash and inode of each. [`Cover`] says whether all files are there, and what they hash to together.
+//! [`TreeRecord`] names the hash of each, and what it is known by. [`Cover`] says whether all files are there, and what they hash to together.
 //!
-//! Nothing in here touches a disk, a network or a clock: `tests/hosts.rs` and `tests/trees.rs` run it with hosts that die, stall and come back.
+//! Nothing in here touches a disk, a network or a clock: `tests/hosts.rs` and `tests/tree_hosts.rs` run it with hosts that die, stall and come back.
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +36,7 @@ pub use join::{SubtreeHasher, join};
 pub use mover::{Action, Mover, Stopped};
 pub use plan::{LEASE_MIN, Lease, Plan, PlanError, Planned, Version};
 pub use record::{Finished, NotFinished, Record, finish};
-pub use run::{Fetched, Moved, RunAction, RunMover, TreeRecord};
+pub use run::{Fetched, Mark, Moved, RunAction, RunMover, TreeRecord};
 pub use seal::{Name, Torn, sealed, unsealed};
 pub use tree::{
     Cutter, MEMBERS_MAX, Member, Share, Sheet, Time, TreeOrder, TreePlan, is_same_moment,

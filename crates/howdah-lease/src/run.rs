@@ -8,6 +8,9 @@ use std::ops::Range;
 /// Files that get their names between two looks at the claims.
 const BITE: usize = 256;
 
+/// What a file in its place is known by: its number in its file system, and when it was last changed in any way, its name among them.
+pub type Mark = (u64, Time);
+
 /// What became of a file of a lease, or of the range of one.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -17,9 +20,9 @@ pub enum Moved {
         /// BLAKE3 of it; of a range of a large file, that of its subtree. In hexadecimal.
         #[serde(rename = "b", with = "crate::record::hex")]
         blake3: Value,
-        /// The number that it has in its file system, where it was put: of a small file.
-        #[serde(rename = "i")]
-        inode: u64,
+        /// Of a small file: what it is to be known by, where it was put.
+        #[serde(rename = "k")]
+        mark: Mark,
     },
     /// It could not be had.
     Lacking {
@@ -79,8 +82,6 @@ pub enum Fetched {
         mtime: Time,
         /// Of its content.
         blake3: Value,
-        /// In its file system.
-        inode: u64,
     },
     /// Nothing has.
     Nothing {
@@ -98,7 +99,8 @@ pub enum RunAction {
     Fetch,
     /// Find the highest epoch that was claimed: [`RunMover::on_highest`].
     Look,
-    /// Rename those of these files that are to be [placed](RunMover::is_placed) into the tree: [`RunMover::on_placed`].
+    /// Rename those of these files that are to be [placed](RunMover::is_placed) into the tree, each [then told](RunMover::on_named):
+    /// [`RunMover::on_placed`].
     Place(Range<usize>),
     /// Make the names durable: [`RunMover::on_synced`].
     Sync,
@@ -201,9 +203,11 @@ impl RunMover {
                     size,
                     mtime,
                     blake3,
-                    inode,
                 }) => match difference(member, size, mtime) {
-                    None => Moved::Here { blake3, inode },
+                    None => Moved::Here {
+                        blake3,
+                        mark: Mark::default(),
+                    },
                     Some(what) => Moved::Lacking {
                         why: format!("it is not the one that was planned ({what})"),
                     },
@@ -246,6 +250,13 @@ impl RunMover {
             _ => State::Publishing,
         };
         Ok(())
+    }
+
+    /// That file has its name, and is to be known by that.
+    pub fn on_named(&mut self, index: usize, by: Mark) {
+        if let Some(Moved::Here { mark, .. }) = self.moved.get_mut(index) {
+            *mark = by;
+        }
     }
 
     /// Those of the last [`RunAction::Place`] have their names.

@@ -400,7 +400,7 @@ mod tests {
     #[test]
     fn many_empty_files_and_none_at_all() {
         let mut cutter = Cutter::new(order()).unwrap();
-        let all = (0..2 * MEMBERS_MAX + 1).filter_map(|n| cutter.small(member(n, 0)).unwrap());
+        let all = (0..=2 * MEMBERS_MAX).filter_map(|n| cutter.small(member(n, 0)).unwrap());
         assert_eq!(all.count(), 2);
         assert!(cutter.close().unwrap().is_some());
         let mut none = Cutter::new(order()).unwrap();

@@ -10,8 +10,8 @@ use crate::commands::flight;
 use crate::ui::{Reporter, Signals, Start};
 use howdah::{ByteRange, Cancel, CopyConfig, Error, ErrorKind, Location, Progress, Summary};
 use howdah_lease::{
-    Action, Lease, Moved, Mover, Plan, PlanError, Planned, Record, RunMover, Share, Sheet, Stopped,
-    SubtreeHasher, TreePlan, TreeRecord, Value,
+    Action, Lease, Mark, Moved, Mover, Plan, PlanError, Planned, Record, RunMover, Share, Sheet,
+    Stopped, SubtreeHasher, TreePlan, TreeRecord, Value,
 };
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -88,8 +88,8 @@ impl Work {
             let record = room.records(id)?.pop();
             return Ok(record.map(|record| (record.epoch, record.bytes)));
         }
-        let records = room.tree_records(id)?.into_iter();
-        let whole = records.filter(TreeRecord::is_complete).last();
+        let mut records = room.tree_records(id)?.into_iter();
+        let whole = records.rfind(TreeRecord::is_complete);
         Ok(whole.map(|record| (record.epoch, record.bytes)))
     }
 }
@@ -252,9 +252,9 @@ impl Host<'_> {
                 }
                 Action::Publish(record) => {
                     if self.of_tree {
-                        let (blake3, inode) = (record.blake3, 0);
-                        let moved = Moved::Here { blake3, inode };
-                        self.room.publish_of_tree(&self.record(record, moved))?;
+                        let (blake3, mark) = (record.blake3, Mark::default());
+                        let moved = Moved::Here { blake3, mark };
+                        self.room.publish_of_tree(&record_of_tree(record, moved))?;
                     } else {
                         self.room.publish(&record)?;
                     }
@@ -285,19 +285,8 @@ impl Host<'_> {
             seconds: 0.0,
             blake3: Value::default(),
         };
-        let record = self.record(record, Moved::Lacking { why });
+        let record = record_of_tree(record, Moved::Lacking { why });
         self.room.publish_of_tree(&record)
-    }
-
-    fn record(&self, record: Record, moved: Moved) -> TreeRecord {
-        TreeRecord {
-            plan: record.plan,
-            lease: record.lease,
-            epoch: record.epoch,
-            bytes: record.bytes,
-            seconds: record.seconds,
-            moved: vec![moved],
-        }
     }
 
     fn scratch(&self) -> Result<&File, Error> {
@@ -375,4 +364,15 @@ pub(super) fn stopped(why: &Stopped) -> Error {
 pub(super) fn interrupted() -> Error {
     let text = "interrupted; the same lease can be run again";
     Error::new(ErrorKind::Cancelled, text)
+}
+
+fn record_of_tree(record: Record, moved: Moved) -> TreeRecord {
+    TreeRecord {
+        plan: record.plan,
+        lease: record.lease,
+        epoch: record.epoch,
+        bytes: record.bytes,
+        seconds: record.seconds,
+        moved: vec![moved],
+    }
 }

@@ -99,13 +99,11 @@ pub(super) fn destination(asked: &Path, source: &Location) -> anyhow::Result<Str
         };
         destination.push(name);
     }
-    match destination.into_os_string().into_string() {
-        Ok(text) => Ok(text),
-        Err(_) => {
-            let text = "a plan is text, and the name of the destination is none (UTF-8)";
-            Err(Error::new(ErrorKind::Usage, text).into())
-        }
-    }
+    let text = destination.into_os_string().into_string();
+    Ok(text.map_err(|_| {
+        let text = "a plan is text, and the name of the destination is none (UTF-8)";
+        Error::new(ErrorKind::Usage, text)
+    })?)
 }
 
 /// 64 bits: as good as never twice in one directory.

@@ -339,10 +339,10 @@ impl Room {
 fn bounded(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     File::open(path)?.take(longest + 1).read_to_end(&mut text)?;
-    match text.len() as u64 > longest {
-        true => Err(io::ErrorKind::FileTooLarge.into()),
-        false => Ok(text),
+    if text.len() as u64 > longest {
+        return Err(io::ErrorKind::FileTooLarge.into());
     }
+    Ok(text)
 }
 
 /// Nobody else's before it has its name.

@@ -6,9 +6,9 @@ use super::{failed, path_of, shape, tree_options};
 use howdah::{
     Cancel, CopyConfig, Error, FileLog, Location, PathList, Progress, Summary, TreeReport,
 };
-use howdah_lease::{Fetched, Member, RunAction, RunMover, TreePlan, Value};
+use howdah_lease::{Fetched, Mark, Member, RunAction, RunMover, TreePlan, Value};
 use std::collections::{BTreeSet, HashMap};
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ impl RunHost<'_> {
                 RunAction::Fetch => {
                     let dir = self.directory(lease, epoch)?;
                     let (done, hashes) = self.fetch(mover.members(), dir.path(), show)?;
-                    let files = self.look(mover.members(), dir.path(), &hashes)?;
+                    let files = look(mover.members(), dir.path(), &hashes)?;
                     mover.on_fetched(files, done.seconds);
                     (summary, fetched) = (done, Some(dir));
                 }
@@ -63,11 +63,15 @@ impl RunHost<'_> {
                     mover.on_highest(highest).map_err(|why| stopped(&why))?;
                 }
                 RunAction::Place(range) => {
-                    for index in range.filter(|index| mover.is_placed(*index)) {
+                    for index in range {
+                        let Some(from) = fetched.as_ref().filter(|_| mover.is_placed(index)) else {
+                            continue;
+                        };
                         let name = path_of(&mover.members()[index].name);
-                        let Some(from) = &fetched else { continue };
-                        self.place(&from.path().join(name), &top.join(name))?;
-                        dirs.extend(top.join(name).parent().map(Path::to_path_buf));
+                        let (from, to) = (from.path().join(name), top.join(name));
+                        let mark = self.place(&from, &to)?;
+                        dirs.extend(to.parent().map(Path::to_path_buf));
+                        mover.on_named(index, mark);
                     }
                     mover.on_placed();
                 }
@@ -148,35 +152,10 @@ impl RunHost<'_> {
         Ok((done, std::mem::take(&mut *hashes)))
     }
 
-    /// What came of each.
-    fn look(&self, members: &[Member], dir: &Path, hashes: &Hashes) -> Result<Vec<Fetched>, Error> {
-        let look = |member: &Member| {
-            let path = dir.join(path_of(&member.name));
-            let meta = match fs::symlink_metadata(&path) {
-                Ok(meta) if meta.is_file() => meta,
-                Ok(_) => return Ok(nothing("it is no regular file any more")),
-                Err(e) if is_absent(&e) => {
-                    return Ok(nothing("it changed, vanished or cannot be read"));
-                }
-                Err(e) => return Err(failed("look at", &path, &e)),
-            };
-            let blake3 = match hashes.get(path_of(&member.name)) {
-                Some(hash) => *hash,
-                // A further name of a file that came, or one that came just before a connection was lost.
-                None => hash_of(&path).map_err(|e| failed("read", &path, &e))?,
-            };
-            Ok(Fetched::File {
-                size: meta.len(),
-                mtime: (meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap_or(0)),
-                blake3,
-                inode: meta.ino(),
-            })
-        };
-        members.iter().map(look).collect()
-    }
-
-    fn place(&self, from: &Path, to: &Path) -> Result<(), Error> {
-        fs::rename(from, to).map_err(|e| self.gone_or("put a file into its place,", to, &e))
+    fn place(&self, from: &Path, to: &Path) -> Result<Mark, Error> {
+        let placed = fs::rename(from, to).and_then(|()| fs::symlink_metadata(to));
+        let meta = placed.map_err(|e| self.gone_or("put a file into its place,", to, &e))?;
+        Ok(mark(&meta))
     }
 
     fn gone_or(&self, what: &str, path: &Path, error: &io::Error) -> Error {
@@ -185,6 +164,38 @@ impl RunHost<'_> {
         }
         failed(what, path, error)
     }
+}
+
+/// What came of each.
+fn look(members: &[Member], dir: &Path, hashes: &Hashes) -> Result<Vec<Fetched>, Error> {
+    let look = |member: &Member| {
+        let path = dir.join(path_of(&member.name));
+        let meta = match fs::symlink_metadata(&path) {
+            Ok(meta) if meta.is_file() => meta,
+            Ok(_) => return Ok(nothing("it is no regular file any more")),
+            Err(e) if is_absent(&e) => {
+                return Ok(nothing("it changed, vanished or cannot be read"));
+            }
+            Err(e) => return Err(failed("look at", &path, &e)),
+        };
+        let blake3 = match hashes.get(path_of(&member.name)) {
+            Some(hash) => *hash,
+            // A further name of a file that came, or one that came just before a connection was lost.
+            None => hash_of(&path).map_err(|e| failed("read", &path, &e))?,
+        };
+        Ok(Fetched::File {
+            size: meta.len(),
+            mtime: (meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap_or(0)),
+            blake3,
+        })
+    };
+    members.iter().map(look).collect()
+}
+
+/// What a file is known by, after it was renamed.
+pub(super) fn mark(meta: &Metadata) -> Mark {
+    let ns = u32::try_from(meta.ctime_nsec()).unwrap_or(0);
+    (meta.ino(), (meta.ctime(), ns))
 }
 
 fn is_absent(error: &io::Error) -> bool {

@@ -2,13 +2,13 @@
 
 use super::finish::{MARK, inode, not_finished};
 use super::room::{self, Room};
-use super::run::hash_of;
+use super::run::{hash_of, mark};
 use super::{failed, numbers, path_of, shape};
 use crate::args::FinishArgs;
 use crate::exit::{self, Passed};
 use crate::ui;
 use howdah::{Error, ErrorKind};
-use howdah_lease::{Cover, Covered, Found, Name, TreePlan, Value, is_same_moment, sum_line};
+use howdah_lease::{Cover, Covered, Found, Mark, Name, TreePlan, Value, is_same_moment, sum_line};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fs::{self, File};
@@ -22,7 +22,7 @@ const NAMED: u64 = 20;
 
 /// What is known of a tree before it gets its name.
 #[derive(Deserialize, Serialize)]
-struct Mark {
+struct Known {
     blake3: String,
     files: u64,
     bytes: u64,
@@ -34,8 +34,8 @@ pub(super) fn run(args: &FinishArgs, plan: &TreePlan, room: &Room) -> anyhow::Re
     if args.check {
         return check(args, plan, room);
     }
-    let mark = match finished_before(plan, room)? {
-        Some(mark) => mark,
+    let known = match finished_before(plan, room)? {
+        Some(known) => known,
         None => finish(args, plan, room)?,
     };
     shape::restore_top(room, Path::new(plan.destination()))?;
@@ -47,21 +47,21 @@ pub(super) fn run(args: &FinishArgs, plan: &TreePlan, room: &Room) -> anyhow::Re
             "schema": 1,
             "plan": plan.id(),
             "destination": ui::printable(plan.destination()),
-            "bytes": mark.bytes,
-            "files": mark.files,
-            "lacking": mark.lacking,
+            "bytes": known.bytes,
+            "files": known.files,
+            "lacking": known.lacking,
             "leases": plan.leases(),
-            "blake3": mark.blake3,
+            "blake3": known.blake3,
         });
         ui::print(&line.to_string())?;
     } else {
         let destination = ui::printable(plan.destination());
-        ui::print(&format!("{}  {destination}", mark.blake3))?;
+        ui::print(&format!("{}  {destination}", known.blake3))?;
     }
-    if mark.lacking > 0 {
+    if known.lacking > 0 {
         ui::say_error(&format!(
             "{} files of the plan are not in {}",
-            mark.lacking,
+            known.lacking,
             ui::printable(plan.destination())
         ));
         return Err(Passed(exit::code(ErrorKind::Partial)).into());
@@ -108,7 +108,7 @@ fn check(args: &FinishArgs, plan: &TreePlan, room: &Room) -> anyhow::Result<()> 
 }
 
 /// Checks, joins, sets permissions and times, syncs, renames.
-fn finish(args: &FinishArgs, plan: &TreePlan, room: &Room) -> Result<Mark, Error> {
+fn finish(args: &FinishArgs, plan: &TreePlan, room: &Room) -> Result<Known, Error> {
     let mut sums = args.manifest.as_deref().map(Sums::begin).transpose()?;
     let top = room.work();
     let mut lost = Vec::new();
@@ -135,17 +135,17 @@ fn finish(args: &FinishArgs, plan: &TreePlan, room: &Room) -> Result<Mark, Error
         sums.end()?;
     }
     let meta = fs::symlink_metadata(&top).map_err(|e| failed("look at", &top, &e))?;
-    let mark = Mark {
+    let known = Known {
         blake3: blake3::Hash::from(covered.blake3).to_hex().to_string(),
         files: covered.files,
         bytes: covered.bytes,
         lacking: covered.lacking,
         inode: inode(&meta),
     };
-    let text = serde_json::to_string(&mark).unwrap_or_default();
+    let text = serde_json::to_string(&known).unwrap_or_default();
     room.write(MARK, text.as_bytes())?;
     publish(&top, Path::new(plan.destination()))?;
-    Ok(mark)
+    Ok(known)
 }
 
 /// What all records say together; each file is looked at. `lost`: large files of which something is not there.
@@ -169,11 +169,11 @@ fn covered(
                 Found::Small {
                     member,
                     blake3,
-                    inodes,
+                    marks,
                 } => {
                     let path = top.join(path_of(&member.name));
                     let expected = (member.size, member.mtime);
-                    small(&path, expected, &blake3, inodes)
+                    small(&path, expected, &blake3, marks)
                         .and_then(|()| put(sums, &blake3, &member.name))
                         .err()
                 }
@@ -216,13 +216,13 @@ fn small(
     path: &Path,
     (size, mtime): (u64, (i64, u32)),
     blake3: &Value,
-    inodes: &[u64],
+    marks: &[Mark],
 ) -> Result<(), Error> {
     let meta = fs::symlink_metadata(path).map_err(|e| failed("look at", path, &e))?;
     let is_at = (meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap_or(0));
     let is_so = meta.is_file() && meta.len() == size && is_same_moment(is_at, mtime);
-    // Not every file system gives a file the same number for all hosts.
-    let is_it = inodes.contains(&meta.ino());
+    // Not every file system gives a file the same number for all hosts, and a further name of it may have come later.
+    let is_it = marks.contains(&mark(&meta));
     if is_so && (is_it || hash_of(path).is_ok_and(|hash| hash == *blake3)) {
         return Ok(());
     }
@@ -231,10 +231,10 @@ fn small(
 
 fn large(path: &Path, size: u64) -> Result<(), Error> {
     let meta = fs::symlink_metadata(path).map_err(|e| failed("look at", path, &e))?;
-    match meta.is_file() && meta.len() == size {
-        true => Ok(()),
-        false => Err(other(path)),
+    if meta.is_file() && meta.len() == size {
+        return Ok(());
     }
+    Err(other(path))
 }
 
 fn other(path: &Path) -> Error {
@@ -269,7 +269,7 @@ fn publish(top: &Path, destination: &Path) -> Result<(), Error> {
 }
 
 /// What is known, if an earlier run has given the tree its name and ended then.
-fn finished_before(plan: &TreePlan, room: &Room) -> Result<Option<Mark>, Error> {
+fn finished_before(plan: &TreePlan, room: &Room) -> Result<Option<Known>, Error> {
     let Some(text) = room.read(MARK)? else {
         return Ok(None);
     };
@@ -277,12 +277,12 @@ fn finished_before(plan: &TreePlan, room: &Room) -> Result<Option<Mark>, Error> 
         return Ok(None);
     }
     let path = Path::new(plan.destination());
-    let mark = serde_json::from_str::<Mark>(&text).ok();
-    let is_it = |mark: &Mark| {
-        fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && inode(&meta) == mark.inode)
+    let known = serde_json::from_str::<Known>(&text).ok();
+    let is_it = |known: &Known| {
+        fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && inode(&meta) == known.inode)
     };
-    match mark {
-        Some(mark) if is_it(&mark) => Ok(Some(mark)),
+    match known {
+        Some(known) if is_it(&known) => Ok(Some(known)),
         _ => {
             let path = path.display();
             let text = format!("the plan was finished, and {path} is another directory by now");

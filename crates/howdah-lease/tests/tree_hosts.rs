@@ -196,7 +196,6 @@ impl World {
                         size: member.size,
                         mtime: (mtime, 0),
                         blake3: value(first + index, found.version),
-                        inode: inode as u64,
                     }
                 });
                 host.mover.on_fetched(came.collect::<Vec<_>>(), 1.0);
@@ -218,6 +217,7 @@ impl World {
                         let (file, inode) = (first + index, host.fetched[index]);
                         host.unsynced.push((file, inode, self.tree[file]));
                         self.tree[file] = Some(inode);
+                        host.mover.on_named(index, (inode as u64, (0, 0)));
                     }
                     return true;
                 }
@@ -273,13 +273,13 @@ impl World {
             let told = cover.add(sheet, &records, |found| {
                 let file = index;
                 index += 1;
-                let Found::Small { blake3, inodes, .. } = found else {
+                let Found::Small { blake3, marks, .. } = found else {
                     is_so = false;
                     return;
                 };
                 let there = self.tree[file].map(|inode| inode as u64);
                 is_so &= self.wrong == Wrong::NeverLooks && there.is_some()
-                    || there.is_some_and(|inode| inodes.contains(&inode));
+                    || there.is_some_and(|inode| marks.contains(&(inode, (0, 0))));
                 list.push(blake3);
             });
             if told.is_err() {
