@@ -278,11 +278,11 @@ fn plans_are_not_mixed() {
     // A plan of another version.
     fs::write(
         &one.file,
-        text.replace("\"howdah_plan\": 1", "\"howdah_plan\": 2"),
+        text.replace("\"howdah_plan\": 1", "\"howdah_plan\": 3"),
     )
     .unwrap();
     one.run(0, &[])
-        .assert_failed(USAGE, &["format 2", "reads format 1"]);
+        .assert_failed(USAGE, &["format 3", "reads 1 and 2"]);
     fs::write(&one.file, text).unwrap();
     one.run(2, &[])
         .assert_failed(USAGE, &["has no lease 2: they are 0 to 1"]);

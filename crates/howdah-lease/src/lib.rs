@@ -1,4 +1,4 @@
-//! One file, moved by many hosts into one place.
+//! A file or a tree, moved by many hosts into one place.
 //!
 //! A [`Plan`] cuts a file into leases. Whoever runs a lease (a scheduler may run it twice, or forget that it does) is a [`Mover`]: it
 //! fetches the lease's bytes, and when they are known to be those of the planned version it writes them to their place in the one
@@ -14,19 +14,33 @@
 //! * **A record is written after the bytes are durable**, appears by a rename, and carries a check of itself: one that is torn is none.
 //! * **Two records of one lease agree**, or the file is not finished.
 //!
-//! Nothing in here touches a disk, a network or a clock: `tests/hosts.rs` runs it with hosts that die, stall and come back.
+//! A [`TreePlan`] cuts a tree: small files are moved whole, many to a lease ([`RunMover`]), large ones by ranges as above. Each run of small
+//! files fetches them to where nobody else writes, and renames those that are as they were planned into the unfinished tree; its
+//! [`TreeRecord`] names the hash of each, and what it is known by. [`Cover`] says whether all files are there, and what they hash to together.
+//!
+//! Nothing in here touches a disk, a network or a clock: `tests/hosts.rs` and `tests/tree_hosts.rs` run it with hosts that die, stall and come back.
 
 #![forbid(unsafe_code)]
 
+mod cover;
 mod join;
 mod mover;
 mod plan;
 mod record;
+mod run;
+mod seal;
+mod tree;
 
+pub use cover::{Cover, Covered, Found, sum_line};
 pub use join::{SubtreeHasher, join};
 pub use mover::{Action, Mover, Stopped};
-pub use plan::{LEASE_MIN, Lease, Plan, PlanError, Version};
-pub use record::{Finished, NotFinished, Record, TornRecord, finish};
+pub use plan::{LEASE_MIN, Lease, Plan, PlanError, Planned, Version};
+pub use record::{Finished, NotFinished, Record, finish};
+pub use run::{Fetched, Mark, Moved, RunAction, RunMover, TreeRecord};
+pub use seal::{Name, Torn, sealed, unsealed};
+pub use tree::{
+    Cutter, MEMBERS_MAX, Member, Share, Sheet, Time, TreeOrder, TreePlan, is_same_moment,
+};
 
 /// 32 bytes of BLAKE3: the chaining value of a subtree, or the hash of a whole file.
 pub type Value = [u8; 32];

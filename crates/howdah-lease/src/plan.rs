@@ -1,12 +1,13 @@
 //! What is to be moved, and how it is cut.
 
+use crate::tree::{self, TreePlan};
 use howdah_core::ByteRange;
 use serde::{Deserialize, Serialize};
 
 /// The least length of a lease, in bytes: the unit in which the protocol verifies and goes on.
 pub const LEASE_MIN: u64 = 1 << 20;
 /// Leases of one plan: their records are read into memory.
-const LEASES_MAX: u64 = 1 << 20;
+pub(crate) const LEASES_MAX: u64 = 1 << 20;
 /// Of the text of a plan, in bytes.
 const TEXT_MAX: usize = 1 << 20;
 const FORMAT: u32 = 1;
@@ -49,7 +50,7 @@ pub enum PlanError {
     #[error("it is no plan of howdah's: {0}")]
     Malformed(String),
     /// Of a later version of the program.
-    #[error("it is a plan of format {0}, and this version of howdah reads format {FORMAT}")]
+    #[error("it is a plan of format {0}, and this version of howdah reads {FORMAT} and {TREE}", TREE = tree::FORMAT)]
     Format(u32),
     /// Subtrees of BLAKE3 begin and end at powers of two.
     #[error("a lease has a power of two of bytes, at least 1MiB, and not {0} bytes")]
@@ -57,6 +58,11 @@ pub enum PlanError {
     /// Too many pieces.
     #[error("{0} bytes make too many leases of {1} bytes: at most {LEASES_MAX}; take longer ones")]
     TooMany(u64, u64),
+    /// The same of a tree.
+    #[error(
+        "the tree makes too many leases, or they are numbered wrongly: at most {LEASES_MAX}; take longer ones"
+    )]
+    TooManyLeases,
     /// Its id names files.
     #[error("its id {0:?} has to be 1 to 64 letters, digits and hyphens")]
     Id(String),
@@ -96,46 +102,13 @@ impl Plan {
         plan.check().map(|()| plan)
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
-    ///
-    /// # Errors
-    ///
-    /// Any [`PlanError`].
-    pub fn decode(text: &str) -> Result<Self, PlanError> {
-        if text.len() > TEXT_MAX {
-            return Err(PlanError::Malformed(format!(
-                "longer than {TEXT_MAX} bytes"
-            )));
-        }
-        let malformed = |e: serde_json::Error| PlanError::Malformed(e.to_string());
-        let value: serde_json::Value = serde_json::from_str(text).map_err(malformed)?;
-        let format = value.get("howdah_plan").and_then(serde_json::Value::as_u64);
-        if let Some(format) = format.filter(|format| *format != u64::from(FORMAT)) {
-            return Err(PlanError::Format(u32::try_from(format).unwrap_or(u32::MAX)));
-        }
-        let plan: Self = serde_json::from_value(value).map_err(malformed)?;
-        plan.check().map(|()| plan)
-    }
-
     fn check(&self) -> Result<(), PlanError> {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        if !(1..=64).contains(&self.id.len()) || !self.id.chars().all(is_plain) {
-            return Err(PlanError::Id(self.id.clone()));
-        }
-        if self.lease_bytes < LEASE_MIN || !self.lease_bytes.is_power_of_two() {
-            return Err(PlanError::LeaseBytes(self.lease_bytes));
-        }
+        check_id(&self.id)?;
+        check_lease_bytes(self.lease_bytes)?;
         if self.leases() > LEASES_MAX {
             return Err(PlanError::TooMany(self.version.size, self.lease_bytes));
         }
         Ok(())
-    }
-
-    /// JSON, with a line feed at its end.
-    pub fn encode(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
-        text.push('\n');
-        text
     }
 
     /// Tells it from others.
@@ -188,6 +161,96 @@ impl Plan {
     }
 }
 
+pub(crate) fn check_id(id: &str) -> Result<(), PlanError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if !(1..=64).contains(&id.len()) || !id.chars().all(is_plain) {
+        return Err(PlanError::Id(id.to_owned()));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_lease_bytes(bytes: u64) -> Result<(), PlanError> {
+    if bytes < LEASE_MIN || !bytes.is_power_of_two() {
+        return Err(PlanError::LeaseBytes(bytes));
+    }
+    Ok(())
+}
+
+/// What `howdah plan` writes: the plan of one file, or of a tree.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Planned {
+    /// Of one.
+    File(Plan),
+    /// Of many.
+    Tree(TreePlan),
+}
+
+impl Planned {
+    /// Reads what [`encode`](Self::encode) wrote.
+    ///
+    /// # Errors
+    ///
+    /// Any [`PlanError`].
+    pub fn decode(text: &str) -> Result<Self, PlanError> {
+        if text.len() > TEXT_MAX {
+            return Err(PlanError::Malformed("it is too long".to_owned()));
+        }
+        let malformed = |e: serde_json::Error| PlanError::Malformed(e.to_string());
+        let value: serde_json::Value = serde_json::from_str(text).map_err(malformed)?;
+        let format = value.get("howdah_plan").and_then(serde_json::Value::as_u64);
+        if format == Some(tree::FORMAT.into()) {
+            let plan: TreePlan = serde_json::from_value(value).map_err(malformed)?;
+            return plan.check().map(|()| Self::Tree(plan));
+        }
+        if let Some(format) = format.filter(|format| *format != u64::from(FORMAT)) {
+            return Err(PlanError::Format(u32::try_from(format).unwrap_or(u32::MAX)));
+        }
+        let plan: Plan = serde_json::from_value(value).map_err(malformed)?;
+        plan.check().map(|()| Self::File(plan))
+    }
+
+    /// JSON, with a line feed at its end.
+    pub fn encode(&self) -> String {
+        let text = match self {
+            Self::File(plan) => serde_json::to_string_pretty(plan),
+            Self::Tree(plan) => serde_json::to_string_pretty(plan),
+        };
+        text.unwrap_or_default() + "\n"
+    }
+
+    /// Tells it from others.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::File(plan) => plan.id(),
+            Self::Tree(plan) => plan.id(),
+        }
+    }
+
+    /// Where it comes from.
+    pub fn source(&self) -> &str {
+        match self {
+            Self::File(plan) => plan.source(),
+            Self::Tree(plan) => plan.source(),
+        }
+    }
+
+    /// Where it goes.
+    pub fn destination(&self) -> &str {
+        match self {
+            Self::File(plan) => plan.destination(),
+            Self::Tree(plan) => plan.destination(),
+        }
+    }
+
+    /// How many leases there are; at least one.
+    pub fn leases(&self) -> u64 {
+        match self {
+            Self::File(plan) => plan.leases(),
+            Self::Tree(plan) => plan.leases(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,13 +298,14 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_nothing_else() {
         let plan = plan(u64::from(u32::MAX), 1 << 30).unwrap();
-        assert_eq!(Plan::decode(&plan.encode()).unwrap(), plan);
+        let plan = Planned::File(plan);
+        assert_eq!(Planned::decode(&plan.encode()).unwrap(), plan);
         let with = |from: &str, to: &str| {
             let text = plan.encode();
             assert!(text.contains(from), "{from}");
-            Plan::decode(&text.replace(from, to)).unwrap_err()
+            Planned::decode(&text.replace(from, to)).unwrap_err()
         };
-        assert_eq!(with("n\": 1,", "n\": 2,"), PlanError::Format(2));
+        assert_eq!(with("n\": 1,", "n\": 3,"), PlanError::Format(3));
         assert_eq!(with("1073741824", "3"), PlanError::LeaseBytes(3));
         assert_eq!(with("a-1", "../a"), PlanError::Id("../a".into()));
         assert!(matches!(
@@ -252,6 +316,9 @@ mod tests {
             with("4294967295", "18446744073709551615"),
             PlanError::TooMany(..)
         ));
-        assert!(matches!(Plan::decode("{}"), Err(PlanError::Malformed(_))));
+        assert!(matches!(
+            Planned::decode("{}"),
+            Err(PlanError::Malformed(_))
+        ));
     }
 }

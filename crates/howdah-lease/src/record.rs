@@ -1,6 +1,6 @@
 //! What movers leave behind, and what follows from it.
 
-use crate::{Plan, Value, join};
+use crate::{Plan, Torn, Value, join, sealed, unsealed};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -21,11 +21,6 @@ pub struct Record {
     #[serde(with = "hex")]
     pub blake3: Value,
 }
-
-/// What stands there is no record: nobody finished writing it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("it is torn")]
-pub struct TornRecord;
 
 /// A plan of which every byte is in its place.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -88,8 +83,7 @@ pub enum NotFinished {
 impl Record {
     /// A line of JSON, and one with its BLAKE3.
     pub fn encode(&self) -> String {
-        let line = serde_json::to_string(self).unwrap_or_default();
-        format!("{line}\n{}\n", blake3::hash(line.as_bytes()))
+        sealed(self)
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
@@ -97,13 +91,8 @@ impl Record {
     /// # Errors
     ///
     /// Anything else is torn.
-    pub fn decode(text: &[u8]) -> Result<Self, TornRecord> {
-        let text = str::from_utf8(text).map_err(|_| TornRecord)?;
-        let (line, check) = text.split_once('\n').ok_or(TornRecord)?;
-        if check.strip_suffix('\n') != Some(blake3::hash(line.as_bytes()).to_hex().as_str()) {
-            return Err(TornRecord);
-        }
-        serde_json::from_str(line).map_err(|_| TornRecord)
+    pub fn decode(text: &[u8]) -> Result<Self, Torn> {
+        unsealed(text)
     }
 }
 
@@ -158,15 +147,15 @@ pub fn finish(
     Ok(Finished { blake3, bytes })
 }
 
-mod hex {
+pub(crate) mod hex {
     use super::Value;
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
-    pub(super) fn serialize<S: Serializer>(value: &Value, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(value: &Value, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(blake3::Hash::from(*value).to_hex().as_str())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
         let text = String::deserialize(from)?;
         let hash = blake3::Hash::from_hex(text).map_err(D::Error::custom)?;
         Ok(*hash.as_bytes())
@@ -204,18 +193,14 @@ mod tests {
         let text = record(3, 1).encode();
         assert_eq!(Record::decode(text.as_bytes()).unwrap(), record(3, 1));
         for end in 0..text.len() {
-            assert_eq!(
-                Record::decode(&text.as_bytes()[..end]),
-                Err(TornRecord),
-                "{end}"
-            );
+            assert_eq!(Record::decode(&text.as_bytes()[..end]), Err(Torn), "{end}");
         }
         for at in 0..text.len() {
             let mut bytes = text.clone().into_bytes();
             bytes[at] ^= 1;
-            assert_eq!(Record::decode(&bytes), Err(TornRecord), "{at}");
+            assert_eq!(Record::decode(&bytes), Err(Torn), "{at}");
         }
-        assert_eq!(Record::decode(&[0; 200]), Err(TornRecord));
+        assert_eq!(Record::decode(&[0; 200]), Err(Torn));
     }
 
     #[test]

@@ -135,6 +135,39 @@ exec "{command}" "$@"
     assert done.leases == 4
 
 
+def test_a_directory_is_moved_with_a_worker_that_is_killed(site: Site, cluster: Any, options: list[str]) -> None:
+    tree = site.root / "tree"
+    (tree / "sub" / "empty").mkdir(parents=True)
+    for number in range(40):
+        (tree / "sub" / f"file{number}").write_bytes(bytes([number]) * 100_000)
+    make_big(tree / "large", 5)
+    (tree / "link").symlink_to("sub")
+    os.utime(tree / "sub", ns=(10**18, 10**18))
+    with distributed.Client(cluster) as client:
+        pids = list(client.run(os.getpid).values())
+
+        def kill() -> None:
+            wait_for(lambda: len(list(site.files.glob(".tree.*.howdah-plan/*/record-*"))) >= 1)
+            os.kill(pids[0], signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        done = stripe(client, site.url("tree"), site.files / "tree", archive=True, lease="1MiB", options=options)
+        killer.join()
+    assert done.bytes == 40 * 100_000 + 5 * MIB and done.leases == 4 + 5
+    assert [path.name for path in site.files.iterdir()] == ["tree"]
+
+    def look(top: Path) -> dict[str, object]:
+        return {
+            str(path.relative_to(top)): os.readlink(path)
+            if path.is_symlink()
+            else (path.stat().st_mode, path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else None)
+            for path in [top, *top.rglob("*")]
+        }
+
+    assert look(site.files / "tree") == look(tree)
+
+
 def test_only_those_with_the_resource_move(site: Site, tmp_path: Path, options: list[str]) -> None:
     make_big(site.root / "big", 3)
     with (

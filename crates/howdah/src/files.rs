@@ -25,7 +25,8 @@ impl<T> Hears<T> {
         self.0.is_some()
     }
 
-    pub(crate) fn hear(&self, things: &[T]) {
+    /// Tells it.
+    pub fn hear(&self, things: &[T]) {
         if let Some(hear) = &self.0 {
             hear(things);
         }

@@ -110,7 +110,7 @@ pub use manifest::{Manifest, ManifestHash, Sums, check_manifest};
 pub use mover::{Client, Comparison, Place, Transfer};
 pub use path_bytes::PathBytes;
 pub use paths::{PathMemory, RememberedPath, default_path_memory};
-pub use range::{SourceFile, fetch_range, file_version, publish};
+pub use range::{SourceFile, fetch_range, file_version, file_versions, publish};
 pub use reach::Transport;
 pub use receipt::{
     Checked, Direction, End, Receipt, ReceiptMaker, Statement, Wanted, check_receipt,

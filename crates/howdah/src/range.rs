@@ -3,6 +3,9 @@
 use crate::client::Task;
 use crate::copy::{Remote, run};
 use crate::reconnect::{What, lasting};
+use crate::remote::desk::Desk;
+use crate::remote::{Files, FilesAnswer};
+use crate::session::files::wire::{FileKind, FilesRequest};
 use crate::session::from_store;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, Summary};
 use howdah_core::ByteRange;
@@ -58,6 +61,42 @@ pub fn file_version(
     let task = Task::Look(path, seen.clone());
     run(task, there, &config.once(), cancel, &mut |_| ())?;
     seen.take().ok_or_else(|| no_version(source))
+}
+
+/// The same of many files of one machine, through one session; each answer is of the path at its place.
+///
+/// # Errors
+///
+/// What reaching the machine gives; of each file [`ErrorKind::Usage`] if it is no regular file (a link is none), and what asking gives.
+pub fn file_versions(
+    sources: &[Location],
+    config: &CopyConfig,
+) -> Result<Vec<Result<SourceFile, Error>>, Error> {
+    let Some(first) = sources.first() else {
+        return Ok(Vec::new());
+    };
+    let (there, _) = remote(first)?;
+    let mut paths = Vec::with_capacity(sources.len());
+    for source in sources {
+        let (machine, path) = remote(source)?;
+        if machine != there {
+            let text = format!("{source} is not on the same machine as {first}");
+            return Err(Error::new(ErrorKind::Usage, text));
+        }
+        paths.push(path);
+    }
+    let files = Files::begin(there, config.once(), Desk::default())?;
+    let questions = paths.into_iter().map(|path| FilesRequest::Stat { path });
+    let version = |(source, answer)| match answer? {
+        FilesAnswer::Info(info) if info.kind == FileKind::File && !info.is_link => Ok(SourceFile {
+            identity: info.version.into(),
+            mode: info.mode,
+        }),
+        _ => Err(no_version(source)),
+    };
+    let answers = files.answers(questions);
+    files.close();
+    Ok(sources.iter().zip(answers).map(version).collect())
 }
 
 fn no_version(source: &Location) -> Error {

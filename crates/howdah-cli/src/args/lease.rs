@@ -6,15 +6,16 @@ use howdah::Location;
 use howdah_core::units;
 use std::path::PathBuf;
 
-/// Cuts one huge file into leases that many hosts move at the same time
+/// Cuts a huge file, or a tree, into leases that many hosts move at the same time
 ///
-/// SRC is a file on another machine (HOST:path or howdah://HOST:PORT/path). DST is a path, or an existing directory, that
-/// all hosts that will move leases see under that name: a shared file system, or this machine alone.
+/// SRC is a file on another machine (HOST:path or howdah://HOST:PORT/path), with -r or -a a directory. DST is a path, or an
+/// existing directory, that all hosts that will move leases see under that name: a shared file system, or this machine alone.
 ///
-/// The plan says which version of SRC it is, by size, times and inode, and what each lease has. Each host runs
-/// 'howdah cp --plan PLAN --lease ID', in any order, as often as anybody likes; 'howdah finish PLAN' checks that every byte
-/// is there and gives the file its name. Until then everything lies beside DST in a directory .NAME.ID.howdah-plan, with one
-/// unfinished file and a record of each lease that was moved. Removing that directory forgets the plan.
+/// The plan says which version of SRC it is, and what each lease has: a range of a large file, or many small files. Each host runs
+/// 'howdah cp --plan PLAN --lease ID', in any order, as often as anybody likes; 'howdah finish PLAN' checks that everything
+/// is there and gives the file or directory its name. Until then all of it lies beside DST in a directory .NAME.ID.howdah-plan, with
+/// a record of each lease that was moved. Removing that directory forgets the plan. A directory that is there already is not
+/// planned into: plan beside it, or use 'howdah sync'.
 ///
 /// Standard output gets the numbers of the leases as an array job wants them (0-15). docs/clusters.md has Slurm, Kubernetes
 /// and Dask.
@@ -23,10 +24,11 @@ use std::path::PathBuf;
 ///
 ///   howdah plan howdah://site/run7.h5 /shared/run7.h5 --lease 1GiB -o run7.plan
 ///   sbatch --array="$(howdah plan site:/data/run7.h5 /shared/ -o run7.plan)" move.sh
+///   howdah plan -a site:/data/run7 /shared/ --lease 256MiB -o run7.plan
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct PlanArgs {
-    /// The file, on another machine
+    /// The file or, with -r or -a, the directory, on another machine
     #[arg(value_name = "SRC", value_parser = location())]
     pub(crate) source: Location,
 
@@ -34,8 +36,23 @@ pub(crate) struct PlanArgs {
     #[arg(value_name = "DST")]
     pub(crate) destination: PathBuf,
 
+    /// Plan directories with all that is in them, as 'cp -r' copies them
+    #[arg(long, short = 'r', visible_short_alias = 'R')]
+    pub(crate) recursive: bool,
+
+    /// The same with permissions, owners, extended attributes and ACLs, as 'cp -a' copies them
+    ///
+    /// Names of one file (hard links) stay such within a lease; between leases they become files of their own.
+    #[arg(long, short = 'a')]
+    pub(crate) archive: bool,
+
+    /// With -r: make permissions equal
+    #[arg(long, short = 'p', requires = "recursive")]
+    pub(crate) preserve: bool,
+
     /// Bytes of each lease but the last: a power of two, at least 1MiB
     ///
+    /// Of a tree it is the most: files that are not longer are moved whole, up to so many bytes of them, and 8192 files, in one lease.
     /// A mover that dies loses at most one lease. A host wants some seconds' worth of it at least, and several leases for each
     /// host let fast ones do more.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, default_value = "1GiB")]
@@ -53,15 +70,19 @@ pub(crate) struct PlanArgs {
     pub(crate) connect: ConnectArgs,
 }
 
-/// Gives the file of a plan its name when every lease was moved
+/// Gives the file or directory of a plan its name when every lease was moved
 ///
 /// Reads the records of the leases, checks that they cover the file and agree, joins their hashes to the BLAKE3 of the whole
 /// file (the one that b3sum prints) without reading it again, syncs it, and renames it. Standard output gets a line
 /// 'HEX  DST', as b3sum writes it. Exit code 6: leases are missing; run them, then finish again.
 ///
+/// Of a tree it is checked that each file is the one that a record tells of; permissions and times of directories are set, and
+/// the directory is renamed. HEX is then the BLAKE3 of the list of all files that --manifest writes.
+///
 /// Examples:
 ///
 ///   howdah finish run7.plan
+///   howdah finish --manifest run7.b3 run7.plan && cd /shared/run7 && b3sum --check --quiet ~/run7.b3
 ///   sbatch --array="$(howdah finish --check run7.plan)" move.sh
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
@@ -73,6 +94,16 @@ pub(crate) struct FinishArgs {
     /// Only say what is missing: the numbers of the leases as an array job wants them (3,5-7), nothing if there are none
     #[arg(long, conflicts_with = "keep")]
     pub(crate) check: bool,
+
+    /// Of a tree: finish also without files that changed, vanished or could not be read since it was planned; exit code 6 if there are any
+    ///
+    /// Every lease was run all the same. They are named.
+    #[arg(long, conflicts_with = "check")]
+    pub(crate) partial: bool,
+
+    /// Of a tree: write the BLAKE3 of each file to FILE, a line each, as b3sum does
+    #[arg(long, value_name = "FILE", conflicts_with = "check")]
+    pub(crate) manifest: Option<PathBuf>,
 
     /// Keep the records: finishing once more then says the same
     #[arg(long)]

@@ -1,6 +1,6 @@
-"""What the workers of a Dask cluster do together: move one huge file, or run a campaign of the laboratory.
+"""What the workers of a Dask cluster do together: move one huge file or a tree, or run a campaign of the laboratory.
 
-`campaign` runs the cells of scenarios on workers, and has their results in one directory (docs/lab.md). `stripe` moves one file as one
+`campaign` runs the cells of scenarios on workers, and has their results in one directory (docs/lab.md). `stripe` moves a file or a directory as one
 verified name: it runs the leases of ``howdah plan`` on workers, each by the ``howdah`` command there. Dask only says who runs what: which bytes
 are there, and that they are right, stands in records beside the destination (docs/clusters.md). So whatever a scheduler forgets or
 runs twice is harmless, and the same call goes on from the records after anything died.
@@ -30,6 +30,8 @@ _log = logging.getLogger("howdah")
 
 # What a later run may mend: the system, refused (somebody else runs it), the network, space, a signal.
 _AGAIN = {1, 4, 5, 11, 12}
+# Some files of a tree cannot be read, or changed meanwhile; the rest is planned.
+_PARTIAL = {6, 13}
 
 
 class StripeError(Exception):
@@ -45,9 +47,9 @@ class StripeError(Exception):
 
 @dataclass(frozen=True)
 class Stripe:
-    """A file that was moved.
+    """A file or directory that was moved.
 
-    ``blake3`` is in hexadecimal, as ``b3sum`` prints it. ``seconds`` is the time of this call, ``moved_bytes`` what came in it,
+    ``blake3`` is in hexadecimal, as ``b3sum`` prints it; of a directory, that of the list that ``howdah finish --manifest`` writes. ``seconds`` is the time of this call, ``moved_bytes`` what came in it,
     ``lost_bytes`` at most what came in it for nothing: whole leases that died, failed or were run twice.
     """
 
@@ -66,6 +68,8 @@ def stripe(
     dst: str | Path,
     *,
     movers: int | Sequence[str] | None = None,
+    recursive: bool = False,
+    archive: bool = False,
     lease: int | str = "1GiB",
     plan: str | Path | None = None,
     options: Sequence[str] = (),
@@ -73,9 +77,9 @@ def stripe(
     retries: int = 3,
     steal_after: float = 3.0,
 ) -> Stripe:
-    """Moves the file ``src`` to ``dst`` by the workers of ``client``, a ``distributed.Client``.
+    """Moves the file, or with ``recursive`` or ``archive`` (as ``cp -r`` and ``cp -a``) the directory, ``src`` to ``dst`` by the workers of ``client``, a ``distributed.Client``.
 
-    ``src`` is a file on another machine, ``dst`` an absolute path in a directory that all movers see under that name. If any worker
+    ``src`` is on another machine, ``dst`` an absolute path in a directory that all movers see under that name. If any worker
     has the resource ``DTN``, only those that have it move, and no more at a time than it says; otherwise every worker moves one
     lease at a time. ``movers`` is the most that move at the same time, or the addresses of those that may.
 
@@ -91,8 +95,9 @@ def stripe(
     """
     path = os.path.abspath(dst)
     where = plan if plan is not None else f"{path}.plan"
+    kind = [flag for flag, is_set in (("-r", recursive), ("-a", archive)) if is_set]
     return _Stripe(client, movers, list(options), command, retries, steal_after).run(
-        src, path, os.path.abspath(where), str(lease)
+        src, path, os.path.abspath(where), str(lease), kind
     )
 
 
@@ -102,7 +107,11 @@ def stripe(
 def _plan(named: str | None, src: str, dst: str, plan: str, more: list[str]) -> tuple[int, str, str]:
     if os.path.exists(plan):
         return 0, "", ""
-    return _run(named, ["plan", src, dst, "-o", plan, *more])
+    code, out, said = _run(named, ["plan", src, dst, "-o", plan, *more])
+    if code in _PARTIAL and os.path.exists(plan):
+        _log.warning("not all of %s is planned: %s", src, said)
+        return 0, out, said
+    return code, out, said
 
 
 def _move(named: str | None, plan: str, lease: int, more: list[str]) -> tuple[int, str, str]:
@@ -136,11 +145,11 @@ class _Stripe(Crew):
         self.moved_bytes = 0
         self.lost_runs = 0
 
-    def run(self, src: str, dst: str, plan: str, lease: str) -> Stripe:
+    def run(self, src: str, dst: str, plan: str, lease: str, kind: list[str]) -> Stripe:
         begun = time.monotonic()
         if not self.free():
             self.check()
-        more = ["--lease", lease, *self.options]
+        more = ["--lease", lease, *kind, *self.options]
         self._ask(_plan, self.command, src, dst, plan, more)
         state = self._state(plan)
         if state["destination"] != dst:

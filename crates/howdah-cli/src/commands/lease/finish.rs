@@ -1,22 +1,37 @@
 //! `howdah finish`.
 
 use super::room::Room;
-use super::{failed, numbers, read_plan};
+use super::{failed, numbers, read_plan, tree_finish};
 use crate::args::FinishArgs;
 use crate::ui;
 use howdah::{Error, ErrorKind};
-use howdah_lease::{Finished, NotFinished, Plan, Record};
+use howdah_lease::{Finished, NotFinished, Plan, Planned, Record};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 /// Hash and inode of the file, before it gets its name.
-const MARK: &str = "finished";
+pub(super) const MARK: &str = "finished";
 
 pub(in crate::commands) fn run(args: &FinishArgs) -> anyhow::Result<()> {
-    let plan = read_plan(&args.plan)?;
-    let room = Room::open(&plan)?;
+    let planned = read_plan(&args.plan)?;
+    let room = Room::open(&planned)?;
+    let plan = match planned {
+        Planned::File(plan) => plan,
+        Planned::Tree(plan) => return tree_finish::run(args, &plan, &room),
+    };
+    let about_trees = [
+        (args.partial, "--partial"),
+        (args.manifest.is_some(), "--manifest"),
+    ];
+    if let Some((_, flag)) = about_trees.iter().find(|(is_set, _)| *is_set) {
+        let text = format!(
+            "{flag} is about trees, and {} is of one file",
+            args.plan.display()
+        );
+        return Err(Error::new(ErrorKind::Usage, text).into());
+    }
     let records = room.all_records(&plan)?;
     if args.check {
         return check(args, &plan, &records);
@@ -86,8 +101,8 @@ fn finish(plan: &Plan, room: &Room, records: Vec<Record>) -> Result<String, Erro
     let Finished { blake3, bytes } =
         howdah_lease::finish(plan, records).map_err(|why| not_finished(&why))?;
     let blake3 = blake3::Hash::from(blake3).to_hex().to_string();
-    let part = room.part()?;
-    let path = room.part_path();
+    let part = room.open_part(&room.work())?;
+    let path = room.work();
     let meta = part.metadata().map_err(|e| failed("look at", &path, &e))?;
     if meta.len() != bytes {
         let (path, is) = (path.display(), meta.len());
@@ -98,7 +113,7 @@ fn finish(plan: &Plan, room: &Room, records: Vec<Record>) -> Result<String, Erro
     }
     room.write(MARK, format!("{blake3} {}\n", inode(&meta)).as_bytes())?;
     let destination = Path::new(plan.destination());
-    howdah::publish(part, room.part_name(), destination, bytes, plan.mode())?;
+    howdah::publish(part, room.work_name(), destination, bytes, plan.mode())?;
     Ok(blake3)
 }
 
@@ -107,7 +122,7 @@ fn finished_before(plan: &Plan, room: &Room) -> Result<Option<String>, Error> {
     let Some(mark) = room.read(MARK)? else {
         return Ok(None);
     };
-    if room.part_path().exists() {
+    if room.work().exists() {
         return Ok(None);
     }
     let mut words = mark.split_whitespace();
@@ -126,11 +141,11 @@ fn finished_before(plan: &Plan, room: &Room) -> Result<Option<String>, Error> {
 }
 
 #[cfg(unix)]
-fn inode(meta: &fs::Metadata) -> u64 {
+pub(super) fn inode(meta: &fs::Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::ino(meta)
 }
 
-fn not_finished(why: &NotFinished) -> Error {
+pub(super) fn not_finished(why: &NotFinished) -> Error {
     let kind = match why {
         NotFinished::Missing { .. } => ErrorKind::Partial,
         NotFinished::OtherPlan { .. } | NotFinished::Misfit { .. } => ErrorKind::Usage,

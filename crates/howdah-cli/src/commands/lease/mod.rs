@@ -1,18 +1,24 @@
-//! One file moved by many hosts: `howdah plan`, `howdah cp --plan`, `howdah finish`. What makes it right is in `howdah-lease`; here are
+//! A file or a tree moved by many hosts: `howdah plan`, `howdah cp --plan`, `howdah finish`. What makes it right is in `howdah-lease`; here are
 //! the disk and the network that it talks of.
 
 mod finish;
 mod moving;
 mod planning;
 mod room;
+mod run;
+mod shape;
+mod tree;
+mod tree_finish;
 
 pub(super) use finish::run as finish;
 pub(super) use moving::run as cp;
 pub(super) use planning::run as plan;
 
-use howdah::{Error, ErrorKind, SourceIdentity};
-use howdah_lease::{Plan, Version};
+use howdah::{Error, ErrorKind, Location, PathBytes, SourceIdentity};
+use howdah_lease::{Name, Planned, TreePlan, Version};
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 fn version(identity: &SourceIdentity) -> Version {
@@ -33,10 +39,47 @@ fn identity(version: &Version) -> SourceIdentity {
     }
 }
 
-fn read_plan(path: &Path) -> Result<Plan, Error> {
+fn read_plan(path: &Path) -> Result<Planned, Error> {
     let text = std::fs::read_to_string(path).map_err(|e| failed("read the plan", path, &e))?;
-    Plan::decode(&text)
+    Planned::decode(&text)
         .map_err(|e| Error::new(ErrorKind::Usage, format!("{}: {e}", path.display())))
+}
+
+/// Where a plan says that it comes from.
+fn source_of(planned: &Planned, path: &Path) -> Result<Location, Error> {
+    Location::try_from(OsStr::new(planned.source()))
+        .map_err(|e| Error::new(ErrorKind::Usage, format!("{}: {e}", path.display())))
+}
+
+/// A name of a tree, as a path.
+fn path_of(name: &Name) -> &Path {
+    Path::new(OsStr::from_bytes(name.as_bytes()))
+}
+
+/// A file of the tree at that place.
+fn below(top: &Location, name: &Name) -> Location {
+    let mut place = top.clone();
+    if let Location::Remote { path, .. } = &mut place {
+        *path = joined(path, name);
+    } else if let Location::Ssh(there) = &mut place {
+        there.path = joined(&there.path, name);
+    }
+    place
+}
+
+fn joined(path: &PathBytes, name: &Name) -> PathBytes {
+    path.as_path().join(path_of(name)).as_os_str().into()
+}
+
+/// How what a plan is of is copied.
+fn tree_options(plan: &TreePlan) -> howdah::TreeOptions {
+    howdah::TreeOptions {
+        contents: true,
+        recursive: true,
+        archive: plan.archive(),
+        permissions: plan.permissions(),
+        ..howdah::TreeOptions::default()
+    }
 }
 
 /// Something of the system's, as a failure with a kind.

@@ -1,17 +1,21 @@
 //! `howdah cp --plan PLAN --lease ID`: one run of one lease.
 
 use super::room::Room;
-use super::{failed, identity, read_plan};
+use super::run::RunHost;
+use super::{below, failed, identity, path_of, read_plan, source_of};
 use crate::args::{Cli, Command, CpArgs, PaceArgs};
 use crate::commands::connect::config;
 use crate::commands::course::{Run, arrival, finish, reporter};
 use crate::commands::flight;
 use crate::ui::{Reporter, Signals, Start};
 use howdah::{ByteRange, Cancel, CopyConfig, Error, ErrorKind, Location, Progress, Summary};
-use howdah_lease::{Action, Lease, Mover, Plan, Stopped, SubtreeHasher, Value};
+use howdah_lease::{
+    Action, Lease, Mark, Moved, Mover, Plan, PlanError, Planned, Record, RunMover, Share, Sheet,
+    Stopped, SubtreeHasher, TreePlan, TreeRecord, Value,
+};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Bytes that are read and hashed at a time.
@@ -23,25 +27,89 @@ pub(in crate::commands) fn run(args: &CpArgs, plan: &Path) -> anyhow::Result<()>
     finish(&reporter, result)
 }
 
+/// What a lease has.
+enum Work {
+    /// A range of a file.
+    Range {
+        /// Of that file alone.
+        plan: Plan,
+        source: Location,
+        lease: Lease,
+        /// Where it goes.
+        part: PathBuf,
+        /// It is one of a tree.
+        of_tree: bool,
+    },
+    /// Small files of a tree.
+    Run(TreePlan, Sheet),
+}
+
+impl Work {
+    fn of(planned: &Planned, id: u64, source: Location, room: &Room) -> Result<Self, Error> {
+        let usage = |e: PlanError| Error::new(ErrorKind::Usage, e.to_string());
+        let tree = match planned {
+            Planned::File(plan) => {
+                let plan = plan.clone();
+                let lease = plan
+                    .lease(id)
+                    .ok_or_else(|| usage(PlanError::TooManyLeases))?;
+                return Ok(Self::Range {
+                    plan,
+                    source,
+                    lease,
+                    part: room.work(),
+                    of_tree: false,
+                });
+            }
+            Planned::Tree(tree) => tree,
+        };
+        let sheet = room.sheet(tree, id)?;
+        let Share::Part {
+            name,
+            version,
+            first,
+        } = &sheet.share
+        else {
+            return Ok(Self::Run(tree.clone(), sheet));
+        };
+        let (plan, lease) = tree.part(id, *version, *first).map_err(usage)?;
+        Ok(Self::Range {
+            plan,
+            source: below(&source, name),
+            lease,
+            part: room.work().join(path_of(name)),
+            of_tree: true,
+        })
+    }
+
+    /// Epoch and bytes of a run that has moved all of it.
+    fn moved(&self, id: u64, room: &Room) -> Result<Option<(u64, u64)>, Error> {
+        if let Self::Range { of_tree: false, .. } = self {
+            let record = room.records(id)?.pop();
+            return Ok(record.map(|record| (record.epoch, record.bytes)));
+        }
+        let mut records = room.tree_records(id)?.into_iter();
+        let whole = records.rfind(TreeRecord::is_complete);
+        Ok(whole.map(|record| (record.epoch, record.bytes)))
+    }
+}
+
 fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summary> {
-    let plan = read_plan(path)?;
-    let source = Location::try_from(std::ffi::OsStr::new(plan.source()))
-        .map_err(|e| Error::new(ErrorKind::Usage, format!("{}: {e}", path.display())))?;
+    let planned = read_plan(path)?;
+    let source = source_of(&planned, path)?;
     let id = args.lease.lease.unwrap_or_default();
-    let Some(lease) = plan.lease(id) else {
-        let (path, last) = (path.display(), plan.leases() - 1);
+    if id >= planned.leases() {
+        let (path, last) = (path.display(), planned.leases() - 1);
         let text = format!("{path} has no lease {id}: they are 0 to {last}");
         return Err(Error::new(ErrorKind::Usage, text).into());
-    };
-    let room = Room::open(&plan)?;
-    if let Some(record) = room.records(id)?.pop() {
-        reporter.note(&format!(
-            "lease {id} was moved in epoch {} already",
-            record.epoch
-        ));
+    }
+    let room = Room::open(&planned)?;
+    let work = Work::of(&planned, id, source.clone(), &room)?;
+    if let Some((epoch, bytes)) = work.moved(id, &room)? {
+        reporter.note(&format!("lease {id} was moved in epoch {epoch} already"));
         return Ok(Summary {
-            bytes: record.bytes,
-            resumed_bytes: record.bytes,
+            bytes,
+            resumed_bytes: bytes,
             verified: "blake3".to_owned(),
             ..Summary::default()
         });
@@ -49,7 +117,7 @@ fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summ
     let signals = Signals::install()?;
     let mut config = config(&args.connect, std::iter::once(&source), &signals)?;
     arrival(&mut config, &args.arrival, reporter);
-    let destination = Location::File(plan.destination().into());
+    let destination = Location::File(planned.destination().into());
     let from = std::slice::from_ref(&source);
     flight::check_place(&args.flight, from, &destination)?;
     flight::begin(&args.flight, from, &destination, false, &mut config);
@@ -67,20 +135,43 @@ fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summ
         pace_of,
         trace: args.trace.as_deref(),
     };
-    let done = run.copy(&start, |show| {
-        let host = Host {
-            plan: &plan,
-            source: &source,
+    let (room, config, cancel) = (&room, &config, signals.cancel());
+    let done = run.copy(&start, |show| match work {
+        Work::Range {
+            plan,
+            source,
             lease,
-            room: &room,
-            config: &config,
-            cancel: signals.cancel(),
-            value: None,
-            scratch: None,
-        };
-        host.run(epoch, show)
+            part,
+            of_tree,
+        } => {
+            let host = Host {
+                plan: &plan,
+                source: &source,
+                lease,
+                room,
+                part,
+                of_tree,
+                config,
+                cancel,
+                value: None,
+                scratch: None,
+            };
+            host.run(epoch, show)
+        }
+        Work::Run(plan, sheet) => {
+            let host = RunHost {
+                plan: &plan,
+                source: &source,
+                room,
+                config,
+                cancel,
+            };
+            let no_run = || Error::new(ErrorKind::Usage, "the lease is of a large file");
+            let mover = RunMover::new(&plan, sheet, epoch).ok_or_else(no_run)?;
+            host.run(mover, (id, epoch), show)
+        }
     });
-    flight::end(&args.flight, &config, done, reporter)
+    flight::end(&args.flight, config, done, reporter)
 }
 
 /// What the same command line asks for now.
@@ -97,6 +188,10 @@ struct Host<'a> {
     source: &'a Location,
     lease: Lease,
     room: &'a Room,
+    /// Where it goes.
+    part: PathBuf,
+    /// It is one of a tree.
+    of_tree: bool,
     config: &'a CopyConfig,
     cancel: &'a Cancel,
     /// Of what was fetched.
@@ -110,11 +205,10 @@ impl Host<'_> {
         let begun = Instant::now();
         let mut mover = Mover::new(self.plan, self.lease, epoch);
         let mut summary = Summary::default();
-        let part = self.room.part()?;
+        let part = self.room.open_part(&self.part)?;
         loop {
             if self.cancel.is_cancelled() {
-                let text = "interrupted; the same lease can be run again";
-                return Err(Error::new(ErrorKind::Cancelled, text));
+                return Err(interrupted());
             }
             match mover.action() {
                 Action::Claim => {
@@ -122,7 +216,13 @@ impl Host<'_> {
                     mover.on_claimed();
                 }
                 Action::Fetch(range) => {
-                    summary = self.fetch(range, show)?;
+                    summary = match self.fetch(range, show) {
+                        Ok(summary) => summary,
+                        Err(error) => {
+                            self.lacks(epoch, &error)?;
+                            return Err(error);
+                        }
+                    };
                     let value = self.value_of(self.scratch()?, 0)?;
                     self.value = Some(value);
                     // The far side says which version it begins to read, and fails if that has changed when it ends.
@@ -140,8 +240,8 @@ impl Host<'_> {
                     mover.on_written();
                 }
                 Action::Sync => {
-                    let path = self.room.part_path();
-                    part.sync_data().map_err(|e| failed("sync", &path, &e))?;
+                    let path = &self.part;
+                    part.sync_data().map_err(|e| failed("sync", path, &e))?;
                     if Some(self.value_of(&part, self.lease.range.start)?) != self.value {
                         let path = path.display();
                         let text = format!(
@@ -152,7 +252,13 @@ impl Host<'_> {
                     mover.on_synced();
                 }
                 Action::Publish(record) => {
-                    self.room.publish(&record)?;
+                    if self.of_tree {
+                        let (blake3, mark) = (record.blake3, Mark::default());
+                        let moved = Moved::Here { blake3, mark };
+                        self.room.publish_of_tree(&record_of_tree(record, moved))?;
+                    } else {
+                        self.room.publish(&record)?;
+                    }
                     mover.on_published();
                 }
                 Action::Done => break,
@@ -165,6 +271,25 @@ impl Host<'_> {
         Ok(summary)
     }
 
+    /// What a tree can do without is known then.
+    fn lacks(&self, epoch: u64, error: &Error) -> Result<(), Error> {
+        let is_lacking = matches!(error.kind(), ErrorKind::SourceChanged | ErrorKind::NotFound);
+        if !self.of_tree || !is_lacking {
+            return Ok(());
+        }
+        let why = error.to_string();
+        let record = Record {
+            plan: self.plan.id().to_owned(),
+            lease: self.lease.id,
+            epoch,
+            bytes: 0,
+            seconds: 0.0,
+            blake3: Value::default(),
+        };
+        let record = record_of_tree(record, Moved::Lacking { why });
+        self.room.publish_of_tree(&record)
+    }
+
     fn scratch(&self) -> Result<&File, Error> {
         let nothing = || Error::new(ErrorKind::Io, "nothing was fetched");
         self.scratch.as_ref().ok_or_else(nothing)
@@ -175,7 +300,7 @@ impl Host<'_> {
         range: ByteRange,
         show: &mut dyn FnMut(&Progress),
     ) -> Result<Summary, Error> {
-        let path = self.room.part_path();
+        let path = self.part.clone();
         let file = self.room.scratch()?;
         let theirs = file
             .try_clone()
@@ -201,7 +326,7 @@ impl Host<'_> {
             part.seek(SeekFrom::Start(range.start))?;
             io::copy(&mut scratch.take(range.len()), &mut part)
         };
-        let path = self.room.part_path();
+        let path = self.part.clone();
         match copy() {
             Ok(bytes) if bytes == range.len() => Ok(()),
             Ok(_) => Err(failed("write", &path, &io::ErrorKind::WriteZero.into())),
@@ -224,15 +349,31 @@ impl Host<'_> {
             }
             Ok(())
         };
-        read().map_err(|e| failed("read back", &self.room.part_path(), &e))?;
+        read().map_err(|e| failed("read back", &self.part, &e))?;
         Ok(hasher.value())
     }
 }
 
-fn stopped(why: &Stopped) -> Error {
+pub(super) fn stopped(why: &Stopped) -> Error {
     let kind = match why {
         Stopped::Fenced { .. } => ErrorKind::Refused,
         Stopped::SourceChanged { .. } => ErrorKind::SourceChanged,
     };
     Error::new(kind, why.to_string())
+}
+
+pub(super) fn interrupted() -> Error {
+    let text = "interrupted; the same lease can be run again";
+    Error::new(ErrorKind::Cancelled, text)
+}
+
+fn record_of_tree(record: Record, moved: Moved) -> TreeRecord {
+    TreeRecord {
+        plan: record.plan,
+        lease: record.lease,
+        epoch: record.epoch,
+        bytes: record.bytes,
+        seconds: record.seconds,
+        moved: vec![moved],
+    }
 }

@@ -1,13 +1,13 @@
 //! `howdah plan`.
 
 use super::room::Room;
-use super::{failed, numbers, version};
+use super::{failed, numbers, tree, version};
 use crate::args::PlanArgs;
 use crate::commands::connect::{config, expanded_one};
 use crate::ui::{self, Signals};
 use howdah::{Error, ErrorKind, Location, Log, SourceFile};
 use howdah_core::units;
-use howdah_lease::Plan;
+use howdah_lease::{Plan, PlanError, Planned};
 use serde_json::json;
 use std::fs::OpenOptions;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -20,31 +20,50 @@ pub(in crate::commands) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     config.warn = Log::new(|line| ui::say_marked("warning", line));
     config.heard = Log::new(ui::say);
     let source = expanded_one(&args.source, &mut config, &signals)?;
+    if (args.recursive || args.archive) && tree::plan(args, &source, &config, &signals)? {
+        return Ok(());
+    }
     let found = howdah::file_version(&source, &config, signals.cancel())?;
     let plan = plan(args, &source, &found)?;
     let room = Room::create(&plan)?;
-    if let Err(error) = write(&plan, &args.out) {
+    let planned = Planned::File(plan.clone());
+    if let Err(error) = write(&planned, &args.out) {
         room.remove();
         return Err(error.into());
     }
-    let (leases, bytes) = (plan.leases(), plan.version().size);
+    tell(args, &planned, plan.version().size, None)
+}
+
+/// Says what there is to be moved. `files`: how many there are in a tree.
+pub(super) fn tell(
+    args: &PlanArgs,
+    planned: &Planned,
+    bytes: u64,
+    files: Option<u64>,
+) -> anyhow::Result<()> {
+    let leases = planned.leases();
     if args.json {
-        let line = json!({
+        let mut line = json!({
             "schema": 1,
-            "plan": plan.id(),
-            "source": ui::printable(plan.source()),
-            "destination": ui::printable(plan.destination()),
+            "plan": planned.id(),
+            "source": ui::printable(planned.source()),
+            "destination": ui::printable(planned.destination()),
             "bytes": bytes,
             "lease_bytes": args.lease,
             "leases": leases,
         });
+        if let Some(files) = files {
+            line["files"] = json!(files);
+        }
         ui::print(&line.to_string())?;
         return Ok(());
     }
     let plural = if leases == 1 { "" } else { "s" };
+    let at_most = if files.is_some() { "at most " } else { "" };
     ui::say(&format!(
-        "{leases} lease{plural} of {} of {source}; each is moved by 'howdah cp --plan {} --lease ID'",
+        "{leases} lease{plural} of {at_most}{} of {}; each is moved by 'howdah cp --plan {} --lease ID'",
         units::format_bytes(args.lease),
+        ui::printable(planned.source()),
         args.out.display(),
     ));
     ui::print(&numbers(0..leases))?;
@@ -52,33 +71,47 @@ pub(in crate::commands) fn run(args: &PlanArgs) -> anyhow::Result<()> {
 }
 
 fn plan(args: &PlanArgs, source: &Location, found: &SourceFile) -> anyhow::Result<Plan> {
-    let mut destination: PathBuf = std::path::absolute(&args.destination)?;
-    if destination.is_dir() {
-        let name = super::super::ls::path_of(source);
-        let name = Path::new(&name).file_name().unwrap_or_default().to_owned();
-        destination.push(name);
-    }
-    let Some(text) = destination.to_str() else {
-        let text = "a plan is text, and the name of the destination is none (UTF-8)";
-        return Err(Error::new(ErrorKind::Usage, text).into());
-    };
-    let usage = |e: howdah_lease::PlanError| Error::new(ErrorKind::Usage, e.to_string());
+    let text = destination(&args.destination, source)?;
     let plan = Plan::new(
         id(),
         source.to_string(),
-        text.to_owned(),
+        text,
         version(&found.identity),
         args.lease,
     );
-    Ok(plan.map_err(usage)?.with_mode(found.mode))
+    Ok(plan.map_err(|e| usage(&e))?.with_mode(found.mode))
+}
+
+pub(super) fn usage(error: &PlanError) -> Error {
+    Error::new(ErrorKind::Usage, error.to_string())
+}
+
+/// The path of what is to come: below a directory that is there it has the source's name.
+pub(super) fn destination(asked: &Path, source: &Location) -> anyhow::Result<String> {
+    let mut destination: PathBuf = std::path::absolute(asked)?;
+    if destination.is_dir() {
+        let path = super::super::ls::path_of(source);
+        let Some(name) = Path::new(&path).file_name() else {
+            let there = destination.display();
+            let text =
+                format!("{source} has no name that it could have in {there}; name what it becomes");
+            return Err(Error::new(ErrorKind::Usage, text).into());
+        };
+        destination.push(name);
+    }
+    let text = destination.into_os_string().into_string();
+    Ok(text.map_err(|_| {
+        let text = "a plan is text, and the name of the destination is none (UTF-8)";
+        Error::new(ErrorKind::Usage, text)
+    })?)
 }
 
 /// 64 bits: as good as never twice in one directory.
-fn id() -> String {
+pub(super) fn id() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
-fn write(plan: &Plan, path: &Path) -> Result<(), Error> {
+pub(super) fn write(plan: &Planned, path: &Path) -> Result<(), Error> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create_new(true).open(path);
     let write = |mut file: std::fs::File| {

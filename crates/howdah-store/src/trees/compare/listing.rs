@@ -31,6 +31,8 @@ pub struct Listed {
     pub mode: Option<u32>,
     /// When it was modified, in seconds since 1970.
     pub modified: Option<i64>,
+    /// And nanoseconds.
+    pub modified_ns: u32,
     /// Whose it is, if that was [asked for](crate::TreeOptions::archive).
     pub owner: Option<OwnerSeen>,
     /// What a symbolic link points to.
@@ -130,6 +132,7 @@ fn run(
             size,
             mode: meta.map(|meta| meta.mode),
             modified: meta.map(|meta| meta.mtime.secs),
+            modified_ns: meta.map_or(0, |meta| meta.mtime.nanos),
             owner: meta
                 .and_then(|meta| meta.owner)
                 .map(|owner| cursor.owner(owner)),

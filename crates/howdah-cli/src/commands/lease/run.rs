@@ -1,0 +1,226 @@
+//! One run of a lease of small files.
+
+use super::moving::{interrupted, stopped};
+use super::room::{Room, sync_dir};
+use super::{failed, path_of, shape, tree_options};
+use howdah::{
+    Cancel, CopyConfig, Error, FileLog, Location, PathList, Progress, Summary, TreeReport,
+};
+use howdah_lease::{Fetched, Mark, Member, RunAction, RunMover, TreePlan, Value};
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tempfile::TempDir;
+
+/// Files that are named which could not be had.
+const NAMED: usize = 20;
+
+type Hashes = HashMap<PathBuf, Value>;
+
+pub(super) struct RunHost<'a> {
+    pub(super) plan: &'a TreePlan,
+    pub(super) source: &'a Location,
+    pub(super) room: &'a Room,
+    pub(super) config: &'a CopyConfig,
+    pub(super) cancel: &'a Cancel,
+}
+
+impl RunHost<'_> {
+    pub(super) fn run(
+        &self,
+        mut mover: RunMover,
+        (lease, epoch): (u64, u64),
+        show: &mut dyn FnMut(&Progress),
+    ) -> Result<Summary, Error> {
+        let begun = Instant::now();
+        let mut summary = Summary::default();
+        let mut fetched: Option<TempDir> = None;
+        let mut dirs: BTreeSet<PathBuf> = BTreeSet::new();
+        let top = self.room.work();
+        loop {
+            if self.cancel.is_cancelled() {
+                return Err(interrupted());
+            }
+            match mover.action() {
+                RunAction::Claim => {
+                    self.room.claim(lease, epoch)?;
+                    self.room.give_back_reserve(lease);
+                    mover.on_claimed();
+                }
+                RunAction::Fetch => {
+                    let dir = self.directory(lease, epoch)?;
+                    let (done, hashes) = self.fetch(mover.members(), dir.path(), show)?;
+                    let files = look(mover.members(), dir.path(), &hashes)?;
+                    mover.on_fetched(files, done.seconds);
+                    (summary, fetched) = (done, Some(dir));
+                }
+                RunAction::Look => {
+                    let highest = self.room.highest(lease)?;
+                    mover.on_highest(highest).map_err(|why| stopped(&why))?;
+                }
+                RunAction::Place(range) => {
+                    for index in range {
+                        let Some(from) = fetched.as_ref().filter(|_| mover.is_placed(index)) else {
+                            continue;
+                        };
+                        let name = path_of(&mover.members()[index].name);
+                        let (from, to) = (from.path().join(name), top.join(name));
+                        let mark = self.place(&from, &to)?;
+                        dirs.extend(to.parent().map(Path::to_path_buf));
+                        mover.on_named(index, mark);
+                    }
+                    mover.on_placed();
+                }
+                RunAction::Sync => {
+                    for dir in &dirs {
+                        sync_dir(dir).map_err(|e| self.gone_or("sync", dir, &e))?;
+                    }
+                    mover.on_synced();
+                }
+                RunAction::Publish(record) => {
+                    summary.bytes = record.bytes;
+                    self.room.publish_of_tree(&record)?;
+                    mover.on_published();
+                }
+                RunAction::Done => break,
+            }
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        "blake3".clone_into(&mut summary.verified);
+        (summary.seconds, summary.resumed_bytes) = (seconds, 0);
+        summary.goodput_bps = summary.bytes as f64 * 8.0 / seconds.max(1e-9);
+        tell_of(&mover, summary.tree.get_or_insert_default());
+        Ok(summary)
+    }
+
+    /// One that nobody else writes to, on the file system of the tree.
+    fn directory(&self, lease: u64, epoch: u64) -> Result<TempDir, Error> {
+        let dir = self.room.lease_dir(lease);
+        let prefix = format!("run-{epoch}-");
+        let made = tempfile::Builder::new().prefix(&prefix).tempdir_in(&dir);
+        made.map_err(|e| self.gone_or("make a directory in", &dir, &e))
+    }
+
+    /// As `howdah cp` copies these files, which is verified, durable, and goes on when a connection is lost.
+    fn fetch(
+        &self,
+        members: &[Member],
+        to: &Path,
+        show: &mut dyn FnMut(&Progress),
+    ) -> Result<(Summary, Hashes), Error> {
+        if members.is_empty() {
+            return Ok((Summary::default(), Hashes::new()));
+        }
+        let hashes = Arc::new(Mutex::new(Hashes::new()));
+        let mut config = self.config.clone();
+        let (heard, also) = (Arc::clone(&hashes), self.config.files.clone());
+        config.files = FileLog::new(move |files| {
+            let mut hashes = heard.lock().unwrap_or_else(PoisonError::into_inner);
+            for file in files {
+                hashes.extend(file.hash.map(|hash| (file.path.clone(), hash)));
+            }
+            drop(hashes);
+            also.hear(files);
+        });
+        let names = members.iter().map(|member| member.name.as_bytes());
+        let options = howdah::TreeOptions {
+            files: Some(names.collect::<PathList>()),
+            // One that has grown is another one.
+            max_size: Some(self.plan.lease_bytes()),
+            ..tree_options(self.plan)
+        };
+        let from = std::slice::from_ref(self.source);
+        let place = Location::File(to.to_path_buf());
+        let done = howdah::copy_tree(from, &place, &options, &config, self.cancel, show);
+        // Also of a failure: it is to be removed.
+        let opened = members
+            .iter()
+            .filter(|member| {
+                to.join(path_of(&member.name))
+                    .parent()
+                    .is_some_and(Path::is_dir)
+            })
+            .try_for_each(|member| shape::open_way(to, path_of(&member.name)));
+        let done = done?;
+        opened?;
+        drop(config);
+        let mut hashes = hashes.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok((done, std::mem::take(&mut *hashes)))
+    }
+
+    fn place(&self, from: &Path, to: &Path) -> Result<Mark, Error> {
+        let placed = fs::rename(from, to).and_then(|()| fs::symlink_metadata(to));
+        let meta = placed.map_err(|e| self.gone_or("put a file into its place,", to, &e))?;
+        Ok(mark(&meta))
+    }
+
+    fn gone_or(&self, what: &str, path: &Path, error: &io::Error) -> Error {
+        if is_absent(error) && !self.room.work().exists() {
+            return self.room.is_gone();
+        }
+        failed(what, path, error)
+    }
+}
+
+/// What came of each.
+fn look(members: &[Member], dir: &Path, hashes: &Hashes) -> Result<Vec<Fetched>, Error> {
+    let look = |member: &Member| {
+        let path = dir.join(path_of(&member.name));
+        let meta = match fs::symlink_metadata(&path) {
+            Ok(meta) if meta.is_file() => meta,
+            Ok(_) => return Ok(nothing("it is no regular file any more")),
+            Err(e) if is_absent(&e) => {
+                return Ok(nothing("it changed, vanished or cannot be read"));
+            }
+            Err(e) => return Err(failed("look at", &path, &e)),
+        };
+        let blake3 = match hashes.get(path_of(&member.name)) {
+            Some(hash) => *hash,
+            // A further name of a file that came, or one that came just before a connection was lost.
+            None => hash_of(&path).map_err(|e| failed("read", &path, &e))?,
+        };
+        Ok(Fetched::File {
+            size: meta.len(),
+            mtime: (meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap_or(0)),
+            blake3,
+        })
+    };
+    members.iter().map(look).collect()
+}
+
+/// What a file is known by, after it was renamed.
+pub(super) fn mark(meta: &Metadata) -> Mark {
+    let ns = u32::try_from(meta.ctime_nsec()).unwrap_or(0);
+    (meta.ino(), (meta.ctime(), ns))
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory)
+}
+
+fn nothing(why: &str) -> Fetched {
+    Fetched::Nothing {
+        why: why.to_owned(),
+    }
+}
+
+pub(super) fn hash_of(path: &Path) -> io::Result<Value> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(File::open(path)?)?;
+    Ok(*hasher.finalize().as_bytes())
+}
+
+/// What could not be had, in words and numbers; the copy has said some of it.
+fn tell_of(mover: &RunMover, report: &mut TreeReport) {
+    let lacking = mover.lacking().count() as u64;
+    for (member, why) in mover.lacking().take(NAMED) {
+        let note = format!("{}: {why}", path_of(&member.name).display());
+        report.notes.push(note);
+    }
+    report.changed += lacking.saturating_sub(report.failed + report.changed);
+}

@@ -1,0 +1,327 @@
+//! `howdah plan -r`: a tree that is cut into leases.
+//!
+//! Its directories and links are made now, and of large files what will hold their bytes, all as `howdah cp` makes them: so what is kept
+//! of them is what a copy keeps. Contents are left to movers.
+
+use super::room::{self, Room};
+use super::shape::{self, Shapes};
+use super::{below, failed, path_of, planning, version};
+use crate::args::PlanArgs;
+use crate::exit::{self, Passed};
+use crate::ui::{self, Signals};
+use howdah::{
+    CopyConfig, EntryKind, Error, ErrorKind, Listed, Listing, Location, PathList, SourceFile,
+    Summary, TreeOptions, TreeReport,
+};
+use howdah_lease::{Cutter, Member, Name, Planned, Share, Sheet, TreeOrder, is_same_moment};
+use rustix::fs::{Timespec, Timestamps};
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// What a file takes on the disk is whole blocks.
+const BLOCK: u64 = 4096;
+/// Large files whose versions are asked for at a time.
+const ASKED: usize = 512;
+
+/// Plans a directory; `false`: it is a file.
+pub(super) fn plan(
+    args: &PlanArgs,
+    source: &Location,
+    config: &CopyConfig,
+    signals: &Signals,
+) -> anyhow::Result<bool> {
+    if !source.is_remote() {
+        let text = format!(
+            "{source} is not on another machine: trees are planned from HOST:path or howdah://HOST:PORT/path"
+        );
+        return Err(Error::new(ErrorKind::Usage, text).into());
+    }
+    let destination = planning::destination(&args.destination, source)?;
+    let order = TreeOrder {
+        id: planning::id(),
+        source: source.to_string(),
+        destination: destination.clone(),
+        lease_bytes: args.lease,
+        archive: args.archive,
+        permissions: args.preserve,
+    };
+    let id = order.id.clone();
+    let cutter = Cutter::new(order).map_err(|e| planning::usage(&e))?;
+    let room = Room::create_for_tree(&destination, &id)?;
+    let planner = Planner {
+        args,
+        source,
+        config,
+        signals,
+        room: &room,
+        destination: Path::new(&destination),
+        report: TreeReport::default(),
+    };
+    let made = planner.run(cutter);
+    if !matches!(made, Ok(Some(_))) {
+        room.remove();
+    }
+    let Some((planned, report)) = made? else {
+        return Ok(false);
+    };
+    let Planned::Tree(tree) = &planned else {
+        return Ok(false);
+    };
+    planning::tell(args, &planned, tree.bytes(), Some(tree.files()))?;
+    for note in report.notes.iter().chain(&report.notices) {
+        ui::say_marked("warning", note);
+    }
+    let summary = Summary {
+        tree: Some(report),
+        ..Summary::default()
+    };
+    match summary.shortfall() {
+        Some(error) => {
+            ui::say_error(&format!("not all of it is planned: {error}"));
+            Err(Passed(exit::code(error.kind())).into())
+        }
+        None => Ok(true),
+    }
+}
+
+struct Planner<'a> {
+    args: &'a PlanArgs,
+    source: &'a Location,
+    config: &'a CopyConfig,
+    signals: &'a Signals,
+    room: &'a Room,
+    destination: &'a Path,
+    /// What could not be planned.
+    report: TreeReport,
+}
+
+/// A file that is longer than a lease.
+struct Large {
+    name: Name,
+    size: u64,
+    mtime: (i64, u32),
+}
+
+impl Planner<'_> {
+    fn run(mut self, mut cutter: Cutter) -> anyhow::Result<Option<(Planned, TreeReport)>> {
+        let Some(large) = self.list(&mut cutter)? else {
+            return Ok(None);
+        };
+        if fs::symlink_metadata(self.destination).is_ok() {
+            let text = format!(
+                "{} is there already, and a tree is planned as a new one: name another, or use 'howdah sync'",
+                self.destination.display()
+            );
+            return Err(Error::new(ErrorKind::Refused, text).into());
+        }
+        // All but files.
+        let options = TreeOptions {
+            min_size: Some(u64::MAX),
+            ..self.options()
+        };
+        self.copy(&options)?;
+        let mut shapes = Shapes::of_directories(self.room)?;
+        self.make_large(&large, &mut cutter, &mut shapes)?;
+        shapes.end()?;
+        let planned = Planned::Tree(cutter.end());
+        room::sync_all(&self.room.work())?;
+        self.room.begin(&planned)?;
+        planning::write(&planned, &self.args.out)?;
+        Ok(Some((planned, self.report)))
+    }
+
+    fn options(&self) -> TreeOptions {
+        TreeOptions {
+            contents: true,
+            recursive: true,
+            archive: self.args.archive,
+            permissions: self.args.preserve,
+            ..TreeOptions::default()
+        }
+    }
+
+    /// Has every small file in a lease; the large ones.
+    fn list(&self, cutter: &mut Cutter) -> anyhow::Result<Option<Vec<Large>>> {
+        let (mut failure, mut large) = (None, Vec::new());
+        let mut is_file = None;
+        let cancel = self.signals.cancel();
+        let mut on_name = |next: &Listing| {
+            let Listing::Name(listed) = next else { return };
+            // A directory is told first, as nothing below itself.
+            let is_file = *is_file.get_or_insert(!listed.path.as_os_str().is_empty());
+            if is_file || failure.is_some() {
+                return;
+            }
+            failure = self.take(listed, cutter, &mut large).err();
+            if failure.is_some() {
+                cancel.cancel();
+            }
+        };
+        let options = TreeOptions::default();
+        let listed = howdah::list(
+            self.source,
+            &options,
+            self.config,
+            cancel,
+            &mut on_name,
+            &mut |_| (),
+        );
+        if let Some(error) = failure {
+            return Err(error.into());
+        }
+        listed?;
+        if is_file == Some(true) {
+            return Ok(None);
+        }
+        if let Some(sheet) = cutter.close().map_err(|e| planning::usage(&e))? {
+            self.put(&sheet)?;
+        }
+        Ok(Some(large))
+    }
+
+    fn take(
+        &self,
+        listed: &Listed,
+        cutter: &mut Cutter,
+        large: &mut Vec<Large>,
+    ) -> Result<(), Error> {
+        if listed.kind != Some(EntryKind::File) {
+            return Ok(());
+        }
+        let Some(name) = Name::new(listed.path.as_os_str().as_bytes()) else {
+            return Ok(());
+        };
+        let (size, mtime) = (
+            listed.size,
+            (listed.modified.unwrap_or(0), listed.modified_ns),
+        );
+        if !cutter.is_small(size) {
+            large.push(Large { name, size, mtime });
+            return Ok(());
+        }
+        let full = cutter.small(Member { name, size, mtime });
+        match full.map_err(|e| planning::usage(&e))? {
+            Some(sheet) => self.put(&sheet),
+            None => Ok(()),
+        }
+    }
+
+    fn put(&self, sheet: &Sheet) -> Result<(), Error> {
+        let bytes = match &sheet.share {
+            Share::Run(members) => members
+                .iter()
+                .map(|member| member.size.next_multiple_of(BLOCK))
+                .sum(),
+            Share::Part { .. } => 0,
+        };
+        self.room.put_sheet(sheet, bytes)
+    }
+
+    fn copy(&mut self, options: &TreeOptions) -> Result<(), Error> {
+        let to = Location::File(self.room.work());
+        let from = std::slice::from_ref(self.source);
+        let cancel = self.signals.cancel();
+        let summary = howdah::copy_tree(from, &to, options, self.config, cancel, &mut |_| ())?;
+        let found = summary.tree.unwrap_or_default();
+        self.report.failed += found.failed;
+        self.report.changed += found.changed;
+        for note in found.notes {
+            if !self.report.notes.contains(&note) {
+                self.report.notes.push(note);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes what will hold the bytes of large files: of their lengths and times, so that a copy takes them for what they will be, and
+    /// gives them what else it keeps.
+    fn make_large(
+        &mut self,
+        large: &[Large],
+        cutter: &mut Cutter,
+        shapes: &mut Shapes<'_>,
+    ) -> anyhow::Result<()> {
+        let mut made: Vec<(&Large, SourceFile)> = Vec::new();
+        for some in large.chunks(ASKED) {
+            let places: Vec<_> = some
+                .iter()
+                .map(|file| below(self.source, &file.name))
+                .collect();
+            let versions = howdah::file_versions(&places, self.config)?;
+            for (file, found) in some.iter().zip(versions) {
+                match found {
+                    Ok(found)
+                        if found.identity.size == file.size
+                            && found.identity.mtime == file.mtime =>
+                    {
+                        self.make(file, &found)?;
+                        made.push((file, found));
+                    }
+                    Ok(_) => self.changed(&file.name, "it changed while the plan was made"),
+                    Err(error) => self.changed(&file.name, &error.to_string()),
+                }
+            }
+        }
+        if made.is_empty() {
+            return Ok(());
+        }
+        let names = made.iter().map(|(file, _)| file.name.as_bytes());
+        let options = TreeOptions {
+            files: Some(names.collect::<PathList>()),
+            ..self.options()
+        };
+        self.copy(&options)?;
+        let top = self.room.work();
+        for (file, found) in made {
+            let path = top.join(path_of(&file.name));
+            shape::open_way(&top, path_of(&file.name))?;
+            let meta = fs::symlink_metadata(&path).map_err(|e| failed("look at", &path, &e))?;
+            let mtime = std::os::unix::fs::MetadataExt::mtime(&meta);
+            let ns = std::os::unix::fs::MetadataExt::mtime_nsec(&meta);
+            let mtime = (mtime, u32::try_from(ns).unwrap_or(0));
+            if meta.len() != file.size || !is_same_moment(mtime, file.mtime) {
+                fs::remove_file(&path).map_err(|e| failed("remove", &path, &e))?;
+                self.changed(&file.name, "it changed while the plan was made");
+                continue;
+            }
+            shapes.file(&file.name)?;
+            let sheets = cutter.large(&file.name, version(&found.identity));
+            for sheet in sheets.map_err(|e| planning::usage(&e))? {
+                self.put(&sheet)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn make(&self, file: &Large, found: &SourceFile) -> Result<(), Error> {
+        let path = self.room.work().join(path_of(&file.name));
+        let at = |(tv_sec, nanos): (i64, u32)| Timespec {
+            tv_sec,
+            tv_nsec: nanos.into(),
+        };
+        let times = Timestamps {
+            last_access: at(file.mtime),
+            last_modification: at(file.mtime),
+        };
+        let make = |path: &Path| -> io::Result<()> {
+            let part = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(found.mode.unwrap_or(0o666) & 0o777)
+                .open(path)?;
+            part.set_len(file.size)?;
+            room::reserve(&part, file.size)?;
+            Ok(rustix::fs::futimens(&part, &times)?)
+        };
+        make(&path).map_err(|e| failed("reserve space for", &path, &e))
+    }
+
+    fn changed(&mut self, name: &Name, why: &str) {
+        let name = path_of(name).display();
+        self.report.changed += 1;
+        self.report.notes.push(format!("{name}: {why}"));
+    }
+}
