@@ -13,6 +13,7 @@
 pub mod api;
 pub mod bounds;
 pub mod client;
+mod extent;
 mod follower;
 pub mod job;
 pub mod limits;
