@@ -88,6 +88,8 @@ fn watch(site: &Site, server: &Server, service: &Service<'_>, quiet: &str) -> Wa
         quiet,
         "--label",
         "seen",
+        "--deadline",
+        "1d",
         "--",
         "cp",
         "--accept-new",

@@ -30,6 +30,7 @@ pub mod queue;
 pub mod schedule;
 mod state;
 mod time;
+pub mod times;
 pub mod tls;
 pub mod tokens;
 pub mod watch;
