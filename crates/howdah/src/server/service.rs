@@ -578,7 +578,7 @@ impl Service {
                 }
                 self.note_files(key, &error);
                 if let Some(mut session) = self.sessions.remove(&key) {
-                    self.control.tell(session.moved(&connection.stats()));
+                    self.control.tell(session.moved(connection, Span::ZERO));
                     let busy = session.is_busy();
                     self.put_away(session.tree.take(), session.place.take());
                     if busy {
