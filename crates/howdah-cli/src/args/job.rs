@@ -3,6 +3,7 @@
 use super::DaemonPlace;
 use clap::{Args, Subcommand, ValueEnum};
 use howdah_core::{Span, units};
+use std::path::PathBuf;
 
 /// Gives the daemon work, and looks at it
 ///
@@ -59,7 +60,6 @@ pub(crate) struct JobTraits {
     /// How often it is tried again after a failure that may pass: network (5), a changed source (13), or being stopped
     #[arg(long, value_name = "N", default_value_t = howdah_daemon::job::USUAL_RETRIES)]
     pub(crate) retries: u32,
-}
 
     /// Where it runs, instead of where this is: relative names in its command are below that. A daemon with --allow runs jobs within it only
     #[arg(long = "directory", value_name = "DIR")]
@@ -80,6 +80,7 @@ pub(crate) struct JobTimes {
     /// The daemon says why that makes no sense
     #[arg(long, value_name = "JOB", hide = true)]
     pub(crate) after: Vec<i64>,
+}
 
 /// Submits a job and prints its number
 ///

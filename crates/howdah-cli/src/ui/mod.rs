@@ -18,9 +18,9 @@ pub(crate) use ask::ask_about;
 pub(crate) use change::change_line;
 pub(crate) use difference::{difference_line, verification_line};
 pub(crate) use events::{Start, error as error_event, failure_json, name_fields, now_utc, object};
-pub(crate) use out::{check_input, check_output, print, trouble};
 #[cfg(target_os = "linux")]
 pub(crate) use out::after_much;
+pub(crate) use out::{check_input, check_output, print, trouble};
 pub(crate) use progress::with_a_question;
 pub(crate) use reporter::{Reporter, Wishes};
 pub(crate) use signals::{Signals, outlive_file_size_limit};

@@ -19,6 +19,7 @@ use howdah_daemon::client::{Action, Client, ClientError, Which};
 use howdah_daemon::job::{JobId, JobView, Kind, Spec, State, deadline_in};
 use howdah_daemon::times::Times;
 use serde_json::json;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub(super) fn run(command: JobCommand) -> anyhow::Result<()> {
@@ -116,7 +117,7 @@ pub(super) fn of_words(
     Ok(Spec {
         kind,
         arguments: arguments.to_vec(),
-        directory: client.directory().map_err(failure)?,
+        directory: directory(client, traits.runs_in)?,
         labels: traits.label,
         priority: traits.priority,
         retries: traits.retries,
@@ -128,7 +129,6 @@ pub(super) fn of_words(
     })
 }
 
-fn submit(args: JobSubmitArgs) -> anyhow::Result<()> {
 /// A relative one is below the place that we are at, where the daemon is.
 fn directory(client: &Client, named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     match named {
@@ -156,6 +156,7 @@ pub(super) fn times_line(times: &Times) -> Option<String> {
     (!both.is_empty()).then(|| format!("each job {}", both.join(", ")))
 }
 
+fn submit(args: JobSubmitArgs) -> anyhow::Result<()> {
     let client = client(&args.place)?;
     let spec = Spec {
         after: args.after.into_iter().map(JobId).collect(),
