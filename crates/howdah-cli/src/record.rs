@@ -32,10 +32,9 @@ pub(crate) fn take_up() -> Result<Option<Record>, NotMine> {
     // The daemon sees to it, too; but it may be away.
     let _ = DIRECTORY.set(dir.clone());
     ui::after_much(|| {
-        DIRECTORY
-            .get()
-            .into_iter()
-            .for_each(|dir| keep_within_bounds(dir))
+        if let Some(dir) = DIRECTORY.get() {
+            keep_within_bounds(dir);
+        }
     });
     Ok(Some(Record(dir)))
 }

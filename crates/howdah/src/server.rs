@@ -43,7 +43,9 @@ use strangers::{Crowd, Strangers};
 
 /// Receives one line of text for each thing that happens. The default throws them away.
 #[derive(Clone)]
-pub struct Log(Arc<dyn Fn(Level, &str) + Send + Sync>);
+pub struct Log(Arc<Hearer>);
+
+type Hearer = dyn Fn(Level, &str) + Send + Sync;
 
 impl Log {
     /// Lines go to `line`.

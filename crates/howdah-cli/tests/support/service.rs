@@ -43,9 +43,10 @@ impl<'a> Service<'a> {
         let mut service = Self {
             site,
             process: None,
-            runs_in: Some(dir.clone()),
+            runs_in: None,
         };
         service.start_by(command, &["--allow", &dir]);
+        service.runs_in = Some(dir);
         service
     }
 

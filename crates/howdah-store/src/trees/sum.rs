@@ -1,6 +1,6 @@
 //! One hash for all files that a copy has moved, in whatever order they came, in memory that does not grow with them.
 //!
-//! It is a sum (LtHash: Bellare and Micciancio, Eurocrypt 1997; Lewi and others, ePrint 2019/227): of each file BLAKE3 gives 2,048
+//! It is a sum (`LtHash`: Bellare and Micciancio, Eurocrypt 1997; Lewi and others, ePrint 2019/227): of each file BLAKE3 gives 2,048
 //! bytes of its content's hash, its size and its path. These are 1,024 numbers of 16 bits, which are added up, each by itself
 //! and without carry, and the sum is hashed once more. Two sets of files with the same sum are as hard to find as two texts with the same hash.
 
