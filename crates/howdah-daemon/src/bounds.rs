@@ -42,6 +42,11 @@ impl Bounds {
         self.check_all(directory, paths, false)
     }
 
+    /// Why nobody is told of that place, whose name is whole.
+    pub(crate) fn check_place(&self, path: &Path) -> Result<(), String> {
+        self.check_paths(Path::new("/"), &[path.to_owned()], false)
+    }
+
     /// The same of a job that may be the daemon's own.
     pub(crate) fn check_again(&self, directory: &Path, paths: &[PathBuf]) -> Result<(), String> {
         self.check_all(directory, paths, true)

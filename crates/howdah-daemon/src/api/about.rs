@@ -25,7 +25,7 @@ pub(super) fn about(shared: &Shared, role: Role) -> About {
     let allow = shared.bounds.allow.iter();
     // Where jobs run of whoever comes from elsewhere and says nothing.
     let home = match shared.bounds.allow.first() {
-        Some(first) if shared.bounds.check(&shared.home, &[]).is_err() => first,
+        Some(first) if shared.bounds.check_place(&shared.home).is_err() => first,
         _ => &shared.home,
     };
     About {
