@@ -6,11 +6,12 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
 BTF := /sys/kernel/btf/vmlinux
+SCRAPE_SECONDS ?= 60
 GATE ?=
 LEDGER ?=
 PYTEST ?=
@@ -283,6 +284,9 @@ bench-files: setup-bench ## Measure: files and trees beside rsync, scp, rclone a
 	$(CARGO) build --release --locked -p howdah-cli
 	$(call say,measuring; it needs root for network namespaces)
 	target="$${CARGO_TARGET_DIR:-target}"; $(SUDO) env HOWDAH="$$target/release/howdah" bash benches/files.sh $(BENCH)
+
+test-metrics: ## Have Debian's Prometheus scrape a daemon and a server for a minute, and ask every query of the dashboard each second (SCRAPE_SECONDS=60)
+	HOWDAH_TEST_SCRAPE_SECONDS="$(SCRAPE_SECONDS)" $(CARGO) test --workspace --features howdah-bpf/bpf,howdah/tokio --locked --test metrics prometheus_reads -- --nocapture
 
 bench-daemon: ## Measure: a queue of 10,000 jobs, 100 that run, 200 streams of events, and what a job takes longer than its command (BENCH="--jobs 1000" and other flags)
 	@missing="$$($(call need,python3:python3))"; \

@@ -20,6 +20,18 @@ const WAITING_MAX: usize = 8_192;
 /// A disk that took nothing is tried again after that.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
+/// How much a line of a log matters to whoever runs the program.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Level {
+    /// What happens.
+    Info,
+    /// What somebody may have to look at: refusals, failures of what others asked for.
+    Warning,
+    /// What does not work here.
+    Error,
+}
+
 /// A file that an audit log is written to, opened and not begun.
 #[derive(Debug)]
 pub struct AuditFile {
@@ -56,7 +68,7 @@ impl AuditFile {
     }
 
     /// Begins to write; `log` hears when that fails, and when it goes on. Fails if there is no thread for it.
-    pub fn begin(self, log: impl Fn(&str) + Send + 'static) -> io::Result<AuditLog> {
+    pub fn begin(self, log: impl Fn(Level, &str) + Send + 'static) -> io::Result<AuditLog> {
         let shared = Arc::new(Shared::default());
         let (theirs, mut output) = (Arc::clone(&shared), self.output);
         let thread = std::thread::Builder::new().name("howdah-audit".to_owned());
@@ -91,7 +103,7 @@ impl Shared {
     }
 
     /// Until it is closed: what could be written then is.
-    fn write_all(&self, output: &mut Output, log: &dyn Fn(&str)) {
+    fn write_all(&self, output: &mut Output, log: &dyn Fn(Level, &str)) {
         loop {
             let mut state = self.lock();
             while state.waiting.is_empty() && state.lost == 0 && !state.closed {
@@ -117,7 +129,7 @@ impl Shared {
         output: &mut Output,
         mut lines: VecDeque<Vec<u8>>,
         lost: u64,
-        log: &dyn Fn(&str),
+        log: &dyn Fn(Level, &str),
     ) -> bool {
         let mut lost_now = lost;
         let result = loop {
@@ -150,14 +162,16 @@ impl Shared {
         let path = output.path().display();
         let Err(error) = result else {
             if failed_before {
-                log(&format!("the audit log {path} is written again"));
+                let text = format!("the audit log {path} is written again");
+                log(Level::Info, &text);
             }
             return true;
         };
         if !failed_before {
-            log(&format!(
+            let text = format!(
                 "the audit log {path} cannot be written: {error}; it is tried again each second"
-            ));
+            );
+            log(Level::Error, &text);
         }
         let _wait = self
             .news
@@ -264,7 +278,7 @@ mod tests {
         let path = dir.path().join("audit");
         for from in [0, 100] {
             let file = AuditFile::open(&path, 1 << 20).expect("it opens");
-            let log = file.begin(|_: &str| ()).expect("a thread");
+            let log = file.begin(|_, _: &str| ()).expect("a thread");
             for number in from..from + 100 {
                 log.write(&event(number));
             }
@@ -279,7 +293,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("audit");
         let file = AuditFile::open(&path, 100).expect("it opens");
-        let log = file.begin(|_: &str| ()).expect("a thread");
+        let log = file.begin(|_, _: &str| ()).expect("a thread");
         for number in 0..50 {
             log.write(&event(number));
         }
@@ -301,7 +315,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("audit");
         let (said, heard) = mpsc::channel();
-        let log = move |line: &str| {
+        let log = move |_, line: &str| {
             let _ = said.send(line.to_owned());
         };
         let mut file = AuditFile::open(&path, 1 << 20)

@@ -159,7 +159,10 @@ fn connections(bounds: &mut sandbox::Bounds, args: &ConnectArgs, places: &[Locat
 
 /// What ssh needs where its user has not arranged it in an unusual way.
 fn ssh(bounds: &mut sandbox::Bounds, args: &ConnectArgs) {
-    if let Some(home) = std::env::home_dir() {
+    // ssh asks who its user is, and not the environment.
+    let user = nix::unistd::User::from_uid(nix::unistd::geteuid());
+    let home = user.ok().flatten().map(|user| user.dir);
+    if let Some(home) = home.or_else(std::env::home_dir) {
         bounds.readable.push(home.join(".ssh"));
         bounds.own.push(home.join(".ssh/known_hosts"));
     }

@@ -5,10 +5,14 @@ use crate::bounds;
 use crate::ui;
 use howdah::Error;
 use howdah_daemon::process::OPTION;
+use howdah_daemon::process::bounded::keep_within_bounds;
 use howdah_daemon::process::record::{NotMine, put_down, take_up as claim};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
+use std::sync::OnceLock;
+
+static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
 
 /// The directory of the attempt.
 pub(crate) struct Record(PathBuf);
@@ -25,6 +29,13 @@ pub(crate) fn take_up() -> Result<Option<Record>, NotMine> {
     };
     let dir = PathBuf::from(OsString::from_vec(dir.to_vec()));
     claim(&dir)?;
+    // The daemon sees to it, too; but it may be away.
+    let _ = DIRECTORY.set(dir.clone());
+    ui::after_much(|| {
+        if let Some(dir) = DIRECTORY.get() {
+            keep_within_bounds(dir);
+        }
+    });
     Ok(Some(Record(dir)))
 }
 

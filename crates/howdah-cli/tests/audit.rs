@@ -51,6 +51,80 @@ fn ends<'a>(lines: &'a [Value], request: &str) -> Vec<(&'a str, &'a str, Option<
         .collect()
 }
 
+/// One hash of files, as docs/serve.md has it.
+fn files_hash(files: &[(&str, &[u8])]) -> String {
+    let mut lanes = [0_u16; 1_024];
+    for (path, content) in files {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(blake3::hash(content).as_bytes());
+        hasher.update(&(content.len() as u64).to_be_bytes());
+        hasher.update(path.as_bytes());
+        let mut part = [0; 2_048];
+        hasher.finalize_xof().fill(&mut part);
+        for (lane, bytes) in lanes.iter_mut().zip(part.as_chunks().0) {
+            *lane = lane.wrapping_add(u16::from_le_bytes(*bytes));
+        }
+    }
+    let sum: Vec<u8> = lanes.iter().flat_map(|lane| lane.to_le_bytes()).collect();
+    blake3::hash(&sum).to_hex().to_string()
+}
+
+#[test]
+fn a_tree_has_one_hash_of_what_was_moved_which_both_ends_and_everybody_else_can_make() {
+    let site = Site::new(120);
+    // One that goes with others, one that goes by itself, and one of several ranges of a comparison.
+    let large = support::place::content("large", (9 << 20) + 5);
+    let small = &b"small"[..];
+    let tree = site.file("tree");
+    fs::create_dir_all(format!("{tree}/sub")).unwrap();
+    fs::write(format!("{tree}/sub/small"), small).unwrap();
+    fs::write(format!("{tree}/large"), &large).unwrap();
+    fs::write(format!("{tree}/sub/empty"), "").unwrap();
+    let server = serve(&site, &[]);
+    let run = |args: &[&str]| {
+        let args = [&[args[0], "--json", "--accept-new"], &args[1..]].concat();
+        let done = site.run(Host::Here, "client", &args, Input::None);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        done.json()["blake3"].as_str().map(str::to_owned)
+    };
+    let [there, back] = [server.url("there"), site.file("back")];
+    let told = [
+        run(&["cp", "-r", &tree, &there]),
+        run(&["verify", &tree, &there]),
+        run(&["sync", &there, &back]),
+    ];
+    // Nothing is moved any more; then one file is.
+    assert_eq!(run(&["sync", &there, &back]), None);
+    fs::write(format!("{tree}/sub/new"), "new").unwrap();
+    let last = run(&["sync", &tree, &there]);
+    let one = run(&["cp", &format!("{tree}/sub/new"), &server.url("one")]);
+    server.stop();
+
+    let named = |top: &str| {
+        let path = |name: &str| format!("{top}{name}");
+        let [a, b, c] = ["large", "sub/empty", "sub/small"].map(path);
+        files_hash(&[(&a, &large), (&b, b""), (&c, small)])
+    };
+    let lines = lines(&site);
+    let of = |request: &str| {
+        let lines = lines.iter().filter(|line| line["request"] == request);
+        lines
+            .map(|line| line["blake3"].as_str())
+            .collect::<Vec<_>>()
+    };
+    // A destination that is made gets the source's place: its own name is that of the sender.
+    let (put, got) = (named("tree/"), named(""));
+    let new = files_hash(&[("sub/new", b"new")]);
+    assert_eq!(of("put tree"), [Some(&*put), Some(&*new)]);
+    // Of an empty file nothing is read for a comparison.
+    let compared = files_hash(&[("large", &large), ("sub/small", small)]);
+    assert_eq!(of("verify"), [Some(&*compared)]);
+    assert_eq!(of("get tree"), [Some(&*got), None]);
+    assert_eq!(told, [Some(put), None, Some(got)]);
+    assert_eq!(last, Some(new));
+    assert_eq!(one, Some(blake3::hash(b"new").to_hex().to_string()));
+}
+
 #[test]
 fn it_says_who_did_what_and_how_it_ended() {
     let site = Site::new(120);

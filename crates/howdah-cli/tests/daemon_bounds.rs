@@ -7,11 +7,13 @@ mod support;
 
 use serde_json::Value;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
+use std::process::Command;
 use support::process::{Input, Server, ok};
 use support::service::Service;
-use support::{Host, Site};
+use support::sshd::Sshd;
+use support::{HOWDAH, Host, Site};
 
 const SECRET: &str = "nobody else's";
 
@@ -39,7 +41,7 @@ impl Attack {
             return None;
         }
         let dir = self.site.file("allowed");
-        Some(Service::new(&self.site, &["--allow", &dir]))
+        Some(Service::allowing(&self.site, dir))
     }
 
     fn outside(&self) -> Vec<String> {
@@ -170,9 +172,9 @@ fn the_laboratory_reads_and_writes_what_is_allowed() {
     let [plain, reads, out] =
         ["s.toml", "reads.toml", "out"].map(|name| site.file(&format!("allowed/{name}")));
     fs::write(&plain, SCENARIO).unwrap();
-    // It would write into the directory that it is submitted from.
-    let done = service.job(&["submit", "--", "lab", "run", "--quick", &plain]);
-    done.assert_failed(2, &["results", "--allow"]);
+    // It would write into the directory that it runs in.
+    let there = service.submit(&["--hold"], &["lab", "run", "--quick", &plain]);
+    ok(&service.job(&["cancel", &there]));
     let done = ended(&service, &["lab", "run", "--out", &out, &plain]);
     assert_eq!(done["state"], "done", "{done}");
     assert!(fs::exists(format!("{out}/summary.json")).unwrap());
@@ -181,11 +183,29 @@ fn the_laboratory_reads_and_writes_what_is_allowed() {
     fs::write(&reads, format!("include = \"{passwd}\"\n{SCENARIO}")).unwrap();
     let done = ended(&service, &["lab", "run", "--out", &out, &reads]);
     assert_eq!(done["state"], "failed", "{done}");
-    let log = fs::read_to_string(service.dir().join("attempts/2-1/log")).unwrap();
+    let log = fs::read_to_string(service.dir().join("attempts/3-1/log")).unwrap();
     assert!(
         log.contains("Permission denied") && !log.contains("nobody"),
         "{log}"
     );
+}
+
+#[test]
+fn a_job_runs_within_what_is_allowed() {
+    let attack = Attack::new();
+    let Some(service) = attack.allowed() else {
+        return;
+    };
+    let copy = [&attack.site.file("allowed/a"), &attack.server.url("a")];
+    let submit = |place: &[&str]| {
+        let command = ["--", "cp", copy[0], copy[1]];
+        service.job(&[&["submit", "--hold"], place, &command].concat())
+    };
+    let outside = attack.site.file("outside");
+    for place in [&[][..], &["--directory", &outside], &["--directory", "/"]] {
+        submit(place).assert_failed(2, &["--allow", "--directory"]);
+    }
+    ok(&submit(&["--directory", &attack.site.file("allowed")]));
 }
 
 #[test]
@@ -297,4 +317,76 @@ fn what_is_the_daemons_own_is_within_no_jobs_reach() {
     let job = ended(&service, &["cp", "-r", &server.url("tree/."), above]);
     assert_eq!(job["state"], "failed", "{job}");
     assert!(!fs::exists(own("config.toml")).unwrap() && !fs::exists(own("daemon/tokens")).unwrap());
+}
+
+/// How a command is begun whose user has another home, as the system knows it.
+fn at_home(site: &Site, home: &str) -> Command {
+    let all = fs::read_to_string("/etc/passwd").unwrap();
+    let own = |line: &&str| line.split(':').nth(2) == Some("0");
+    let others: Vec<_> = all.lines().filter(|line| !own(line)).collect();
+    let text = format!("root:x:0:0:root:{home}:/bin/sh\n{}\n", others.join("\n"));
+    let passwd = site.file("passwd");
+    fs::write(&passwd, text).unwrap();
+    fs::set_permissions(&passwd, fs::Permissions::from_mode(0o644)).unwrap();
+    let mount = "mount --bind \"$0\" /etc/passwd && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--", "sh", "-c", mount, &passwd, HOWDAH]);
+    command
+}
+
+#[test]
+fn ssh_has_the_files_of_its_user_and_no_others() {
+    let attack = Attack::new();
+    let site = &attack.site;
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can give a user another home");
+        return;
+    }
+    if !howdah::sandbox::Bounds::are_known() {
+        println!("skipped: this kernel has no Landlock");
+        return;
+    }
+    let Some(sshd) = Sshd::start(site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    // As people have it: settings, a key, and who is known.
+    let home = site.file("home");
+    let own = Path::new(&home).join(".ssh");
+    fs::create_dir_all(&own).unwrap();
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).unwrap();
+    for name in ["client_key", "known_hosts"] {
+        fs::copy(sshd.file(name), own.join(name)).unwrap();
+    }
+    let there = sshd.file("");
+    let settings = fs::read_to_string(sshd.file("ssh_config")).unwrap();
+    let inside = settings.replace(there.to_str().unwrap(), &format!("{}/", own.display()));
+    // Another name of it takes its key from where no job may read.
+    let key = |dir: &Path| format!("IdentityFile {}", dir.join("client_key").display());
+    let outside = inside
+        .replace("Host far far2", "Host elsewhere")
+        .replace(&key(&own), &key(&there));
+    fs::write(own.join("config"), inside + &outside).unwrap();
+    fs::set_permissions(own.join("config"), fs::Permissions::from_mode(0o600)).unwrap();
+
+    let service = Service::allowing_by(site, at_home(site, &home), site.file("allowed"));
+    let dir = site.file("allowed/tree");
+    fs::create_dir_all(format!("{dir}/sub")).unwrap();
+    fs::write(format!("{dir}/sub/file"), "content").unwrap();
+    let back = site.file("allowed/back");
+    for command in [
+        &["cp", "-a", &*dir, "far:there"][..],
+        &["verify", &dir, "far:there"],
+        &["sync", "far:there", &back],
+    ] {
+        let done = ended(&service, command);
+        assert_eq!(done["state"], "done", "{done}");
+    }
+    assert_eq!(fs::read(format!("{back}/sub/file")).unwrap(), b"content");
+    let refused = ended(&service, &["cp", "-a", &dir, "elsewhere:there2"]);
+    assert_eq!(refused["exit_code"], 7, "{refused}");
+    let log = fs::read_to_string(service.dir().join("attempts/4-1/log")).unwrap();
+    assert!(
+        log.contains("client_key") && log.contains("Permission denied"),
+        "{log}"
+    );
 }

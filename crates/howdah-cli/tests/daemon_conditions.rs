@@ -7,12 +7,14 @@ mod support;
 use std::fs;
 use std::io::Write as _;
 use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 use support::place::{SmallDisk, content};
 use support::process::Input;
 use support::service::{PATIENCE, Service};
-use support::{Host, Site};
+use support::{HOWDAH, Host, Site, serve_as_us};
 
 #[test]
 fn a_port_that_another_program_has_is_named() {
@@ -125,5 +127,74 @@ fn a_host_that_never_answers_holds_up_no_other_job_and_nobody_stays_a_zombie() {
     while zombies(service.pid()) > 0 {
         assert!(Instant::now() < site.limit(), "children stay zombies");
         std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// A process whose standard error is a file, which it takes for the journal if that is so.
+fn with_journal(site: &Site, who: &str, args: &[&str], is_journal: bool) -> (Child, String) {
+    let path = site.file(&format!("{who}-{is_journal}"));
+    let file = fs::File::create(&path).unwrap();
+    let found = file.metadata().unwrap();
+    let inode = found.ino() + u64::from(!is_journal);
+    let mut command = Command::new(HOWDAH);
+    command
+        .args(args)
+        .env("HOWDAH_CONFIG_DIR", site.config(who))
+        .env("XDG_RUNTIME_DIR", site.run_dir())
+        .env("HOWDAH_DIE_WITH_PARENT", "1")
+        .env("JOURNAL_STREAM", format!("{}:{inode}", found.dev()))
+        .stdin(Stdio::null())
+        .stderr(file);
+    serve_as_us(&mut command);
+    (command.spawn().unwrap(), path)
+}
+
+fn await_in(site: &Site, path: &str, part: &str) -> String {
+    loop {
+        let said = fs::read_to_string(path).unwrap();
+        if said.contains(part) && said.ends_with('\n') {
+            return said;
+        }
+        assert!(Instant::now() < site.limit(), "no {part}: {said}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn the_journal_is_told_how_much_a_line_matters_and_nobody_else_is() {
+    let site = Site::new(120);
+    let state = site.file("state");
+    let daemon = ["daemon", "--state", &state];
+    let (mut first, log) = with_journal(&site, "daemon", &daemon, true);
+    let said = await_in(&site, &log, "taking jobs");
+    assert!(said.lines().all(|line| line.starts_with("<6>")), "{said}");
+    assert!(!said.contains("howdah:"), "it knows who says that: {said}");
+    // Another one, of which there can be none.
+    let (mut second, log) = with_journal(&site, "daemon2", &daemon, true);
+    assert_eq!(second.wait().unwrap().code(), Some(4));
+    let said = await_in(&site, &log, "another daemon");
+    assert!(said.starts_with("<3>another daemon has"), "{said}");
+    let (mut third, log) = with_journal(&site, "daemon2", &daemon, false);
+    assert_eq!(third.wait().unwrap().code(), Some(4));
+    let said = await_in(&site, &log, "another daemon");
+    assert!(said.starts_with("howdah: another daemon"), "{said}");
+
+    let root = site.root("");
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--root", &root];
+    let (mut server, log) = with_journal(&site, "stranger", &serve, true);
+    let said = await_in(&site, &log, "nobody gets in yet");
+    let line = said.lines().find(|line| line.starts_with("<6>serving "));
+    let (_, address) = line.unwrap().rsplit_once(' ').unwrap();
+    let url = format!("howdah://{address}/a");
+    fs::write(site.file("a"), "a").unwrap();
+    let copy = site.copy(Host::Here, &site.file("a"), &url);
+    assert_ne!(copy.code, Some(0));
+    let said = await_in(&site, &log, "refused a key");
+    let refused = said.lines().find(|line| line.contains("refused a key"));
+    assert!(refused.unwrap().starts_with("<4>refused"), "{said}");
+    assert!(said.lines().all(|line| line.starts_with('<')), "{said}");
+    for child in [&mut first, &mut server] {
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

@@ -245,7 +245,13 @@ fn who_ordered_what_is_written_down_and_how_it_ended() {
     );
     assert_eq!(failed["command"][0], "verify", "{failed}");
     let done = all.iter().find(|line| line["event"] == "job_done");
-    assert_eq!(done.unwrap()["bytes"], 7, "{done:?}");
+    let done = done.unwrap();
+    let hash = blake3::hash(b"content").to_hex();
+    assert_eq!(
+        (&done["bytes"], &done["blake3"]),
+        (&7.into(), &hash.as_str().into()),
+        "{done}"
+    );
     assert!(!fs::read_to_string(&log).unwrap().contains(&secret));
 
     // The next daemon does not tell it again.

@@ -168,6 +168,19 @@ fn a_job_is_done_by_its_time_with_the_least_rate_and_says_if_it_cannot_be() {
     // 40 MiB in ten minutes, a tenth more for what is around it; some was there before it was told.
     assert!((100_000..700_000).contains(&share.unwrap()), "{shown}");
     assert_eq!(shown["pace"]["meets"], true, "{shown}");
+    service.await_job(&job, |job| job["last"]["event"] == "progress");
+    // From its beginning on: how much there is was seen before it said so.
+    let said = fs::read_to_string(service.dir().join(format!("attempts/{job}-1/events"))).unwrap();
+    let kept: Vec<_> = said
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|event| event["event"] == "progress")
+        .map(|event| event["limit_bps"].as_u64().unwrap())
+        .collect();
+    assert!(
+        !kept.is_empty() && kept.iter().all(|kept| *kept < 700_000),
+        "{kept:?}"
+    );
     service.job(&["cancel", &job]);
     limits(&service, &["64kbit"]);
     let late = copy(&service, &site, &server, "b", &["--by", "10m"]);

@@ -216,6 +216,23 @@ fn prometheus_reads_it_and_every_panel_has_data() {
         });
     }
     println!("{count} queries have data");
+    // For as long as somebody wants, it stays so.
+    let seconds = std::env::var("HOWDAH_TEST_SCRAPE_SECONDS");
+    let seconds = seconds.map_or(0, |text| text.parse().unwrap());
+    let end = Instant::now() + Duration::from_secs(seconds);
+    while Instant::now() < end {
+        for query in queries() {
+            let path = format!("/api/v1/query?query={}", encoded(&query));
+            let answer = get(own, &path, "").unwrap();
+            assert!(has_data(&answer), "{query}: {answer}");
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    if seconds > 0 {
+        let path = encoded("min(count_over_time(up[1h]))");
+        let scraped = get(own, &format!("/api/v1/query?query={path}"), "").unwrap();
+        println!("scraped for {seconds} s: {scraped}");
+    }
     let judged = get(own, "/api/v1/rules", "").unwrap();
     assert!(
         judged.contains("HowdahDaemonDown") && !judged.contains(r#""health":"err""#),

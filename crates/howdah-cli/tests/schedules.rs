@@ -31,6 +31,10 @@ fn a_schedule_is_added_told_of_paused_resumed_and_removed() {
         "nightly",
         "--priority",
         "-3",
+        "--by",
+        "06:00",
+        "--deadline",
+        "5h",
         "--",
         "sync",
         "--delete",
@@ -42,6 +46,12 @@ fn a_schedule_is_added_told_of_paused_resumed_and_removed() {
     assert_eq!(shown["spec"]["job"]["arguments"][0], "--delete", "{shown}");
     assert_eq!(shown["spec"]["job"]["priority"], -3, "{shown}");
     assert_eq!(shown["spec"]["missed"], "skip", "{shown}");
+    let times = &shown["spec"]["times"];
+    assert_eq!(
+        (&times["by"], &times["deadline_seconds"]),
+        (&"06:00".into(), &18_000.into()),
+        "{shown}"
+    );
     assert_eq!(shown["spec"]["overlap"], "allow", "{shown}");
     let next = shown["next_ms"].as_u64().unwrap();
     let line = ok(&service.ask(&["schedule", "list"]));
@@ -63,7 +73,9 @@ fn a_schedule_is_added_told_of_paused_resumed_and_removed() {
     );
     let text = ok(&service.ask(&["schedule", "show", &id]));
     assert!(
-        text.contains("what was missed does not run") && text.contains("may overlap"),
+        text.contains("what was missed does not run")
+            && text.contains("may overlap")
+            && text.contains("is to be done by 06:00, has failed"),
         "{text}"
     );
     ok(&service.ask(&["schedule", "resume", &id]));
@@ -102,6 +114,15 @@ fn what_makes_no_sense_is_refused_when_it_is_added() {
         (
             &["@daily", "--missed", "twice", "--", "verify", "a", "b"],
             "twice",
+        ),
+        (
+            &["@daily", "--by", "06:00", "--", "verify", "a", "b"],
+            "move bytes",
+        ),
+        (&["@daily", "--by", "soon", "--", "cp", "a", "h:b"], "06:00"),
+        (
+            &["@daily", "--after", "3", "--", "cp", "a", "h:b"],
+            "after no other one",
         ),
     ] {
         let done = service.ask(&[&["schedule", "add"], args].concat());

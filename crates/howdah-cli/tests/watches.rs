@@ -88,6 +88,8 @@ fn watch(site: &Site, server: &Server, service: &Service<'_>, quiet: &str) -> Wa
         quiet,
         "--label",
         "seen",
+        "--deadline",
+        "1d",
         "--",
         "cp",
         "--accept-new",
@@ -143,7 +145,12 @@ fn a_file_is_copied_when_it_is_quiet_or_renamed_into_place_and_once() {
         (&3.into(), &Value::Null),
         "{shown}"
     );
-    assert!(jobs(&service)[0]["spec"]["labels"][0] == "seen");
+    let first = &jobs(&service)[0];
+    assert_eq!(first["spec"]["labels"][0], "seen", "{first}");
+    let times = ["submitted_ms", "spec"].map(|name| &first[name]);
+    let deadline = times[1]["deadline_ms"].as_u64().unwrap();
+    let day = deadline.abs_diff(times[0].as_u64().unwrap() + 86_400_000);
+    assert!(day < 60_000, "{first}");
     // A file that changes is another one.
     fs::write(from.join("renamed"), "changed since").unwrap();
     until(
@@ -242,6 +249,11 @@ fn what_cannot_be_watched_is_refused() {
         ),
         (&[&dir, "--", "cp", "a", "h:b"], "only the place"),
         (
+            &[&dir, "--after", "3", "--", "cp", "h:b"],
+            "after no other one",
+        ),
+        (&[&dir, "--by", "25:00", "--", "cp", "h:b"], "06:00"),
+        (
             &[&dir, "--quiet", "0s", "--", "cp", "h:b"],
             "1 second to a day",
         ),
@@ -275,6 +287,8 @@ fn a_watched_directory_is_one_that_jobs_may_touch() {
                 dir,
                 "--quiet",
                 "1s",
+                "--directory",
+                &out,
                 "--",
                 "cp",
                 "--accept-new",

@@ -62,7 +62,7 @@ mod linux {
             tls: None,
             audit: None,
             notify: None,
-            log: |_| (),
+            log: |_, _| (),
             allow: Vec::new(),
             kept: Vec::new(),
             home: "/".into(),

@@ -42,12 +42,27 @@ impl Bounds {
         self.check_all(directory, paths, false)
     }
 
+    /// Why nobody is told of that place, whose name is whole.
+    pub(crate) fn check_place(&self, path: &Path) -> Result<(), String> {
+        self.check_paths(Path::new("/"), &[path.to_owned()], false)
+    }
+
     /// The same of a job that may be the daemon's own.
     pub(crate) fn check_again(&self, directory: &Path, paths: &[PathBuf]) -> Result<(), String> {
         self.check_all(directory, paths, true)
     }
 
     fn check_all(&self, directory: &Path, paths: &[PathBuf], lists: bool) -> Result<(), String> {
+        if !self.allow.is_empty() {
+            let checked = self.check_paths(directory, &[PathBuf::new()], false);
+            checked.map_err(|why| {
+                format!("{why}; a job runs within them: submit it from there, or name such a directory (--directory)")
+            })?;
+        }
+        self.check_paths(directory, paths, lists)
+    }
+
+    fn check_paths(&self, directory: &Path, paths: &[PathBuf], lists: bool) -> Result<(), String> {
         for path in paths {
             let whole = directory.join(path);
             let shown = whole.display();
@@ -162,6 +177,33 @@ mod tests {
         assert!(check(&Bounds::default(), "/etc/passwd").is_ok());
         assert!(check(&Bounds::default(), "new/../../x").is_ok());
         assert!(check(&allow(Path::new("/nonexistent")), "a").is_err());
+    }
+
+    #[test]
+    fn a_job_runs_within_what_is_allowed() {
+        let place = tempfile::tempdir().unwrap();
+        let inside = place.path().join("in");
+        fs::create_dir_all(inside.join("own")).unwrap();
+        symlink("/", inside.join("out")).unwrap();
+        let bounds = Bounds {
+            allow: vec![inside.clone()],
+            kept: vec![inside.join("own")],
+            ..Bounds::default()
+        };
+        let bounds = bounds.real();
+        let may = |directory: &Path| bounds.check(directory, &[inside.join("a")]);
+        assert_eq!(may(&inside), Ok(()));
+        for directory in [
+            place.path(),
+            Path::new("/"),
+            &inside.join("out"),
+            &inside.join("own"),
+        ] {
+            let why = may(directory).unwrap_err();
+            assert!(why.contains("--directory"), "{why}");
+        }
+        let open = Bounds::default();
+        assert_eq!(open.check(Path::new("/"), &[inside.join("a")]), Ok(()));
     }
 
     #[test]

@@ -219,6 +219,8 @@ pub struct Meaning {
     pub places: Vec<String>,
     /// Files and directories of this machine that it names.
     pub paths: Vec<PathBuf>,
+    /// What it copies, if all of that is of this machine and no list says which part of it; otherwise none.
+    pub sources: Vec<PathBuf>,
 }
 
 /// The command line's own parser, so that a job can say what a person can, and not more.

@@ -13,6 +13,7 @@
 pub mod api;
 pub mod bounds;
 pub mod client;
+mod extent;
 mod follower;
 pub mod job;
 pub mod limits;
@@ -29,11 +30,13 @@ pub mod queue;
 pub mod schedule;
 mod state;
 mod time;
+pub mod times;
 pub mod tls;
 pub mod tokens;
 pub mod watch;
 mod watcher;
 
+pub use howdah_audit::Level;
 use job::Grammar;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -56,7 +59,7 @@ pub struct Config {
     /// Who is told what becomes of jobs; None: whom the file [`notices::FILE`] in the directory names, if there is one.
     pub notify: Option<PathBuf>,
     /// Hears what the administrator should.
-    pub log: fn(&str),
+    pub log: fn(Level, &str),
     /// Directories that jobs may touch, with all below them; none: every one.
     pub allow: Vec<PathBuf>,
     /// Directories and files that no job may touch, besides the daemon's own directory: its configuration and keys.

@@ -6,7 +6,9 @@ mod schedules;
 mod watches;
 
 use crate::bounds::Bounds;
-use crate::job::{Ended, Grammar, JobId, Kind, Spec};
+use crate::extent;
+use crate::job::{Ended, Grammar, JobId, Kind, Meaning, Spec};
+use crate::pace::Plan;
 use crate::pacer::Pace;
 use crate::process::{self, Found, Running};
 use crate::queue::{Change, Limits, Queue};
@@ -477,11 +479,16 @@ impl Working {
 
     fn start(&mut self, job: JobId, number: u32, spec: &Spec, limit: Option<&str>) {
         let dir = attempt_dir(&self.own.attempts, job, number);
+        let meaning = match self.check_again(spec) {
+            Ok(meaning) => meaning,
+            Err(ended) => return self.owed.push(AttemptEnded { job, number, ended }),
+        };
         let hosts = self.queue.get(job).map(|entry| entry.hosts.as_slice());
         let share = match spec.kind {
             Kind::Cp | Kind::Sync => {
                 let hosts = hosts.unwrap_or_default();
-                self.own.pace.begin(job, number, hosts, limit)
+                let plan = self.plan(job, number, spec, &meaning);
+                self.own.pace.begin(job, number, hosts, limit, plan)
             }
             Kind::Verify | Kind::LabRun => None,
         };
@@ -492,10 +499,7 @@ impl Working {
             share,
             bounds: &self.own.bounds,
         };
-        let started = self
-            .check_again(spec)
-            .and_then(|()| process::start(&start, self.teller(job, number)));
-        match started {
+        match process::start(&start, self.teller(job, number)) {
             Ok(running) => {
                 self.running.insert(job, running);
             }
@@ -504,12 +508,21 @@ impl Working {
     }
 
     /// What its names lead to may have changed since it was submitted.
-    fn check_again(&self, spec: &Spec) -> Result<(), Ended> {
-        let bounds = &self.own.bounds;
-        let meaning = self.own.grammar.check(spec);
-        meaning
-            .and_then(|meaning| bounds.check_again(&spec.directory, &meaning.paths))
-            .map_err(Ended::CannotStart)
+    fn check_again(&self, spec: &Spec) -> Result<Meaning, Ended> {
+        let meaning = self.own.grammar.check(spec).map_err(Ended::CannotStart)?;
+        let checked = self.own.bounds.check_again(&spec.directory, &meaning.paths);
+        checked.map_err(Ended::CannotStart).map(|()| meaning)
+    }
+
+    /// The least rate that meets its time, as far as is known what it has to move: what the attempt before has left, or the size of what is
+    /// here. Otherwise it begins as fast as it may, until it says that itself.
+    fn plan(&self, job: JobId, number: u32, spec: &Spec, meaning: &Meaning) -> Option<Plan> {
+        let by_ms = spec.by_ms?;
+        let before = number.checked_sub(1).and_then(|before| {
+            process::record::left(&attempt_dir(&self.own.attempts, job, before))
+        });
+        let bytes = before.or_else(|| extent::of(&spec.directory, &meaning.sources))?;
+        Plan::guess(bytes, self.now(), by_ms)
     }
 
     /// For people; whether a process is an attempt's own is decided by what it claims.

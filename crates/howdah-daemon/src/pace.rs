@@ -102,6 +102,26 @@ pub struct Plan {
     pub needed: Option<u64>,
     /// Whether it is met, as far as can be seen.
     pub meets: bool,
+    /// The copy itself has not said yet how much there is.
+    pub is_guess: bool,
+}
+
+impl Plan {
+    /// Of a copy that is about to begin, and will move so much as far as can be seen from outside. None if there is no time left.
+    pub fn guess(bytes: u64, now_ms: u64, by_ms: u64) -> Option<Self> {
+        Some(Self {
+            made_ms: now_ms,
+            bytes: 0,
+            needed: Some(least_rate(bytes, by_ms.saturating_sub(now_ms))?),
+            meets: true,
+            is_guess: true,
+        })
+    }
+
+    /// A copy that does not say for so long how much there is may have more before it than was seen.
+    fn is_good(&self, now_ms: u64) -> bool {
+        !self.is_guess || now_ms.abs_diff(self.made_ms) < AGAIN_MS
+    }
 }
 
 /// What is known of a job with a time.
@@ -122,7 +142,11 @@ pub struct Standing {
 /// Plans anew if it is time for that. A plan is not met if the limits allow less than what it needs, or if less than what it
 /// needed came since the one before.
 pub fn plan(before: Option<&Plan>, at: Standing) -> Option<Plan> {
-    let total = at.total?;
+    let Some(total) = at.total else {
+        return before.filter(|plan| plan.is_good(at.now_ms)).cloned();
+    };
+    // What is known takes the place of what was guessed, at once.
+    let before = before.filter(|plan| !plan.is_guess);
     // A clock that was set back, or an attempt that begins anew.
     let fresh = |plan: &&Plan| plan.made_ms <= at.now_ms && plan.bytes <= at.bytes;
     let before = before.filter(fresh);
@@ -146,6 +170,7 @@ pub fn plan(before: Option<&Plan>, at: Standing) -> Option<Plan> {
         bytes: at.bytes,
         needed,
         meets,
+        is_guess: false,
     })
 }
 
@@ -250,6 +275,38 @@ mod tests {
         };
         let late = plan(Some(&first), late).unwrap();
         assert_eq!((late.needed, late.meets), (None, false));
+    }
+
+    #[test]
+    fn a_guess_is_good_until_the_copy_says_how_much_there_is_or_for_a_minute() {
+        const HOUR: u64 = 3_600_000;
+        const GB: u64 = 1_000_000_000;
+        assert_eq!(Plan::guess(GB, 7, 7), None);
+        let guess = Plan::guess(450 * GB, 0, HOUR).unwrap();
+        assert_eq!(guess.needed, Some(1_100 * MBIT));
+        let at = Standing {
+            now_ms: AGAIN_MS - 1,
+            by_ms: HOUR,
+            bytes: 0,
+            total: None,
+            allowed: UNLIMITED,
+        };
+        assert_eq!(plan(Some(&guess), at), Some(guess.clone()));
+        let late = Standing {
+            now_ms: AGAIN_MS,
+            ..at
+        };
+        assert_eq!(plan(Some(&guess), late), None);
+        // Half of it is there already.
+        let told = Standing {
+            now_ms: 0,
+            bytes: 225 * GB,
+            total: Some(450 * GB),
+            ..at
+        };
+        let known = plan(Some(&guess), told).unwrap();
+        assert_eq!((known.needed, known.meets), (Some(550 * MBIT), true));
+        assert!(!known.is_guess);
     }
 
     #[test]

@@ -73,6 +73,12 @@ impl Known {
             plan: None,
         }
     }
+
+    /// Whether there is something to learn of it soon: how it stands, and what its time takes.
+    fn is_unsure(&self, found: &AtWork) -> bool {
+        let is_planned = self.plan.as_ref().is_some_and(|plan| !plan.is_guess);
+        self.standing.is_none() || found.by_ms.is_some() && !is_planned
+    }
 }
 
 impl Pace {
@@ -126,14 +132,16 @@ impl Pace {
         self.poked.notify_all();
     }
 
-    /// What an attempt that begins may take until it is looked at: what the others leave. None: as much as it can.
+    /// What an attempt that begins may take until it is looked at: what the others leave, and no more than its time takes. None: as much as it can.
     pub(crate) fn begin(
         &self,
         job: JobId,
         number: u32,
         hosts: &[String],
         own: Option<&str>,
+        plan: Option<Plan>,
     ) -> Option<u64> {
+        let needed = plan.as_ref().and_then(|plan| plan.needed);
         let own = own.map(|limit| self.allowed(limit));
         let mut inner = self.lock();
         let shares = |host: Option<&String>| -> u64 {
@@ -154,8 +162,12 @@ impl Pace {
             _ => pool.saturating_sub(taken).max(LEAST),
         };
         let pools = total.into_iter().chain(of_hosts).map(left);
-        let share = pools.chain(own).min().filter(|share| *share != UNLIMITED);
-        let known = Known::new(hosts, Some(share.unwrap_or(UNLIMITED)));
+        let share = pools.chain(own).chain(needed).min();
+        let share = share.filter(|share| *share != UNLIMITED);
+        let known = Known {
+            plan,
+            ..Known::new(hosts, Some(share.unwrap_or(UNLIMITED)))
+        };
         inner.jobs.insert((job, number), known);
         share
     }
@@ -256,10 +268,11 @@ impl Pacer {
             self.share(&at_work, &mut jobs, &pools);
         }
         let done = jobs.values().all(|known| known.share == Some(UNLIMITED));
-        let soon = active
-            && jobs
-                .values()
-                .any(|known| known.standing.is_none() && known.since.elapsed() < SETTLED);
+        let is_new = |found: &AtWork| {
+            let known = jobs.get(&(found.job, found.number));
+            known.is_some_and(|known| known.since.elapsed() < SETTLED && known.is_unsure(found))
+        };
+        let soon = active && at_work.iter().any(is_new);
         let mut inner = self.pace.lock();
         for (id, known) in jobs {
             // It may have ended meanwhile.

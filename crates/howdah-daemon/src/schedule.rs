@@ -2,6 +2,7 @@
 //! manager writes the decision and the job in one.
 
 use crate::job::{JobId, Spec};
+use crate::times::Times;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::Timestamp;
@@ -43,8 +44,11 @@ pub struct ScheduleSpec {
     /// An IANA name, `UTC`, or `local`: that of the machine.
     #[serde(default = "local")]
     pub zone: String,
-    /// What is submitted; without deadline and name.
+    /// What is submitted; without times and a name of its own.
     pub job: Spec,
+    /// When each of its jobs is to be done.
+    #[serde(default, skip_serializing_if = "Times::is_none")]
+    pub times: Times,
     /// While no daemon was there.
     #[serde(default)]
     pub missed: Missed,
@@ -94,10 +98,18 @@ impl Plan {
             || spec.job.hold
         {
             return Err(
-                "the job of a schedule has no submission, no deadline_ms, no by_ms and no hold of its own"
+                "the job of a schedule has no submission, no deadline_ms, no by_ms and no hold of its own: 'times' is for all that come"
                     .to_owned(),
             );
         }
+        if !spec.job.after.is_empty() {
+            return Err(
+                "the job of a schedule comes when its time does, and after no other one: a number means one job, which is over before the next time; \
+                 give it a later time, or '--overlap skip' against its own kind"
+                    .to_owned(),
+            );
+        }
+        spec.times.check(spec.job.kind)?;
         let parser = CronParser::builder()
             .seconds(Seconds::Disallowed)
             .year(Year::Disallowed)
@@ -112,6 +124,13 @@ impl Plan {
             }
         };
         Ok(Self { cron, zone })
+    }
+
+    /// The job of a run that is submitted now.
+    pub(crate) fn job(&self, spec: &ScheduleSpec, now: u64) -> Result<Spec, String> {
+        let mut job = spec.job.clone();
+        spec.times.give(&mut job, now, self.zone.clone())?;
+        Ok(job)
     }
 
     /// The first one after that time.
@@ -222,9 +241,33 @@ mod tests {
         let mut named = spec("0 0 * * *", "UTC");
         named.job.submission = Some("x".into());
         assert!(Plan::new(&named).is_err());
+        let mut after = spec("0 0 * * *", "UTC");
+        after.job.after = vec![JobId(1)];
+        assert!(
+            Plan::new(&after)
+                .unwrap_err()
+                .contains("after no other one")
+        );
+        let mut by = spec("0 0 * * *", "UTC");
+        by.times.by = Some("06:00".into());
+        assert!(Plan::new(&by).unwrap_err().contains("move bytes"));
         // It never comes.
         let never = Plan::new(&spec("0 0 31 2 *", "UTC"));
         assert!(never.is_err() || never.unwrap().next(0).is_none());
+    }
+
+    #[test]
+    fn each_job_has_the_times_that_are_counted_from_when_it_comes() {
+        let mut spec = spec("30 2 * * *", "UTC");
+        spec.job.kind = crate::job::Kind::Cp;
+        (spec.times.by, spec.times.deadline_seconds) = (Some("06:00".into()), Some(3_600));
+        let plan = Plan::new(&spec).unwrap();
+        let job = plan.job(&spec, ms("2026-11-26T02:30:00Z")).unwrap();
+        assert_eq!(job.by_ms, Some(ms("2026-11-26T06:00:00Z")));
+        assert_eq!(job.deadline_ms, Some(ms("2026-11-26T03:30:00Z")));
+        // One that was missed, and comes at noon.
+        let job = plan.job(&spec, ms("2026-11-26T12:00:00Z")).unwrap();
+        assert_eq!(job.by_ms, Some(ms("2026-11-27T06:00:00Z")));
     }
 
     #[test]

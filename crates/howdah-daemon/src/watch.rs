@@ -1,6 +1,7 @@
 //! Watched directories: which files are complete, and the job that copies them. It has no clock and touches nothing.
 
 use crate::job::{JobId, Kind, Spec};
+use crate::times::Times;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,9 @@ pub struct WatchSpec {
     pub quiet_seconds: u32,
     /// What is submitted, for the files that are complete: `cp` or `sync` with options and, as the last argument, the place where they go.
     pub job: Spec,
+    /// When each of its jobs is to be done.
+    #[serde(default, skip_serializing_if = "Times::is_none")]
+    pub times: Times,
 }
 
 /// How long a file is quiet before it is complete if nobody says it.
@@ -58,17 +62,20 @@ impl WatchSpec {
             return Err("the job of a watched directory is cp or sync".to_owned());
         }
         let job = &self.job;
-        if job.submission.is_some()
-            || job.deadline_ms.is_some()
-            || job.by_ms.is_some()
-            || job.hold
-            || !job.after.is_empty()
+        if job.submission.is_some() || job.deadline_ms.is_some() || job.by_ms.is_some() || job.hold
         {
             return Err(
-                "the job of a watched directory has no submission, deadline_ms, by_ms, after and hold of its own"
+                "the job of a watched directory has no submission, deadline_ms, by_ms and hold of its own: 'times' is for all that come"
                     .to_owned(),
             );
         }
+        if !job.after.is_empty() {
+            return Err(
+                "the job of a watched directory comes when files do, and after no other one"
+                    .to_owned(),
+            );
+        }
+        self.times.check(job.kind)?;
         let ours = |word: &String| {
             let name = word.split('=').next().unwrap_or_default();
             ["--files-from", "--from0", "-0", "--"].contains(&name)
@@ -218,6 +225,7 @@ mod tests {
             with(&|spec| spec.job.hold = true),
             with(&|spec| spec.job.submission = Some("x".into())),
             with(&|spec| spec.job.after = vec![JobId(1)]),
+            with(&|spec| spec.times.by = Some("25:00".into())),
         ]);
         for spec in wrong {
             assert!(spec.check().is_err(), "{spec:?}");

@@ -11,6 +11,7 @@ use crate::manager::{Answer, Message, Order};
 use crate::state::{Known, Reader, StateError, Watched};
 use crate::time::now_ms;
 use crate::watch::{Look, Pending};
+use jiff::tz::TimeZone;
 use notify::event::{EventKind, ModifyKind, RenameMode};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use std::collections::{BTreeMap, BTreeSet};
@@ -323,7 +324,12 @@ impl Working {
             .map_err(|error| format!("cannot write {}: {error}", list.display()))
             .and_then(|()| watch.view.spec.job(&list))
             // It made sense when it was added.
-            .and_then(|job| self.own.grammar.check(&job).map(|_| job));
+            .and_then(|job| self.own.grammar.check(&job).map(|_| job))
+            .and_then(|mut job| {
+                let times = &watch.view.spec.times;
+                times.give(&mut job, now_ms(), TimeZone::system())?;
+                Ok(job)
+            });
         let answer = match job {
             Ok(mut job) => {
                 job.submission = Some(submission(&name));

@@ -11,7 +11,9 @@ use howdah_daemon::tls::Tls;
 use howdah_daemon::{Config, serve};
 use std::io::{Read, Write};
 use std::path::Path;
-use support::{Daemon, HOST, bench, config, get, job, post, put, request, schedule, ticket, watch};
+use support::{
+    Daemon, HOST, bench, code, config, get, job, post, put, request, said, schedule, ticket, watch,
+};
 
 #[test]
 fn hostile_requests_get_nothing() {
@@ -784,7 +786,22 @@ fn who_says_nothing_holds_nobody_up_and_is_let_go() {
             .write_all(b"GET /v1/jobs HTTP/1.1\r\nHost: loc")
             .unwrap();
     }
+    // The head is whole, and the description never comes to its end.
+    let whole = job("");
+    let slow: Vec<_> = (0..20)
+        .map(|_| {
+            let mut stream = daemon.connect();
+            stream.write_all(&whole[..whole.len() - 1]).unwrap();
+            stream
+        })
+        .collect();
     assert_eq!(daemon.status(&get("/v1/jobs")), 200);
+    for stream in slow {
+        let answer = said(stream, b"");
+        assert!(answer.is_empty() || code(&answer) == 408, "{answer}");
+    }
+    let jobs = daemon.say(&get("/v1/jobs"));
+    assert!(jobs.contains(r#""jobs":[]"#), "{jobs}");
     for mut stream in silent {
         // Until it is closed, with or without a word.
         let mut answer = Vec::new();

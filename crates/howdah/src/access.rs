@@ -107,6 +107,7 @@ impl Only {
             memory: None,
             tells_files: false,
             tells_all: false,
+            sums: false,
             ..options.clone()
         };
         let asked = self.tree.as_ref();

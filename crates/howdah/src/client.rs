@@ -88,6 +88,8 @@ pub(crate) struct Client<'a> {
     tree_done: Option<(SideReport, TreeReport)>,
     /// The result of a tree.
     tree_report: Option<TreeReport>,
+    /// Of the content of the one file that was moved.
+    hash: Option<[u8; 32]>,
     /// All threads of this copy have a clone.
     threads: Arc<()>,
     /// Threads that give what came its names.
@@ -160,6 +162,7 @@ impl<'a> Client<'a> {
             contents: None,
             tree_done: None,
             tree_report: None,
+            hash: None,
             threads: Arc::new(()),
             ending: Vec::new(),
             target: None,
@@ -273,6 +276,8 @@ impl<'a> Client<'a> {
             Task::Describe { .. } => remote,
             _ => receiver,
         };
+        let tree = self.tree_report.as_ref().filter(|tree| tree.files > 0);
+        let hash = tree.map_or(self.hash, |tree| tree.blake3);
         let bytes = self.progress.bytes;
         let moved = bytes.saturating_sub(self.held_bytes);
         Ok(Summary {
@@ -307,6 +312,7 @@ impl<'a> Client<'a> {
                 .to_owned(),
             reconnects: 0,
             goodput_per_second_bps: self.per_second,
+            blake3: hash.map(|hash| blake3::Hash::from_bytes(hash).to_hex().to_string()),
             tree: self.tree_report,
         })
     }
@@ -468,6 +474,7 @@ impl<'a> Client<'a> {
             Message::Done { object, side } => {
                 if let Some(sending) = self.sending.take_if(|s| s.object == object) {
                     sending.check_done()?;
+                    self.hash = sending.told().and_then(|(_, hash)| hash);
                     if let Some(size) = sending.ended.filter(|_| sending.has_grown()) {
                         self.tell_grown(size);
                     }
@@ -559,6 +566,7 @@ impl<'a> Client<'a> {
             self.progress.bytes = connection.received_bytes(receiving.object);
             if let Some(arrived) = receiving.poll(now, connection)? {
                 let object = receiving.object;
+                self.hash = receiving.told().and_then(|(_, hash)| hash);
                 self.receiving = None;
                 connection.finish_receiving(object);
                 let mut side = SideReport::new(self.start, &connection.stats());

@@ -63,6 +63,8 @@ pub struct CopyConfig {
     pub files: FileLog,
     /// The list that all files of a tree go into; not of copies between two other machines. Whoever asks for it writes it at the end.
     pub manifest: Option<Manifest>,
+    /// The summary of a tree has [one hash](TreeReport::blake3) of all files that were moved; not of copies between two other machines.
+    pub sums: bool,
     /// How machines are reached over ssh.
     pub ssh: SshConfig,
     /// Go on with what an interrupted copy has left, if the source is still the same. Otherwise it
@@ -107,6 +109,7 @@ impl CopyConfig {
             changes: ChangeLog::default(),
             files: FileLog::default(),
             manifest: None,
+            sums: false,
             ssh: SshConfig::default(),
             resume: true,
             reread: false,

@@ -92,7 +92,7 @@ pub use copy::{CopyConfig, RatePolicy, copy};
 pub use error::{Error, ErrorKind};
 pub use files::{ChangeLog, FileLog, Hears};
 pub use flight::{FlightRecorder, Kept, default_recordings};
-pub use howdah_audit::AuditFile;
+pub use howdah_audit::{AuditFile, Level};
 pub use howdah_core::{ByteRange, Rate, Span};
 pub use howdah_recording::{DecodeError, Facts, Held, Interval, Recording, Slow, Verdict};
 #[cfg(target_os = "linux")]

@@ -142,6 +142,8 @@ pub fn fetch_range(
     Ok(Summary {
         bytes: range.len(),
         resumed_bytes: 0,
+        // Of the range alone nobody has one.
+        blake3: None,
         goodput_bps: range.len() as f64 * 8.0 / summary.seconds.max(1e-9),
         ..summary
     })

@@ -9,7 +9,7 @@ use crate::session::from_store;
 use crate::session::places::{Bounds, Places};
 use crate::session::tree::Tree;
 use crate::{AuthorizedKeys, Cancel, Error, ErrorKind, Identity};
-use howdah_audit::{AuditFile, AuditLog};
+use howdah_audit::{AuditFile, AuditLog, Level};
 use howdah_core::{NoWaiting, Rate, Span, Time};
 use howdah_net::{Allowance, Clock, Endpoint, EndpointConfig, Lanes, TcpDoor, TurnCounts};
 use howdah_proto::codec::KnockKey;
@@ -43,16 +43,27 @@ use strangers::{Crowd, Strangers};
 
 /// Receives one line of text for each thing that happens. The default throws them away.
 #[derive(Clone)]
-pub struct Log(Arc<dyn Fn(&str) + Send + Sync>);
+pub struct Log(Arc<Hearer>);
+
+type Hearer = dyn Fn(Level, &str) + Send + Sync;
 
 impl Log {
     /// Lines go to `line`.
     pub fn new(line: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(move |_, text| line(text)))
+    }
+
+    /// Lines go to `line`, with how much they matter.
+    pub fn with_levels(line: impl Fn(Level, &str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(line))
     }
 
     pub(crate) fn line(&self, text: &str) {
-        (self.0)(text);
+        self.at(Level::Info, text);
+    }
+
+    pub(crate) fn at(&self, level: Level, text: &str) {
+        (self.0)(level, text);
     }
 }
 
@@ -183,7 +194,7 @@ impl Server {
         let (log, control, max_rate) = (config.log.clone(), config.control, config.max_rate);
         let audit = config.audit.map(|file| {
             let log = log.clone();
-            file.begin(move |line| log.line(line))
+            file.begin(move |level, line| log.at(level, line))
         });
         let audit = audit
             .transpose()

@@ -100,6 +100,10 @@ pub struct Summary {
     pub reconnects: u32,
     /// Goodput of each second of the run, in bit/s.
     pub goodput_per_second_bps: Vec<f64>,
+    /// BLAKE3 of the content of a file, where it was hashed; of a tree one hash of all files that were moved (docs/serve.md, "The audit log"),
+    /// if that was [wanted](crate::CopyConfig::sums).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blake3: Option<String>,
     /// What became of the files of a tree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeReport>,

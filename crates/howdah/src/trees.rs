@@ -56,6 +56,7 @@ fn copy_tree_once(
         reread: config.reread,
         tells_files: config.files.is_heard() || config.manifest.is_some(),
         tells_all: config.manifest.is_some(),
+        sums: config.sums,
         ..options.clone()
     };
     if let Some(manifest) = &config.manifest {

@@ -3,6 +3,7 @@
 use super::DaemonPlace;
 use clap::{Args, Subcommand, ValueEnum};
 use howdah_core::{Span, units};
+use std::path::PathBuf;
 
 /// Gives the daemon work, and looks at it
 ///
@@ -59,6 +60,26 @@ pub(crate) struct JobTraits {
     /// How often it is tried again after a failure that may pass: network (5), a changed source (13), or being stopped
     #[arg(long, value_name = "N", default_value_t = howdah_daemon::job::USUAL_RETRIES)]
     pub(crate) retries: u32,
+
+    /// Where it runs, instead of where this is: relative names in its command are below that. A daemon with --allow runs jobs within it only
+    #[arg(long = "directory", value_name = "DIR")]
+    pub(crate) runs_in: Option<PathBuf>,
+}
+
+/// When each job of those that come again is to be done.
+#[derive(Args, Debug)]
+pub(crate) struct JobTimes {
+    /// Each job fails if it is not done in that time, counted from when it was submitted: 8h; what runs then is stopped
+    #[arg(long, value_name = "TIME", value_parser = units::parse_span)]
+    pub(crate) deadline: Option<Span>,
+
+    /// Each job is to be done by then, with the least rate that does it: 06:00 (the next time it is that late), or 8h after it was submitted
+    #[arg(long, value_name = "TIME", value_parser = super::values::by_text)]
+    pub(crate) by: Option<String>,
+
+    /// The daemon says why that makes no sense
+    #[arg(long, value_name = "JOB", hide = true)]
+    pub(crate) after: Vec<i64>,
 }
 
 /// Submits a job and prints its number

@@ -64,8 +64,8 @@ pub(crate) use internal::{
 };
 #[cfg(target_os = "linux")]
 pub(crate) use job::{
-    JobActArgs, JobCommand, JobHostArgs, JobLimitArgs, JobState, JobSubmitArgs, JobTraits,
-    JobWaitArgs,
+    JobActArgs, JobCommand, JobHostArgs, JobLimitArgs, JobState, JobSubmitArgs, JobTimes,
+    JobTraits, JobWaitArgs,
 };
 pub(crate) use key::{FingerprintArgs, KeyArgs, KeyCommand};
 pub(crate) use lab::{

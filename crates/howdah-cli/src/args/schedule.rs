@@ -1,6 +1,6 @@
 //! `howdah schedule`.
 
-use super::{DaemonPlace, JobTraits};
+use super::{DaemonPlace, JobTimes, JobTraits};
 use clap::{Args, Subcommand, ValueEnum};
 
 /// Jobs that are submitted again and again
@@ -39,6 +39,7 @@ pub(crate) enum ScheduleCommand {
 ///
 ///   howdah schedule add '30 2 * * 1-5' --zone Europe/Berlin -- sync data site:data
 ///   howdah schedule add '*/10 8-18 * * *' --overlap allow -- cp -r out site:in/
+///   howdah schedule add '0 22 * * *' --by 06:00 -- sync data site:data
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ScheduleAddArgs {
@@ -60,6 +61,9 @@ pub(crate) struct ScheduleAddArgs {
 
     #[command(flatten)]
     pub(crate) traits: JobTraits,
+
+    #[command(flatten)]
+    pub(crate) times: JobTimes,
 
     /// Print a JSON object
     #[arg(long)]

@@ -54,48 +54,13 @@ pub(crate) fn command(text: &str) -> Result<String, String> {
 /// `--by`: milliseconds since 1970.
 #[cfg(target_os = "linux")]
 pub(crate) fn by(text: &str) -> Result<u64, String> {
-    by_from(text, &jiff::Zoned::now())
+    howdah_daemon::times::by(text, &jiff::Zoned::now())
 }
 
+/// The same of jobs that come again, as it is written.
 #[cfg(target_os = "linux")]
-fn by_from(text: &str, now: &jiff::Zoned) -> Result<u64, String> {
-    let wrong =
-        || format!("'{text}' is no time: write 06:00 (the next time it is that late), or 8h");
-    let when = if let Some((hour, minute)) = text.split_once(':') {
-        let number = |part: &str| -> Option<i8> {
-            let digits = part.len() == 2 && part.bytes().all(|b| b.is_ascii_digit());
-            digits.then(|| part.parse().ok()).flatten()
-        };
-        let (hour, minute) = (number(hour), number(minute));
-        let (hour, minute) = hour.zip(minute).ok_or_else(wrong)?;
-        if hour > 23 || minute > 59 {
-            return Err(wrong());
-        }
-        let on = |day: &jiff::Zoned| {
-            let date = day.date().at(hour, minute, 0, 0);
-            date.to_zoned(day.time_zone().clone())
-        };
-        let today = on(now).map_err(|_| wrong())?;
-        if today > *now {
-            today
-        } else {
-            let tomorrow = now.tomorrow().map_err(|_| wrong())?;
-            on(&tomorrow).map_err(|_| wrong())?
-        }
-    } else {
-        let span = units::parse_span(text).map_err(|_| wrong())?;
-        let ms = i64::try_from(span.as_millis()).map_err(|_| wrong())?;
-        if ms == 0 {
-            return Err(wrong());
-        }
-        now.checked_add(
-            jiff::Span::new()
-                .try_milliseconds(ms)
-                .map_err(|_| wrong())?,
-        )
-        .map_err(|_| wrong())?
-    };
-    u64::try_from(when.timestamp().as_millisecond()).map_err(|_| wrong())
+pub(crate) fn by_text(text: &str) -> Result<String, String> {
+    by(text).map(|_| text.to_owned())
 }
 
 /// `--queue`: how much waits in front of the bottleneck.
@@ -152,25 +117,6 @@ impl FromStr for GilbertElliott {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_time_to_be_done_by_is_the_next_such_one() {
-        const MINUTE: u64 = 60_000;
-        let now: jiff::Zoned = "2026-11-26T07:30:00+00:00[UTC]".parse().unwrap();
-        let in_ms = |text: &str| {
-            by_from(text, &now).map(|when| when - now.timestamp().as_millisecond().unsigned_abs())
-        };
-        assert_eq!(in_ms("08:00"), Ok(30 * MINUTE));
-        assert_eq!(in_ms("07:30"), Ok(24 * 60 * MINUTE));
-        assert_eq!(in_ms("06:00"), Ok((22 * 60 + 30) * MINUTE));
-        assert_eq!(in_ms("8h"), Ok(8 * 60 * MINUTE));
-        for text in [
-            "", "6", "6:00", "25:00", "06:60", "-1:00", "06:00:00", "tomorrow", "0s",
-        ] {
-            assert!(in_ms(text).unwrap_err().contains("06:00"), "{text}");
-        }
-    }
 
     #[test]
     fn a_queue_is_time_bytes_or_packets() {

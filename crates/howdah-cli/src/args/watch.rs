@@ -1,6 +1,6 @@
 //! `howdah watch`.
 
-use super::{DaemonPlace, JobTraits};
+use super::{DaemonPlace, JobTimes, JobTraits};
 use clap::{Args, Subcommand};
 use howdah_core::{Span, units};
 use std::path::PathBuf;
@@ -54,6 +54,9 @@ pub(crate) struct WatchAddArgs {
 
     #[command(flatten)]
     pub(crate) traits: JobTraits,
+
+    #[command(flatten)]
+    pub(crate) times: JobTimes,
 
     /// Print a JSON object
     #[arg(long)]

@@ -67,6 +67,7 @@ pub(super) fn finish_verification(
 pub(super) fn arrival(config: &mut CopyConfig, args: &ArrivalArgs, reporter: &Reporter) {
     config.resume = !args.no_resume;
     config.reread = args.verify == Verify::Reread;
+    config.sums = reporter.is_json();
     (config.wait_for_space, config.reconnect) = (args.wait_for_space, args.reconnect);
     (config.warn, config.note) = (reporter.as_log(), reporter.as_note());
     config.heard = reporter.as_ear();

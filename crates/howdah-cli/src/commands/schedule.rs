@@ -1,6 +1,6 @@
 //! `howdah schedule`: a client of the daemon's API.
 
-use super::job::{client, failure, of_words, printed_time};
+use super::job::{client, failure, give_times, of_words, printed_time, times_line};
 use crate::args::{MissedName, OverlapName, ScheduleActArgs, ScheduleAddArgs, ScheduleCommand};
 use crate::ui;
 use howdah_daemon::client::{Client, ClientError};
@@ -41,10 +41,12 @@ pub(super) fn run(command: ScheduleCommand) -> anyhow::Result<()> {
 
 fn add(args: ScheduleAddArgs) -> anyhow::Result<()> {
     let client = client(&args.place)?;
+    let mut job = of_words(&client, &args.command, args.traits)?;
     let spec = ScheduleSpec {
         cron: args.cron,
         zone: args.zone,
-        job: of_words(&client, &args.command, args.traits)?,
+        times: give_times(args.times, &mut job),
+        job,
         missed: match args.missed {
             MissedName::Once => Missed::Once,
             MissedName::Skip => Missed::Skip,
@@ -121,6 +123,7 @@ fn all(found: &ScheduleView) -> String {
         Overlap::Skip => "  no run while the one before is not over".to_owned(),
         Overlap::Allow => "  runs may overlap".to_owned(),
     });
+    lines.extend(times_line(&found.spec.times).map(|line| format!("  {line}")));
     if let Some(job) = found.last_job {
         lines.push(format!("  the last run is job {job}"));
     }

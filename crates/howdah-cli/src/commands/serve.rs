@@ -9,8 +9,8 @@ use crate::ui::{self, Signals};
 use howdah::keys::{self, AuthorizedKeys, Identity};
 use howdah::sandbox::{self, Sandbox, names};
 use howdah::{
-    AuditFile, Error, ErrorKind, Inherited, Log, Reread, Server, ServerConfig, ServerControl,
-    SessionStatus,
+    AuditFile, Error, ErrorKind, Inherited, Level, Log, Reread, Server, ServerConfig,
+    ServerControl, SessionStatus,
 };
 use howdah_core::Span;
 use listenfd::ListenFd;
@@ -39,7 +39,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<()> {
         now: Arc::new(AtomicBool::new(false)),
     };
     let signals = Signals::install_with_hangup(Arc::clone(&reread.now))?;
-    let log = Log::new(|line| ui::say(&format!("{} {line}", ui::now_utc())));
+    let log = Log::with_levels(ui::log);
     let identity_path = key_file(args.identity.as_ref(), usual("id_ed25519.pem"))?;
     let mut known = None;
     let inherited = match (become_user, inherited) {
@@ -203,7 +203,7 @@ fn answer(control: &ServerControl, request: &Request, root: &str, listen: &str) 
         Request::Drain => {
             control.drain();
             let told = "told to end with its last session (by howdah ctl)";
-            ui::say(&format!("{} {told}", ui::now_utc()));
+            ui::log(Level::Info, told);
         }
         Request::End { session } => {
             if !control.end(*session) {
@@ -211,7 +211,7 @@ fn answer(control: &ServerControl, request: &Request, root: &str, listen: &str) 
                 return Answer::Error(text);
             }
             let told = format!("session {session} is ended by howdah ctl");
-            ui::say(&format!("{} {told}", ui::now_utc()));
+            ui::log(Level::Info, &told);
         }
         Request::Limit { .. } | Request::Share { .. } | Request::Pause | Request::Resume => {
             let text = "this is a server: max-rate in its list of keys limits a key, and clients set the pace of their copies";

@@ -1,6 +1,6 @@
 //! `howdah watch`: a client of the daemon's API.
 
-use super::job::{client, failure, of_words};
+use super::job::{client, failure, give_times, of_words, times_line};
 use crate::args::{WatchActArgs, WatchAddArgs, WatchCommand};
 use crate::ui;
 use howdah::{Error, ErrorKind};
@@ -37,11 +37,13 @@ pub(super) fn run(command: WatchCommand) -> anyhow::Result<()> {
 fn add(args: WatchAddArgs) -> anyhow::Result<()> {
     let client = client(&args.place)?;
     let seconds = args.quiet.as_nanos() / 1_000_000_000;
+    let mut job = of_words(&client, &args.command, args.traits)?;
     let spec = WatchSpec {
         path: std::path::absolute(client.directory().map_err(failure)?.join(&args.directory))?,
         quiet_seconds: u32::try_from(seconds)
             .map_err(|_| Error::new(ErrorKind::Usage, "--quiet is from 1s to 1d"))?,
-        job: of_words(&client, &args.command, args.traits)?,
+        times: give_times(args.times, &mut job),
+        job,
     };
     let id = client.add_watch(&spec).map_err(failure)?;
     if args.json {
@@ -85,6 +87,9 @@ fn line(found: &WatchView) -> String {
         words.join(" "),
         found.files
     );
+    if let Some(times) = times_line(&spec.times) {
+        let _ = write!(text, ", {times}");
+    }
     if let Some(job) = found.last_job {
         let _ = write!(text, ", last job {job}");
     }

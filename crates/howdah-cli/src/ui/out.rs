@@ -1,8 +1,8 @@
 //! Standard streams that are closed or full: what was to be said there is not lost without a word.
 
 use std::io::{self, Write as _};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// Which of the descriptors 0, 1 and 2 were closed when the program was started. Before `main` begins, Rust opens
 /// /dev/null in their places, which takes everything and gives nothing.
@@ -58,6 +58,27 @@ pub(crate) fn check_output() -> io::Result<()> {
     Ok(())
 }
 
+/// Called whenever so much more was printed.
+static EACH: OnceLock<fn()> = OnceLock::new();
+const SO_MUCH: usize = 4 << 20;
+static PRINTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Has that called after each 4 MiB that are printed.
+#[cfg(target_os = "linux")]
+pub(crate) fn after_much(then: fn()) {
+    // The first one stays.
+    let _ = EACH.set(then);
+}
+
+fn count(bytes: usize) {
+    let before = PRINTED.fetch_add(bytes, Ordering::Relaxed);
+    if let Some(then) = EACH.get()
+        && before / SO_MUCH != before.wrapping_add(bytes) / SO_MUCH
+    {
+        then();
+    }
+}
+
 /// A line on standard output. What cannot be written is remembered, whether or not the caller cares.
 pub(crate) fn print(line: &str) -> io::Result<()> {
     let written = check_output().and_then(|()| {
@@ -65,6 +86,7 @@ pub(crate) fn print(line: &str) -> io::Result<()> {
         writeln!(out, "{line}")?;
         out.flush()
     });
+    count(line.len() + 1);
     written.map_err(|error| {
         let again = io::Error::new(error.kind(), error.to_string());
         let mut trouble = TROUBLE

@@ -57,6 +57,11 @@ struct Inner {
 pub(crate) struct Reporter(Arc<Mutex<Inner>>);
 
 impl Reporter {
+    /// Whether a script reads what is told.
+    pub(crate) fn is_json(&self) -> bool {
+        self.lock().json
+    }
+
     pub(crate) fn new(wishes: Wishes<'_>) -> anyhow::Result<Self> {
         let view = !wishes.quiet && !wishes.data_on_terminal;
         Ok(Self(Arc::new(Mutex::new(Inner {

@@ -1,12 +1,13 @@
 //! A daemon of the client of a site.
 
 use super::process::{Done, Input, Process, ok};
-use super::{Host, Site};
+use super::{HOWDAH, Host, Site};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
@@ -15,6 +16,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) struct Service<'a> {
     site: &'a Site,
     process: Option<Process>,
+    /// Where its jobs run, if that is not where the test does.
+    runs_in: Option<String>,
 }
 
 impl<'a> Service<'a> {
@@ -22,18 +25,38 @@ impl<'a> Service<'a> {
         let mut service = Self {
             site,
             process: None,
+            runs_in: None,
         };
         service.start(args);
         service
     }
 
+    /// One whose jobs touch nothing outside of that directory.
+    pub(crate) fn allowing(site: &'a Site, dir: String) -> Self {
+        let mut service = Self::new(site, &["--allow", &dir]);
+        service.runs_in = Some(dir);
+        service
+    }
+
+    /// The same, started by a command that ends in howdah's name.
+    pub(crate) fn allowing_by(site: &'a Site, command: Command, dir: String) -> Self {
+        let mut service = Self {
+            site,
+            process: None,
+            runs_in: None,
+        };
+        service.start_by(command, &["--allow", &dir]);
+        service.runs_in = Some(dir);
+        service
+    }
+
     pub(crate) fn start(&mut self, args: &[&str]) {
-        let mut daemon = self.site.start(
-            Host::Here,
-            "client",
-            &[&["daemon"], args].concat(),
-            Input::None,
-        );
+        self.start_by(Command::new(HOWDAH), args);
+    }
+
+    fn start_by(&mut self, command: Command, args: &[&str]) {
+        let args = [&["daemon"], args].concat();
+        let mut daemon = self.site.start_by(command, "client", &args, Input::None);
         daemon.await_line("taking jobs", PATIENCE);
         self.process = Some(daemon);
     }
@@ -71,7 +94,13 @@ impl<'a> Service<'a> {
 
     #[track_caller]
     pub(crate) fn submit(&self, options: &[&str], command: &[&str]) -> String {
-        ok(&self.job(&[&["submit"], options, &["--"], command].concat()))
+        ok(&self.submitted(options, command))
+    }
+
+    pub(crate) fn submitted(&self, options: &[&str], command: &[&str]) -> Done {
+        let place = self.runs_in.as_ref().map(|dir| ["--directory", dir]);
+        let place = place.as_ref().map_or(&[][..], |place| place);
+        self.job(&[&["submit"], place, options, &["--"], command].concat())
     }
 
     #[track_caller]

@@ -23,12 +23,17 @@ pub(super) async fn show(
 
 pub(super) fn about(shared: &Shared, role: Role) -> About {
     let allow = shared.bounds.allow.iter();
+    // Where jobs run of whoever comes from elsewhere and says nothing.
+    let home = match shared.bounds.allow.first() {
+        Some(first) if shared.bounds.check_place(&shared.home).is_err() => first,
+        _ => &shared.home,
+    };
     About {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         role: role.name().to_owned(),
         started_ms: shared.started_ms,
         now_ms: now_ms(),
-        home: shared.home.display().to_string(),
+        home: home.display().to_string(),
         allow: allow.map(|dir| dir.display().to_string()).collect(),
         max_running: shared.running.running,
         max_per_host: shared.running.per_host,

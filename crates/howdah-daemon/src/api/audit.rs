@@ -194,20 +194,23 @@ struct Became<'a> {
     /// Of content, as its process has summed it up.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
+    /// Of a file its content's, of a tree that of all files that were moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blake3: Option<String>,
 }
 
 /// What its last process has summed up.
-fn moved(happened: &Happening, reader: &Reader, attempts: &Path) -> Option<u64> {
+fn summary(happened: &Happening, reader: &Reader, attempts: &Path) -> Option<Value> {
     if happened.what == "submitted" {
         return None;
     }
     let job = reader.job(happened.job).ok()??;
     let last = job.attempts.last()?;
-    let summary = record::summary(&attempt_dir(attempts, happened.job, last.number))?;
-    summary["bytes"].as_u64()
+    record::summary(&attempt_dir(attempts, happened.job, last.number))
 }
 
-fn became(happened: &Happening, bytes: Option<u64>) -> Became<'_> {
+fn became(happened: &Happening, summary: Option<Value>) -> Became<'_> {
+    let summary = summary.unwrap_or_default();
     let spec = &happened.spec;
     let words = spec.kind.words().iter().copied();
     Became {
@@ -226,7 +229,8 @@ fn became(happened: &Happening, bytes: Option<u64>) -> Became<'_> {
             .why
             .as_ref()
             .map(|why| why.chars().take(REASON).collect()),
-        bytes,
+        bytes: summary["bytes"].as_u64(),
+        blake3: summary["blake3"].as_str().map(str::to_owned),
     }
 }
 
@@ -247,7 +251,7 @@ pub(super) async fn follow(
             && let Some(last) = happened.last()
         {
             for each in &happened {
-                audit.write(&became(each, moved(each, &reader, &attempts)));
+                audit.write(&became(each, summary(each, &reader, &attempts)));
             }
             position.set(last.event);
         }

@@ -72,8 +72,7 @@ fn look(bounds: &Bounds, path: &Path) -> Result<Directory, Failure> {
             "{shown} is in none of the directories that jobs of this daemon may touch (--allow)"
         ))
     };
-    let named = [path.to_owned()];
-    if let Err(why) = bounds.check(Path::new("/"), &named) {
+    if let Err(why) = bounds.check_place(path) {
         return Err(if bounds.allow.is_empty() {
             Failure::refused(why)
         } else {
@@ -93,10 +92,7 @@ fn look(bounds: &Bounds, path: &Path) -> Result<Directory, Failure> {
     let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?;
     // What was opened, not what has that name now.
     let real = fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).map_err(failed)?;
-    if bounds
-        .check(Path::new("/"), std::slice::from_ref(&real))
-        .is_err()
-    {
+    if bounds.check_place(&real).is_err() {
         return Err(outside());
     }
     let mut names = Vec::new();

@@ -3,6 +3,7 @@
 use super::{Failure, Shared};
 use crate::job::{JobId, JobView};
 use crate::manager::attempt_dir;
+use crate::process::bounded;
 use crate::process::record::EVENTS;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -37,7 +38,7 @@ pub(super) fn events_file(shared: &Shared, id: JobId, number: u32) -> PathBuf {
     attempt_dir(&shared.attempts, id, number).join(EVENTS)
 }
 
-/// Whole lines from there on, and where the next ones begin.
+/// Whole lines from there on, and where the next ones begin. Where something was left out an event says so.
 pub(crate) fn lines_from(path: &Path, offset: u64) -> io::Result<(Vec<String>, u64)> {
     const AT_ONCE: u64 = 1 << 18;
     let mut file = match File::open(path) {
@@ -47,14 +48,21 @@ pub(crate) fn lines_from(path: &Path, offset: u64) -> io::Result<(Vec<String>, u
     };
     file.seek(SeekFrom::Start(offset))?;
     let mut bytes = Vec::new();
-    file.take(AT_ONCE).read_to_end(&mut bytes)?;
-    let mut end = bytes
+    (&file).take(AT_ONCE).read_to_end(&mut bytes)?;
+    let hole = bytes.iter().position(|byte| *byte == 0);
+    if hole == Some(0) {
+        let end = bounded::end_of_hole(&file, offset)?;
+        return Ok((vec![bounded::left_out(end - offset)], end));
+    }
+    let is_cut = hole.is_some() || bytes.len() as u64 == AT_ONCE;
+    bytes.truncate(hole.unwrap_or(bytes.len()));
+    let end = bytes
         .iter()
         .rposition(|byte| *byte == b'\n')
         .map_or(0, |at| at + 1);
-    if end == 0 && bytes.len() as u64 == AT_ONCE {
-        // No event is so long: it is passed over.
-        end = bytes.len();
+    if end == 0 && is_cut {
+        // No event is so long, or its end is gone: it is passed over.
+        return Ok((Vec::new(), offset + bytes.len() as u64));
     }
     let text = String::from_utf8_lossy(&bytes[..end]);
     let lines = text

@@ -86,10 +86,12 @@ pub(super) fn run(
             continue;
         };
         let busy = view.last_job.is_some_and(|job| queue.get(job).is_some());
-        let decided = Plan::new(&view.spec).map(|plan| decide(&view.spec, &plan, due, now, busy));
+        let decided = Plan::new(&view.spec).and_then(|plan| {
+            let decision = decide(&view.spec, &plan, due, now, busy);
+            Ok((decision, plan.job(&view.spec, now)?))
+        });
         let (job, note, next) = match decided {
-            Ok(Decision { run: Ok(()), next }) => {
-                let mut spec = view.spec.job.clone();
+            Ok((Decision { run: Ok(()), next }, mut spec)) => {
                 spec.submission = Some(format!("schedule-{}-{due}", view.id));
                 match submit(writing, queue, &spec, hosts, now)? {
                     Answer::Submitted { id, .. } => (Some(id), None, next),
@@ -97,10 +99,13 @@ pub(super) fn run(
                     _ => (None, None, next),
                 }
             }
-            Ok(Decision {
-                run: Err(why),
-                next,
-            }) => (None, Some(why.to_owned()), next),
+            Ok((
+                Decision {
+                    run: Err(why),
+                    next,
+                },
+                _,
+            )) => (None, Some(why.to_owned()), next),
             // A time zone that is not known any more.
             Err(why) => (None, Some(why), None),
         };

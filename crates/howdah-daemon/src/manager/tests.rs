@@ -313,6 +313,7 @@ fn schedule(cron: &str) -> ScheduleSpec {
         cron: cron.to_owned(),
         zone: "UTC".to_owned(),
         job: spec("/"),
+        times: crate::times::Times::default(),
         missed: crate::schedule::Missed::Once,
         overlap: crate::schedule::Overlap::Skip,
     }

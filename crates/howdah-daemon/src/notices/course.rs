@@ -2,6 +2,7 @@
 
 use super::notice::{Kind, Notice};
 use super::{Named, NotTaken, ONCE};
+use crate::Level;
 use crate::metrics::{Metrics, NoticeEnd};
 use crate::position::Position;
 use crate::state::{Happening, Reader, StateError};
@@ -26,7 +27,7 @@ pub(super) struct Course {
     pub(super) database: PathBuf,
     pub(super) position: Position,
     pub(super) written: watch::Receiver<u64>,
-    pub(super) log: fn(&str),
+    pub(super) log: fn(Level, &str),
     pub(super) metrics: Arc<Metrics>,
     pub(super) instance: String,
     pub(super) first: Duration,
@@ -52,7 +53,10 @@ impl Course {
                 Ok(Err(ends)) => Err(ends),
                 Err(error) => {
                     reader = None;
-                    self.say(&format!("cannot read what there is to tell: {error}"));
+                    self.say(
+                        Level::Error,
+                        &format!("cannot read what there is to tell: {error}"),
+                    );
                     self.stay(UNREADABLE)
                 }
             };
@@ -62,8 +66,8 @@ impl Course {
         }
     }
 
-    fn say(&self, text: &str) {
-        (self.log)(&format!("{}: {text}", self.named.shown));
+    fn say(&self, level: Level, text: &str) {
+        (self.log)(level, &format!("{}: {text}", self.named.shown));
     }
 
     /// Waits that long, if the daemon does not end before.
@@ -113,10 +117,10 @@ impl Course {
             match self.named.receiver.tell(&notice, &self.runtime) {
                 Ok(said) => {
                     if self.failures > 0 {
-                        self.say(&format!("has been told again: {title}"));
+                        self.say(Level::Info, &format!("has been told again: {title}"));
                     }
                     if !said.is_empty() {
-                        self.say(&format!("{title}; it says: {said}"));
+                        self.say(Level::Info, &format!("{title}; it says: {said}"));
                     }
                     self.failures = 0;
                     self.metrics.noticed(NoticeEnd::Told);
@@ -124,7 +128,7 @@ impl Course {
                 }
                 Err(NotTaken { why, tries: ONCE }) => {
                     self.metrics.noticed(NoticeEnd::GivenUp);
-                    self.say(&format!("{title}: {why}"));
+                    self.say(Level::Warning, &format!("{title}: {why}"));
                     break;
                 }
                 Err(NotTaken { why, tries: most }) => {
@@ -138,7 +142,8 @@ impl Course {
                     } else {
                         format!("again in {} s", distance.as_secs())
                     };
-                    self.say(&format!("could not be told that {title}: {why}; {next}"));
+                    let text = format!("could not be told that {title}: {why}; {next}");
+                    self.say(Level::Warning, &text);
                     self.metrics.noticed(if given_up {
                         NoticeEnd::GivenUp
                     } else {
@@ -159,9 +164,10 @@ impl Course {
 
     fn passed(&mut self, event: i64) {
         if let Err(error) = self.position.set_durably(event) {
-            self.say(&format!(
+            let text = format!(
                 "cannot write down how far it was told, and would be told again after a restart: {error}"
-            ));
+            );
+            self.say(Level::Error, &text);
         }
     }
 }
@@ -253,7 +259,7 @@ mod tests {
                 database: self.dir.path().join("db"),
                 position: Position::load(place, reader.last_happened().unwrap()),
                 written,
-                log: |_| (),
+                log: |_, _| (),
                 metrics: Arc::new(Metrics::new()),
                 instance: "0".to_owned(),
                 first: Duration::from_millis(1),
@@ -346,7 +352,7 @@ mod tests {
             database: place.dir.path().join("db"),
             position: Position::load(place.dir.path().join("ops"), i64::MAX),
             written,
-            log: |_| (),
+            log: |_, _| (),
             metrics: Arc::new(Metrics::new()),
             instance: "0".to_owned(),
             // Whoever waited for that would never end.

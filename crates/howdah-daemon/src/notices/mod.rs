@@ -16,7 +16,7 @@ pub(crate) use file::load;
 use crate::metrics::Metrics;
 use crate::position::Position;
 use crate::state::Reader;
-use crate::{Error, private};
+use crate::{Error, Level, private};
 use course::Course;
 use notice::{Kind, Notice};
 use std::error;
@@ -92,7 +92,7 @@ pub(crate) struct Home {
     /// Where is remembered how far each has come.
     pub(crate) directory: PathBuf,
     pub(crate) written: watch::Receiver<u64>,
-    pub(crate) log: fn(&str),
+    pub(crate) log: fn(Level, &str),
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -125,11 +125,12 @@ pub(crate) fn begin(receivers: Vec<Named>, home: &Home) -> Result<(), Error> {
             runtime,
         };
         let kinds: Vec<_> = course.named.kinds.iter().map(|kind| kind.name()).collect();
-        (home.log)(&format!(
+        let text = format!(
             "{} is told of jobs that are {}",
             course.named.shown,
             kinds.join(", ")
-        ));
+        );
+        (home.log)(Level::Info, &text);
         let thread = thread::Builder::new().name("howdah-notices".to_owned());
         thread.spawn(move || course.run()).map_err(system)?;
     }

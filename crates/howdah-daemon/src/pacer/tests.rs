@@ -119,27 +119,27 @@ fn a_limit_is_shared_and_whatever_begins_keeps_to_what_is_left() {
     assert_eq!(pacer.look(&mut reader).unwrap(), TICK);
     assert_eq!(house.told(), [Some(500_000); 2]);
     // Nothing is left until the others have given.
-    assert_eq!(pacer.pace.begin(JobId(9), 1, &[], None), Some(LEAST));
+    assert_eq!(pacer.pace.begin(JobId(9), 1, &[], None, None), Some(LEAST));
     house.set_total(Some("3000000"));
     pacer.pace.set(&reader.as_ref().unwrap().limits().unwrap());
-    let begun = pacer.pace.begin(JobId(10), 1, &[], None);
+    let begun = pacer.pace.begin(JobId(10), 1, &[], None, None);
     assert_eq!(begun, Some(2_000_000 - LEAST));
     assert_eq!(
-        pacer.pace.begin(JobId(11), 1, &[], Some("70000")),
+        pacer.pace.begin(JobId(11), 1, &[], Some("70000"), None),
         Some(LEAST)
     );
     // Its own limit, if that is less.
     house.set_total(Some("9000000"));
     pacer.pace.set(&reader.as_ref().unwrap().limits().unwrap());
     assert_eq!(
-        pacer.pace.begin(JobId(12), 1, &[], Some("70000")),
+        pacer.pace.begin(JobId(12), 1, &[], Some("70000"), None),
         Some(70_000)
     );
     // Nothing at all.
     house.set_total(Some("0"));
     pacer.look(&mut reader).unwrap();
     assert_eq!(house.told(), [Some(0); 2]);
-    assert_eq!(pacer.pace.begin(JobId(13), 1, &[], None), Some(0));
+    assert_eq!(pacer.pace.begin(JobId(13), 1, &[], None, None), Some(0));
 }
 
 #[test]
@@ -147,12 +147,15 @@ fn what_somebody_had_who_is_over_is_for_who_begins_next() {
     let house = House::new(None);
     let (pacer, _messages) = house.pacer(Some("1000000"));
     pacer.look(&mut None).unwrap();
-    assert_eq!(pacer.pace.begin(JobId(9), 1, &[], None), Some(LEAST));
+    assert_eq!(pacer.pace.begin(JobId(9), 1, &[], None, None), Some(LEAST));
     for job in [JobId(2), JobId(9)] {
         pacer.pace.end(job, 1);
         assert!(pacer.pace.of(job).is_none());
     }
-    assert_eq!(pacer.pace.begin(JobId(10), 1, &[], None), Some(500_000));
+    assert_eq!(
+        pacer.pace.begin(JobId(10), 1, &[], None, None),
+        Some(500_000)
+    );
 }
 
 #[test]
@@ -169,13 +172,39 @@ fn a_machine_has_a_share_of_its_own() {
     pacer.look(&mut None).unwrap();
     assert_eq!(house.told(), [Some(100_000); 2]);
     assert_eq!(
-        pacer.pace.begin(JobId(9), 1, &["h".to_owned()], None),
+        pacer.pace.begin(JobId(9), 1, &["h".to_owned()], None, None),
         Some(LEAST)
     );
     assert_eq!(
-        pacer.pace.begin(JobId(10), 1, &["other".to_owned()], None),
+        pacer
+            .pace
+            .begin(JobId(10), 1, &["other".to_owned()], None, None),
         None
     );
+}
+
+#[test]
+fn a_job_with_a_time_begins_with_what_is_seen_and_goes_on_with_what_it_says() {
+    const HOUR: u64 = 3_600_000;
+    let now = now_ms();
+    let house = House::new(Some(now + HOUR));
+    let (pacer, _messages) = house.pacer_by(None, Arc::new(move || now));
+    let guess = Plan::guess(1 << 29, now, now + HOUR).unwrap();
+    let needed = guess.needed.unwrap();
+    // More than it needs it does not get, less it does.
+    let begin = |own| pacer.pace.begin(JobId(1), 1, &[], own, Some(guess.clone()));
+    assert_eq!(begin(Some("70000")), Some(70_000));
+    assert_eq!(begin(None), Some(needed));
+    assert_eq!(pacer.pace.of(JobId(1)).unwrap().needed_bps, Some(needed));
+    // The other one, of which nothing was seen, as fast as it may. Both are looked at again at once.
+    let mut reader = None;
+    assert_eq!(pacer.look(&mut reader).unwrap(), SOON);
+    assert_eq!(house.told(), [Some(needed), None]);
+    // Each says that it has twice as much before it.
+    assert_eq!(pacer.look(&mut reader).unwrap(), TICK);
+    let told = house.told();
+    assert_eq!(told[0], told[1]);
+    assert!(told[0].unwrap().abs_diff(2 * needed) < 2, "{told:?}");
 }
 
 #[test]

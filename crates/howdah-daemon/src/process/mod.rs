@@ -1,11 +1,12 @@
 //! Children: started in a session of their own, watched, and found again by a daemon that was not there when they began.
 
+pub mod bounded;
 pub mod record;
 
 use crate::bounds::{self, Bounds};
 use crate::job::{Ended, Spec};
 use record::{Identity, Look};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -113,9 +114,13 @@ pub(crate) fn start(
         .map_err(failed("the program"))?;
     // Its number is its own until it is waited for, below.
     let pid = child.id();
-    let opened = open(pid).and_then(|handle| Ok((handle, Identity::of(pid)?)));
+    let opened = open(pid).and_then(|handle| Ok((Arc::new(handle), Identity::of(pid)?)));
     let dir = dir.to_owned();
+    let watched = opened.as_ref().ok().map(|(handle, _)| Arc::clone(handle));
     let wait = move || {
+        if let Some(watched) = watched {
+            watch(&watched, &dir);
+        }
         let ended = match child.wait() {
             Ok(status) => record::told(&dir).unwrap_or_else(|| {
                 match (record::is_taken(&dir), status.code(), status.signal()) {
@@ -132,10 +137,7 @@ pub(crate) fn start(
     match opened {
         Ok((handle, identity)) => {
             thread::spawn(wait);
-            Ok(Running {
-                identity,
-                handle: Arc::new(handle),
-            })
+            Ok(Running { identity, handle })
         }
         // Too many descriptors: it cannot be watched as it should.
         Err(error) => {
@@ -162,6 +164,21 @@ fn open(pid: u32) -> io::Result<OwnedFd> {
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
+/// Until a process is gone. What it says is kept within bounds meanwhile, and then once more.
+fn watch(process: &OwnedFd, dir: &Path) {
+    const LOOK: Timespec = Timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    loop {
+        let gone = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&LOOK));
+        bounded::keep_within_bounds(dir);
+        if !matches!(gone, Ok(0) | Err(Errno::INTR)) {
+            return;
+        }
+    }
+}
+
 /// What is left of an attempt that began before this daemon.
 pub(crate) enum Found {
     Running(Running),
@@ -183,7 +200,7 @@ pub(crate) fn find(dir: &Path, told: impl FnOnce(Ended) + Send + 'static) -> io:
     let handle = Arc::new(handle);
     let (watched, dir) = (Arc::clone(&handle), dir.to_owned());
     thread::spawn(move || {
-        while let Err(Errno::INTR) = poll(&mut [PollFd::new(&*watched, PollFlags::IN)], None) {}
+        watch(&watched, &dir);
         told(record::told(&dir).unwrap_or(Ended::Vanished));
     });
     Ok(Found::Running(Running { identity, handle }))

@@ -208,10 +208,21 @@ pub(crate) fn summary(dir: &Path) -> Option<Value> {
     last_event(dir).filter(|last| last["event"] == "summary")
 }
 
+/// What it had still to move when it said that last.
+pub(crate) fn left(dir: &Path) -> Option<u64> {
+    let progress = last_such(dir, |event| event["event"] == "progress")?;
+    let total = progress["total_bytes"].as_u64()?;
+    Some(total.saturating_sub(progress["bytes"].as_u64()?))
+}
+
 fn last_event(dir: &Path) -> Option<Value> {
+    last_such(dir, |_| true)
+}
+
+fn last_such(dir: &Path, wanted: impl Fn(&Value) -> bool) -> Option<Value> {
     let events = tail(&dir.join(EVENTS));
     let mut lines = events.lines().rev();
-    lines.find_map(|line| serde_json::from_str(line).ok())
+    lines.find_map(|line| serde_json::from_str(line).ok().filter(&wanted))
 }
 
 /// The end of a file, as far as it can be read.

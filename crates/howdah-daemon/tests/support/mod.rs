@@ -62,7 +62,7 @@ pub(crate) fn config(dir: &Path) -> Config {
         tls: None,
         audit: None,
         notify: None,
-        log: |_| (),
+        log: |_, _| (),
         allow: Vec::new(),
         kept: Vec::new(),
         home: "/".into(),

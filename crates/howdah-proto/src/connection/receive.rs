@@ -250,6 +250,7 @@ impl Connection {
                     let metered = |meter: &mut Meter| meter.admit(now, wire_len);
                     if !arriving.accept_data || !self.taking.meter.as_mut().is_none_or(metered) {
                         self.taking.sink_drops += 1;
+                        self.stats.data_packets_without_room += u64::from(!arriving.accept_data);
                         // The sender must hear that the sink is full.
                         self.wish_report(true);
                         return Ok(Handled::Refused);
@@ -261,6 +262,7 @@ impl Connection {
                         Placed::Duplicate => self.stats.data_bytes_duplicate += len,
                         Placed::Write(ranges) => {
                             let new: u64 = ranges.iter().map(|r| r.len()).sum();
+                            self.stats.data_bytes_received += new;
                             self.stats.data_bytes_duplicate += len - new;
                             let part = |r: ByteRange| Part {
                                 at: at + (r.start - offset) as usize,

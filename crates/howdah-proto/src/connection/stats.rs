@@ -21,6 +21,10 @@ pub struct Stats {
     pub data_bytes_repeated: u64,
     /// Object bytes of these that were tail repeats.
     pub tail_bytes_repeated: u64,
+    /// Object bytes received that were not there yet.
+    pub data_bytes_received: u64,
+    /// Packets with object data that came, and for which the sink here had no room.
+    pub data_packets_without_room: u64,
     /// Object bytes received that were there already.
     pub data_bytes_duplicate: u64,
     /// Datagrams that authenticated.

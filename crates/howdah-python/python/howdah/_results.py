@@ -138,6 +138,8 @@ class Summary:
     """How often a connection was lost and made again."""
     goodput_per_second_bps: tuple[float, ...] = ()
     """Goodput of each second of the run, in bit/s; shape ``(seconds,)``."""
+    blake3: str | None = None
+    """Of the content of a file, where it was hashed."""
     tree: TreeReport | None = None
     """What became of the files of a tree."""
 

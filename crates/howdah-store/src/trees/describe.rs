@@ -21,6 +21,7 @@ use super::pipe::{Spout, Tap, pipe};
 use super::queue::{Budget, Queue};
 use super::report::{Book, TreeReport, Trouble, add};
 use super::send::{PACK_END, PACK_MISSING, PACK_RANGE, SenderEnds};
+use super::sum::FilesSum;
 use super::tree_source::{leads_nowhere, plain};
 use super::walk::{Offered, Top, Walker, kind};
 use super::{TreeProgress, WAITING_FILES, ranges};
@@ -145,6 +146,8 @@ struct Shared {
     answered: AtomicBool,
     /// Files are read from the device, not from memory.
     reread: bool,
+    /// Of all files that are hashed, if somebody wants that.
+    sum: Option<FilesSum>,
     error: FirstError,
     wake: Wake,
 }
@@ -199,6 +202,7 @@ impl TreeDescriber {
             ended: AtomicBool::new(false),
             answered: AtomicBool::new(false),
             reread: options.reread,
+            sum: options.sums.then(FilesSum::new),
             error: FirstError::default(),
             wake,
         });
@@ -260,7 +264,10 @@ impl TreeDescriber {
 
     /// What could not be read.
     pub fn report(&self) -> TreeReport {
-        self.shared.book.report(false)
+        TreeReport {
+            blake3: self.shared.sum.as_ref().and_then(FilesSum::hash),
+            ..self.shared.book.report(false)
+        }
     }
 
     /// Whether files are read from the device.
@@ -383,6 +390,8 @@ impl Shared {
         let mut at = 0;
         let length = ranges::length(*size);
         let mut left = *size;
+        // Of ranges there is no way to the hash of all.
+        let mut whole = self.sum.as_ref().map(|_| blake3::Hasher::new());
         while left > 0 {
             let mut hasher = blake3::Hasher::new();
             let mut in_range = left.min(length);
@@ -394,7 +403,11 @@ impl Shared {
                     Some(device) => device.read(memory, at, len),
                     None => memory.read_exact_at(&file, at, len),
                 };
-                hasher.update(piece.map_err(read_error)?);
+                let piece = piece.map_err(read_error)?;
+                hasher.update(piece);
+                if let Some(whole) = &mut whole {
+                    whole.update(piece);
+                }
                 in_range -= len as u64;
                 at += len as u64;
                 add(&self.book.bytes, len as u64);
@@ -408,6 +421,10 @@ impl Shared {
             }
             let hash = Ok(*hasher.finalize().as_bytes());
             job.done.send(hash).map_err(|_| StoreError::Aborted)?;
+        }
+        if let (Some(sum), Some(whole)) = (&self.sum, whole) {
+            let hash = *whole.finalize().as_bytes();
+            sum.add(&job.file.below(), *size, Some(hash));
         }
         Ok(())
     }

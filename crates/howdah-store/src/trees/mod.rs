@@ -46,6 +46,7 @@ mod rules;
 mod send;
 mod small;
 mod spellings;
+mod sum;
 mod target;
 mod tree_source;
 mod unfinished;

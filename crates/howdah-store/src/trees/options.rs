@@ -94,6 +94,9 @@ pub struct TreeOptions {
     /// already. The other side need not know.
     #[serde(skip)]
     pub tells_all: bool,
+    /// On this side [one hash](super::TreeReport::blake3) is made of all files that are moved. The other side need not know.
+    #[serde(skip)]
+    pub sums: bool,
     /// Directories at the receiver, seen from the destination: an equal file there gets a further name instead of being
     /// moved. At most [`LINK_DESTS`](super::LINK_DESTS).
     pub link_dest: Vec<String>,

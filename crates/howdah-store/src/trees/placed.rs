@@ -3,6 +3,7 @@
 use super::moved::Leaver;
 use super::options::TreeOptions;
 use super::queue::lock;
+use super::sum::FilesSum;
 use super::target::Wanted;
 use crate::Wake;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +45,8 @@ pub(crate) struct PlacedFiles {
     top: OnceLock<PathBuf>,
     /// The sender's name of the one thing at the top, if that got another one.
     called: OnceLock<OsString>,
+    /// Of all that came, if somebody wants that.
+    sum: Option<FilesSum>,
     wake: Wake,
 }
 
@@ -59,6 +62,7 @@ impl PlacedFiles {
             with_kept: options.tells_files && options.tells_all && listens,
             top: OnceLock::new(),
             called: OnceLock::new(),
+            sum: options.sums.then(FilesSum::new),
             wake,
         }
     }
@@ -76,8 +80,20 @@ impl PlacedFiles {
         self.called.get().is_some()
     }
 
+    /// One hash for all that has come.
+    pub(crate) fn blake3(&self) -> Option<[u8; 32]> {
+        self.sum.as_ref()?.hash()
+    }
+
+    fn add(&self, wanted: &Wanted, bytes: u64, hash: Option<[u8; 32]>) {
+        if let Some(sum) = &self.sum {
+            sum.add(&self.below_top(&wanted.path()), bytes, hash);
+        }
+    }
+
     /// It has its name.
     pub(crate) fn put(&self, wanted: &Wanted, bytes: u64, hash: Option<[u8; 32]>) {
+        self.add(wanted, bytes, hash);
         if self.wanted {
             let list = if self.moves {
                 &self.unsafe_yet
@@ -90,6 +106,7 @@ impl PlacedFiles {
 
     /// And that is durable.
     pub(crate) fn put_durable(&self, wanted: &Wanted, bytes: u64, hash: Option<[u8; 32]>) {
+        self.add(wanted, bytes, hash);
         if self.wanted {
             lock(&self.list).push(self.file(wanted, bytes, hash));
         }

@@ -363,6 +363,7 @@ impl TreeReceiver {
         let shared = &self.shared;
         let mut report = shared.book.report(shared.options.dry_run);
         report.renamed = Some(shared.placed.is_renamed());
+        report.blake3 = shared.placed.blake3();
         if let Some((names, text)) = shared.keeper.withheld() {
             report.not_kept = report.not_kept.saturating_add(names);
             report.notes.push(text);

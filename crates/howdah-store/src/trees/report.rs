@@ -57,6 +57,10 @@ pub struct TreeReport {
     /// receiver, which tells it apart from the rest.
     #[serde(skip)]
     pub renamed: Option<bool>,
+    /// Of all files whose content was moved: one hash of paths, sizes and contents (docs/serve.md, "The audit log"), if that is
+    /// [wanted](super::TreeOptions::sums) on this side and each content was hashed.
+    #[serde(skip)]
+    pub blake3: Option<[u8; 32]>,
     /// Files that are further names, or clones, of equal ones in directories that were named for that.
     #[serde(default)]
     pub linked: u64,
@@ -81,6 +85,7 @@ impl TreeReport {
             not_kept: sender.not_kept.saturating_add(receiver.not_kept),
             grown: sender.grown.saturating_add(receiver.grown),
             removed: sender.removed,
+            blake3: sender.blake3.or(receiver.blake3),
             notes,
             notices: [&*sender.notices, &*receiver.notices].concat(),
             ..*receiver
@@ -245,6 +250,7 @@ impl Book {
             unwritable: get(&self.unwritable),
             notices: troubles[Trouble::Notice as usize].1.clone(),
             renamed: None,
+            blake3: None,
             linked: get(&self.linked),
         }
     }

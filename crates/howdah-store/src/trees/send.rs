@@ -27,6 +27,7 @@ use super::placed::{PlacedFile, Sent, SentFiles};
 use super::queue::{Budget, Queue, lock};
 use super::report::{Book, TreeReport, Trouble, add, get};
 use super::small::{Content, read_small};
+use super::sum::FilesSum;
 use super::tree_source::TreeSource;
 use super::walk::{Offered, Walker};
 use super::{LARGE_OPEN, Memory, PACKED_MAX, TreeProgress, WAITING_FILES};
@@ -108,6 +109,8 @@ pub struct SenderEnds {
 pub(super) struct Shared {
     options: TreeOptions,
     pub(super) book: Book,
+    /// Of all files that are sent, if somebody wants that.
+    sum: Option<FilesSum>,
     offered: Queue<Offered>,
     jobs: Queue<Job>,
     order: Queue<Receiver<Packed>>,
@@ -158,6 +161,7 @@ impl TreeSender {
         let shared = Arc::new(Shared {
             options: options.clone(),
             book: Book::default(),
+            sum: options.sums.then(FilesSum::new),
             offered: Queue::new(WAITING_FILES),
             jobs: Queue::new(4 * READERS),
             order: Queue::new(4096),
@@ -262,6 +266,9 @@ impl TreeSender {
         add(&shared.book.files, 1);
         add(&shared.book.bytes, file.size);
         add(&shared.book.resumed_bytes, held_bytes);
+        if let Some(sum) = &shared.sum {
+            sum.add(&file.below, file.size, hash);
+        }
         if shared.options.tells_files || shared.moves() {
             let sent = Sent {
                 path: shared.options.tells_files.then_some(file.below),
@@ -322,7 +329,11 @@ impl TreeSender {
 
     /// What has been done so far, or would be.
     pub fn report(&self) -> TreeReport {
-        self.shared.book.report(self.shared.options.dry_run)
+        let shared = &self.shared;
+        TreeReport {
+            blake3: shared.sum.as_ref().and_then(FilesSum::hash),
+            ..shared.book.report(shared.options.dry_run)
+        }
     }
 
     /// How far it is.
@@ -535,6 +546,7 @@ impl Shared {
             hash: [0; 32],
             mtime: None,
             shown: PathBuf::new(),
+            below: None,
             told: None,
             grown: false,
         };
@@ -550,6 +562,7 @@ impl Shared {
             let file = &job.file;
             let content = match read_small(file, self.options.growing, &self.buffers) {
                 Ok((mut content, version)) => {
+                    content.below = self.sum.as_ref().map(|_| file.below());
                     let tells = self.options.tells_files;
                     if tells || self.moves() {
                         let leaver = || Leaver {
@@ -620,6 +633,9 @@ impl Shared {
                     tap.put(&head)?;
                     for part in content.bytes.chunks(super::PACK_CHUNK) {
                         tap.put(part)?;
+                    }
+                    if let (Some(sum), Some(below)) = (&self.sum, &content.below) {
+                        sum.add(below, content.bytes.len() as u64, Some(content.hash));
                     }
                     self.book.set_current(&content.shown);
                     add(&self.book.files, 1);

@@ -22,6 +22,8 @@ pub(super) struct Content {
     /// If it is not the manifest's.
     pub(super) mtime: Option<Stamp>,
     pub(super) shown: PathBuf,
+    /// Its path below the top, where that counts.
+    pub(super) below: Option<PathBuf>,
     /// Its number, and what is to be done when it is in place.
     pub(super) told: Option<(u64, Sent)>,
     /// If it grew while it was read.
@@ -71,6 +73,7 @@ pub(super) fn read_small(
             bytes,
             mtime: (now != file.mtime).then_some(now),
             shown,
+            below: None,
             told: None,
             grown,
         };

@@ -50,6 +50,8 @@ pub struct SessionStatus {
     pub bytes: u64,
     /// The same over the last second or so.
     pub rate: Rate,
+    /// Of content, with names and lists of trees, in both directions, over the last second or so.
+    pub goodput: Rate,
     /// Since it came.
     pub elapsed: Span,
 }
@@ -156,6 +158,11 @@ impl Meter {
         now.since(self.looked.0) >= Self::EVERY
     }
 
+    /// Since the last look that counted; longer ago nothing was under way, and nobody looked.
+    pub(super) fn age(&self, now: Time) -> Span {
+        now.since(self.looked.0).min(Self::EVERY * 4)
+    }
+
     pub(super) fn note(&mut self, now: Time, bytes: u64) {
         if self.is_due(now) {
             let (then, before) = std::mem::replace(&mut self.looked, (now, bytes));
@@ -188,6 +195,7 @@ mod tests {
             what: String::new(),
             bytes: 0,
             rate: Rate::ZERO,
+            goodput: Rate::ZERO,
             elapsed: Span::ZERO,
         }]);
         assert!(control.clone().end(7) && control.has_to_end());
@@ -214,5 +222,7 @@ mod tests {
         meter.note(at(1_000), 1_000_000);
         assert_eq!(meter.rate(at(1_500)), Rate::from_mbit_per_sec(8));
         assert_eq!(meter.rate(at(9_000)), Rate::ZERO, "long ago");
+        let ages = [1_700, 90_000].map(|ms| meter.age(at(ms)));
+        assert_eq!(ages, [700, 2_000].map(Span::from_millis));
     }
 }

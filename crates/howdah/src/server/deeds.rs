@@ -139,7 +139,7 @@ impl Outcome {
         let hash = told.and_then(|(_, hash)| hash);
         Self {
             bytes: told.map(|(size, _)| size),
-            blake3: hash.map(|hash| blake3::Hash::from_bytes(hash).to_hex().to_string()),
+            blake3: hash.map(hex),
             ..Self::default()
         }
     }
@@ -150,6 +150,7 @@ impl Outcome {
             files: Some(report.files),
             deleted: Some(report.deleted + report.removed),
             failed: Some(report.failed),
+            blake3: report.blake3.filter(|_| report.files > 0).map(hex),
             ..Self::default()
         }
     }
@@ -160,6 +161,10 @@ impl Outcome {
             ..Self::default()
         }
     }
+}
+
+fn hex(hash: [u8; 32]) -> String {
+    blake3::Hash::from_bytes(hash).to_hex().to_string()
 }
 
 /// What happened.

@@ -46,7 +46,7 @@ impl Service {
         let rights = match rights {
             Ok(rights) => rights,
             Err(error) => {
-                self.log(&format!("{peer}: turned away: {error}"));
+                self.warn(&format!("{peer}: turned away: {error}"));
                 self.note(Happened::Refused, &who, None, Outcome::error(&error));
                 self.control
                     .tell(ServerEvent::Refused(ServerRefusal::Rights));
@@ -67,7 +67,7 @@ impl Service {
         if let Some((most, open)) = counted.filter(|&(most, open)| open >= most as usize) {
             self.control
                 .tell(ServerEvent::Refused(ServerRefusal::Sessions));
-            self.log(&format!(
+            self.warn(&format!(
                 "{peer}: turned away: it has {open} sessions already"
             ));
             let text = format!(

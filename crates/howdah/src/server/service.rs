@@ -18,7 +18,7 @@ use crate::session::tree::Tree;
 use crate::session::waits::Wait;
 use crate::session::{from_connection, from_store};
 use crate::{Cancel, Error, ErrorKind};
-use howdah_audit::AuditLog;
+use howdah_audit::{AuditLog, Level};
 use howdah_core::{Rate, Span, Time};
 use howdah_net::{Allowance, Application, Attended, ConnKey, Full, Placement, TcpDoor, Waker};
 use howdah_proto::error::CloseCode;
@@ -134,6 +134,11 @@ fn wake(waker: &Waker, key: ConnKey) -> Wake {
 impl Service {
     pub(super) fn log(&self, text: &str) {
         self.log.line(text);
+    }
+
+    /// That somebody did not get what he wanted.
+    pub(super) fn warn(&self, text: &str) {
+        self.log.at(Level::Warning, text);
     }
 
     /// Notes whether that session has a transfer under way, and whether it has had none for long.
@@ -388,7 +393,7 @@ impl Service {
         let line = format!("{}: {} failed: {error}", session.peer, session.deed);
         self.control.tell(ServerEvent::Failed);
         self.put_away(tree, place);
-        self.log(&line);
+        self.warn(&line);
         self.note_end(Happened::Failed, key, Outcome::error(error));
     }
 
@@ -573,7 +578,7 @@ impl Service {
                 }
                 self.note_files(key, &error);
                 if let Some(mut session) = self.sessions.remove(&key) {
-                    self.control.tell(session.moved(&connection.stats()));
+                    self.control.tell(session.moved(connection, Span::ZERO));
                     let busy = session.is_busy();
                     self.put_away(session.tree.take(), session.place.take());
                     if busy {
@@ -738,15 +743,16 @@ impl Application for Service {
                 format!("{}: {}", session.peer, session.deed)
             }
         };
-        self.log(&format!(
+        let text = format!(
             "{what}: ended by a fault of this program (the message above says where; please report it); the others go on"
-        ));
+        );
+        self.log.at(Level::Error, &text);
     }
 
     fn on_full(&mut self, now: Time, full: Full) {
         self.control.tell(ServerEvent::Refused(ServerRefusal::Busy));
         if let Some(line) = self.crowd.line(now, full) {
-            self.log(&line);
+            self.warn(&line);
         }
     }
 

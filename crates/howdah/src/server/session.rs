@@ -22,7 +22,7 @@ use crate::session::tree::Tree;
 use crate::session::waits::{Wait, WaitClock};
 use howdah_core::{Rate, Span, Time};
 use howdah_net::Usage;
-use howdah_proto::{Connection, Stats};
+use howdah_proto::{Connection, SendLimit, Stats};
 use howdah_store::RoomWait;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -83,6 +83,8 @@ pub(super) struct Session {
     pub(super) wait: WaitClock,
     pub(super) at_cap: AtCap,
     pub(super) meter: Meter,
+    /// Of content alone.
+    pub(super) content: Meter,
     /// As it was when it was told of.
     told: Stats,
     /// As the client wants it.
@@ -115,10 +117,13 @@ fn group(key: &str) -> u64 {
 }
 
 impl Session {
-    /// What it has moved since the last time.
-    pub(super) fn moved(&mut self, now: &Stats) -> ServerEvent {
-        let moved = SessionMoved::between(&self.told, now);
-        self.told = *now;
+    /// What it has moved since the last time, which is that long ago.
+    pub(super) fn moved(&mut self, connection: &Connection, time: Span) -> ServerEvent {
+        let now = connection.stats();
+        let sends = self.sending.is_some() || self.tree.as_ref().is_some_and(Tree::is_sender);
+        let reads = sends && connection.send_limit() == SendLimit::Source;
+        let moved = SessionMoved::between(&self.told, &now, time, reads);
+        self.told = now;
         ServerEvent::Moved(moved)
     }
 
@@ -158,6 +163,7 @@ impl Session {
             wait: WaitClock::default(),
             at_cap: AtCap::default(),
             meter: Meter::new(now),
+            content: Meter::new(now),
             told: Stats::default(),
             pace: Pace::default(),
             share: None,

@@ -2,6 +2,7 @@
 
 use super::control::SessionStatus;
 use super::entry::GOING_AWAY;
+use super::happening::content;
 use super::service::Service;
 use crate::{Error, ErrorKind};
 use howdah_core::{Span, Time};
@@ -39,6 +40,7 @@ impl Service {
             },
             bytes: session.meter.bytes,
             rate: session.meter.rate(now),
+            goodput: session.content.rate(now),
             elapsed: now.since(session.meter.since),
         });
         self.control.show(sessions.collect());
@@ -52,8 +54,11 @@ impl Service {
         if session.meter.is_due(now) {
             let stats = connection.stats();
             let bytes = stats.bytes_sent + stats.bytes_received;
+            let time = session.meter.age(now);
             session.meter.note(now, bytes);
-            self.control.tell(session.moved(&stats));
+            let [sent, received] = content(&stats);
+            session.content.note(now, sent + received);
+            self.control.tell(session.moved(connection, time));
             session.note_progress(now, connection);
         }
         if session.cut_at.is_some_and(|at| now >= at) {

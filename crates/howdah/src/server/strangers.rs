@@ -1,6 +1,7 @@
 //! Lines about people who did not come in. Anybody can cause them, so they are few.
 
 use super::Log;
+use howdah_audit::Level;
 use howdah_core::{Span, Time};
 use howdah_net::Full;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,10 +57,11 @@ impl Strangers {
         }
         state.left -= 1;
         match std::mem::take(&mut state.untold) {
-            0 => self.log.line(text),
-            untold => self.log.line(&format!(
-                "{text} ({untold} others who did not come in are not named)"
-            )),
+            0 => self.log.at(Level::Warning, text),
+            untold => {
+                let text = format!("{text} ({untold} others who did not come in are not named)");
+                self.log.at(Level::Warning, &text);
+            }
         }
     }
 }

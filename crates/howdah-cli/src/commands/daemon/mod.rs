@@ -35,7 +35,7 @@ pub(super) fn run(args: &DaemonArgs) -> anyhow::Result<()> {
         tls: tls(args),
         audit: args.audit.open()?,
         notify: args.notify.clone(),
-        log: |line| ui::say(&format!("{} {line}", ui::now_utc())),
+        log: ui::log,
         allow: allowed(&args.allow)?,
         kept: own().collect(),
         home: std::env::home_dir().unwrap_or_else(|| "/".into()),

@@ -157,6 +157,7 @@ impl Grammar for CommandLine {
             hosts: hosts(command, matches),
             places: places(command, matches),
             paths: paths(command, matches),
+            sources: sources(command, matches),
         })
     }
 }
@@ -238,6 +239,24 @@ fn paths(command: &Command, matches: &ArgMatches) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// What it copies, if all of that is of this machine and no list says which part of it.
+fn sources(command: &Command, matches: &ArgMatches) -> Vec<PathBuf> {
+    let is_listed = matches!(matches.try_contains_id("files_from"), Ok(true));
+    let places = command
+        .get_positionals()
+        .filter_map(|arg| matches.try_get_many::<Location>(arg.get_id().as_str()).ok());
+    let places: Vec<_> = places.flatten().flatten().collect();
+    let Some((_, sources)) = places.split_last().filter(|_| !is_listed) else {
+        return Vec::new();
+    };
+    let here = |place: &&Location| match place {
+        Location::File(path) => Some(path.clone()),
+        _ => None,
+    };
+    let all: Option<Vec<_>> = sources.iter().map(here).collect();
+    all.unwrap_or_default()
 }
 
 /// The machines among its places, each once.
@@ -395,6 +414,21 @@ mod tests {
         assert!(paths("verify --manifest m site:b").contains(&"m".into()));
         assert!(paths("lab run --out o scenarios").contains(&"scenarios".into()));
         assert!(paths("lab run --quick /s.toml").contains(&"results".into()));
+    }
+
+    #[test]
+    fn sources_are_known_where_all_of_them_are_here_and_whole() {
+        let sources = |line: &str| meaning(line).unwrap().sources;
+        assert_eq!(sources("cp -r a b site:c").len(), 2);
+        assert_eq!(sources("sync a site:c"), [PathBuf::from("a")]);
+        for line in [
+            "cp site:a here",
+            "cp -r a site:b other:c",
+            "cp -r --files-from l a site:b",
+            "cp zero:1GiB site:b",
+        ] {
+            assert!(sources(line).is_empty(), "{line}");
+        }
     }
 
     #[test]

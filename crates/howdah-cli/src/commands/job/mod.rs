@@ -9,13 +9,17 @@ pub(super) use table::time as printed_time;
 
 pub(super) use reach::client;
 
-use crate::args::{JobActArgs, JobCommand, JobState, JobSubmitArgs, JobTraits, JobWaitArgs};
+use crate::args::{
+    JobActArgs, JobCommand, JobState, JobSubmitArgs, JobTimes, JobTraits, JobWaitArgs,
+};
 use crate::exit::{self, Passed};
 use crate::ui;
 use howdah::{Error, ErrorKind};
 use howdah_daemon::client::{Action, Client, ClientError, Which};
 use howdah_daemon::job::{JobId, JobView, Kind, Spec, State, deadline_in};
+use howdah_daemon::times::Times;
 use serde_json::json;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub(super) fn run(command: JobCommand) -> anyhow::Result<()> {
@@ -113,7 +117,7 @@ pub(super) fn of_words(
     Ok(Spec {
         kind,
         arguments: arguments.to_vec(),
-        directory: client.directory().map_err(failure)?,
+        directory: directory(client, traits.runs_in)?,
         labels: traits.label,
         priority: traits.priority,
         retries: traits.retries,
@@ -123,6 +127,33 @@ pub(super) fn of_words(
         submission: None,
         hold: false,
     })
+}
+
+/// A relative one is below the place that we are at, where the daemon is.
+fn directory(client: &Client, named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    match named {
+        Some(named) if named.is_absolute() => Ok(named),
+        Some(named) => Ok(client.directory().map_err(failure)?.join(named)),
+        None => client.directory().map_err(failure),
+    }
+}
+
+/// What is said of all jobs that come again; the daemon refuses what makes no sense for them.
+pub(super) fn give_times(given: JobTimes, job: &mut Spec) -> Times {
+    job.after = given.after.into_iter().map(JobId).collect();
+    Times {
+        by: given.by,
+        deadline_seconds: given.deadline.map(|time| time.as_millis().div_ceil(1_000)),
+    }
+}
+
+/// In one line.
+pub(super) fn times_line(times: &Times) -> Option<String> {
+    let by = times.by.as_ref().map(|by| format!("is to be done by {by}"));
+    let deadline = times.deadline_seconds;
+    let deadline = deadline.map(|seconds| format!("has failed if it is not done in {seconds} s"));
+    let both: Vec<_> = by.into_iter().chain(deadline).collect();
+    (!both.is_empty()).then(|| format!("each job {}", both.join(", ")))
 }
 
 fn submit(args: JobSubmitArgs) -> anyhow::Result<()> {

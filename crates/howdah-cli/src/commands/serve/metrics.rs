@@ -25,6 +25,11 @@ struct OfResult {
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct OfOperation {
+    operation: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct OfDirection {
     direction: &'static str,
 }
@@ -32,6 +37,9 @@ struct OfDirection {
 const REASONS: [&str; 5] = ["key", "rights", "sessions", "busy", "draining"];
 const RESULTS: [&str; 2] = ["done", "failed"];
 const DIRECTIONS: [&str; 2] = ["sent", "received"];
+const OPERATIONS: [&str; 2] = ["read", "write"];
+
+type Seconds = Counter<f64, AtomicU64>;
 
 fn reason(why: ServerRefusal) -> &'static str {
     match why {
@@ -49,7 +57,9 @@ struct Counts {
     sessions: Counter,
     refusals: Family<OfReason, Counter>,
     requests: Family<OfResult, Counter>,
+    content: Family<OfDirection, Counter>,
     wire: Family<OfDirection, Counter>,
+    disk_waits: Family<OfOperation, Seconds>,
     retransmitted: Counter,
     waits: Counter,
     rtt: Histogram,
@@ -58,6 +68,7 @@ struct Counts {
     active: Gauge,
     draining: Gauge,
     rate: Gauge<f64, AtomicU64>,
+    goodput: Gauge<f64, AtomicU64>,
 }
 
 impl Counts {
@@ -67,7 +78,9 @@ impl Counts {
             sessions: Counter::default(),
             refusals: Family::default(),
             requests: Family::default(),
+            content: Family::default(),
             wire: Family::default(),
+            disk_waits: Family::default(),
             retransmitted: Counter::default(),
             waits: Counter::default(),
             // 0.1 ms to 1.6 s, and more.
@@ -77,6 +90,7 @@ impl Counts {
             active: Gauge::default(),
             draining: Gauge::default(),
             rate: Gauge::default(),
+            goodput: Gauge::default(),
         };
         let version = env!("CARGO_PKG_VERSION");
         own.register(
@@ -105,6 +119,16 @@ impl Counts {
             new.requests.clone(),
         );
         own.register(
+            "content_bytes",
+            "Content with names and lists of trees, each byte once, by direction",
+            new.content.clone(),
+        );
+        own.register(
+            "disk_wait_seconds",
+            "Time in which sessions were held up by disks here, by what they did; looked at twice a second",
+            new.disk_waits.clone(),
+        );
+        own.register(
             "wire_bytes",
             "Bytes of packets, by direction",
             new.wire.clone(),
@@ -123,6 +147,11 @@ impl Counts {
             "wire_bytes_per_second",
             "Bytes of packets each second, in both directions",
             new.rate.clone(),
+        );
+        own.register(
+            "goodput_bytes_per_second",
+            "Content each second, in both directions",
+            new.goodput.clone(),
         );
         own.register(
             "draining",
@@ -153,6 +182,10 @@ impl Counts {
         }
         for direction in DIRECTIONS {
             drop(new.wire.get_or_create(&OfDirection { direction }));
+            drop(new.content.get_or_create(&OfDirection { direction }));
+        }
+        for operation in OPERATIONS {
+            drop(new.disk_waits.get_or_create(&OfOperation { operation }));
         }
         new
     }
@@ -187,6 +220,18 @@ impl Counts {
             self.wire
                 .get_or_create(&OfDirection { direction })
                 .inc_by(bytes);
+        }
+        let bytes = [moved.content_sent_bytes, moved.content_received_bytes];
+        for (direction, bytes) in DIRECTIONS.into_iter().zip(bytes) {
+            self.content
+                .get_or_create(&OfDirection { direction })
+                .inc_by(bytes);
+        }
+        let waits = [moved.read_wait, moved.write_wait];
+        for (operation, wait) in OPERATIONS.into_iter().zip(waits) {
+            self.disk_waits
+                .get_or_create(&OfOperation { operation })
+                .inc_by(wait.as_secs_f64());
         }
         self.retransmitted.inc_by(moved.repeated_bytes);
         if moved.rtt.as_nanos() > 0 {
@@ -226,10 +271,12 @@ impl Figures {
         metrics::listen(self.0, move || {
             let sessions = control.sessions();
             let bits: u64 = sessions.iter().map(|s| s.rate.bits_per_sec()).sum();
+            let content: u64 = sessions.iter().map(|s| s.goodput.bits_per_sec()).sum();
             counts
                 .active
                 .set(sessions.len().try_into().unwrap_or(i64::MAX));
             counts.rate.set(bits as f64 / 8.0);
+            counts.goodput.set(content as f64 / 8.0);
             counts.draining.set(control.is_draining().into());
             metrics::page(&registry)
         })
@@ -266,6 +313,9 @@ mod tests {
             "howdah_server_room_waits_total 1",
             "howdah_server_rtt_seconds_count 0",
             "howdah_server_wire_bytes_total{direction=\"sent\"} 0",
+            "howdah_server_content_bytes_total{direction=\"received\"} 0",
+            "howdah_server_disk_wait_seconds_total{operation=\"write\"} 0.0",
+            "howdah_server_goodput_bytes_per_second 0.0",
         ] {
             assert!(page.contains(line), "{line}: {page}");
         }

@@ -74,7 +74,7 @@ impl Service {
                     (Happened::Done, Outcome::default())
                 }
                 Err(error) => {
-                    self.log(&format!("{peer}: {deed} failed: {error}"));
+                    self.warn(&format!("{peer}: {deed} failed: {error}"));
                     (Happened::Failed, Outcome::error(error))
                 }
             };

@@ -187,11 +187,13 @@ impl Service {
             Message::TreePut { path, options, .. } => {
                 session.asked.restore(&mut Vec::new(), options);
                 session.rights.check_tree(options)?;
+                options.sums = self.audit.is_some();
                 options.memory = session.rights.memory(options.memory);
                 Deed::new("put tree", std::slice::from_ref(path))
             }
             Message::TreeGet { paths, options, .. } => {
                 session.asked.restore(paths, options);
+                options.sums = self.audit.is_some();
                 options.memory = session.rights.memory(options.memory);
                 if options.remove_source {
                     session.rights.check_remove()?;
@@ -200,6 +202,7 @@ impl Service {
             }
             Message::TreeVerify { path, options, .. } => {
                 session.asked.restore(&mut Vec::new(), options);
+                options.sums = self.audit.is_some();
                 Deed::new("verify", std::slice::from_ref(path))
             }
             _ => return Ok(()),

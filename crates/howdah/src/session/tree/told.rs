@@ -53,6 +53,10 @@ impl Tree {
     }
 
     /// Whether files come here.
+    pub(crate) fn is_sender(&self) -> bool {
+        matches!(self.side, Side::Sender(_))
+    }
+
     pub(crate) fn is_receiver(&self) -> bool {
         matches!(self.side, Side::Receiver(_))
     }
