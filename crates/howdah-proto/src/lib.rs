@@ -57,4 +57,4 @@ pub use connection::{
 pub use handshake::{IdentityError, KeyCheck, Security, Side, TlsIdentity};
 pub use keys::{AeadKey, TAG_LEN};
 pub use marking::{EcnFault, EcnState};
-pub use rate::{PathKnowledge, Phase, Policy};
+pub use rate::{PathKnowledge, Phase, Policy, Share};

@@ -69,6 +69,7 @@ def stripe(
     lease: int | str = "1GiB",
     plan: str | Path | None = None,
     options: Sequence[str] = (),
+    share: int | None = None,
     command: str | None = None,
     retries: int = 3,
     steal_after: float = 3.0,
@@ -84,6 +85,9 @@ def stripe(
     the other side (``--identity``, ``--limit`` ...), ``command`` the ``howdah`` of the workers. A worker that has none, or that of
     another version, is left out, with a warning.
 
+    All that move at the same time count as one flow to others: each takes its part of one (``howdah cp --share``). ``share`` says another number of them: 1
+    where each has a path of its own.
+
     A lease that fails is run again ``retries`` times. One that takes ``steal_after`` times as long as the others is taken over by
     a mover that has nothing else to do.
 
@@ -91,7 +95,7 @@ def stripe(
     """
     path = os.path.abspath(dst)
     where = plan if plan is not None else f"{path}.plan"
-    return _Stripe(client, movers, list(options), command, retries, steal_after).run(
+    return _Stripe(client, movers, list(options), share, command, retries, steal_after).run(
         src, path, os.path.abspath(where), str(lease)
     )
 
@@ -121,6 +125,7 @@ class _Stripe(Crew):
         client: Any,
         movers: int | Sequence[str] | None,
         options: list[str],
+        share: int | None,
         command: str | None,
         retries: int,
         steal_after: float,
@@ -129,10 +134,12 @@ class _Stripe(Crew):
         self.most = movers if isinstance(movers, int) else None
         self.named = None if movers is None or isinstance(movers, int) else set(movers)
         self.options = options
+        self.share = share
         self.retries = retries
         self.steal_after = steal_after
         self.failures: dict[int, int] = {}
         self.times: list[float] = []
+        self.leases = 1
         self.moved_bytes = 0
         self.lost_runs = 0
 
@@ -147,6 +154,7 @@ class _Stripe(Crew):
             raise StripeError(f"{plan} is the plan of {state['destination']}, not of {dst}; name another with plan=", 2)
         missing = set(state["missing"])
         size, leases = state["bytes"], state["leases"]
+        self.leases = leases
         lease_bytes = max((run["bytes"] for run in state["moved"]), default=_bytes(lease))
         try:
             self._move_all(plan, missing)
@@ -202,7 +210,16 @@ class _Stripe(Crew):
         return StripeError(message)
 
     def _start(self, plan: str, lease: int, worker: str) -> None:
-        self.start(lease, worker, _move, self.command, plan, lease, self.options)
+        more = [*self.options, "--share", f"1/{self._sessions()}"]
+        self.start(lease, worker, _move, self.command, plan, lease, more)
+
+    def _sessions(self) -> int:
+        """How many move at the same time, from now on."""
+        if self.share is not None:
+            return self.share
+        able = sum(many for worker, many in self.slots().items() if self.is_able(worker))
+        most = able if self.most is None else min(able, self.most)
+        return max(1, min(most, self.leases))
 
     def _settle(self, future: Any, run: Running, missing: set[int]) -> list[int]:
         """What became of a run; the leases that are to be run again."""

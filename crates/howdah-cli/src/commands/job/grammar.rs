@@ -321,7 +321,7 @@ mod tests {
     }
 
     /// What neither is a path of this machine nor leads to one.
-    const NO_PATHS: [&str; 30] = [
+    const NO_PATHS: [&str; 31] = [
         "chmod",
         "chown",
         "color",
@@ -347,6 +347,7 @@ mod tests {
         "runs",
         "seeds",
         "shard",
+        "share",
         "ssh-keep",
         "time",
         "transport",
