@@ -131,6 +131,12 @@ class Site:
         # Each mover has a path of its own.
         return stripe(client, source, self.files / name, lease=lease, options=options, command=str(self.wrapper), share=1)
 
+    def try_to_move(self, client, lease, failed):
+        try:
+            self.move(client, "mid", lease)
+        except Exception as error:
+            failed.append(error)
+
     def arrived(self):
         return sum(hand.arrived() for hand in self.hands)
 
@@ -212,38 +218,29 @@ def kills(given, kit, scratch, wrapper):
 
 
 def one_kill(site, given, what, moment, victim):
-    """A stripe in which something is killed; goes on with the same call where it failed."""
+    """A stripe in which something is killed; goes on with the same call where it failed. How often it did."""
     client = site.client()
-    timer = threading.Timer(moment, site.kill, (what, victim))
-    timer.start()
-    again = 0
-    try:
-        while True:
-            try:
-                site.move(client, "mid", given.kill_lease)
-                return f", the call again {again} times" if again else ""
-            except Exception as error:
-                timer.join()
-                again += 1
-                if again > 5:
-                    raise Failed(f"after {again} calls: {error}") from error
-                if what == "scheduler":
-                    client.close(timeout=1)
-                    # Workers end with their scheduler; these do so now.
-                    for hand in site.hands:
-                        hand.worker.child.kill()
-                        hand.worker.child.wait()
-                    site.begin()
-                    client = site.client()
-    finally:
-        timer.join()
-        client.close(timeout=5)
+    for again in range(6):
+        failed = []
+        # What this thread starts dies with it, so it is another one that moves.
+        mover = threading.Thread(target=site.try_to_move, args=(client, given.kill_lease, failed))
+        mover.start()
+        if again == 0:
+            mover.join(moment)
+            site.kill(what, victim)
+        mover.join()
         if site.scheduler.child.poll() is not None:
-            # It died after the last word was said.
+            client.close(timeout=1)
+            # Workers end with their scheduler; these do so now.
             for hand in site.hands:
                 hand.worker.child.kill()
                 hand.worker.child.wait()
             site.begin()
+            client = site.client()
+        if not failed:
+            client.close(timeout=5)
+            return f", the call again {again} times" if again else ""
+    raise Failed(f"after {again + 1} calls: {failed[0]}")
 
 
 def tables(given, speeds, killed):

@@ -31,6 +31,10 @@ _log = logging.getLogger("howdah")
 # What a later run may mend: the system, refused (somebody else runs it), the network, space, a signal.
 _AGAIN = {1, 4, 5, 11, 12}
 
+# The network: a server that is down fails at once, so a worker whose runs fail so rests, twice as long each time, up to so many seconds.
+_NETWORK = 5
+_REST_MOST_S = 16.0
+
 
 class StripeError(Exception):
     """A stripe that is not finished. What was moved stays: the same call goes on from there.
@@ -138,6 +142,8 @@ class _Stripe(Crew):
         self.retries = retries
         self.steal_after = steal_after
         self.failures: dict[int, int] = {}
+        # How long a worker rests if it fails next, and until when it does.
+        self.rests: dict[str, tuple[float, float]] = {}
         self.times: list[float] = []
         self.leases = 1
         self.moved_bytes = 0
@@ -201,7 +207,8 @@ class _Stripe(Crew):
         return marked if any(marked.values()) else dict.fromkeys(workers, 1)
 
     def free(self) -> list[str]:
-        able = super().free()
+        now = time.monotonic()
+        able = [worker for worker in super().free() if self.rests.get(worker, (0.0, 0.0))[1] <= now]
         return able if self.most is None else able[: max(self.most - len(self.running), 0)]
 
     nobody = "no worker can move: none is there (with the resource DTN), or none has this howdah"
@@ -228,11 +235,15 @@ class _Stripe(Crew):
             summary = json.loads(out.splitlines()[-1])
             new = summary["bytes"] - summary["resumed_bytes"]
             self.moved_bytes += new
+            self.rests.pop(run.worker, None)
             if new:
                 self.times.append(time.monotonic() - run.since)
             missing.discard(run.task)
             return []
         self.lost_runs += 1
+        if code == _NETWORK:
+            rest, _ = self.rests.get(run.worker, (1.0, 0.0))
+            self.rests[run.worker] = (min(2 * rest, _REST_MOST_S), time.monotonic() + rest)
         if run.task not in missing or any(other.task == run.task for other in self.running.values()):
             return []
         failures = self.failures[run.task] = self.failures.get(run.task, 0) + 1
