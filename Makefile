@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -263,8 +263,14 @@ bench-fsspec: setup-bench ## Measure: reads by fsspec beside its sftp (sshd) and
 	$(install)
 	@[ -e "$(DIST)/SHA256SUMS" ] || $(MAKE) --no-print-directory dist
 	@venv="$$(mktemp -d)"; trap 'rm -rf "$$venv"' EXIT; python3 -m venv "$$venv"; \
-	"$$venv/bin/pip" install --quiet --disable-pip-version-check "$(DIST)"/howdah-*.whl fsspec paramiko aiohttp; \
+	"$$venv/bin/pip" install --quiet --disable-pip-version-check "$(DIST)"/howdah-*.whl fsspec paramiko aiohttp pyarrow; \
 	$(SUDO) "$$venv/bin/python" -B benches/fsspec_reads.py $(BENCH)
+
+bench-stripe: setup-bench ## Measure: one file by 1, 2, 4 and 8 Dask workers, each behind an emulated path of its own, and what kill -9 costs (BENCH="--quick" and other flags)
+	@[ -e "$(DIST)/SHA256SUMS" ] || $(MAKE) --no-print-directory dist
+	@venv="$$(mktemp -d)"; trap 'rm -rf "$$venv"' EXIT; python3 -m venv "$$venv"; \
+	wheel="$$(echo "$(DIST)"/howdah-*.whl)"; "$$venv/bin/pip" install --quiet --disable-pip-version-check "$$wheel[dask]"; \
+	$(SUDO) "$$venv/bin/python" -B benches/stripe.py $(BENCH)
 
 bench-hostile: setup ## Starts of clients during a flood of first packets, 100,000 a second or what a core can make (HOWDAH_FLOOD, HOWDAH_STARTS), and copies beside each kind of hostile peer
 	$(call say,a flood at the door)

@@ -1,7 +1,7 @@
 """Reads by fsspec over an emulated path: howdah beside fsspec's own sftp (a real sshd) and http (nginx), in turns.
 
-Three tasks: random ranges of one file and all chunks of a Zarr-like directory, each asked for in one call (`cat_ranges`, `cat`), and a file
-that is opened and read from front to back. What comes is compared with what is there. Each program has one warm connection.
+Three tasks: random ranges of one file and all chunks of a Zarr-like directory, each asked for in one call (`cat_ranges`, `cat`), and three of
+thirty columns of a Parquet file, by `fsspec.parquet` and pyarrow. What comes is compared with what is there. Each program has one warm connection.
 sftp reads ranges one after the other, as fsspec's file system for it does. With --out the table goes between the marks of that page.
 """
 
@@ -24,6 +24,9 @@ from procs import Failed, Process, World, catch_signals, command, say
 MARKS = ("<!-- fsspec: begin -->", "<!-- fsspec: end -->")
 CHUNK = 256 << 10
 RANGE = 64 << 10
+COLUMNS = 30
+WANTED = ["c3", "c13", "c23"]
+GROUP_ROWS = 1 << 20
 PROGRAMS = ("howdah", "http", "sftp")
 
 
@@ -31,7 +34,9 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranges", type=int, default=1000)
     parser.add_argument("--chunks", type=int, default=2000)
+    parser.add_argument("--parquet-mib", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything, once")
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--rtt-ms", type=float, default=100)
     parser.add_argument("--loss-percent", type=float, default=0.1)
@@ -39,7 +44,10 @@ def arguments():
     parser.add_argument("--sftp-part", type=int, default=20, help="sftp does so many times less, and is counted up")
     parser.add_argument("--out", type=Path, help="a page with marks for the table")
     parser.add_argument("--read", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.quick:
+        given.ranges, given.chunks, given.parquet_mib, given.rounds = 100, 200, 512, 1
+    return given
 
 
 def file_system(given):
@@ -76,6 +84,8 @@ def read(given):
         seconds = time.monotonic() - began
         with open(root / "big", "rb") as file:
             right = all(os.pread(file.fileno(), RANGE, start) == one for start, one in zip(starts, found, strict=True))
+    elif given["task"] == "parquet":
+        seconds, right, part = columns(fs, f"{base}/table.parquet", root / "table.parquet", part)
     else:
         names = [f"c{number}" for number in range(max(1, given["chunks"] // part))]
         began = time.monotonic()
@@ -94,18 +104,45 @@ def read(given):
     print(seconds * part)
 
 
+def columns(fs, path, local, part):
+    """Some columns of the table, or of a part of its groups of rows: seconds, whether they are right, how many such parts there are."""
+    import pyarrow.parquet as pq
+    from fsspec.parquet import open_parquet_file
+
+    groups = pq.ParquetFile(local).num_row_groups
+    some = list(range(max(1, groups // part)))
+    began = time.monotonic()
+    with open_parquet_file(path, fs=fs, columns=WANTED, row_groups=some, engine="pyarrow") as file:
+        found = pq.ParquetFile(file).read_row_groups(some, columns=WANTED)
+    seconds = time.monotonic() - began
+    return seconds, found.equals(pq.ParquetFile(local).read_row_groups(some, columns=WANTED)), groups / len(some)
+
+
+def write_table(path, mib):
+    """Random numbers, so that nothing gets smaller."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([(f"c{number}", pa.int64()) for number in range(COLUMNS)])
+    with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False, write_statistics=False) as writer:
+        for _ in range(max(1, (mib << 20) // (GROUP_ROWS * COLUMNS * 8))):
+            column = lambda: pa.Array.from_buffers(pa.int64(), GROUP_ROWS, [None, pa.py_buffer(os.urandom(GROUP_ROWS * 8))])
+            writer.write_table(pa.table([column() for _ in range(COLUMNS)], schema=schema), row_group_size=GROUP_ROWS)
+
+
 def one_range(fs, path, start):
     with fs.open(path, "rb") as file:
         file.seek(start)
         return file.read(RANGE)
 
 
-def fill(root, chunks):
+def fill(root, chunks, mib):
     (root / "zarr").mkdir(parents=True)
     (root / "small").write_bytes(b"small")
     with open(root / "big", "wb") as file:
         for _ in range(256):
             file.write(os.urandom(1 << 20))
+    write_table(root / "table.parquet", mib)
     for number in range(chunks):
         (root / "zarr" / f"c{number}").write_bytes(os.urandom(CHUNK))
 
@@ -124,12 +161,26 @@ def nginx(world, scratch, root):
     return server
 
 
+def set_congestion_control(netns, name):
+    """By its routes: a namespace may not set what the kernel does not allow to all, and the kernel's default differs from machine to machine."""
+    for route in json.loads(command("ip", "-n", netns, "-4", "-j", "route", "show", "dev", "wan0")):
+        source = ["src", route["prefsrc"]] if "prefsrc" in route else []
+        command("ip", "-n", netns, "route", "replace", route["dst"], "dev", "wan0", *source, "congctl", name)
+
+
+def congestion_control(world, address):
+    """What a connection of the near host has."""
+    host, port = address.split(":")
+    ask = f"import socket; s = socket.create_connection(({host!r}, {port})); print(s.getsockopt(6, socket.TCP_CONGESTION, 16).decode())"
+    return command("ip", "netns", "exec", world.near, sys.executable, "-c", ask).strip("\0\n")
+
+
 def measure(given, scratch, howdah):
     import howdah as library
 
     root = scratch / "root"
-    say(f"writing {given.chunks} chunks and a file of 256 MiB")
-    fill(root, given.chunks)
+    say(f"writing {given.chunks} chunks, a table of {given.parquet_mib} MiB and a file of 256 MiB")
+    fill(root, given.chunks, given.parquet_mib)
     config = scratch / "config"
     config.mkdir(mode=0o700)
     me = library.Identity.load_or_create(config / "id_ed25519.pem")
@@ -142,10 +193,7 @@ def measure(given, scratch, howdah):
     with World(howdah, scratch, **path, queue="100ms") as world:
         world.far_group = None
         for name in (world.near, world.far):
-            # The kernel's default differs from machine to machine.
-            within = ["ip", "netns", "exec", name, "sysctl", "-qw"]
-            command(*within, f"net.ipv4.tcp_congestion_control={given.tcp}")
-            control = command("ip", "netns", "exec", name, "sysctl", "-n", "net.ipv4.tcp_congestion_control").strip()
+            set_congestion_control(name, given.tcp)
         serve = ["env", f"HOWDAH_CONFIG_DIR={config}", howdah, "serve", "--user", "root", "--root", root,
                  "--listen", f"{world.far_address}:4433"]
         with (
@@ -154,13 +202,14 @@ def measure(given, scratch, howdah):
             Site(world, keys, scratch) as sshd,
         ):
             server.wait_for("serving ")
+            control = congestion_control(world, f"{world.far_address}:8080")
             common = {"root": str(root), "ranges": given.ranges, "chunks": given.chunks}
             ways = {
                 "howdah": {"address": f"{world.far_address}:4433", "config": str(config), "key": me.public_key},
                 "http": {"address": f"{world.far_address}:8080"},
                 "sftp": {"address": f"{world.far_address}:{SSH_PORT}", "identity": str(sshd.user_key), "user": "root"},
             }
-            for task in ("ranges", "chunks"):
+            for task in ("ranges", "chunks", "parquet"):
                 for _ in range(given.rounds):
                     for program in PROGRAMS:
                         part = given.sftp_part if program == "sftp" else 1
@@ -187,6 +236,7 @@ def table(given, results, verdict, control):
     what = {
         "ranges": f"{given.ranges} random ranges of 64 KiB",
         "chunks": f"{given.chunks} chunks of 256 KiB",
+        "parquet": f"{len(WANTED)} of {COLUMNS} columns of a Parquet file of {given.parquet_mib} MiB",
     }
     for task, found in results.items():
         cells = [f"{statistics.median(found[program]):.2f}" for program in PROGRAMS]

@@ -2,7 +2,7 @@
 
 use crate::codec::{CodecError, KnockKey, Reader, Writer, limits};
 use crate::handshake::Security;
-use crate::rate::{PathKnowledge, Policy};
+use crate::rate::{PathKnowledge, Policy, Share};
 use howdah_core::Span;
 
 /// Settings of one side.
@@ -12,6 +12,8 @@ pub struct Config {
     pub security: Security,
     /// How this side sends.
     pub policy: Policy,
+    /// With [`Policy::Fair`]: it is one of so many that count as one flow.
+    pub share: Share,
     /// The peer counts as lost after this long without a packet.
     pub idle_timeout: Span,
     /// A handshake that takes longer has failed.
@@ -35,6 +37,7 @@ impl Config {
         Self {
             security,
             policy: Policy::Fair,
+            share: Share::WHOLE,
             idle_timeout: Span::from_secs(8),
             handshake_timeout: Span::from_secs(10),
             key_update_after: 1 << 22,

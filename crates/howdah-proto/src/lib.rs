@@ -74,4 +74,4 @@ pub use handshake::{IdentityError, TlsIdentity};
 pub use handshake::{KeyCheck, Security, Side};
 pub use keys::{AeadKey, TAG_LEN};
 pub use marking::{EcnFault, EcnState};
-pub use rate::{PathKnowledge, Phase, Policy};
+pub use rate::{PathKnowledge, Phase, Policy, Share};

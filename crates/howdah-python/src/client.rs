@@ -7,7 +7,7 @@ use crate::place::place;
 use crate::task::{Task, Teller};
 use crate::told;
 use howdah::{
-    Error, ErrorKind, KnownHosts, Location, Rate, RatePolicy, RuleRef, Span, Transport,
+    Error, ErrorKind, KnownHosts, Location, Rate, RatePolicy, RuleRef, Share, Span, Transport,
     TreeOptions, Trust,
 };
 use pyo3::prelude::*;
@@ -23,6 +23,7 @@ struct Settings {
     policy: String,
     rate_bps: Option<u64>,
     limit_bps: Option<u64>,
+    share: String,
     transport: String,
     reconnect_seconds: f64,
     wait_for_space_seconds: f64,
@@ -59,6 +60,11 @@ impl Settings {
         }
     }
 
+    fn share(&self) -> Result<Share, Error> {
+        let share = self.share.parse::<Share>();
+        share.map_err(|e| Error::new(ErrorKind::Usage, format!("share: {e}")))
+    }
+
     fn transport(&self) -> Result<Transport, Error> {
         match &*self.transport {
             "auto" => Ok(Transport::Auto),
@@ -86,6 +92,7 @@ impl Settings {
         let client = client
             .trust(self.trust()?)
             .policy(self.policy()?)
+            .share(self.share()?)
             .transport(self.transport()?)
             .reconnect(reconnect);
         set_limit(&client, self.limit_bps)?;

@@ -111,6 +111,7 @@ def test_failures_are_of_a_class(site: Site) -> None:
         ("needs rate_bps", lambda: howdah.Client(policy="fixed")),
         ("reconnect_seconds", lambda: howdah.Client(reconnect_seconds=-1)),
         ("at least 64000", lambda: howdah.Client(limit_bps=1)),
+        ("not 1/N", lambda: howdah.Client(share="2/8")),
         ("no option colour", lambda: client.copy("a", site.url("b"), colour=1)),  # type: ignore[call-arg] # pyright: ignore
         ("an option", lambda: client.copy("a", site.url("b"), min_size="big")),  # type: ignore[arg-type] # pyright: ignore
         ("a place is", lambda: client.copy(7, site.url("b"))),  # type: ignore[arg-type] # pyright: ignore

@@ -122,6 +122,7 @@ def test_a_lease_that_hangs_is_taken_over(site: Site, cluster: Any, command: Pat
     slow = site.files.parent / "slow"
     slow.write_text(
         f"""#!/bin/sh
+echo "$*" >>"{slow}.said"
 case "$*" in *"--lease 0 "*) mkdir "{slow}.once" 2>/dev/null && until [ -e "{site.files}/big" ]; do sleep 0.1; done ;; esac
 exec "{command}" "$@"
 """
@@ -133,6 +134,9 @@ exec "{command}" "$@"
         )
     assert (slow.parent / "slow.once").exists() and is_whole(site)
     assert done.leases == 4
+    # Three move at the same time, and are one flow.
+    said = (slow.parent / "slow.said").read_text().splitlines()
+    assert all(line.endswith("--share 1/3") for line in said if line.startswith("cp "))
 
 
 def test_a_directory_is_moved_with_a_worker_that_is_killed(site: Site, cluster: Any, options: list[str]) -> None:

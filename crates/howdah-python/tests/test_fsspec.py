@@ -92,6 +92,7 @@ def test_names_are_told(site: Site, fs: HowdahFileSystem) -> None:
     assert fs.ls("/dir/one.txt") == [fs.info("dir/one.txt")]
     info = fs.info("dir/one.txt")
     assert (info["type"], info["size"]) == ("file", 3)
+    assert fs.sizes(["dir/one.txt", "dir/two\udcff"]) == [3, 3]
     assert fs.modified("dir/one.txt").timestamp() == pytest.approx((site.root / "dir" / "one.txt").stat().st_mtime)
     assert fs.glob("/dir/*.txt") == ["/dir/one.txt"]
     assert sorted(fs.find("")) == ["/dir/one.txt", "/dir/two\udcff"]

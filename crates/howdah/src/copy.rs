@@ -14,7 +14,7 @@ use crate::{
 use howdah_core::{Rate, Span, Time};
 use howdah_net::Clock;
 use howdah_proto::codec::KnockKey;
-use howdah_proto::{Config, Policy, Security, TlsIdentity};
+use howdah_proto::{Config, Policy, Security, Share, TlsIdentity};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub struct CopyConfig {
     pub trust: Trust,
     /// How to share the path.
     pub policy: RatePolicy,
+    /// With [`RatePolicy::Fair`]: the copy is one of so many, a stripe's, that count as one flow to others.
+    pub share: Share,
     /// An upper bound to the rate, and a pause, that may change while the copy runs.
     pub throttle: Throttle,
     /// The peer counts as lost after this long without a sign of life.
@@ -99,6 +101,7 @@ impl CopyConfig {
             known_hosts,
             trust: Trust::Strict,
             policy: RatePolicy::Fair,
+            share: Share::WHOLE,
             throttle: Throttle::new(),
             idle_timeout: Span::from_secs(8),
             duration_limit: None,
@@ -328,6 +331,7 @@ fn protocol(config: &CopyConfig) -> Result<Config, Error> {
         RatePolicy::Fixed(rate) => Policy::Fixed(rate),
         RatePolicy::Background => Policy::Background,
     };
+    protocol.share = config.share;
     Ok(protocol)
 }
 

@@ -94,6 +94,7 @@ pub use files::{ChangeLog, FileLog, Hears};
 pub use flight::{FlightRecorder, Kept, default_recordings};
 pub use howdah_audit::{AuditFile, Level};
 pub use howdah_core::{ByteRange, Rate, Span};
+pub use howdah_proto::Share;
 pub use howdah_recording::{DecodeError, Facts, Held, Interval, Recording, Slow, Verdict};
 #[cfg(target_os = "linux")]
 pub use howdah_store::keep_out_of;

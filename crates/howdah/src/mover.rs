@@ -3,7 +3,7 @@
 use crate::keys;
 use crate::{
     Cancel, CopyConfig, Difference, Error, ErrorKind, Identity, KnownHosts, Location, Progress,
-    RatePolicy, Summary, Throttle, Transport, TreeOptions, Trust, Verification,
+    RatePolicy, Share, Summary, Throttle, Transport, TreeOptions, Trust, Verification,
     default_path_memory,
 };
 use howdah_core::{Rate, Span};
@@ -65,6 +65,13 @@ impl Client {
     #[must_use]
     pub fn policy(mut self, policy: RatePolicy) -> Self {
         self.config.policy = policy;
+        self
+    }
+
+    /// Each of its copies is one of so many that count as one flow to others, with [`RatePolicy::Fair`]. At first each is a flow of its own.
+    #[must_use]
+    pub fn share(mut self, share: Share) -> Self {
+        self.config.share = share;
         self
     }
 

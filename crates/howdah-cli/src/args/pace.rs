@@ -2,7 +2,7 @@
 
 use crate::limit::Limit;
 use clap::{Args, ValueEnum};
-use howdah::{Error, ErrorKind, RatePolicy};
+use howdah::{Error, ErrorKind, RatePolicy, Share};
 use howdah_core::{Rate, units};
 
 /// `--policy`.
@@ -26,6 +26,12 @@ pub(crate) struct PaceArgs {
     /// The rate of --policy fixed
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub(crate) rate: Option<Rate>,
+
+    /// This is one of N sessions that count as one flow to others: 1/N
+    ///
+    /// For the parts of one file that several hosts move at the same time. Of the policy 'fair'; a far side that is older counts each as a flow.
+    #[arg(long, value_name = "1/N")]
+    pub(crate) share: Option<Share>,
 
     /// Take at most that much of the wire, in either direction: 2gbit, or a timetable
     ///

@@ -37,6 +37,7 @@ pub(super) fn config<'a>(
         Trust::Strict
     };
     config.policy = args.pace.policy()?;
+    config.share = args.pace.share.unwrap_or_default();
     config.idle_timeout = args.idle_timeout;
     config.confined = !is_sandbox_off();
     config.ready = super::far_end::ready;

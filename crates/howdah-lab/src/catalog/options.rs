@@ -61,6 +61,9 @@ pub struct Options {
     /// Loss that the protocol is told to expect, as a share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect_loss: Option<f64>,
+    /// The flow is one of so many that count as one (howdah).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share_of: Option<u16>,
 }
 
 /// What only RBUDP, Tsunami, PA-UDP and GTP are told; `None` is the tool's own default.

@@ -5,8 +5,8 @@ use crate::scenario::StreamSpec;
 use howdah_core::{
     Arrival, Datagram, Ecn, Observe, Rate, Snapshot, Span, Time, Transport, WakeReason,
 };
-use howdah_proto::Policy;
 use howdah_proto::sim::{SimEndpoint, sim_config};
+use howdah_proto::{Policy, Share};
 use howdah_rivals::blast::{BlastEndpoint, SharedBudget};
 use howdah_rivals::model::{Drive, ModelEndpoint, RateLaw, Settings};
 use howdah_rivals::sabul::SabulEndpoint;
@@ -220,6 +220,7 @@ fn ours(wish: &Wish<'_>, manner: Manner) -> Pair {
         Manner::Background => Policy::Background,
         Manner::Fixed => Policy::Fixed(Rate::from_bits_per_sec(wish.options.rate_bps.unwrap_or(0))),
     };
+    config.share = Share::one_of(wish.options.share_of.unwrap_or(1).into());
     let [seed, other] = wish.seeds;
     let sender = SimEndpoint::sender(wish.start, config.clone(), seed, wish.size_bytes);
     let receiver = SimEndpoint::receiver(wish.start, config, seed, other, wish.size_bytes);

@@ -94,7 +94,7 @@ impl Connection {
             self.pace.rtt.on_sample(now, now.since(at));
         }
         self.heard.peer_counts_marks = parameters.counts_marks;
-        self.pace.rate = RateControl::new(self.config.policy);
+        self.pace.rate = RateControl::new(self.config.policy, self.config.share);
         self.pace.rate.on_established(self.pace.rtt.smoothed());
         if let Some(known) = self.config.path.filter(|_| self.pace.rtt.is_measured()) {
             self.pace.rate.resume(&known, self.pace.rtt.smoothed());

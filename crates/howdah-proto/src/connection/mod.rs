@@ -219,7 +219,7 @@ impl Connection {
             taking: Taking::default(),
             reporting: Reporting::new(),
             heard: Heard::default(),
-            pace: Pace::new(config.policy),
+            pace: Pace::new(config.policy, config.share),
             mtu: PathMtu::new(),
             alive: Alive::new(now),
             stats: Stats::default(),

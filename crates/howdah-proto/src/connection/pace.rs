@@ -1,7 +1,7 @@
 //! What the user says about the pace: a limit, a pause, a policy. All of it may change at any time.
 
 use super::Connection;
-use crate::{PathKnowledge, Policy};
+use crate::{PathKnowledge, Policy, Share};
 use howdah_core::{Rate, Time};
 
 /// Headers in front of a UDP payload.
@@ -50,6 +50,17 @@ impl Connection {
         self.config.policy = policy;
         self.pace.rate.set_policy(policy, self.pace.rtt.smoothed());
         self.apply_rate(now);
+    }
+
+    /// What this side counts for with [`Policy::Fair`].
+    pub fn share(&self) -> Share {
+        self.config.share
+    }
+
+    /// Counts as one of so many sessions that are one flow to others from now on.
+    pub fn set_share(&mut self, share: Share) {
+        self.config.share = share;
+        self.pace.rate.set_share(share);
     }
 
     /// What the next connection to this peer may begin with ([`Config::path`](crate::Config::path)).

@@ -12,7 +12,7 @@ use crate::objects::{Incoming, Outgoing};
 use crate::pacer::Pacer;
 use crate::rate::sink::{Blame, Refusing};
 use crate::rate::socket::SocketDrops;
-use crate::rate::{Policy, RateControl};
+use crate::rate::{Policy, RateControl, Share};
 use crate::received::Received;
 use crate::rtt::Rtt;
 use crate::space::HandshakeSpace;
@@ -186,8 +186,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(policy: Policy) -> Self {
-        let rate = RateControl::new(policy);
+    pub(super) fn new(policy: Policy, share: Share) -> Self {
+        let rate = RateControl::new(policy, share);
         Self {
             rtt: Rtt::default(),
             pacer: Pacer::new(rate.pacing_rate(), 0),

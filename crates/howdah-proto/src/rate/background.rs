@@ -11,11 +11,11 @@
 //!   flow empties its own queue now and then.
 //! * Loss that is a queue's (`overflow`), or above what is lost when the queue is short, halves the rate at once.
 
-use super::Feedback;
 use super::fair::{CLOCK_ORIGIN, Phase};
 use super::history::{History, Sample};
 use super::marks::{Marks, Weight};
 use super::overflow::LossByDelay;
+use super::{Feedback, Share};
 use crate::rtt::WindowedMin;
 use howdah_core::{Rate, Span, Time};
 
@@ -126,7 +126,7 @@ impl Background {
             next_return: Time::ZERO,
             congested_at: Time::ZERO,
             loss_by_delay: LossByDelay::default(),
-            marks: Marks::new(Weight::Least),
+            marks: Marks::new(Weight::Least, Share::WHOLE),
             loss_floor: WindowedMin::new(LOSS_FLOOR_WINDOW),
             loss_block: (0, 0),
             last: None,

@@ -20,8 +20,8 @@ use self::climb::Climb;
 use self::losses::Losses;
 use self::standing::Standing;
 use self::steps::Steps;
-use super::Feedback;
 use super::overflow::LossByDelay;
+use super::{Feedback, Share};
 use crate::rtt::WindowedMin;
 use howdah_core::{Rate, Span, Time};
 
@@ -157,6 +157,7 @@ struct Left {
 
 #[derive(Debug)]
 pub(super) struct Company {
+    share: Share,
     /// The most that arrived, as its complement.
     link: WindowedMin,
     losses: Losses,
@@ -174,8 +175,9 @@ pub(super) struct Company {
 }
 
 impl Company {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(share: Share) -> Self {
         Self {
+            share,
             link: WindowedMin::new(LINK_WINDOW),
             losses: Losses::new(),
             steps: Steps::new(),
@@ -217,6 +219,11 @@ impl Company {
         Rate::from_bits_per_sec(u64::MAX - self.link.min().unwrap_or(u64::MAX))
     }
 
+    /// Whether there may be somebody else who matters. Who has his part of a stripe's whole link does not know what the others of it have.
+    fn is_a_part(&self, rate: Rate) -> bool {
+        self.has_less_than(SHARE, rate) || !self.share.is_whole()
+    }
+
     fn has_less_than(&self, share: f64, rate: Rate) -> bool {
         rate.as_f64() < share * self.link().as_f64()
     }
@@ -254,8 +261,14 @@ impl Company {
             self.packet_bytes = point.delivered_bytes as f64 / point.acked_packets as f64;
         }
         let answered = self.beside.map_or(Time::ZERO, |b| b.climb.cut_at());
-        self.losses
-            .on_report(feedback, queue, floor, delays, answered)
+        let overflows = self
+            .losses
+            .on_report(feedback, queue, floor, delays, answered);
+        // Of what a queue loses a session of a stripe may see nothing. All of them see it fall, and give way as the one flow that they are.
+        let felt = !self.share.is_whole()
+            && self.losses.has_passed_peak()
+            && self.may_cut(feedback.now, feedback.smoothed_rtt);
+        overflows || felt
     }
 
     /// What was lost until now says nothing.
@@ -279,7 +292,7 @@ impl Company {
         let is_new = now.since(at) >= OVERFLOWS_APART;
         if is_new {
             self.overflows = Some((now, times + 1));
-            if times + 1 >= OVERFLOWS_TIMES && self.has_less_than(SHARE, look.rate) {
+            if times + 1 >= OVERFLOWS_TIMES && self.is_a_part(look.rate) {
                 self.enter(now, look.rate, look, true);
             }
         }
@@ -350,7 +363,7 @@ impl Company {
         {
             self.left = None;
             self.enter(now, left.rate, look, left.shallow);
-        } else if stands && self.has_less_than(SHARE, look.rate) {
+        } else if stands && self.is_a_part(look.rate) {
             let before = look.rate.max(self.steps.before().mul_f64(BACK_TO));
             self.enter(now, before, look, false);
         }
@@ -381,10 +394,7 @@ impl Company {
         } else if let Some(beside) = &mut self.beside {
             self.trial_every = (self.trial_every * 2).min(TRIAL_LONGEST);
             beside.trial_at = now + self.trial_every;
-        } else if share < STAYED
-            && self.has_less_than(SHARE, look.rate)
-            && !self.steps.is_settling(now)
-        {
+        } else if share < STAYED && self.is_a_part(look.rate) && !self.steps.is_settling(now) {
             let suspicion = self.suspicion.get_or_insert(Suspicion {
                 since: now,
                 last: now,
@@ -439,7 +449,7 @@ impl Company {
 
     /// What is left after an overflow: others are left more room by who has less than all.
     fn beta(&self, rate: Rate) -> f64 {
-        if self.has_less_than(NEARLY_ALL, rate) {
+        if self.has_less_than(NEARLY_ALL, rate) || !self.share.is_whole() {
             BETA
         } else {
             BETA_ALONE
@@ -490,7 +500,7 @@ impl Company {
     ) -> Option<Rate> {
         let most = self.link().mul_f64(LINK_MOST);
         let beta = self.beta(arrives);
-        let hungry = self.has_less_than(HUNGRY, arrives);
+        let hungry = self.has_less_than(HUNGRY, arrives) && self.share.is_whole();
         let beside = self.beside.as_mut()?;
         let rtt = beside.base_rtt + queue;
         self.rtt = rtt;
@@ -524,7 +534,7 @@ mod tests {
 
     /// A drain each 1.5 s at 30 of 100 Mbit/s that leaves `left` of a queue of 20 ms. When that is company.
     fn drains_until(left: f64, until_ms: u64) -> Option<u64> {
-        let mut company = Company::new();
+        let mut company = Company::new(Share::WHOLE);
         company.on_arrived(Time::ZERO, Rate::from_mbit_per_sec(100));
         let queue = look(20, Rate::from_mbit_per_sec(30));
         for at in (10_000..until_ms).step_by(10) {
@@ -558,7 +568,7 @@ mod tests {
 
     #[test]
     fn the_third_overflow_is_others_and_one_after_the_other_is_not() {
-        let mut company = Company::new();
+        let mut company = Company::new(Share::WHOLE);
         company.on_arrived(Time::ZERO, Rate::from_mbit_per_sec(100));
         let seen = look(8, Rate::from_mbit_per_sec(40));
         let mut overflow = |ms| {
@@ -571,7 +581,7 @@ mod tests {
         assert_eq!(overflow(23_500), (true, false));
         assert_eq!(overflow(27_000), (true, true));
         // Who has the link overflows it alone.
-        let mut alone = Company::new();
+        let mut alone = Company::new(Share::WHOLE);
         alone.on_arrived(Time::ZERO, Rate::from_mbit_per_sec(100));
         for at in [20, 23, 27, 31] {
             let seen = look(8, Rate::from_mbit_per_sec(98));

@@ -21,7 +21,7 @@ use super::overflow::Overflow;
 use super::room::Room;
 use super::startup::{self, BURST, INITIAL_RATE, MIN_PACKETS, Startup, Step, View};
 use super::yielding::Yielding;
-use super::{Feedback, PathKnowledge};
+use super::{Feedback, PathKnowledge, Share};
 use crate::rtt::WindowedMin;
 use howdah_core::{Rate, Span, Time};
 
@@ -122,6 +122,9 @@ pub enum Phase {
 
 #[derive(Debug)]
 pub(super) struct Fair {
+    share: Share,
+    /// The most that this flow had, or start-up's trains showed.
+    link_seen: Rate,
     phase: Phase,
     history: History,
     startup: Startup,
@@ -159,8 +162,10 @@ struct Judged {
 }
 
 impl Fair {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(share: Share) -> Self {
         Self {
+            share,
+            link_seen: Rate::ZERO,
             phase: Phase::Startup,
             history: History::default(),
             startup: Startup::new(),
@@ -170,9 +175,9 @@ impl Fair {
             bound: Bound::new(),
             losses: Losses::new(),
             room: Room::default(),
-            marks: Marks::new(Weight::Fair),
-            yielding: Yielding::default(),
-            company: Company::new(),
+            marks: Marks::new(Weight::Fair, share),
+            yielding: Yielding::new(share),
+            company: Company::new(share),
             last: None,
             probing: Probing::new(),
             drains: Drains::new(),
@@ -181,6 +186,16 @@ impl Fair {
             established: false,
             host: Receiver::default(),
             test_share: None,
+        }
+    }
+
+    /// What is known of others was reckoned for another share.
+    pub(super) fn set_share(&mut self, share: Share) {
+        if share != self.share {
+            self.share = share;
+            self.company = Company::new(share);
+            self.yielding = Yielding::new(share);
+            self.marks.set_share(share);
         }
     }
 
@@ -469,6 +484,7 @@ impl Fair {
                 }
                 (self.capacity, self.rate) = (capacity, capacity);
                 let link = self.startup.shown().unwrap_or(capacity).max(capacity);
+                self.link_seen = link;
                 self.company.on_arrived(feedback.now, link);
                 self.phase = Phase::Cruise;
                 if !late {

@@ -11,7 +11,7 @@
 //!
 //! All this is a ceiling on the rate that delay and delivery allow; without marks for long it is forgotten.
 
-use super::Feedback;
+use super::{Feedback, Share};
 use howdah_core::{Rate, Span, Time};
 
 /// Weight of a round trip in the smoothed share.
@@ -80,6 +80,7 @@ struct Seen {
 #[derive(Debug)]
 pub(super) struct Marks {
     weight: Weight,
+    of: Share,
     /// This flow came to others' queue lately, and has a small part of the path.
     young: bool,
     share: f64,
@@ -100,9 +101,10 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    pub(super) fn new(weight: Weight) -> Self {
+    pub(super) fn new(weight: Weight, of: Share) -> Self {
         Self {
             weight,
+            of,
             young: false,
             share: FIRST_SHARE,
             recent: 0.0,
@@ -133,6 +135,10 @@ impl Marks {
         self.recent > FINE_SHARE
     }
 
+    pub(super) fn set_share(&mut self, of: Share) {
+        self.of = of;
+    }
+
     /// As [`young`](Self::young).
     pub(super) fn set_young(&mut self, young: bool) {
         self.young = young;
@@ -158,7 +164,7 @@ impl Marks {
     /// Nothing is known of marks any more.
     fn forget(&mut self) {
         if self.last.is_some() {
-            *self = Self::new(self.weight);
+            *self = Self::new(self.weight, self.of);
         }
     }
 
@@ -247,7 +253,8 @@ impl Marks {
 
     /// What is added in a round trip of that length, in bits per second.
     fn growth(&self, rate: f64, round_s: f64) -> f64 {
-        let window = (rate * round_s / SEGMENT_BITS).max(1.0);
+        let sessions = f64::from(self.of.sessions());
+        let window = (sessions * rate * round_s / SEGMENT_BITS).max(1.0);
         let segments = if self.is_fine() {
             let as_others = (1.036 * round_s.sqrt() * window.cbrt()).max(1.22);
             as_others.min((GROWTH_MOST * window.sqrt()).max(GROWTH_LEAST))
@@ -260,7 +267,7 @@ impl Marks {
             Weight::Least => 0.1,
         };
         let age = if self.young { GROWTH_YOUNG } else { 1.0 };
-        age * weight * segments * SEGMENT_BITS / round_s
+        age * weight * segments * SEGMENT_BITS / round_s / sessions
     }
 
     /// What brings a rate that a classic mark has cut back to that of before, and beyond, in bits per second for each round trip:
@@ -269,9 +276,10 @@ impl Marks {
         if self.is_fine() || self.weight == Weight::Least {
             return 0.0;
         }
-        let off = (self.before - rate).abs() * round_s / SEGMENT_BITS;
+        let sessions = f64::from(self.of.sessions());
+        let off = sessions * (self.before - rate).abs() * round_s / SEGMENT_BITS;
         // W = before + C (t - K)^3, so dW/dt = 3 C^(1/3) |W - before|^(2/3).
-        3.0 * CUBIC_C.cbrt() * off.cbrt().powi(2) * SEGMENT_BITS
+        3.0 * CUBIC_C.cbrt() * off.cbrt().powi(2) * SEGMENT_BITS / sessions
     }
 
     fn grow(&mut self, seen: &Seen, before: Time, round: Span) {
@@ -322,7 +330,7 @@ mod tests {
 
     #[test]
     fn without_marks_nothing_is_limited() {
-        let mut marks = Marks::new(Weight::Fair);
+        let mut marks = Marks::new(Weight::Fair, Share::WHOLE);
         run(&mut marks, 1, 1_000, 0.0, Span::from_millis(9));
         assert_eq!(marks.ceiling(), None);
     }
@@ -330,7 +338,7 @@ mod tests {
     #[test]
     fn fine_marks_take_half_of_their_share_at_most_once_in_a_round_trip() {
         for share in [0.02, 0.2, 1.0] {
-            let mut marks = Marks::new(Weight::Fair);
+            let mut marks = Marks::new(Weight::Fair, Share::WHOLE);
             let queue = Span::from_millis(1);
             run(&mut marks, 1, 10, 0.0, queue);
             let after = run(&mut marks, 11, 1, share, queue).as_f64() / 100e6;
@@ -343,21 +351,21 @@ mod tests {
             );
         }
         // The smoothed share follows.
-        let mut marks = Marks::new(Weight::Fair);
+        let mut marks = Marks::new(Weight::Fair, Share::WHOLE);
         run(&mut marks, 1, 4_000, 0.04, Span::from_millis(1));
         assert!((marks.share - 0.04).abs() < 0.005, "{}", marks.share);
     }
 
     #[test]
     fn marks_of_a_long_queue_are_losses() {
-        let mut marks = Marks::new(Weight::Fair);
+        let mut marks = Marks::new(Weight::Fair, Share::WHOLE);
         let queue = Span::from_millis(6);
         run(&mut marks, 1, 10, 0.0, queue);
         let after = run(&mut marks, 11, 1, 0.01, queue).as_f64() / 100e6;
         assert!(!marks.is_fine());
         assert!((after - CLASSIC_LEFT).abs() < 0.01, "{after}");
         // A long queue that marks nearly everything is a fine one that a start has filled.
-        let mut marks = Marks::new(Weight::Fair);
+        let mut marks = Marks::new(Weight::Fair, Share::WHOLE);
         run(&mut marks, 1, 10, 0.0, queue);
         run(&mut marks, 11, 8, 0.9, queue);
         assert!(marks.is_fine());
@@ -366,7 +374,7 @@ mod tests {
     #[test]
     fn what_was_cut_comes_back_and_the_limit_is_forgotten() {
         for queue in [Span::from_millis(1), Span::from_millis(6)] {
-            let mut marks = Marks::new(Weight::Fair);
+            let mut marks = Marks::new(Weight::Fair, Share::WHOLE);
             run(&mut marks, 1, 10, 0.0, queue);
             run(&mut marks, 11, 20, 0.05, queue);
             assert!(marks.ceiling().is_some());
@@ -377,7 +385,7 @@ mod tests {
 
     #[test]
     fn what_a_classic_mark_took_comes_back_on_cubics_curve() {
-        let mut marks = Marks::new(Weight::Fair);
+        let mut marks = Marks::new(Weight::Fair, Share::WHOLE);
         let queue = Span::from_millis(6);
         run(&mut marks, 1, 10, 0.0, queue);
         run(&mut marks, 11, 1, 0.01, queue);
@@ -385,7 +393,7 @@ mod tests {
         let half = run(&mut marks, 12, 250, 0.0, Span::ZERO).as_f64() / 100e6;
         assert!((half - (1.0 - 0.15 / 8.0)).abs() < 0.006, "{half}");
         // Marked again before it is back, it aims a little lower.
-        let mut marks = Marks::new(Weight::Fair);
+        let mut marks = Marks::new(Weight::Fair, Share::WHOLE);
         run(&mut marks, 1, 10, 0.0, queue);
         run(&mut marks, 11, 1, 0.01, queue);
         run(&mut marks, 12, 15, 0.0, Span::ZERO);
@@ -402,7 +410,7 @@ mod tests {
     #[test]
     fn background_gives_way_further() {
         let left = |weight| {
-            let mut marks = Marks::new(weight);
+            let mut marks = Marks::new(weight, Share::WHOLE);
             run(&mut marks, 1, 300, 0.1, Span::from_millis(1)).as_f64()
         };
         assert!(left(Weight::Least) < left(Weight::Fair) / 2.0);
@@ -413,7 +421,7 @@ mod tests {
     fn growth_is_that_of_the_others() {
         let marks = |fine: bool| Marks {
             queue: Some(if fine { 0.001 } else { 0.009 }),
-            ..Marks::new(Weight::Fair)
+            ..Marks::new(Weight::Fair, Share::WHOLE)
         };
         let (rate, round) = (1e9, 0.08);
         let window: f64 = rate * round / SEGMENT_BITS;
@@ -430,7 +438,7 @@ mod tests {
 
     #[test]
     fn marks_that_cannot_be_believed_any_more_limit_nothing() {
-        let mut marks = Marks::new(Weight::Fair);
+        let mut marks = Marks::new(Weight::Fair, Share::WHOLE);
         run(&mut marks, 1, 100, 0.1, Span::from_millis(1));
         assert!(marks.ceiling().is_some());
         marks.forget();

@@ -13,6 +13,7 @@ mod knowledge;
 mod marks;
 mod overflow;
 mod room;
+mod share;
 pub(crate) mod sink;
 pub(crate) mod socket;
 mod startup;
@@ -25,6 +26,7 @@ pub use fair::Phase;
 pub(crate) use history::Point;
 use howdah_core::{Rate, Span, Time};
 pub use knowledge::PathKnowledge;
+pub use share::Share;
 use smallvec::SmallVec;
 pub(crate) use trains::TrainPoint;
 
@@ -100,10 +102,10 @@ pub(crate) struct RateControl {
 }
 
 impl RateControl {
-    pub(crate) fn new(policy: Policy) -> Self {
+    pub(crate) fn new(policy: Policy, share: Share) -> Self {
         Self {
             policy,
-            fair: Box::new(Fair::new()),
+            fair: Box::new(Fair::new(share)),
             background: (policy == Policy::Background).then(|| Box::new(Background::new())),
             breaker_rounds: 0,
             breaker_at: Time::ZERO,
@@ -124,6 +126,11 @@ impl RateControl {
             background.on_established(rtt);
             Box::new(background)
         });
+    }
+
+    /// What `Fair` counts for from now on.
+    pub(crate) fn set_share(&mut self, share: Share) {
+        self.fair.set_share(share);
     }
 
     /// What decides now: a fixed rate that was given up is `Fair`.

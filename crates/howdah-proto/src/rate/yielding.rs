@@ -5,6 +5,7 @@
 //! the same time: additive increase, multiplicative decrease (Chiu and Jain 1989). All flows see the
 //! queue fill at the same moments, whatever their round-trip times.
 
+use super::Share;
 use howdah_core::{Rate, Span, Time};
 
 /// Share of the rate that is left after the queue was full.
@@ -17,13 +18,18 @@ const INCREASE_MOST: f64 = 0.2;
 /// After so long without a full queue, rates grow as if there had been none.
 const UNTIL: Span = Span::from_secs(3);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Yielding {
+    share: Share,
     /// When the queue was last full, and what was left then.
     from: Option<(Time, Rate)>,
 }
 
 impl Yielding {
+    pub(super) fn new(share: Share) -> Self {
+        Self { share, from: None }
+    }
+
     /// The queue is full, and this flow gets so much of the path.
     pub(super) fn on_full(&mut self, now: Time, capacity: Rate) {
         self.from = Some((now, capacity.mul_f64(DECREASE)));
@@ -35,10 +41,11 @@ impl Yielding {
         let passed = now.since(at).as_secs_f64();
         // Long enough for a lone flow to have back what it left.
         let missing = left.as_f64() * (1.0 / DECREASE - 1.0);
-        if passed > UNTIL.as_secs_f64().max((1.5 * missing / INCREASE).sqrt()) {
+        let increase = INCREASE / f64::from(self.share.sessions());
+        if passed > UNTIL.as_secs_f64().max((1.5 * missing / increase).sqrt()) {
             return None;
         }
-        let grown = (INCREASE * passed * passed).min(INCREASE_MOST * left.as_f64() * passed);
+        let grown = (increase * passed * passed).min(INCREASE_MOST * left.as_f64() * passed);
         Some(left.mul_f64(1.0 + grown / left.as_f64().max(1.0)))
     }
 }
@@ -50,7 +57,7 @@ mod tests {
     /// Flows that meet at one queue: when their sum reaches the capacity each gets its share of it.
     fn rates_after(seconds: u64, mut rates: Vec<f64>, capacity: f64) -> Vec<f64> {
         let mut now = Time::ZERO;
-        let mut flows: Vec<Yielding> = rates.iter().map(|_| Yielding::default()).collect();
+        let mut flows: Vec<Yielding> = rates.iter().map(|_| Yielding::new(Share::WHOLE)).collect();
         let end = Time::ZERO + Span::from_secs(seconds);
         while now < end {
             now += Span::from_millis(10);
@@ -80,7 +87,7 @@ mod tests {
 
     #[test]
     fn it_ends_when_the_queue_stays_empty() {
-        let mut flow = Yielding::default();
+        let mut flow = Yielding::new(Share::WHOLE);
         assert_eq!(flow.rate(Time::ZERO), None);
         flow.on_full(Time::ZERO, Rate::from_gbit_per_sec(1));
         let at = |s| Time::ZERO + Span::from_secs(s);

@@ -99,6 +99,7 @@ class Settings:
         policy: Literal["fair", "background", "fixed"] = "fair",
         rate_bps: int | None = None,
         limit_bps: int | None = None,
+        share: str = "1/1",
         transport: Literal["auto", "udp", "tcp"] = "auto",
         reconnect_seconds: float = 30.0,
         wait_for_space_seconds: float = 0.0,
@@ -116,6 +117,7 @@ class Settings:
                 at ``rate_bps`` on a circuit of your own.
             rate_bps: the rate of ``"fixed"``, in bit/s.
             limit_bps: an upper bound for IP packets, in bit/s, at least 64,000; it can be set again while copies run.
+            share: each copy is one of so many sessions that count as one flow to others, such as ``"1/8"``; of the policy ``"fair"``.
             transport: what carries the data; ``"auto"`` is UDP, and TCP or ssh where no UDP passes.
             reconnect_seconds: a connection that is lost is made again until nothing has come for that long.
             wait_for_space_seconds: space on a full destination is waited for that long, each time.
@@ -132,6 +134,7 @@ class Settings:
                 "policy": policy,
                 "rate_bps": rate_bps,
                 "limit_bps": limit_bps,
+                "share": share,
                 "transport": transport,
                 "reconnect_seconds": reconnect_seconds,
                 "wait_for_space_seconds": wait_for_space_seconds,

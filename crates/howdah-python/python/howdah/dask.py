@@ -33,6 +33,10 @@ _AGAIN = {1, 4, 5, 11, 12}
 # Some files of a tree cannot be read, or changed meanwhile; the rest is planned.
 _PARTIAL = {6, 13}
 
+# The network: a server that is down fails at once, so a worker whose runs fail so rests, twice as long each time, up to so many seconds.
+_NETWORK = 5
+_REST_MOST_S = 16.0
+
 
 class StripeError(Exception):
     """A stripe that is not finished. What was moved stays: the same call goes on from there.
@@ -73,6 +77,7 @@ def stripe(
     lease: int | str = "1GiB",
     plan: str | Path | None = None,
     options: Sequence[str] = (),
+    share: int | None = None,
     command: str | None = None,
     retries: int = 3,
     steal_after: float = 3.0,
@@ -88,6 +93,9 @@ def stripe(
     the other side (``--identity``, ``--limit`` ...), ``command`` the ``howdah`` of the workers. A worker that has none, or that of
     another version, is left out, with a warning.
 
+    All that move at the same time count as one flow to others: each takes its part of one (``howdah cp --share``). ``share`` says another number of them: 1
+    where each has a path of its own.
+
     A lease that fails is run again ``retries`` times. One that takes ``steal_after`` times as long as the others is taken over by
     a mover that has nothing else to do.
 
@@ -96,7 +104,7 @@ def stripe(
     path = os.path.abspath(dst)
     where = plan if plan is not None else f"{path}.plan"
     kind = [flag for flag, is_set in (("-r", recursive), ("-a", archive)) if is_set]
-    return _Stripe(client, movers, list(options), command, retries, steal_after).run(
+    return _Stripe(client, movers, list(options), share, command, retries, steal_after).run(
         src, path, os.path.abspath(where), str(lease), kind
     )
 
@@ -130,6 +138,7 @@ class _Stripe(Crew):
         client: Any,
         movers: int | Sequence[str] | None,
         options: list[str],
+        share: int | None,
         command: str | None,
         retries: int,
         steal_after: float,
@@ -138,10 +147,14 @@ class _Stripe(Crew):
         self.most = movers if isinstance(movers, int) else None
         self.named = None if movers is None or isinstance(movers, int) else set(movers)
         self.options = options
+        self.share = share
         self.retries = retries
         self.steal_after = steal_after
         self.failures: dict[int, int] = {}
+        # How long a worker rests if it fails next, and until when it does.
+        self.rests: dict[str, tuple[float, float]] = {}
         self.times: list[float] = []
+        self.leases = 1
         self.moved_bytes = 0
         self.lost_runs = 0
 
@@ -156,6 +169,7 @@ class _Stripe(Crew):
             raise StripeError(f"{plan} is the plan of {state['destination']}, not of {dst}; name another with plan=", 2)
         missing = set(state["missing"])
         size, leases = state["bytes"], state["leases"]
+        self.leases = leases
         lease_bytes = max((run["bytes"] for run in state["moved"]), default=_bytes(lease))
         try:
             self._move_all(plan, missing)
@@ -202,7 +216,8 @@ class _Stripe(Crew):
         return marked if any(marked.values()) else dict.fromkeys(workers, 1)
 
     def free(self) -> list[str]:
-        able = super().free()
+        now = time.monotonic()
+        able = [worker for worker in super().free() if self.rests.get(worker, (0.0, 0.0))[1] <= now]
         return able if self.most is None else able[: max(self.most - len(self.running), 0)]
 
     nobody = "no worker can move: none is there (with the resource DTN), or none has this howdah"
@@ -211,7 +226,16 @@ class _Stripe(Crew):
         return StripeError(message)
 
     def _start(self, plan: str, lease: int, worker: str) -> None:
-        self.start(lease, worker, _move, self.command, plan, lease, self.options)
+        more = [*self.options, "--share", f"1/{self._sessions()}"]
+        self.start(lease, worker, _move, self.command, plan, lease, more)
+
+    def _sessions(self) -> int:
+        """How many move at the same time, from now on."""
+        if self.share is not None:
+            return self.share
+        able = sum(many for worker, many in self.slots().items() if self.is_able(worker))
+        most = able if self.most is None else min(able, self.most)
+        return max(1, min(most, self.leases))
 
     def _settle(self, future: Any, run: Running, missing: set[int]) -> list[int]:
         """What became of a run; the leases that are to be run again."""
@@ -220,11 +244,15 @@ class _Stripe(Crew):
             summary = json.loads(out.splitlines()[-1])
             new = summary["bytes"] - summary["resumed_bytes"]
             self.moved_bytes += new
+            self.rests.pop(run.worker, None)
             if new:
                 self.times.append(time.monotonic() - run.since)
             missing.discard(run.task)
             return []
         self.lost_runs += 1
+        if code == _NETWORK:
+            rest, _ = self.rests.get(run.worker, (1.0, 0.0))
+            self.rests[run.worker] = (min(2 * rest, _REST_MOST_S), time.monotonic() + rest)
         if run.task not in missing or any(other.task == run.task for other in self.running.values()):
             return []
         failures = self.failures[run.task] = self.failures.get(run.task, 0) + 1

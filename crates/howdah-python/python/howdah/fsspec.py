@@ -206,7 +206,7 @@ class HowdahFileSystem(AsyncFileSystem):
         found.sort(key=lambda one: one["name"])
         return found if detail else [one["name"] for one in found]
 
-    async def _sizes(self, paths: Iterable[str]) -> dict[str, int]:
+    async def _lengths(self, paths: Iterable[str]) -> dict[str, int]:
         paths = list(dict.fromkeys(paths))
         answers = await self._ask([("stat", self._bytes(path)) for path in paths])
         # What has none is told by what reads it.
@@ -220,7 +220,7 @@ class HowdahFileSystem(AsyncFileSystem):
     ) -> list[Any]:
         """Bytes from start to end of each, or an exception; numbers below zero count from the end of the file."""
         from_end = {path for path, *bounds in wanted if any(at is not None and at < 0 for at in bounds)}
-        sizes = await self._sizes(from_end) if from_end else {}
+        sizes = await self._lengths(from_end) if from_end else {}
 
         def at(path: str, bound: int | None, absent: int) -> int:
             if bound is None:

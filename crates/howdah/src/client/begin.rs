@@ -34,7 +34,7 @@ impl Client<'_> {
 
     /// Makes the side that sends keep the pace that the user wants now.
     pub(super) fn keep_pace(&mut self, now: Time, connection: &mut Connection) {
-        let pace = Pace::new(self.config.policy, &self.config.throttle);
+        let pace = Pace::new(self.config.policy, self.config.share, &self.config.throttle);
         // What a server refuses for seconds makes it slow for long afterwards.
         let pace = pace.resting_if(self.peer_is_busy && self.task.is_put());
         if pace == self.pace {

@@ -2,7 +2,7 @@
 
 use crate::{RatePolicy, Throttle};
 use howdah_core::{Rate, Time};
-use howdah_proto::{Connection, Policy};
+use howdah_proto::{Connection, Policy, Share};
 use serde::{Deserialize, Serialize};
 
 /// A policy on the wire.
@@ -23,10 +23,13 @@ pub(crate) struct Pace {
     /// Of IP packets with data.
     limit_bps: Option<u64>,
     paused: bool,
+    /// The sender is one of so many sessions that count as one flow; an older side says 0, as whoever is a flow of its own.
+    #[serde(default)]
+    share_of: u16,
 }
 
 impl Pace {
-    pub(crate) fn new(policy: RatePolicy, throttle: &Throttle) -> Self {
+    pub(crate) fn new(policy: RatePolicy, share: Share, throttle: &Throttle) -> Self {
         Self {
             policy: match policy {
                 RatePolicy::Fair => WirePolicy::Fair,
@@ -37,7 +40,15 @@ impl Pace {
             },
             limit_bps: throttle.limit().map(Rate::bits_per_sec),
             paused: throttle.is_paused(),
+            share_of: match share.sessions() {
+                1 => 0,
+                sessions => sessions,
+            },
         }
+    }
+
+    pub(crate) fn share(self) -> Share {
+        Share::one_of(self.share_of.into())
     }
 
     /// The same, and nothing at all if so.
@@ -89,6 +100,8 @@ impl Pace {
             WirePolicy::Fair | WirePolicy::Fixed { .. } => Policy::Fair,
         };
         connection.set_policy(now, policy);
+        // It only ever makes it take less.
+        connection.set_share(self.share());
         connection.set_rate_cap(now, limit);
         connection.set_paused(self.paused);
     }
@@ -98,6 +111,7 @@ impl Pace {
 mod tests {
     use super::*;
     use crate::Identity;
+    use crate::session::message::Message;
     use howdah_proto::codec::ConnectionId;
     use howdah_proto::{Config, Role, Security, TlsIdentity};
     use std::sync::Arc;
@@ -115,11 +129,37 @@ mod tests {
     fn h7_a_fixed_rate_is_the_clients_to_choose_only_where_its_key_says_so() {
         let wished = Rate::from_gbit_per_sec(20);
         let throttle = Throttle::new();
-        let pace = Pace::new(RatePolicy::Fixed(wished), &throttle);
+        let pace = Pace::new(RatePolicy::Fixed(wished), Share::WHOLE, &throttle);
         let mut connection = connection();
         pace.apply(Time::ZERO, &mut connection, None, false);
         assert_eq!(connection.policy(), Policy::Fair);
         pace.apply(Time::ZERO, &mut connection, None, true);
         assert_eq!(connection.policy(), Policy::Fixed(wished));
+    }
+
+    #[test]
+    fn a_share_stands_at_the_end_where_older_programs_do_not_look() {
+        let throttle = Throttle::new();
+        let pace = |sessions| {
+            let share = Share::one_of(sessions);
+            Pace::new(RatePolicy::Fair, share, &throttle)
+        };
+        assert_eq!(pace(1), Pace::default());
+        let bytes = Message::Pace(pace(8)).encode();
+        assert_eq!(bytes, [2, 7, 0, 0, 0, 8]);
+        // As an older client says it.
+        let whole = Message::decode(&bytes[..5]).expect("it is understood");
+        assert_eq!(whole, Message::Pace(Pace::default()));
+        assert_eq!(
+            serde_json::from_str::<Pace>(r#"{"policy":"Fair","limit_bps":null,"paused":false}"#)
+                .expect("it is understood"),
+            Pace::default()
+        );
+        // Whoever sends takes less, whatever rights the client has.
+        let mut connection = connection();
+        pace(8).apply(Time::ZERO, &mut connection, None, false);
+        assert_eq!(connection.share(), Share::one_of(8));
+        pace(1).apply(Time::ZERO, &mut connection, None, false);
+        assert_eq!(connection.share(), Share::WHOLE);
     }
 }

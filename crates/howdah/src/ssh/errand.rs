@@ -65,7 +65,7 @@ pub(crate) fn copy_between(
     let within = Within::of_put(order.to.path.clone(), order.tree.as_ref());
     let key = (&sender.key(), within);
     let receiver = FarEnd::start_for(config, target, key, Some(Box::new(only)), cancel)?;
-    let pace = Pace::new(config.policy, &config.throttle);
+    let pace = Pace::new(config.policy, config.share, &config.throttle);
     let errand = Errand {
         sources: order.sources,
         destination: order.to.path.clone(),
@@ -124,9 +124,9 @@ fn watch(
 ) -> Result<Summary, Error> {
     let mut silent = Duration::ZERO;
     let mut lines = Lines::default();
-    let mut pace = Pace::new(config.policy, &config.throttle);
+    let mut pace = Pace::new(config.policy, config.share, &config.throttle);
     loop {
-        let wanted = Pace::new(config.policy, &config.throttle);
+        let wanted = Pace::new(config.policy, config.share, &config.throttle);
         if wanted != pace {
             pace = wanted;
             sender.set_pace(pace);
@@ -260,6 +260,7 @@ fn send(
     let mut config = CopyConfig::new(sender.identity, KnownHosts::default());
     config.trust = Trust::Exactly(handover::key(&errand.key).map_err(|e| e.at("the other side"))?);
     config.policy = errand.pace.apply_to(&sender.throttle);
+    config.share = errand.pace.share();
     config.throttle = sender.throttle;
     (config.resume, config.reread) = (errand.resume, errand.reread);
     config.growing = errand.growing;

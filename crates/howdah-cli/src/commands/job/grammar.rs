@@ -344,7 +344,7 @@ mod tests {
     }
 
     /// What neither is a path of this machine nor leads to one.
-    const NO_PATHS: [&str; 30] = [
+    const NO_PATHS: [&str; 31] = [
         "chmod",
         "chown",
         "color",
@@ -370,6 +370,7 @@ mod tests {
         "runs",
         "seeds",
         "shard",
+        "share",
         "ssh-keep",
         "time",
         "transport",

@@ -38,6 +38,9 @@ pub(super) fn prepare(errand: &Errand<'_>, dir: &Path) -> Result<Launch, Trouble
     if errand.flow.protocol == HOWDAH_BACKGROUND {
         sender = sender.args(["--policy", "background"]);
     }
+    if let Some(sessions) = errand.flow.options.share_of {
+        sender = sender.args(["--share", &format!("1/{sessions}")]);
+    }
     if let Some(bps) = errand
         .flow
         .options

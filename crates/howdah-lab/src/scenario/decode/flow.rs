@@ -8,12 +8,13 @@ use super::super::values::Amount;
 use super::{blast, find_path};
 use crate::catalog::{self, Options, stacks};
 use howdah_core::{Rate, Span, units};
+use howdah_proto::Share;
 
 /// Most flows of a group.
 const MOST_SHORTS: u64 = 1_000_000;
 
 /// Options of a protocol, common to flows and groups.
-const OPTION_KEYS: [&str; 25] = [
+const OPTION_KEYS: [&str; 26] = [
     "from",
     "to",
     "mss",
@@ -39,6 +40,7 @@ const OPTION_KEYS: [&str; 25] = [
     "read",
     "write",
     "expect_loss",
+    "share",
 ];
 
 /// Reads what uses the paths.
@@ -390,6 +392,9 @@ impl Decoder<'_> {
             write_bps: rate_of("write")?,
             blast: blast::options(table, route().map(|path| path.forward.delay_ns).sum())?,
             expect_loss: table.probability("expect_loss")?,
+            share_of: (table.parse("share", str::parse::<Share>)?)
+                .filter(|share| *share != Share::WHOLE)
+                .map(Share::sessions),
         };
         catalog::check(protocol, &options)
             .map_err(|(key, message)| table.error_at(key, message))?;

@@ -7,6 +7,8 @@ use howdah_core::{Span, Time};
 
 /// A loss at less than this share of the longest queue is chance.
 const NEAR: f64 = 0.8;
+/// A queue that falls below this share of it has been answered by somebody.
+const FALLEN: f64 = 0.7;
 /// The longest queue is that of so long.
 const LONGEST_OF: Span = Span::from_secs(20);
 /// A queue that was never longer is none that is seen to overflow.
@@ -34,6 +36,10 @@ pub(super) struct Losses {
     /// Anywhere else, of late.
     far: Count,
     settled: u64,
+    /// The queue was about at its longest, ...
+    was_near: bool,
+    /// ... and is not any more.
+    passed: bool,
 }
 
 impl Losses {
@@ -44,6 +50,8 @@ impl Losses {
             near_since: Time::ZERO,
             far: Count::default(),
             settled: 0,
+            was_near: false,
+            passed: false,
         }
     }
 
@@ -57,6 +65,12 @@ impl Losses {
     /// The overflow has been answered.
     pub(super) fn on_cut(&mut self) {
         self.near = Count::default();
+        self.was_near = false;
+    }
+
+    /// The queue has fallen from about its longest, and this flow has not answered that.
+    pub(super) fn has_passed_peak(&self) -> bool {
+        self.passed
     }
 
     /// Whether the queue overflows: more is lost where it is longest than chance has it, `floor` at least. What was sent before
@@ -90,6 +104,9 @@ impl Losses {
                 self.near.lost += 1.0;
             }
         }
+        self.passed = self.was_near && (queue.as_nanos() as f64) < FALLEN * longest as f64;
+        let is_long = is_near(queue) && longest >= LEAST_QUEUE.as_nanos();
+        self.was_near = is_long || (self.was_near && !self.passed);
         if is_near(queue) {
             self.near.packets += packets;
         } else {

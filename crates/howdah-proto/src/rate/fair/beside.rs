@@ -37,7 +37,8 @@ impl Fair {
         overflow: Overflows,
     ) -> bool {
         let now = feedback.now;
-        let arrives = sample.delivery_rate;
+        self.link_seen = self.link_seen.max(sample.delivery_rate);
+        let arrives = self.all_have(sample.delivery_rate);
         let queue = self.delays.peaks.back().map_or(self.delays.queue, |q| q.1);
         let floor = self.losses.floor.min().map_or(0.0, |ppb| ppb as f64 / 1e9);
         let near = self
@@ -65,7 +66,7 @@ impl Fair {
         }
         let look = self.look(feedback);
         let longest = self.longest_queue();
-        let link = self.company.link().max(self.capacity);
+        let link = self.company.link().max(self.share.all(self.capacity));
         if (overflows || overflow != Overflows::No)
             && is_shallow(link, longest)
             && self.company.on_overflow(now, &look)
@@ -92,6 +93,7 @@ impl Fair {
         };
         self.phase = Phase::Cruise;
         self.delays.delayed_since = None;
+        let rate = self.share.each(rate);
         let most = self.test_share.map(|share| self.capacity.mul_f64(share));
         self.rate = most.map_or(rate, |most| rate.min(most)).max(RATE_MIN);
         let sent = self.rate.as_f64() / self.capacity.as_f64().max(1.0);
@@ -111,11 +113,20 @@ impl Fair {
         true
     }
 
+    /// What all sessions of the stripe have, if each has that: no more than the link.
+    fn all_have(&self, rate: Rate) -> Rate {
+        if self.share.is_whole() {
+            rate
+        } else {
+            self.share.all(rate).min(self.link_seen)
+        }
+    }
+
     pub(super) fn look(&self, feedback: &Feedback<'_>) -> Look {
         Look {
             base_rtt: self.delays.base_rtt,
             rtt: feedback.smoothed_rtt,
-            rate: self.last.map_or(self.capacity, |s| s.delivery_rate),
+            rate: self.all_have(self.last.map_or(self.capacity, |s| s.delivery_rate)),
             queue: self.delays.queue,
             delay: self.delays.recent_owd.min().unwrap_or(0),
         }

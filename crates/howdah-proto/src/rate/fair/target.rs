@@ -23,14 +23,14 @@ impl Fair {
     }
 
     pub(super) fn target_below(&self, cap: Span) -> Span {
-        target_of(self.capacity, cap)
+        target_of(self.share.all(self.capacity), cap)
     }
 
     /// How long the queue may be nobody knows when start-up ends. So the target begins at [`TARGET_FIRST`] and comes up as it does after an
     /// overflow; a queue that is seen has room for itself.
     pub(super) fn open_target(&mut self) {
         let first = TARGET_FIRST.max(self.delays.queue).as_secs_f64();
-        let wanted = wanted_at(self.capacity);
+        let wanted = wanted_at(self.share.all(self.capacity));
         if wanted > first {
             let cap = Span::from_secs_f64(first * wanted / (wanted - first));
             self.bound.is_opening = cap < self.bound.target_cap;
