@@ -351,7 +351,7 @@ mod tests {
         let mut output = Output::open(&path, 1 << 20).expect("it opens");
         let shared = Shared::default();
         let waiting = VecDeque::from([line_of(&event(1))]);
-        assert!(shared.write_these(&mut output, waiting, 7, &|_: &str| ()));
+        assert!(shared.write_these(&mut output, waiting, 7, &|_, _: &str| ()));
         let found = lines(&std::fs::read(&path).expect("it is there"));
         assert_eq!(found.len(), 2);
         assert_eq!(
