@@ -108,7 +108,7 @@ fn t01_thousands_of_names_and_long_lists_come_from_one_host() {
     }
     assert_eq!(
         (count(&site.file("got")), count(&site.root("put"))),
-        (900, 900)
+        (3000, 3000)
     );
     server.stop();
 }

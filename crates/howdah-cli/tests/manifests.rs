@@ -461,7 +461,7 @@ fn what_a_manifest_cannot_be_for_is_refused_before_a_connection() {
             &["verify", "--manifest", &list, "--exclude", "x", &s],
             "--exclude",
         ),
-        (USAGE, &["verify", "--manifest", &list, "-"], "no directory"),
+        (USAGE, &["verify", "--manifest", &list, "-"], "- is none"),
         (
             USAGE,
             &["verify", "--manifest-hash", "b3", &s, &s],

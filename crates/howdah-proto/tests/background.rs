@@ -262,7 +262,10 @@ fn control_bytes_begin_as_slowly_as_data_in_the_background() {
         );
         let before = net.client().connection().stats().bytes_sent;
         let connection = net.world.endpoint_mut(ends.a).connection_mut();
-        (0..10).for_each(|_| connection.send_control(&[7; 60_000]));
+        let word = vec![7; 60_000];
+        for _ in 0..10 {
+            connection.send_control(&word);
+        }
         net.world.endpoint_mut(ends.b).expect_control(10);
         let until = net.world.now() + ms(90);
         net.world.run_until(until);

@@ -58,14 +58,19 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
                 }
             }
             "pattern" => {
-                // The one that is used: a time.
+                // Those that are used: a hash, and a time.
                 let text = value.as_str().unwrap_or_default();
                 let form: String = text
                     .chars()
                     .map(|c| if c.is_ascii_digit() { '9' } else { c })
                     .collect();
-                if form != "9999-99-99T99:99:99.999Z" {
-                    found.push(format!("{at}: {text} is no time"));
+                let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+                let fits = match rule.as_str().unwrap() {
+                    "^[0-9a-f]{64}$" => text.len() == 64 && text.bytes().all(is_hex),
+                    _ => form == "9999-99-99T99:99:99.999Z",
+                };
+                if !fits {
+                    found.push(format!("{at}: {text} is not like {rule}"));
                 }
             }
             "required" => {

@@ -33,22 +33,14 @@ use std::time::Duration;
 
 mod files;
 mod opening;
+mod stay;
 mod tree;
 mod waiting;
 
 use opening::Get;
 pub(super) use opening::{MOMENTS, Opening};
+pub(super) use stay::Stay;
 pub(super) use waiting::Request;
-
-/// How long a server serves.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Stay {
-    ForEver,
-    /// Until the first session has ended, or none has begun within that time.
-    ForOne {
-        patience: Span,
-    },
-}
 
 pub(super) struct Service {
     pub(super) authority: Arc<dyn Authority>,
@@ -783,11 +775,8 @@ impl Application for Service {
         }
         self.look_after(now);
         let since = *self.since.get_or_insert(now);
-        let stays = match self.stay {
-            Stay::ForEver => true,
-            Stay::ForOne { .. } if self.met => !self.sessions.is_empty(),
-            Stay::ForOne { patience } => now.since(since) < patience,
-        };
+        let has_sessions = !self.sessions.is_empty();
+        let stays = self.stay.lasts(now.since(since), self.met, has_sessions);
         let is_drained = self.control.is_draining() && self.sessions.is_empty();
         if is_drained {
             self.log("the last session has ended, and no other one may begin: the server ends");

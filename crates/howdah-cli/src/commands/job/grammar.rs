@@ -12,7 +12,7 @@ use howdah_daemon::job::{Grammar, Kind, Meaning, Spec};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-const MAY: [&str; 75] = [
+const MAY: [&str; 76] = [
     "accept-new",
     "again",
     "archive",
@@ -77,6 +77,7 @@ const MAY: [&str; 75] = [
     "reread",
     "seeds",
     "shard",
+    "share",
     "size-only",
     "ssh-keep",
     "sweep",

@@ -61,7 +61,9 @@ impl Run {
     /// Of several. Blocks go as they have been read: at no time are all paths here twice.
     pub(super) fn merged(runs: Vec<Self>) -> Self {
         let mut counts = Counts::default();
-        runs.iter().for_each(|run| counts.add(&run.counts));
+        for run in &runs {
+            counts.add(&run.counts);
+        }
         let mut sources: Vec<_> = runs.into_iter().map(Source::new).collect();
         let mut heads = BinaryHeap::new();
         for (number, source) in sources.iter_mut().enumerate() {
