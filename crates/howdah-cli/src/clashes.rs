@@ -70,7 +70,7 @@ const PAIRS: [(&str, &str, &[&str], &str); 9] = [
 ];
 
 /// What a run of a lease heeds; the plan says all the rest.
-const OF_LEASES: [&str; 28] = [
+const OF_LEASES: [&str; 29] = [
     "accept_new",
     "color",
     "epoch",
@@ -93,6 +93,7 @@ const OF_LEASES: [&str; 28] = [
     "reconnect",
     "record",
     "remote_howdah",
+    "share",
     "ssh",
     "ssh_keep",
     "trace",

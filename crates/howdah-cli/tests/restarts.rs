@@ -40,16 +40,27 @@ fn f69_a_server_that_is_restarted_under_a_hundred_copies_loses_nothing() {
     let (alone, again) = names.split_at(COPIES / 2);
     let lasting = limited("2min", alone);
     let ending = limited("0", again);
-    // Each would take twenty seconds, and a key has 64 under way at a time; the others wait. A journal is there when something can be gone
-    // on with.
-    let journals = || {
-        let names = fs::read_dir(site.root("")).unwrap();
-        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names
-            .filter(|name| name.ends_with(".howdah-journal"))
+    // Each would take twenty seconds, and a key has 64 under way at a time; the others wait. Something can be gone on with when a journal has
+    // more than its first record.
+    let is_begun = |entry: &fs::DirEntry| {
+        let name = entry.file_name().into_string().unwrap();
+        let journal = name
+            .ends_with(".howdah-journal")
+            .then(|| fs::read(entry.path()));
+        // It may be gone by now.
+        let Some(Ok(journal)) = journal else {
+            return false;
+        };
+        let first = journal.first_chunk().map(|len| u32::from_le_bytes(*len));
+        first.is_some_and(|len| journal.len() > 4 + len as usize + 16)
+    };
+    let begun = || {
+        let entries = fs::read_dir(site.root("")).unwrap();
+        entries
+            .filter(|entry| is_begun(entry.as_ref().unwrap()))
             .count()
     };
-    while journals() < COPIES / 2 {
+    while begun() < COPIES / 3 {
         assert!(Instant::now() < site.limit());
         thread::sleep(Duration::from_millis(20));
     }
