@@ -65,7 +65,7 @@ pub struct CopyConfig {
     pub files: FileLog,
     /// The list that all files of a tree go into; not of copies between two other machines. Whoever asks for it writes it at the end.
     pub manifest: Option<Manifest>,
-    /// The summary of a tree has [one hash](TreeReport::blake3) of all files that were moved; not of copies between two other machines.
+    /// The summary of a tree has [one hash](crate::TreeReport::blake3) of all files that were moved; not of copies between two other machines.
     pub sums: bool,
     /// How machines are reached over ssh.
     pub ssh: SshConfig,
