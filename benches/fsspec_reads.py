@@ -18,10 +18,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from files_report import write_docs
 from movers import SSH_PORT, Site
 from procs import Failed, Process, World, catch_signals, command, say
 
-MARKS = ("<!-- fsspec: begin -->", "<!-- fsspec: end -->")
 CHUNK = 256 << 10
 RANGE = 64 << 10
 COLUMNS = 30
@@ -257,10 +257,7 @@ def main():
         shutil.rmtree(scratch)
     print(text, end="")
     if given.out:
-        page = given.out.read_text()
-        before, rest = page.split(MARKS[0], 1)
-        after = rest.split(MARKS[1], 1)[1]
-        given.out.write_text(f"{before}{MARKS[0]}\n{text}{MARKS[1]}{after}")
+        write_docs(given.out, "fsspec", text)
 
 
 if __name__ == "__main__":

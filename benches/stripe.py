@@ -25,10 +25,10 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from files_report import write_docs
 from procs import Failed, Process, World, catch_signals, command, say
 from transports import HOWDAH_PORT, Kit, processor_ticks
 
-MARKS = ("<!-- stripe: begin -->", "<!-- stripe: end -->")
 MIB = 1 << 20
 GOALS = {1: 1.0, 2: 0.95, 4: 0.95, 8: 0.9}
 VICTIMS = ("worker", "server", "scheduler")
@@ -303,10 +303,7 @@ def main():
         shutil.rmtree(scratch, ignore_errors=True)
     print(text, end="")
     if given.out:
-        page = given.out.read_text()
-        before, rest = page.split(MARKS[0], 1)
-        after = rest.split(MARKS[1], 1)[1]
-        given.out.write_text(f"{before}{MARKS[0]}\n{text}{MARKS[1]}{after}")
+        write_docs(given.out, "stripe", text)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,6 @@ def build(profile):
     if not has_target():
         sys.exit(f"lab-web: this Rust cannot build for {TARGET}: `rustup target add {TARGET}`, or your system's package of it")
     command = [CARGO, "build", "--locked", "-p", "howdah-lab-web", "--lib", "--target", TARGET, "--profile", profile]
-    # What wasm-ld knows of the sources' places is of no use in a page.
     subprocess.run(command, cwd=ROOT, check=True)
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return (target / TARGET / ("debug" if profile == "dev" else profile) / "howdah_lab_web.wasm").read_bytes()
@@ -45,8 +44,7 @@ def scenarios():
     """Path and text of everything that a scenario may be or include."""
     files = sorted(path for path in (ROOT / "scenarios").rglob("*") if path.is_file())
     # Those of real programs are for a testbed, and the smoke tests for the snapshots.
-    kept = [path for path in files if path.parent.name not in {"real", "smoke"} and "real" not in path.parts]
-    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in kept}
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in files if not {"real", "smoke"} & set(path.parts)}
 
 
 def inlined(text):

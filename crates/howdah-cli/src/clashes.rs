@@ -155,10 +155,11 @@ impl<'a> Line<'a> {
 
     /// What makes no sense, in words.
     pub(crate) fn clash(&self) -> Option<String> {
-        let checks: [fn(&Self) -> Option<String>; 8] = [
+        let checks: [fn(&Self) -> Option<String>; 9] = [
             Self::lease,
             Self::pairs,
             Self::rate,
+            Self::share,
             Self::includes,
             Self::streams,
             Self::again,
@@ -223,15 +224,35 @@ impl<'a> Line<'a> {
         Some(format!("{one} and {other} clash: {why}"))
     }
 
+    fn policy(&self) -> Option<&str> {
+        self.all.get_raw("policy")?.next()?.to_str()
+    }
+
     /// A rate is that of one policy.
     fn rate(&self) -> Option<String> {
         if !self.typed("rate") || !self.has("policy") {
             return None;
         }
-        let policy = self.all.get_raw("policy")?.next()?.to_str()?;
-        (policy != "fixed").then(|| {
-            format!("--rate and --policy {policy} clash: --rate is that of --policy fixed; --limit bounds any policy")
-        })
+        let policy = self.policy().filter(|policy| *policy != "fixed")?;
+        Some(format!(
+            "--rate and --policy {policy} clash: --rate is that of --policy fixed; --limit bounds any policy"
+        ))
+    }
+
+    /// And a share that of another one.
+    fn share(&self) -> Option<String> {
+        if !self.typed("share") {
+            return None;
+        }
+        let other = match self.policy().filter(|_| self.typed("policy")) {
+            Some("fair") => return None,
+            Some(policy) => format!("--policy {policy}"),
+            None if self.typed("rate") => "--rate".to_owned(),
+            None => return None,
+        };
+        Some(format!(
+            "--share and {other} clash: it is a part of what --policy fair takes"
+        ))
     }
 
     /// They only save what something else would leave out.

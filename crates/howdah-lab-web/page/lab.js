@@ -137,6 +137,8 @@ class Course {
             if (!worker) {
               worker = (await Laboratory.open(request)).laboratory;
               this.#workers.add(worker);
+              // Stopped while it was opened: nobody has ended this one.
+              if (this.#stopped) break;
             }
             const { index } = cell;
             const start = performance.now();

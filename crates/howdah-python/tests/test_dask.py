@@ -17,7 +17,7 @@ from conftest import Site, make_big
 
 distributed: Any = pytest.importorskip("distributed")
 
-from howdah.dask import StripeError, stripe  # noqa: E402
+from howdah.dask import StripeError, _Stripe, stripe  # noqa: E402
 
 MIB = 1 << 20
 SIZE_MIB = 32
@@ -137,6 +137,22 @@ exec "{command}" "$@"
     # Three move at the same time, and are one flow.
     said = (slow.parent / "slow.said").read_text().splitlines()
     assert all(line.endswith("--share 1/3") for line in said if line.startswith("cp "))
+
+
+@pytest.mark.parametrize(
+    ("options", "share", "said"),
+    [
+        (["--limit", "1gbit"], 8, ["--share", "1/8"]),
+        (["--policy", "background"], None, []),
+        (["--rate=1gbit"], None, []),
+        # Who asks for both hears from the command that they clash.
+        (["--policy", "background"], 8, ["--share", "1/8"]),
+    ],
+)
+def test_a_share_is_of_the_policy_that_shares(options: list[str], share: int | None, said: list[str]) -> None:
+    one = _Stripe.__new__(_Stripe)
+    one.options, one.share = options, share
+    assert one._share() == said
 
 
 def test_a_directory_is_moved_with_a_worker_that_is_killed(site: Site, cluster: Any, options: list[str]) -> None:

@@ -49,18 +49,6 @@ pub(crate) struct PaceArgs {
 impl PaceArgs {
     /// The policy that they mean.
     pub(crate) fn policy(&self) -> Result<RatePolicy, Error> {
-        let other = match (self.policy, self.rate) {
-            (Some(PolicyName::Fixed | PolicyName::Background), _) => Some("--policy"),
-            (None, Some(_)) => Some("--rate"),
-            _ => None,
-        };
-        if let Some(other) = other.filter(|_| self.share.is_some()) {
-            let text = format!(
-                "--share is a part of what the policy 'fair' takes, and {other} asks for another one; \
-                 leave one of the two out"
-            );
-            return Err(Error::new(ErrorKind::Usage, text));
-        }
         match (self.policy, self.rate) {
             (None | Some(PolicyName::Fixed), Some(rate)) => Ok(RatePolicy::Fixed(rate)),
             (Some(PolicyName::Fixed), None) => Err(Error::new(

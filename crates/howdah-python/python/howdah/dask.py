@@ -94,7 +94,7 @@ def stripe(
     another version, is left out, with a warning.
 
     All that move at the same time count as one flow to others: each takes its part of one (``howdah cp --share``). ``share`` says another number of them: 1
-    where each has a path of its own.
+    where each has a path of its own. With ``--policy`` or ``--rate`` among the options they are what these say.
 
     A lease that fails is run again ``retries`` times. One that takes ``steal_after`` times as long as the others is taken over by
     a mover that has nothing else to do.
@@ -226,8 +226,14 @@ class _Stripe(Crew):
         return StripeError(message)
 
     def _start(self, plan: str, lease: int, worker: str) -> None:
-        more = [*self.options, "--share", f"1/{self._sessions()}"]
-        self.start(lease, worker, _move, self.command, plan, lease, more)
+        self.start(lease, worker, _move, self.command, plan, lease, [*self.options, *self._share()])
+
+    def _share(self) -> list[str]:
+        """Of the policy that shares; another one may be among the options."""
+        asked = {word.split("=", 1)[0] for word in self.options}
+        if self.share is None and asked & {"--policy", "--rate"}:
+            return []
+        return ["--share", f"1/{self._sessions()}"]
 
     def _sessions(self) -> int:
         """How many move at the same time, from now on."""
