@@ -180,6 +180,10 @@ pub(crate) struct LabLedgerArgs {
     #[arg(long, value_name = "FILE.md", conflicts_with = "json")]
     pub(crate) out: Option<PathBuf>,
 
+    /// Keep the verdicts of the page that is there where these campaigns judge less: not at all, or by a reduced set only
+    #[arg(long, requires = "out")]
+    pub(crate) keep: bool,
+
     /// For programs: JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,

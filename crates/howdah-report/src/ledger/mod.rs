@@ -258,7 +258,7 @@ impl Statement {
 }
 
 /// One line of the ledger, for people and for programs.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Entry {
     /// Id of the statement.
     pub id: String,
@@ -283,6 +283,9 @@ pub struct Entry {
     /// Trials in which it holds, holds in shape, fails: one for each seed, or for each choice of four where the paper shows the
     /// best of four.
     pub trials: [usize; 3],
+    /// Commits of the programs that ran the cells it was judged by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commits: Vec<String>,
     /// Reason, limits, today's protocols in the same experiment, what was tried.
     pub note: String,
     /// Where values that the paper does not state were swept: each set-up and the verdict in it.
@@ -386,6 +389,8 @@ fn entry(
 ) -> Entry {
     let (finding, looked) = all.watched(&check);
     let reduced = looked.reduced;
+    let commits = looked.commits.iter().filter(|commit| !commit.is_empty());
+    let commits = commits.map(|commit| page::short(commit)).collect();
     let mut verdict = finding.verdict(statement.kind, reduced);
     let mut counts = [0; 3];
     if !matches!(verdict, Verdict::CannotBeJudged(_)) {
@@ -436,6 +441,7 @@ fn entry(
         standing: statement.standing.name().to_owned(),
         reduced,
         trials: counts,
+        commits,
         note: notes.join("; "),
         swept: Vec::new(),
     }
@@ -469,6 +475,11 @@ impl Entry {
             .map(|(word, count)| format!("{word} in {count}"))
             .collect();
         format!("{} of {all}", parts.join(", "))
+    }
+
+    /// The results gave a verdict.
+    pub fn is_judged(&self) -> bool {
+        rank(&self.verdict).is_some()
     }
 
     /// It has a say in how many statements hold.

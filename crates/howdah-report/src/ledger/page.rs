@@ -3,7 +3,7 @@
 use super::{Entry, Tally};
 use crate::result::{Campaign, Summary};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// One campaign that the verdicts come from.
@@ -58,13 +58,65 @@ impl Page {
         }
     }
 
+    /// Takes from the page of before what these campaigns say less of: statements that they cannot judge, and statements that
+    /// they judge by a reduced set and it by a full one; of a statement with set-ups, all of them or none.
+    #[must_use]
+    pub fn keeping(mut self, before: Self) -> Self {
+        let statement = |id: &str| id.split('/').next().unwrap_or(id).to_owned();
+        let weight = |entry: &Entry| match (entry.is_judged(), entry.reduced) {
+            (false, _) => 0,
+            (true, true) => 1,
+            (true, false) => 2,
+        };
+        let mut kept: BTreeMap<String, Entry> = BTreeMap::new();
+        kept.extend(before.statements.into_iter().map(|e| (e.id.clone(), e)));
+        let now: BTreeMap<String, u8> = (self.statements.iter())
+            .map(|entry| (entry.id.clone(), weight(entry)))
+            .collect();
+        let says_more = |id: &str| {
+            let own = statement(id);
+            let before = kept.get(&own).map_or(0, weight);
+            before > now.get(&own).copied().unwrap_or_default()
+        };
+        let mut commits: BTreeSet<String> = BTreeSet::new();
+        for entry in &mut self.statements {
+            let Some(old) = kept.get(&entry.id).filter(|_| says_more(&entry.id)) else {
+                continue;
+            };
+            commits.extend(old.commits.iter().cloned());
+            // What the paper states and how it counts is as the program of today reads it.
+            entry.ours.clone_from(&old.ours);
+            entry.verdict.clone_from(&old.verdict);
+            entry.reduced = old.reduced;
+            entry.trials = old.trials;
+            entry.commits.clone_from(&old.commits);
+            entry.note.clone_from(&old.note);
+            entry.swept.clone_from(&old.swept);
+        }
+        let again: BTreeSet<String> = self.campaigns.iter().map(|c| c.command.clone()).collect();
+        let stands = |campaign: &Provenance| {
+            !again.contains(&campaign.command)
+                && campaign.commits.iter().any(|c| commits.contains(c))
+        };
+        self.campaigns
+            .extend(before.campaigns.into_iter().filter(stands));
+        (self.swept).extend(before.swept.into_iter().filter(|(experiment, ..)| {
+            (self.statements.iter()).any(|e| &e.experiment == experiment && says_more(&e.id))
+        }));
+        self.swept.sort();
+        self.swept.dedup();
+        self.counted = Tally::of(&self.statements).predicted;
+        self
+    }
+
     /// For people.
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut out = String::from(
             "# The ledger\n\n\
              What the four papers state, and whether the simulator shows it. This file and [ledger.json](ledger.json) are \
-             made by `howdah lab ledger DIR... --out docs/ledger.md` and not written by hand; \
+             made by `howdah lab ledger DIR... --out docs/ledger.md` and not written by hand (with `--keep`, a verdict stands until \
+             another run can give it; the JSON names the commits behind each); \
              [ledger-notes.md](ledger-notes.md) explains what fails, and what the words mean.\n\n",
         );
         let tally = Tally::of(&self.statements);
@@ -167,7 +219,7 @@ impl Page {
 
     /// Predictions that full sets judge.
     fn of_full_sets(&self) -> usize {
-        let judged = |entry: &&Entry| entry.counts() && entry.verdict != "cannot be judged";
+        let judged = |entry: &&Entry| entry.counts() && entry.is_judged();
         let full = self.statements.iter().filter(judged);
         full.filter(|entry| !entry.reduced).count()
     }
@@ -184,7 +236,7 @@ fn swept(campaign: &Campaign) -> Vec<(String, String, String)> {
 /// The verdict with all that qualifies it.
 fn verdict(entry: &Entry) -> String {
     let mut text = format!("**{}**", entry.verdict);
-    if entry.verdict == "cannot be judged" {
+    if !entry.is_judged() {
         let _ = write!(text, ": {}", entry.note);
         return text;
     }
@@ -228,7 +280,7 @@ fn provenance(summary: &Summary) -> Provenance {
 }
 
 /// As people write commits.
-fn short(commit: &str) -> String {
+pub(super) fn short(commit: &str) -> String {
     commit.chars().take(10).collect()
 }
 
@@ -275,5 +327,69 @@ mod tests {
         }
         let read: Page = serde_json::from_str(&serde_json::to_string(&page).unwrap()).unwrap();
         assert_eq!(read, page);
+    }
+
+    fn judged(id: &str, verdict: &str, reduced: bool, commit: &str) -> Entry {
+        Entry {
+            id: id.to_owned(),
+            verdict: verdict.to_owned(),
+            standing: "counts".to_owned(),
+            reduced,
+            commits: vec![commit.to_owned()],
+            ..Entry::default()
+        }
+    }
+
+    fn page_of(command: &str, commit: &str, statements: Vec<Entry>) -> Page {
+        let campaign = Provenance {
+            command: command.to_owned(),
+            commits: vec![commit.to_owned()],
+            ..Provenance::default()
+        };
+        Page {
+            campaigns: vec![campaign],
+            statements,
+            ..Page::default()
+        }
+    }
+
+    #[test]
+    fn a_page_keeps_the_verdicts_that_new_campaigns_cannot_give() {
+        let before = vec![
+            judged("full", "holds", false, "old"),
+            judged("again", "fails", true, "old"),
+            judged("set-ups", "holds", true, "old"),
+            judged("set-ups/a", "holds", true, "old"),
+            judged("gone", "holds", true, "old"),
+        ];
+        let now = vec![
+            judged("full", "fails", true, "new"),
+            judged("again", "holds", true, "new"),
+            judged("set-ups", "cannot be judged", false, "new"),
+            judged("set-ups/a", "cannot be judged", false, "new"),
+            judged("nobody's", "cannot be judged", false, "new"),
+        ];
+        let page = page_of("b", "new", now).keeping(page_of("a", "old", before.clone()));
+        let verdicts: Vec<(&str, &str, &str)> = (page.statements.iter())
+            .map(|e| (&*e.id, &*e.verdict, &*e.commits[0]))
+            .collect();
+        let wanted = [
+            ("full", "holds", "old"),
+            ("again", "holds", "new"),
+            ("set-ups", "holds", "old"),
+            ("set-ups/a", "holds", "old"),
+            ("nobody's", "cannot be judged", "new"),
+        ];
+        assert_eq!(verdicts, wanted);
+        assert_eq!(page.counted, Tally::of(&page.statements).predicted);
+        let commands = |page: &Page| -> Vec<String> {
+            page.campaigns.iter().map(|c| c.command.clone()).collect()
+        };
+        assert_eq!(commands(&page), ["b", "a"]);
+        // Of campaigns that no verdict comes from any more nothing stays.
+        let all_new = before.iter().map(|e| judged(&e.id, "fails", false, "new"));
+        let page = page_of("b", "new", all_new.collect()).keeping(page_of("a", "old", before));
+        assert_eq!(commands(&page), ["b"]);
+        assert!(page.statements.iter().all(|e| e.verdict == "fails"));
     }
 }

@@ -19,6 +19,8 @@ pub(super) struct Looked<'a> {
     pub(super) reduced: bool,
     /// Seeds of experiments: trials that show a check the same ones are one trial.
     pub(super) seeds: BTreeSet<(&'a str, u64)>,
+    /// Commits of the programs that ran the cells.
+    pub(super) commits: BTreeSet<&'a str>,
 }
 
 impl<'a> Results<'a> {
@@ -103,6 +105,7 @@ impl<'a> Results<'a> {
             .iter()
             .map(|cell| (cell.experiment.as_str(), cell.seed));
         looked.seeds.extend(seeds);
+        (looked.commits).extend(cells.iter().map(|cell| cell.commit.as_str()));
         Cells(cells)
     }
 }

@@ -147,21 +147,10 @@ mod tests {
                 [one] if one.seed % 2 == 1 => "holds",
                 _ => "fails",
             };
-            let text = String::new;
             Entry {
-                id: text(),
-                paper: text(),
                 experiment: experiment.to_owned(),
-                statement: text(),
-                stated: text(),
-                kind: text(),
-                ours: text(),
                 verdict: verdict.to_owned(),
-                standing: text(),
-                reduced: false,
-                trials: [0; 3],
-                note: text(),
-                swept: Vec::new(),
+                ..Entry::default()
             }
         };
         vec![entry("A"), entry("B")]

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use howdah::{Error, ErrorKind};
 use howdah_report::ledger::{self, Page};
 use howdah_report::result::CellResult;
+use std::path::Path;
 
 /// Columns of the table.
 const WIDTH: usize = 100;
@@ -28,8 +29,11 @@ pub(super) fn run(args: &LabLedgerArgs) -> anyhow::Result<()> {
             return Err(Error::new(ErrorKind::Usage, message).into());
         }
         let build = format!("howdah {}", env!("CARGO_PKG_VERSION"));
-        let page = Page::new(build, &campaigns, entries);
+        let mut page = Page::new(build, &campaigns, entries);
         let json = out.with_extension("json");
+        if args.keep {
+            page = page.keeping(kept(&json)?);
+        }
         let text = serde_json::to_string_pretty(&page)? + "\n";
         for (path, text) in [(out, page.markdown()), (&json, text)] {
             std::fs::write(path, text)
@@ -44,4 +48,14 @@ pub(super) fn run(args: &LabLedgerArgs) -> anyhow::Result<()> {
         ui::print(ledger::table(&entries, WIDTH).trim_end())?;
     }
     Ok(())
+}
+
+/// The page that is there.
+fn kept(path: &Path) -> anyhow::Result<Page> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("--keep: cannot read {}", path.display()))?;
+    serde_json::from_str(&text).map_err(|e| {
+        let message = format!("--keep: {} is no ledger: {e}", path.display());
+        Error::new(ErrorKind::Usage, message).into()
+    })
 }

@@ -310,7 +310,7 @@ fn ledger() -> Vec<(String, Vec<Entry>)> {
         reduced: id == "J.a2.1",
         trials: if id == "J.a2.2" { [1, 3, 1] } else { [0; 3] },
         note: "tried <two> buffers".to_owned(),
-        swept: Vec::new(),
+        ..Entry::default()
     };
     let entries = vec![
         entry("J.a2.1", "holds", false),
