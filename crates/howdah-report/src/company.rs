@@ -17,6 +17,8 @@ const AXIS: &str = "company";
 const BAND: (f64, f64) = (0.5, 2.0);
 /// Whose company it is, unless another subject is asked for.
 pub(crate) const OURS: &str = "howdah";
+/// Whom others meet anyway: what it would have in our place is what they can ask for (beside a BBR v1 in a short queue next to nothing).
+const YARDSTICK: &str = "cubic";
 /// How many of the cells that are furthest out are listed.
 const WORST: usize = 25;
 
@@ -191,8 +193,11 @@ const HEADS: [&str; 9] = [
 ];
 
 /// The tables, with `subject` as ours; none if no cell takes part.
-pub(crate) fn sheets<'a>(cells: impl Iterator<Item = &'a CellResult>, subject: &str) -> Vec<Sheet> {
-    let all = meetings(cells, subject);
+pub(crate) fn sheets<'a>(
+    cells: impl Iterator<Item = &'a CellResult> + Clone,
+    subject: &str,
+) -> Vec<Sheet> {
+    let all = meetings(cells.clone(), subject);
     if all.is_empty() {
         return Vec::new();
     }
@@ -244,7 +249,54 @@ pub(crate) fn sheets<'a>(cells: impl Iterator<Item = &'a CellResult>, subject: &
             by_axis.rows.extend(line(format!("{axis} {value}"), &some));
         }
     }
-    vec![by_rival, by_axis, worst(&all)]
+    let mut sheets = vec![by_rival, by_axis];
+    sheets.extend(in_our_place(&all, &meetings(cells, YARDSTICK)));
+    sheets.push(worst(&all));
+    sheets
+}
+
+/// What the yardstick has and leaves where ours stands, in cells that are the same but for that; `None` if there are none. Experiments may have
+/// other names: it is the axes that count.
+fn in_our_place(ours: &[Meeting], theirs: &[Meeting]) -> Option<Sheet> {
+    let place = |m: &Meeting| (m.rival.clone(), m.ours_first, m.at[1..].to_vec());
+    let there: BTreeMap<_, _> = theirs.iter().map(|m| (place(m), m)).collect();
+    let mut pairs: BTreeMap<(&str, bool), Vec<(&Meeting, &Meeting)>> = BTreeMap::new();
+    for meeting in ours {
+        if let Some(other) = there.get(&place(meeting)) {
+            let turn = (meeting.rival.as_str(), !meeting.ours_first);
+            pairs.entry(turn).or_default().push((meeting, other));
+        }
+    }
+    let title = format!(
+        "The same places with {YARDSTICK} in our place: what each has there, and leaves, in Mbit/s; and in how many of them ours has, and \
+         leaves, at least as much."
+    );
+    let heads = [
+        "",
+        "cells",
+        "ours, median",
+        "its, median",
+        "ours has as much",
+        "left by ours, median",
+        "left by it, median",
+        "ours leaves as much",
+    ];
+    let mut sheet = Sheet::new(title, &heads);
+    for ((rival, second), pairs) in pairs {
+        let turn = if second { "ours second" } else { "ours first" };
+        let of = |read: fn(&Meeting) -> f64| {
+            let pairs: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (read(a), read(b))).collect();
+            let as_much = pairs.iter().filter(|(a, b)| a >= b).count();
+            let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+            let mbit = |values: &[f64]| figure(stats::median(values).map(|bps| bps / 1e6));
+            [mbit(&a), mbit(&b), as_much.to_string()]
+        };
+        let mut row = vec![format!("{rival}, {turn}"), pairs.len().to_string()];
+        row.extend(of(|m| m.ours.bps));
+        row.extend(of(|m| m.theirs.bps));
+        sheet.rows.push(row);
+    }
+    (!sheet.rows.is_empty()).then_some(sheet)
 }
 
 fn worst(all: &[Meeting]) -> Sheet {
@@ -370,6 +422,27 @@ mod tests {
         assert_eq!(theirs[0].shares(), all[0].shares().map(|[a, b]| [b, a]));
         let text = sheet::markdown(&sheets(cells.iter(), "cubic"));
         assert!(text.starts_with("cubic in the place of ours"), "{text}");
+    }
+
+    #[test]
+    fn what_another_has_in_our_place_stands_beside_it() {
+        let cells = [
+            cell(["howdah", "bbr1"], [3.0, 90.0], 1),
+            cell(["cubic", "bbr1"], [1.0, 92.0], 1),
+            cell(["reno", "howdah"], [20.0, 70.0], 1),
+            cell(["reno", "cubic"], [30.0, 60.0], 1),
+        ];
+        let text = sheet::markdown(&sheets(cells.iter(), OURS));
+        let heads = "| cells | ours, median | its, median | ours has as much | left by ours, median | left by it, median | ours leaves as much |";
+        assert!(text.contains(heads), "{text}");
+        for row in [
+            "| bbr1, ours first | 1 | 3.00 | 1.00 | 1 | 90.00 | 92.00 | 0 |",
+            "| reno, ours second | 1 | 70.00 | 60.00 | 1 | 20.00 | 30.00 | 0 |",
+        ] {
+            assert!(text.contains(row), "{row}\n{text}");
+        }
+        let without = sheet::markdown(&sheets(cells[..1].iter(), OURS));
+        assert!(!without.contains("in our place"), "{without}");
     }
 
     #[test]

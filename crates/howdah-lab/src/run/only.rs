@@ -9,8 +9,23 @@ use std::str::FromStr;
 pub struct Only {
     /// Name of the axis, as results have it.
     pub axis: String,
-    /// Labels of its values.
+    /// Labels of its values; one with commas in it ("cubic, then reno") is several here, one behind the other.
     pub values: Vec<String>,
+}
+
+/// What stands between the commas of a label.
+fn pieces(label: &str) -> Vec<&str> {
+    label.split(',').map(str::trim).collect()
+}
+
+/// The longest of the labels that `values` begin with.
+fn longest<'a>(labels: &'a [Vec<&'a str>], values: &[String]) -> Option<&'a Vec<&'a str>> {
+    let begins = |label: &&Vec<&str>| {
+        values
+            .get(..label.len())
+            .is_some_and(|own| own == &label[..])
+    };
+    labels.iter().filter(begins).max_by_key(|label| label.len())
 }
 
 impl FromStr for Only {
@@ -31,7 +46,10 @@ impl Only {
     /// Of a cell's place in the matrix: label by axis.
     pub(super) fn has(&self, at: &BTreeMap<String, String>) -> bool {
         let label = at.get(&self.axis);
-        label.is_some_and(|label| self.values.contains(label))
+        label.is_some_and(|label| {
+            let pieces = pieces(label);
+            self.values.windows(pieces.len()).any(|own| own == pieces)
+        })
     }
 
     /// # Errors
@@ -53,7 +71,12 @@ impl Only {
                 names.join(", ")
             ));
         }
-        match self.values.iter().find(|v| !labels.contains(&v.as_str())) {
+        let known: Vec<Vec<&str>> = labels.iter().map(|label| pieces(label)).collect();
+        let mut left = &self.values[..];
+        while let Some(label) = longest(&known, left) {
+            left = &left[label.len()..];
+        }
+        match left.first() {
             None => Ok(()),
             Some(value) => {
                 let mut seen = std::collections::BTreeSet::new();
@@ -92,6 +115,10 @@ mod tests {
         assert!(!two.has(&at(&[("loss", "1%")])));
         assert!(two.has(&at(&[("loss", "1%"), ("rtt", "100ms")])));
         assert!(!two.has(&at(&[("rtt", "200ms")])));
+        let pair = only("company=cubic, then reno,reno alone");
+        assert!(pair.has(&at(&[("company", "cubic, then reno")])));
+        assert!(pair.has(&at(&[("company", "reno alone")])));
+        assert!(!pair.has(&at(&[("company", "reno, then cubic")])));
     }
 
     #[test]
@@ -105,6 +132,21 @@ mod tests {
             ..Plan::default()
         };
         assert_eq!(only("rtt=50ms").check(&plan), Ok(()));
+        let labels = ["cubic, then reno", "reno, then cubic"].map(str::to_owned);
+        let pairs = Plan {
+            experiments: vec![Experiment {
+                axes: vec![("company".to_owned(), labels.to_vec())],
+                ..Experiment::default()
+            }],
+            ..Plan::default()
+        };
+        let both = "company=reno, then cubic,cubic, then reno";
+        assert_eq!(only(both).check(&pairs), Ok(()));
+        let error = only("company=cubic,reno").check(&pairs).unwrap_err();
+        assert!(
+            error.contains("has no value 'cubic'; it has: cubic, then"),
+            "{error}"
+        );
         let error = only("rt=50ms").check(&plan).unwrap_err();
         assert_eq!(error, "there is no axis 'rt'; the axes are: loss, rtt");
         let error = only("rtt=50").check(&plan).unwrap_err();

@@ -64,6 +64,8 @@ const ALONG: f64 = 0.8;
 const PROBATION: Span = Span::from_secs(3);
 const RELAPSE: f64 = 0.75;
 const ABOVE_TARGET: f64 = 1.2;
+/// Who has more than that of the link where most of the queue is others' has not seen all of it.
+const UNSEEN: f64 = 0.7;
 /// Who has less than this share of the link beside others climbs quickly.
 const HUNGRY: f64 = 0.35;
 /// Company that began with overflows is left so many times later.
@@ -143,6 +145,9 @@ struct Beside {
     base_rtt: Span,
     /// It began with overflows, not with a queue that stays.
     shallow: bool,
+    /// A test has found others though this flow had about all that it ever saw of the link: who comes to a full queue sees no more of it. So
+    /// what others have is not known, until the queue overflows.
+    unseen: bool,
     trial_at: Time,
     alone_since: Option<Time>,
 }
@@ -382,6 +387,8 @@ impl Company {
 
     fn judge(&mut self, now: Time, look: &Look, test: &Test) {
         let share = test.share_of_expected();
+        let unseen =
+            share < STAYED && !self.has_less_than(UNSEEN, test.rate) && self.share.is_whole();
         if share >= FELL {
             if let Some(suspicion) = &mut self.suspicion {
                 suspicion.times -= 1;
@@ -394,6 +401,7 @@ impl Company {
         } else if let Some(beside) = &mut self.beside {
             self.trial_every = (self.trial_every * 2).min(TRIAL_LONGEST);
             beside.trial_at = now + self.trial_every;
+            beside.unseen |= unseen;
         } else if share < STAYED && self.is_a_part(look.rate) && !self.steps.is_settling(now) {
             let suspicion = self.suspicion.get_or_insert(Suspicion {
                 since: now,
@@ -407,6 +415,7 @@ impl Company {
                 let before = suspicion.rate.max(test.rate);
                 let before = before.max(self.steps.before().mul_f64(BACK_TO));
                 self.enter(now, before, look, false);
+                self.beside = self.beside.map(|b| Beside { unseen, ..b });
             }
         }
     }
@@ -440,6 +449,8 @@ impl Company {
         if (now >= beside.trial_at || along) && self.test.is_none() {
             if beside.shallow {
                 self.leave();
+                // No test shows whether they have gone. The next overflow does.
+                self.overflows = Some((now, OVERFLOWS_TIMES - 1));
                 self.trial_every = (self.trial_every * 2).min(TRIAL_LONGEST);
             } else {
                 self.begin_test(now, rtt, look);
@@ -449,7 +460,8 @@ impl Company {
 
     /// What is left after an overflow: others are left more room by who has less than all.
     fn beta(&self, rate: Rate) -> f64 {
-        if self.has_less_than(NEARLY_ALL, rate) || !self.share.is_whole() {
+        let unseen = self.beside.is_some_and(|b| b.unseen);
+        if unseen || self.has_less_than(NEARLY_ALL, rate) || !self.share.is_whole() {
             BETA
         } else {
             BETA_ALONE
@@ -464,6 +476,7 @@ impl Company {
             climb: Climb::after_cut(now, window, self.beta(rate), None),
             base_rtt: look.base_rtt,
             shallow,
+            unseen: false,
             trial_at: now + self.trial_every * times,
             alone_since: None,
         });
@@ -502,10 +515,12 @@ impl Company {
         let beta = self.beta(arrives);
         let hungry = self.has_less_than(HUNGRY, arrives) && self.share.is_whole();
         let beside = self.beside.as_mut()?;
+        let hungry = hungry || beside.unseen;
         let rtt = beside.base_rtt + queue;
         self.rtt = rtt;
         let mut window = beside.climb.window(now, rtt, hungry);
         if overflows {
+            beside.unseen = false;
             beside.climb = Climb::after_cut(now, window, beta, Some(&beside.climb));
             window = beside.climb.window(now, rtt, hungry);
             self.losses.on_cut();
@@ -588,5 +603,61 @@ mod tests {
             alone.on_overflow(Time::ZERO + Span::from_secs(at), &seen);
         }
         assert!(!alone.is_here());
+    }
+
+    #[test]
+    fn after_company_that_began_with_overflows_one_more_is_enough() {
+        let mut company = Company::new(Share::WHOLE);
+        company.on_arrived(Time::ZERO, Rate::from_mbit_per_sec(100));
+        let seen = look(8, Rate::from_mbit_per_sec(40));
+        let at = |ms| Time::ZERO + Span::from_millis(ms);
+        for ms in [20_000, 23_000, 27_000] {
+            company.on_overflow(at(ms), &seen);
+        }
+        assert!(company.is_here());
+        let left = (27_000..60_000).step_by(10).find(|&ms| {
+            company.step(at(ms), &seen, false);
+            !company.is_here()
+        });
+        let left = left.expect("it ends by itself");
+        company.on_overflow(at(left + 500), &seen);
+        assert!(!company.is_here(), "what leaving did itself is none");
+        company.on_overflow(at(left + 3_000), &seen);
+        assert!(company.is_here());
+    }
+
+    /// Beside others since 10 s with all that was ever seen of the link: what is sent at 30 s if as much arrives, in Mbit/s. `stays`: how much of the
+    /// queue is there when less is sent.
+    fn sent_beside(stays: f64) -> f64 {
+        let mut company = Company::new(Share::WHOLE);
+        let seen = Rate::from_mbit_per_sec(70);
+        company.on_arrived(Time::ZERO, seen);
+        company.enter(
+            Time::ZERO + Span::from_secs(10),
+            seen,
+            &look(60, seen),
+            false,
+        );
+        let mut arrives = seen;
+        for ms in (10_000..30_000).step_by(10) {
+            let now = Time::ZERO + Span::from_millis(ms);
+            let look = look(60, arrives);
+            company.on_arrived(now, arrives);
+            let tests = company.step(now, &look, false).is_some();
+            company.on_delay(BASE + (60e6 * if tests { stays } else { 1.0 }) as u64);
+            if let Some(rate) = company.rate(now, arrives, look.queue, false) {
+                arrives = rate;
+            }
+        }
+        arrives.as_f64() / 1e6
+    }
+
+    #[test]
+    fn who_came_to_a_full_queue_looks_for_what_he_never_saw() {
+        let sent = sent_beside(0.95);
+        assert!(sent > 300.0, "{sent}");
+        // Half of a queue says nothing about who has the rest.
+        let sent = sent_beside(0.5);
+        assert!(sent < 150.0, "{sent}");
     }
 }
