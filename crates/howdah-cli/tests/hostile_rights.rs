@@ -182,16 +182,25 @@ fn h6_less_is_kept_and_shown_where_a_key_says_so() {
         // And no more is shown.
         fs::write(site.root("shown"), "x").unwrap();
         set_mode(&site.root("shown"), 0o6755);
-        let to = site.file(&format!("shown-{level}"));
-        let done = run(&site, &["cp", "-a", &server.url("shown"), &to]);
-        assert_eq!(done.code, Some(0), "{}", done.err);
-        let meta = fs::metadata(&to).unwrap();
-        assert_eq!(
-            meta.mode() & (0o7000 | bits),
-            0,
-            "{level} {:o}",
-            meta.mode()
-        );
+        for (number, args) in [&["cp", "-a"][..], &["cp", "-p"], &["cp"]]
+            .into_iter()
+            .enumerate()
+        {
+            let to = site.file(&format!("shown-{level}-{number}"));
+            let done = run(&site, &[args, &[&server.url("shown"), &to]].concat());
+            assert_eq!(done.code, Some(0), "{}", done.err);
+            let meta = fs::metadata(&to).unwrap();
+            assert_eq!(
+                meta.mode() & (0o7000 | bits),
+                0,
+                "{level} {args:?} {:o}",
+                meta.mode()
+            );
+            // What is set as it is told, whatever the umask, is nothing that everybody may write to.
+            if args.len() > 1 {
+                assert_eq!(meta.mode() & 0o022, 0, "{level} {args:?} {:o}", meta.mode());
+            }
+        }
     }
 }
 

@@ -230,7 +230,7 @@ impl<'a> Cover<'a> {
 
     fn has(&mut self, name: &Name, size: u64, blake3: &Value) {
         self.covered.files += 1;
-        self.covered.bytes += size;
+        self.covered.bytes = self.covered.bytes.saturating_add(size);
         self.root.update(&sum_line(blake3, name));
     }
 

@@ -34,7 +34,7 @@ mod tree;
 pub use cover::{Cover, Covered, Found, sum_line};
 pub use join::{SubtreeHasher, join};
 pub use mover::{Action, Mover, Stopped};
-pub use plan::{LEASE_MIN, Lease, Plan, PlanError, Planned, Version};
+pub use plan::{LEASE_MIN, Lease, Plan, PlanError, Planned, TEXT_MAX, Version};
 pub use record::{Finished, NotFinished, Record, finish};
 pub use run::{Fetched, Mark, Moved, RunAction, RunMover, TreeRecord};
 pub use seal::{Name, Torn, sealed, unsealed};

@@ -9,7 +9,7 @@ pub const LEASE_MIN: u64 = 1 << 20;
 /// Leases of one plan: their records are read into memory.
 pub(crate) const LEASES_MAX: u64 = 1 << 20;
 /// Of the text of a plan, in bytes.
-const TEXT_MAX: usize = 1 << 20;
+pub const TEXT_MAX: usize = 1 << 20;
 const FORMAT: u32 = 1;
 
 /// Which version of which file: size in bytes, times as seconds and nanoseconds since 1970, number of the inode.

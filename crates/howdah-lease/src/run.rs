@@ -181,7 +181,9 @@ impl RunMover {
             plan: self.plan.clone(),
             lease: self.lease,
             epoch: self.epoch,
-            bytes: here.map(|index| self.members[index].size).sum(),
+            bytes: here
+                .map(|index| self.members[index].size)
+                .fold(0, u64::saturating_add),
             seconds: self.seconds,
             moved: self.moved.clone(),
         }

@@ -97,6 +97,8 @@ pub struct Cutter {
     bytes: u64,
     run: Vec<Member>,
     run_bytes: u64,
+    /// Of large files that are told of and have none yet.
+    announced: u64,
 }
 
 impl Cutter {
@@ -115,12 +117,27 @@ impl Cutter {
             bytes: 0,
             run: Vec::new(),
             run_bytes: 0,
+            announced: 0,
         })
     }
 
     /// Whether a file of that size is one of many in a lease; otherwise it comes [at the end](Self::large).
     pub fn is_small(&self, size: u64) -> bool {
         size <= self.order.lease_bytes
+    }
+
+    /// A large file of that size comes [at the end](Self::large): a list of more than can be planned is refused while it is told.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::TooManyLeases`].
+    pub fn announce(&mut self, size: u64) -> Result<(), PlanError> {
+        let count = size.div_ceil(self.order.lease_bytes).max(1);
+        self.announced = self.announced.saturating_add(count);
+        if self.announced > LEASES_MAX {
+            return Err(PlanError::TooManyLeases);
+        }
+        Ok(())
     }
 
     /// The next small file; the lease that is full before it.
@@ -130,9 +147,10 @@ impl Cutter {
     /// [`PlanError::TooManyLeases`].
     pub fn small(&mut self, member: Member) -> Result<Option<Sheet>, PlanError> {
         let is_full = self.run.len() >= MEMBERS_MAX
-            || self.run_bytes + member.size > self.order.lease_bytes && !self.run.is_empty();
+            || self.run_bytes.saturating_add(member.size) > self.order.lease_bytes
+                && !self.run.is_empty();
         let sheet = if is_full { self.close()? } else { None };
-        self.run_bytes += member.size;
+        self.run_bytes = self.run_bytes.saturating_add(member.size);
         self.run.push(member);
         Ok(sheet)
     }
@@ -147,7 +165,8 @@ impl Cutter {
             return Ok(None);
         }
         self.files += self.run.len() as u64;
-        self.bytes += std::mem::take(&mut self.run_bytes);
+        let bytes = std::mem::take(&mut self.run_bytes);
+        self.bytes = self.bytes.saturating_add(bytes);
         let share = Share::Run(std::mem::take(&mut self.run));
         self.sheet(share).map(Some)
     }
@@ -395,6 +414,47 @@ mod tests {
         assert!(plan.part(8, version, 5).is_err() && plan.part(4, version, 5).is_err());
         let planned = Planned::Tree(plan);
         assert_eq!(Planned::decode(&planned.encode()), Ok(planned));
+    }
+
+    /// The sizes are the source's word.
+    #[test]
+    fn sizes_beyond_all_measure_are_no_fault_and_a_list_without_end_is_refused() {
+        let huge = TreeOrder {
+            lease_bytes: 1 << 63,
+            ..order()
+        };
+        let mut cutter = Cutter::new(huge).unwrap();
+        let mut sheets = Vec::new();
+        for number in 0..4 {
+            sheets.extend(cutter.small(member(number, 1 << 63)).unwrap());
+        }
+        sheets.extend(cutter.close().unwrap());
+        assert_eq!(sheets.len(), 4);
+        let plan = cutter.end();
+        assert_eq!(plan.bytes(), u64::MAX);
+        let mut cover = crate::Cover::new(&plan);
+        for sheet in &sheets {
+            let record = crate::TreeRecord {
+                plan: "p".into(),
+                lease: sheet.lease,
+                epoch: 1,
+                bytes: 0,
+                seconds: 0.0,
+                moved: vec![crate::Moved::Here {
+                    blake3: [0; 32],
+                    mark: (0, (0, 0)),
+                }],
+            };
+            cover.add(sheet, &[record], |_| ()).unwrap();
+        }
+        assert_eq!(cover.end().unwrap().bytes, u64::MAX);
+        let mut cutter = Cutter::new(order()).unwrap();
+        for _ in 0..LEASES_MAX {
+            cutter.announce(LEASE_MIN).unwrap();
+        }
+        assert_eq!(cutter.announce(0), Err(PlanError::TooManyLeases));
+        let mut cutter = Cutter::new(order()).unwrap();
+        assert_eq!(cutter.announce(u64::MAX), Err(PlanError::TooManyLeases));
     }
 
     #[test]

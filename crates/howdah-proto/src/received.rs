@@ -440,6 +440,32 @@ mod tests {
         assert_eq!(&report.late[..], [1]);
     }
 
+    #[test]
+    fn a_hole_shows_with_the_first_packet_above_it() {
+        let mut received = Received::default();
+        for number in [0, 2, 4] {
+            received.insert(at_ms(number / 2), number, 100).unwrap();
+        }
+        received.report(at_ms(5), 500, Span::from_secs(1)).unwrap();
+        received.insert(at_ms(9), 1, 100).unwrap();
+        // Eight milliseconds, and a fourth more.
+        assert_eq!(received.reorder_window(), Span::from_millis(10));
+    }
+
+    #[test]
+    fn so_many_late_packets_are_told_and_no_more() {
+        let most = limits::MAX_LATE;
+        let mut received = Received::default();
+        received.insert(at_ms(0), 0, 100).unwrap();
+        received.insert(at_ms(1), 2 * most, 100).unwrap();
+        received.report(at_ms(50), 500, Span::from_secs(1)).unwrap();
+        for number in 1..2 * most {
+            received.insert(at_ms(51), number, 100).unwrap();
+        }
+        let report = received.report(at_ms(52), 60_000, Span::from_secs(1));
+        assert_eq!(report.unwrap().late.len() as u64, most);
+    }
+
     proptest! {
         /// Whatever is lost on the way back, the sender learns every fate.
         #[test]

@@ -42,8 +42,8 @@ pub(crate) struct ReceiptCheckArgs {
 
     /// Both ends must have signed with one of these keys; may be given several times
     ///
-    /// A line as 'howdah key show' prints it, or a file of such lines, also of authorized keys or known hosts. Without it, whoever has
-    /// signed is only named.
+    /// A line as 'howdah key show' prints it, or a file of such lines, also of authorized keys or known hosts. Where more
+    /// than one is named, one key for both ends will not do. Without it, whoever has signed is only named.
     #[arg(long = "signer", value_name = "FILE|KEY")]
     pub(crate) signers: Vec<OsString>,
 

@@ -117,7 +117,7 @@ fn look(bounds: &Bounds, path: &Path) -> Result<Directory, Failure> {
             is_text: text.to_str().is_some(),
             kind: kind(FileType::from_raw_mode(stat.st_mode)).to_owned(),
             bytes: u64::try_from(stat.st_size).unwrap_or(0),
-            modified_ms: u64::try_from(stat.st_mtime).unwrap_or(0) * 1_000,
+            modified_ms: in_ms(stat.st_mtime),
         });
     }
     names.sort_by(|a, b| (a.kind != "directory", &a.name).cmp(&(b.kind != "directory", &b.name)));
@@ -134,6 +134,11 @@ fn look(bounds: &Bounds, path: &Path) -> Result<Directory, Failure> {
         names,
         more,
     })
+}
+
+/// Whoever may write there sets times as he likes, as far as the file system goes.
+fn in_ms(seconds: i64) -> u64 {
+    u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000)
 }
 
 fn kind(of: FileType) -> &'static str {
@@ -153,6 +158,12 @@ fn kind(of: FileType) -> &'static str {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_time_beyond_all_times_is_no_fault() {
+        let told = [-1, 0, 7, i64::MAX].map(in_ms);
+        assert_eq!(told, [0, 0, 7_000, u64::MAX]);
+    }
 
     #[test]
     fn a_directory_is_told_as_far_as_jobs_may_touch_it() {

@@ -39,6 +39,15 @@ impl Metadata {
         }
     }
 
+    /// Leaves of something that is here what may be told of it. Whoever keeps permissions sets them as they are told, whatever his umask: so those
+    /// that stand for others let nobody else write.
+    pub(crate) fn show(self, meta: &mut Meta, is_dir: bool) {
+        self.admit(meta, is_dir);
+        if self < Self::Modes {
+            meta.mode &= !0o022;
+        }
+    }
+
     /// What it keeps back, for people.
     pub(crate) fn withheld(self) -> &'static str {
         match self {

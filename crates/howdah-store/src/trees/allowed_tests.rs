@@ -98,3 +98,23 @@ fn h6_who_asks_for_no_more_than_he_may_hears_nothing() {
         assert!(keeper.withheld().is_none());
     }
 }
+
+/// Who keeps permissions sets what he is told, whatever his umask.
+#[test]
+fn h6_permissions_that_stand_for_others_let_nobody_else_write() {
+    for (shows, is_dir, mode) in [
+        (Metadata::None, false, 0o644),
+        (Metadata::Times, false, 0o644),
+        (Metadata::None, true, 0o755),
+        (Metadata::Times, true, 0o755),
+        (Metadata::Modes, false, 0o772),
+        (Metadata::All, true, 0o6772),
+    ] {
+        let mut meta = Meta {
+            mode: 0o6772,
+            ..Meta::default()
+        };
+        shows.show(&mut meta, is_dir);
+        assert_eq!(meta.mode, mode, "{shows} {is_dir}");
+    }
+}

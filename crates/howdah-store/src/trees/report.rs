@@ -69,9 +69,17 @@ pub struct TreeReport {
 impl TreeReport {
     /// Whether the destination took nothing at all, although something was to be copied.
     pub fn is_refused(&self) -> bool {
+        // Another machine may have said these numbers: their sum is none.
+        let done = [
+            self.files,
+            self.unchanged,
+            self.linked,
+            self.links,
+            self.deleted,
+        ];
         self.unwritable > 0
             && self.failed == self.unwritable
-            && self.files + self.unchanged + self.linked + self.links + self.deleted == 0
+            && done.iter().all(|count| *count == 0)
     }
 
     /// What both sides did: each counts its own troubles.
@@ -253,5 +261,30 @@ impl Book {
             blake3: None,
             linked: get(&self.linked),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h16_numbers_that_another_machine_tells_have_no_sum_that_is_too_large() {
+        let told = TreeReport {
+            failed: 1,
+            unwritable: 1,
+            files: u64::MAX,
+            unchanged: u64::MAX,
+            ..TreeReport::default()
+        };
+        assert!(!told.is_refused());
+        let nothing = TreeReport {
+            failed: 1,
+            unwritable: 1,
+            ..TreeReport::default()
+        };
+        assert!(nothing.is_refused());
+        let all = TreeReport::merged(&told, &told);
+        assert_eq!((all.failed, all.files), (2, u64::MAX));
     }
 }

@@ -131,7 +131,10 @@ fn seen(is_sender: bool, stats: &Stats) -> crate::flight::Look {
             delivered_bytes: stats.bytes_acked,
             sent_packets: stats.datagrams_sent,
             lost_packets: stats.packets_lost,
-            host_drops: stats.peer_socket_drops + stats.peer_sink_drops,
+            // The peer's figures: any.
+            host_drops: stats
+                .peer_socket_drops
+                .saturating_add(stats.peer_sink_drops),
             repeated_bytes: stats.data_bytes_repeated,
         }
     } else {
@@ -161,5 +164,20 @@ fn seen(is_sender: bool, stats: &Stats) -> crate::flight::Look {
         } else {
             Span::ZERO
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h16_drops_that_the_other_side_tells_of_have_no_sum_that_is_too_large() {
+        let stats = Stats {
+            peer_socket_drops: u64::MAX,
+            peer_sink_drops: 1,
+            ..Stats::default()
+        };
+        assert_eq!(seen(true, &stats).totals.host_drops, u64::MAX);
     }
 }

@@ -22,7 +22,7 @@ pub struct Checked {
 /// What is to be checked besides the files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
-    /// Both must be among these keys, if there are some.
+    /// Both must be among these keys, if there are some; two of them, if they are not all the same.
     pub signers: &'a [PublicKey],
     /// Files that the receipt does not name are none of its business.
     pub allow_extra: bool,
@@ -55,6 +55,14 @@ pub fn check_receipt(
             );
             return Err(Error::new(ErrorKind::Auth, text));
         }
+    }
+    // Whoever is one of several could have signed for the other end, too.
+    if client == server && wanted.signers.iter().any(|key| *key != client) {
+        let text = format!(
+            "one key ({}) has signed for both ends, so it says nothing of the other one; if both have that key, name it alone",
+            client.fingerprint()
+        );
+        return Err(Error::new(ErrorKind::Auth, text));
     }
     let files = receipt.files.iter();
     let files = files.filter_map(|file| Some((file.path()?.as_path().to_owned(), file.hash()?)));
@@ -166,5 +174,45 @@ impl Extra<'_, '_> {
             is_dir: false,
             what,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::form::tests::sample;
+    use super::*;
+
+    /// Whoever is believed to be one end signs as both.
+    #[test]
+    fn h15_one_of_several_signers_does_not_stand_for_both_ends() {
+        let (honest, me, other) = sample();
+        let keys = [*me.public_key(), *other.public_key()];
+        let mut statement = honest.statement.clone();
+        statement.server.key.clone_from(&statement.client.key);
+        let signature = me.sign(&statement.to_be_signed()).expect("signed");
+        let forged = Receipt::new(honest.files.clone(), statement, (&signature, &signature));
+        let forged = Receipt::from_json(&forged.to_json()).expect("its form is right");
+        let dir = tempfile::tempdir().expect("a place");
+        let check = |receipt: &Receipt, signers: &[PublicKey]| {
+            let wanted = Wanted {
+                signers,
+                ..Wanted::default()
+            };
+            let cancel = Cancel::new();
+            check_receipt(
+                receipt,
+                dir.path(),
+                wanted,
+                &cancel,
+                &mut |_| (),
+                &mut |_| (),
+            )
+        };
+        assert!(check(&honest, &keys).is_ok());
+        let error = check(&forged, &keys).expect_err("nobody else has signed");
+        assert_eq!(error.kind(), ErrorKind::Auth);
+        assert!(error.to_string().contains("both ends"), "{error}");
+        // Two machines may share a key, if that is what is said.
+        assert!(check(&forged, &keys[..1]).is_ok() && check(&forged, &[]).is_ok());
     }
 }

@@ -10,6 +10,9 @@ use std::io::{self, Read};
 /// Names of one directory; more are refused, since they are held in memory.
 const ENTRIES_MAX: usize = 4_000_000;
 
+/// Bytes for which there is room before they are there.
+const AT_ONCE: usize = 1 << 20;
+
 /// Reads until the connection is over.
 pub(super) fn read(desk: &Desk, mut from: impl Read) {
     let mut next = || -> io::Result<Option<Result<(), Error>>> {
@@ -84,8 +87,12 @@ fn hear(
                 // What a range holds is known to the server; this much is believed.
                 bytes.reserve_exact(wanted.min(1 << 20) as usize);
             }
-            bytes.resize(has, 0);
-            from.read_exact(&mut bytes[had..]).map_err(Err)?;
+            // What is announced takes memory when it comes, and not before.
+            while bytes.len() < has {
+                let start = bytes.len();
+                bytes.resize(has.min(start + AT_ONCE), 0);
+                from.read_exact(&mut bytes[start..]).map_err(Err)?;
+            }
             return Ok(None);
         }
         (Part::Read { version }, FilesRequest::Read { ranges, .. }) => {
@@ -206,6 +213,44 @@ mod tests {
             let answer = heard.recv().expect("whoever asked hears of it");
             assert_eq!(answer.expect_err("no answer").kind(), ErrorKind::Protocol);
         }
+    }
+
+    /// Ends after what it has, and remembers for how much there was room.
+    struct Short<'a> {
+        has: &'a [u8],
+        most: usize,
+    }
+
+    impl Read for Short<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.most = self.most.max(buffer.len());
+            self.has.read(buffer)
+        }
+    }
+
+    #[test]
+    fn a75_what_a_server_announces_takes_memory_when_it_comes() {
+        let (desk, _heard) = asked(ranges(&[(0, u64::MAX)]));
+        let (range, len) = (0, u32::MAX);
+        let has = said(0, Part::Bytes { range, len }, b"abc");
+        let mut short = Short { has: &has, most: 0 };
+        read(&desk, &mut short);
+        assert!(short.most <= AT_ONCE, "{}", short.most);
+        // More than that comes all the same.
+        let long = vec![7; 2 * AT_ONCE + 3];
+        let (desk, heard) = asked(ranges(&[(0, long.len() as u64)]));
+        let version = crate::FileVersion {
+            size: long.len() as u64,
+            modified: (0, 0),
+            changed: (0, 0),
+            inode: 1,
+        };
+        let all = [piece(0, &long), said(0, Part::Read { version }, b"")];
+        read(&desk, &all.concat()[..]);
+        let Ok(FilesAnswer::Bytes { parts, .. }) = heard.recv().expect("an answer") else {
+            panic!("no bytes");
+        };
+        assert!(parts == [long]);
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl Outcome {
         Self {
             bytes: Some(report.bytes),
             files: Some(report.files),
-            deleted: Some(report.deleted + report.removed),
+            deleted: Some(report.deleted.saturating_add(report.removed)),
             failed: Some(report.failed),
             blake3: report.blake3.filter(|_| report.files > 0).map(hex),
             ..Self::default()

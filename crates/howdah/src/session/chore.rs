@@ -133,6 +133,12 @@ impl Drop for Chore {
     }
 }
 
+/// A line for each, with its name: for who may hear it.
+fn notes(unread: &[StoreError], named: bool) -> Vec<String> {
+    let all = unread.iter().filter(|_| named);
+    all.map(ToString::to_string).collect()
+}
+
 struct Worker {
     rights: Rights,
     stop: Arc<AtomicBool>,
@@ -256,7 +262,21 @@ impl Worker {
         let unread = unread.map_err(|e| from_store(&e))?;
         self.flush().map_err(|e| from_store(&e))?;
         sum.failed += unread.len() as u64;
-        sum.notes = unread.iter().map(ToString::to_string).collect();
+        sum.notes = notes(&unread, named);
         Ok(sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that cannot be read is a name, too.
+    #[test]
+    fn h8_who_may_not_look_around_hears_no_names_of_what_cannot_be_read() {
+        let path = "secret/project".into();
+        let unread = [StoreError::NotFound { path }];
+        assert_eq!(notes(&unread, false), [""; 0]);
+        assert!(notes(&unread, true)[0].contains("secret"));
     }
 }

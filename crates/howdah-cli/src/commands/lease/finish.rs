@@ -101,7 +101,7 @@ fn finish(plan: &Plan, room: &Room, records: Vec<Record>) -> Result<String, Erro
     let Finished { blake3, bytes } =
         howdah_lease::finish(plan, records).map_err(|why| not_finished(&why))?;
     let blake3 = blake3::Hash::from(blake3).to_hex().to_string();
-    let part = room.open_part(&room.work())?;
+    let part = room.open_part(room.work_in())?;
     let path = room.work();
     let meta = part.metadata().map_err(|e| failed("look at", &path, &e))?;
     if meta.len() != bytes {
@@ -122,7 +122,7 @@ fn finished_before(plan: &Plan, room: &Room) -> Result<Option<String>, Error> {
     let Some(mark) = room.read(MARK)? else {
         return Ok(None);
     };
-    if room.work().exists() {
+    if room.is_there() {
         return Ok(None);
     }
     let mut words = mark.split_whitespace();

@@ -1,6 +1,7 @@
 //! A file or a tree moved by many hosts: `howdah plan`, `howdah cp --plan`, `howdah finish`. What makes it right is in `howdah-lease`; here are
 //! the disk and the network that it talks of.
 
+mod beneath;
 mod finish;
 mod moving;
 mod planning;
@@ -15,9 +16,10 @@ pub(super) use moving::run as cp;
 pub(super) use planning::run as plan;
 
 use howdah::{Error, ErrorKind, Location, PathBytes, SourceIdentity};
-use howdah_lease::{Name, Planned, TreePlan, Version};
+use howdah_lease::{Name, Planned, TEXT_MAX, TreePlan, Version};
 use std::ffi::OsStr;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -40,8 +42,14 @@ fn identity(version: &Version) -> SourceIdentity {
 }
 
 fn read_plan(path: &Path) -> Result<Planned, Error> {
-    let text = std::fs::read_to_string(path).map_err(|e| failed("read the plan", path, &e))?;
-    Planned::decode(&text)
+    // One byte more than a plan may have, by which it is known to have too many.
+    let text = File::open(path).and_then(|file| {
+        let mut text = Vec::new();
+        file.take(TEXT_MAX as u64 + 1).read_to_end(&mut text)?;
+        Ok(text)
+    });
+    let text = text.map_err(|e| failed("read the plan", path, &e))?;
+    Planned::decode(&String::from_utf8_lossy(&text))
         .map_err(|e| Error::new(ErrorKind::Usage, format!("{}: {e}", path.display())))
 }
 

@@ -35,7 +35,7 @@ enum Work {
         plan: Plan,
         source: Location,
         lease: Lease,
-        /// Where it goes.
+        /// Where it goes, in the room.
         part: PathBuf,
         /// It is one of a tree.
         of_tree: bool,
@@ -57,7 +57,7 @@ impl Work {
                     plan,
                     source,
                     lease,
-                    part: room.work(),
+                    part: room.work_in().to_owned(),
                     of_tree: false,
                 });
             }
@@ -77,7 +77,7 @@ impl Work {
             plan,
             source: below(&source, name),
             lease,
-            part: room.work().join(path_of(name)),
+            part: room.work_in().join(path_of(name)),
             of_tree: true,
         })
     }
@@ -188,7 +188,7 @@ struct Host<'a> {
     source: &'a Location,
     lease: Lease,
     room: &'a Room,
-    /// Where it goes.
+    /// Where it goes, in the room.
     part: PathBuf,
     /// It is one of a tree.
     of_tree: bool,
@@ -240,8 +240,8 @@ impl Host<'_> {
                     mover.on_written();
                 }
                 Action::Sync => {
-                    let path = &self.part;
-                    part.sync_data().map_err(|e| failed("sync", path, &e))?;
+                    let path = self.path();
+                    part.sync_data().map_err(|e| failed("sync", &path, &e))?;
                     if Some(self.value_of(&part, self.lease.range.start)?) != self.value {
                         let path = path.display();
                         let text = format!(
@@ -290,6 +290,11 @@ impl Host<'_> {
         self.room.publish_of_tree(&record)
     }
 
+    /// Where it goes.
+    fn path(&self) -> PathBuf {
+        self.room.path(&self.part)
+    }
+
     fn scratch(&self) -> Result<&File, Error> {
         let nothing = || Error::new(ErrorKind::Io, "nothing was fetched");
         self.scratch.as_ref().ok_or_else(nothing)
@@ -300,7 +305,7 @@ impl Host<'_> {
         range: ByteRange,
         show: &mut dyn FnMut(&Progress),
     ) -> Result<Summary, Error> {
-        let path = self.part.clone();
+        let path = self.path();
         let file = self.room.scratch()?;
         let theirs = file
             .try_clone()
@@ -326,7 +331,7 @@ impl Host<'_> {
             part.seek(SeekFrom::Start(range.start))?;
             io::copy(&mut scratch.take(range.len()), &mut part)
         };
-        let path = self.part.clone();
+        let path = self.path();
         match copy() {
             Ok(bytes) if bytes == range.len() => Ok(()),
             Ok(_) => Err(failed("write", &path, &io::ErrorKind::WriteZero.into())),
@@ -349,7 +354,7 @@ impl Host<'_> {
             }
             Ok(())
         };
-        read().map_err(|e| failed("read back", &self.part, &e))?;
+        read().map_err(|e| failed("read back", &self.path(), &e))?;
         Ok(hasher.value())
     }
 }

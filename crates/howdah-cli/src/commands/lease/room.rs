@@ -20,12 +20,13 @@
 //!
 //! No lock is taken, so that it may lie on a file system that has none (NFS); everything appears by a rename or is empty.
 
+use super::beneath::{self, Dir};
 use super::failed;
 use howdah::{Error, ErrorKind};
 use howdah_lease::{Plan, Planned, Record, Sheet, TreePlan, TreeRecord};
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Bytes of the destination's name in that of the directory: it says whose it is, and fits.
@@ -34,35 +35,46 @@ const NAME_MAX: usize = 100;
 const RECORD_MAX: u64 = 4096;
 /// The same of a tree, and the longest list of what a lease has: 8192 files whose paths are as long as they can be.
 const TREE_MAX: u64 = 128 << 20;
+/// Longest text that is read of anything else: a plan, shapes.
+const TEXT_MAX: u64 = 64 << 20;
 
 pub(super) struct Room {
-    dir: PathBuf,
+    at: Dir,
     /// The same, seen from the directory of the destination.
     name: OsString,
     /// What is unfinished in it.
     work: &'static str,
 }
 
+/// Where the room of a destination is: its path, and its name.
+fn place(destination: &str, id: &str) -> Result<(PathBuf, OsString), Error> {
+    let destination = Path::new(destination);
+    let named = destination.parent().zip(destination.file_name());
+    let Some((parent, name)) = named else {
+        let text = format!("{} names no file", destination.display());
+        return Err(Error::new(ErrorKind::Usage, text));
+    };
+    let name = name.to_string_lossy();
+    let name = &name[..name.floor_char_boundary(NAME_MAX)];
+    let name = OsString::from(format!(".{name}.{id}.howdah-plan"));
+    Ok((parent.join(&name), name))
+}
+
 impl Room {
-    fn of(destination: &str, id: &str, work: &'static str) -> Result<Self, Error> {
-        let destination = Path::new(destination);
-        let named = destination.parent().zip(destination.file_name());
-        let Some((parent, name)) = named else {
-            let text = format!("{} names no file", destination.display());
-            return Err(Error::new(ErrorKind::Usage, text));
-        };
-        let name = name.to_string_lossy();
-        let name = &name[..name.floor_char_boundary(NAME_MAX)];
-        let name = OsString::from(format!(".{name}.{id}.howdah-plan"));
-        let dir = parent.join(&name);
-        Ok(Self { dir, name, work })
+    /// Makes it, for this user alone: whatever is in there is to be seen by others when it is finished.
+    fn make(destination: &str, id: &str, work: &'static str) -> Result<Self, Error> {
+        let (path, name) = place(destination, id)?;
+        let mut options = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut options, 0o700);
+        let made = options.create(&path).and_then(|()| Dir::open(&path));
+        let at = made.map_err(|e| failed("make the directory", &path, &e))?;
+        Ok(Self { at, name, work })
     }
 
     /// Makes it, with an unfinished file that has its space where the file system can give it.
     pub(super) fn create(plan: &Plan) -> Result<Self, Error> {
-        let room = Self::of(plan.destination(), plan.id(), "part")?;
-        let made = fs::create_dir(&room.dir);
-        made.map_err(|e| failed("make the directory", &room.dir, &e))?;
+        let room = Self::make(plan.destination(), plan.id(), "part")?;
         let filled = room.fill(plan);
         if filled.is_err() {
             room.remove();
@@ -71,9 +83,10 @@ impl Room {
     }
 
     fn fill(&self, plan: &Plan) -> Result<(), Error> {
-        let path = self.dir.join("part");
+        let path = self.work();
         let size = plan.version().size;
-        let part = new_file(&path).map_err(|e| failed("create", &path, &e))?;
+        let part = self.at.create(Path::new(self.work), 0o600);
+        let part = part.map_err(|e| failed("create", &path, &e))?;
         part.set_len(size)
             .and_then(|()| reserve(&part, size))
             .and_then(|()| part.sync_all())
@@ -81,16 +94,9 @@ impl Room {
         self.begin(&Planned::File(plan.clone()))
     }
 
-    /// Makes that of a tree, for this user alone: what is in there is to be seen by others when it is finished. It is none until it has
-    /// [begun](Self::begin).
+    /// Makes that of a tree. It is none until it has [begun](Self::begin).
     pub(super) fn create_for_tree(destination: &str, id: &str) -> Result<Self, Error> {
-        let room = Self::of(destination, id, "tree")?;
-        let mut options = fs::DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut options, 0o700);
-        let made = options.create(&room.dir);
-        made.map_err(|e| failed("make the directory", &room.dir, &e))?;
-        Ok(room)
+        Self::make(destination, id, "tree")
     }
 
     /// Everything is in it that movers want.
@@ -104,43 +110,102 @@ impl Room {
             Planned::File(_) => "part",
             Planned::Tree(_) => "tree",
         };
-        let room = Self::of(planned.destination(), planned.id(), work)?;
-        let path = room.dir.join("plan");
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(room.is_gone()),
-            Err(e) => return Err(failed("read", &path, &e)),
+        let (path, name) = place(planned.destination(), planned.id())?;
+        let at = Dir::open(&path).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => gone(&path),
+            _ if beneath::is_no_way(&e) => led_elsewhere(&path),
+            _ => failed("open", &path, &e),
+        })?;
+        let room = Self { at, name, work };
+        room.check_owner()?;
+        let Some(text) = room.read("plan")? else {
+            return Err(room.is_gone());
         };
         if Planned::decode(&text).as_ref() == Ok(planned) {
             return Ok(room);
         }
-        let dir = room.dir.display();
+        let dir = path.display();
         let text = format!(
             "{dir} is of another plan than this one: take the plan that it was made for, or plan anew"
         );
         Err(Error::new(ErrorKind::Usage, text))
     }
 
+    /// What lies in there is believed, and given names as if this user had made it: so nobody else may have.
+    fn check_owner(&self) -> Result<(), Error> {
+        let path = self.at.path();
+        let shown = path.display();
+        let seen = self.at.look(Path::new(""));
+        let seen = seen.map_err(|e| failed("look at", path, &e))?;
+        let text = if self
+            .at
+            .is_of_others()
+            .map_err(|e| failed("look at", path, &e))?
+        {
+            format!(
+                "{shown} belongs to another user ({}), who could have other files written to: all hosts of a plan run as the user who \
+                 has made it; plan anew as this one",
+                seen.owner
+            )
+        } else if seen.mode & 0o022 != 0 {
+            format!(
+                "others may write to {shown} and could have other files written to; if nobody has: chmod go-w {shown}"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::Refused, text))
+    }
+
     pub(super) fn is_gone(&self) -> Error {
-        let text = format!(
-            "there is no {}: the plan is finished, was forgotten, or this host does not see the destination under that name",
-            self.dir.display()
-        );
-        Error::new(ErrorKind::NotFound, text)
+        gone(self.at.path())
+    }
+
+    /// The room itself.
+    pub(super) fn at(&self) -> &Dir {
+        &self.at
+    }
+
+    /// The unfinished directory of a tree.
+    pub(super) fn tree(&self) -> Result<Dir, Error> {
+        let tree = self.at.dir(Path::new(self.work));
+        tree.map_err(|e| self.trouble("open", Path::new(self.work), &e))
+    }
+
+    /// What went wrong with something in there.
+    pub(super) fn trouble(&self, what: &str, name: &Path, error: &io::Error) -> Error {
+        let path = self.at.path().join(name);
+        if beneath::is_absent(error) && !self.is_there() {
+            self.is_gone()
+        } else if beneath::is_no_way(error) {
+            led_elsewhere(&path)
+        } else {
+            failed(what, &path, error)
+        }
+    }
+
+    /// Whether it is unfinished still.
+    pub(super) fn is_there(&self) -> bool {
+        self.at.has(self.work)
     }
 
     pub(super) fn lease_dir(&self, lease: u64) -> PathBuf {
-        self.dir.join(lease.to_string())
+        self.at.path().join(lease.to_string())
     }
 
     /// What is unfinished, and everything else that has a name in there.
     pub(super) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
-        self.dir.join(name)
+        self.at.path().join(name)
     }
 
     /// The unfinished file, or the unfinished directory of a tree.
     pub(super) fn work(&self) -> PathBuf {
-        self.dir.join(self.work)
+        self.path(self.work)
+    }
+
+    /// Its name in there.
+    pub(super) fn work_in(&self) -> &'static Path {
+        Path::new(self.work)
     }
 
     /// Its name below the directory of the destination.
@@ -148,51 +213,38 @@ impl Room {
         Path::new(&self.name).join(self.work).into_os_string()
     }
 
-    /// An unfinished file, to be written to.
-    pub(super) fn open_part(&self, path: &Path) -> Result<File, Error> {
-        let opened = OpenOptions::new().read(true).write(true).open(path);
-        opened.map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => self.is_gone(),
-            _ => failed("open", path, &e),
-        })
+    /// An unfinished file in there, to be written to.
+    pub(super) fn open_part(&self, name: &Path) -> Result<File, Error> {
+        let opened = self.at.write(name);
+        opened.map_err(|e| self.trouble("open", name, &e))
     }
 
     /// A file that nobody else sees and that goes with its last descriptor.
     pub(super) fn scratch(&self) -> Result<File, Error> {
-        let file = tempfile::tempfile_in(&self.dir);
-        file.map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => self.is_gone(),
-            _ => failed("create a file in", &self.dir, &e),
-        })
+        let file = self.at.nameless();
+        file.map_err(|e| self.trouble("create a file in", Path::new(""), &e))
     }
 
     /// Makes it known that this epoch of a lease has begun.
     pub(super) fn claim(&self, lease: u64, epoch: u64) -> Result<(), Error> {
-        let dir = self.lease_dir(lease);
+        let dir = PathBuf::from(lease.to_string());
         let claim = || -> io::Result<()> {
-            match fs::create_dir(&dir) {
-                Ok(()) => sync_dir(&self.dir)?,
+            match self.at.make_dir(&dir) {
+                Ok(()) => self.at.sync()?,
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(e),
             }
-            let claim = OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(dir.join(format!("claim-{epoch}")))?;
-            claim.sync_all()?;
-            sync_dir(&dir)
+            let dir = self.at.dir(&dir)?;
+            dir.touch(format!("claim-{epoch}").as_ref())?.sync_all()?;
+            dir.sync()
         };
-        claim().map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => self.is_gone(),
-            _ => failed("claim a lease in", &dir, &e),
-        })
+        claim().map_err(|e| self.trouble("claim a lease in", &dir, &e))
     }
 
     /// The highest epoch that anybody claimed; 0 if nobody did.
     pub(super) fn highest(&self, lease: u64) -> Result<u64, Error> {
         // A late mover must not go on when the file has its name.
-        if !self.work().exists() {
+        if !self.is_there() {
             return Err(self.is_gone());
         }
         let claims = self.epochs(lease, "claim-")?;
@@ -200,15 +252,14 @@ impl Room {
     }
 
     fn epochs(&self, lease: u64, prefix: &str) -> Result<Vec<u64>, Error> {
-        let dir = self.lease_dir(lease);
-        let listed = match fs::read_dir(&dir) {
+        let dir = PathBuf::from(lease.to_string());
+        let listed = match self.at.dir(&dir).and_then(|dir| dir.names()) {
             Ok(listed) => listed,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(failed("list", &dir, &e)),
+            Err(e) => return Err(self.trouble("list", &dir, &e)),
         };
         let mut epochs = Vec::new();
-        for entry in listed {
-            let name = entry.map_err(|e| failed("list", &dir, &e))?.file_name();
+        for name in listed {
             let number = name.to_str().and_then(|name| name.strip_prefix(prefix));
             epochs.extend(number.and_then(|number| number.parse::<u64>().ok()));
         }
@@ -246,11 +297,11 @@ impl Room {
     ) -> Result<Vec<T>, Error> {
         let mut records = Vec::new();
         for epoch in self.epochs(lease, "record-")? {
-            let path = self.lease_dir(lease).join(format!("record-{epoch}"));
-            match bounded(&path, longest) {
+            let name = PathBuf::from(format!("{lease}/record-{epoch}"));
+            match self.at.content(&name, longest) {
                 Ok(text) => records.extend(decode(&text)),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(e) => return Err(failed("read", &path, &e)),
+                Err(e) => return Err(self.trouble("read", &name, &e)),
             }
         }
         Ok(records)
@@ -258,14 +309,16 @@ impl Room {
 
     /// What a lease of a tree has.
     pub(super) fn sheet(&self, plan: &TreePlan, lease: u64) -> Result<Sheet, Error> {
-        let path = self.lease_dir(lease).join("sheet");
-        let text = bounded(&path, TREE_MAX).map_err(|e| match e.kind() {
+        let name = PathBuf::from(format!("{lease}/sheet"));
+        let text = self.at.content(&name, TREE_MAX);
+        let text = text.map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => self.is_gone(),
-            _ => failed("read", &path, &e),
+            _ => self.trouble("read", &name, &e),
         })?;
         match Sheet::decode(&text) {
             Ok(sheet) if sheet.plan == plan.id() && sheet.lease == lease => Ok(sheet),
             _ => {
+                let path = self.path(&name);
                 let path = path.display();
                 let text = format!("{path} is not what 'howdah plan' wrote there; plan anew");
                 Err(Error::new(ErrorKind::Usage, text))
@@ -275,21 +328,22 @@ impl Room {
 
     /// Writes it down, and reserves space for that much: it is given back by whoever moves the lease.
     pub(super) fn put_sheet(&self, sheet: &Sheet, bytes: u64) -> Result<(), Error> {
-        let dir = self.lease_dir(sheet.lease);
-        fs::create_dir(&dir).map_err(|e| failed("make the directory", &dir, &e))?;
+        let dir = PathBuf::from(sheet.lease.to_string());
+        let made = self.at.make_dir(&dir);
+        made.map_err(|e| self.trouble("make the directory", &dir, &e))?;
         self.write(&format!("{}/sheet", sheet.lease), sheet.encode().as_bytes())?;
         if bytes > 0 {
-            let path = dir.join("reserve");
-            new_file(&path)
-                .and_then(|file| reserve(&file, bytes))
-                .map_err(|e| failed("reserve space for", &path, &e))?;
+            let name = dir.join("reserve");
+            let made = self.at.create(&name, 0o600);
+            made.and_then(|file| reserve(&file, bytes))
+                .map_err(|e| self.trouble("reserve space for", &name, &e))?;
         }
         Ok(())
     }
 
     /// Another mover may have been first.
     pub(super) fn give_back_reserve(&self, lease: u64) {
-        let _ = fs::remove_file(self.lease_dir(lease).join("reserve"));
+        let _ = self.at.remove_file(format!("{lease}/reserve").as_ref());
     }
 
     /// All there are, of leases that the plan has.
@@ -303,55 +357,60 @@ impl Room {
 
     /// A small file that appears whole and stays.
     pub(super) fn write(&self, name: &str, text: &[u8]) -> Result<(), Error> {
-        let path = self.dir.join(name);
-        let dir = path.parent().unwrap_or(&self.dir);
+        let name = Path::new(name);
         let write = || -> io::Result<()> {
-            let mut file = tempfile::NamedTempFile::new_in(dir)?;
-            file.write_all(text)?;
-            file.as_file().sync_all()?;
-            file.persist(&path).map_err(|e| e.error)?;
-            sync_dir(dir)
+            let (mut file, beside) = self.at.create_beside(name)?;
+            let written = file.write_all(text).and_then(|()| file.sync_all());
+            let named = written.and_then(|()| self.at.rename(&beside, &self.at, name));
+            if named.is_err() {
+                let _ = self.at.remove_file(&beside);
+            }
+            named?;
+            let dir = name.parent().unwrap_or_else(|| Path::new(""));
+            self.at.dir(dir)?.sync()
         };
         write().map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => self.is_gone(),
-            _ => failed("write", &path, &e),
+            _ => self.trouble("write", name, &e),
         })
     }
 
     /// What [`write`](Self::write) wrote; `None` if it did not.
     pub(super) fn read(&self, name: &str) -> Result<Option<String>, Error> {
-        let path = self.dir.join(name);
-        match fs::read_to_string(&path) {
+        let name = Path::new(name);
+        let text = self.at.content(name, TEXT_MAX).and_then(|text| {
+            String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into())
+        });
+        match text {
             Ok(text) => Ok(Some(text)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(failed("read", &path, &e)),
+            Err(e) => Err(self.trouble("read", name, &e)),
         }
     }
 
     /// Forgets the plan. What cannot be removed stays, and says by its name what it is.
     pub(super) fn remove(&self) {
         // Who is late finds no plan, not half of one.
-        let _ = fs::remove_file(self.dir.join("plan"));
-        let _ = fs::remove_dir_all(&self.dir);
+        let _ = self.at.remove_file(Path::new("plan"));
+        let _ = fs::remove_dir_all(self.at.path());
     }
 }
 
-fn bounded(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    File::open(path)?.take(longest + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > longest {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
-    Ok(text)
+fn gone(path: &Path) -> Error {
+    let text = format!(
+        "there is no {}: the plan is finished, was forgotten, or this host does not see the destination under that name",
+        path.display()
+    );
+    Error::new(ErrorKind::NotFound, text)
 }
 
-/// Nobody else's before it has its name.
-fn new_file(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+/// Something is a link, or lies behind one, where nobody has made any.
+pub(super) fn led_elsewhere(path: &Path) -> Error {
+    let text = format!(
+        "{} is a link, lies behind one or is no directory any more, and is left alone: somebody else made it; plan anew",
+        path.display()
+    );
+    Error::new(ErrorKind::Integrity, text)
 }
 
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {

@@ -1,16 +1,15 @@
 //! One run of a lease of small files.
 
+use super::beneath::{Dir, Seen, is_absent};
 use super::moving::{interrupted, stopped};
-use super::room::{Room, sync_dir};
-use super::{failed, path_of, shape, tree_options};
+use super::room::{Room, led_elsewhere};
+use super::{beneath, failed, path_of, shape, tree_options};
 use howdah::{
     Cancel, CopyConfig, Error, FileLog, Location, PathList, Progress, Summary, TreeReport,
 };
 use howdah_lease::{Fetched, Mark, Member, RunAction, RunMover, TreePlan, Value};
 use std::collections::{BTreeSet, HashMap};
-use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -38,9 +37,10 @@ impl RunHost<'_> {
     ) -> Result<Summary, Error> {
         let begun = Instant::now();
         let mut summary = Summary::default();
-        let mut fetched: Option<TempDir> = None;
+        // What was fetched, which goes with the first of both.
+        let mut fetched: Option<(TempDir, Dir)> = None;
         let mut dirs: BTreeSet<PathBuf> = BTreeSet::new();
-        let top = self.room.work();
+        let top = self.room.tree()?;
         loop {
             if self.cancel.is_cancelled() {
                 return Err(interrupted());
@@ -52,11 +52,11 @@ impl RunHost<'_> {
                     mover.on_claimed();
                 }
                 RunAction::Fetch => {
-                    let dir = self.directory(lease, epoch)?;
-                    let (done, hashes) = self.fetch(mover.members(), dir.path(), show)?;
-                    let files = look(mover.members(), dir.path(), &hashes)?;
+                    let (dir, opened) = self.directory(lease, epoch)?;
+                    let (done, hashes) = self.fetch(mover.members(), &opened, show)?;
+                    let files = look(mover.members(), &opened, &hashes)?;
                     mover.on_fetched(files, done.seconds);
-                    (summary, fetched) = (done, Some(dir));
+                    (summary, fetched) = (done, Some((dir, opened)));
                 }
                 RunAction::Look => {
                     let highest = self.room.highest(lease)?;
@@ -64,20 +64,21 @@ impl RunHost<'_> {
                 }
                 RunAction::Place(range) => {
                     for index in range {
-                        let Some(from) = fetched.as_ref().filter(|_| mover.is_placed(index)) else {
+                        let Some((_, from)) = fetched.as_ref().filter(|_| mover.is_placed(index))
+                        else {
                             continue;
                         };
                         let name = path_of(&mover.members()[index].name);
-                        let (from, to) = (from.path().join(name), top.join(name));
-                        let mark = self.place(&from, &to)?;
-                        dirs.extend(to.parent().map(Path::to_path_buf));
+                        let mark = self.place(from, &top, name)?;
+                        dirs.extend(name.parent().map(Path::to_path_buf));
                         mover.on_named(index, mark);
                     }
                     mover.on_placed();
                 }
                 RunAction::Sync => {
                     for dir in &dirs {
-                        sync_dir(dir).map_err(|e| self.gone_or("sync", dir, &e))?;
+                        let synced = top.dir(dir).and_then(|dir| dir.sync());
+                        synced.map_err(|e| self.trouble("sync", &top, dir, &e))?;
                     }
                     mover.on_synced();
                 }
@@ -98,18 +99,20 @@ impl RunHost<'_> {
     }
 
     /// One that nobody else writes to, on the file system of the tree.
-    fn directory(&self, lease: u64, epoch: u64) -> Result<TempDir, Error> {
+    fn directory(&self, lease: u64, epoch: u64) -> Result<(TempDir, Dir), Error> {
         let dir = self.room.lease_dir(lease);
         let prefix = format!("run-{epoch}-");
         let made = tempfile::Builder::new().prefix(&prefix).tempdir_in(&dir);
-        made.map_err(|e| self.gone_or("make a directory in", &dir, &e))
+        let opened = made.and_then(|made| Dir::open(made.path()).map(|opened| (made, opened)));
+        let below = PathBuf::from(lease.to_string());
+        opened.map_err(|e| self.room.trouble("make a directory in", &below, &e))
     }
 
     /// As `howdah cp` copies these files, which is verified, durable, and goes on when a connection is lost.
     fn fetch(
         &self,
         members: &[Member],
-        to: &Path,
+        to: &Dir,
         show: &mut dyn FnMut(&Progress),
     ) -> Result<(Summary, Hashes), Error> {
         if members.is_empty() {
@@ -134,15 +137,15 @@ impl RunHost<'_> {
             ..tree_options(self.plan)
         };
         let from = std::slice::from_ref(self.source);
-        let place = Location::File(to.to_path_buf());
+        let place = Location::File(to.path().to_path_buf());
         let done = howdah::copy_tree(from, &place, &options, &config, self.cancel, show);
         // Also of a failure: it is to be removed.
         let opened = members
             .iter()
             .filter(|member| {
-                to.join(path_of(&member.name))
-                    .parent()
-                    .is_some_and(Path::is_dir)
+                let above = path_of(&member.name).parent();
+                let above = above.and_then(|above| to.look(above).ok());
+                above.is_some_and(|above| above.is_dir())
             })
             .try_for_each(|member| shape::open_way(to, path_of(&member.name)));
         let done = done?;
@@ -152,40 +155,45 @@ impl RunHost<'_> {
         Ok((done, std::mem::take(&mut *hashes)))
     }
 
-    fn place(&self, from: &Path, to: &Path) -> Result<Mark, Error> {
-        let placed = fs::rename(from, to).and_then(|()| fs::symlink_metadata(to));
-        let meta = placed.map_err(|e| self.gone_or("put a file into its place,", to, &e))?;
-        Ok(mark(&meta))
+    fn place(&self, from: &Dir, to: &Dir, name: &Path) -> Result<Mark, Error> {
+        let placed = from.rename(name, to, name).and_then(|()| to.look(name));
+        let seen = placed.map_err(|e| self.trouble("put a file into its place,", to, name, &e))?;
+        Ok(mark(&seen))
     }
 
-    fn gone_or(&self, what: &str, path: &Path, error: &io::Error) -> Error {
-        if is_absent(error) && !self.room.work().exists() {
-            return self.room.is_gone();
+    fn trouble(&self, what: &str, top: &Dir, name: &Path, error: &io::Error) -> Error {
+        let path = top.path().join(name);
+        if is_absent(error) && !self.room.is_there() {
+            self.room.is_gone()
+        } else if beneath::is_no_way(error) {
+            led_elsewhere(&path)
+        } else {
+            failed(what, &path, error)
         }
-        failed(what, path, error)
     }
 }
 
 /// What came of each.
-fn look(members: &[Member], dir: &Path, hashes: &Hashes) -> Result<Vec<Fetched>, Error> {
+fn look(members: &[Member], dir: &Dir, hashes: &Hashes) -> Result<Vec<Fetched>, Error> {
     let look = |member: &Member| {
-        let path = dir.join(path_of(&member.name));
-        let meta = match fs::symlink_metadata(&path) {
-            Ok(meta) if meta.is_file() => meta,
+        let name = path_of(&member.name);
+        let path = dir.path().join(name);
+        let seen = match dir.look(name) {
+            Ok(seen) if seen.is_file() => seen,
             Ok(_) => return Ok(nothing("it is no regular file any more")),
             Err(e) if is_absent(&e) => {
                 return Ok(nothing("it changed, vanished or cannot be read"));
             }
             Err(e) => return Err(failed("look at", &path, &e)),
         };
-        let blake3 = match hashes.get(path_of(&member.name)) {
+        let blake3 = match hashes.get(name) {
             Some(hash) => *hash,
             // A further name of a file that came, or one that came just before a connection was lost.
-            None => hash_of(&path).map_err(|e| failed("read", &path, &e))?,
+            None => hash_of(dir, name).map_err(|e| failed("read", &path, &e))?,
         };
         Ok(Fetched::File {
-            size: meta.len(),
-            mtime: (meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap_or(0)),
+            size: seen.size,
+            mtime: seen.mtime,
             blake3,
         })
     };
@@ -193,14 +201,8 @@ fn look(members: &[Member], dir: &Path, hashes: &Hashes) -> Result<Vec<Fetched>,
 }
 
 /// What a file is known by, after it was renamed.
-pub(super) fn mark(meta: &Metadata) -> Mark {
-    let ns = u32::try_from(meta.ctime_nsec()).unwrap_or(0);
-    (meta.ino(), (meta.ctime(), ns))
-}
-
-fn is_absent(error: &io::Error) -> bool {
-    use io::ErrorKind::{NotADirectory, NotFound};
-    matches!(error.kind(), NotFound | NotADirectory)
+pub(super) fn mark(seen: &Seen) -> Mark {
+    (seen.inode, seen.ctime)
 }
 
 fn nothing(why: &str) -> Fetched {
@@ -209,9 +211,9 @@ fn nothing(why: &str) -> Fetched {
     }
 }
 
-pub(super) fn hash_of(path: &Path) -> io::Result<Value> {
+pub(super) fn hash_of(dir: &Dir, name: &Path) -> io::Result<Value> {
     let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(File::open(path)?)?;
+    hasher.update_reader(dir.read(name)?)?;
     Ok(*hasher.finalize().as_bytes())
 }
 

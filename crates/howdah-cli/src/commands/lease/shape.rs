@@ -2,15 +2,14 @@
 //! them, or nobody but root could put files into a directory that is to be read only; and each file that is put there changes the time
 //! of its directory.
 
-use super::room::Room;
+use super::beneath::{self, Dir, Seen};
+use super::room::{Room, led_elsewhere};
 use super::{failed, path_of};
 use howdah::{Error, ErrorKind};
 use howdah_lease::{Name, Time, sealed, unsealed};
-use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, Metadata, Permissions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Of one file with shapes.
@@ -45,46 +44,44 @@ impl<'a> Shapes<'a> {
             next: 0,
             waiting: Vec::new(),
         };
-        let top = room.work();
+        let top = room.tree()?;
         let mut todo = vec![PathBuf::new()];
         while let Some(dir) = todo.pop() {
-            let path = top.join(&dir);
-            shapes.open(&dir, &path, DIRECTORY)?;
-            let list = || -> io::Result<()> {
-                for entry in fs::read_dir(&path)? {
-                    let entry = entry?;
-                    if entry.file_type()?.is_dir() {
-                        todo.push(dir.join(entry.file_name()));
+            shapes.open(&top, &dir, DIRECTORY)?;
+            let mut list = || -> io::Result<()> {
+                for name in top.dir(&dir)?.names()? {
+                    let below = dir.join(name);
+                    if top.look(&below)?.is_dir() {
+                        todo.push(below);
                     }
                 }
                 Ok(())
             };
-            let mut list = list;
-            list().map_err(|e| failed("list", &path, &e))?;
+            list().map_err(|e| trouble("list", &top, &dir, &e))?;
         }
         Ok(shapes)
     }
 
     /// That of a large file.
-    pub(super) fn file(&mut self, name: &Name) -> Result<(), Error> {
-        let path = self.room.work().join(path_of(name));
-        self.open(path_of(name), &path, FILE)
+    pub(super) fn file(&mut self, top: &Dir, name: &Name) -> Result<(), Error> {
+        self.open(top, path_of(name), FILE)
     }
 
     /// Notes it, and has its owner write to it.
-    fn open(&mut self, below: &Path, path: &Path, least: u32) -> Result<(), Error> {
+    fn open(&mut self, top: &Dir, below: &Path, least: u32) -> Result<(), Error> {
         let name = match below.as_os_str().as_encoded_bytes() {
             b"" => None,
             bytes => Some(Name::new(bytes).ok_or_else(|| {
+                let path = top.path().join(below);
                 let text = format!("{} is no name that a plan can have", path.display());
                 Error::new(ErrorKind::Usage, text)
             })?),
         };
-        let meta = open(path, least)?;
+        let seen = open(top, below, least)?;
         self.waiting.push(Shape {
             name,
-            mode: meta.mode() & 0o7777,
-            mtime: (meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap_or(0)),
+            mode: seen.mode,
+            mtime: seen.mtime,
         });
         match self.waiting.len() {
             MANY => self.flush(),
@@ -105,24 +102,32 @@ impl<'a> Shapes<'a> {
     }
 }
 
-/// What it is like before its owner may do at least that to it.
-fn open(path: &Path, least: u32) -> Result<Metadata, Error> {
-    let meta = fs::symlink_metadata(path).map_err(|e| failed("look at", path, &e))?;
-    let mode = meta.mode() & 0o7777;
-    if mode & least != least && !meta.is_symlink() {
-        let more = Permissions::from_mode(mode | least);
-        fs::set_permissions(path, more).map_err(|e| failed("change permissions of", path, &e))?;
+fn trouble(what: &str, top: &Dir, below: &Path, error: &io::Error) -> Error {
+    let path = top.path().join(below);
+    if beneath::is_no_way(error) {
+        return led_elsewhere(&path);
     }
-    Ok(meta)
+    failed(what, &path, error)
+}
+
+/// What it is like before its owner may do at least that to it.
+fn open(top: &Dir, below: &Path, least: u32) -> Result<Seen, Error> {
+    let seen = top.look(below);
+    let seen = seen.map_err(|e| trouble("look at", top, below, &e))?;
+    if seen.mode & least != least && !seen.is_link() {
+        top.set_mode(below, seen.mode | least)
+            .map_err(|e| trouble("change permissions of", top, below, &e))?;
+    }
+    Ok(seen)
 }
 
 /// Its owner may put files into all directories on the way from `top` to the file `name` in it, and take them out.
-pub(super) fn open_way(top: &Path, name: &Path) -> Result<(), Error> {
-    open(top, DIRECTORY)?;
-    let mut path = top.to_path_buf();
+pub(super) fn open_way(top: &Dir, name: &Path) -> Result<(), Error> {
+    let mut path = PathBuf::new();
+    open(top, &path, DIRECTORY)?;
     for part in name.parent().into_iter().flat_map(Path::iter) {
         path.push(part);
-        open(&path, DIRECTORY)?;
+        open(top, &path, DIRECTORY)?;
     }
     Ok(())
 }
@@ -130,14 +135,14 @@ pub(super) fn open_way(top: &Path, name: &Path) -> Result<(), Error> {
 /// Sets what was written down of everything but the top.
 pub(super) fn restore(room: &Room) -> Result<(), Error> {
     let mut count = 0;
-    while room.path(format!("shape-{count}")).exists() {
+    while room.at().has(format!("shape-{count}")) {
         count += 1;
     }
-    let top = room.work();
+    let top = room.tree()?;
     for number in (0..count).rev() {
         for shape in read(room, number)?.iter().rev() {
             if let Some(name) = &shape.name {
-                set(&top.join(path_of(name)), shape)?;
+                set(&top, path_of(name), shape)?;
             }
         }
     }
@@ -147,8 +152,15 @@ pub(super) fn restore(room: &Room) -> Result<(), Error> {
 /// The same of the top, which has its name now.
 pub(super) fn restore_top(room: &Room, path: &Path) -> Result<(), Error> {
     let shapes = read(room, 0)?;
-    let top = shapes.iter().find(|shape| shape.name.is_none());
-    top.map_or(Ok(()), |shape| set(path, shape))
+    let Some(shape) = shapes.iter().find(|shape| shape.name.is_none()) else {
+        return Ok(());
+    };
+    let above = path.parent().zip(path.file_name());
+    let (above, name) =
+        above.ok_or_else(|| failed("open", path, &io::ErrorKind::InvalidInput.into()))?;
+    let above = Dir::open(&fs::canonicalize(above).map_err(|e| failed("open", above, &e))?)
+        .map_err(|e| failed("open", above, &e))?;
+    set(&above, Path::new(name), shape)
 }
 
 fn read(room: &Room, number: u64) -> Result<Vec<Shape>, Error> {
@@ -164,29 +176,20 @@ fn read(room: &Room, number: u64) -> Result<Vec<Shape>, Error> {
     })
 }
 
-fn set(path: &Path, shape: &Shape) -> Result<(), Error> {
-    let meta = match fs::symlink_metadata(path) {
+fn set(top: &Dir, below: &Path, shape: &Shape) -> Result<(), Error> {
+    let seen = match top.look(below) {
         // A file that could not be had, and is done without.
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        meta => meta.map_err(|e| failed("look at", path, &e))?,
+        seen => seen.map_err(|e| trouble("look at", top, below, &e))?,
     };
-    if meta.is_symlink() {
-        let text = format!(
-            "{} is a link now: somebody else wrote to it; plan anew",
-            path.display()
-        );
-        return Err(Error::new(ErrorKind::Integrity, text));
+    if seen.is_link() {
+        return Err(led_elsewhere(&top.path().join(below)));
     }
-    let at = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
-    let times = Timestamps {
-        last_access: at(0, UTIME_OMIT),
-        last_modification: at(shape.mtime.0, shape.mtime.1.into()),
-    };
-    rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)
-        .map_err(|e| failed("set the time of", path, &e.into()))?;
-    if meta.mode() & 0o7777 != shape.mode {
-        fs::set_permissions(path, Permissions::from_mode(shape.mode))
-            .map_err(|e| failed("change permissions of", path, &e))?;
+    top.set_mtime(below, shape.mtime)
+        .map_err(|e| trouble("set the time of", top, below, &e))?;
+    if seen.mode != shape.mode {
+        top.set_mode(below, shape.mode)
+            .map_err(|e| trouble("change permissions of", top, below, &e))?;
     }
     Ok(())
 }

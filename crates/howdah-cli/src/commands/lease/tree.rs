@@ -3,6 +3,7 @@
 //! Its directories and links are made now, and of large files what will hold their bytes, all as `howdah cp` makes them: so what is kept
 //! of them is what a copy keeps. Contents are left to movers.
 
+use super::beneath::{self, Dir};
 use super::room::{self, Room};
 use super::shape::{self, Shapes};
 use super::{below, failed, path_of, planning, version};
@@ -14,11 +15,9 @@ use howdah::{
     Summary, TreeOptions, TreeReport,
 };
 use howdah_lease::{Cutter, Member, Name, Planned, Share, Sheet, TreeOrder, is_same_moment};
-use rustix::fs::{Timespec, Timestamps};
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// What a file takes on the disk is whole blocks.
@@ -199,6 +198,7 @@ impl Planner<'_> {
             (listed.modified.unwrap_or(0), listed.modified_ns),
         );
         if !cutter.is_small(size) {
+            cutter.announce(size).map_err(|e| planning::usage(&e))?;
             large.push(Large { name, size, mtime });
             return Ok(());
         }
@@ -244,6 +244,7 @@ impl Planner<'_> {
         cutter: &mut Cutter,
         shapes: &mut Shapes<'_>,
     ) -> anyhow::Result<()> {
+        let top = self.room.tree()?;
         let mut made: Vec<(&Large, SourceFile)> = Vec::new();
         for some in large.chunks(ASKED) {
             let places: Vec<_> = some
@@ -257,8 +258,17 @@ impl Planner<'_> {
                         if found.identity.size == file.size
                             && found.identity.mtime == file.mtime =>
                     {
-                        self.make(file, &found)?;
-                        made.push((file, found));
+                        match make(&top, file, &found) {
+                            Ok(()) => made.push((file, found)),
+                            // Where the list had a directory there came a link, or nothing.
+                            Err(e) if beneath::is_absent(&e) => {
+                                self.changed(&file.name, "it changed while the plan was made");
+                            }
+                            Err(e) => {
+                                let path = top.path().join(path_of(&file.name));
+                                return Err(failed("reserve space for", &path, &e).into());
+                            }
+                        }
                     }
                     Ok(_) => self.changed(&file.name, "it changed while the plan was made"),
                     Err(error) => self.changed(&file.name, &error.to_string()),
@@ -274,20 +284,19 @@ impl Planner<'_> {
             ..self.options()
         };
         self.copy(&options)?;
-        let top = self.room.work();
         for (file, found) in made {
-            let path = top.join(path_of(&file.name));
-            shape::open_way(&top, path_of(&file.name))?;
-            let meta = fs::symlink_metadata(&path).map_err(|e| failed("look at", &path, &e))?;
-            let mtime = std::os::unix::fs::MetadataExt::mtime(&meta);
-            let ns = std::os::unix::fs::MetadataExt::mtime_nsec(&meta);
-            let mtime = (mtime, u32::try_from(ns).unwrap_or(0));
-            if meta.len() != file.size || !is_same_moment(mtime, file.mtime) {
-                fs::remove_file(&path).map_err(|e| failed("remove", &path, &e))?;
+            let name = path_of(&file.name);
+            let path = || top.path().join(name);
+            shape::open_way(&top, name)?;
+            let seen = top.look(name).map_err(|e| failed("look at", &path(), &e))?;
+            if !seen.is_file() || seen.size != file.size || !is_same_moment(seen.mtime, file.mtime)
+            {
+                let removed = top.remove_file(name);
+                removed.map_err(|e| failed("remove", &path(), &e))?;
                 self.changed(&file.name, "it changed while the plan was made");
                 continue;
             }
-            shapes.file(&file.name)?;
+            shapes.file(&top, &file.name)?;
             let sheets = cutter.large(&file.name, version(&found.identity));
             for sheet in sheets.map_err(|e| planning::usage(&e))? {
                 self.put(&sheet)?;
@@ -296,32 +305,19 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn make(&self, file: &Large, found: &SourceFile) -> Result<(), Error> {
-        let path = self.room.work().join(path_of(&file.name));
-        let at = |(tv_sec, nanos): (i64, u32)| Timespec {
-            tv_sec,
-            tv_nsec: nanos.into(),
-        };
-        let times = Timestamps {
-            last_access: at(file.mtime),
-            last_modification: at(file.mtime),
-        };
-        let make = |path: &Path| -> io::Result<()> {
-            let part = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(found.mode.unwrap_or(0o666) & 0o777)
-                .open(path)?;
-            part.set_len(file.size)?;
-            room::reserve(&part, file.size)?;
-            Ok(rustix::fs::futimens(&part, &times)?)
-        };
-        make(&path).map_err(|e| failed("reserve space for", &path, &e))
-    }
-
     fn changed(&mut self, name: &Name, why: &str) {
         let name = path_of(name).display();
         self.report.changed += 1;
         self.report.notes.push(format!("{name}: {why}"));
     }
+}
+
+/// Makes what will hold the bytes of a large file.
+fn make(top: &Dir, file: &Large, found: &SourceFile) -> io::Result<()> {
+    let name = path_of(&file.name);
+    let part = top.create(name, found.mode.unwrap_or(0o666) & 0o777)?;
+    part.set_len(file.size)?;
+    room::reserve(&part, file.size)?;
+    drop(part);
+    top.set_mtime(name, file.mtime)
 }

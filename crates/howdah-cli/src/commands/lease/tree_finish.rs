@@ -1,7 +1,8 @@
 //! `howdah finish` of a tree: a lease after the other, so that no more than one is in memory.
 
+use super::beneath::{self, Dir};
 use super::finish::{MARK, inode, not_finished};
-use super::room::{self, Room};
+use super::room::{self, Room, led_elsewhere};
 use super::run::{hash_of, mark};
 use super::{failed, numbers, path_of, shape};
 use crate::args::FinishArgs;
@@ -13,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
@@ -110,9 +110,9 @@ fn check(args: &FinishArgs, plan: &TreePlan, room: &Room) -> anyhow::Result<()> 
 /// Checks, joins, sets permissions and times, syncs, renames.
 fn finish(args: &FinishArgs, plan: &TreePlan, room: &Room) -> Result<Known, Error> {
     let mut sums = args.manifest.as_deref().map(Sums::begin).transpose()?;
-    let top = room.work();
+    let top = room.tree()?;
     let mut lost = Vec::new();
-    let covered = covered(plan, room, &mut sums, &mut lost)?;
+    let covered = covered(plan, room, &top, &mut sums, &mut lost)?;
     if covered.lacking > 0 && !args.partial {
         let text = format!(
             "{} files changed, vanished or could not be read since they were planned, and are not there; plan anew, or finish \
@@ -121,30 +121,31 @@ fn finish(args: &FinishArgs, plan: &TreePlan, room: &Room) -> Result<Known, Erro
         );
         return Err(Error::new(ErrorKind::Partial, text));
     }
-    for path in lost {
-        match fs::remove_file(&path) {
+    for name in lost {
+        match top.remove_file(&name) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                return Err(failed("remove", &path, &e));
+                return Err(trouble("remove", &top, &name, &e));
             }
             _ => {}
         }
     }
     shape::restore(room)?;
-    room::sync_all(&top)?;
+    room::sync_all(top.path())?;
     if let Some(sums) = sums {
         sums.end()?;
     }
-    let meta = fs::symlink_metadata(&top).map_err(|e| failed("look at", &top, &e))?;
+    let seen = top.look(Path::new(""));
+    let seen = seen.map_err(|e| failed("look at", top.path(), &e))?;
     let known = Known {
         blake3: blake3::Hash::from(covered.blake3).to_hex().to_string(),
         files: covered.files,
         bytes: covered.bytes,
         lacking: covered.lacking,
-        inode: inode(&meta),
+        inode: seen.inode,
     };
     let text = serde_json::to_string(&known).unwrap_or_default();
     room.write(MARK, text.as_bytes())?;
-    publish(&top, Path::new(plan.destination()))?;
+    publish(top.path(), Path::new(plan.destination()))?;
     Ok(known)
 }
 
@@ -152,10 +153,10 @@ fn finish(args: &FinishArgs, plan: &TreePlan, room: &Room) -> Result<Known, Erro
 fn covered(
     plan: &TreePlan,
     room: &Room,
+    top: &Dir,
     sums: &mut Option<Sums>,
     lost: &mut Vec<PathBuf>,
 ) -> Result<Covered, Error> {
-    let top = room.work();
     let mut cover = Cover::new(plan);
     let (mut failure, mut named) = (None, 0);
     for lease in 0..plan.leases() {
@@ -171,13 +172,12 @@ fn covered(
                     blake3,
                     marks,
                 } => {
-                    let path = top.join(path_of(&member.name));
                     let expected = (member.size, member.mtime);
-                    small(&path, expected, &blake3, marks)
+                    small(top, path_of(&member.name), expected, &blake3, marks)
                         .and_then(|()| put(sums, &blake3, &member.name))
                         .err()
                 }
-                Found::Large { name, size, blake3 } => large(&top.join(path_of(name)), size)
+                Found::Large { name, size, blake3 } => large(top, path_of(name), size)
                     .and_then(|()| put(sums, &blake3, name))
                     .err(),
                 Found::Lacking {
@@ -191,7 +191,7 @@ fn covered(
                         ui::say_marked("warning", &format!("{}: {why}", path.display()));
                     }
                     if is_large {
-                        lost.push(top.join(path));
+                        lost.push(path.to_path_buf());
                     }
                     None
                 }
@@ -211,30 +211,40 @@ fn put(sums: &mut Option<Sums>, blake3: &Value, name: &Name) -> Result<(), Error
     sums.as_mut().map_or(Ok(()), |sums| sums.put(blake3, name))
 }
 
+fn trouble(what: &str, top: &Dir, name: &Path, error: &io::Error) -> Error {
+    let path = top.path().join(name);
+    if beneath::is_no_way(error) {
+        return led_elsewhere(&path);
+    }
+    failed(what, &path, error)
+}
+
 /// Whether that is a file that one of the runs has put there, or one that is equal to it.
 fn small(
-    path: &Path,
+    top: &Dir,
+    name: &Path,
     (size, mtime): (u64, (i64, u32)),
     blake3: &Value,
     marks: &[Mark],
 ) -> Result<(), Error> {
-    let meta = fs::symlink_metadata(path).map_err(|e| failed("look at", path, &e))?;
-    let is_at = (meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap_or(0));
-    let is_so = meta.is_file() && meta.len() == size && is_same_moment(is_at, mtime);
+    let seen = top.look(name);
+    let seen = seen.map_err(|e| trouble("look at", top, name, &e))?;
+    let is_so = seen.is_file() && seen.size == size && is_same_moment(seen.mtime, mtime);
     // Not every file system gives a file the same number for all hosts, and a further name of it may have come later.
-    let is_it = marks.contains(&mark(&meta));
-    if is_so && (is_it || hash_of(path).is_ok_and(|hash| hash == *blake3)) {
+    let is_it = marks.contains(&mark(&seen));
+    if is_so && (is_it || hash_of(top, name).is_ok_and(|hash| hash == *blake3)) {
         return Ok(());
     }
-    Err(other(path))
+    Err(other(&top.path().join(name)))
 }
 
-fn large(path: &Path, size: u64) -> Result<(), Error> {
-    let meta = fs::symlink_metadata(path).map_err(|e| failed("look at", path, &e))?;
-    if meta.is_file() && meta.len() == size {
+fn large(top: &Dir, name: &Path, size: u64) -> Result<(), Error> {
+    let seen = top.look(name);
+    let seen = seen.map_err(|e| trouble("look at", top, name, &e))?;
+    if seen.is_file() && seen.size == size {
         return Ok(());
     }
-    Err(other(path))
+    Err(other(&top.path().join(name)))
 }
 
 fn other(path: &Path) -> Error {
@@ -273,7 +283,7 @@ fn finished_before(plan: &TreePlan, room: &Room) -> Result<Option<Known>, Error>
     let Some(text) = room.read(MARK)? else {
         return Ok(None);
     };
-    if room.work().exists() {
+    if room.is_there() {
         return Ok(None);
     }
     let path = Path::new(plan.destination());

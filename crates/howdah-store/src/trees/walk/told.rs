@@ -37,7 +37,7 @@ impl<'a> Walker<'a> {
     pub(super) fn meta_of(&self, stat: &Stat) -> Meta {
         let mut meta = meta::of_stat(stat, self.options.archive);
         self.shows
-            .admit(&mut meta, kind(stat) == FileType::Directory);
+            .show(&mut meta, kind(stat) == FileType::Directory);
         meta
     }
 

@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Location, PathBytes};
 use howdah_core::{RangeSet, Span, Time};
 use howdah_net::ConnKey;
 use howdah_proto::Connection;
-use howdah_store::{Source, SourceSpec, Wake};
+use howdah_store::{Metadata, Source, SourceSpec, Wake};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,7 +102,8 @@ impl Session {
             (Some(held), Some(identity)) => held.of(identity)?,
             _ => RangeSet::new(),
         };
-        let mode = source.mode();
+        let shows_mode = self.rights.shows() >= Metadata::Modes;
+        let mode = source.mode().filter(|_| shows_mode);
         let mut sending = Sending::new(connection, object, source, hash, ask.window_end);
         // A pipe wants every byte.
         if ask.window_end.is_none() {

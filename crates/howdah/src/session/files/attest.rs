@@ -120,6 +120,8 @@ impl Shared {
     /// address it has reached this end) is signed as its word.
     pub(super) fn sign(&self, statement: &[u8]) -> Result<Part, Trouble> {
         let signer = self.signer()?;
+        // Also of nothing: what stands beside the list is the client's word.
+        self.rights.check_read()?;
         let refused = |text: &str| Trouble::Failed(Error::new(ErrorKind::Refused, text));
         let senseless = || Trouble::Failed(protocol("the client states what makes no sense"));
         let mut statement = Statement::from_json(statement).ok_or_else(senseless)?;
@@ -353,5 +355,8 @@ mod tests {
             failed(blind.attest(&"".into(), 0, &[])).0,
             ErrorKind::Refused
         );
+        // Nor of no file at all.
+        let nothing = statement(&[], &a_key());
+        assert_eq!(failed(blind.sign(&nothing.to_json())).0, ErrorKind::Refused);
     }
 }
