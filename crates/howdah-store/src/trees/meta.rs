@@ -273,6 +273,18 @@ impl Keeper {
         here.collect()
     }
 
+    /// The same after the mode was set, which comes last and has its say about ACLs (`--chmod`).
+    fn attributes_under(&self, mode: Option<u32>, meta: &Meta, kept: Kept) -> Xattrs {
+        let mut wanted = self.attributes(meta, kept);
+        let acl = wanted.iter_mut().find(|(name, _)| name == rights::ACCESS);
+        if let (Some(mode), Some((_, acl))) = (mode, acl)
+            && let Some(changed) = rights::after_chmod(acl, mode)
+        {
+            *acl = changed;
+        }
+        wanted
+    }
+
     /// What of the owner that it is to have something that is there has, or can be given: by root, or to a group of
     /// one's own.
     fn could_keep(&self, meta: &Meta, stat: &Stat) -> Kept {
@@ -356,7 +368,7 @@ impl Keeper {
         }
         let is_same = |mut found: Xattrs| {
             found.retain(|(name, _)| self.acls || !is_acl(name));
-            found == self.attributes(meta, kept)
+            found == self.attributes_under(mode, meta, kept)
         };
         reasons.and(Reasons::ATTRIBUTES, !found().is_ok_and(is_same))
     }
@@ -597,7 +609,11 @@ impl Keeper {
             // Its mask would open to more people than the bits stand for.
             let _ = rights::drop_acl(fd);
         }
-        if let Some(mode) = mode {
+        // Only its owner may set what it has already, and nothing is missed.
+        let has = |mode| rustix::fs::fstat(fd).is_ok_and(|s| s.st_mode as u32 & 0o7777 == mode);
+        if let Some(mode) = mode
+            && !has(mode)
+        {
             let mode = Mode::from_raw_mode(mode as _);
             note("mode", retry(|| rustix::fs::fchmod(fd, mode)));
         }
