@@ -31,7 +31,7 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
         ui::check_output()?;
     }
     let signals = Signals::install()?;
-    let mut config = config(&args.connect, args.paths.iter(), &signals)?;
+    let mut config = config(&args.connect, args.paths.iter())?;
     config.duration_limit = args.time;
     config.growing = args.outcome.growing;
     arrival(&mut config, &args.arrival, reporter);

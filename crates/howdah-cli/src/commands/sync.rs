@@ -40,7 +40,7 @@ fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     check(args)?;
     let signals = Signals::install()?;
     let locations = [&args.source, &args.destination];
-    let mut config = config(&args.connect, locations.into_iter(), &signals)?;
+    let mut config = config(&args.connect, locations.into_iter())?;
     arrival(&mut config, &args.arrival, reporter);
     if args.tree.dry_run {
         config.changes = changes(reporter);

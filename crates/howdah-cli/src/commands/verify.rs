@@ -59,7 +59,7 @@ fn verify(args: &VerifyArgs, reporter: &Reporter) -> anyhow::Result<Verification
         return Err(Error::new(ErrorKind::Usage, text).into());
     };
     let signals = Signals::install()?;
-    let mut config = config(&args.connect, [a, b].into_iter(), &signals)?;
+    let mut config = config(&args.connect, [a, b].into_iter())?;
     config.warn = reporter.as_log();
     config.heard = reporter.as_ear();
     let mut start = Start::new("verify", [a], b);
