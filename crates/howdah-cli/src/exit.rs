@@ -77,6 +77,7 @@ pub(crate) fn of_failure(error: &anyhow::Error) -> u8 {
         // Whoever reads our output has seen enough.
         return 0;
     }
+    ui::leave_question();
     ui::say_error(&format!("{error:#}"));
     code(kind(error))
 }

@@ -44,7 +44,9 @@ fn old(at: &str) {
 
 fn source(at: &str) {
     fs::create_dir_all(format!("{at}/was a file")).unwrap();
-    for name in ["changed", "kind", "was a link", "sparse"] {
+    fs::create_dir_all(format!("{at}/dir")).unwrap();
+    let names = ["changed", "kind", "was a link", "sparse"];
+    for name in names.into_iter().chain(["a", "b", "c", "dir/d"]) {
         fs::write(format!("{at}/{name}"), "new").unwrap();
     }
     symlink("new target", format!("{at}/changed link")).unwrap();
@@ -181,5 +183,44 @@ fn t11_what_another_disk_cannot_keep_is_not_taken_away() {
             fs::metadata(format!("{at}/.old/gone")).unwrap().size(),
             3 << 20
         );
+    });
+}
+
+/// Names of one file: each that is kept, moved to the backups or replaced changes the file that the others are, too, which is nobody
+/// else's doing.
+#[test]
+fn t11_names_of_one_file_are_kept_one_after_the_other() {
+    const NAMES: [&str; 6] = ["a", "b", "c", "dir/d", "kind/e", "gone/f"];
+    both_ways(|at, sync| {
+        for archive in [&[][..], &["-a"]] {
+            for dir in ["", "sub"] {
+                let _ = fs::remove_dir_all(format!("{at}/{dir}"));
+                for dir in ["dir", "kind", "gone"].map(|name| format!("{at}/{dir}/{name}")) {
+                    fs::create_dir_all(dir).unwrap();
+                }
+            }
+            let first = format!("{at}/a");
+            fs::write(&first, "old").unwrap();
+            for dir in ["", "sub/"] {
+                for name in NAMES.map(|name| format!("{at}/{dir}{name}")) {
+                    if name != first {
+                        fs::hard_link(&first, name).unwrap();
+                    }
+                }
+            }
+            let done = sync(&[&["--delete"], archive].concat());
+            assert_eq!(done.code, Some(0), "{}", done.err);
+            for dir in ["", "sub/"] {
+                for name in NAMES {
+                    let kept = format!("{at}/.old/{dir}{name}");
+                    assert_eq!(fs::read_to_string(kept).unwrap(), "old", "{dir}{name}");
+                }
+                for name in ["a", "b", "c", "dir/d"] {
+                    let there = fs::read_to_string(format!("{at}/{dir}{name}"));
+                    assert_eq!(there.unwrap(), "new", "{dir}{name}");
+                }
+            }
+            fs::remove_dir_all(format!("{at}/.old")).unwrap();
+        }
     });
 }

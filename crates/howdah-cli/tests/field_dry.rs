@@ -139,20 +139,68 @@ fn t21_a_dry_run_tells_every_change_through_ssh() {
         return;
     };
     let ssh = sshd.ssh();
-    for (place, far) in [("up", true), ("down", false)] {
-        let (here, there) = (site.file(place), site.root(place));
-        let (from, to) = if far {
-            (&here, &there)
-        } else {
-            (&there, &here)
-        };
-        two_sides(from, to);
-        let url = format!("far:{there}");
-        let (source, destination) = if far { (&here, &url) } else { (&url, &here) };
+    for (place, hosts) in [
+        ("up", ["", "far:"]),
+        ("down", ["far:", ""]),
+        ("between", ["far:", "far2:"]),
+    ] {
+        let (from, to) = (site.file(place), site.root(place));
+        two_sides(&from, &to);
+        let [source, destination] = [(hosts[0], &from), (hosts[1], &to)];
+        let source = &format!("{}{}", source.0, source.1);
+        let destination = &format!("{}{}", destination.0, destination.1);
         let sync = |args: &[&str]| {
             let args = [&["sync", "--ssh", &ssh], args, &[source, destination]].concat();
             site.run(Host::Here, "nobody", &args, Input::None)
         };
-        said_and_done(sync, to);
+        said_and_done(sync, &to);
     }
+}
+
+/// Where a directory stays, no further name would be made: a dry run says so, and each says it once.
+#[test]
+fn t21_a_further_name_that_has_no_place_is_not_promised() {
+    let site = Site::new(120);
+    let server = site.serve();
+    for (from, to, sides) in [
+        (
+            site.file("s"),
+            server.url("d"),
+            [site.file("s"), site.root("d")],
+        ),
+        (
+            server.url("t"),
+            site.file("e"),
+            [site.root("t"), site.file("e")],
+        ),
+    ] {
+        let [here, there] = sides;
+        fs::create_dir(&here).unwrap();
+        fs::write(format!("{here}/a"), "one file").unwrap();
+        for name in ["b", "c"] {
+            fs::hard_link(format!("{here}/a"), format!("{here}/{name}")).unwrap();
+        }
+        fs::create_dir_all(format!("{there}/b/full")).unwrap();
+        for command in [&["sync", "-a"][..], &["cp", "-a"]] {
+            let from = if command[0] == "cp" {
+                format!("{from}/.")
+            } else {
+                from.clone()
+            };
+            let run = |more: &[&str]| {
+                let args = [command, &["--accept-new"], more, &[&*from, &*to]].concat();
+                site.run(Host::Here, "client", &args, Input::None)
+            };
+            let dry = run(&["--dry-run"]);
+            dry.assert_failed(6, &["1 could not be copied"]);
+            let said = String::from_utf8(dry.out).unwrap();
+            assert!(!said.contains(" b "), "{said}");
+            run(&[]).assert_failed(6, &["1 could not be copied"]);
+            assert!(fs::exists(format!("{there}/b/full")).unwrap());
+            for name in ["a", "c"] {
+                fs::remove_file(format!("{there}/{name}")).unwrap();
+            }
+        }
+    }
+    server.stop();
 }

@@ -350,3 +350,65 @@ fn link_dest_links_for_an_ordinary_user_what_a_copy_would_be() {
     assert_eq!((foreign.uid(), foreign.nlink()), (NOBODY, 1));
     server.stop();
 }
+
+/// What `--chmod` makes of an ACL is what it is to be: it is set once.
+#[test]
+fn chmod_of_what_has_an_acl_is_done_once() {
+    let site = Site::new(60);
+    let server = site.serve();
+    for (from, to, here) in [
+        (site.file("s"), server.url("d"), site.file("s")),
+        (server.url("t"), site.file("e"), site.root("t")),
+    ] {
+        fs::create_dir_all(format!("{here}/dir")).unwrap();
+        for name in ["file", "dir/other"] {
+            fs::write(format!("{here}/{name}"), name).unwrap();
+        }
+        let args = ["-R", "-m", "u:65534:rwx,g:65534:r,m::rwx", &here];
+        let set = Command::new("setfacl").args(args).status();
+        if !set.is_ok_and(|status| status.success()) {
+            println!("skipped: no ACLs here");
+            return;
+        }
+        for modes in ["D755,F644", "g-w,o=", "u=rwX,go=rX", "F0600"] {
+            let flags = ["sync", "--accept-new", "-a", "--chmod", modes];
+            let sync = |more: &[&str]| {
+                let args = [&flags[..], more, &[&from, &to]].concat();
+                site.run(Host::Here, "client", &args, Input::None)
+            };
+            let done = sync(&[]);
+            assert_eq!(done.code, Some(0), "{modes}: {}", done.err);
+            let again = sync(&["--dry-run"]);
+            let changes = String::from_utf8_lossy(&again.out).into_owned();
+            assert_eq!((again.code, &*changes), (Some(0), ""), "{modes}");
+        }
+    }
+    server.stop();
+}
+
+/// Only its owner may set the mode of a directory; one that has it already lacks nothing.
+#[test]
+fn a_directory_of_somebody_else_that_keeps_its_mode_is_no_loss() {
+    let site = Site::new(60);
+    let Some(nobody) = Nobody::on(&site) else {
+        return;
+    };
+    let server = site.serve();
+    fs::create_dir(site.root("s")).unwrap();
+    fs::write(site.root("s/new"), "new").unwrap();
+    let shared = site.file("shared");
+    fs::create_dir(&shared).unwrap();
+    set_mode(&shared, 0o1777);
+    chown(&shared, Some(0), Some(0)).unwrap();
+    let (from, inside) = (server.url("s"), server.url("s/."));
+    let done = nobody.run(&["cp", "-r", "--accept-new", &inside, &shared]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert!(!done.err.contains("mode not kept"), "{}", done.err);
+    assert!(fs::exists(format!("{shared}/new")).unwrap());
+    // Another mode is asked for here, and missed.
+    let done = nobody.run(&["sync", "--accept-new", &from, &shared]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert!(done.err.contains("mode not kept"), "{}", done.err);
+    assert_eq!(mode(&shared), 0o1777);
+    server.stop();
+}

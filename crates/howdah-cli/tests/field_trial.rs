@@ -585,3 +585,41 @@ fn patterns_may_begin_with_a_dash() {
     assert_eq!(fs::read_dir(site.root("d")).unwrap().count(), 1);
     server.stop();
 }
+
+/// What is listed and excluded, ignored, or on another disk is there all the same.
+#[test]
+fn n4_what_is_listed_and_left_out_is_not_said_to_be_missing() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let (here, there) = (site.file("s"), site.root("s"));
+    for place in [&here, &there] {
+        fs::create_dir_all(format!("{place}/out/deep")).unwrap();
+        for name in ["f", "skip.o", "out/deep/g", "ignored"] {
+            fs::write(format!("{place}/{name}"), name).unwrap();
+        }
+        fs::write(format!("{place}/.gitignore"), "ignored\n").unwrap();
+    }
+    let list = site.file("list");
+    fs::write(&list, "f\nskip.o\nout/deep/g\nignored\n").unwrap();
+    let flags = ["--exclude", "*.o", "--exclude", "out/", "--gitignore"];
+    for (from, to, at) in [
+        (here, server.url("d"), site.root("d")),
+        (server.url("s"), site.file("e"), site.file("e")),
+    ] {
+        let sync = |more: &[&str]| {
+            let args = ["sync", "--accept-new", "--files-from", &list];
+            run(&site, &[&args, more, &[&*from, &*to]].concat())
+        };
+        let done = sync(&flags);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        let names = fs::read_dir(&at)
+            .unwrap()
+            .map(|name| name.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["f"]);
+        assert!(!done.err.contains("not exist"), "{}", done.err);
+        fs::write(&list, "f\nskip.o\nmissing\n").unwrap();
+        sync(&flags).assert_failed(PARTIAL, &["\"missing\": is in the list"]);
+        fs::write(&list, "f\nskip.o\nout/deep/g\nignored\n").unwrap();
+    }
+    server.stop();
+}

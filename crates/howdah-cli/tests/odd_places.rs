@@ -383,6 +383,14 @@ fn f37_what_chattr_protects_is_named_with_the_attribute() {
             for part in parts {
                 assert!(done.err.contains(part), "{attribute} {what}: {}", done.err);
             }
+            // Nothing is made that could not be taken away again.
+            let left = fs::read_dir(&to)
+                .unwrap()
+                .map(|name| name.unwrap().file_name());
+            let left: Vec<_> = left
+                .filter(|name| name.to_string_lossy().contains("howdah"))
+                .collect();
+            assert!(left.is_empty(), "{attribute} {what}: {left:?}");
             if what != "extra" {
                 let (one, url) = (file.as_str(), server.url("tree/new"));
                 let done = site.copy_with(Host::Here, &[one, &url], Input::None);

@@ -105,7 +105,10 @@ fn what_makes_no_sense_is_refused_when_it_is_added() {
             &["@daily", "--zone", "Nowhere/City", "--", "verify", "a", "b"],
             "no time zone",
         ),
+        // The day comes before the month; here is no thirtieth of February.
+        (&["0 0 30 2 *", "--", "verify", "a", "b"], "never comes"),
         (&["@daily", "--", "serve", "--root", "/"], "a job is cp"),
+        (&["@daily", "--", "sync", "a", "b"], "both local"),
         (
             &["@daily", "--", "cp", "--ssh", "sh", "a", "h:b"],
             "program to run",

@@ -425,3 +425,37 @@ fn files_that_come_while_daemons_are_killed_are_all_copied_once() {
     );
     server.stop();
 }
+
+/// Another directory has the name: the kernel tells of that one, and no more of the one that had it. By looks alone, a minute apart,
+/// the files would take more than twice the patience.
+#[test]
+fn a_directory_that_is_made_anew_under_its_name_is_watched() {
+    let site = Site::new(300);
+    let server = site.serve();
+    let service = Service::new(&site, &[]);
+    let Watched { from, to, .. } = watch(&site, &server, &service, "1s");
+    let end = Instant::now() + PATIENCE;
+    let comes = |name: &str| {
+        fs::write(from.join(name), name).unwrap();
+        while !to.join(name).exists() {
+            assert!(Instant::now() < end, "{name}: {:?}", jobs(&service));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        // While a job runs the daemon looks each second, and once more when it is over: that look is not to find the next one.
+        all_done(&service);
+        std::thread::sleep(Duration::from_secs(3));
+    };
+    comes("before");
+    let aside = site.file("aside");
+    fs::rename(&from, &aside).unwrap();
+    fs::create_dir(&from).unwrap();
+    for name in ["a", "b", "c", "d", "e"] {
+        comes(name);
+    }
+    fs::remove_dir_all(&from).unwrap();
+    fs::rename(&aside, &from).unwrap();
+    comes("last");
+    comes("not least");
+    all_done(&service);
+    server.stop();
+}

@@ -17,7 +17,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
@@ -28,6 +28,8 @@ use tokio::sync::oneshot;
 const PERIOD: Duration = Duration::from_mins(1);
 /// While a job is not over, or something has changed a moment ago.
 const BREATH: Duration = Duration::from_secs(1);
+/// A directory that is not there comes back.
+const AWAY: Duration = Duration::from_secs(5);
 /// Something was renamed into place.
 const SHORT: Duration = Duration::from_millis(100);
 /// A scan takes at most that part of the time.
@@ -62,6 +64,9 @@ pub(crate) struct Watcher {
     pub(crate) sender: Sender<Wake>,
 }
 
+/// Which directory has a name: device and inode.
+type Inode = (u64, u64);
+
 /// One directory.
 struct Place {
     path: PathBuf,
@@ -71,8 +76,8 @@ struct Place {
     /// Not before, as looking takes its time.
     rest: Instant,
     tidied: Option<Instant>,
-    /// Whether the kernel tells of it.
-    told: bool,
+    /// Of which directory the kernel tells.
+    told: Option<Inode>,
 }
 
 struct Working {
@@ -80,6 +85,11 @@ struct Working {
     kernel: Option<RecommendedWatcher>,
     places: BTreeMap<i64, Place>,
     begin: Instant,
+}
+
+fn inode(path: &Path) -> Option<Inode> {
+    let found = std::fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 impl Watcher {
@@ -223,13 +233,27 @@ impl Working {
                 next: Instant::now(),
                 rest: Instant::now(),
                 tidied: None,
-                told: false,
+                told: None,
             });
-            if !place.told
+            let there = inode(&place.path);
+            if there.is_none() {
+                place.next = place.next.min(Instant::now() + AWAY);
+            }
+            if place.told != there
                 && let Some(kernel) = &mut self.kernel
             {
+                // Another one has the name now: it was renamed and made anew, or a disk was mounted there.
+                if place.told.is_some() {
+                    let _ = kernel.unwatch(&place.path);
+                }
                 // Too many directories for it, or none is there: then there is a look every minute.
-                place.told = kernel.watch(&place.path, RecursiveMode::Recursive).is_ok();
+                let watched =
+                    |_: &Inode| kernel.watch(&place.path, RecursiveMode::Recursive).is_ok();
+                place.told = there.filter(watched);
+                if place.told.is_some() {
+                    // What came before that was not told of.
+                    place.next = Instant::now();
+                }
             }
         }
     }

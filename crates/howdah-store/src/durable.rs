@@ -47,6 +47,7 @@ impl Place {
         links: Links,
     ) -> Result<Self, StoreError> {
         unwritable::check(&dir, path)?;
+        unwritable::check_names(&dir, path)?;
         Ok(Self {
             before: target(&dir, name, path, links)?,
             links,

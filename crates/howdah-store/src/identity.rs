@@ -83,6 +83,16 @@ impl Identity {
         self == now || now.names < self.names && same(now)
     }
 
+    /// The same of what is there and was looked at before. A file with several names changes whenever one of them goes, comes
+    /// (as a backup) or is moved (into one), which this copy may have done a moment ago; none of these is a new version.
+    pub(crate) fn is_still_there(&self, now: &Self) -> bool {
+        let has_others = self.names > 1 || now.names > 1;
+        self.is_still(now)
+            || has_others
+                && (self.dev, self.ino, self.size, self.mtime)
+                    == (now.dev, now.ino, now.size, now.mtime)
+    }
+
     pub(crate) fn size(&self) -> u64 {
         self.size
     }

@@ -201,6 +201,23 @@ pub(crate) fn for_another_group(acl: &[u8]) -> Option<Vec<u8>> {
     Some(acl_of_entries(&mut entries))
 }
 
+/// What chmod(2) makes of an ACL: bits of the group are those of its mask, where it has one.
+pub(crate) fn after_chmod(acl: &[u8], mode: u32) -> Option<Vec<u8>> {
+    let mut entries = entries(acl)?;
+    let has_mask = entries.iter().any(|entry| entry.tag == Tag::Mask);
+    for entry in &mut entries {
+        let shift = match entry.tag {
+            Tag::UserObj => 6,
+            Tag::Mask => 3,
+            Tag::GroupObj if !has_mask => 3,
+            Tag::Other => 0,
+            Tag::GroupObj | Tag::User | Tag::Group => continue,
+        };
+        entry.perm = (mode >> shift & 7) as u16;
+    }
+    Some(acl_of_entries(&mut entries))
+}
+
 fn group_bits(acl: &[u8]) -> u32 {
     Bits::of(acl).map_or(0, |bits| bits.group & bits.mask.unwrap_or(0o7))
 }

@@ -77,6 +77,31 @@ pub(crate) fn protection(dir: impl AsFd, name: &OsStr) -> Option<&'static str> {
     }
 }
 
+/// Whether no name that is given in `dir` can be changed or taken away again (`chattr +a`): what is made there under a temporary
+/// name would stay for ever.
+#[cfg(target_os = "linux")]
+pub(crate) fn keeps_names(dir: impl AsFd) -> bool {
+    use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
+    let found = statx(dir, c"", AtFlags::EMPTY_PATH, StatxFlags::empty());
+    found.is_ok_and(|found| {
+        let all = found.stx_attributes & found.stx_attributes_mask;
+        all.contains(StatxAttributes::APPEND)
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn keeps_names(_: impl AsFd) -> bool {
+    false
+}
+
+/// An error if files that are to be renamed cannot be made in `dir`.
+pub(crate) fn check_names(dir: impl AsFd, path: &Path) -> Result<(), StoreError> {
+    if keeps_names(&dir) {
+        return Err(from_changing(dir, path, "rename to", Errno::PERM));
+    }
+    Ok(())
+}
+
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn protection(_: impl AsFd, _: &OsStr) -> Option<&'static str> {
     None

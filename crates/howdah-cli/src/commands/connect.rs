@@ -13,7 +13,6 @@ use std::sync::Arc;
 pub(super) fn config<'a>(
     args: &ConnectArgs,
     mut locations: impl Iterator<Item = &'a Location>,
-    signals: &Signals,
 ) -> anyhow::Result<CopyConfig> {
     let mut config = if locations.any(|location| matches!(location, Location::Remote { .. })) {
         CopyConfig::new(own_key(args)?, known_hosts(args)?)
@@ -29,10 +28,7 @@ pub(super) fn config<'a>(
     config.trust = if args.keys.accept_new {
         Trust::AcceptNew
     } else if io::stderr().is_terminal() {
-        let signals = signals.clone();
-        Trust::Ask(Arc::new(move |new| {
-            ui::with_a_question(|| signals.ending_at_once(|| ui::ask_about(new)))
-        }))
+        Trust::Ask(Arc::new(|new| ui::with_a_question(|| ui::ask_about(new))))
     } else {
         Trust::Strict
     };

@@ -31,7 +31,7 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
         ui::check_output()?;
     }
     let signals = Signals::install()?;
-    let mut config = config(&args.connect, args.paths.iter(), &signals)?;
+    let mut config = config(&args.connect, args.paths.iter())?;
     config.duration_limit = args.time;
     config.growing = args.outcome.growing;
     arrival(&mut config, &args.arrival, reporter);
@@ -95,6 +95,14 @@ pub(super) fn copy(args: &CpArgs, reporter: &Reporter) -> anyhow::Result<Summary
 
 /// What makes no sense, before anything is done.
 pub(super) fn check(args: &CpArgs) -> Result<(), Error> {
+    check_line(args)?;
+    flight::check_place(&args.flight, args.sources(), args.destination())?;
+    args.connect.pace.policy()?;
+    Ok(())
+}
+
+/// What of it makes no sense wherever it runs and whatever the settings are there.
+pub(super) fn check_line(args: &CpArgs) -> Result<(), Error> {
     if args.sources().is_empty() {
         let text = format!(
             "{} is the only place that is named; write what to copy, and behind it where to, as in \
@@ -111,8 +119,6 @@ pub(super) fn check(args: &CpArgs) -> Result<(), Error> {
     check_names(args)?;
     super::outcome::check(&args.outcome, args.sources(), args.destination(), false)?;
     check_ranges(&args.select)?;
-    flight::check_place(&args.flight, args.sources(), args.destination())?;
-    args.connect.pace.policy()?;
     check_time(args)
 }
 
@@ -131,7 +137,7 @@ fn pace_of(cli: &Cli) -> Option<PaceArgs> {
 }
 
 /// What the library would refuse as well, said in the words of the command line.
-fn check_roles(source: &Location, destination: &Location) -> Result<(), Error> {
+pub(super) fn check_roles(source: &Location, destination: &Location) -> Result<(), Error> {
     let usage = |text: String| Err(Error::new(ErrorKind::Usage, text));
     match (source, destination) {
         (Location::Null, _) => usage("null: can only be the destination".to_owned()),

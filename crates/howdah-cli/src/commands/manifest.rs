@@ -73,7 +73,7 @@ pub(super) fn verify(
         Some(place) => return usage(format!("{place} is no directory")),
     };
     let signals = Signals::install()?;
-    let config = config(&args.connect, args.a.iter(), &signals)?;
+    let config = config(&args.connect, args.a.iter())?;
     let hash = args.manifest_hash.map(ManifestHash::from);
     let hash = hash.unwrap_or_else(|| ManifestHash::of_name(path));
     let (list, name): (Box<dyn BufRead>, String) = if path == Path::new("-") {

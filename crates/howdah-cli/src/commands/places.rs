@@ -33,7 +33,7 @@ impl Visit {
             }
         }
         let signals = Signals::install()?;
-        let mut config = config(connect, places.iter(), &signals)?;
+        let mut config = config(connect, places.iter())?;
         config.warn = Log::new(|line| ui::say(&format!("warning: {line}")));
         config.heard = Log::new(ui::say);
         Ok(Self {

@@ -19,21 +19,28 @@ pub(super) fn run(args: &SyncArgs) -> anyhow::Result<()> {
 
 /// What makes no sense, before anything is done.
 pub(super) fn check(args: &SyncArgs) -> Result<(), Error> {
+    check_line(args)?;
+    let source = std::slice::from_ref(&args.source);
+    flight::check_place(&args.flight, source, &args.destination)?;
+    args.connect.pace.policy()?;
+    Ok(())
+}
+
+/// What of it makes no sense wherever it runs and whatever the settings are there.
+pub(super) fn check_line(args: &SyncArgs) -> Result<(), Error> {
     let source = std::slice::from_ref(&args.source);
     super::outcome::check(&args.outcome, source, &args.destination, args.delete)?;
     check_tree(&args.tree)?;
     check_tree_goes_to(&args.destination)?;
-    check_ranges(&args.select)?;
-    flight::check_place(&args.flight, source, &args.destination)?;
-    args.connect.pace.policy()?;
-    Ok(())
+    super::cp::check_roles(&args.source, &args.destination)?;
+    check_ranges(&args.select)
 }
 
 fn sync(args: &SyncArgs, reporter: &Reporter) -> anyhow::Result<Summary> {
     check(args)?;
     let signals = Signals::install()?;
     let locations = [&args.source, &args.destination];
-    let mut config = config(&args.connect, locations.into_iter(), &signals)?;
+    let mut config = config(&args.connect, locations.into_iter())?;
     arrival(&mut config, &args.arrival, reporter);
     if args.tree.dry_run {
         config.changes = changes(reporter);

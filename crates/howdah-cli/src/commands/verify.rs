@@ -16,6 +16,15 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
 
 /// What makes no sense, before anything is done.
 pub(super) fn check(args: &VerifyArgs) -> Result<(), Error> {
+    check_line(args)?;
+    if args.manifest.is_none() {
+        args.connect.pace.policy()?;
+    }
+    Ok(())
+}
+
+/// What of it makes no sense wherever it runs and whatever the settings are there.
+pub(super) fn check_line(args: &VerifyArgs) -> Result<(), Error> {
     let usage = |text: String| Err(Error::new(ErrorKind::Usage, text));
     if args.manifest.is_some() {
         if !args.select.is_empty() {
@@ -37,7 +46,6 @@ pub(super) fn check(args: &VerifyArgs) -> Result<(), Error> {
             "{place} cannot be compared; name files or directories"
         ));
     }
-    args.connect.pace.policy()?;
     check_ranges(&args.select)
 }
 
@@ -51,7 +59,7 @@ fn verify(args: &VerifyArgs, reporter: &Reporter) -> anyhow::Result<Verification
         return Err(Error::new(ErrorKind::Usage, text).into());
     };
     let signals = Signals::install()?;
-    let mut config = config(&args.connect, [a, b].into_iter(), &signals)?;
+    let mut config = config(&args.connect, [a, b].into_iter())?;
     config.warn = reporter.as_log();
     config.heard = reporter.as_ear();
     let mut start = Start::new("verify", [a], b);

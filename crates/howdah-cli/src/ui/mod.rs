@@ -21,7 +21,7 @@ pub(crate) use events::{Start, error as error_event, failure_json, name_fields, 
 #[cfg(target_os = "linux")]
 pub(crate) use out::after_much;
 pub(crate) use out::{check_input, check_output, print, trouble};
-pub(crate) use progress::with_a_question;
+pub(crate) use progress::{leave_question, with_a_question};
 pub(crate) use reporter::{Reporter, Wishes};
 pub(crate) use signals::{Signals, outlive_file_size_limit};
 pub(crate) use style::{Color, Paint, choose as choose_color};

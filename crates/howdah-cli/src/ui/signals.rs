@@ -91,14 +91,4 @@ impl Signals {
     pub(crate) fn cancel(&self) -> &Cancel {
         &self.cancel
     }
-
-    /// Runs something that does not look at the switch, such as waiting for a person: meanwhile
-    /// already the first signal ends the process.
-    pub(crate) fn ending_at_once<T>(&self, run: impl FnOnce() -> T) -> T {
-        self.at_once.store(true, Ordering::Relaxed);
-        let result = run();
-        self.at_once
-            .store(self.cancel.is_cancelled(), Ordering::Relaxed);
-        result
-    }
 }

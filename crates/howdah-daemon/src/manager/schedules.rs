@@ -21,8 +21,12 @@ pub(super) fn add(
     hosts: &[String],
     now: u64,
 ) -> Result<Answer, StateError> {
-    Ok(match Plan::new(spec) {
-        Ok(plan) => Answer::Scheduled(writing.insert_schedule(spec, hosts, plan.next(now))?),
+    Ok(match Plan::new(spec).map(|plan| plan.next(now)) {
+        Ok(None) => Answer::Conflict(format!(
+            "'{}' never comes: its fields are minute, hour, day of the month, month, day of the week",
+            spec.cron
+        )),
+        Ok(next) => Answer::Scheduled(writing.insert_schedule(spec, hosts, next)?),
         Err(why) => Answer::Conflict(why),
     })
 }

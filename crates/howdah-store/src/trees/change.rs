@@ -125,13 +125,13 @@ pub struct Change {
 
 impl Change {
     /// What and why in one number.
-    pub(crate) fn word(&self) -> u64 {
+    pub fn word(&self) -> u64 {
         let act = Act::ALL.iter().position(|act| *act == self.act);
         u64::from(self.reasons.0) << 4 | act.unwrap_or_default() as u64
     }
 
     /// From that number; none if it makes no sense.
-    pub(crate) fn from_word(word: u64, path: PathBuf) -> Option<Self> {
+    pub fn from_word(word: u64, path: PathBuf) -> Option<Self> {
         let act = *Act::ALL.get((word & 15) as usize)?;
         let reasons = u16::try_from(word >> 4).ok()?;
         let known = (1u16 << Reasons::WORDS.len()) - 1;

@@ -441,7 +441,7 @@ pub(crate) fn give_name(
     if let Some(before) = before {
         let now = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
         match now {
-            Ok(stat) if before.is_still(&Identity::new(&stat)) => {}
+            Ok(stat) if before.is_still_there(&Identity::new(&stat)) => {}
             // It went away meanwhile: then the name is free.
             Err(Errno::NOENT) => return rename_file(dir, temp, dir, name, false),
             Ok(_) => return Err(Errno::EXIST),

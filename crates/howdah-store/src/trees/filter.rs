@@ -69,6 +69,26 @@ impl Listed {
             .map(|above| above.as_os_str().as_bytes())
             .any(|above| self.paths.contains(above))
     }
+
+    /// What is there of that path and below it is left out for another reason, or told of already.
+    fn pass_over(&self, path: &Path) {
+        let bytes = path.as_os_str().as_bytes();
+        let mut found = super::queue::lock(&self.found);
+        let mut mark = |index| {
+            let (word, bit) = bit(index);
+            found[word] |= bit;
+        };
+        if let Some((index, _)) = self.paths.at_or_after(bytes).filter(|(_, at)| at == bytes) {
+            mark(index);
+        }
+        let within = [bytes, b"/"].concat();
+        let mut next = self.paths.at_or_after(&within);
+        while let Some((index, mut at)) = next.filter(|(_, at)| at.starts_with(&within)) {
+            mark(index);
+            at.push(0);
+            next = self.paths.at_or_after(&at);
+        }
+    }
 }
 
 impl Filter {
@@ -99,8 +119,19 @@ impl Filter {
             used.store(true, Ordering::Relaxed);
         }
         let rule = matching.and_then(|number| self.rules.get(number));
+        if rule.is_some_and(|rule| !rule.include) {
+            self.pass_over(path);
+            return false;
+        }
         let is_listed = |listed: &Listed| listed.admits(path, is_dir);
-        rule.is_none_or(|rule| rule.include) && self.listed.as_ref().is_none_or(is_listed)
+        self.listed.as_ref().is_none_or(is_listed)
+    }
+
+    /// Something is there, and is left out with all that is in it: what of it is listed is not missing.
+    pub(crate) fn pass_over(&self, path: &Path) {
+        if let Some(listed) = &self.listed {
+            listed.pass_over(path);
+        }
     }
 
     /// Rules and a list that may not be what was meant, each with why. `all`: also rules that have decided about nothing here.
@@ -294,6 +325,35 @@ mod tests {
         let mut missing = Vec::new();
         filter.tell_missing(|path| missing.push(path.to_owned()));
         assert_eq!(missing, [Path::new("e")]);
+    }
+
+    #[test]
+    fn what_is_listed_and_left_out_is_not_missing() {
+        let paths = ["a", "b/c", "b/c/d", "b/e", "ba", "f"];
+        let options = TreeOptions {
+            files: Some(paths.iter().collect()),
+            rules: ["/a", "/b/"]
+                .map(|pattern| Rule {
+                    include: false,
+                    pattern: pattern.to_owned(),
+                    listed: false,
+                })
+                .into_iter()
+                .collect(),
+            ..TreeOptions::default()
+        };
+        let filter = Filter::new(&options).unwrap();
+        assert!(!filter.admits(Path::new("a"), false));
+        assert!(!filter.admits(Path::new("b"), true));
+        let missing = || {
+            let mut missing = Vec::new();
+            filter.tell_missing(|path| missing.push(path.to_owned()));
+            missing
+        };
+        assert_eq!(missing(), [Path::new("ba"), Path::new("f")]);
+        // A mount point, or what cannot be read.
+        filter.pass_over(Path::new("f"));
+        assert_eq!(missing(), [Path::new("ba")]);
     }
 
     #[test]

@@ -100,6 +100,9 @@ fn make_symlink(
     target: &OsStr,
     (meta, keeper): (&Meta, &Keeper),
 ) -> Result<(OsString, Option<NotKept>), Errno> {
+    if unwritable::keeps_names(dir) {
+        return Err(Errno::PERM);
+    }
     let temp = temp_name(dir, name);
     rustix::fs::symlinkat(target, dir, &temp)?;
     let not_kept = keeper.apply_to_link(dir, &temp, meta);
@@ -245,6 +248,9 @@ fn put_link(
     };
     if replace.is_some() && !replace.is_some_and(|there| is_copy(&there, &source)) {
         back_up()?;
+    }
+    if replace.is_some() && unwritable::keeps_names(to) {
+        return Err(Errno::PERM);
     }
     let temp = temp_name(to, name);
     let first = if replace.is_some() { &temp } else { name };

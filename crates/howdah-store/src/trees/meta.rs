@@ -1,6 +1,10 @@
 //! Modes, times, owners and extended attributes: read at the source, set at the destination, always
 //! through descriptors.
 
+mod attributes;
+
+pub(crate) use attributes::xattrs;
+
 use super::allowed::Metadata;
 use super::change::Reasons;
 use super::clock::Clock;
@@ -12,13 +16,13 @@ use crate::accounts;
 use crate::durable::umask;
 use crate::rights::{self, Tag};
 use crate::root::retry;
-use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use attributes::is_portable;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Gid, Mode, Stat, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -41,110 +45,6 @@ pub(crate) fn of_stat(stat: &Stat, archive: bool) -> Meta {
         owner: archive.then_some((stat.st_uid, stat.st_gid)),
         xattrs: Vec::new(),
     }
-}
-
-/// Attributes that mean something on another machine: the user's own, and ACLs. Those of the security
-/// modules and of file systems do not, and capabilities are not for a peer to hand out.
-fn is_portable(name: &[u8]) -> bool {
-    name.starts_with(b"user.")
-        || matches!(
-            name,
-            b"system.posix_acl_access" | b"system.posix_acl_default"
-        )
-}
-
-/// The portable attributes of `name` in `dir` (of `dir` itself: `"."`), and whether others were left
-/// out. A link is not followed.
-#[cfg(target_os = "linux")]
-pub(crate) fn xattrs(dir: impl AsFd, name: &OsStr) -> Result<(Xattrs, bool), Errno> {
-    let dir = dir.as_fd();
-    if name == "." {
-        return xattrs_of(&Open(dir));
-    }
-    // The descriptor's own directory, then one name that is not followed: nothing to race with.
-    let mut path = format!("/proc/self/fd/{}/", dir.as_raw_fd()).into_bytes();
-    path.extend_from_slice(name.as_bytes());
-    match xattrs_of(&Named(path)) {
-        // It may have vanished, or there is no /proc here: then it must be opened.
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => {
-            let file = super::existing::open_plain_at(dir, name)?;
-            xattrs_of(&Open(file.as_fd()))
-        }
-        result => result,
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn xattrs(_: impl AsFd, _: &OsStr) -> Result<(Xattrs, bool), Errno> {
-    Ok((Vec::new(), false))
-}
-
-/// Where attributes are read.
-#[cfg(target_os = "linux")]
-trait Attributes {
-    fn list(&self, buffer: &mut [u8]) -> Result<usize, Errno>;
-    fn get(&self, name: &[u8], buffer: &mut [u8]) -> Result<usize, Errno>;
-}
-
-#[cfg(target_os = "linux")]
-struct Named(Vec<u8>);
-
-#[cfg(target_os = "linux")]
-impl Attributes for Named {
-    fn list(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
-        rustix::fs::llistxattr(&*self.0, buffer)
-    }
-
-    fn get(&self, name: &[u8], buffer: &mut [u8]) -> Result<usize, Errno> {
-        rustix::fs::lgetxattr(&*self.0, name, buffer)
-    }
-}
-
-#[cfg(target_os = "linux")]
-struct Open<'a>(BorrowedFd<'a>);
-
-#[cfg(target_os = "linux")]
-impl Attributes for Open<'_> {
-    fn list(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
-        rustix::fs::flistxattr(self.0, buffer)
-    }
-
-    fn get(&self, name: &[u8], buffer: &mut [u8]) -> Result<usize, Errno> {
-        rustix::fs::fgetxattr(self.0, name, buffer)
-    }
-}
-
-#[cfg(target_os = "linux")]
-fn xattrs_of(place: &impl Attributes) -> Result<(Xattrs, bool), Errno> {
-    let mut list = vec![0u8; 1024];
-    let len = loop {
-        match place.list(&mut list) {
-            Err(Errno::RANGE) if list.len() < 64 << 10 => list.resize(list.len() * 8, 0),
-            Err(Errno::NOTSUP) => return Ok((Vec::new(), false)),
-            result => break result?,
-        }
-    };
-    let (mut found, mut left_out) = (Vec::new(), false);
-    let names = list.get(..len).unwrap_or_default();
-    for attribute in names.split(|&b| b == 0).filter(|name| !name.is_empty()) {
-        // What SELinux gives every file is no loss.
-        if !is_portable(attribute) || found.len() as u64 >= bounds::XATTRS {
-            left_out |= attribute != b"security.selinux";
-            continue;
-        }
-        let mut value = vec![0u8; bounds::XATTR_VALUE];
-        match place.get(attribute, &mut value) {
-            Ok(len) => {
-                value.truncate(len);
-                value.shrink_to_fit();
-                found.push((attribute.to_vec(), value));
-            }
-            Err(Errno::NODATA) => {}
-            Err(e) => return Err(e),
-        }
-    }
-    found.sort();
-    Ok((found, left_out))
 }
 
 /// Users and groups that the entries of ACLs are about: whether it is a group, and the number.
@@ -373,6 +273,18 @@ impl Keeper {
         here.collect()
     }
 
+    /// The same after the mode was set, which comes last and has its say about ACLs (`--chmod`).
+    fn attributes_under(&self, mode: Option<u32>, meta: &Meta, kept: Kept) -> Xattrs {
+        let mut wanted = self.attributes(meta, kept);
+        let acl = wanted.iter_mut().find(|(name, _)| name == rights::ACCESS);
+        if let (Some(mode), Some((_, acl))) = (mode, acl)
+            && let Some(changed) = rights::after_chmod(acl, mode)
+        {
+            *acl = changed;
+        }
+        wanted
+    }
+
     /// What of the owner that it is to have something that is there has, or can be given: by root, or to a group of
     /// one's own.
     fn could_keep(&self, meta: &Meta, stat: &Stat) -> Kept {
@@ -456,7 +368,7 @@ impl Keeper {
         }
         let is_same = |mut found: Xattrs| {
             found.retain(|(name, _)| self.acls || !is_acl(name));
-            found == self.attributes(meta, kept)
+            found == self.attributes_under(mode, meta, kept)
         };
         reasons.and(Reasons::ATTRIBUTES, !found().is_ok_and(is_same))
     }
@@ -697,7 +609,11 @@ impl Keeper {
             // Its mask would open to more people than the bits stand for.
             let _ = rights::drop_acl(fd);
         }
-        if let Some(mode) = mode {
+        // Only its owner may set what it has already, and nothing is missed.
+        let has = |mode| rustix::fs::fstat(fd).is_ok_and(|s| s.st_mode as u32 & 0o7777 == mode);
+        if let Some(mode) = mode
+            && !has(mode)
+        {
             let mode = Mode::from_raw_mode(mode as _);
             note("mode", retry(|| rustix::fs::fchmod(fd, mode)));
         }

@@ -337,6 +337,7 @@ impl<'a> Walker<'a> {
                 let named = self.options.names_only(&dir.below);
                 if named || self.is_elsewhere(&fd) {
                     if !named {
+                        self.filter.pass_over(&dir.below);
                         let what = "is a mount point; what is mounted there was not copied (-x)";
                         self.book.trouble(Trouble::Special, &shown, what);
                     }
@@ -360,6 +361,7 @@ impl<'a> Walker<'a> {
                     return Ok(Opened::Vanished);
                 };
                 // It is there, and what lies in it is not known.
+                self.filter.pass_over(&dir.below);
                 let meta = self.meta_of(&stat);
                 self.learn_owner(&meta)?;
                 let name = called.to_vec();

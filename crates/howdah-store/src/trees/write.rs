@@ -6,13 +6,14 @@ use super::report::{Book, Trouble};
 use super::target::{TargetDir, Wanted};
 use crate::descriptors::opened;
 use crate::stale::{self, Lock, temp_name};
-use crate::unwritable::from_making;
+use crate::unwritable::{check_names, from_making};
 use crate::{Root, StoreError, sparse};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::path::Path;
 use std::sync::{Arc, Weak};
 
 /// A file that is written and has not got its name.
@@ -47,7 +48,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn dir(&mut self, dir: &Arc<TargetDir>) -> Result<&OwnedFd, StoreError> {
+    /// Its directory, if files that are to be renamed can be made there.
+    fn dir(&mut self, dir: &Arc<TargetDir>, wanted: &Path) -> Result<&OwnedFd, StoreError> {
         let known = self
             .last
             .as_ref()
@@ -59,6 +61,7 @@ impl<'a> Writer<'a> {
             Some((_, fd)) => Ok(fd),
             last => {
                 let fd = self.root.open_dir(&dir.path)?;
+                check_names(&fd, wanted)?;
                 Ok(&last.insert((Arc::downgrade(dir), fd)).1)
             }
         }
@@ -72,7 +75,7 @@ impl<'a> Writer<'a> {
     ) -> Result<(OsString, File), StoreError> {
         let path = wanted.path();
         let (keeper, book) = (self.keeper, self.book);
-        let dir = self.dir(&wanted.dir)?;
+        let dir = self.dir(&wanted.dir, &path)?;
         let (temp, file) = create(dir, &wanted.name)
             .map_err(|e| from_making(dir, &path, "create a file for", e))?;
         // Whether the source has holes is not told of small files: blocks of zeros are always left out.

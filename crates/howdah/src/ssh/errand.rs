@@ -14,12 +14,12 @@ use crate::session::pace::Pace;
 use crate::session::selection::digest;
 use crate::trees::put;
 use crate::{
-    Cancel, CopyConfig, Error, ErrorKind, Identity, KnownHosts, Location, Log, PathBytes, Progress,
-    SshLocation, SshTarget, Summary, Throttle, Trust,
+    Cancel, ChangeLog, CopyConfig, Error, ErrorKind, Identity, KnownHosts, Location, Log,
+    PathBytes, Progress, SshLocation, SshTarget, Summary, Throttle, Trust,
 };
 use howdah_core::{Rate, Span};
 use howdah_net::Clock;
-use howdah_store::{RuleList, TreeOptions};
+use howdah_store::{Change, RuleList, TreeOptions};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -62,6 +62,7 @@ pub(crate) fn copy_between(
     let sender = FarEnd::start_sender(config, order.from, cancel)?;
     let target = &order.to.target;
     let only = one_copy(&order);
+    let hears_changes = order.tree.as_ref().is_some_and(|options| options.dry_run);
     let within = Within::of_put(order.to.path.clone(), order.tree.as_ref());
     let key = (&sender.key(), within);
     let receiver = FarEnd::start_for(config, target, key, Some(Box::new(only)), cancel)?;
@@ -87,6 +88,7 @@ pub(crate) fn copy_between(
         idle_timeout_ms: Some(config.idle_timeout.as_millis()),
         growing: config.growing,
         wordy: config.ssh.wordy,
+        hears_changes,
     };
     let told = sender.send_on(errand)?;
     let summary = watch(&told, (&sender, &receiver), config, cancel, on_progress)?;
@@ -168,6 +170,11 @@ fn watch(
             }
             Ok(Told::Note(text)) => {
                 lines.show(&config.note, &format!("{}: {text}", sender.name()));
+            }
+            Ok(Told::Change { word, path }) => {
+                if let Some(change) = Change::from_word(word, path.as_path().to_owned()) {
+                    config.changes.hear(&[change]);
+                }
             }
             Ok(Told::Done(summary)) => return Ok(*summary),
             Ok(Told::Failed {
@@ -281,6 +288,15 @@ fn send(
             let _ = tell.send(make(line.to_owned()));
         })
     };
+    if errand.hears_changes {
+        let tell = tell.clone();
+        config.changes = ChangeLog::new(move |changes| {
+            for change in changes {
+                let (word, path) = (change.word(), PathBytes::from(change.path.as_os_str()));
+                let _ = tell.send(Told::Change { word, path });
+            }
+        });
+    }
     config.warn = log(Told::Warning);
     config.note = if errand.hears_notes {
         log(Told::Note)

@@ -97,6 +97,7 @@ pub fn handover_samples() -> Vec<Vec<u8>> {
             idle_timeout_ms: None,
             growing: false,
             wordy: false,
+            hears_changes: true,
         })),
         Ask::Pace(Pace::default()),
     ];

@@ -212,6 +212,9 @@ pub(super) struct Errand {
     /// As in [`Ask::Serve`].
     #[serde(default)]
     pub(super) wordy: bool,
+    /// Whoever asks shows what a dry run would do.
+    #[serde(default)]
+    pub(super) hears_changes: bool,
 }
 
 /// Lists of names may be long: the bytes of their postcard in base64 take a third more, as JSON they took four times as
@@ -274,6 +277,12 @@ pub(super) enum Told {
     },
     /// Something that goes well.
     Note(String),
+    /// What a dry run would do with a name, to whoever hears of it.
+    Change {
+        word: u64,
+        #[serde(with = "packed")]
+        path: PathBytes,
+    },
 }
 
 /// What the far end says to it.

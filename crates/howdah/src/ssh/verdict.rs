@@ -135,7 +135,7 @@ impl Account {
                 "",
             ),
             Self::Other => (
-                "does not run what it is told: it has a forced command or a shell of another kind",
+                "does not run what it is told: it has a forced command, a shell of another kind, or a login script that ends it before",
                 "; --remote-howdah COMMAND names one that it takes, and command=\"howdah internal far-end\" in its \
                  authorized_keys forces howdah",
             ),
@@ -309,6 +309,12 @@ fn is_of_a_broken_one(line: &str) -> bool {
         "ssh_dispatch_run_fatal: ",
         "Corrupted MAC",
         "Bad packet length",
+        // A connection that is to be shared, and has no place for its socket.
+        "unix_listener: ",
+        "ControlPath ",
+        "ControlSocket ",
+        "mux_client_",
+        "muxclient: ",
     ]
     .iter()
     .any(|start| line.starts_with(start))

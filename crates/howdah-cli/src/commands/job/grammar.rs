@@ -2,11 +2,13 @@
 //!
 //! Each option that a job may have stands in a list here. A new one is refused until somebody has put it into one of the two.
 
+use crate::args::{CpArgs, SyncArgs, VerifyArgs};
 use crate::clashes::Line;
 use crate::commands::lab::USUAL_OUT;
+use crate::commands::{cp, sync, verify};
 use crate::settings;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command};
+use clap::{ArgMatches, Command, FromArgMatches as _};
 use howdah::Location;
 use howdah_daemon::job::{Grammar, Kind, Meaning, Spec};
 use std::ffi::OsString;
@@ -154,6 +156,7 @@ impl Grammar for CommandLine {
         if let Some(text) = Line::new(command, matches, matches).clash() {
             return Err(text);
         }
+        check_line(spec.kind, matches)?;
         Ok(Meaning {
             hosts: hosts(command, matches),
             places: places(command, matches),
@@ -161,6 +164,18 @@ impl Grammar for CommandLine {
             sources: sources(command, matches),
         })
     }
+}
+
+/// What the command itself would refuse before it did anything.
+fn check_line(kind: Kind, matches: &ArgMatches) -> Result<(), String> {
+    let bad = |error: clap::Error| error.to_string();
+    let checked = match kind {
+        Kind::Cp => cp::check_line(&CpArgs::from_arg_matches(matches).map_err(bad)?),
+        Kind::Sync => sync::check_line(&SyncArgs::from_arg_matches(matches).map_err(bad)?),
+        Kind::Verify => verify::check_line(&VerifyArgs::from_arg_matches(matches).map_err(bad)?),
+        Kind::LabRun => return Ok(()),
+    };
+    checked.map_err(|error| error.to_string())
 }
 
 fn check_options(command: &Command, matches: &ArgMatches) -> Result<(), String> {
@@ -344,6 +359,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_the_command_would_refuse_is_no_job() {
+        for (line, part) in [
+            ("cp a", "only place that is named"),
+            ("cp a b", "both local"),
+            ("sync a b", "both local"),
+            ("cp null: h:b", "null:"),
+            ("cp zero:1GiB null:", "both local"),
+            ("cp h:a howdah://g:1/b", "both remote"),
+            ("cp a h:b c:d", "on another machine"),
+            ("cp -r a h:null:", "h:null: is none"),
+            ("sync a h:null:", "a tree cannot go to"),
+            ("sync --min-size 5 --max-size 3 a h:b", "--min-size"),
+            ("verify --min-age 5d --max-age 3d a h:b", "--min-age"),
+            ("verify zero:1GiB h:b", "cannot be compared"),
+            ("cp --remove-source-files zero:1GiB h:b", "zero:"),
+        ] {
+            let why = check(line).unwrap_err();
+            assert!(why.contains(part), "{line}: {why}");
+        }
+        // The rate may stand in the settings of who runs it.
+        for line in ["cp --policy fixed a h:b", "verify a b", "cp -p a b h:c"] {
+            check(line).unwrap();
+        }
+    }
+
     /// What neither is a path of this machine nor leads to one.
     const NO_PATHS: [&str; 31] = [
         "chmod",
@@ -425,7 +466,6 @@ mod tests {
         assert_eq!(sources("sync a site:c"), [PathBuf::from("a")]);
         for line in [
             "cp site:a here",
-            "cp -r a site:b other:c",
             "cp -r --files-from l a site:b",
             "cp zero:1GiB site:b",
         ] {
@@ -436,10 +476,8 @@ mod tests {
     #[test]
     fn hosts_are_those_of_its_places() {
         assert_eq!(check("cp -r a anna@Site:b").unwrap(), ["site"]);
-        assert_eq!(
-            check("cp site:a howdah://other:99/b").unwrap(),
-            ["site", "other"]
-        );
+        assert_eq!(check("cp site:a Other:b").unwrap(), ["site", "other"]);
+        assert_eq!(check("cp a howdah://other:99/b").unwrap(), ["other"]);
         assert_eq!(check("cp site:a site:b here").unwrap(), ["site"]);
         assert_eq!(check("cp -r -- a site:b").unwrap(), ["site"]);
         assert!(check("verify a b").unwrap().is_empty());

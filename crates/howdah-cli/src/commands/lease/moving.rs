@@ -115,7 +115,7 @@ fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summ
         });
     }
     let signals = Signals::install()?;
-    let mut config = config(&args.connect, std::iter::once(&source), &signals)?;
+    let mut config = config(&args.connect, std::iter::once(&source))?;
     arrival(&mut config, &args.arrival, reporter);
     let destination = Location::File(planned.destination().into());
     let from = std::slice::from_ref(&source);

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub(in crate::commands) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let signals = Signals::install()?;
-    let mut config = config(&args.connect, std::iter::once(&args.source), &signals)?;
+    let mut config = config(&args.connect, std::iter::once(&args.source))?;
     config.warn = Log::new(|line| ui::say_marked("warning", line));
     config.heard = Log::new(ui::say);
     let source = expanded_one(&args.source, &mut config, &signals)?;

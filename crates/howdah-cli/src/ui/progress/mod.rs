@@ -11,7 +11,7 @@ use indicatif::{ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
 
 pub(crate) use lines::{mean, one_line, remaining};
-pub(crate) use stage::with_a_question;
+pub(crate) use stage::{leave_question, with_a_question};
 
 /// Without a terminal a line is written that often, if it is wanted at all.
 const LINE_EVERY: Span = Span::from_secs(5);

@@ -14,6 +14,13 @@ pub(crate) fn with_a_question<T>(ask: impl FnOnce() -> T) -> T {
     answer
 }
 
+/// What ends the command while a question stands begins a line of its own.
+pub(crate) fn leave_question() {
+    if QUESTION.swap(false, Ordering::Relaxed) {
+        eprintln!();
+    }
+}
+
 pub(super) fn is_ours() -> bool {
     !QUESTION.load(Ordering::Relaxed) && !in_background()
 }

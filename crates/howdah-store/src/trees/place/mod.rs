@@ -467,9 +467,11 @@ impl<'a> Placer<'a> {
                 self.shared.book.trouble(Trouble::Failed, &path, what);
             } else {
                 self.take_link(&later, first.as_ref())?;
-                self.make_way_for(&later);
-                self.tell_link(&later, first.as_ref())?;
-                if link_later(self.shared, first.as_ref(), &later) {
+                let is_free = self.make_way_for(&later);
+                if is_free {
+                    self.tell_link(&later, first.as_ref())?;
+                }
+                if is_free && link_later(self.shared, first.as_ref(), &later) {
                     self.note_moved(&later.dir, &later.name, later.number)?;
                 }
             }

@@ -75,14 +75,16 @@ impl Placer<'_> {
     }
 
     /// The same for a further name; what stays is told of by whoever makes it.
-    pub(super) fn make_way_for(&self, later: &LinkLater) {
+    pub(super) fn make_way_for(&self, later: &LinkLater) -> bool {
         if matches!(later.dir.state, DirState::There | DirState::Fresh)
             && let Ok(fd) = self.shared.root.open_dir(&later.dir.path)
             && let Err(why) = self.make_way(&fd, &later.dir, &later.name)
         {
             let path = later.dir.named().join(&later.name);
             self.shared.book.trouble(Trouble::Failed, &path, why);
+            return false;
         }
+        true
     }
 
     fn clear_dir(

@@ -45,6 +45,7 @@ impl Walker<'_> {
         }
         let ignore = |ignores: &Arc<super::Ignores>| ignores.ignore(&below, is_dir);
         if frame.ignores.as_ref().is_some_and(ignore) {
+            self.filter.pass_over(&below);
             return Some(Link::Ignored);
         }
         Some(match found {

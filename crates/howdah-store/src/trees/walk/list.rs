@@ -142,6 +142,7 @@ impl Walker<'_> {
             }
             let ignore = |ignores: &Arc<Ignores>| ignores.ignore(&below(name), is_dir);
             if ignores.as_ref().is_some_and(ignore) {
+                filter.pass_over(&below(name));
                 return Some(Class::Kept);
             }
             if is_dir {
