@@ -245,12 +245,12 @@ bench-python: ## Measure: a file over loopback by the module and by the command 
 	"$$venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$(DIST)"/howdah-*.whl; \
 	"$$venv/bin/python" -B benches/python_cost.py $(BENCH)
 
-dist-test: ## Install each package of target/dist in a place of its own and move files between them (needs root; debootstrap loads a Debian)
+dist-test: ## Install each package of target/dist in a place of its own and move files between them (needs root; debootstrap loads a Debian; OLD=TARBALL: one of an older version, too)
 	@missing="$$(PATH="$$PATH:/usr/sbin"; $(call need,debootstrap:debootstrap python3:python3))"; \
 	$(install)
 	@[ -e "$(DIST)/SHA256SUMS" ] || $(MAKE) --no-print-directory dist
 	$(call say,packages)
-	$(SUDO) env PATH="$$PATH:/usr/sbin" bash packaging/test.sh "$(DIST)"
+	$(SUDO) env PATH="$$PATH:/usr/sbin" OLD="$${OLD:-}" bash packaging/test.sh "$(DIST)"
 
 bench-overload: setup ## A thousand idle clients and a thousand new ones at one server (HOWDAH_CROWD), and what ten thousand idle ones cost (HOWDAH_IDLE); ends by itself
 	$(call say,who asks for nothing)

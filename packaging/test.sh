@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs each package of a directory in a place of its own, and moves a file between each two of them: `make dist-test`.
-#   test.sh DIST      needs root (chroot), debootstrap, python3-venv; BASE=DIR: a Debian that is there already, to be copied
+#   test.sh DIST      needs root (chroot), debootstrap, python3-venv; BASE=DIR: a Debian that is there already, to be copied;
+#                     OLD=FILE: the tarball of an older version, a place like the others (docs/versions.md says what the two owe each other)
 set -euo pipefail
 dist=$(realpath "$1")
 work=$(mktemp -d)
@@ -35,6 +36,16 @@ mkdir "$work/tarball"
 tar -xzf "$dist"/howdah-*.tar.gz -C "$work/tarball" --strip-components=1
 mkdir "$work/tarball/h"
 run[tarball]="env HOME=$work/tarball/h PATH=$work/tarball/usr/bin:$PATH" seen[tarball]=$work/tarball/h
+places=(deb tarball wheel)
+
+if [ -n "${OLD:-}" ]; then
+    say "the tarball of an older version"
+    mkdir "$work/old"
+    tar -xzf "$OLD" -C "$work/old" --strip-components=1
+    mkdir "$work/old/h"
+    run[old]="env HOME=$work/old/h PATH=$work/old/usr/bin:$PATH" seen[old]=$work/old/h
+    places+=(old)
+fi
 
 say "the wheel in a virtual environment"
 python3 -m venv "$work/venv"
@@ -42,7 +53,7 @@ python3 -m venv "$work/venv"
 mkdir "$work/venv/h"
 run[wheel]="env HOME=$work/venv/h PATH=$work/venv/bin:$PATH" seen[wheel]=$work/venv/h
 
-for place in deb tarball wheel; do
+for place in "${places[@]}"; do
     [ "${seen[$place]%/tmp/h}" = "${seen[$place]}" ] && here=${seen[$place]} || here=/tmp/h
     printf -v "home_$place" %s "$here"
     ${run[$place]} howdah --version
@@ -51,9 +62,9 @@ for place in deb tarball wheel; do
 done
 
 moved=0
-for server in deb tarball wheel; do
+for server in "${places[@]}"; do
     home=home_$server
-    for client in deb tarball wheel; do
+    for client in "${places[@]}"; do
         [ "$server" = "$client" ] || cat "$work/$client.key"
     done >"${seen[$server]}/keys"
     mkdir "${seen[$server]}/root"
@@ -65,7 +76,7 @@ for server in deb tarball wheel; do
         read -rt 0.05 <> <(:) || true
     done
     address=$(sed -n 's/.*serving .* on //p' "$work/log" | head -1)
-    for client in deb tarball wheel; do
+    for client in "${places[@]}"; do
         [ "$server" != "$client" ] || continue
         home=home_$client
         ${run[$client]} howdah cp --accept-new "${!home}/data" "howdah://$address/from-$client" >/dev/null 2>"$work/err" ||

@@ -326,8 +326,7 @@ fn newer_and_existing_files_and_those_of_the_same_size_are_left_alone() {
                     let told = out
                         .lines()
                         .any(|l| l.contains("\"copy\"") && l.contains(&format!("\"{file}\"")));
-                    // Between two others nobody here hears of it.
-                    let is_told = before != text && way.what != "between";
+                    let is_told = before != text;
                     assert_eq!(told, is_told, "{flags:?} {file}: {out}");
                 }
                 holds(format!("{to}/new"), "text");

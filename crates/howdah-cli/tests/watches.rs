@@ -302,7 +302,8 @@ fn a_watched_directory_is_one_that_jobs_may_touch() {
         add(dir, &[&url]).assert_failed(2, &["--allow"]);
     }
     add(&out, &["--exclude-from", "/etc/passwd", &url]).assert_failed(2, &["--allow"]);
-    add(&out, &[&other]).assert_failed(2, &["--allow"]);
+    // (The command itself refuses that.)
+    add(&out, &[&other]).assert_failed(2, &["both local"]);
     fs::create_dir(site.root("in")).unwrap();
     fs::write(format!("{out}/a"), "a").unwrap();
     ok(&add(&out, &[&url]));
