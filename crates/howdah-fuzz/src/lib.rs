@@ -71,8 +71,8 @@ pub const TARGETS: &[Target] = &[
     slow(target("connection", connection, Vec::new)),
     target(
         "cookie",
-        howdah_net::fuzzing::cookie,
-        howdah_net::fuzzing::cookie_samples,
+        howdah_proto::endpoint::fuzzing::cookie,
+        howdah_proto::endpoint::fuzzing::cookie_samples,
     ),
     target("frames", frames, Vec::new),
     target(

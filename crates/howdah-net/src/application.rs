@@ -1,13 +1,9 @@
 //! What runs on top of an endpoint, and how the two speak.
 
 use howdah_core::{ByteRange, Time};
+use howdah_proto::endpoint::{Attended, ConnKey, Full};
 use howdah_proto::{Connection, Event};
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
-
-/// Names a connection of an endpoint.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct ConnKey(pub u64);
 
 /// Received bytes and where they belong.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -16,15 +12,6 @@ pub struct Placement {
     pub at: usize,
     /// Which bytes of the object they are.
     pub range: ByteRange,
-}
-
-/// Why a server has no place for one more.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Full {
-    /// So many handshakes are under way at this moment.
-    Handshakes(usize),
-    /// So many connections are there.
-    Connections(usize),
 }
 
 /// What runs on top of an endpoint. All calls come from the endpoint's thread and must not block.
@@ -76,13 +63,4 @@ pub trait Application {
 
     /// When [`poll`](Self::poll) wants to be called at the latest.
     fn next_deadline(&self) -> Option<Time>;
-}
-
-/// Connections that [`Application::poll`] is called for without a cause.
-#[derive(Clone, Copy, Debug)]
-pub enum Attended<'a> {
-    /// Every one, in every turn of the loop.
-    All,
-    /// These, some fifty times a second. Thousands of idle ones beside them cost nothing.
-    Only(&'a BTreeSet<ConnKey>),
 }

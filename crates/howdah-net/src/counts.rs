@@ -1,7 +1,7 @@
 //! For measuring: which connections had their turn of the loop when they wanted one, and how much was done for others in it.
 //! Nothing is counted unless somebody asks.
 
-use crate::application::ConnKey;
+use howdah_proto::endpoint::ConnKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 

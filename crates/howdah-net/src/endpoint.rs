@@ -1,44 +1,25 @@
 //! The loop: one socket, its connections, one thread.
 
-mod admission;
 mod receiving;
 
-use crate::application::{Application, Attended, ConnKey, Full};
+use crate::application::Application;
 use crate::buffers::Spares;
 use crate::clock::Clock;
 use crate::counts::{Counting, TurnCounts};
-use crate::demux::Demux;
-use crate::door::Door;
 use crate::gather::Gather;
-use crate::half_open::HalfOpen;
-use crate::proved::Proved;
-use crate::schedule::Schedule;
 use crate::socket::{MAX_TRAIN_BYTES, SocketReport, UdpPort};
-use crate::sweep::Sweep;
 use crate::sys;
 use crate::train::{TrainBuffer, TrainBuilder};
-use crate::tray::Tray;
 use crate::tunnel::Lanes;
-use crate::turns::Turns;
 use crate::waker::{self, WakeReceiver, Waker};
 use howdah_core::{Ecn, Span, Time};
-use howdah_proto::codec::ConnectionId;
-use howdah_proto::{Config, Connection, Event, Role, TransmitInfo};
+use howdah_proto::endpoint::{self, Arrivals, Attended, ConnKey, EndpointConfig};
+use howdah_proto::{Connection, Event, TransmitInfo};
 use receiving::Parcel;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::AsFd;
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
-
-/// Settings of an endpoint.
-#[derive(Debug)]
-pub struct EndpointConfig {
-    /// For connections that it opens and, if `accept`, those that it answers.
-    pub protocol: Config,
-    /// Answer strangers.
-    pub accept: bool,
-}
 
 /// Trains per connection and round of the loop.
 const TRAINS_PER_ROUND: usize = 16;
@@ -47,14 +28,6 @@ const DROPS_EVERY: Span = Span::from_millis(5);
 /// The loop is never without a turn for so long, unless the process was stopped, suspended or moved.
 const STOOD_STILL: Span = Span::from_secs(1);
 
-struct Slot {
-    connection: Connection,
-    /// Our address that the peer wrote to; answers leave from there.
-    local_ip: Option<IpAddr>,
-    /// What the socket had dropped before.
-    drops_before: u64,
-}
-
 /// Datagrams of one train by a lane, which has no limit of its own.
 const LANE_SEGMENTS: usize = 64;
 
@@ -62,37 +35,23 @@ const LANE_SEGMENTS: usize = 64;
 pub struct Endpoint {
     port: Option<UdpPort>,
     lanes: Lanes,
-    config: EndpointConfig,
     clock: Clock,
     waker: Waker,
     wakes: WakeReceiver,
-    demux: Demux,
-    door: Door,
-    connections: BTreeMap<ConnKey, Slot>,
-    /// Those whose handshake is under way.
-    half_open: HalfOpen,
-    /// Those whose key is proved, of a server.
-    proved: Proved,
-    max_connections: usize,
+    /// Which connections there are, and whose turn it is.
+    machine: endpoint::Endpoint,
     /// Whose work is being done.
     pub(crate) at_work: Option<ConnKey>,
-    schedule: Schedule,
     /// Reused: the connections of one round.
     due: Vec<ConnKey>,
-    turns: Turns,
-    sweep: Sweep,
     counting: Option<Counting>,
-    next_key: u64,
     train: TrainBuffer,
     /// A train that the socket did not take.
     stalled: Option<(ConnKey, TransmitInfo)>,
     receive_buffers: Vec<Vec<u8>>,
     spares: Spares,
     /// Read and not looked at yet.
-    tray: Tray<Parcel>,
-    /// Somebody was told to come again.
-    turned_away: Option<Full>,
-    drops: u64,
+    arrivals: Arrivals<Parcel>,
     drops_at: Time,
     gather: Gather,
 }
@@ -103,13 +62,6 @@ impl std::fmt::Debug for Endpoint {
             .field("local", &self.local_addr())
             .finish_non_exhaustive()
     }
-}
-
-fn random_u64() -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes)
-        .map_err(|e| io::Error::other(format!("no randomness from the system: {e}")))?;
-    Ok(u64::from_ne_bytes(bytes))
 }
 
 impl Endpoint {
@@ -125,34 +77,24 @@ impl Endpoint {
 
     fn with(port: Option<UdpPort>, config: EndpointConfig, clock: Clock) -> io::Result<Self> {
         let (waker, wakes) = waker::pair()?;
-        let door = Door::new(config.protocol.knock)?;
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed)
+            .map_err(|e| io::Error::other(format!("no randomness from the system: {e}")))?;
         Ok(Self {
             port,
             lanes: Lanes::new(waker.clone()),
-            config,
             clock,
             waker,
             wakes,
-            demux: Demux::default(),
-            door,
-            connections: BTreeMap::new(),
-            half_open: HalfOpen::default(),
-            proved: Proved::default(),
-            max_connections: admission::MAX_CONNECTIONS,
+            machine: endpoint::Endpoint::new(config, seed),
             at_work: None,
-            schedule: Schedule::default(),
             due: Vec::new(),
-            turns: Turns::default(),
-            sweep: Sweep::default(),
             counting: None,
-            next_key: 1,
             train: TrainBuffer::new(),
             stalled: None,
             receive_buffers: Vec::new(),
             spares: Spares::default(),
-            tray: Tray::default(),
-            turned_away: None,
-            drops: 0,
+            arrivals: Arrivals::default(),
             drops_at: Time::ZERO,
             gather: Gather::default(),
         })
@@ -184,60 +126,22 @@ impl Endpoint {
         let remote = UdpPort::canonical(remote);
         // A connected socket hears that nobody listens. (BSD refuses addresses on such sockets.)
         #[cfg(target_os = "linux")]
-        if let (false, Some(port)) = (self.config.accept || Lanes::is_one(remote), &self.port) {
+        if let (false, Some(port)) = (self.machine.accepts() || Lanes::is_one(remote), &self.port) {
             port.socket().connect(remote)?;
         }
-        let mut config = self.config.protocol.clone();
-        config.max_datagram = self.max_datagram(remote);
-        let id = ConnectionId(random_u64()?);
-        let connection = Connection::new(
-            self.clock.now(),
-            Role::Client,
-            config,
-            id,
-            remote,
-            random_u64()?,
-        )
-        .map_err(io::Error::other)?;
-        Ok(self.add(connection, None))
-    }
-
-    fn max_datagram(&self, remote: SocketAddr) -> u16 {
-        let headers = if remote.ip().to_canonical().is_ipv4() {
-            28
-        } else {
-            48
-        };
-        self.config.protocol.max_datagram.min(9_000 - headers)
-    }
-
-    fn add(&mut self, connection: Connection, local_ip: Option<IpAddr>) -> ConnKey {
-        let key = ConnKey(self.next_key);
-        self.next_key += 1;
-        self.demux.insert(connection.local_id(), key);
-        self.demux.insert(connection.first_destination(), key);
-        self.half_open.insert(key, connection.remote().ip());
-        self.connections.insert(
-            key,
-            Slot {
-                connection,
-                local_ip,
-                drops_before: self.drops,
-            },
-        );
-        self.schedule.touch(key);
-        key
+        let now = self.clock.now();
+        self.machine.connect(now, remote).map_err(io::Error::other)
     }
 
     /// Keeps no more connections than that. For tests: there are more than 16,000 by default.
     #[doc(hidden)]
     pub fn keep_at_most(&mut self, connections: usize) {
-        self.max_connections = connections;
+        self.machine.keep_at_most(connections);
     }
 
     /// How often a connection was looked at so far. For measuring: idle connections are not.
     pub fn visits(&self) -> u64 {
-        self.schedule.visits()
+        self.machine.visits()
     }
 
     /// Counts from now on who had their turns when they wanted them. For measuring.
@@ -248,10 +152,8 @@ impl Endpoint {
 
     /// A connection that is open.
     pub fn connection_mut(&mut self, key: ConnKey) -> Option<&mut Connection> {
-        self.schedule.touch(key);
-        self.connections
-            .get_mut(&key)
-            .map(|slot| &mut slot.connection)
+        self.machine.touch(key);
+        self.machine.connection_mut(key)
     }
 
     /// Runs until the application has enough.
@@ -271,7 +173,7 @@ impl Endpoint {
             let more = self.receive(application)?;
             let now = self.clock.now();
             self.answer_calls(application);
-            if let Some(full) = self.turned_away.take() {
+            if let Some(full) = self.machine.take_turned_away() {
                 application.on_full(now, full);
             }
             if !application.keep_running(now) {
@@ -294,12 +196,10 @@ impl Endpoint {
             return;
         };
         for key in calls.keys {
-            self.schedule.touch(key);
+            self.machine.touch(key);
         }
-        if let (true, Attended::Only(keys)) = (calls.all, application.attended()) {
-            for &key in keys {
-                self.schedule.touch(key);
-            }
+        if calls.all {
+            self.machine.touch_attended(application.attended());
         }
     }
 
@@ -312,24 +212,15 @@ impl Endpoint {
 
     /// Whether strangers are answered.
     pub(crate) fn accepts(&self) -> bool {
-        self.config.accept
+        self.machine.accepts()
     }
 
     pub(crate) fn remote(&self, key: ConnKey) -> Option<SocketAddr> {
-        let slot = self.connections.get(&key)?;
-        Some(slot.connection.remote())
+        self.machine.remote(key)
     }
 
     pub(crate) fn remove(&mut self, key: ConnKey) {
-        if let Some(slot) = self.connections.remove(&key) {
-            let connection = &slot.connection;
-            for id in [connection.local_id(), connection.first_destination()] {
-                self.demux.remove(id, key);
-            }
-        }
-        self.half_open.remove(key);
-        self.proved.remove(key);
-        self.schedule.forget(key);
+        self.machine.remove(key);
     }
 
     fn watch_drops(&mut self, now: Time) {
@@ -339,7 +230,7 @@ impl Endpoint {
         self.drops_at = now;
         let port = self.port.as_ref();
         if let Some(drops) = port.and_then(|port| sys::socket_drops(port.socket().as_fd())) {
-            self.drops = drops;
+            self.machine.set_socket_drops(drops);
         }
     }
 
@@ -354,20 +245,18 @@ impl Endpoint {
         everybody: bool,
     ) -> io::Result<bool> {
         let mut due = std::mem::take(&mut self.due);
-        let attended = application.attended();
-        if everybody || matches!(attended, Attended::All) {
-            let all = self.connections.keys().copied();
-            self.schedule.take_due(now, all, &mut due);
-        } else if let Attended::Only(keys) = attended {
-            let next = self.sweep.take(now, keys);
-            self.schedule.take_due(now, next, &mut due);
-        }
+        let attended = if everybody {
+            Attended::All
+        } else {
+            application.attended()
+        };
+        self.machine.take_due(now, attended, &mut due);
         // A train that waits for the socket waits for nobody in particular.
         self.retry_stalled(now)?;
         if let Some(counting) = &mut self.counting {
             counting.want(&due);
         }
-        let others = !everybody && self.turns.choose(&mut due, |key| application.group(key));
+        let others = !everybody && self.machine.choose(&mut due, |key| application.group(key));
         let mut busy = false;
         for &key in &due {
             if let Some(counting) = &mut self.counting {
@@ -393,52 +282,37 @@ impl Endpoint {
         key: ConnKey,
         application: &mut A,
     ) -> io::Result<bool> {
-        let Some(slot) = self.connections.get_mut(&key) else {
+        let Some(connection) = self.machine.visit(now, key) else {
             return Ok(false);
         };
-        let drops = self.drops - slot.drops_before;
-        slot.connection.set_socket_drops(drops);
-        if slot
-            .connection
-            .poll_timeout()
-            .is_some_and(|(at, _)| at <= now)
-        {
-            slot.connection.handle_timeout(now);
-        }
-        application.poll(now, key, &mut slot.connection);
+        application.poll(now, key, connection);
         let wants_more = self.transmit(now, key, application)?;
         let busy = wants_more | self.events(now, key, application);
-        if let Some(slot) = self.connections.get(&key) {
-            let next = slot.connection.poll_timeout().map(|(at, _)| at);
-            self.schedule.set(key, next);
-            if busy || self.stalled.is_some() {
-                self.schedule.touch(key);
-            }
-        }
+        self.machine.settle(key, busy || self.stalled.is_some());
         Ok(busy)
     }
 
     /// Tells the application what happened. Returns whether anything did.
     fn events<A: Application>(&mut self, now: Time, key: ConnKey, application: &mut A) -> bool {
         let mut any = false;
-        while let Some(slot) = self.connections.get_mut(&key) {
-            let Some(event) = slot.connection.poll_event() else {
+        while let Some(connection) = self.machine.connection_mut(key) {
+            let Some(event) = connection.poll_event() else {
                 break;
             };
             any = true;
             let is_proved = matches!(event, Event::Connected { .. });
-            application.on_event(now, key, &mut slot.connection, event);
-            if is_proved {
-                self.half_open.remove(key);
-                if self.config.accept {
-                    self.proved.insert(key, application.group(key));
+            application.on_event(now, key, connection, event);
+            let is_over = connection.is_closed();
+            if is_over {
+                // The events before the end are told before it.
+                while let Some(event) = connection.poll_event() {
+                    application.on_event(now, key, connection, event);
                 }
             }
-            if slot.connection.is_closed() {
-                // The events before the end are told before it.
-                while let Some(event) = slot.connection.poll_event() {
-                    application.on_event(now, key, &mut slot.connection, event);
-                }
+            if is_proved {
+                self.machine.on_established(key, application.group(key));
+            }
+            if is_over {
                 self.remove(key);
             }
         }
@@ -456,7 +330,7 @@ impl Endpoint {
             return Ok(false);
         }
         for _ in 0..TRAINS_PER_ROUND {
-            let Some(slot) = self.connections.get_mut(&key) else {
+            let Some(connection) = self.machine.connection_mut(key) else {
                 return Ok(false);
             };
             self.train.clear();
@@ -466,12 +340,11 @@ impl Endpoint {
                 key,
             };
             let max_segments = match &self.port {
-                Some(port) if !Lanes::is_one(slot.connection.remote()) => port.max_segments(),
+                Some(port) if !Lanes::is_one(connection.remote()) => port.max_segments(),
                 _ => LANE_SEGMENTS,
             };
             let Some(info) =
-                slot.connection
-                    .poll_transmit(now, max_segments, MAX_TRAIN_BYTES, &mut builder)
+                connection.poll_transmit(now, max_segments, MAX_TRAIN_BYTES, &mut builder)
             else {
                 return Ok(false);
             };
@@ -485,7 +358,7 @@ impl Endpoint {
     /// Sends the train in the buffer. Returns false if the socket is full.
     fn send(&mut self, now: Time, key: ConnKey, info: TransmitInfo) -> io::Result<bool> {
         let contents = self.train.contents();
-        let src_ip = self.connections.get(&key).and_then(|slot| slot.local_ip);
+        let src_ip = self.machine.local_ip(key);
         match self.send_to(
             info.destination,
             src_ip,
@@ -498,15 +371,14 @@ impl Endpoint {
                 Ok(false)
             }
             Err(e) if quinn_udp::is_msg_size_err(&e) => {
-                if let Some(slot) = self.connections.get_mut(&key) {
-                    slot.connection
-                        .on_datagram_too_big(now, info.segment_size as u16);
+                if let Some(connection) = self.machine.connection_mut(key) {
+                    connection.on_datagram_too_big(now, info.segment_size as u16);
                 }
                 Ok(true)
             }
             Err(e) if is_unreachable(&e) => {
-                if let Some(slot) = self.connections.get_mut(&key) {
-                    slot.connection.on_unreachable();
+                if let Some(connection) = self.machine.connection_mut(key) {
+                    connection.on_unreachable();
                 }
                 Ok(true)
             }
@@ -556,17 +428,9 @@ impl Endpoint {
     /// Sleeps until something can happen.
     fn wait<A: Application>(&mut self, application: &A) -> io::Result<()> {
         let now = self.clock.now();
-        let next = self
-            .schedule
-            .next()
-            .into_iter()
-            .chain(application.next_deadline())
-            .chain(match application.attended() {
-                Attended::All => None,
-                Attended::Only(keys) => self.sweep.next_at(keys),
-            })
-            .min();
-        let due = self.schedule.has_touched() || next.is_some_and(|at| at <= now);
+        let next = self.machine.next_at(application.attended());
+        let next = next.into_iter().chain(application.next_deadline()).min();
+        let due = self.machine.has_touched() || next.is_some_and(|at| at <= now);
         if due && self.stalled.is_none() {
             return Ok(());
         }

@@ -10,41 +10,31 @@
 //!
 //! `unsafe` is confined to `sys`, for one socket option that no library wraps.
 
-mod allowance;
 mod application;
 mod buffers;
 mod clock;
 mod counts;
-mod demux;
-mod door;
 mod endpoint;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod gather;
-mod half_open;
 mod isolation;
-mod newcomers;
 pub mod plain;
-mod proved;
 #[cfg(target_os = "linux")]
 mod receive;
-mod schedule;
 mod socket;
-mod sweep;
 mod sys;
 mod train;
-mod tray;
 mod tunnel;
-mod turns;
 mod usage;
 mod waker;
 
-pub use allowance::Allowance;
-pub use application::{Application, Attended, ConnKey, Full, Placement};
+pub use application::{Application, Placement};
 pub use clock::Clock;
 pub use counts::{TurnCount, TurnCounts};
-pub use endpoint::{Endpoint, EndpointConfig};
+pub use endpoint::Endpoint;
+pub use howdah_proto::endpoint::{Allowance, Attended, ConnKey, EndpointConfig, Full};
 pub use socket::{
     ENOUGH_RECEIVE_BUFFER, SocketReport, WANTED_RECEIVE_BUFFER, WANTED_SEND_BUFFER, bind, listen,
     socket_report,

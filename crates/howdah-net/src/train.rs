@@ -1,6 +1,7 @@
 //! Builds trains: packets behind each other in one buffer, sealed in place.
 
-use crate::application::{Application, ConnKey};
+use crate::application::Application;
+use howdah_proto::endpoint::ConnKey;
 use howdah_proto::{PacketOut, PacketSink};
 
 /// Room for one GSO train.

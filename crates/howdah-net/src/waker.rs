@@ -1,6 +1,6 @@
 //! Wakes the endpoint's thread from another one.
 
-use crate::application::ConnKey;
+use howdah_proto::endpoint::ConnKey;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::BTreeSet;
 use std::io;

@@ -1,6 +1,6 @@
 //! The Howdah protocol as a state machine without socket, clock, thread or payload.
 //!
-//! [`Connection`] is the machine. The driver moves the bytes: when the machine says "send header H
+//! [`Connection`] is the machine, [`endpoint::Endpoint`] many of them behind one port. The driver moves the bytes: when the machine says "send header H
 //! with bytes 4096..13029 of object 7", the driver reads those bytes from the file, seals and
 //! sends them; when a packet arrives, the machine opens it, and says where its payload belongs.
 //! So the machine's memory is a few bytes per packet in flight, whatever the
@@ -31,6 +31,7 @@ pub mod codec;
 mod config;
 mod connection;
 mod control;
+pub mod endpoint;
 pub mod error;
 #[cfg_attr(
     not(feature = "tls"),

@@ -1,12 +1,11 @@
 //! From the socket to the connections.
 
 use super::{Endpoint, is_broken_socket, is_unreachable};
-use crate::application::{Application, ConnKey, Placement};
+use crate::application::{Application, Placement};
 use crate::clock::{Clock, wall_now};
-use crate::demux::Route;
 use crate::socket::UdpPort;
-use crate::tray::{Owner, TRAY_MAX};
-use howdah_core::Time;
+use howdah_core::{Ecn, Time};
+use howdah_proto::endpoint::{ARRIVALS_MAX, ConnKey, Found, Incoming, Owner};
 use howdah_proto::{Arriving, Handled};
 use quinn_udp::RecvMeta;
 use std::io::{self, IoSliceMut};
@@ -30,11 +29,11 @@ impl Endpoint {
     /// Reads what has arrived, within bounds. Returns whether there may be more.
     pub(super) fn receive<A: Application>(&mut self, application: &mut A) -> io::Result<bool> {
         self.gather.begin_round();
-        self.tray.begin_turn();
+        self.arrivals.begin_turn();
         // What was left over comes first.
         self.look_through(application);
         for call in 0..RECEIVE_CALLS {
-            if self.tray.len() + RECEIVE_BATCH > TRAY_MAX {
+            if self.arrivals.len() + RECEIVE_BATCH > ARRIVALS_MAX {
                 return Ok(true);
             }
             let mut meta = [RecvMeta::default(); RECEIVE_BATCH];
@@ -60,16 +59,12 @@ impl Endpoint {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && self.lanes.is_waiting() => {
                     continue;
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(self.tray.len() > 0),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(self.arrivals.len() > 0);
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) if is_unreachable(&e) => {
-                    // It says nothing to those that are established.
-                    for key in self.half_open.keys() {
-                        if let Some(slot) = self.connections.get_mut(&key) {
-                            slot.connection.on_unreachable();
-                            self.schedule.touch(key);
-                        }
-                    }
+                    self.machine.on_unreachable();
                     continue;
                 }
                 Err(e) if is_broken_socket(&e) => return Err(e),
@@ -90,25 +85,22 @@ impl Endpoint {
                     counted_for: None,
                 };
                 let stride = meta.stride.clamp(1, meta.len.max(1));
-                let owner = match self.demux.route(&parcel.buffer[..stride.min(meta.len)]) {
-                    Route::Known(key) if !self.half_open.contains(key) => Owner::Connection(key),
-                    Route::Known(_) | Route::New(_) | Route::Stranger => {
-                        Owner::Door(UdpPort::canonical(meta.addr).ip())
-                    }
-                };
+                let first = &parcel.buffer[..stride.min(meta.len)];
+                let from = UdpPort::canonical(meta.addr).ip();
+                let owner = self.machine.owner(first, from);
                 if let (Some(counting), Owner::Connection(key)) = (&mut self.counting, owner) {
                     counting.lies(key);
                     parcel.counted_for = Some(key);
                 }
                 let packets = meta.len.div_ceil(stride);
-                if let Some(refused) = self.tray.put(owner, packets, parcel) {
+                if let Some(refused) = self.arrivals.put(owner, packets, parcel) {
                     self.spares.put(refused.buffer);
                 }
             }
             self.receive_buffers.retain(|buffer| !buffer.is_empty());
             self.look_through(application);
             if count < RECEIVE_BATCH && !self.lanes.is_waiting() {
-                return Ok(self.tray.len() > 0);
+                return Ok(self.arrivals.len() > 0);
             }
         }
         Ok(true)
@@ -121,14 +113,34 @@ impl Endpoint {
         }
     }
 
-    /// Hands out what lies in the tray, as far as this turn goes.
+    /// Hands out what has arrived, as far as this turn goes.
     fn look_through<A: Application>(&mut self, application: &mut A) {
         let now = self.clock.now();
-        while let Some(parcel) = self.tray.take() {
+        while let Some(parcel) = self.arrivals.take() {
             self.isolated(application, |endpoint, application| {
                 endpoint.handle_buffer(now, parcel, application);
             });
             self.at_work = None;
+        }
+    }
+
+    /// Whose a datagram is. What is nobody's is answered here, if at all.
+    fn find<A: Application>(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        application: &A,
+    ) -> Option<ConnKey> {
+        let gives_way = |key| application.gives_way(key);
+        match self.machine.find(now, incoming, gives_way) {
+            Found::Connection(key) => Some(key),
+            Found::Answer(answer) => {
+                let (to, from) = (incoming.from, incoming.local_ip);
+                // A lost answer is asked for again.
+                let _ = self.send_to(to, from, &answer, answer.len(), Ecn::NotEct);
+                None
+            }
+            Found::Nobody => None,
         }
     }
 
@@ -151,8 +163,13 @@ impl Endpoint {
         while start < meta.len {
             let end = (start + stride).min(meta.len);
             self.at_work = None;
-            let datagram = (&buffer[start..end], now.since(rx_time));
-            let found = self.find(now, from, meta.dst_ip, datagram, application);
+            let incoming = Incoming {
+                from,
+                local_ip: meta.dst_ip,
+                datagram: &buffer[start..end],
+                waited: now.since(rx_time),
+            };
+            let found = self.find(now, &incoming, application);
             if let Some(counting) = &mut self.counting {
                 counting.work(found);
             }
@@ -166,26 +183,17 @@ impl Endpoint {
                     absent: 0,
                     accept_data,
                 };
-                let Some(slot) = self.connections.get_mut(&key) else {
+                let Some(handled) =
+                    self.machine
+                        .handle(now, key, &arriving, &mut buffer[start..end])
+                else {
                     break;
                 };
-                self.schedule.touch(key);
-                let handled =
-                    slot.connection
-                        .handle_datagram(now, &arriving, &mut buffer[start..end]);
                 if let Handled::Nothing = handled
                     && owner.is_none()
                 {
                     // The message that announces an object may stand right before its first bytes.
                     self.events(now, key, application);
-                }
-                if self
-                    .connections
-                    .get(&key)
-                    .is_some_and(|s| s.connection.is_stillborn())
-                {
-                    // Its first datagram was no sealed Initial: nothing is kept of it.
-                    self.remove(key);
                 }
                 if let Handled::Data {
                     object,

@@ -1,7 +1,7 @@
 //! Where tunnels over TCP come in.
 
 use super::{Lanes, PREFACE, Shared};
-use crate::half_open::Prefix;
+use howdah_proto::endpoint::Prefix;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

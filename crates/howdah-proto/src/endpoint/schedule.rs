@@ -1,6 +1,6 @@
 //! Which connections have something to do: no work for those that have not.
 
-use crate::application::ConnKey;
+use super::ConnKey;
 use howdah_core::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -146,7 +146,8 @@ mod tests {
     #[test]
     fn o1_many_that_wait_for_their_turns_are_named_once_each() {
         const CROWD: u64 = 10_000;
-        let (mut schedule, mut turns) = (Schedule::default(), crate::turns::Turns::default());
+        let (mut schedule, mut turns) =
+            (Schedule::default(), super::super::turns::Turns::default());
         for key in 0..CROWD {
             schedule.set(ConnKey(key), Some(at(1)));
         }

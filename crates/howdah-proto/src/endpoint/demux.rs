@@ -1,8 +1,8 @@
 //! Which connection a datagram belongs to.
 
-use crate::application::ConnKey;
-use crate::door::Knock;
-use howdah_proto::codec::{ConnectionId, DoorPacket, Header, Level, limits};
+use super::ConnKey;
+use super::admission::FirstPacket;
+use crate::codec::{ConnectionId, DoorPacket, Header, Level, limits};
 use std::collections::HashMap;
 
 /// Where a datagram goes.
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 pub(crate) enum Route {
     Known(ConnKey),
     /// A client's first packet, of any version.
-    New(Knock),
+    New(FirstPacket),
     /// Nothing of ours; it is not answered.
     Stranger,
 }
@@ -58,7 +58,7 @@ impl Demux {
                 source,
                 cookie,
                 ..
-            } if datagram.len() >= limits::MIN_DATAGRAM => Route::New(Knock {
+            } if datagram.len() >= limits::MIN_DATAGRAM => Route::New(FirstPacket {
                 version,
                 first_destination: destination,
                 client: source,
@@ -72,7 +72,7 @@ impl Demux {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use howdah_proto::codec::{Cookie, DoorAnswer, VERSION};
+    use crate::codec::{Cookie, DoorAnswer, VERSION};
 
     fn initial(version: u32, len: usize) -> Vec<u8> {
         let mut out = Vec::new();
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn only_full_sized_first_packets_knock() {
         let mut demux = Demux::default();
-        let knock = Knock {
+        let knock = FirstPacket {
             version: VERSION,
             first_destination: ConnectionId(7),
             client: ConnectionId(8),
@@ -101,7 +101,7 @@ mod tests {
         let new = Route::New(knock);
         assert_eq!(demux.route(&initial(VERSION, 1200)), new);
         assert_eq!(demux.route(&initial(VERSION, 1199)), Route::Stranger);
-        let newer = Route::New(Knock {
+        let newer = Route::New(FirstPacket {
             version: VERSION + 1,
             ..knock
         });
@@ -118,7 +118,7 @@ mod tests {
             let expected = match first {
                 0xc0 => new,
                 // The zeros that follow are its cookie.
-                0xc2 => Route::New(Knock {
+                0xc2 => Route::New(FirstPacket {
                     cookie: Some(Cookie([0; 20])),
                     ..knock
                 }),

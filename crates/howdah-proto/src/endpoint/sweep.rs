@@ -2,7 +2,7 @@
 //! about them. So many in one turn at most, one after the other: however many have something under way, a turn is not longer for
 //! those who have nothing to do with them.
 
-use crate::application::ConnKey;
+use super::ConnKey;
 use howdah_core::{Span, Time};
 use std::collections::BTreeSet;
 use std::ops::Bound;

@@ -1,9 +1,9 @@
-//! Connections whose keys are proved: who gives way when there are too many.
+//! Connections whose keys are established: who gives way when there are too many.
 //!
-//! Whoever has most of them gives up the oldest one that can be spared, as with [handshakes](crate::half_open). So one that holds all
+//! Whoever has most of them gives up the oldest one that can be spared, as with [handshakes](super::half_open). So one that holds all
 //! that a server keeps shuts nobody out.
 
-use crate::application::ConnKey;
+use super::ConnKey;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Connections that are asked whether they can be spared, each time.
@@ -11,14 +11,14 @@ const LOOKS: usize = 1_024;
 
 /// See the module. Keys ascend with time.
 #[derive(Debug, Default)]
-pub(crate) struct Proved {
+pub(crate) struct Established {
     groups: BTreeMap<u64, BTreeSet<ConnKey>>,
     /// How many each has, whoever has most last.
     ranks: BTreeSet<(usize, u64)>,
     of: BTreeMap<ConnKey, u64>,
 }
 
-impl Proved {
+impl Established {
     pub(crate) fn insert(&mut self, key: ConnKey, group: u64) {
         self.remove(key);
         self.of.insert(key, group);
@@ -58,43 +58,47 @@ mod tests {
 
     #[test]
     fn h11_whoever_has_most_gives_the_oldest_up_that_can_be_spared() {
-        let mut proved = Proved::default();
-        assert_eq!(proved.to_give_way(|_| true), None);
+        let mut established = Established::default();
+        assert_eq!(established.to_give_way(|_| true), None);
         for (key, group) in [(1, 7), (2, 8), (3, 8), (4, 9), (5, 9), (6, 9)] {
-            proved.insert(ConnKey(key), group);
+            established.insert(ConnKey(key), group);
         }
-        assert_eq!(proved.to_give_way(|_| true), Some(ConnKey(4)));
-        assert_eq!(proved.to_give_way(|key| key.0 != 4), Some(ConnKey(5)));
+        assert_eq!(established.to_give_way(|_| true), Some(ConnKey(4)));
+        assert_eq!(established.to_give_way(|key| key.0 != 4), Some(ConnKey(5)));
         // Nobody else has more than he that has most and can spare one.
-        assert_eq!(proved.to_give_way(|key| key.0 < 4), Some(ConnKey(2)));
+        assert_eq!(established.to_give_way(|key| key.0 < 4), Some(ConnKey(2)));
         // Who has one keeps it.
-        assert_eq!(proved.to_give_way(|key| key.0 == 1), None);
+        assert_eq!(established.to_give_way(|key| key.0 == 1), None);
         for key in [4, 5, 2] {
-            proved.remove(ConnKey(key));
-            proved.remove(ConnKey(key));
+            established.remove(ConnKey(key));
+            established.remove(ConnKey(key));
         }
-        assert_eq!(proved.to_give_way(|_| true), None);
-        proved.insert(ConnKey(8), 7);
-        assert_eq!(proved.to_give_way(|_| true), Some(ConnKey(1)));
+        assert_eq!(established.to_give_way(|_| true), None);
+        established.insert(ConnKey(8), 7);
+        assert_eq!(established.to_give_way(|_| true), Some(ConnKey(1)));
         for key in [1, 3, 6, 8] {
-            proved.remove(ConnKey(key));
+            established.remove(ConnKey(key));
         }
-        assert!(proved.groups.is_empty() && proved.ranks.is_empty() && proved.of.is_empty());
+        assert!(
+            established.groups.is_empty()
+                && established.ranks.is_empty()
+                && established.of.is_empty()
+        );
     }
 
     /// Each first packet asks while a server is full.
     #[test]
     fn h11_who_looks_for_one_to_give_way_looks_at_so_many() {
-        let mut proved = Proved::default();
+        let mut established = Established::default();
         for key in 0..10_000 {
-            proved.insert(ConnKey(key), key % 4);
+            established.insert(ConnKey(key), key % 4);
         }
         let looks = std::cell::Cell::new(0);
         let nobody = |_| {
             looks.set(looks.get() + 1);
             false
         };
-        assert_eq!(proved.to_give_way(nobody), None);
+        assert_eq!(established.to_give_way(nobody), None);
         assert_eq!(looks.get(), LOOKS);
     }
 }

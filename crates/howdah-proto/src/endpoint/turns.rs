@@ -2,7 +2,7 @@
 //!
 //! Whoever opens a thousand connections would else have a thousand trains sent for each one of somebody else's.
 
-use crate::application::ConnKey;
+use super::ConnKey;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Connections of one group that are looked at in one turn.

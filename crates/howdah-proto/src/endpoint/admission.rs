@@ -2,13 +2,12 @@
 //! their address. Those who show that they know this server's key are asked for that at once, others as far as there is
 //! time for them. Nothing is kept of either.
 
-use crate::allowance::Allowance;
-use crate::newcomers::Newcomers;
+use super::allowance::Allowance;
+use super::newcomers::Newcomers;
+use crate::codec::{COOKIE_LEN, ConnectionId, Cookie, DoorAnswer, DoorPacket, KnockKey, VERSION};
 use howdah_core::{Span, Time};
-use howdah_proto::codec::{
-    COOKIE_LEN, ConnectionId, Cookie, DoorAnswer, DoorPacket, KnockKey, VERSION,
-};
-use std::io;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha20Rng;
 use std::net::{IpAddr, SocketAddr};
 
 /// From so many handshakes under way on, a first packet must carry a cookie.
@@ -34,9 +33,9 @@ const OVERDUE_OF_NETWORK: u32 = 4;
 const OVERDUE_ANSWERS: u64 = 2_000;
 const MAC_LEN: usize = COOKIE_LEN - 4;
 
-/// A first packet at the door: what it carries in the clear.
+/// A first packet: what it carries in the clear.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Knock {
+pub(crate) struct FirstPacket {
     pub(crate) version: u32,
     pub(crate) first_destination: ConnectionId,
     pub(crate) client: ConnectionId,
@@ -55,7 +54,7 @@ pub(crate) enum Verdict {
     Ignore,
 }
 
-/// How things are behind the door.
+/// How busy the endpoint is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Load {
     /// Handshakes under way.
@@ -72,10 +71,20 @@ struct Secret {
     key: [u8; 32],
 }
 
-/// The doorman.
-pub(crate) struct Door {
+impl Secret {
+    fn new(period: u32, rng: &mut ChaCha20Rng) -> Self {
+        let mut key = [0; 32];
+        rng.fill_bytes(&mut key);
+        Self { period, key }
+    }
+}
+
+/// See the module.
+pub(crate) struct Admission {
     current: Secret,
     previous: Secret,
+    /// Where the next secrets come from.
+    rng: ChaCha20Rng,
     version_answers: Allowance,
     unproved: Allowance,
     for_strangers: Allowance,
@@ -86,33 +95,25 @@ pub(crate) struct Door {
     key: Option<KnockKey>,
 }
 
-impl std::fmt::Debug for Door {
+impl std::fmt::Debug for Admission {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // No secrets in logs.
-        f.debug_struct("Door")
+        f.debug_struct("Admission")
             .field("version_answers", &self.version_answers)
             .finish_non_exhaustive()
     }
-}
-
-fn random_key() -> io::Result<[u8; 32]> {
-    let mut key = [0; 32];
-    getrandom::fill(&mut key)
-        .map_err(|e| io::Error::other(format!("no randomness from the system: {e}")))?;
-    Ok(key)
 }
 
 fn seconds(now: Time) -> u32 {
     (now.since(Time::ZERO).as_millis() / 1_000) as u32
 }
 
-impl Door {
-    pub(crate) fn new(key: Option<KnockKey>) -> io::Result<Self> {
-        let secret = Secret {
-            period: 0,
-            key: random_key()?,
-        };
-        Ok(Self {
+impl Admission {
+    /// `seed` is what nobody else may know.
+    pub(crate) fn new(key: Option<KnockKey>, seed: [u8; 32]) -> Self {
+        let mut rng = ChaCha20Rng::from_seed(seed);
+        let secret = Secret::new(0, &mut rng);
+        Self {
             current: secret,
             previous: secret,
             version_answers: Allowance::new(VERSION_ANSWERS),
@@ -120,9 +121,10 @@ impl Door {
             for_strangers: Allowance::new(COOKIES_FOR_STRANGERS),
             for_new_strangers: Allowance::new(COOKIES_FOR_STRANGERS),
             for_overdue: Allowance::new(OVERDUE_ANSWERS),
-            newcomers: Newcomers::new(),
+            newcomers: Newcomers::new(Secret::new(0, &mut rng).key),
+            rng,
             key,
-        })
+        }
     }
 
     /// Judges a first packet from `from`.
@@ -130,7 +132,7 @@ impl Door {
         &mut self,
         now: Time,
         from: SocketAddr,
-        knock: &Knock,
+        knock: &FirstPacket,
         load: Load,
     ) -> Verdict {
         let answer = |answer| {
@@ -195,14 +197,12 @@ impl Door {
         if period == self.current.period {
             return;
         }
-        // Without randomness the old one serves on.
-        if let Ok(key) = random_key() {
-            self.previous = std::mem::replace(&mut self.current, Secret { period, key });
-        }
+        let next = Secret::new(period, &mut self.rng);
+        self.previous = std::mem::replace(&mut self.current, next);
     }
 
     /// The time, and a MAC over it and everything that the cookie is good for.
-    fn bake(made_s: u32, from: SocketAddr, knock: &Knock, secret: &Secret) -> Cookie {
+    fn bake(made_s: u32, from: SocketAddr, knock: &FirstPacket, secret: &Secret) -> Cookie {
         let ip = match from.ip() {
             IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
             IpAddr::V6(ip) => ip.octets(),
@@ -220,7 +220,7 @@ impl Door {
         Cookie(cookie)
     }
 
-    fn is_good(&self, now: Time, from: SocketAddr, knock: &Knock, cookie: Cookie) -> bool {
+    fn is_good(&self, now: Time, from: SocketAddr, knock: &FirstPacket, cookie: Cookie) -> bool {
         let [a, b, c, d, ..] = cookie.0;
         let made_s = u32::from_be_bytes([a, b, c, d]);
         let age = seconds(now).checked_sub(made_s);
@@ -240,17 +240,17 @@ impl Door {
     }
 }
 
-/// Longest answer that [`Door::judge`] gives, in bytes.
+/// Longest answer that [`Admission::judge`] gives, in bytes.
 #[cfg(test)]
 const ANSWER_MAX: usize = 43;
 #[cfg(test)]
-const _: () = assert!(ANSWER_MAX < howdah_proto::codec::limits::MIN_DATAGRAM);
+const _: () = assert!(ANSWER_MAX < crate::codec::limits::MIN_DATAGRAM);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const KNOCK: Knock = Knock {
+    const KNOCK: FirstPacket = FirstPacket {
         version: VERSION,
         first_destination: ConnectionId(7),
         client: ConnectionId(8),
@@ -287,26 +287,29 @@ mod tests {
 
     #[test]
     fn a_cookie_is_asked_for_when_many_handshakes_are_under_way() {
-        let mut door = Door::new(None).unwrap();
+        let mut admission = Admission::new(None, [7; 32]);
         let from = address(1, 1);
-        let few = door.judge(at(1), from, &KNOCK, load(COOKIE_THRESHOLD - 1));
+        let few = admission.judge(at(1), from, &KNOCK, load(COOKIE_THRESHOLD - 1));
         assert_eq!(few, Verdict::Admit { validated: false });
-        let cookie = cookie(door.judge(at(1), from, &KNOCK, load(COOKIE_THRESHOLD)));
-        let again = Knock {
+        let cookie = cookie(admission.judge(at(1), from, &KNOCK, load(COOKIE_THRESHOLD)));
+        let again = FirstPacket {
             cookie: Some(cookie),
             ..KNOCK
         };
         for half_open in [0, COOKIE_THRESHOLD, 10_000] {
-            assert_eq!(door.judge(at(2), from, &again, load(half_open)), VALIDATED);
+            assert_eq!(
+                admission.judge(at(2), from, &again, load(half_open)),
+                VALIDATED
+            );
         }
     }
 
-    /// The first row of the table of bounds (docs/protocol.md, 18.1): the door itself has no memory that grows.
+    /// The first row of the table of bounds (docs/protocol.md, 18.1): admission itself has no memory that grows.
     #[test]
     fn under_load_nothing_is_kept_of_a_stranger_whose_address_is_not_proved() {
         fn has_no_memory<T: Copy>(_: &T) {}
-        let mut door = Door::new(None).unwrap();
-        let Door {
+        let mut admission = Admission::new(None, [7; 32]);
+        let Admission {
             current,
             previous,
             version_answers,
@@ -316,8 +319,10 @@ mod tests {
             for_overdue,
             // Of as many places as there always are.
             newcomers: _,
+            // Nor does this one.
+            rng: _,
             key,
-        } = &door;
+        } = &admission;
         has_no_memory(&(*current, *previous, *version_answers, *unproved));
         has_no_memory(&(*for_strangers, *for_new_strangers, *for_overdue, *key));
         for n in 0..100_000u32 {
@@ -326,72 +331,83 @@ mod tests {
                 full_for_s: (n % 2 == 0).then_some(1),
                 ..load(COOKIE_THRESHOLD)
             };
-            let verdict = door.judge(at(1) + Span::from_micros(u64::from(n)), from, &KNOCK, full);
+            let verdict =
+                admission.judge(at(1) + Span::from_micros(u64::from(n)), from, &KNOCK, full);
             assert!(!matches!(verdict, Verdict::Admit { .. }), "{n}");
         }
     }
 
     #[test]
     fn wrong_old_and_foreign_cookies_are_refused() {
-        let (mut door, mut other) = (Door::new(None).unwrap(), Door::new(None).unwrap());
+        let (mut admission, mut other) =
+            (Admission::new(None, [7; 32]), Admission::new(None, [8; 32]));
         let from = address(1, 1);
-        let made = cookie(door.judge(at(100), from, &KNOCK, load(COOKIE_THRESHOLD)));
-        let with = |cookie| Knock {
+        let made = cookie(admission.judge(at(100), from, &KNOCK, load(COOKIE_THRESHOLD)));
+        let with = |cookie| FirstPacket {
             cookie: Some(cookie),
             ..KNOCK
         };
-        let good = |door: &mut Door, s, from, knock: &Knock| {
-            door.judge(at(s), from, knock, load(COOKIE_THRESHOLD)) == VALIDATED
+        let good = |admission: &mut Admission, s, from, knock: &FirstPacket| {
+            admission.judge(at(s), from, knock, load(COOKIE_THRESHOLD)) == VALIDATED
         };
-        assert!(good(&mut door, 100, from, &with(made)));
-        assert!(good(&mut door, 115, from, &with(made)), "15 s are allowed");
-        assert!(!good(&mut door, 116, from, &with(made)), "it is too old");
-        assert!(!good(&mut door, 99, from, &with(made)), "from the future");
-        assert!(!good(&mut door, 100, address(2, 1), &with(made)));
-        assert!(!good(&mut door, 100, address(1, 2), &with(made)));
+        assert!(good(&mut admission, 100, from, &with(made)));
+        assert!(
+            good(&mut admission, 115, from, &with(made)),
+            "15 s are allowed"
+        );
+        assert!(
+            !good(&mut admission, 116, from, &with(made)),
+            "it is too old"
+        );
+        assert!(
+            !good(&mut admission, 99, from, &with(made)),
+            "from the future"
+        );
+        assert!(!good(&mut admission, 100, address(2, 1), &with(made)));
+        assert!(!good(&mut admission, 100, address(1, 2), &with(made)));
         assert!(
             !good(&mut other, 100, from, &with(made)),
             "another server's"
         );
         for (first, client) in [(6, 8), (7, 9), (8, 7)] {
-            let knock = Knock {
+            let knock = FirstPacket {
                 first_destination: ConnectionId(first),
                 client: ConnectionId(client),
                 ..with(made)
             };
-            assert!(!good(&mut door, 100, from, &knock));
+            assert!(!good(&mut admission, 100, from, &knock));
         }
         for bit in 0..COOKIE_LEN * 8 {
             let mut wrong = made;
             wrong.0[bit / 8] ^= 1 << (bit % 8);
-            assert!(!good(&mut door, 100, from, &with(wrong)), "bit {bit}");
+            assert!(!good(&mut admission, 100, from, &with(wrong)), "bit {bit}");
         }
         // A wrong one harms nobody while there is room.
         let wrong = with(Cookie([0; COOKIE_LEN]));
-        let verdict = door.judge(at(100), from, &wrong, load(0));
+        let verdict = admission.judge(at(100), from, &wrong, load(0));
         assert_eq!(verdict, Verdict::Admit { validated: false });
     }
 
     #[test]
     fn cookies_outlive_one_change_of_the_secret_and_no_second_one() {
-        let mut door = Door::new(None).unwrap();
+        let mut admission = Admission::new(None, [7; 32]);
         let from = address(1, 1);
-        let made = cookie(door.judge(at(59), from, &KNOCK, load(COOKIE_THRESHOLD)));
-        let again = Knock {
+        let made = cookie(admission.judge(at(59), from, &KNOCK, load(COOKIE_THRESHOLD)));
+        let again = FirstPacket {
             cookie: Some(made),
             ..KNOCK
         };
-        assert_eq!(door.judge(at(61), from, &again, load(99)), VALIDATED);
-        let secret = door.current.key;
-        cookie(door.judge(at(121), from, &KNOCK, load(99)));
-        assert_ne!(secret, door.current.key);
-        assert_eq!(secret, door.previous.key);
+        assert_eq!(admission.judge(at(61), from, &again, load(99)), VALIDATED);
+        let secret = admission.current.key;
+        cookie(admission.judge(at(121), from, &KNOCK, load(99)));
+        assert_ne!(secret, admission.current.key);
+        assert_eq!(secret, admission.previous.key);
     }
 
     #[test]
     fn answers_are_smaller_than_questions_and_versions_are_told_seldom() {
-        let mut door = Door::new(None).unwrap();
-        let newer = Knock {
+        let mut admission = Admission::new(None, [7; 32]);
+        let newer = FirstPacket {
             version: VERSION + 1,
             ..KNOCK
         };
@@ -399,7 +415,7 @@ mod tests {
         for n in 0..10_000 {
             // 10 000 in a second.
             let now = at(5) + Span::from_micros(n * 100);
-            let verdict = door.judge(now, address(1, 1), &newer, load(0));
+            let verdict = admission.judge(now, address(1, 1), &newer, load(0));
             match verdict {
                 Verdict::Answer(packet) => {
                     let mut out = Vec::new();
@@ -411,7 +427,7 @@ mod tests {
             }
         }
         assert!((100..=200).contains(&answers), "{answers}");
-        let retry = cookie(door.judge(at(7), address(1, 1), &KNOCK, load(COOKIE_THRESHOLD)));
+        let retry = cookie(admission.judge(at(7), address(1, 1), &KNOCK, load(COOKIE_THRESHOLD)));
         let mut out = Vec::new();
         DoorPacket::to(
             KNOCK.first_destination,
@@ -425,11 +441,11 @@ mod tests {
     #[test]
     fn under_load_those_who_know_the_key_are_answered_and_others_are_if_there_is_time() {
         let key = KnockKey::of(b"the server's key");
-        let mut door = Door::new(Some(key)).unwrap();
+        let mut admission = Admission::new(Some(key), [7; 32]);
         let knock = |n: u64, knows: bool| {
             let client = ConnectionId(n);
             let first = key.first_destination(client);
-            Knock {
+            FirstPacket {
                 first_destination: ConnectionId(first.0 ^ u64::from(!knows)),
                 client,
                 ..KNOCK
@@ -441,7 +457,7 @@ mod tests {
         for n in 0..100_000 {
             let now = at(5) + Span::from_micros(n * 10);
             for knows in [false, true] {
-                let verdict = door.judge(now, address(1, 1), &knock(n, knows), busy);
+                let verdict = admission.judge(now, address(1, 1), &knock(n, knows), busy);
                 answered[usize::from(knows)] += u64::from(verdict != Verdict::Ignore);
             }
         }
@@ -449,26 +465,29 @@ mod tests {
         assert!((COOKIES_FOR_STRANGERS..=2 * COOKIES_FOR_STRANGERS + 2).contains(&answered[0]));
         // A cookie that was given is good whoever has it.
         let stranger = knock(7, false);
-        let Verdict::Answer(packet) = door.judge(at(9), address(1, 1), &stranger, busy) else {
+        let Verdict::Answer(packet) = admission.judge(at(9), address(1, 1), &stranger, busy) else {
             panic!("a second later");
         };
         let DoorAnswer::Retry(cookie) = packet.answer else {
             panic!("{packet:?}");
         };
-        let again = Knock {
+        let again = FirstPacket {
             cookie: Some(cookie),
             ..stranger
         };
-        assert_eq!(door.judge(at(9), address(1, 1), &again, busy), VALIDATED);
+        assert_eq!(
+            admission.judge(at(9), address(1, 1), &again, busy),
+            VALIDATED
+        );
     }
 
     #[test]
     fn a_flood_begins_few_handshakes_though_none_of_them_lasts() {
-        let mut door = Door::new(None).unwrap();
+        let mut admission = Admission::new(None, [7; 32]);
         let mut begun = 0;
         for n in 0..100_000 {
             let now = at(5) + Span::from_micros(n * 10);
-            let verdict = door.judge(now, address(1, 1), &KNOCK, load(0));
+            let verdict = admission.judge(now, address(1, 1), &KNOCK, load(0));
             begun += u64::from(verdict == Verdict::Admit { validated: false });
         }
         assert!((UNPROVED..=2 * UNPROVED).contains(&begun), "{begun}");
@@ -476,19 +495,19 @@ mod tests {
 
     #[test]
     fn a_full_server_says_so_to_proved_addresses_only() {
-        let mut door = Door::new(None).unwrap();
+        let mut admission = Admission::new(None, [7; 32]);
         let full = Load {
             half_open: 0,
             full_for_s: Some(12),
             waited: Span::ZERO,
         };
         let from = address(1, 1);
-        let cookie = cookie(door.judge(at(1), from, &KNOCK, full));
-        let again = Knock {
+        let cookie = cookie(admission.judge(at(1), from, &KNOCK, full));
+        let again = FirstPacket {
             cookie: Some(cookie),
             ..KNOCK
         };
-        let Verdict::Answer(packet) = door.judge(at(2), from, &again, full) else {
+        let Verdict::Answer(packet) = admission.judge(at(2), from, &again, full) else {
             panic!("no answer");
         };
         let seconds = 12;
@@ -496,7 +515,7 @@ mod tests {
         let mut out = Vec::new();
         packet.encode(&mut out);
         assert_eq!(out.len(), ANSWER_MAX);
-        let verdict = door.judge(at(2), address(2, 1), &again, full);
+        let verdict = admission.judge(at(2), address(2, 1), &again, full);
         assert!(matches!(verdict, Verdict::Answer(p) if matches!(p.answer, DoorAnswer::Retry(_))));
     }
 
@@ -505,11 +524,11 @@ mod tests {
     fn h10_where_there_is_time_for_few_those_of_new_networks_are_answered() {
         let key = KnockKey::of(b"the server's key");
         for knows in [false, true] {
-            let mut door = Door::new(Some(key)).unwrap();
+            let mut admission = Admission::new(Some(key), [7; 32]);
             let mut knock = |n: u64, ip: [u8; 4]| {
                 let client = ConnectionId(n);
                 let first = key.first_destination(client).0 ^ u64::from(!knows);
-                let knock = Knock {
+                let knock = FirstPacket {
                     first_destination: ConnectionId(first),
                     client,
                     ..KNOCK
@@ -519,7 +538,7 @@ mod tests {
                     ..load(0)
                 };
                 let now = at(5) + Span::from_micros(n * 10);
-                match door.judge(now, SocketAddr::from((ip, 1)), &knock, load) {
+                match admission.judge(now, SocketAddr::from((ip, 1)), &knock, load) {
                     // Nothing is begun for who has not shown a cookie.
                     Verdict::Admit { .. } => panic!("{knows}"),
                     Verdict::Answer(_) => 1,

@@ -3,7 +3,7 @@
 //! Places are shared by networks first (an IPv6 /48, an IPv4 /24), then by hosts in them (a /64, an address): whoever has most of them gives the oldest one
 //! up. So one that opens handshakes from all of its addresses shuts nobody out but himself.
 
-use crate::application::ConnKey;
+use super::ConnKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ pub(crate) const MAX_HALF_OPEN: usize = 256;
 
 /// The leading bits of an address, and whether it is one of IPv6.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Prefix(bool, [u8; 8]);
+pub struct Prefix(bool, [u8; 8]);
 
 impl Prefix {
     fn of(ip: IpAddr, v4_bytes: usize, v6_bytes: usize) -> Self {
@@ -28,8 +28,15 @@ impl Prefix {
         Self(is_v6, prefix)
     }
 
-    pub(crate) fn network(ip: IpAddr) -> Self {
+    /// What belongs to one network as a rule: an IPv4 /24, an IPv6 /48.
+    pub fn network(ip: IpAddr) -> Self {
         Self::of(ip, 3, 6)
+    }
+
+    /// The same for equal prefixes, and for no others.
+    pub(crate) fn bytes(self) -> [u8; 9] {
+        let [a, b, c, d, e, f, g, h] = self.1;
+        [self.0.into(), a, b, c, d, e, f, g, h]
     }
 
     fn host(ip: IpAddr) -> Self {

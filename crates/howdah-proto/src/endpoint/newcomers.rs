@@ -1,12 +1,11 @@
-//! Networks that nobody at the door was answered from of late.
+//! Networks that no stranger was answered from of late.
 //!
 //! A flood, whoever makes it, comes again and again from the networks that it has; a client comes once or twice. So where there is
 //! time for some first packets only, those of networks that had no answer for a while go before. What is kept is a time for each of
 //! so many numbers that addresses are hashed to, and never grows.
 
-use crate::half_open::Prefix;
+use super::half_open::Prefix;
 use howdah_core::{Span, Time};
-use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 
 /// Networks that can be told apart; some share a number.
@@ -15,15 +14,16 @@ const SLOTS: usize = 4_096;
 const WHILE: Span = Span::from_secs(1);
 
 pub(crate) struct Newcomers {
-    hasher: RandomState,
+    /// Nobody can tell which networks share a number.
+    key: [u8; 32],
     /// Since when, and how often.
     answered: Box<[(Time, u32)]>,
 }
 
 impl Newcomers {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(key: [u8; 32]) -> Self {
         Self {
-            hasher: RandomState::new(),
+            key,
             answered: vec![(Time::ZERO, 0); SLOTS].into_boxed_slice(),
         }
     }
@@ -45,6 +45,8 @@ impl Newcomers {
     }
 
     fn slot(&self, from: IpAddr) -> usize {
-        self.hasher.hash_one(Prefix::network(from)) as usize % SLOTS
+        let hash = blake3::keyed_hash(&self.key, &Prefix::network(from).bytes());
+        let [low, high, ..] = *hash.as_bytes();
+        usize::from(u16::from_le_bytes([low, high])) % SLOTS
     }
 }
