@@ -3,7 +3,7 @@
 use super::ConnKey;
 use super::admission::FirstPacket;
 use crate::codec::{ConnectionId, DoorPacket, Header, Level, limits};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Where a datagram goes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -18,7 +18,7 @@ pub(crate) enum Route {
 /// Connection ids in use.
 #[derive(Debug, Default)]
 pub(crate) struct Demux {
-    ids: HashMap<ConnectionId, ConnKey>,
+    ids: BTreeMap<ConnectionId, ConnKey>,
 }
 
 impl Demux {

@@ -11,7 +11,10 @@
 //!
 //! All this is a ceiling on the rate that delay and delivery allow; without marks for long it is forgotten.
 
+mod balance;
+
 use super::{Feedback, Share};
+use balance::Balance;
 use howdah_core::{Rate, Span, Time};
 
 /// Weight of a round trip in the smoothed share.
@@ -84,6 +87,8 @@ pub(super) struct Marks {
     /// This flow came to others' queue lately, and has a small part of the path.
     young: bool,
     share: f64,
+    /// Of fine marks.
+    balance: Balance,
     /// The share of the last report, not smoothed.
     recent: f64,
     /// (packets, marked) of the last report, and when the round began.
@@ -107,6 +112,7 @@ impl Marks {
             of,
             young: false,
             share: FIRST_SHARE,
+            balance: Balance::default(),
             recent: 0.0,
             last: None,
             round: (0, 0, Time::ZERO),
@@ -226,14 +232,21 @@ impl Marks {
         // Cuts are further apart than round trips, and larger for that.
         let spacing = round + ECHO;
         let half = self.share / 2.0 * spacing.as_secs_f64() / round_s;
+        let calm = seen.now.since(self.last_mark) > round.mul_f64(CALM_ROUNDS);
         let left = match (self.is_fine(), self.weight) {
-            (true, Weight::Fair) => 1.0 - half.min(0.5),
-            (true, Weight::Least) => 1.0 - (4.0 * half).min(0.5),
+            (true, weight) => {
+                let times = if weight == Weight::Least { 4.0 } else { 1.0 };
+                let taken = (times * half).min(0.5);
+                if calm {
+                    self.balance.begin();
+                }
+                self.balance.on_cut(from * taken);
+                1.0 - self.balance.cut(taken)
+            }
             (false, Weight::Fair) => CLASSIC_LEFT,
             (false, Weight::Least) => 0.5,
         };
         let ceiling = from * left;
-        let calm = seen.now.since(self.last_mark) > round.mul_f64(CALM_ROUNDS);
         if calm || from > self.before {
             // Who has not come back to the rate of before shares with somebody new.
             let shrinks = from < BACK_SHARE * self.before;
@@ -266,8 +279,7 @@ impl Marks {
             Weight::Fair => 1.0,
             Weight::Least => 0.1,
         };
-        let age = if self.young { GROWTH_YOUNG } else { 1.0 };
-        age * weight * segments * SEGMENT_BITS / round_s / sessions
+        weight * segments * SEGMENT_BITS / round_s / sessions
     }
 
     /// What brings a rate that a classic mark has cut back to that of before, and beyond, in bits per second for each round trip:
@@ -290,7 +302,15 @@ impl Marks {
         let rounds = seen.now.since(before).as_secs_f64() / round_s;
         let quiet = seen.now.since(self.quiet_at).as_secs_f64() / round_s;
         let faster = quiet.min(30.0).exp2();
-        let mut more = self.growth(ceiling, round_s) * faster;
+        let growth = self.growth(ceiling, round_s);
+        let factor = if self.is_fine() {
+            self.balance.on_growth(growth * rounds.min(1.0));
+            self.balance.growth()
+        } else {
+            1.0
+        };
+        let age = if self.young { GROWTH_YOUNG } else { 1.0 };
+        let mut more = growth * faster * age.max(factor);
         more = more.max(self.curve(ceiling, round_s));
         if self.weight == Weight::Fair
             && seen.now.since(self.last_mark) > round.mul_f64(CALM_ROUNDS)
