@@ -92,7 +92,9 @@ pub fn sheet(bytes: &[u8]) {
             }
         }
         Share::Run(members) => {
-            members.iter().for_each(|member| check_name(&member.name));
+            for member in members {
+                check_name(&member.name);
+            }
             move_all(&tree, &sheet, members.len());
         }
     }
@@ -124,7 +126,9 @@ fn move_all(tree: &TreePlan, sheet: &Sheet, count: usize) {
             RunAction::Look => mover.on_highest(3).expect("nobody else runs it"),
             RunAction::Place(range) => {
                 assert!(range.end <= count);
-                range.for_each(|index| mover.on_named(index, (1, (2, 3))));
+                for index in range {
+                    mover.on_named(index, (1, (2, 3)));
+                }
                 mover.on_placed();
             }
             RunAction::Sync => mover.on_synced(),

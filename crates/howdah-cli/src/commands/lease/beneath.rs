@@ -229,7 +229,8 @@ impl Dir {
         let mut first = Ok(());
         while let Some((dir, is_done)) = todo.pop() {
             if is_done {
-                first = first.and(self.remove_dir(&dir));
+                let removed = self.remove_dir(&dir);
+                first = first.and(removed);
                 continue;
             }
             if self.look(&dir).is_ok_and(|seen| seen.mode & 0o700 != 0o700) {
