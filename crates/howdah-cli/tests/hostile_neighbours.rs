@@ -76,6 +76,7 @@ fn h13_the_memory_of_processes_with_keys_is_closed() {
             .args(args)
             .current_dir("/")
             .env("HOWDAH_CONFIG_DIR", &keys)
+            .env("XDG_STATE_HOME", &keys)
             .env("HOWDAH_DUMPABLE", if open { "1" } else { "0" })
             .env("HOWDAH_DIE_WITH_PARENT", "1")
             .env_remove("HOWDAH_CONFIG")
@@ -97,12 +98,15 @@ fn h13_the_memory_of_processes_with_keys_is_closed() {
     assert!(made.0.wait().unwrap().success());
     for open in [false, true] {
         let root = keys.to_str().unwrap();
-        let mut serve = start(&["serve", "--listen", "127.0.0.1:0", "--root", root], open).unwrap();
-        let mut line = String::new();
-        let errors = serve.0.stderr.as_mut().unwrap();
-        BufReader::new(errors).read_line(&mut line).unwrap();
-        assert!(line.starts_with("howdah"), "{line}");
-        assert_eq!(serve.is_closed(), !open);
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--root", root];
+        for service in [&serve[..], &["daemon"]] {
+            let mut service = start(service, open).unwrap();
+            let mut line = String::new();
+            let errors = service.0.stderr.as_mut().unwrap();
+            BufReader::new(errors).read_line(&mut line).unwrap();
+            assert!(line.starts_with("howdah"), "{line}");
+            assert_eq!(service.is_closed(), !open, "{line}");
+        }
 
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
         silent

@@ -5,9 +5,12 @@
 
 mod support;
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 use support::place::content;
 use support::process::{Done, Input};
 use support::{HOWDAH, Host, Site};
@@ -307,6 +310,164 @@ fn h14_a_room_that_is_not_this_users_alone_is_refused() {
     symlink(&elsewhere, &room).unwrap();
     plan.run(1).assert_failed(INTEGRITY, &["is a link"]);
     server.stop();
+}
+
+/// What somebody puts in the place of a room, who may write to the directory that it lies in.
+const EXCHANGES: [&str; 2] = [
+    // What belongs to the user and lies there, too: as the room, or as what a run has fetched.
+    r#"run=$(cd "$aside" && ls -d */run-* 2>/dev/null | head -n 1)
+if [ -n "$run" ]; then mkdir -p "$fake/${run%/*}"; at="$room/$run"; mv "$victim" "$fake/$run"; mv "$fake" "$room"
+else at="$room"; mv "$victim" "$room"; fi
+echo "mv '$at' '$victim'; rm -rf '$room' '$fake'; mv '$aside' '$room'" > "$undo""#,
+    // Links to it.
+    r#"mkdir "$fake"; ln -s "$victim" "$fake/tree"
+for run in $(cd "$aside" && ls -d */run-* 2>/dev/null); do mkdir -p "$fake/${run%/*}"; ln -s "$victim" "$fake/$run"; done
+ln -s "$fake" "$room"
+echo "rm -rf '$room' '$fake'; mv '$aside' '$room'" > "$undo""#,
+];
+
+/// The words of a shell that exchange the room of the plan in `site`, if it is there.
+fn exchanging(site: &Site, victim: &Victim, exchange: &str) -> String {
+    format!(
+        r#"victim='{victim}'; fake='{fake}'; aside='{aside}'; undo='{undo}'
+room=$(ls -d '{here}'/.target.*.howdah-plan 2>/dev/null)
+if [ -n "$room" ]; then
+mv "$room" "$aside"
+{exchange}
+fi
+"#,
+        victim = victim.dir,
+        fake = site.file("fake"),
+        aside = site.file("exchanged"),
+        undo = site.file("undo"),
+        here = site.file(""),
+    )
+}
+
+/// Has all as it was; whether there was anything to undo.
+fn undo(site: &Site) -> bool {
+    let undo = site.file("undo");
+    if !Path::new(&undo).exists() {
+        return false;
+    }
+    Command::new("sh").arg(&undo).status().unwrap();
+    fs::remove_file(undo).unwrap();
+    true
+}
+
+/// Who may write to the directory of a destination can rename the room of its plan and put something else there, in any step.
+#[test]
+fn h14_who_exchanges_the_room_of_a_plan_has_nothing_written_or_removed() {
+    let mut exchanged = [0; 2];
+    for (kind, exchange) in EXCHANGES.into_iter().enumerate() {
+        for session in 1..=8 {
+            let site = Site::new(100);
+            let source = make_source(&site);
+            let victim = Victim::new(&site, &["keys"]);
+            let (ssh, count) = (site.file("exchanging-ssh"), site.file("sessions"));
+            let script = format!(
+                r#"#!/bin/sh
+for last; do case "$last" in -G) exit 1;; esac; done
+n=$(( $(cat '{count}' 2>/dev/null || echo 0) + 1 ))
+echo $n > '{count}'
+if [ $n = {session} ]; then
+{}fi
+exec sh -c "$last"
+"#,
+                exchanging(&site, &victim, exchange),
+            );
+            fs::write(&ssh, script).unwrap();
+            fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+            let way = ["--ssh", &ssh, "--remote-howdah", HOWDAH];
+            let (plan, _) = Plan::new(&site, &way, &["-a"], &format!("far:{source}"));
+            exchanged[kind] += u32::from(undo(&site));
+            victim.assert_untouched();
+            for lease in 0..plan.leases {
+                plan.run(lease);
+                exchanged[kind] += u32::from(undo(&site));
+                victim.assert_untouched();
+                // What was exchanged on its way has moved nothing elsewhere, or can be run again.
+                let done = plan.run(lease);
+                exchanged[kind] += u32::from(undo(&site));
+                assert_eq!(done.code, Some(0), "{}", done.err);
+                victim.assert_untouched();
+            }
+            if plan.leases > 0 {
+                let done = plan.finish(&[]);
+                assert_eq!(done.code, Some(0), "{}", done.err);
+                let come = |name: &str| fs::read(site.file(&format!("target/d/{name}"))).unwrap();
+                assert_eq!(come("keys"), b"evil");
+                assert_eq!(come("large"), content("large", 2 * MIB + 7));
+                victim.assert_untouched();
+            }
+        }
+    }
+    assert!(exchanged.iter().all(|times| *times >= 5), "{exchanged:?}");
+}
+
+/// The same just before what is finished gets its name.
+#[test]
+fn h14_who_exchanges_the_room_of_a_plan_that_is_finished_has_nothing_removed() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        println!("skipped: no strace");
+        return;
+    }
+    for of_tree in [true, false] {
+        let site = Site::new(100);
+        make_source(&site);
+        let names = ["keys", "part", "tree"];
+        let victim = Victim::new(&site, &names);
+        let server = site.serve();
+        let (what, recursive) = if of_tree {
+            ("source", &["-a"][..])
+        } else {
+            ("source/d/large", &[][..])
+        };
+        let (plan, done) = Plan::new(&site, &["--accept-new"], recursive, &server.url(what));
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        for lease in 0..plan.leases {
+            let done = plan.run(lease);
+            assert_eq!(done.code, Some(0), "{}", done.err);
+        }
+        server.stop();
+        // The first name that something gets is that of a note, which is made just before the destination.
+        let options = [
+            "-f",
+            "-e",
+            "trace=renameat",
+            "-e",
+            "inject=renameat:signal=STOP:when=1",
+        ];
+        let args = ["finish", &plan.file];
+        let mut traced = site.start_traced(&options.map(str::to_owned), "client", &args);
+        traced.await_line("stopped by SIGSTOP", Duration::from_mins(1));
+        let script = exchanging(&site, &victim, EXCHANGES[0]);
+        assert!(
+            Command::new("sh")
+                .arg("-c")
+                .arg(script)
+                .status()
+                .unwrap()
+                .success()
+        );
+        let children = format!("/proc/{0}/task/{0}/children", traced.pid().as_raw_pid());
+        let children = fs::read_to_string(children).unwrap();
+        let pid = Pid::from_raw(children.trim().parse().unwrap()).unwrap();
+        kill_process(pid, Signal::CONT).unwrap();
+        let done = traced.finish();
+        let (room, aside) = (plan.room(), site.file("exchanged"));
+        // All of ours has gone, and nothing of the others.
+        let left: Vec<_> = fs::read_dir(aside).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+        fs::rename(room, &victim.dir).unwrap();
+        victim.assert_untouched();
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        let place = if of_tree { "target/d/large" } else { "target" };
+        assert_eq!(
+            fs::read(site.file(place)).unwrap(),
+            content("large", 2 * MIB + 7)
+        );
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@
 #![expect(clippy::missing_panics_doc, reason = "to panic is what they are for")]
 
 mod connection;
+mod files;
 mod keys;
 mod pair;
 mod text;
@@ -18,6 +19,7 @@ pub mod corpus;
 pub mod mutate;
 
 pub use connection::connection;
+pub use files::{daemon, plan, record, recording, sheet};
 pub use keys::{authorized_keys, keys, known_hosts};
 pub use pair::pair;
 pub use text::{glob, location, scenario};
@@ -74,6 +76,7 @@ pub const TARGETS: &[Target] = &[
         howdah_proto::endpoint::fuzzing::cookie,
         howdah_proto::endpoint::fuzzing::cookie_samples,
     ),
+    slow(target("daemon", daemon, files::daemon_samples)),
     target("frames", frames, Vec::new),
     target(
         "gate",
@@ -111,9 +114,18 @@ pub const TARGETS: &[Target] = &[
     ),
     slow(target("packs", packs, trees::packs_samples)),
     slow(target("pair", pair, Vec::new)),
+    target("plan", plan, files::plan_samples),
+    target(
+        "receipt",
+        howdah::fuzzing::receipt,
+        howdah::fuzzing::receipt_samples,
+    ),
+    target("record", record, files::record_samples),
+    slow(target("recording", recording, files::recording_samples)),
     slow(target("receiver", receiver, trees::receiver_samples)),
     target("report", report, Vec::new),
     slow(target("scenario", scenario, text::scenario_samples)),
+    target("sheet", sheet, files::sheet_samples),
     target("tunnel", howdah_net::fuzzing::tunnel, Vec::new),
     slow(target("udt", udt, Vec::new)),
     target("varint", varint, Vec::new),

@@ -1,5 +1,5 @@
 //! Every target over its corpus, over what a search begins with, and over seeded mutations of both.
-//! `HOWDAH_FUZZ_ROUNDS=100000` tries more mutations, `HOWDAH_FUZZ_SEED=2` others.
+//! `HOWDAH_FUZZ_ROUNDS=100000` tries more mutations, `HOWDAH_FUZZ_SEED=2` others, `HOWDAH_FUZZ_ONLY=plan,sheet` those of some targets.
 
 use howdah_fuzz::mutate::Mutator;
 use howdah_fuzz::{TARGETS, Target, corpus};
@@ -30,7 +30,13 @@ fn try_one(target: &Target, bytes: &[u8]) {
 
 fn replay(names: impl Fn(&str) -> bool) {
     let seed = number("HOWDAH_FUZZ_SEED").unwrap_or(1);
-    for target in TARGETS.iter().filter(|target| names(target.name)) {
+    let only = std::env::var("HOWDAH_FUZZ_ONLY").ok();
+    let is_asked = |name: &str| {
+        let only = only.as_deref();
+        only.is_none_or(|only| only.split(',').any(|one| one == name))
+    };
+    let asked = |target: &&Target| names(target.name) && is_asked(target.name);
+    for target in TARGETS.iter().filter(asked) {
         let samples = (target.samples)();
         let all = [corpus::read(target.name), samples].concat();
         for bytes in &all {

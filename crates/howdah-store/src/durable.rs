@@ -95,6 +95,8 @@ impl Place {
 pub(crate) struct PartFile {
     file: File,
     temp: OsString,
+    /// The directory that it has that name in, if it is not that of its target.
+    apart: Option<OwnedFd>,
     place: Place,
     state: Mutex<State>,
     prepare: Mutex<Preparation>,
@@ -186,6 +188,7 @@ impl PartFile {
         Self {
             file,
             temp,
+            apart: None,
             place,
             state: Mutex::new(state),
             prepare: Mutex::new(Preparation(None)),
@@ -213,6 +216,11 @@ impl PartFile {
 
     pub(crate) fn dir(&self) -> &OwnedFd {
         &self.place.dir
+    }
+
+    /// Where it has its name until it is published.
+    fn home(&self) -> &OwnedFd {
+        self.apart.as_ref().unwrap_or_else(|| self.dir())
     }
 
     /// Its name until it is published.
@@ -319,7 +327,7 @@ impl PartFile {
         if now != *before {
             return Err(StoreError::TargetChanged { path: path.clone() });
         }
-        rename_file(dir, &self.temp, dir, name, now.is_some()).map_err(|e| match e {
+        rename_file(self.home(), &self.temp, dir, name, now.is_some()).map_err(|e| match e {
             Errno::EXIST => StoreError::TargetChanged { path: path.clone() },
             Errno::BUSY | Errno::PERM => unwritable::from_making(dir, path, "rename to", e),
             e => StoreError::from_io(path, "rename the finished file to", e),
@@ -366,7 +374,7 @@ impl PartFile {
         // Somebody else may have finished this directory.
         keeping_times(self.dir(), || {
             self.remove_journal();
-            let _ = rustix::fs::unlinkat(self.dir(), &self.temp, AtFlags::empty());
+            let _ = rustix::fs::unlinkat(self.home(), &self.temp, AtFlags::empty());
         });
     }
 
@@ -411,20 +419,19 @@ impl Drop for PartFile {
     }
 }
 
-/// Makes a file that is complete and verified the one at `path`: rights of a source with these permission bits, synced, renamed. Its
-/// name until then, `temp`, is below the directory of `path`; it keeps it if this fails.
+/// Makes a file that is complete and verified one of that name in the open directory `dir`: rights of a source with these permission
+/// bits, synced, renamed. Until then it has the name `temp` in the directory `apart`, and keeps it if this fails. `path` is for messages.
 pub fn publish(
     file: File,
-    temp: OsString,
-    path: &Path,
+    (apart, temp): (OwnedFd, OsString),
+    (dir, name, path): (OwnedFd, &OsStr, &Path),
     size: u64,
     mode: Option<u32>,
 ) -> Result<(), StoreError> {
-    let (dir, name) = crate::root::open_local_parent(path)?;
     let place = Place::new(dir, name, path, Links::Stay)?;
-    PartFile::adopt(place, file, temp, size.max(1))
-        .with_mode(mode)
-        .publish(size)
+    let mut part = PartFile::adopt(place, file, temp, size.max(1));
+    part.apart = Some(apart);
+    part.with_mode(mode).publish(size)
 }
 
 /// Does something in a directory that its times do not show.

@@ -55,12 +55,17 @@ impl Root {
                 Errno::NOTDIR => StoreError::from_io(path, "use as a root directory", e),
                 e => StoreError::from_io(path, "open the directory", e),
             })?;
-        Ok(Self {
+        Ok(Self::of_dir(dir, path))
+    }
+
+    /// The same of a directory that is open already; `path` is for messages.
+    pub(crate) fn of_dir(dir: OwnedFd, path: &Path) -> Self {
+        Self {
             dir,
             path: path.to_path_buf(),
             openat2: cfg!(target_os = "linux"),
             of_user: false,
-        })
+        }
     }
 
     /// The same for somebody who may go wherever the user of this process may: links that are

@@ -126,6 +126,6 @@ pub use session::files::wire::{DirEntry, FileInfo, FileKind, FileVersion, FilesR
 pub use ssh::{DEFAULT_PORTS, FarEndHost, SshConfig, SshSharing, serve_over_ssh};
 pub use summary::{Progress, SideUsage, Summary};
 pub use throttle::Throttle;
-pub use trees::{check_sources, copy_tree};
+pub use trees::{check_sources, copy_tree, copy_tree_into};
 pub use verify::{Verification, verify};
 pub use versions::name_build;

@@ -10,8 +10,9 @@ use crate::session::from_store;
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, Progress, Summary};
 use howdah_core::ByteRange;
 use howdah_store::{RangeFile, SourceIdentity};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -155,19 +156,20 @@ pub(crate) fn held(target: &RangeFile) -> Option<howdah_store::Held> {
     (!held.ranges.is_empty()).then_some(held)
 }
 
-/// Makes a file that is complete and verified the one at `path`, durably: it gets the rights of a source with these permission bits
-/// as [`copy`](crate::copy()) gives them, and is renamed. Until then its name, `temp`, is below the directory of `path`; if this fails it
-/// keeps that.
+/// Makes a file that is complete and verified one of that name in the open directory `dir`, durably: it gets the rights of a source with
+/// these permission bits as [`copy`](crate::copy()) gives them, and is renamed. Until then it has the name `temp` in the open directory
+/// `apart`; if this fails it keeps that. `path` is for messages.
 ///
 /// # Errors
 ///
 /// Those of the file system.
 pub fn publish(
     file: File,
-    temp: OsString,
-    path: &Path,
+    (apart, temp): (OwnedFd, OsString),
+    (dir, name, path): (OwnedFd, &OsStr, &Path),
     size: u64,
     mode: Option<u32>,
 ) -> Result<(), Error> {
-    howdah_store::publish(file, temp, path, size, mode).map_err(|e| from_store(&e))
+    let done = howdah_store::publish(file, (apart, temp), (dir, name, path), size, mode);
+    done.map_err(|e| from_store(&e))
 }

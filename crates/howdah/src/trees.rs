@@ -9,7 +9,9 @@ use crate::ssh::{Order, copy_between};
 use crate::{Cancel, CopyConfig, Error, ErrorKind, Location, PathBytes, Progress, Summary};
 use howdah_store::{RuleList, RuleRef, TreeOptions, TreeSource, TreeTarget, origin_of};
 use std::ffi::OsStr;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// Copies files and directories. Either all `sources` are local and `destination` is remote, or the other
 /// way round; then all sources are on one host. Both may be on machines that ssh reaches: then the data
@@ -28,13 +30,78 @@ pub fn copy_tree(
     cancel: &Cancel,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, Error> {
+    lasting_tree(
+        (sources, &Place::Named(destination)),
+        options,
+        (config, cancel),
+        on_progress,
+    )
+}
+
+/// [`copy_tree`] into an open directory of this machine: what is written stays in there, whatever becomes of its name meanwhile. `below`
+/// is what the tree becomes in it, nothing for the directory itself; `path` is what it is called, for messages.
+pub fn copy_tree_into(
+    sources: &[Location],
+    (dir, path, below): (BorrowedFd<'_>, &Path, &Path),
+    options: &TreeOptions,
+    config: &CopyConfig,
+    cancel: &Cancel,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Summary, Error> {
+    lasting_tree(
+        (sources, &Place::Open { dir, path, below }),
+        options,
+        (config, cancel),
+        on_progress,
+    )
+}
+
+/// Where a tree goes.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Named(&'a Location),
+    /// Something below a directory that is open.
+    Open {
+        dir: BorrowedFd<'a>,
+        path: &'a Path,
+        below: &'a Path,
+    },
+}
+
+impl Place<'_> {
+    fn location(&self) -> Location {
+        match self {
+            Self::Named(location) => (*location).clone(),
+            Self::Open { path, below, .. } => Location::File(path.join(below)),
+        }
+    }
+
+    /// As something of this machine that can be written to.
+    fn target(&self, named: &Path, make_path: bool) -> Result<TreeTarget, Error> {
+        let target = match self {
+            Self::Named(_) if make_path => TreeTarget::local_to_make(named),
+            Self::Named(_) => TreeTarget::local(named),
+            Self::Open { dir, path, below } => {
+                let dir = dir.try_clone_to_owned();
+                let dir = dir.map_err(|e| {
+                    let text = format!("cannot share {}: {e}", path.display());
+                    Error::new(ErrorKind::Io, text)
+                })?;
+                TreeTarget::opened(dir, path, below)
+            }
+        };
+        target.map_err(|e| from_store(&e))
+    }
+}
+
+fn lasting_tree(
+    (sources, place): (&[Location], &Place<'_>),
+    options: &TreeOptions,
+    (config, cancel): (&CopyConfig, &Cancel),
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Summary, Error> {
     let mut attempt = |config: &CopyConfig, on_progress: &mut dyn FnMut(&Progress)| {
-        copy_tree_once(
-            (sources, destination),
-            options,
-            (config, cancel),
-            on_progress,
-        )
+        copy_tree_once((sources, place), options, (config, cancel), on_progress)
     };
     // Without resuming, files that the first connection has not reached would be gone on with, too.
     if options.dry_run || !config.resume {
@@ -45,12 +112,13 @@ pub fn copy_tree(
 
 /// With one connection.
 fn copy_tree_once(
-    (sources, destination): (&[Location], &Location),
+    (sources, place): (&[Location], &Place<'_>),
     options: &TreeOptions,
     (config, cancel): (&CopyConfig, &Cancel),
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, Error> {
     check_sources(sources)?;
+    let destination = &place.location();
     let options = &TreeOptions {
         anew: !config.resume,
         reread: config.reread,
@@ -97,7 +165,7 @@ fn copy_tree_once(
         };
         return copy_between(order, config, cancel, on_progress);
     }
-    let (task, remote) = plan(sources, destination, options)?;
+    let (task, remote) = plan(sources, (destination, place), options)?;
     run(task, remote, config, cancel, on_progress)
 }
 
@@ -107,7 +175,7 @@ fn usage<T>(text: impl Into<String>) -> Result<T, Error> {
 
 fn plan(
     sources: &[Location],
-    destination: &Location,
+    (destination, place): (&Location, &Place<'_>),
     options: &TreeOptions,
 ) -> Result<(Task, Remote), Error> {
     let mut options = options.clone();
@@ -138,12 +206,7 @@ fn plan(
                 }
             }
             alone(&options, paths.len())?;
-            let target = if options.make_path {
-                TreeTarget::local_to_make(target)
-            } else {
-                TreeTarget::local(target)
-            };
-            let target = target.map_err(|e| from_store(&e))?;
+            let target = place.target(target, options.make_path)?;
             let names = paths.iter().filter_map(|path| path.as_path().file_name());
             let target = target.expecting(names.map(OsStr::to_os_string));
             options.origin = Some(origin(&format!("{remote:?}"), &paths));

@@ -56,7 +56,7 @@ use anyhow::Context as _;
 use std::path::PathBuf;
 
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
-    if holds_keys(&command) {
+    if holds_secrets(&command) {
         keep_memory_private();
     }
     match command {
@@ -134,8 +134,8 @@ fn one_object(result: anyhow::Result<()>) -> anyhow::Result<()> {
     result.inspect_err(crate::exit::tell_as_json)
 }
 
-/// Whether it has a private key, or that of a session, in its memory.
-fn holds_keys(command: &Command) -> bool {
+/// Whether it has a private key, that of a session, or a token in its memory. Each command is named, so that somebody thinks of it.
+fn holds_secrets(command: &Command) -> bool {
     match command {
         Command::Cp(_)
         | Command::Sync(_)
@@ -145,11 +145,25 @@ fn holds_keys(command: &Command) -> bool {
         | Command::Clean(_)
         | Command::Plan(_)
         | Command::Serve(_)
-        | Command::Key(_) => true,
+        | Command::Key(_)
+        | Command::Bench(_)
+        | Command::Predict(_) => true,
+        // The key of its TLS, tokens, and addresses that are told what becomes of jobs; its clients have tokens.
         #[cfg(target_os = "linux")]
-        Command::Bench(_) | Command::Predict(_) => true,
+        Command::Daemon(_) | Command::Job(_) | Command::Schedule(_) | Command::Watch(_) => true,
         Command::Internal(command) => matches!(command, crate::args::InternalCommand::FarEnd),
-        _ => false,
+        Command::Finish(_)
+        | Command::Ctl(_)
+        | Command::Doctor(_)
+        | Command::Config(_)
+        | Command::Receipt(_)
+        | Command::Wan(_)
+        | Command::Lab(_)
+        | Command::Rival(_)
+        // Its keys are good for what it shows and for nothing else.
+        | Command::Demo(_)
+        | Command::Completions { .. }
+        | Command::Man { .. } => false,
     }
 }
 

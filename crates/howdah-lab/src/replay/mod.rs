@@ -75,11 +75,14 @@ impl Replay {
             .intervals
             .iter()
             .map(|interval| interval.pacing_bps);
-        Ok(Self {
+        let replay = Self {
             model,
             own,
             rate_bps: pacing.max().unwrap_or(0),
-        })
+        };
+        // What was measured can be simulated; a file from somebody else may have any numbers.
+        cells(&replay.scenario(&[own.to_owned()])).map_err(|_| NotReplayable::OutOfRange)?;
+        Ok(replay)
     }
 
     /// The scenario, in which these transports copy the same bytes, each alone.

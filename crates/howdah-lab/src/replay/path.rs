@@ -34,6 +34,9 @@ pub enum NotReplayable {
     /// No round trip was measured.
     #[error("no round trip was measured")]
     NoRoundTrip,
+    /// Nobody measured that.
+    #[error("its numbers are of no network that can be simulated")]
+    OutOfRange,
 }
 
 /// A value from a time on, in microseconds since the copy began.

@@ -9,6 +9,7 @@ use super::tree_source::plain;
 use super::unfinished;
 use crate::identity::Identity;
 use crate::{Quota, RoomWait, Root, StoreError, unwritable};
+use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -182,6 +183,11 @@ impl TreeTarget {
             quota: Quota::default(),
             metadata: Metadata::All,
         })
+    }
+
+    /// A path below a directory that the user of this process has opened, whatever becomes of its name: `named` is for messages.
+    pub fn opened(dir: OwnedFd, named: &Path, below: &Path) -> Result<Self, StoreError> {
+        Self::below(&Arc::new(Root::of_dir(dir, named).of_user()), below)
     }
 
     /// A path below a root, as a peer names it.

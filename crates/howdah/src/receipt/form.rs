@@ -233,6 +233,13 @@ pub(crate) fn root_of<'a>(parts: impl IntoIterator<Item = &'a PartSum>) -> (Stri
     (hasher.finalize().to_hex().to_string(), files, bytes)
 }
 
+/// The same of a whole list.
+pub(crate) fn sums_of(entries: &[Entry]) -> (String, u64, u64) {
+    let parts = parts_of(entries).into_iter();
+    let sums: Vec<_> = parts.map(|part| PartSum::of(&entries[part])).collect();
+    root_of(&sums)
+}
+
 impl End {
     /// An end that is not known yet, or has no place.
     pub(crate) fn new(address: String, key: String, place: Option<&PathBytes>) -> Self {
@@ -357,12 +364,7 @@ impl Receipt {
                 )));
             }
         }
-        let parts = parts_of(files);
-        let sums: Vec<_> = parts
-            .into_iter()
-            .map(|part| PartSum::of(&files[part]))
-            .collect();
-        let (root, count, bytes) = root_of(&sums);
+        let (root, count, bytes) = sums_of(files);
         if (&root, count, bytes) != (&statement.root, statement.files, statement.bytes) {
             return Err(altered("its list of files is not the one that was signed"));
         }
@@ -434,12 +436,7 @@ pub(super) mod tests {
         place: &PathBytes,
     ) -> (Receipt, Identity, Identity) {
         let [client, server] = [(); 2].map(|()| Identity::generate().expect("a key"));
-        let parts = parts_of(&files);
-        let sums: Vec<_> = parts
-            .into_iter()
-            .map(|part| PartSum::of(&files[part]))
-            .collect();
-        let (root, count, bytes) = root_of(&sums);
+        let (root, count, bytes) = sums_of(&files);
         let key = |of: &Identity| of.public_key().to_string();
         let statement = Statement {
             began_utc: "2026-11-26T20:00:00.000Z".to_owned(),

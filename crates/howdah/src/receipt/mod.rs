@@ -2,6 +2,8 @@
 
 mod checking;
 mod form;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod making;
 
 pub use checking::{Checked, Wanted, check_receipt};

@@ -2,9 +2,10 @@
 //! us: so each name is opened from the directory that it lies in, and no link is followed, neither at its end nor on the way.
 
 use howdah_lease::Time;
-use rustix::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use rustix::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    self as sys, AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT,
+    self as sys, AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps,
+    UTIME_OMIT,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -95,14 +96,33 @@ pub(super) fn is_no_way(error: &io::Error) -> bool {
 }
 
 impl Dir {
-    /// Opens a directory by a path that the user or the plan gives: links on the way to it count, but it is none itself.
+    /// Opens a directory by a path that the user or the plan gives: links count.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let fd = retry(|| sys::open(path, DIRECTORY, Mode::empty()))?;
+        let flags = DIRECTORY.difference(OFlags::NOFOLLOW);
+        let fd = retry(|| sys::open(path, flags, Mode::empty()))?;
         let path = path.to_path_buf();
         Ok(Self { fd, path })
     }
 
-    /// What it was opened as, for messages and for those who do not write by it.
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// The same directory once more.
+    pub(super) fn again(&self) -> io::Result<OwnedFd> {
+        self.fd.try_clone()
+    }
+
+    /// Whether that name is still the name of this very directory.
+    pub(super) fn has_that(&self, name: &Path, that: &Self) -> bool {
+        let named = self
+            .parent(name)
+            .and_then(|(parent, last)| Ok(sys::statat(&parent, last, AtFlags::SYMLINK_NOFOLLOW)?));
+        let id = |stat: &Stat| (stat.st_dev, stat.st_ino);
+        matches!((named, sys::fstat(&that.fd)), (Ok(a), Ok(b)) if id(&a) == id(&b))
+    }
+
+    /// What it was opened as, for messages alone: others may give the name to something else.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -182,8 +202,61 @@ impl Dir {
     }
 
     pub(super) fn make_dir(&self, name: &Path) -> io::Result<()> {
+        self.make_dir_with(name, 0o777)
+    }
+
+    /// For its owner alone.
+    pub(super) fn make_own_dir(&self, name: &Path) -> io::Result<()> {
+        self.make_dir_with(name, 0o700)
+    }
+
+    fn make_dir_with(&self, name: &Path, mode: u32) -> io::Result<()> {
         let (parent, last) = self.parent(name)?;
-        Ok(sys::mkdirat(&parent, last, Mode::from_raw_mode(0o777))?)
+        let mode = Mode::from_raw_mode(mode as sys::RawMode);
+        Ok(sys::mkdirat(&parent, last, mode)?)
+    }
+
+    /// Removes an empty one.
+    pub(super) fn remove_dir(&self, name: &Path) -> io::Result<()> {
+        let (parent, last) = self.parent(name)?;
+        Ok(sys::unlinkat(&parent, last, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Removes a directory and all that is in it, or all that is in this one if that is nothing. What cannot be removed stays; the first
+    /// such failure is told.
+    pub(super) fn clear(&self, below: &Path) -> io::Result<()> {
+        let mut todo = vec![(below.to_path_buf(), false)];
+        let mut first = Ok(());
+        while let Some((dir, is_done)) = todo.pop() {
+            if is_done {
+                let removed = self.remove_dir(&dir);
+                first = first.and(removed);
+                continue;
+            }
+            if self.look(&dir).is_ok_and(|seen| seen.mode & 0o700 != 0o700) {
+                let _ = self.set_mode(&dir, 0o700);
+            }
+            let names = match self.dir(&dir).and_then(|dir| dir.names()) {
+                Ok(names) => names,
+                Err(error) => {
+                    first = first.and(Err(error));
+                    continue;
+                }
+            };
+            if !dir.as_os_str().is_empty() {
+                todo.push((dir.clone(), true));
+            }
+            for name in names {
+                let path = dir.join(name);
+                let removed = self.remove_file(&path);
+                match removed.as_ref().map_err(Errno::from_io_error) {
+                    // A directory; of some systems' words also something that cannot be removed.
+                    Err(Some(Errno::ISDIR | Errno::PERM)) => todo.push((path, false)),
+                    _ => first = first.and(removed),
+                }
+            }
+        }
+        first
     }
 
     pub(super) fn remove_file(&self, name: &Path) -> io::Result<()> {
@@ -196,6 +269,22 @@ impl Dir {
         let (from, old) = self.parent(name)?;
         let (to, new) = to.parent(new)?;
         Ok(sys::renameat(&from, old, &to, new)?)
+    }
+
+    /// What has the new name stays: that is an error.
+    pub(super) fn rename_new(&self, name: &Path, to: &Self, new: &Path) -> io::Result<()> {
+        let ((from, old), (at, last)) = (self.parent(name)?, to.parent(new)?);
+        match sys::renameat_with(&from, old, &at, last, RenameFlags::NOREPLACE) {
+            // Not every file system can do both at once.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if to.has(new) => {
+                Err(io::ErrorKind::AlreadyExists.into())
+            }
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                Ok(sys::renameat(&from, old, &at, last)?)
+            }
+            Err(Errno::EXIST | Errno::NOTEMPTY) => Err(io::ErrorKind::AlreadyExists.into()),
+            result => Ok(result?),
+        }
     }
 
     /// A file with a name of its own in there, to be written and renamed.

@@ -1,5 +1,6 @@
 //! `howdah finish`.
 
+use super::beneath::Dir;
 use super::room::Room;
 use super::{failed, numbers, read_plan, tree_finish};
 use crate::args::FinishArgs;
@@ -8,7 +9,7 @@ use howdah::{Error, ErrorKind};
 use howdah_lease::{Finished, NotFinished, Plan, Planned, Record};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// Hash and inode of the file, before it gets its name.
@@ -111,9 +112,15 @@ fn finish(plan: &Plan, room: &Room, records: Vec<Record>) -> Result<String, Erro
         );
         return Err(Error::new(ErrorKind::Integrity, text));
     }
-    room.write(MARK, format!("{blake3} {}\n", inode(&meta)).as_bytes())?;
+    room.write(MARK, format!("{blake3} {}\n", meta.ino()).as_bytes())?;
     let destination = Path::new(plan.destination());
-    howdah::publish(part, room.work_name(), destination, bytes, plan.mode())?;
+    let again = |dir: &Dir| {
+        let fd = dir.again();
+        fd.map_err(|e| failed("share", dir.path(), &e))
+    };
+    let from = (again(room.at())?, room.work_in().as_os_str().to_owned());
+    let to = (again(room.above())?, room.target().as_os_str(), destination);
+    howdah::publish(part, from, to, bytes, plan.mode())?;
     Ok(blake3)
 }
 
@@ -127,22 +134,17 @@ fn finished_before(plan: &Plan, room: &Room) -> Result<Option<String>, Error> {
     }
     let mut words = mark.split_whitespace();
     let (blake3, number) = (words.next(), words.next().and_then(|n| n.parse().ok()));
-    let path = Path::new(plan.destination());
-    let is_it = fs::symlink_metadata(path)
-        .is_ok_and(|meta| meta.len() == plan.version().size && Some(inode(&meta)) == number);
+    let seen = room.above().look(room.target());
+    let is_it =
+        seen.is_ok_and(|seen| seen.size == plan.version().size && Some(seen.inode) == number);
     match blake3 {
         Some(blake3) if is_it => Ok(Some(blake3.to_owned())),
         _ => {
-            let path = path.display();
+            let path = ui::printable(plan.destination());
             let text = format!("the plan was finished, and {path} is another file by now");
             Err(Error::new(ErrorKind::Io, text))
         }
     }
-}
-
-#[cfg(unix)]
-pub(super) fn inode(meta: &fs::Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::ino(meta)
 }
 
 pub(super) fn not_finished(why: &NotFinished) -> Error {

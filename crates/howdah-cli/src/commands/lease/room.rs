@@ -25,7 +25,7 @@ use super::failed;
 use howdah::{Error, ErrorKind};
 use howdah_lease::{Plan, Planned, Record, Sheet, TreePlan, TreeRecord};
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -38,38 +38,59 @@ const TREE_MAX: u64 = 128 << 20;
 /// Longest text that is read of anything else: a plan, shapes.
 const TEXT_MAX: u64 = 64 << 20;
 
+/// Whoever may write to the directory that the destination lies in can give the room's name to something else at any time: so it is opened
+/// once, found to be ours, and everything that is done with it is done from there.
 pub(super) struct Room {
+    /// What the destination lies in.
+    above: Dir,
     at: Dir,
-    /// The same, seen from the directory of the destination.
+    /// Its name in there.
     name: OsString,
+    /// The name that the destination gets there.
+    target: OsString,
     /// What is unfinished in it.
     work: &'static str,
 }
 
-/// Where the room of a destination is: its path, and its name.
-fn place(destination: &str, id: &str) -> Result<(PathBuf, OsString), Error> {
+/// Where the room of a destination is: the directory that both lie in, the room's name, and that of the destination.
+fn place(destination: &str, id: &str) -> Result<(PathBuf, OsString, OsString), Error> {
     let destination = Path::new(destination);
     let named = destination.parent().zip(destination.file_name());
     let Some((parent, name)) = named else {
         let text = format!("{} names no file", destination.display());
         return Err(Error::new(ErrorKind::Usage, text));
     };
-    let name = name.to_string_lossy();
-    let name = &name[..name.floor_char_boundary(NAME_MAX)];
-    let name = OsString::from(format!(".{name}.{id}.howdah-plan"));
-    Ok((parent.join(&name), name))
+    let shown = name.to_string_lossy();
+    let shown = &shown[..shown.floor_char_boundary(NAME_MAX)];
+    let room = OsString::from(format!(".{shown}.{id}.howdah-plan"));
+    Ok((parent.to_path_buf(), room, name.to_owned()))
 }
 
 impl Room {
     /// Makes it, for this user alone: whatever is in there is to be seen by others when it is finished.
     fn make(destination: &str, id: &str, work: &'static str) -> Result<Self, Error> {
-        let (path, name) = place(destination, id)?;
-        let mut options = fs::DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut options, 0o700);
-        let made = options.create(&path).and_then(|()| Dir::open(&path));
-        let at = made.map_err(|e| failed("make the directory", &path, &e))?;
-        Ok(Self { at, name, work })
+        let (parent, name, target) = place(destination, id)?;
+        let path = parent.join(&name);
+        let made = Dir::open(&parent).and_then(|above| {
+            above.make_own_dir(Path::new(&name))?;
+            let at = above.dir(Path::new(&name))?;
+            Ok((above, at))
+        });
+        let (above, at) = made.map_err(|e| failed("make the directory", &path, &e))?;
+        let room = Self {
+            above,
+            at,
+            name,
+            target,
+            work,
+        };
+        room.check_owner()?;
+        let names = room.at.names().map_err(|e| failed("list", &path, &e))?;
+        if !names.is_empty() {
+            // Somebody has put it where ours was made just now.
+            return Err(led_elsewhere(&path));
+        }
+        Ok(room)
     }
 
     /// Makes it, with an unfinished file that has its space where the file system can give it.
@@ -110,13 +131,24 @@ impl Room {
             Planned::File(_) => "part",
             Planned::Tree(_) => "tree",
         };
-        let (path, name) = place(planned.destination(), planned.id())?;
-        let at = Dir::open(&path).map_err(|e| match e.kind() {
+        let (parent, name, target) = place(planned.destination(), planned.id())?;
+        let path = parent.join(&name);
+        let opened = Dir::open(&parent).and_then(|above| {
+            let at = above.dir(Path::new(&name))?;
+            Ok((above, at))
+        });
+        let (above, at) = opened.map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => gone(&path),
             _ if beneath::is_no_way(&e) => led_elsewhere(&path),
             _ => failed("open", &path, &e),
         })?;
-        let room = Self { at, name, work };
+        let room = Self {
+            above,
+            at,
+            name,
+            target,
+            work,
+        };
         room.check_owner()?;
         let Some(text) = room.read("plan")? else {
             return Err(room.is_gone());
@@ -166,6 +198,16 @@ impl Room {
         &self.at
     }
 
+    /// What the destination lies in.
+    pub(super) fn above(&self) -> &Dir {
+        &self.above
+    }
+
+    /// The name of the destination in there.
+    pub(super) fn target(&self) -> &Path {
+        Path::new(&self.target)
+    }
+
     /// The unfinished directory of a tree.
     pub(super) fn tree(&self) -> Result<Dir, Error> {
         let tree = self.at.dir(Path::new(self.work));
@@ -189,11 +231,7 @@ impl Room {
         self.at.has(self.work)
     }
 
-    pub(super) fn lease_dir(&self, lease: u64) -> PathBuf {
-        self.at.path().join(lease.to_string())
-    }
-
-    /// What is unfinished, and everything else that has a name in there.
+    /// What is unfinished, and everything else that has a name in there, for messages.
     pub(super) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.at.path().join(name)
     }
@@ -206,11 +244,6 @@ impl Room {
     /// Its name in there.
     pub(super) fn work_in(&self) -> &'static Path {
         Path::new(self.work)
-    }
-
-    /// Its name below the directory of the destination.
-    pub(super) fn work_name(&self) -> OsString {
-        Path::new(&self.name).join(self.work).into_os_string()
     }
 
     /// An unfinished file in there, to be written to.
@@ -392,7 +425,11 @@ impl Room {
     pub(super) fn remove(&self) {
         // Who is late finds no plan, not half of one.
         let _ = self.at.remove_file(Path::new("plan"));
-        let _ = fs::remove_dir_all(self.at.path());
+        let _ = self.at.clear(Path::new(""));
+        let name = Path::new(&self.name);
+        if self.above.has_that(name, &self.at) {
+            let _ = self.above.remove_dir(name);
+        }
     }
 }
 
@@ -413,24 +450,16 @@ pub(super) fn led_elsewhere(path: &Path) -> Error {
     Error::new(ErrorKind::Integrity, text)
 }
 
-pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
-    match File::open(dir)?.sync_all() {
-        // Some file systems have no such thing.
-        Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
-        result => result,
-    }
-}
-
 /// Makes everything durable that is below a directory, and perhaps more.
-pub(super) fn sync_all(dir: &Path) -> Result<(), Error> {
+pub(super) fn sync_all(dir: &Dir) -> Result<(), Error> {
     let sync = || -> io::Result<()> {
         #[cfg(target_os = "linux")]
-        rustix::fs::syncfs(File::open(dir)?)?;
+        rustix::fs::syncfs(dir.as_fd())?;
         #[cfg(not(target_os = "linux"))]
         rustix::fs::sync();
         Ok(())
     };
-    sync().map_err(|e| failed("sync", dir, &e))
+    sync().map_err(|e| failed("sync", dir.path(), &e))
 }
 
 /// A full disk shows before anything is moved.

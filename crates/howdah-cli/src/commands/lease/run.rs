@@ -9,16 +9,31 @@ use howdah::{
 };
 use howdah_lease::{Fetched, Mark, Member, RunAction, RunMover, TreePlan, Value};
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use tempfile::TempDir;
 
 /// Files that are named which could not be had.
 const NAMED: usize = 20;
 
 type Hashes = HashMap<PathBuf, Value>;
+
+/// What a run has fetched; it goes with this.
+struct RunDir<'a> {
+    room: &'a Dir,
+    /// Its name in there.
+    name: PathBuf,
+    at: Dir,
+}
+
+impl Drop for RunDir<'_> {
+    fn drop(&mut self) {
+        // What stays goes when the plan is finished.
+        let _ = self.room.clear(&self.name);
+    }
+}
 
 pub(super) struct RunHost<'a> {
     pub(super) plan: &'a TreePlan,
@@ -38,7 +53,7 @@ impl RunHost<'_> {
         let begun = Instant::now();
         let mut summary = Summary::default();
         // What was fetched, which goes with the first of both.
-        let mut fetched: Option<(TempDir, Dir)> = None;
+        let mut fetched: Option<RunDir<'_>> = None;
         let mut dirs: BTreeSet<PathBuf> = BTreeSet::new();
         let top = self.room.tree()?;
         loop {
@@ -52,11 +67,11 @@ impl RunHost<'_> {
                     mover.on_claimed();
                 }
                 RunAction::Fetch => {
-                    let (dir, opened) = self.directory(lease, epoch)?;
-                    let (done, hashes) = self.fetch(mover.members(), &opened, show)?;
-                    let files = look(mover.members(), &opened, &hashes)?;
+                    let dir = self.directory(lease, epoch)?;
+                    let (done, hashes) = self.fetch(mover.members(), &dir.at, show)?;
+                    let files = look(mover.members(), &dir.at, &hashes)?;
                     mover.on_fetched(files, done.seconds);
-                    (summary, fetched) = (done, Some((dir, opened)));
+                    (summary, fetched) = (done, Some(dir));
                 }
                 RunAction::Look => {
                     let highest = self.room.highest(lease)?;
@@ -64,12 +79,11 @@ impl RunHost<'_> {
                 }
                 RunAction::Place(range) => {
                     for index in range {
-                        let Some((_, from)) = fetched.as_ref().filter(|_| mover.is_placed(index))
-                        else {
+                        let Some(from) = fetched.as_ref().filter(|_| mover.is_placed(index)) else {
                             continue;
                         };
                         let name = path_of(&mover.members()[index].name);
-                        let mark = self.place(from, &top, name)?;
+                        let mark = self.place(&from.at, &top, name)?;
                         dirs.extend(name.parent().map(Path::to_path_buf));
                         mover.on_named(index, mark);
                     }
@@ -99,13 +113,18 @@ impl RunHost<'_> {
     }
 
     /// One that nobody else writes to, on the file system of the tree.
-    fn directory(&self, lease: u64, epoch: u64) -> Result<(TempDir, Dir), Error> {
-        let dir = self.room.lease_dir(lease);
-        let prefix = format!("run-{epoch}-");
-        let made = tempfile::Builder::new().prefix(&prefix).tempdir_in(&dir);
-        let opened = made.and_then(|made| Dir::open(made.path()).map(|opened| (made, opened)));
-        let below = PathBuf::from(lease.to_string());
-        opened.map_err(|e| self.room.trouble("make a directory in", &below, &e))
+    fn directory(&self, lease: u64, epoch: u64) -> Result<RunDir<'_>, Error> {
+        let number = RandomState::new().build_hasher().finish();
+        let name = PathBuf::from(format!("{lease}/run-{epoch}-{number:016x}"));
+        let room = self.room.at();
+        let opened = room.make_own_dir(&name).and_then(|()| room.dir(&name));
+        match opened {
+            Ok(at) => Ok(RunDir { room, name, at }),
+            Err(e) => {
+                let below = PathBuf::from(lease.to_string());
+                Err(self.room.trouble("make a directory in", &below, &e))
+            }
+        }
     }
 
     /// As `howdah cp` copies these files, which is verified, durable, and goes on when a connection is lost.
@@ -137,8 +156,8 @@ impl RunHost<'_> {
             ..tree_options(self.plan)
         };
         let from = std::slice::from_ref(self.source);
-        let place = Location::File(to.path().to_path_buf());
-        let done = howdah::copy_tree(from, &place, &options, &config, self.cancel, show);
+        let place = (to.as_fd(), to.path(), Path::new(""));
+        let done = howdah::copy_tree_into(from, place, &options, &config, self.cancel, show);
         // Also of a failure: it is to be removed.
         let opened = members
             .iter()

@@ -8,7 +8,6 @@ use super::{failed, path_of};
 use howdah::{Error, ErrorKind};
 use howdah_lease::{Name, Time, sealed, unsealed};
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -150,17 +149,12 @@ pub(super) fn restore(room: &Room) -> Result<(), Error> {
 }
 
 /// The same of the top, which has its name now.
-pub(super) fn restore_top(room: &Room, path: &Path) -> Result<(), Error> {
+pub(super) fn restore_top(room: &Room) -> Result<(), Error> {
     let shapes = read(room, 0)?;
     let Some(shape) = shapes.iter().find(|shape| shape.name.is_none()) else {
         return Ok(());
     };
-    let above = path.parent().zip(path.file_name());
-    let (above, name) =
-        above.ok_or_else(|| failed("open", path, &io::ErrorKind::InvalidInput.into()))?;
-    let above = Dir::open(&fs::canonicalize(above).map_err(|e| failed("open", above, &e))?)
-        .map_err(|e| failed("open", above, &e))?;
-    set(&above, Path::new(name), shape)
+    set(room.above(), room.target(), shape)
 }
 
 fn read(room: &Room, number: u64) -> Result<Vec<Shape>, Error> {

@@ -15,7 +15,6 @@ use howdah::{
     Summary, TreeOptions, TreeReport,
 };
 use howdah_lease::{Cutter, Member, Name, Planned, Share, Sheet, TreeOrder, is_same_moment};
-use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -109,7 +108,7 @@ impl Planner<'_> {
         let Some(large) = self.list(&mut cutter)? else {
             return Ok(None);
         };
-        if fs::symlink_metadata(self.destination).is_ok() {
+        if self.room.above().has(self.room.target()) {
             let text = format!(
                 "{} is there already, and a tree is planned as a new one: name another, or use 'howdah sync'",
                 self.destination.display()
@@ -126,7 +125,7 @@ impl Planner<'_> {
         self.make_large(&large, &mut cutter, &mut shapes)?;
         shapes.end()?;
         let planned = Planned::Tree(cutter.end());
-        room::sync_all(&self.room.work())?;
+        room::sync_all(self.room.at())?;
         self.room.begin(&planned)?;
         planning::write(&planned, &self.args.out)?;
         Ok(Some((planned, self.report)))
@@ -221,10 +220,11 @@ impl Planner<'_> {
     }
 
     fn copy(&mut self, options: &TreeOptions) -> Result<(), Error> {
-        let to = Location::File(self.room.work());
+        let at = self.room.at();
+        let to = (at.as_fd(), at.path(), self.room.work_in());
         let from = std::slice::from_ref(self.source);
         let cancel = self.signals.cancel();
-        let summary = howdah::copy_tree(from, &to, options, self.config, cancel, &mut |_| ())?;
+        let summary = howdah::copy_tree_into(from, to, options, self.config, cancel, &mut |_| ())?;
         let found = summary.tree.unwrap_or_default();
         self.report.failed += found.failed;
         self.report.changed += found.changed;

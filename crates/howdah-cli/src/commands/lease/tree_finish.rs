@@ -1,7 +1,7 @@
 //! `howdah finish` of a tree: a lease after the other, so that no more than one is in memory.
 
 use super::beneath::{self, Dir};
-use super::finish::{MARK, inode, not_finished};
+use super::finish::{MARK, not_finished};
 use super::room::{self, Room, led_elsewhere};
 use super::run::{hash_of, mark};
 use super::{failed, numbers, path_of, shape};
@@ -38,7 +38,7 @@ pub(super) fn run(args: &FinishArgs, plan: &TreePlan, room: &Room) -> anyhow::Re
         Some(known) => known,
         None => finish(args, plan, room)?,
     };
-    shape::restore_top(room, Path::new(plan.destination()))?;
+    shape::restore_top(room)?;
     if !args.keep {
         room.remove();
     }
@@ -130,7 +130,7 @@ fn finish(args: &FinishArgs, plan: &TreePlan, room: &Room) -> Result<Known, Erro
         }
     }
     shape::restore(room)?;
-    room::sync_all(top.path())?;
+    room::sync_all(&top)?;
     if let Some(sums) = sums {
         sums.end()?;
     }
@@ -145,7 +145,7 @@ fn finish(args: &FinishArgs, plan: &TreePlan, room: &Room) -> Result<Known, Erro
     };
     let text = serde_json::to_string(&known).unwrap_or_default();
     room.write(MARK, text.as_bytes())?;
-    publish(top.path(), Path::new(plan.destination()))?;
+    publish(room, Path::new(plan.destination()))?;
     Ok(known)
 }
 
@@ -254,28 +254,20 @@ fn other(path: &Path) -> Error {
 }
 
 /// Gives it its name. Nothing that is there is replaced.
-fn publish(top: &Path, destination: &Path) -> Result<(), Error> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    use rustix::io::Errno;
-    let is_there = || {
-        let path = destination.display();
-        let text = format!("{path} is there by now; move it away and finish again");
-        Error::new(ErrorKind::Refused, text)
-    };
-    let renamed = match renameat_with(CWD, top, CWD, destination, RenameFlags::NOREPLACE) {
-        Err(Errno::EXIST | Errno::NOTEMPTY) => return Err(is_there()),
-        // Not every file system can do both at once.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            if fs::symlink_metadata(destination).is_ok() {
-                return Err(is_there());
-            }
-            fs::rename(top, destination)
+fn publish(room: &Room, destination: &Path) -> Result<(), Error> {
+    let renamed = room
+        .at()
+        .rename_new(room.work_in(), room.above(), room.target());
+    renamed.map_err(|e| match e.kind() {
+        io::ErrorKind::AlreadyExists => {
+            let path = destination.display();
+            let text = format!("{path} is there by now; move it away and finish again");
+            Error::new(ErrorKind::Refused, text)
         }
-        result => result.map_err(io::Error::from),
-    };
-    renamed.map_err(|e| failed("give its name to", destination, &e))?;
-    let parent = destination.parent().unwrap_or_else(|| Path::new("/"));
-    room::sync_dir(parent).map_err(|e| failed("sync", parent, &e))
+        _ => failed("give its name to", destination, &e),
+    })?;
+    let above = room.above();
+    above.sync().map_err(|e| failed("sync", above.path(), &e))
 }
 
 /// What is known, if an earlier run has given the tree its name and ended then.
@@ -286,15 +278,16 @@ fn finished_before(plan: &TreePlan, room: &Room) -> Result<Option<Known>, Error>
     if room.is_there() {
         return Ok(None);
     }
-    let path = Path::new(plan.destination());
     let known = serde_json::from_str::<Known>(&text).ok();
+    let seen = room.above().look(room.target());
     let is_it = |known: &Known| {
-        fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && inode(&meta) == known.inode)
+        seen.as_ref()
+            .is_ok_and(|seen| seen.is_dir() && seen.inode == known.inode)
     };
     match known {
         Some(known) if is_it(&known) => Ok(Some(known)),
         _ => {
-            let path = path.display();
+            let path = ui::printable(plan.destination());
             let text = format!("the plan was finished, and {path} is another directory by now");
             Err(Error::new(ErrorKind::Io, text))
         }
