@@ -424,7 +424,7 @@ impl Placer<'_> {
                 let error = unwritable::from_making(fd, &path, "make or enter", e);
                 shared.book.note_refusal(&error);
                 let why = unwritable::protection(fd, name).filter(|_| e == Errno::PERM);
-                let why = why.map_or_else(|| e.to_string(), str::to_owned);
+                let why = why.map_or_else(|| e.to_string(), Into::into);
                 format!("the directory cannot be made or entered ({why})")
             }
         }))
