@@ -459,6 +459,11 @@ impl Placer<'_> {
             open_below(&above, name).map(|opened| (opened, None))
         };
         let opened = opened.map_err(|e| format!("the directory cannot be entered ({e})"));
+        if shared.options.delete && !shared.note_dirlink(&stat) {
+            let what =
+                "is a link there that is not followed: too many lead to directories for --delete";
+            return Some(Err(what.to_owned()));
+        }
         Some(opened.map(|(opened, was)| Made {
             was,
             state: DirState::There,
