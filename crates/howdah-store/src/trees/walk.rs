@@ -79,6 +79,8 @@ pub(crate) struct Offered {
     pub(crate) version: Option<Box<Identity>>,
     /// It was named.
     pub(crate) is_top: bool,
+    /// In a dry run: why it cannot be read.
+    pub(crate) unread: Option<Box<StoreError>>,
 }
 
 impl Offered {
@@ -468,6 +470,7 @@ impl<'a> Walker<'a> {
                     mtime: meta.mtime,
                     version: self.moved.version(stat),
                     is_top: self.moved.at_tops,
+                    unread: self.unread(dir, name),
                 };
                 let entry = Entry::File {
                     name: called.to_vec(),
