@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
-use support::process::Input;
+use support::process::{Done, Input};
 use support::ways::every_way;
 use support::{Host, Site, umask};
 
@@ -209,6 +209,45 @@ fn a_link_to_a_directory_is_kept_with_keep_dirlinks() {
         way.ok(&["sync"], "s", "d");
         assert!(fs::symlink_metadata(&link).unwrap().is_dir());
         holds((way.target)("other/new"), "text");
+    });
+}
+
+/// What has come through a link does not go as what the source does not have: not in the same run and not in the next one.
+#[test]
+fn what_a_kept_link_leads_to_is_not_deleted_in_the_destination() {
+    every_way(300, |way| {
+        for file in ["s/a/new", "s/b/other", "s/lib/one", "s/usr/lib/two"] {
+            write((way.source)(file), file, 0o644, 1000);
+        }
+        let to = (way.target)("d");
+        // Which the source does not have, and of which it has one under both of its names.
+        for file in ["store/real/there", "usr/lib/three", "extra/old"] {
+            write(format!("{to}/{file}"), "old", 0o644, 1000);
+        }
+        for (link, at) in [("a", "store/real"), ("b", "store/real"), ("lib", "usr/lib")] {
+            symlink(at, format!("{to}/{link}")).unwrap();
+        }
+        let deleted = |done: &Done| {
+            let out = String::from_utf8_lossy(&done.out).into_owned();
+            let last = out.lines().last().unwrap();
+            let last: serde_json::Value = serde_json::from_str(last).unwrap();
+            last["tree"]["deleted"].clone()
+        };
+        let sync = ["sync", "-K", "--delete"];
+        let dry = way.ok(&[&sync[..], &["--dry-run"]].concat(), "s", "d");
+        let done = way.ok(&sync, "s", "d");
+        assert_eq!(deleted(&dry), 2, "{}", way.what);
+        assert_eq!(deleted(&done), 2, "{}", way.what);
+        assert!(done.err.contains("-K"), "{}", done.err);
+        for _ in 0..2 {
+            holds(format!("{to}/a/new"), "s/a/new");
+            holds(format!("{to}/b/other"), "s/b/other");
+            holds(format!("{to}/lib/one"), "s/lib/one");
+            holds(format!("{to}/usr/lib/two"), "s/usr/lib/two");
+            assert!(!fs::exists(format!("{to}/extra")).unwrap());
+            let again = way.ok(&sync, "s", "d");
+            assert_eq!(deleted(&again), 0, "{}", way.what);
+        }
     });
 }
 

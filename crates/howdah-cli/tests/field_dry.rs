@@ -6,13 +6,14 @@ mod support;
 
 use serde_json::{Value, json};
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
-use support::process::{Done, Input};
+use support::process::{Done, Input, Process, Server};
 use support::schema::violations;
 use support::sshd::Sshd;
-use support::{Host, Site};
+use support::{HOWDAH, Host, Site};
 
 fn set(path: impl AsRef<Path>, mode: u32, seconds: u64) {
     let file = fs::File::open(&path).unwrap();
@@ -203,4 +204,181 @@ fn t21_a_further_name_that_has_no_place_is_not_promised() {
         }
     }
     server.stop();
+}
+
+/// Who may not read everything: root becomes nobody.
+fn nobody() -> Option<Command> {
+    if !rustix::process::geteuid().is_root() {
+        return Some(Command::new(HOWDAH));
+    }
+    if !Path::new("/usr/bin/setpriv").exists() {
+        println!("skipped: no /usr/bin/setpriv");
+        return None;
+    }
+    let mut command = Command::new("/usr/bin/setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    // Which root's own servers are told.
+    command.args(["env", "-u", "HOWDAH_SERVE_USER", HOWDAH]);
+    Some(command)
+}
+
+/// Gives all that to nobody, where that is somebody else.
+fn give(path: &Path) {
+    if rustix::process::geteuid().is_root() {
+        lchown(path, Some(65_534), Some(65_534)).unwrap();
+        if path.is_dir() && !path.is_symlink() {
+            for entry in fs::read_dir(path).unwrap() {
+                give(&entry.unwrap().path());
+            }
+        }
+    }
+}
+
+fn close(path: impl AsRef<Path>) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
+}
+
+/// So that the site can be removed.
+fn open(path: impl AsRef<Path>) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+/// A source of which its owner may not read everything, and what is at the destination of it.
+fn partly_closed(from: &str, to: &str) {
+    let (from, to) = (Path::new(from), Path::new(to));
+    fs::create_dir_all(from.join("closed")).unwrap();
+    fs::create_dir(to).unwrap();
+    fs::write(from.join("closed/file"), "no").unwrap();
+    for (name, there) in [
+        ("fine", None),
+        ("secret", None),
+        ("same", Some("same")),
+        ("older", Some("old")),
+    ] {
+        fs::write(from.join(name), name).unwrap();
+        set(from.join(name), 0o644, 1_000_000);
+        if let Some(there) = there {
+            fs::write(to.join(name), there).unwrap();
+            set(to.join(name), 0o644, 1_000_000);
+        }
+    }
+    fs::write(from.join("twin"), "one of two").unwrap();
+    fs::hard_link(from.join("twin"), from.join("twin2")).unwrap();
+    fs::write(from.join("big"), vec![7; 5 << 20]).unwrap();
+    give(from);
+    for name in ["secret", "same", "older", "twin", "big", "closed"] {
+        close(from.join(name));
+    }
+    close(to.join("same"));
+}
+
+#[track_caller]
+fn tells_what_cannot_be_read(run: impl Fn(&[&str]) -> Done, to: &str) {
+    for flags in [
+        &["sync"][..],
+        &["cp", "-r"],
+        &["cp", "-a"],
+        &["sync", "--checksum"],
+    ] {
+        let dry = run(&[flags, &["--dry-run"]].concat());
+        let out = String::from_utf8(dry.out.clone()).unwrap();
+        assert!(out.contains("copy fine (new)"), "{flags:?}: {out}");
+        for name in ["secret", "older", "big", "twin", "twin2", "same"] {
+            assert!(
+                !out.contains(&format!("copy {name} ")),
+                "{flags:?} {name}: {out}"
+            );
+        }
+        // Further names of what does not come neither do.
+        assert!(!out.contains("link twin"), "{flags:?}: {out}");
+        assert!(
+            dry.err.contains("permission denied"),
+            "{flags:?}: {}",
+            dry.err
+        );
+        assert!(
+            dry.err.contains("dry run: 1 file"),
+            "{flags:?}: {}",
+            dry.err
+        );
+        assert!(!fs::exists(Path::new(to).join("fine")).unwrap());
+
+        let done = run(flags);
+        let failed = |done: &Done| {
+            let at = done.err.find(" could not be copied").unwrap();
+            let number = done.err[..at].rsplit(' ').next().unwrap().to_owned();
+            (done.code, number)
+        };
+        assert_eq!(done.code, Some(6), "{flags:?}: {}", done.err);
+        assert_eq!(
+            failed(&dry),
+            failed(&done),
+            "{flags:?}: {}{}",
+            dry.err,
+            done.err
+        );
+        for done in [&dry, &done] {
+            let told = done
+                .err
+                .contains("a further name of a file that does not come");
+            assert_eq!(told, flags == ["cp", "-a"], "{flags:?}: {}", done.err);
+        }
+        assert!(!fs::exists(Path::new(to).join("secret")).unwrap());
+        fs::remove_file(Path::new(to).join("fine")).unwrap();
+        let _ = fs::remove_dir(Path::new(to).join("closed"));
+    }
+}
+
+#[test]
+fn t21_a_dry_run_tells_what_cannot_be_read_up_and_down() {
+    let site = Site::new(200);
+    if nobody().is_none() {
+        return;
+    }
+    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
+
+    let (from, to) = (site.file("s"), site.root("d"));
+    partly_closed(&from, &to);
+    give(&site.config("client"));
+    give(Path::new(&site.file("")));
+    let server = site.serve();
+    let url = server.url("d");
+    let run = |args: &[&str]| {
+        let (command, flags) = args.split_first().unwrap();
+        let from = if *command == "cp" {
+            format!("{from}/.")
+        } else {
+            from.clone()
+        };
+        let args = [&[*command, "--accept-new"], flags, &[&from, &url]].concat();
+        site.start_by(nobody().unwrap(), "client", &args, Input::None)
+            .finish()
+    };
+    tells_what_cannot_be_read(run, &to);
+    server.stop();
+    open(format!("{from}/closed"));
+
+    let (from, to) = (site.root("s"), site.file("t"));
+    partly_closed(&from, &to);
+    for path in [site.config("server"), site.root("").into()] {
+        give(&path);
+    }
+    if rustix::process::geteuid().is_root() {
+        lchown(site.config("client"), Some(0), Some(0)).unwrap();
+        for entry in fs::read_dir(site.config("client")).unwrap() {
+            lchown(entry.unwrap().path(), Some(0), Some(0)).unwrap();
+        }
+    }
+    let args = ["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")];
+    let process: Process = site.start_by(nobody().unwrap(), "server", &args, Input::None);
+    let server = Server::new(process);
+    let run = |args: &[&str]| {
+        let (command, flags) = args.split_first().unwrap();
+        let from = server.url(if *command == "cp" { "s/." } else { "s" });
+        let args = [&[*command, "--accept-new"], flags, &[&from, &to]].concat();
+        site.run(Host::Here, "client", &args, Input::None)
+    };
+    tells_what_cannot_be_read(run, &to);
+    server.stop();
+    open(format!("{from}/closed"));
 }

@@ -5,16 +5,18 @@ mod support;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process_group};
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 use support::place::{SmallDisk, content};
 use support::process::{Done, Input, Process};
 use support::sshd::Sshd;
 use support::ways::every_way;
-use support::{Host, Site};
+use support::{HOWDAH, Host, Site};
 
 // As `howdah --help` lists them.
 const NOT_FOUND: i32 = 3;
@@ -66,6 +68,35 @@ fn slow_tree(dir: &str) {
     fs::create_dir(dir).unwrap();
     for name in ["1", "2", "3", "4"] {
         fs::write(format!("{dir}/{name}"), content(name, 3 << 20)).unwrap();
+    }
+}
+
+/// Ctrl-C on a terminal is for ssh, too, which may be gone before howdah has looked.
+#[test]
+fn n1_an_interruption_that_ssh_hears_too_is_told_as_one() {
+    let site = Site::new(120);
+    let Some(sshd) = Sshd::start(&site, Host::Here, "127.0.0.1") else {
+        return;
+    };
+    slow_tree(&site.file("t"));
+    slow_tree(&site.root("far-t"));
+    let (new, here) = (site.root("new"), site.file("here"));
+    for (from, to, begun) in [
+        ("far:far-t", "far2:new", &new),
+        (&*site.file("t"), "far:new", &new),
+        ("far:far-t", &*here, &here),
+    ] {
+        let ssh = sshd.ssh();
+        let args = ["cp", "-r", "--limit", "20mbit", "--ssh", &ssh, from, to];
+        let mut command = Command::new(HOWDAH);
+        command.process_group(0);
+        let process = site.start_by(command, "nobody", &args, Input::None);
+        await_path(&format!("{begun}/{SIGN}"), site.limit());
+        kill_process_group(process.pid(), Signal::INT).unwrap();
+        let done = process.finish();
+        assert_eq!(done.code, Some(INTERRUPTED), "{from} {to}: {}", done.err);
+        assert!(done.err.contains("interrupted"), "{}", done.err);
+        fs::remove_dir_all(begun).unwrap();
     }
 }
 

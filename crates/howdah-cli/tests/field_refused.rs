@@ -260,3 +260,45 @@ fn t27_keys_of_servers_are_kept_in_a_file_or_not_accepted() {
     assert!(fs::metadata(&list).unwrap().len() > 0);
     server.stop();
 }
+
+/// `a:b` is a place on the machine `a`, also where a file here is called so: then the error names the way to mean it.
+#[test]
+fn a_file_here_with_a_colon_in_its_name_is_told_how_it_is_written() {
+    let site = Site::new(100);
+    let server = site.serve();
+    fs::write(site.file("a:b"), "here").unwrap();
+    fs::create_dir(site.file("c:d")).unwrap();
+    let url = &*server.url("x");
+    let run = |args: &[&str]| {
+        let mut command = std::process::Command::new(support::HOWDAH);
+        // No machine is asked for.
+        command
+            .current_dir(site.file(""))
+            .env("HOWDAH_SSH", "false");
+        site.start_by(command, "client", args, Input::None).finish()
+    };
+    for (name, args) in [
+        ("a:b", &["cp", "a:b", url][..]),
+        ("c:d", &["cp", "-r", "c:d", url]),
+        ("c:d", &["sync", "c:d", url]),
+        ("a:b", &["cp", url, "a:b"]),
+        ("a:b", &["cp", "./c:d", "a:b", url]),
+        ("a:b", &["cp", "a:b", "x:y", url]),
+        ("a:b", &["cp", "a:b", "here"]),
+        ("a:b", &["verify", "a:b", "./a:b"]),
+        ("a:b", &["ls", "a:b"]),
+        ("c:d", &["du", "c:d"]),
+        ("c:d", &["clean", "c:d"]),
+    ] {
+        let done = run(args);
+        assert_ne!(done.code, Some(0), "{args:?}");
+        let hint = format!("written ./{name}");
+        assert!(done.err.contains(&hint), "{args:?}: {}", done.err);
+    }
+    // Nothing here is called so.
+    let done = run(&["cp", "a:c", url]);
+    assert!(!done.err.contains("written"), "{}", done.err);
+    let done = run(&["cp", "--accept-new", "./a:b", url]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    server.stop();
+}

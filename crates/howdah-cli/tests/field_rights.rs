@@ -412,3 +412,83 @@ fn a_directory_of_somebody_else_that_keeps_its_mode_is_no_loss() {
     assert_eq!(mode(&shared), 0o1777);
     server.stop();
 }
+
+/// In a directory like /tmp a name that somebody else's file has is not free, and it is said why.
+#[test]
+fn what_a_sticky_directory_keeps_is_told_with_its_owner() {
+    let site = Site::new(120);
+    let Some(nobody) = Nobody::on(&site) else {
+        return;
+    };
+    let server = site.serve();
+    fs::create_dir(site.root("s")).unwrap();
+    for name in ["f", "mine"] {
+        fs::write(site.root(&format!("s/{name}")), "new").unwrap();
+    }
+    let sticky = site.file("sticky");
+    fs::create_dir(&sticky).unwrap();
+    set_mode(&sticky, 0o1777);
+    let theirs = format!("{sticky}/f");
+    fs::write(&theirs, "theirs").unwrap();
+    set_mode(&theirs, 0o666);
+    fs::create_dir(format!("{sticky}/dir")).unwrap();
+    let told = |done: &Done, code: i32| {
+        assert_eq!(done.code, Some(code), "{}", done.err);
+        for part in ["sticky bit", "user 0"] {
+            assert!(done.err.contains(part), "{part}: {}", done.err);
+        }
+        assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
+    };
+    let there = |name: &str| server.url(name);
+    told(
+        &nobody.run(&["cp", "--accept-new", &there("s/f"), &theirs]),
+        4,
+    );
+    told(&nobody.run(&["cp", "-r", &there("s/."), &sticky]), 6);
+    told(&nobody.run(&["sync", "--delete", &there("s"), &sticky]), 6);
+    assert_eq!(fs::read_to_string(format!("{sticky}/mine")).unwrap(), "new");
+    // What would be moved stays there.
+    told(
+        &nobody.run(&["cp", "--remove-source-files", &theirs, &there("moved")]),
+        6,
+    );
+    assert_eq!(fs::read_to_string(site.root("moved")).unwrap(), "theirs");
+    server.stop();
+}
+
+/// More extended attributes than are told of one file: whoever has copied or compared the first of them only says so.
+#[test]
+fn of_more_attributes_than_are_compared_nobody_says_that_they_are_equal() {
+    let site = Site::new(120);
+    let server = site.serve();
+    let file = site.file("f");
+    fs::write(&file, "text").unwrap();
+    let set = |path: &str, number: u32| {
+        let name = format!("user.k{number}");
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(path, name, b"v", flags)
+    };
+    for number in 0..100 {
+        if let Err(e) = set(&file, number) {
+            println!("skipped: this disk does not take 100 attributes: {e}");
+            return;
+        }
+    }
+    let run = |args: &[&str]| {
+        let args = [&args[..1], &["--accept-new"], &args[1..]].concat();
+        site.run(Host::Here, "client", &args, Input::None)
+    };
+    let told = |done: &Done, code: i32| {
+        assert_eq!(done.code, Some(code), "{}", done.err);
+        assert!(done.err.contains("more than 64"), "{}", done.err);
+    };
+    let there = server.url("f");
+    told(&run(&["cp", "-a", &file, &there]), 0);
+    told(&run(&["verify", "-a", &file, &there]), 6);
+    // The same ones from everywhere: given again, nothing is to be done.
+    let dry = run(&["cp", "-a", "-n", &file, &there]);
+    assert_eq!(String::from_utf8_lossy(&dry.out), "");
+    let fine = run(&["verify", &file, &there]);
+    assert_eq!(fine.code, Some(0), "{}", fine.err);
+    server.stop();
+}

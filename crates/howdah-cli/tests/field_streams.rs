@@ -139,3 +139,21 @@ fn o7_json_ends_with_the_error_whatever_is_wrong() {
         done.err
     );
 }
+
+/// The copy is right all the same; who relies on the log hears of it, and once.
+#[test]
+fn n8_a_log_that_lacks_lines_is_told_of_once() {
+    let site = Site::new(60);
+    let server = site.serve();
+    fs::create_dir(site.root("d")).unwrap();
+    for name in ["a", "b", "c"] {
+        fs::write(site.root(&format!("d/{name}")), name).unwrap();
+    }
+    let (url, got) = (server.url("d"), site.file("got"));
+    let line = format!("exec $H cp -r --each-file --log-file /dev/full {url} {got}");
+    let done = shell(&site, &line);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let told = done.err.matches("the log /dev/full lacks lines").count();
+    assert_eq!(told, 1, "{}", done.err);
+    server.stop();
+}

@@ -8,6 +8,7 @@ use howdah_core::{Rate, Span};
 use howdah_path::{PathConfig, QueueLimit};
 use howdah_wan::{Namespace, WanConfig};
 use std::fs;
+use std::path::Path;
 use support::place::{content, world};
 use support::process::Input;
 use support::sshd::Sshd;
@@ -158,14 +159,24 @@ fn a_server_is_reached_over_tcp_and_knows_it() {
     site.assert_nothing_half_done();
 }
 
-#[test]
-fn t28_a_copy_goes_on_over_tcp_when_udp_dies_in_its_middle() {
-    let site = Site::new(100);
+/// A file or a tree of one, up or down; UDP dies when both sides are at it.
+fn goes_on_over_tcp(is_tree: bool, up: bool) {
+    let site = Site::new(150);
     let Some(world) = world(&path()) else { return };
     let (near, far) = (Host::In(world.near()), Host::In(world.far()));
     let mut server = site.serve_at(far, "10.88.0.2:0", &site.root(""));
     let bytes = content("dies", (48 << 20) + 5);
-    fs::write(site.file("here"), &bytes).unwrap();
+    let (here, there) = (site.file("x"), site.root("x"));
+    let (from, to) = if up { (&here, &there) } else { (&there, &here) };
+    let at = |place: &str| {
+        if is_tree {
+            format!("{place}/deep/file")
+        } else {
+            place.to_owned()
+        }
+    };
+    fs::create_dir_all(Path::new(&at(from)).parent().unwrap()).unwrap();
+    fs::write(at(from), &bytes).unwrap();
     let patience = [
         "--reconnect",
         "60s",
@@ -174,18 +185,42 @@ fn t28_a_copy_goes_on_over_tcp_when_udp_dies_in_its_middle() {
         "--limit",
         "200mbit",
     ];
-    let (from, to) = (site.file("here"), server.url("there"));
-    let args = [&patience[..], &[&*from, &*to]].concat();
+    let url = server.url("x");
+    let ends = if up { [&*here, &*url] } else { [&*url, &*here] };
+    let kind: &[&str] = if is_tree { &["-r"] } else { &[] };
+    let args = [&patience[..], kind, &ends].concat();
     let copy = site.start_copy(near, &args, Input::None);
     server.await_line("connected", std::time::Duration::from_secs(20));
     block(world.far(), &[UDP]);
     let done = copy.finish();
-    done.assert_copied(bytes.len() as u64, "blake3");
-    assert!(done.err.contains("goes over TCP"), "{}", done.err);
+    if is_tree {
+        assert_eq!(done.code, Some(0), "{up}: {}", done.err);
+    } else {
+        done.assert_copied(bytes.len() as u64, "blake3");
+    }
+    assert!(
+        done.err.contains("goes over TCP"),
+        "{is_tree} {up}: {}",
+        done.err
+    );
     assert!(!done.err.contains("--transport auto"), "{}", done.err);
-    assert!(fs::read(site.root("there")).unwrap() == bytes);
+    assert!(fs::read(at(to)).unwrap() == bytes, "{is_tree} {up}");
     server.stop();
     site.assert_nothing_half_done();
+}
+
+#[test]
+fn t28_a_copy_goes_on_over_tcp_when_udp_dies_in_its_middle() {
+    for up in [true, false] {
+        goes_on_over_tcp(false, up);
+    }
+}
+
+#[test]
+fn t28_a_tree_goes_on_over_tcp_when_udp_dies_in_its_middle() {
+    for up in [true, false] {
+        goes_on_over_tcp(true, up);
+    }
 }
 
 /// ssh's port of the visible host is forwarded to another machine, and the visible host has a howdah of its own.

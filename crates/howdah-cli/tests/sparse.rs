@@ -42,7 +42,7 @@ fn has_holes(site: &Site) -> bool {
 #[test]
 fn f33_ten_gib_with_one_mib_of_data_are_one_mib_to_send_and_to_store() {
     const SIZE: u64 = 10 << 30;
-    let site = Site::new(240);
+    let site = Site::new(900);
     if !has_holes(&site) {
         return;
     }

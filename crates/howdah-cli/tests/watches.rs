@@ -434,7 +434,7 @@ fn a_directory_that_is_made_anew_under_its_name_is_watched() {
     let site = Site::new(300);
     let server = site.serve();
     let service = Service::new(&site, &[]);
-    let Watched { from, to, .. } = watch(&site, &server, &service, "1s");
+    let Watched { from, to, id } = watch(&site, &server, &service, "1s");
     let end = Instant::now() + PATIENCE;
     let comes = |name: &str| {
         fs::write(from.join(name), name).unwrap();
@@ -443,8 +443,11 @@ fn a_directory_that_is_made_anew_under_its_name_is_watched() {
             std::thread::sleep(Duration::from_millis(50));
         }
         // While a job runs the daemon looks each second, and once more when it is over: that look is not to find the next one.
+        let shown = || -> Value {
+            serde_json::from_str(&ok(&service.ask(&["watch", "show", &id, "--json"]))).unwrap()
+        };
+        until(shown, |watch| watch["settled"] == true);
         all_done(&service);
-        std::thread::sleep(Duration::from_secs(3));
     };
     comes("before");
     let aside = site.file("aside");

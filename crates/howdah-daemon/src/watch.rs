@@ -46,6 +46,9 @@ pub struct WatchView {
     pub last_job: Option<JobId>,
     /// What is wrong, if something is.
     pub note: Option<String>,
+    /// Whether it was looked at after all that the kernel has told of it, nothing waits there, and none of its jobs is under way.
+    #[serde(default)]
+    pub settled: bool,
 }
 
 impl WatchSpec {

@@ -19,8 +19,8 @@ use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -62,7 +62,11 @@ pub(crate) struct Watcher {
     pub(crate) wakes: Receiver<Wake>,
     /// For the kernel's.
     pub(crate) sender: Sender<Wake>,
+    pub(crate) settled: Settled,
 }
+
+/// The directories of which [all is done](crate::watch::WatchView::settled), for whoever asks.
+pub(crate) type Settled = Arc<Mutex<BTreeSet<i64>>>;
 
 /// Which directory has a name: device and inode.
 type Inode = (u64, u64);
@@ -120,6 +124,7 @@ impl Working {
                 // It is opened anew the next time.
                 reader = None;
             }
+            self.tell_settled(reader.is_some());
             let next = self
                 .places
                 .values()
@@ -143,6 +148,21 @@ impl Working {
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
+    }
+
+    /// Those that have nothing to be looked at for: whatever waits is looked at sooner than what only may come.
+    fn tell_settled(&self, can_read: bool) {
+        let soon = Instant::now() + PERIOD / 2;
+        let settled = self
+            .places
+            .iter()
+            .filter(|(_, place)| can_read && place.next > soon);
+        let settled = settled.map(|(id, _)| *id).collect();
+        *self
+            .own
+            .settled
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = settled;
     }
 
     fn hear(&mut self, wake: Wake) {

@@ -2,6 +2,7 @@
 
 use crate::space::{self, Lack};
 use rustix::io::Errno;
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -87,7 +88,7 @@ pub enum StoreError {
         /// What was to be made there.
         path: PathBuf,
         /// What keeps it from being made.
-        why: &'static str,
+        why: Cow<'static, str>,
     },
     /// The path is not a plain path below its root.
     #[error("{path:?} is refused: {reason}; name a file below the root, like \"dir/file\"")]
@@ -278,7 +279,7 @@ impl StoreError {
             }
             io::ErrorKind::ReadOnlyFilesystem => Self::NotWritable {
                 path,
-                why: "its file system is read-only",
+                why: "its file system is read-only".into(),
             },
             _ => match Errno::from_io_error(&error) {
                 Some(errno @ (Errno::MFILE | Errno::NFILE)) => Self::TooManyOpen {

@@ -3,6 +3,7 @@
 use crate::StoreError;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -53,9 +54,38 @@ pub(crate) fn from_changing(
     }
 }
 
+/// What keeps somebody who may write in `dir` from changing `name` there.
+pub(crate) fn protection(dir: impl AsFd, name: &OsStr) -> Option<Cow<'static, str>> {
+    attribute(&dir, name)
+        .map(Cow::Borrowed)
+        .or_else(|| sticky(dir, name).map(Cow::Owned))
+}
+
+/// In a directory with the sticky bit names belong to whoever owns what has them.
+#[allow(
+    clippy::useless_conversion,
+    reason = "the field's type differs between systems"
+)]
+fn sticky(dir: impl AsFd, name: &OsStr) -> Option<String> {
+    use rustix::fs::{AtFlags, Mode, fstat, statat};
+    let above = fstat(&dir).ok()?;
+    let is_sticky = u32::from(above.st_mode) & Mode::SVTX.as_raw_mode() != 0;
+    let it = statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)
+        .ok()
+        .filter(|_| is_sticky)?;
+    let we = rustix::process::geteuid().as_raw();
+    (it.st_uid != we && above.st_uid != we).then(|| {
+        format!(
+            "it belongs to user {}, and its directory has the sticky bit (as /tmp has), so that only this user, or the \
+             directory's owner, may replace or remove it; take another name or directory, or have it removed",
+            it.st_uid
+        )
+    })
+}
+
 /// What attribute keeps even its owner, and root, from changing `name` in `dir`.
 #[cfg(target_os = "linux")]
-pub(crate) fn protection(dir: impl AsFd, name: &OsStr) -> Option<&'static str> {
+fn attribute(dir: impl AsFd, name: &OsStr) -> Option<&'static str> {
     use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
     let of = |name: &OsStr, flags| {
         let found = statx(&dir, name, flags, StatxFlags::empty()).ok()?;
@@ -103,14 +133,14 @@ pub(crate) fn check_names(dir: impl AsFd, path: &Path) -> Result<(), StoreError>
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn protection(_: impl AsFd, _: &OsStr) -> Option<&'static str> {
+fn attribute(_: impl AsFd, _: &OsStr) -> Option<&'static str> {
     None
 }
 
-pub(crate) fn not_writable(path: &Path, why: &'static str) -> StoreError {
+pub(crate) fn not_writable(path: &Path, why: impl Into<Cow<'static, str>>) -> StoreError {
     StoreError::NotWritable {
         path: path.to_path_buf(),
-        why,
+        why: why.into(),
     }
 }
 

@@ -112,7 +112,8 @@ pub(super) fn check_line(args: &CpArgs) -> Result<(), Error> {
         return Err(Error::new(ErrorKind::Usage, text));
     }
     check_lease(args)?;
-    howdah::check_sources(args.sources())?;
+    howdah::check_sources(args.sources())
+        .map_err(|error| hints::of_places(error, args.sources()))?;
     for source in args.sources() {
         check_roles(source, args.destination())?;
     }
@@ -143,10 +144,14 @@ pub(super) fn check_roles(source: &Location, destination: &Location) -> Result<(
         (Location::Null, _) => usage("null: can only be the destination".to_owned()),
         (_, Location::Zero(_)) => usage("zero: can only be the source".to_owned()),
         (Location::Ssh(_), Location::Ssh(_)) => Ok(()),
-        (a, b) if a.is_remote() && b.is_remote() => usage(format!(
-            "{a} and {b} are both remote, which works only if ssh reaches both (HOST:path); run \
-             'howdah cp' on one of the two machines"
-        )),
+        (a, b) if a.is_remote() && b.is_remote() => {
+            let text = format!(
+                "{a} and {b} are both remote, which works only if ssh reaches both (HOST:path); run \
+                 'howdah cp' on one of the two machines"
+            );
+            let error = Error::new(ErrorKind::Usage, text);
+            Err(hints::of_places(error, [a, b]))
+        }
         (a, b) if !a.is_remote() && !b.is_remote() => usage(format!(
             "{a} and {b} are both local; write the remote one as HOST:path or \
              howdah://HOST:PORT/path, or use cp"

@@ -9,10 +9,38 @@ pub(super) fn added(error: anyhow::Error, locations: &[Location]) -> anyhow::Err
         return error;
     };
     let kind = known.kind();
-    let Some(hint) = locations.iter().find_map(|location| hint(kind, location)) else {
-        return error;
-    };
-    Error::new(kind, format!("{error:#}; {hint}")).into()
+    match locations.iter().find_map(|location| hint(kind, location)) {
+        Some(hint) => Error::new(kind, format!("{error:#}; {hint}")).into(),
+        None => error,
+    }
+}
+
+/// The same for one place of several that are looked at by themselves.
+pub(super) fn to(error: &Error, location: &Location) -> Error {
+    match hint(error.kind(), location) {
+        Some(hint) => Error::new(error.kind(), format!("{error}; {hint}")),
+        None => error.clone(),
+    }
+}
+
+/// The error of places that make no sense together: one of them may be a file here.
+pub(super) fn of_places<'a>(
+    error: Error,
+    locations: impl IntoIterator<Item = &'a Location>,
+) -> Error {
+    match locations.into_iter().find_map(with_colon) {
+        Some(hint) => Error::new(error.kind(), format!("{error}; {hint}")),
+        None => error,
+    }
+}
+
+fn with_colon(location: &Location) -> Option<String> {
+    if !matches!(location, Location::Ssh(_)) {
+        return None;
+    }
+    let text = location.to_string();
+    let is_here = Path::new(&text).symlink_metadata().is_ok();
+    is_here.then(|| format!("a file here whose name has a colon is written ./{text}"))
 }
 
 fn hint(kind: ErrorKind, location: &Location) -> Option<String> {
@@ -23,13 +51,8 @@ fn hint(kind: ErrorKind, location: &Location) -> Option<String> {
     {
         return Some(format!("if an IPv6 address was meant, write {meant}"));
     }
-    if !matches!(location, Location::Ssh(_)) {
-        return None;
-    }
     match kind {
-        ErrorKind::Network | ErrorKind::Auth if Path::new(&location.to_string()).exists() => Some(
-            format!("a file here whose name has a colon is written ./{location}"),
-        ),
+        ErrorKind::NotFound | ErrorKind::Network | ErrorKind::Auth => with_colon(location),
         _ => None,
     }
 }

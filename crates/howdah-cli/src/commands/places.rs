@@ -1,6 +1,7 @@
 //! What `howdah ls`, `du` and `clean` have in common: places that are looked at one after the other.
 
 use super::connect::config;
+use super::hints;
 use crate::args::ConnectArgs;
 use crate::exit::{self, Passed};
 use crate::ui::{self, Signals};
@@ -89,7 +90,7 @@ impl Visit {
         if error.kind() == ErrorKind::Cancelled {
             return Err(error.clone());
         }
-        let text = format!("{place}: {error}");
+        let text = format!("{place}: {}", hints::to(error, place));
         ui::say_error(&text);
         self.first.get_or_insert(text);
         self.worst = self.worst.or_else(|| Some(error.kind()));

@@ -28,11 +28,11 @@ pub(super) fn check(args: &SyncArgs) -> Result<(), Error> {
 
 /// What of it makes no sense wherever it runs and whatever the settings are there.
 pub(super) fn check_line(args: &SyncArgs) -> Result<(), Error> {
+    super::cp::check_roles(&args.source, &args.destination)?;
     let source = std::slice::from_ref(&args.source);
     super::outcome::check(&args.outcome, source, &args.destination, args.delete)?;
     check_tree(&args.tree)?;
     check_tree_goes_to(&args.destination)?;
-    super::cp::check_roles(&args.source, &args.destination)?;
     check_ranges(&args.select)
 }
 

@@ -2,6 +2,7 @@
 
 use super::connect::{config, expanded_one};
 use super::course::{Run, finish_verification, reporter};
+use super::hints;
 use super::select::{check_ranges, select_options};
 use crate::args::{Command, VerifyArgs};
 use crate::exit;
@@ -10,7 +11,10 @@ use howdah::{Error, ErrorKind, Location, TreeOptions, Verification};
 
 pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
     let reporter = reporter(&args.telling, false, false)?;
-    let result = verify(args, &reporter);
+    let result = verify(args, &reporter).map_err(|error| {
+        let places: Vec<_> = [&args.a, &args.b].into_iter().flatten().cloned().collect();
+        hints::added(error, &places)
+    });
     finish_verification(&reporter, result, exit::DIFFERENT)
 }
 

@@ -1,29 +1,43 @@
 //! `--log-file`: lines for people who look later. It is appended to and never rotated.
 
 use super::events::now_utc;
-use super::printable;
+use super::{printable, say};
 use anyhow::Context as _;
 use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// An open log.
 #[derive(Debug)]
-pub(crate) struct LogFile(File);
+pub(crate) struct LogFile {
+    file: File,
+    path: PathBuf,
+    /// Of a line it was said that it is not in it.
+    has_failed: bool,
+}
 
 impl LogFile {
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let file = File::options().append(true).create(true).open(path);
-        file.map(Self)
-            .with_context(|| format!("cannot write the log {}", path.display()))
+        let file = file.with_context(|| format!("cannot write the log {}", path.display()))?;
+        Ok(Self {
+            file,
+            path: path.to_path_buf(),
+            has_failed: false,
+        })
     }
 
     /// One line, written at once and in one piece, so that several programs can share a file.
     pub(crate) fn line(&mut self, text: &str) {
         let text = printable(text);
         let line = format!("{} howdah[{}] {text}\n", now_utc(), std::process::id());
-        // A full disk under the log must not end the copy.
-        let _ = self.0.write_all(line.as_bytes());
+        // A full disk under the log must not end the copy. Who relies on the log hears of it once.
+        if let Err(error) = self.file.write_all(line.as_bytes())
+            && !std::mem::replace(&mut self.has_failed, true)
+        {
+            let path = self.path.display();
+            say(&format!("warning: the log {path} lacks lines: {error}"));
+        }
     }
 }
 

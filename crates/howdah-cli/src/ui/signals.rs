@@ -4,9 +4,14 @@
 
 use howdah::Cancel;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
-use signal_hook::flag;
+use signal_hook::{flag, low_level};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A signal that comes so soon after the first is no second one: `timeout` sends its own to the process and to the group that it
+/// is in, and so do others. Nobody presses Ctrl-C twice so fast.
+const SAME: Duration = Duration::from_millis(150);
 
 /// A file that grows beyond `ulimit -f` becomes an error of that write, not the end of the process.
 pub(crate) fn outlive_file_size_limit() {
@@ -30,8 +35,6 @@ fn is_heard(signal: i32, ignored: u64) -> bool {
 #[derive(Clone, Debug)]
 pub(crate) struct Signals {
     cancel: Cancel,
-    /// Whether the next signal ends the process.
-    at_once: Arc<AtomicBool>,
     asked: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
 }
@@ -54,22 +57,16 @@ impl Signals {
     fn without_hangup() -> std::io::Result<Self> {
         let signals = Self {
             cancel: Cancel::new(),
-            at_once: Arc::default(),
             asked: Arc::default(),
             reload: Arc::default(),
         };
         let ignored = ignored();
+        let stop = Arc::new(Stop::new());
         for signal in [SIGINT, SIGTERM] {
             if !is_heard(signal, ignored) {
                 continue;
             }
-            // The order matters: the first signal finds the switch off, then turns it on.
-            flag::register_conditional_shutdown(
-                signal,
-                128 + signal,
-                Arc::clone(&signals.at_once),
-            )?;
-            flag::register(signal, Arc::clone(&signals.at_once))?;
+            stop.on(signal)?;
             flag::register(signal, signals.cancel.flag())?;
         }
         flag::register(SIGUSR1, Arc::clone(&signals.asked))?;
@@ -90,5 +87,61 @@ impl Signals {
     /// The switch that the first signal throws.
     pub(crate) fn cancel(&self) -> &Cancel {
         &self.cancel
+    }
+}
+
+/// Ends the process at the second signal.
+struct Stop {
+    begin: Instant,
+    /// When the first came, in milliseconds from then on; `u64::MAX`: none has come.
+    first_ms: AtomicU64,
+}
+
+impl Stop {
+    fn new() -> Self {
+        Self {
+            begin: Instant::now(),
+            first_ms: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// Whether a signal that comes now is a second one.
+    fn is_second(&self, elapsed: Duration) -> bool {
+        let now_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX - 1);
+        let (none, order) = (u64::MAX, Ordering::Relaxed);
+        let first = self.first_ms.compare_exchange(none, now_ms, order, order);
+        first.is_err_and(|first_ms| Duration::from_millis(now_ms.saturating_sub(first_ms)) >= SAME)
+    }
+
+    #[expect(unsafe_code, reason = "what a handler may do is for it to keep")]
+    fn on(self: &Arc<Self>, signal: i32) -> std::io::Result<()> {
+        let stop = Arc::clone(self);
+        let action = move || {
+            if stop.is_second(stop.begin.elapsed()) {
+                low_level::exit(128 + signal);
+            }
+        };
+        // SAFETY: it reads the clock, an atomic number, and calls _exit, all of which a handler may; nothing in it can panic,
+        // allocate or wait.
+        unsafe { low_level::register(signal, action) }.map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_signal_that_is_sent_twice_is_one() {
+        let stop = Stop::new();
+        let at = |ms| stop.is_second(Duration::from_millis(ms));
+        assert!(!at(5_000));
+        for same in [5_000, 5_001, 5_100] {
+            assert!(!at(same), "{same}");
+        }
+        assert!(at(5_300));
+        assert!(at(60_000));
+        // A clock that is behind its own look is no second signal.
+        assert!(!at(4_999));
     }
 }

@@ -35,7 +35,7 @@ use crate::outside::Outside;
 use crate::pacer::Pace;
 use crate::queue::Limits;
 use crate::state::{Reader, StateError};
-use crate::watcher::Wake;
+use crate::watcher::{Settled, Wake};
 use axum::Json;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -61,6 +61,7 @@ pub(crate) struct Shared {
     pub(crate) bounds: Arc<Bounds>,
     pub(crate) pace: Arc<Pace>,
     pub(crate) watcher: Sender<Wake>,
+    pub(crate) settled: Settled,
     pub(crate) manager: SyncSender<Message>,
     pub(crate) written: watch::Receiver<u64>,
     pub(crate) readers: Mutex<Vec<Reader>>,

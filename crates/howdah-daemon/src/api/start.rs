@@ -13,7 +13,7 @@ use crate::state::{Reader, Store};
 use crate::time::now_ms;
 use crate::tls::{self, Fingerprint, Shown};
 use crate::tokens::{self, Tokens};
-use crate::watcher::{Wake, Watcher};
+use crate::watcher::{Settled, Wake, Watcher};
 use crate::{Config, Error};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -159,7 +159,9 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
         manager: sender.clone(),
         wakes,
         sender: waking.clone(),
+        settled: Settled::default(),
     };
+    let settled = Arc::clone(&watcher.settled);
     let shared = Arc::new(Shared {
         database,
         attempts,
@@ -169,6 +171,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Path, Option<Door>)) -> Result<
         bounds,
         pace: Arc::clone(&pace),
         watcher: waking.clone(),
+        settled,
         manager: sender.clone(),
         written: seen.clone(),
         readers: Mutex::new(vec![first_reader]),

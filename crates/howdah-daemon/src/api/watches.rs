@@ -12,7 +12,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State as Given};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 type Answered = Result<Response, Failure>;
 type Id = Result<Path<i64>, PathRejection>;
@@ -82,7 +82,7 @@ pub(super) async fn add(
 )]
 pub(super) async fn list(Given(shared): Given<Arc<Shared>>) -> Answered {
     let found = shared.read(Reader::watches).await?.into_iter();
-    let watches = found.map(|watch| watch.view).collect();
+    let watches = found.map(|watch| seen(&shared, watch.view)).collect();
     Ok(Json(Watches { watches }).into_response())
 }
 
@@ -103,7 +103,15 @@ pub(super) async fn show(Given(shared): Given<Arc<Shared>>, id: Id) -> Answered 
 async fn told(shared: &Arc<Shared>, id: i64) -> Answered {
     let found = shared.read(move |reader| reader.watch(id)).await?;
     let found = found.ok_or_else(|| no_such(id))?;
-    Ok(Json(found.view).into_response())
+    Ok(Json(seen(shared, found.view)).into_response())
+}
+
+/// With what only whoever looks knows.
+fn seen(shared: &Shared, mut view: WatchView) -> WatchView {
+    let settled = shared.settled.lock();
+    let settled = settled.unwrap_or_else(PoisonError::into_inner);
+    view.settled = !view.paused && settled.contains(&view.id);
+    view
 }
 
 /// Watches a directory no more, and forgets which of its files were copied. Jobs that it has submitted are left alone.

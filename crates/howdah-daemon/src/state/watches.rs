@@ -43,6 +43,8 @@ fn watched(row: &Row<'_>) -> Result<Watched, StateError> {
             files: row.get::<_, i64>(7)?.unsigned_abs(),
             last_job: row.get::<_, Option<i64>>(4)?.map(JobId),
             note: row.get(5)?,
+            // Who looks knows.
+            settled: false,
         },
         hosts: serde_json::from_str(&row.get::<_, String>(2)?)?,
         failures: row.get(6)?,

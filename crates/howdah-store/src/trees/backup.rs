@@ -167,7 +167,11 @@ impl Shared {
         let temp = stale::temp_name(to, name);
         let made = match kind(stat) {
             FileType::RegularFile => {
-                meta.xattrs = meta::xattrs(dir, name)?.0;
+                let (xattrs, left_out) = meta::xattrs(dir, name)?;
+                if left_out == meta::LeftOut::TooMany {
+                    return Err(Errno::TOOBIG);
+                }
+                meta.xattrs = xattrs;
                 self.copy_file(dir, name, stat, (to, &temp))
                     .and_then(|file| {
                         let not_kept = keeper.apply(&file, &meta, false);
@@ -259,6 +263,10 @@ pub(crate) fn failure(dir: &OwnedFd, path: &Path, error: Errno) -> StoreError {
         Errno::XDEV => unwritable::not_writable(
             path,
             "it is neither file nor link, which are all that is kept on another disk, where the directory for backups lies; move it away",
+        ),
+        Errno::TOOBIG => unwritable::not_writable(
+            path,
+            "it has more than 64 extended attributes, which are not all kept on another disk, where the directory for backups lies; move it away",
         ),
         Errno::BUSY => StoreError::TargetChanged {
             path: path.to_path_buf(),

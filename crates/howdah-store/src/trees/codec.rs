@@ -25,6 +25,7 @@ const OTHER: u8 = 9;
 const AHEAD: u8 = 10;
 const GAP: u8 = 11;
 const PLACE: u8 = 12;
+const UNREAD: u8 = 13;
 /// The lower bits of a record's first byte.
 const KIND: u8 = 0x0f;
 /// It names its owner; without, it is that of the record before.
@@ -207,6 +208,7 @@ impl ManifestWriter {
                 self.name(name);
             }
             Entry::Gap => self.out.push(GAP),
+            Entry::Unread => self.out.push(UNREAD),
             Entry::Place { id } => {
                 self.out.push(PLACE);
                 for number in [id.system, id.device, id.inode] {
@@ -404,6 +406,7 @@ impl ManifestReader {
                 name: self.name(false)?,
             }),
             GAP => Ok(Entry::Gap),
+            UNREAD => Ok(Entry::Unread),
             PLACE => {
                 let [system, device, inode] = [
                     get_varint(&mut self.spout)?,

@@ -1,6 +1,7 @@
 //! Deletes what the source does not have, after everything else is in place.
 
 use super::backup::{self, Keep};
+use super::entry::bounds;
 use super::existing::open_writable;
 use super::filter::Filter;
 use super::inside::number;
@@ -244,6 +245,68 @@ impl Extra {
     }
 }
 
+/// A directory that links at the destination lead to and that was gone into by these (`keep_dirlinks`).
+#[derive(Debug, Default)]
+pub(crate) struct Dirlink {
+    links: u32,
+    /// It has been said that it stays, or that what is in it does.
+    is_told: bool,
+}
+
+impl Shared {
+    /// A link leads to that directory. Whether there was room to remember it.
+    pub(super) fn note_dirlink(&self, stat: &Stat) -> bool {
+        let mut dirlinks = lock(&self.dirlinks);
+        let has_room = dirlinks.len() < bounds::OWNERS || dirlinks.contains_key(&number(stat));
+        if has_room {
+            dirlinks.entry(number(stat)).or_default().links += 1;
+        }
+        has_room
+    }
+
+    /// Whether links have led to what is to go, so that it stays.
+    fn is_linked(&self, stat: &Stat, path: &Path) -> bool {
+        self.keeps_dirlink(
+            stat,
+            path,
+            |_| true,
+            "is what a link that was followed leads to, and stays (-K)",
+        )
+    }
+
+    /// Whether nothing in that directory goes: by which name of it the source has what is in it, it does not tell.
+    fn is_shared(&self, stat: &Stat, dir: &TargetDir) -> bool {
+        let is_inside = dir.path.starts_with(&*lock(&self.top));
+        let path = self.below_top(dir.named());
+        self.keeps_dirlink(
+            stat,
+            &path,
+            |links| is_inside || links > 1,
+            "has several names here, for a link that was followed leads to it (-K); nothing was deleted in it",
+        )
+    }
+
+    fn keeps_dirlink(
+        &self,
+        stat: &Stat,
+        path: &Path,
+        keeps: impl FnOnce(u32) -> bool,
+        what: &str,
+    ) -> bool {
+        let mut dirlinks = lock(&self.dirlinks);
+        let Some(dirlink) = dirlinks.get_mut(&number(stat)) else {
+            return false;
+        };
+        if !keeps(dirlink.links) {
+            return false;
+        }
+        if !std::mem::replace(&mut dirlink.is_told, true) {
+            self.book.trouble(Trouble::Notice, path, what);
+        }
+        true
+    }
+}
+
 pub(crate) struct Deleter<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) filter: &'a Filter,
@@ -310,6 +373,10 @@ impl Deleter<'_> {
             if top.is_some() && device(&fd) != top {
                 continue;
             }
+            let stat = rustix::fs::fstat(&fd);
+            if stat.is_ok_and(|stat| self.shared.is_shared(&stat, dir)) {
+                continue;
+            }
             let below = self.shared.below_top(dir.named());
             let listed = extra.each(&fd, &mut |name| {
                 let name = OsStr::from_bytes(name);
@@ -335,8 +402,7 @@ impl Deleter<'_> {
         let book = &self.shared.book;
         let failed = |e: Errno| {
             if act == Act::Delete && e != Errno::NOENT {
-                let error = unwritable::from_changing(dir, path, "delete", e);
-                book.note(Trouble::Failed, || error.to_string());
+                book.unwritten(&unwritable::from_changing(dir, path, "delete", e));
             }
             false
         };
@@ -353,6 +419,9 @@ impl Deleter<'_> {
                 let what = "is what is copied, and stays";
                 book.trouble(Trouble::Notice, path, what);
             }
+            return false;
+        }
+        if is_dir && self.shared.is_linked(&stat, path) {
             return false;
         }
         if is_dir && is_mounted(dir, name, &stat) {

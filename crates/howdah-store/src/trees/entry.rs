@@ -189,6 +189,8 @@ pub(crate) enum Entry {
     Top { meta: Meta },
     /// What a number in [`Meta::owner`] is called.
     Owner { group: bool, id: u32, name: Vec<u8> },
+    /// In a dry run: the file that comes next cannot be read.
+    Unread,
     /// Which directory of the sender's system it is that comes next ([`Dir`](Self::Dir) or [`Top`](Self::Top)).
     Place { id: DirId },
     /// For a comparison: something that is neither file nor directory nor link, or cannot be read.

@@ -201,6 +201,10 @@ pub(super) fn link_later(shared: &Shared, first: Option<&First>, later: &LinkLat
             let what = format!("further name not kept, it is a copy: {e}");
             shared.book.trouble(Trouble::NotKept, &path, what);
         }
+        Some(Err(StoreError::NotFound { .. })) => {
+            let what = "is a further name of a file that does not come";
+            shared.book.trouble(Trouble::Failed, &path, what);
+        }
         Some(Err(error)) => shared.book.note(Trouble::Failed, || error.to_string()),
         None => {
             let what = "is a further name of a file that was not announced";

@@ -3,7 +3,7 @@
 
 mod attributes;
 
-pub(crate) use attributes::xattrs;
+pub(crate) use attributes::{LeftOut, xattrs};
 
 use super::allowed::Metadata;
 use super::change::Reasons;

@@ -6,7 +6,7 @@ use super::report::{Book, Trouble, add};
 use super::send::{Shared, TreeSender};
 use super::walk::SourceDir;
 use crate::identity::Identity;
-use crate::{StoreError, Wake};
+use crate::{StoreError, Wake, unwritable};
 use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -198,7 +198,9 @@ fn remove(leaver: &Leaver, growing: bool, book: &Book) {
         Ok(()) => add(&book.removed, 1),
         Err(Errno::NOENT) => {}
         Err(e) => {
-            let what = format!("is at the destination, and could not be removed here: {e}");
+            let why = unwritable::protection(&dir, &leaver.name).filter(|_| e == Errno::PERM);
+            let why = why.unwrap_or_else(|| e.to_string().into());
+            let what = format!("is at the destination, and could not be removed here: {why}");
             book.trouble(Trouble::Failed, &shown, what);
         }
     }

@@ -13,6 +13,7 @@ use super::change::Change;
 use super::codec::{AnswerWriter, ManifestReader, expect_version, get_varint, refused};
 use super::commit::{Batch, Committer};
 use super::crew::{self, Crew, FirstError};
+use super::delete::Dirlink;
 use super::disks::{Disks, SyncWay};
 use super::entry::Stamp;
 use super::existing::sync_dir_at;
@@ -99,6 +100,8 @@ pub(crate) struct Shared {
     pub(crate) top: Mutex<PathBuf>,
     /// Directories of the source that are here: nothing deletes them. Whether that has been told.
     pub(crate) sources: Mutex<HashMap<(u64, u64), bool>>,
+    /// Directories that links at the destination lead to and that are gone into by these (`keep_dirlinks`), by device and inode.
+    pub(crate) dirlinks: Mutex<HashMap<(u64, u64), Dirlink>>,
     /// What is to be made is a directory that the sources go into.
     pub(crate) makes_whole: bool,
     pub(crate) names_directory: bool,
@@ -194,6 +197,7 @@ impl TreeReceiver {
             room: target.room,
             top: Mutex::default(),
             sources: Mutex::default(),
+            dirlinks: Mutex::default(),
             several,
             changes: Queue::new(super::CHANGES_WAITING),
             listens,

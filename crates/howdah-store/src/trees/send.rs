@@ -460,6 +460,10 @@ impl Shared {
         file: Offered,
         large: &SyncSender<LargeFile>,
     ) -> Result<(), StoreError> {
+        if let Some(error) = &file.unread {
+            self.book.unread(&file.dir.shown(&file.name), error);
+            return Ok(());
+        }
         add(&self.book.wanted_files, 1);
         add(&self.book.wanted_bytes, file.size);
         if self.options.dry_run {

@@ -10,7 +10,7 @@ use super::filter::Filter;
 use super::hashing::Hashers;
 use super::ignores::Ignores;
 use super::linked::{Linked, OneOf};
-use super::meta;
+use super::meta::{self, LeftOut};
 use super::moved::MovedLinks;
 pub(crate) use super::names::read_names;
 use super::options::TreeOptions;
@@ -79,6 +79,8 @@ pub(crate) struct Offered {
     pub(crate) version: Option<Box<Identity>>,
     /// It was named.
     pub(crate) is_top: bool,
+    /// In a dry run: why it cannot be read.
+    pub(crate) unread: Option<Box<StoreError>>,
 }
 
 impl Offered {
@@ -468,6 +470,7 @@ impl<'a> Walker<'a> {
                     mtime: meta.mtime,
                     version: self.moved.version(stat),
                     is_top: self.moved.at_tops,
+                    unread: self.unread(dir, name),
                 };
                 let entry = Entry::File {
                     name: called.to_vec(),
@@ -600,10 +603,22 @@ impl<'a> Walker<'a> {
         match meta::xattrs(fd, name) {
             Ok((found, left_out)) => {
                 meta.xattrs = found;
-                if left_out && !self.compares {
-                    let what = "attributes other than user.* and ACLs are not copied";
-                    self.book.trouble(Trouble::NotKept, &shown(), what);
-                }
+                let (kind, what) = match left_out {
+                    LeftOut::Foreign if !self.compares => {
+                        let what = "attributes other than user.* and ACLs are not copied";
+                        (Trouble::NotKept, what)
+                    }
+                    LeftOut::TooMany if self.compares => {
+                        let what = "has more than 64 extended attributes; only the first of them were compared";
+                        (Trouble::Failed, what)
+                    }
+                    LeftOut::TooMany => {
+                        let what = "has more than 64 extended attributes; only the first of them are copied";
+                        (Trouble::NotKept, what)
+                    }
+                    LeftOut::Foreign | LeftOut::Nothing => return,
+                };
+                self.book.trouble(kind, &shown(), what);
             }
             Err(e) => {
                 let what = format!("its extended attributes cannot be read: {e}");

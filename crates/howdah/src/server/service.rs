@@ -469,7 +469,8 @@ impl Service {
                 self.end_tree(key, outcome);
                 return Ok(());
             }
-            if session.removing && tree.has_removed() {
+            // What cannot be read of what was asked for last is said, too.
+            if session.removing && tree.has_removed() && tree.is_answered() {
                 self.thank(key, connection);
             }
             return Ok(());

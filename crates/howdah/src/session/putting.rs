@@ -10,7 +10,7 @@ use howdah_core::{RangeSet, Span, Time};
 use howdah_store::{
     Metadata, RESUMABLE_MIN, RoomWait, Sink, SinkOptions, SourceIdentity, StoreError, Target, Wake,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A copy of the same source to the same place that is still under way is waited for that long:
 /// longer than a lost client goes unnoticed, and than most disks stand still. Then this one begins anew beside it.
@@ -54,7 +54,11 @@ impl Put {
     fn refused(&self, error: StoreError) -> Error {
         from_store(&match error {
             StoreError::NotWritable { why, .. } => StoreError::NotWritable {
-                path: self.path.as_path().to_owned(),
+                path: match self.path.as_path() {
+                    // What is asked for is all that is served.
+                    all if all.as_os_str().is_empty() => PathBuf::from("/"),
+                    path => path.to_owned(),
+                },
                 why,
             },
             other => other,
@@ -156,9 +160,11 @@ fn open_target(
 ) -> Result<Target, Result<StoreError, Error>> {
     let (root, path) = rights.target(path).map_err(Err)?;
     let open = |path: &Path| Target::open(&root, path);
-    let is_directory = |path| StoreError::NotWritable {
+    let is_directory = |path| {
+        StoreError::NotWritable {
         path,
-        why: "it is a directory, and what comes through a pipe has no name of its own; write the one that it is to get behind it",
+        why: "it is a directory, and what comes through a pipe has no name of its own; write the one that it is to get behind it".into(),
+    }
     };
     let below = name.map(|name| path.join(name.as_path()));
     let target = match below {

@@ -133,10 +133,12 @@ fn watch(
             pace = wanted;
             sender.set_pace(pace);
         }
-        if cancel.is_cancelled() {
+        let next = told.recv_timeout(LOOK_EVERY);
+        // Ctrl-C is for every process of a terminal, ssh too: what the others say of it is no news.
+        if cancel.is_cancelled() && !matches!(next, Ok(Told::Done(_))) {
             return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
         }
-        match told.recv_timeout(LOOK_EVERY) {
+        match next {
             Ok(Told::Progress {
                 bytes,
                 total_bytes,

@@ -146,6 +146,7 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
                     },
                     Entry::Dir { name, meta },
                     Entry::Gap,
+                    Entry::Unread,
                     Entry::Up {
                         complete: size % 2 == 0,
                     },

@@ -16,10 +16,20 @@ pub(super) fn is_portable(name: &[u8]) -> bool {
         )
 }
 
-/// The portable attributes of `name` in `dir` (of `dir` itself: `"."`), and whether others were left
+/// What of a name's attributes was not read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum LeftOut {
+    Nothing,
+    /// What means nothing on another machine.
+    Foreign,
+    /// There are more than are told of one name.
+    TooMany,
+}
+
+/// The portable attributes of `name` in `dir` (of `dir` itself: `"."`), the first of them by their names, and what was left
 /// out. A link is not followed.
 #[cfg(target_os = "linux")]
-pub(crate) fn xattrs(dir: impl AsFd, name: &OsStr) -> Result<(Xattrs, bool), Errno> {
+pub(crate) fn xattrs(dir: impl AsFd, name: &OsStr) -> Result<(Xattrs, LeftOut), Errno> {
     let dir = dir.as_fd();
     if name == "." {
         return xattrs_of(&Open(dir));
@@ -38,8 +48,8 @@ pub(crate) fn xattrs(dir: impl AsFd, name: &OsStr) -> Result<(Xattrs, bool), Err
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn xattrs(_: impl AsFd, _: &OsStr) -> Result<(Xattrs, bool), Errno> {
-    Ok((Vec::new(), false))
+pub(crate) fn xattrs(_: impl AsFd, _: &OsStr) -> Result<(Xattrs, LeftOut), Errno> {
+    Ok((Vec::new(), LeftOut::Nothing))
 }
 
 /// Where attributes are read.
@@ -78,21 +88,30 @@ impl Attributes for Open<'_> {
 }
 
 #[cfg(target_os = "linux")]
-fn xattrs_of(place: &impl Attributes) -> Result<(Xattrs, bool), Errno> {
+fn xattrs_of(place: &impl Attributes) -> Result<(Xattrs, LeftOut), Errno> {
     let mut list = vec![0u8; 1024];
     let len = loop {
         match place.list(&mut list) {
             Err(Errno::RANGE) if list.len() < 64 << 10 => list.resize(list.len() * 8, 0),
-            Err(Errno::NOTSUP) => return Ok((Vec::new(), false)),
+            Err(Errno::NOTSUP) => return Ok((Vec::new(), LeftOut::Nothing)),
             result => break result?,
         }
     };
-    let (mut found, mut left_out) = (Vec::new(), false);
+    let (mut found, mut left_out) = (Vec::new(), LeftOut::Nothing);
     let names = list.get(..len).unwrap_or_default();
-    for attribute in names.split(|&b| b == 0).filter(|name| !name.is_empty()) {
-        // What SELinux gives every file is no loss.
-        if !is_portable(attribute) || found.len() as u64 >= bounds::XATTRS {
-            left_out |= attribute != b"security.selinux";
+    // Each disk lists them in an order of its own.
+    let mut names: Vec<_> = names.split(|&b| b == 0).collect();
+    names.sort_unstable();
+    for attribute in names.into_iter().filter(|name| !name.is_empty()) {
+        if !is_portable(attribute) {
+            // What SELinux gives every file is no loss.
+            if attribute != b"security.selinux" && left_out == LeftOut::Nothing {
+                left_out = LeftOut::Foreign;
+            }
+            continue;
+        }
+        if found.len() as u64 >= bounds::XATTRS {
+            left_out = LeftOut::TooMany;
             continue;
         }
         let mut value = vec![0u8; bounds::XATTR_VALUE];
@@ -106,6 +125,5 @@ fn xattrs_of(place: &impl Attributes) -> Result<(Xattrs, bool), Errno> {
             Err(e) => return Err(e),
         }
     }
-    found.sort();
     Ok((found, left_out))
 }

@@ -424,7 +424,7 @@ impl Placer<'_> {
                 let error = unwritable::from_making(fd, &path, "make or enter", e);
                 shared.book.note_refusal(&error);
                 let why = unwritable::protection(fd, name).filter(|_| e == Errno::PERM);
-                let why = why.map_or_else(|| e.to_string(), str::to_owned);
+                let why = why.map_or_else(|| e.to_string(), Into::into);
                 format!("the directory cannot be made or entered ({why})")
             }
         }))
@@ -459,6 +459,11 @@ impl Placer<'_> {
             open_below(&above, name).map(|opened| (opened, None))
         };
         let opened = opened.map_err(|e| format!("the directory cannot be entered ({e})"));
+        if shared.options.delete && !shared.note_dirlink(&stat) {
+            let what =
+                "is a link there that is not followed: too many lead to directories for --delete";
+            return Some(Err(what.to_owned()));
+        }
         Some(opened.map(|(opened, was)| Made {
             was,
             state: DirState::There,

@@ -60,6 +60,8 @@ pub(super) struct Found {
     pub(super) hash: Option<[u8; 32]>,
     /// Where else an equal file may be.
     pub(super) past: Option<PastHere>,
+    /// In a dry run: its content would not come.
+    is_unread: bool,
     pub(super) decision: Decision,
 }
 
@@ -81,6 +83,7 @@ impl Placer<'_> {
     ) -> Result<(), StoreError> {
         let index = self.index;
         self.index += 1;
+        let is_unread = std::mem::take(&mut self.next_unread);
         self.see(&name);
         let is_source = self.is_source_file(&name, size, meta.mtime)?;
         let name = self.top_name(name);
@@ -100,6 +103,7 @@ impl Placer<'_> {
             link,
             hash,
             past: None,
+            is_unread,
             decision: Decision::Skip,
         };
         if is_source {
@@ -166,12 +170,17 @@ impl Placer<'_> {
             meta,
             index,
             link,
+            is_unread,
             decision: Decision::Want(mut before, reasons),
             ..
         } = found
         else {
             return self.answer(false);
         };
+        if is_unread {
+            // Who is asked for it says why.
+            return self.answer(true);
+        }
         if before.is_some() && shared.options.backup_dir.is_some() && !shared.options.dry_run {
             match self.back_up(fd.as_deref(), &dir, &name)? {
                 Ok(now) => before = now,

@@ -84,6 +84,8 @@ pub(crate) struct Placer<'a> {
     told_inside: bool,
     /// The top is one that this copy, or an interrupted one of the same source, has made.
     goes_on: bool,
+    /// In a dry run: the file that comes next could not be read.
+    next_unread: bool,
     /// Files so far.
     index: u64,
     /// Symbolic links and further names so far.
@@ -141,6 +143,7 @@ impl<'a> Placer<'a> {
             above: OnceCell::new(),
             told_inside: false,
             goes_on: false,
+            next_unread: false,
             index: 0,
             links_seen: 0,
             linked: Firsts::default(),
@@ -164,7 +167,10 @@ impl<'a> Placer<'a> {
             if let Some((meta, is_dir)) = entry.meta_mut() {
                 shared.keeper.admit(meta, is_dir);
             }
-            let is_apart = matches!(entry, Entry::Owner { .. } | Entry::Place { .. });
+            let is_apart = matches!(
+                entry,
+                Entry::Owner { .. } | Entry::Place { .. } | Entry::Unread
+            );
             if self.levels.is_empty() && !is_apart {
                 self.start(&entry)?;
             }
@@ -187,6 +193,7 @@ impl<'a> Placer<'a> {
                 Entry::Link { name, link, last } => self.link(name, link, last)?,
                 Entry::Kept { name } => self.see(&name),
                 Entry::Place { id } => self.note_place(id),
+                Entry::Unread => self.next_unread = shared.options.dry_run,
                 Entry::Top { .. } => {}
                 Entry::Other { .. } | Entry::Ahead { .. } | Entry::Gap => {
                     return Err(refused("it has a record that only comparisons have"));

@@ -68,6 +68,15 @@ impl<'a> Walker<'a> {
         Ok(read)
     }
 
+    /// In a dry run, which reads nothing: why that file could not be read.
+    pub(super) fn unread(&self, dir: &SourceDir, name: &[u8]) -> Option<Box<StoreError>> {
+        if self.compares || !self.options.dry_run {
+            return None;
+        }
+        let path = dir.path.join(OsStr::from_bytes(name));
+        dir.root.open_plain(&path).err().map(Box::new)
+    }
+
     /// Says once what a user or group is called.
     pub(super) fn learn_owner(&mut self, meta: &Meta) -> Result<(), Gone> {
         let owner = meta.owner.iter();
@@ -105,6 +114,9 @@ impl<'a> Walker<'a> {
 
     /// A file that may be asked for from now on.
     pub(super) fn offer(&mut self, entry: &Entry, offered: Offered) -> Result<(), Gone> {
+        if offered.unread.is_some() {
+            self.manifest.put(&Entry::Unread)?;
+        }
         self.manifest.put(entry)?;
         if self.offered.is_full() {
             self.flush()?;

@@ -245,7 +245,7 @@ impl Service {
             Message::TreeDone { .. } => {
                 tree.all_placed();
                 session.removing = true;
-                if tree.has_removed() {
+                if tree.has_removed() && tree.is_answered() {
                     self.thank(key, connection);
                 }
                 Ok(())
