@@ -75,7 +75,7 @@ mod tests {
     /// Two flows that grow by the root of their windows and are marked at the same time, whenever both fill the link.
     fn share_of_the_smaller(balanced: bool, rounds: u32) -> f64 {
         const LINK: f64 = 4_000.0;
-        let mut windows = [3_600.0, 400.0];
+        let mut windows: [f64; 2] = [3_600.0, 400.0];
         let mut balances = [Balance::default(), Balance::default()];
         for _ in 0..rounds {
             for (window, balance) in windows.iter_mut().zip(&mut balances) {
