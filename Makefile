@@ -352,13 +352,13 @@ also = trust_decides_about_new_ no_host_name_can_ bad_names_are_refused_ a_racin
 hostile: setup-bpf ## Hostile peers and neighbours: the tests of the A rows of docs/faults.md and of the holes of docs/security.md
 	$(call say,what a peer may do to the protocol)
 	$(CARGO) test --locked -p howdah-core --lib -- range_set::
-	$(CARGO) test --locked -p howdah-proto --test hostile --test misbehaviour --test amplification --test door --test bounds --test rebinding --test tls --test keys
-	$(CARGO) test --locked -p howdah-proto --lib -- unconfirmed:: trap:: witness:: objects:: space:: control:: codec:: keys:: received:: marking::
+	$(CARGO) test --locked -p howdah-proto --test hostile --test misbehaviour --test amplification --test door --test bounds --test endpoint --test rebinding --test tls --test keys
+	$(CARGO) test --locked -p howdah-proto --lib -- unconfirmed:: trap:: witness:: objects:: space:: control:: codec:: keys:: received:: marking:: endpoint::
 	$(call say,what a peer or a neighbour may do to files and servers)
 	@rows="$$(grep -rhoE '$(named)' crates | sed 's/fn //' | sort -u | tr '\n' ' ')"; \
 	programs() { grep -lE '$(named)' crates/$$1/tests/*.rs 2>/dev/null | sed 's#.*/\(.*\)\.rs#--test \1#'; }; \
 	set -x; \
-	$(CARGO) test --locked -p howdah-net -p howdah --lib --test many $$(programs howdah) -- $$rows $(also) half_open:: tray:: door:: strangers::; \
+	$(CARGO) test --locked -p howdah-net -p howdah --lib --test many $$(programs howdah) -- $$rows $(also) strangers::; \
 	$(CARGO) test --locked -p howdah-store --lib $$(programs howdah-store) -- $$rows $(also) crew:: journal:: codec::; \
 	$(CARGO) test --locked -p howdah-cli --features howdah-bpf/bpf --bins $$(programs howdah-cli) -- $$rows; \
 	$(CARGO) test --locked -p howdah-daemon --test hostile

@@ -60,7 +60,7 @@ impl Endpoint {
                     continue;
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(self.arrivals.len() > 0);
+                    return Ok(!self.arrivals.is_empty());
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) if is_unreachable(&e) => {
@@ -100,7 +100,7 @@ impl Endpoint {
             self.receive_buffers.retain(|buffer| !buffer.is_empty());
             self.look_through(application);
             if count < RECEIVE_BATCH && !self.lanes.is_waiting() {
-                return Ok(self.arrivals.len() > 0);
+                return Ok(!self.arrivals.is_empty());
             }
         }
         Ok(true)

@@ -143,6 +143,11 @@ impl<T> Arrivals<T> {
         self.len + self.strangers.len
     }
 
+    /// Whether nothing lies here.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Another turn: everybody may be looked at again.
     pub fn begin_turn(&mut self) {
         self.strangers.begin_turn();

@@ -35,8 +35,9 @@ impl Prefix {
 
     /// The same for equal prefixes, and for no others.
     pub(crate) fn bytes(self) -> [u8; 9] {
-        let [a, b, c, d, e, f, g, h] = self.1;
-        [self.0.into(), a, b, c, d, e, f, g, h]
+        let mut bytes = [self.0.into(); 9];
+        bytes[1..].copy_from_slice(&self.1);
+        bytes
     }
 
     fn host(ip: IpAddr) -> Self {

@@ -97,8 +97,8 @@ mod tests {
 
     #[test]
     fn flows_become_equal_sooner_and_stay_so() {
-        assert!(share_of_the_smaller(false, 700) < 0.25);
-        for rounds in [700, 1_000, 5_000, 50_000] {
+        assert!(share_of_the_smaller(false, 1_000) < 0.25);
+        for rounds in [1_000, 1_500, 5_000, 50_000] {
             let share = share_of_the_smaller(true, rounds);
             assert!((0.44..0.56).contains(&share), "{rounds}: {share}");
         }
