@@ -1,6 +1,6 @@
 //! Many connections on one socket, without the socket: which of them a datagram belongs to, who gets in, and whose turn it is.
 //!
-//! [`Endpoint`] is a machine as [`Connection`](crate::Connection) is: it has no clock, no socket and no source of randomness but the
+//! [`Endpoint`] is a machine as [`Connection`] is: it has no clock, no socket and no source of randomness but the
 //! seed that it is given, so equal seeds and equal datagrams give equal endpoints, in the simulator and to a fuzzer as over UDP.
 //!
 //! # Driving an endpoint
