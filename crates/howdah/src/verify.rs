@@ -314,6 +314,13 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// One after the other: two programs that ask for a password at once confuse everybody. What is here asks for nothing, and is
+    /// among those who say what they could not read however soon the others are done.
+    fn next_may_begin(&self) -> bool {
+        let is_local = |plan: &Plan| matches!(plan, Plan::Local(_));
+        self.plans.front().is_some_and(is_local) || self.sides.iter().all(Side::is_reached)
+    }
+
     /// Tells what is found until everything has been compared and the other machines have said so.
     fn attend(
         &mut self,
@@ -324,8 +331,7 @@ impl Run<'_> {
         let mut next_tick = self.started;
         let mut over = false;
         loop {
-            // One after the other: two programs that ask for a password at once confuse everybody.
-            while self.sides.iter().all(Side::is_reached)
+            while self.next_may_begin()
                 && let Some(plan) = self.plans.pop_front()
             {
                 let side = begin(plan, &self.state, self.config, &self.stop)?;
@@ -355,8 +361,7 @@ impl Run<'_> {
             if let Some(error) = failure.filter(|_| !self.state.is_done()) {
                 return Err(error);
             }
-            // Who has not been asked yet has something to say all the same: the comparison may be over before that.
-            if over && self.plans.is_empty() && self.sides.iter().all(Side::is_reported) {
+            if over && self.sides.iter().all(Side::is_reported) {
                 return Ok(());
             }
             if Instant::now() >= next_tick {

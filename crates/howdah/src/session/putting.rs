@@ -163,7 +163,9 @@ fn open_target(
     let is_directory = |path| {
         StoreError::NotWritable {
         path,
-        why: "it is a directory, and what comes through a pipe has no name of its own; write the one that it is to get behind it".into(),
+        why: "it is a directory, and what comes through a pipe has no name of its own; write the one that it is to get \
+              behind it"
+            .into(),
     }
     };
     let below = name.map(|name| path.join(name.as_path()));

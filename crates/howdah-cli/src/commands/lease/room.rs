@@ -77,6 +77,21 @@ impl Room {
             Ok((above, at))
         });
         let (above, at) = made.map_err(|e| failed("make the directory", &path, &e))?;
+        let room = Self::of((above, at), (name, target), work)?;
+        let names = room.at.names().map_err(|e| failed("list", &path, &e))?;
+        if !names.is_empty() {
+            // Somebody has put it where ours was made just now.
+            return Err(led_elsewhere(&path));
+        }
+        Ok(room)
+    }
+
+    /// That directory in the one above it, if it is this user's own.
+    fn of(
+        (above, at): (Dir, Dir),
+        (name, target): (OsString, OsString),
+        work: &'static str,
+    ) -> Result<Self, Error> {
         let room = Self {
             above,
             at,
@@ -85,11 +100,6 @@ impl Room {
             work,
         };
         room.check_owner()?;
-        let names = room.at.names().map_err(|e| failed("list", &path, &e))?;
-        if !names.is_empty() {
-            // Somebody has put it where ours was made just now.
-            return Err(led_elsewhere(&path));
-        }
         Ok(room)
     }
 
@@ -142,14 +152,7 @@ impl Room {
             _ if beneath::is_no_way(&e) => led_elsewhere(&path),
             _ => failed("open", &path, &e),
         })?;
-        let room = Self {
-            above,
-            at,
-            name,
-            target,
-            work,
-        };
-        room.check_owner()?;
+        let room = Self::of((above, at), (name, target), work)?;
         let Some(text) = room.read("plan")? else {
             return Err(room.is_gone());
         };
