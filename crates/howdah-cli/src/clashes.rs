@@ -9,6 +9,7 @@ use clap::{ArgMatches, Command};
 use howdah::Location;
 use howdah_core::Span;
 use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// One takes away what the other is for, unless one of those is there, too; and why.
@@ -135,8 +136,9 @@ const NOT_OF_STREAMS: [&str; 28] = [
     "max_age",
 ];
 
-/// Files that a command writes on this machine, and lists that it reads.
+/// Files that a command writes on this machine, those of them that know nothing of what is moved, and lists that it reads.
 const WRITTEN: [&str; 5] = ["manifest", "receipt", "record", "trace", "log_file"];
+const ABOUT: [&str; 3] = ["record", "trace", "log_file"];
 const READ: [&str; 3] = ["files_from", "exclude-from", "include-from"];
 
 /// A command line that its parser has taken.
@@ -155,7 +157,7 @@ impl<'a> Line<'a> {
 
     /// What makes no sense, in words.
     pub(crate) fn clash(&self) -> Option<String> {
-        let checks: [fn(&Self) -> Option<String>; 9] = [
+        let checks: [fn(&Self) -> Option<String>; 10] = [
             Self::lease,
             Self::pairs,
             Self::rate,
@@ -165,6 +167,7 @@ impl<'a> Line<'a> {
             Self::again,
             Self::places,
             Self::files,
+            Self::moved,
         ];
         checks.into_iter().find_map(|check| check(self))
     }
@@ -322,18 +325,26 @@ impl<'a> Line<'a> {
         Some(text)
     }
 
+    /// The files of some flags.
+    fn files_of(
+        &self,
+        ids: &'static [&'static str],
+    ) -> impl Iterator<Item = (&'static str, &'a PathBuf)> {
+        let all = self.all;
+        ids.iter().flat_map(move |id| {
+            let files = all.try_get_many::<PathBuf>(id).ok().flatten();
+            files.into_iter().flatten().map(move |file| (*id, file))
+        })
+    }
+
     /// What one writes the other would write over, or read.
     fn files(&self) -> Option<String> {
-        let files = |ids: &'static [&'static str]| {
-            let of = |id: &'static str| {
-                let files = self.all.try_get_many::<PathBuf>(id).ok().flatten();
-                files.into_iter().flatten().map(move |file| (id, file))
-            };
-            ids.iter().flat_map(move |id| of(id))
-        };
-        let written: Vec<_> = files(&WRITTEN).collect();
+        let written: Vec<_> = self.files_of(&WRITTEN).collect();
         let pairs = written.iter().enumerate().flat_map(|(at, one)| {
-            let others = written[at + 1..].iter().copied().chain(files(&READ));
+            let others = written[at + 1..]
+                .iter()
+                .copied()
+                .chain(self.files_of(&READ));
             others.map(move |other| (*one, other))
         });
         let typed =
@@ -345,6 +356,45 @@ impl<'a> Line<'a> {
             "{one} and {other} name one file: {}",
             file.display()
         ))
+    }
+
+    /// A source that is written over before it is read, or what has just come, is lost.
+    fn moved(&self) -> Option<String> {
+        let named: Vec<&Location> = self.named().collect();
+        let mut written = self.files_of(&ABOUT).filter(|(id, _)| self.typed(id));
+        let of = |file: &Path| {
+            let here = named.iter().filter_map(|place| local(place));
+            let inside = named.split_last().and_then(|(to, from)| {
+                let dir = local(to).filter(|to| to.is_dir())?;
+                let names = from.iter().filter_map(|place| last_name(place));
+                Some(names.map(move |name| dir.join(name)))
+            });
+            let mut all = here
+                .map(Path::to_path_buf)
+                .chain(inside.into_iter().flatten());
+            all.find(|place| is_one_file(file, place))
+        };
+        let (id, place) = written.find_map(|(id, file)| Some((id, of(file)?)))?;
+        let (flag, place) = (self.flag(id), place.display());
+        Some(format!(
+            "{flag} would write over {place}, which the command is about: name another file behind {flag}"
+        ))
+    }
+}
+
+fn local(place: &Location) -> Option<&Path> {
+    match place {
+        Location::File(path) => Some(path),
+        _ => None,
+    }
+}
+
+fn last_name(place: &Location) -> Option<&OsStr> {
+    match place {
+        Location::File(path) => path.file_name(),
+        Location::Remote { path, .. } => path.as_path().file_name(),
+        Location::Ssh(there) => there.path.as_path().file_name(),
+        _ => None,
     }
 }
 
@@ -364,7 +414,11 @@ fn is_one_file(one: &Path, other: &Path) -> bool {
             .ok()
     };
     let special = |path: &Path| path.metadata().is_ok_and(|found| !found.is_file());
-    let same = one == other || real(one).is_some_and(|one| real(other) == Some(one));
+    // A file may have several names.
+    let file = |path: &Path| path.metadata().ok().map(|of| (of.dev(), of.ino()));
+    let same = one == other
+        || real(one).is_some_and(|one| real(other) == Some(one))
+        || file(one).is_some_and(|one| file(other) == Some(one));
     same && one != Path::new("-") && !special(one)
 }
 

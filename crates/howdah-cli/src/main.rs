@@ -24,6 +24,7 @@ mod control;
 mod demo;
 mod exit;
 mod limit;
+mod own_file;
 #[cfg(target_os = "linux")]
 mod record;
 mod settings;

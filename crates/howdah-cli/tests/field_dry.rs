@@ -382,3 +382,118 @@ fn t21_a_dry_run_tells_what_cannot_be_read_up_and_down() {
     server.stop();
     open(format!("{from}/closed"));
 }
+
+/// A source with something new for a directory that somebody else has closed at the destination, and for an open one.
+fn partly_shut(from: &str, to: &str) {
+    for dir in ["shut", "open"] {
+        fs::create_dir_all(format!("{from}/{dir}/below")).unwrap();
+        fs::write(format!("{from}/{dir}/new"), "new").unwrap();
+        fs::write(format!("{from}/{dir}/older"), "of the source").unwrap();
+        fs::write(format!("{from}/{dir}/below/new"), "new").unwrap();
+        symlink("new", format!("{from}/{dir}/link")).unwrap();
+        fs::create_dir_all(format!("{to}/{dir}")).unwrap();
+        fs::write(format!("{to}/{dir}/older"), "old").unwrap();
+    }
+}
+
+/// In `to`, "shut" takes nothing from whoever runs it.
+#[track_caller]
+fn tells_what_would_not_be_written(run: impl Fn(&[&str], &str) -> Done, to: &str) {
+    for flags in [&["sync"][..], &["cp", "-r"], &["cp", "-a"]] {
+        let dry = run(&[flags, &["--dry-run"]].concat(), "");
+        let out = String::from_utf8(dry.out.clone()).unwrap();
+        for line in ["copy open/new (new)", "symlink open/link (new)"] {
+            assert!(out.contains(line), "{flags:?}: {out}");
+        }
+        // What it is owned by is not his to change either, but that is no name.
+        assert!(!out.contains(" shut/"), "{flags:?}: {out}");
+        let done = run(flags, "");
+        let failed = |done: &Done| {
+            let at = done.err.find(" could not be copied");
+            let at = at.unwrap_or_else(|| panic!("{flags:?}: {}", done.err));
+            done.err[..at].rsplit(' ').next().unwrap().to_owned()
+        };
+        assert_eq!((dry.code, done.code), (Some(6), Some(6)), "{flags:?}");
+        assert_eq!(
+            failed(&dry),
+            failed(&done),
+            "{flags:?}: {}{}",
+            dry.err,
+            done.err
+        );
+        for name in ["new", "link"] {
+            fs::remove_file(format!("{to}/open/{name}")).unwrap();
+        }
+        fs::remove_dir_all(format!("{to}/open/below")).unwrap();
+        fs::write(format!("{to}/open/older"), "old").unwrap();
+        // And where the way there is to be made.
+        for more in [&["--dry-run"][..], &[]] {
+            let made = run(&[flags, &["--mkpath"], more].concat(), "/shut/a/b");
+            assert_eq!(made.code, Some(4), "{flags:?} {more:?}: {}", made.err);
+        }
+    }
+}
+
+#[test]
+fn t21_a_dry_run_tells_what_would_not_be_written_up_and_down() {
+    let site = Site::new(200);
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: to close a directory to its owner takes root");
+        return;
+    }
+    let Some(_) = nobody() else {
+        return;
+    };
+    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let (from, to) = (site.root("s"), site.file("t"));
+    partly_shut(&from, &to);
+    give(&site.config("client"));
+    give(Path::new(&format!("{to}/open")));
+    give(Path::new(&to));
+    let shut = |to: &str| {
+        for path in [format!("{to}/shut"), format!("{to}/shut/older")] {
+            lchown(&path, Some(0), Some(0)).unwrap();
+        }
+        let all = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(format!("{to}/shut"), all).unwrap();
+    };
+    shut(&to);
+    let server = site.serve();
+    let run = |args: &[&str], below: &str| {
+        let (command, flags) = args.split_first().unwrap();
+        let from = server.url(if *command == "cp" { "s/." } else { "s" });
+        let to = format!("{to}{below}");
+        let args = [&[*command, "--accept-new"], flags, &[&from, &to]].concat();
+        site.start_by(nobody().unwrap(), "client", &args, Input::None)
+            .finish()
+    };
+    tells_what_would_not_be_written(run, &to);
+    server.stop();
+
+    let (from, to) = (site.file("u"), site.root("d"));
+    partly_shut(&from, &to);
+    for path in [site.config("server"), site.root("").into()] {
+        give(&path);
+    }
+    shut(&to);
+    lchown(site.config("client"), Some(0), Some(0)).unwrap();
+    for entry in fs::read_dir(site.config("client")).unwrap() {
+        lchown(entry.unwrap().path(), Some(0), Some(0)).unwrap();
+    }
+    let args = ["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")];
+    let process: Process = site.start_by(nobody().unwrap(), "server", &args, Input::None);
+    let server = Server::new(process);
+    let url = server.url("d");
+    let run = |args: &[&str], below: &str| {
+        let (command, flags) = args.split_first().unwrap();
+        let from = match *command {
+            "cp" => format!("{from}/."),
+            _ => from.clone(),
+        };
+        let to = format!("{url}{below}");
+        let args = [&[*command, "--accept-new"], flags, &[&from, &to]].concat();
+        site.run(Host::Here, "client", &args, Input::None)
+    };
+    tells_what_would_not_be_written(run, &to);
+    server.stop();
+}

@@ -5,10 +5,11 @@
 mod support;
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
-use support::Site;
 use support::process::{Done, Input, Process};
 use support::schema::violations;
+use support::{Host, Site};
 
 /// Runs a line of the shell in which `$H` is howdah, with the keys of `client`.
 fn shell(site: &Site, line: &str) -> Done {
@@ -156,4 +157,91 @@ fn n8_a_log_that_lacks_lines_is_told_of_once() {
     let told = done.err.matches("the log /dev/full lacks lines").count();
     assert_eq!(told, 1, "{}", done.err);
     server.stop();
+}
+
+/// `--trace a a SERVER:` is one word too many, and was a source of no bytes, "verified".
+#[test]
+fn n8_no_file_beside_a_copy_is_written_over_what_is_copied() {
+    let site = Site::new(120);
+    let server = site.serve();
+    let (source, tree) = (site.file("s"), site.file("tree"));
+    fs::create_dir_all(site.file("tree/below")).unwrap();
+    fs::create_dir(site.file("into")).unwrap();
+    for path in [&source, &site.file("tree/below/in"), &site.root("there")] {
+        fs::write(path, "what must not be lost").unwrap();
+    }
+    let other_name = site.file("other-name");
+    fs::hard_link(&source, &other_name).unwrap();
+    let (to, there) = (server.url("d"), server.url("there"));
+    let (got, into) = (site.file("got"), site.file("into"));
+    let in_into = site.file("into/there");
+    let inside = site.file("tree/below/in");
+    let content = |path: &str| fs::read_to_string(path).unwrap();
+    for flag in ["--trace", "--record", "--log-file"] {
+        let same: [&[&str]; 5] = [
+            &["cp", flag, &source, &source, &to],
+            &["cp", flag, &other_name, &source, &to],
+            &["cp", flag, &got, &there, &got],
+            &["cp", flag, &in_into, &there, &into],
+            &["sync", flag, &tree, &tree, &to],
+        ];
+        for args in same {
+            // A directory is none in any case.
+            let names_tree = args.contains(&&*tree);
+            if names_tree && flag == "--log-file" {
+                continue;
+            }
+            let done = site.run(Host::Here, "client", args, Input::None);
+            done.assert_failed(2, &[flag]);
+        }
+        if flag != "--log-file" {
+            // Not one of the places, and nothing of ours.
+            for args in [
+                &["cp", "-r", flag, &inside, &tree, &to][..],
+                &["sync", flag, &inside, &tree, &to],
+            ] {
+                let done = site.run(Host::Here, "client", args, Input::None);
+                done.assert_failed(2, &[flag, "another kind of file"]);
+            }
+        }
+        assert_eq!(content(&source), "what must not be lost");
+        assert_eq!(content(&inside), "what must not be lost");
+        assert!(!Path::new(&got).exists() && !Path::new(&in_into).exists());
+        assert!(!Path::new(&site.root("d")).exists(), "it was copied");
+        // Its own it writes anew.
+        let own = site.file(&format!("own{flag}"));
+        for _ in 0..2 {
+            let args = ["cp", "--accept-new", flag, &own, &source, &server.url(flag)];
+            let done = site.run(Host::Here, "client", &args, Input::None);
+            assert_eq!(done.code, Some(0), "{}", done.err);
+        }
+        assert!(fs::metadata(&own).unwrap().len() > 0);
+        let nowhere = site.file("no/such");
+        let args = ["cp", flag, &nowhere, &source, &to];
+        let done = site.run(Host::Here, "client", &args, Input::None);
+        done.assert_failed(4, &[&nowhere]);
+    }
+}
+
+#[test]
+fn n8_a_copy_that_fails_beside_a_full_disk_under_its_trace_is_not_done() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let line = format!(
+        "$H cp --trace /dev/full {} {}",
+        server.url("none"),
+        site.file("x")
+    );
+    let done = shell(&site, &line);
+    assert_eq!(done.code, Some(3), "{}", done.err);
+    assert!(!done.err.contains("is done"), "{}", done.err);
+    let line = format!("$H cp --trace /dev/full zero:1MB {}", server.url("null:"));
+    let done = shell(&site, &line);
+    assert_eq!(done.code, Some(11), "{}", done.err);
+    assert!(
+        done.err
+            .contains("the copy is done, and cannot write the trace /dev/full"),
+        "{}",
+        done.err
+    );
 }

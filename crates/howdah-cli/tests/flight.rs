@@ -169,7 +169,7 @@ fn a_copy_that_fails_is_recorded_and_what_cannot_be_is_told_before_it_begins() {
     fs::write(&source, "x").unwrap();
     let nowhere = site.file("no/a.flight");
     for (path, code, part) in [
-        (&*nowhere, 3, "no such directory"),
+        (&*nowhere, 4, "no such directory"),
         ("/dev/null", 2, "something else than a file"),
     ] {
         let args = [

@@ -60,6 +60,11 @@ impl Recording {
         postcard::to_extend(&written, head).unwrap_or_default()
     }
 
+    /// Whether a file that begins so is one, of whatever version.
+    pub fn is_begun_by(head: &[u8]) -> bool {
+        head.starts_with(MAGIC)
+    }
+
     /// What [`encode`](Self::encode) wrote. Whatever the bytes are, memory is bounded and sums do not overflow.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         if bytes.len() > MOST_BYTES {

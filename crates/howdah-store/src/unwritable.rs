@@ -19,6 +19,23 @@ pub(crate) fn check(dir: impl AsFd, path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Whether names may be given in `dir`, as far as can be known without giving one. Its owner may let himself.
+pub(crate) fn takes_names(dir: impl AsFd) -> Result<(), Errno> {
+    use rustix::fs::{Access, AtFlags, accessat, fstat};
+    let is_ours =
+        || fstat(&dir).is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw());
+    match accessat(
+        &dir,
+        ".",
+        Access::WRITE_OK | Access::EXEC_OK,
+        AtFlags::EACCESS,
+    ) {
+        Err(Errno::ACCESS) if is_ours() => Ok(()),
+        Err(e @ (Errno::ACCESS | Errno::ROFS)) => Err(e),
+        _ => Ok(()),
+    }
+}
+
 /// The error of making, or naming, something called `path` in `dir`: what of it is the destination's fault is said as that.
 pub(crate) fn from_making(
     dir: impl AsFd,

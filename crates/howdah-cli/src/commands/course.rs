@@ -3,13 +3,13 @@
 use crate::args::{ArrivalArgs, Cli, PaceArgs, TellingArgs, Verify};
 use crate::control::Control;
 use crate::exit::Passed;
+use crate::own_file;
 use crate::settings;
 use crate::ui::{Reporter, Signals, Start, Wishes};
-use anyhow::Context as _;
 use howdah::{ChangeLog, CopyConfig, Error, FileLog, Progress, Summary, Verification};
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Who tells of a copy.
 pub(super) fn reporter(
@@ -110,25 +110,35 @@ impl Run<'_> {
             self.reporter.progress(progress);
         };
         let result = copy(&mut show);
-        if let Some(trace) = trace {
-            trace.finish()?;
+        let traced = trace.map_or(Ok(()), Trace::finish);
+        match (result, traced) {
+            (result, Ok(())) => Ok(result?),
+            (Ok(_), Err(error)) => {
+                let text = format!("the copy is done, and {error}");
+                Err(Error::new(error.kind(), text).into())
+            }
+            (Err(first), Err(error)) => {
+                self.reporter.warn(&error.to_string());
+                Err(first.into())
+            }
         }
-        Ok(result?)
     }
 }
 
 /// Progress as JSON lines.
 struct Trace {
     out: BufWriter<File>,
+    path: PathBuf,
     error: Option<io::Error>,
 }
 
 impl Trace {
-    fn create(path: &Path) -> anyhow::Result<Self> {
-        let file = File::create(path)
-            .with_context(|| format!("cannot create the trace {}", path.display()))?;
+    fn create(path: &Path) -> Result<Self, Error> {
+        own_file::check("--trace", path, is_trace)?;
+        let file = File::create(path).map_err(|e| own_file::failed("write the trace", path, &e))?;
         Ok(Self {
             out: BufWriter::new(file),
+            path: path.to_owned(),
             error: None,
         })
     }
@@ -149,12 +159,19 @@ impl Trace {
         }
     }
 
-    fn finish(mut self) -> anyhow::Result<()> {
-        self.error
-            .map_or_else(|| self.out.flush(), Err)
-            .context("the copy is done, but its trace could not be written")
+    fn finish(mut self) -> Result<(), Error> {
+        let written = self.error.map_or_else(|| self.out.flush(), Err);
+        written.map_err(|e| own_file::failed("write the trace", &self.path, &e))
     }
 }
+
+/// Whether a file begins as one does.
+fn is_trace(head: &[u8]) -> bool {
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or(head);
+    serde_json::from_slice(line)
+        .is_ok_and(|line: serde_json::Value| line.get("pacing_bps").is_some())
+}
+
 /// What a dry run would do, a line or an event each on standard output.
 pub(super) fn changes(reporter: &Reporter) -> ChangeLog {
     let reporter = reporter.clone();

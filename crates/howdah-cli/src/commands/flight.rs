@@ -1,9 +1,10 @@
 //! `--record` and `--no-record` of cp and sync.
 
 use crate::args::FlightArgs;
+use crate::own_file;
 use crate::ui::Reporter;
 use howdah::{
-    CopyConfig, Error, ErrorKind, FlightRecorder, Location, Slow, Summary, Verdict,
+    CopyConfig, Error, ErrorKind, FlightRecorder, Location, Recording, Slow, Summary, Verdict,
     default_recordings,
 };
 use std::path::Path;
@@ -43,31 +44,22 @@ pub(super) fn check_place(
     check(path)
 }
 
+/// Also when it is to be written: what has come meanwhile may have the name.
+fn check(path: &Path) -> Result<(), Error> {
+    own_file::check("--record", path, Recording::is_begun_by)?;
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        let text = format!(
+            "--record {}: there is something else than a file; name another one",
+            path.display()
+        );
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    Ok(())
+}
+
 fn is_between(sources: &[Location], destination: &Location) -> bool {
     let is_ssh = |place: &Location| matches!(place, Location::Ssh(_));
     is_ssh(destination) && sources.iter().any(is_ssh)
-}
-
-/// What would fail after hours fails now.
-fn check(path: &Path) -> Result<(), Error> {
-    let refused = |kind: ErrorKind, why: &str| {
-        let text = format!("--record {}: {why}", path.display());
-        Err(Error::new(kind, text))
-    };
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    if path.metadata().is_ok_and(|found| !found.is_file()) {
-        return refused(
-            ErrorKind::Usage,
-            "there is something else than a file; name another one",
-        );
-    }
-    if path.file_name().is_none() || !dir.unwrap_or_else(|| Path::new(".")).is_dir() {
-        return refused(
-            ErrorKind::NotFound,
-            "there is no such directory; make it first",
-        );
-    }
-    Ok(())
 }
 
 /// Writes the recording where it was asked for, or keeps that of a copy that was held up for long.
@@ -82,10 +74,11 @@ pub(super) fn end(
     };
     let summary = result.as_ref().ok();
     if let Some(path) = &args.record {
-        return match (flight.write(path, summary), result) {
+        let written = check(path).and_then(|()| flight.write(path, summary));
+        return match (written, result) {
             (Ok(()), result) => result,
             (Err(error), Ok(_)) => {
-                let text = format!("the copy is done, and {error}");
+                let text = format!("the copy is done, and its recording is not kept: {error}");
                 Err(Error::new(error.kind(), text).into())
             }
             (Err(error), Err(first)) => {
@@ -121,7 +114,7 @@ fn held_up(verdict: &Verdict) -> Option<Slow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use howdah::{Held, Interval, Recording};
+    use howdah::{Held, Interval};
 
     #[test]
     fn a_copy_is_held_up_when_it_was_slow_for_a_minute_and_a_quarter_of_its_time() {

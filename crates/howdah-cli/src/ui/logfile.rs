@@ -2,7 +2,8 @@
 
 use super::events::now_utc;
 use super::{printable, say};
-use anyhow::Context as _;
+use crate::own_file::failed;
+use howdah::Error;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,9 +18,9 @@ pub(crate) struct LogFile {
 }
 
 impl LogFile {
-    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let file = File::options().append(true).create(true).open(path);
-        let file = file.with_context(|| format!("cannot write the log {}", path.display()))?;
+        let file = file.map_err(|e| failed("write the log", path, &e))?;
         Ok(Self {
             file,
             path: path.to_path_buf(),

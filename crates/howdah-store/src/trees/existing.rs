@@ -8,6 +8,7 @@ use super::target::DirState;
 use super::walk::kind;
 use crate::descriptors::opened;
 use crate::root::retry;
+use crate::unwritable::takes_names;
 use crate::{StoreError, durable};
 use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
@@ -20,7 +21,7 @@ pub(crate) fn make_dir(parent: &OwnedFd, name: &OsStr, dry_run: bool) -> Result<
     match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if kind(&stat) == FileType::Directory => Ok(DirState::There),
         Ok(_) => Err(Errno::NOTDIR),
-        Err(Errno::NOENT) if dry_run => Ok(DirState::Absent),
+        Err(Errno::NOENT) if dry_run => takes_names(parent).map(|()| DirState::Absent),
         Err(Errno::NOENT) => {
             // Nobody else looks in before it is finished.
             let mode = Mode::RWXU;

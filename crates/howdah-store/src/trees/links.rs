@@ -132,12 +132,13 @@ pub(super) fn why_symlink(
             Reasons::TARGET
         }
         Ok(_) => Reasons::KIND,
-        Err(Errno::NOENT) => return Ok((Act::Symlink, Reasons::NEW)),
+        Err(Errno::NOENT) => Reasons::NEW,
         Err(e) => return Err(e),
     };
-    if add_only {
+    if add_only && reasons != Reasons::NEW {
         return Err(Errno::EXIST);
     }
+    unwritable::takes_names(dir)?;
     Ok((Act::Symlink, reasons))
 }
 

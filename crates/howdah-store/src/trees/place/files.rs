@@ -16,6 +16,7 @@ use super::past::{Like, PastHere};
 use crate::StoreError;
 use crate::identity::Identity;
 use crate::stale;
+use crate::unwritable::takes_names;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -190,9 +191,16 @@ impl Placer<'_> {
                 }
             }
         }
+        let path = || dir.path.join(&name);
+        if shared.options.dry_run
+            && let Some(Err(e)) = fd.as_deref().map(takes_names)
+        {
+            let error = StoreError::from_io(&path(), "make", e);
+            shared.book.unwritten(&error);
+            return self.answer(false);
+        }
         add(&shared.book.wanted_files, 1);
         add(&shared.book.wanted_bytes, size);
-        let path = || dir.path.join(&name);
         if shared.quota.is_bounded() {
             shared.quota.take_file(&path())?;
             shared.quota.take_bytes(&path(), size)?;

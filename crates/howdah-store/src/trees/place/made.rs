@@ -6,6 +6,7 @@ use super::super::existing::until_room;
 use super::super::target::{DirState, TargetDir};
 use super::Placer;
 use crate::root::retry;
+use crate::unwritable::takes_names;
 use crate::{StoreError, durable};
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -26,7 +27,7 @@ impl Placer<'_> {
             return self.make_all(place).map(|()| false);
         }
         match shared.root.open_dir(place) {
-            Err(StoreError::NotFound { .. }) => {}
+            Err(StoreError::NotFound { .. }) => self.check_way(place)?,
             // It is there, or what is wrong is told of later.
             _ => return Ok(false),
         }
@@ -49,6 +50,22 @@ impl Placer<'_> {
         };
         self.push(dir, None, is_contents);
         Ok(true)
+    }
+
+    /// In a dry run: what of `place` is there must take what is not.
+    fn check_way(&self, place: &Path) -> Result<(), StoreError> {
+        let mut missing = place;
+        while let Some(above) = missing.parent() {
+            match self.shared.root.open_dir(above) {
+                Err(StoreError::NotFound { .. }) => missing = above,
+                Ok(dir) => {
+                    let failed = |e| StoreError::from_io(missing, "make the directory", e);
+                    return takes_names(&dir).map_err(failed);
+                }
+                Err(_) => break,
+            }
+        }
+        Ok(())
     }
 
     /// Makes a directory and all that it lies in, durably. No link is followed.
