@@ -211,7 +211,17 @@ fn n8_no_file_beside_a_copy_is_written_over_what_is_copied() {
         // Its own it writes anew.
         let own = site.file(&format!("own{flag}"));
         for _ in 0..2 {
-            let args = ["cp", "--accept-new", flag, &own, &source, &server.url(flag)];
+            let null = server.url("null:");
+            let args = [
+                "cp",
+                "--accept-new",
+                "--limit",
+                "8mbit",
+                flag,
+                &own,
+                "zero:400kB",
+                &null,
+            ];
             let done = site.run(Host::Here, "client", &args, Input::None);
             assert_eq!(done.code, Some(0), "{}", done.err);
         }
@@ -235,7 +245,10 @@ fn n8_a_copy_that_fails_beside_a_full_disk_under_its_trace_is_not_done() {
     let done = shell(&site, &line);
     assert_eq!(done.code, Some(3), "{}", done.err);
     assert!(!done.err.contains("is done"), "{}", done.err);
-    let line = format!("$H cp --trace /dev/full zero:1MB {}", server.url("null:"));
+    let line = format!(
+        "$H cp --limit 8mbit --trace /dev/full zero:400kB {}",
+        server.url("null:")
+    );
     let done = shell(&site, &line);
     assert_eq!(done.code, Some(11), "{}", done.err);
     assert!(
