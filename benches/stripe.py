@@ -1,4 +1,4 @@
-"""One file by many movers: how much faster N Dask workers are than one, and what is moved twice when something dies. Needs root.
+"""One file, or one tree, by many movers: how much faster N Dask workers are than one, and what is moved twice when something dies. Needs root.
 
 Each worker's commands run in a network namespace of their own, behind an emulated path of its own (`howdah wan`) to a server of its own; all
 servers have the same directory, all workers write into one. Scheduler and workers are processes of their own (`python -m distributed.cli.dask_scheduler`
@@ -39,6 +39,7 @@ def arguments():
     parser.add_argument("--workers", type=int, nargs="*", default=[1, 2, 4, 8])
     parser.add_argument("--mib", type=int, default=2048, help="size of the file")
     parser.add_argument("--lease", default="64MiB")
+    parser.add_argument("--tree-files", type=int, default=20_000, help="a tree of so many files, with as many bytes as the file (0: none)")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--kill-workers", type=int, default=4)
@@ -49,10 +50,10 @@ def arguments():
     parser.add_argument("--rtt-ms", type=float, default=50)
     parser.add_argument("--loss-percent", type=float, default=0.1)
     parser.add_argument("--mtu", type=int, default=9000)
-    parser.add_argument("--quick", action="store_true", help="a file of 256 MiB, and six kills")
+    parser.add_argument("--quick", action="store_true", help="256 MiB, 2,000 files, and six kills")
     parser.add_argument("--out", type=Path, help="a page with marks for the tables")
     if parser.parse_known_args()[0].quick:
-        parser.set_defaults(mib=256, lease="8MiB", kills=6, kill_mib=128)
+        parser.set_defaults(mib=256, lease="8MiB", tree_files=2_000, kills=6, kill_mib=128)
     return parser.parse_args()
 
 
@@ -129,7 +130,8 @@ class Site:
         options = ["--identity", str(keys / "client.pem"), "--known-hosts", str(keys / "known_hosts"), "--accept-new"]
         source = f"howdah://{World.far_address}:{HOWDAH_PORT}/{name}"
         # Each mover has a path of its own.
-        return stripe(client, source, self.files / name, lease=lease, options=options, command=str(self.wrapper), share=1)
+        archive = (self.root / name).is_dir()
+        return stripe(client, source, self.files / name, lease=lease, options=options, command=str(self.wrapper), share=1, archive=archive)
 
     def try_to_move(self, client, lease, failed):
         try:
@@ -143,9 +145,10 @@ class Site:
     def check(self, name):
         """What came is what is there, and nothing is left; makes room for the next."""
         left = sorted(path.name for path in self.files.iterdir())
-        if left != [name] or not filecmp.cmp(self.root / name, self.files / name, shallow=False):
+        here, there = self.files / name, self.root / name
+        if left != [name] or not (is_equal_tree if there.is_dir() else is_equal)(there, here):
             raise Failed(f"{name} did not come out equal; there is {left}")
-        (self.files / name).unlink()
+        remove(here)
 
     def kill(self, what, number):
         """Kills one part with all that it has started, and starts it again."""
@@ -171,9 +174,33 @@ def make_file(path, mib):
             file.write(os.urandom(MIB))
 
 
-def speed_up(given, kit, scratch, wrapper):
+def make_tree(path, files, mib):
+    """So many files of one size, a hundred in a directory."""
+    size = mib * MIB // files
+    for number in range(files):
+        file = path / f"{number // 100:04}" / f"{number:06}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(os.urandom(size))
+
+
+def is_equal(one, other):
+    return filecmp.cmp(one, other, shallow=False)
+
+
+def is_equal_tree(one, other):
+    names = [sorted(path.relative_to(top) for path in top.rglob("*")) for top in (one, other)]
+    return names[0] == names[1] and all(is_equal(one / name, other / name) for name in names[0] if (one / name).is_file())
+
+
+def remove(path):
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def speed_up(given, kit, scratch, wrapper, name):
     """By number of workers: seconds and the busy share of the machine of each run, and whether each emulator's certificate is valid."""
-    make_file(scratch / "root" / "big", given.mib)
     results = {}
     for count in given.workers:
         with ExitStack() as stack:
@@ -181,14 +208,14 @@ def speed_up(given, kit, scratch, wrapper):
             for _ in range(given.rounds):
                 with site.client() as client:
                     busy, total = processor_ticks()
-                    done = site.move(client, "big", given.lease)
+                    done = site.move(client, name, given.lease)
                     after = processor_ticks()
-                site.check("big")
+                site.check(name)
                 used = (after[0] - busy) / max(after[1] - total, 1)
                 results.setdefault(count, ([], site))[0].append((done.seconds, used))
-                say(f"{count} workers: {done.seconds:.2f} s, machine {used:.0%} busy")
+                say(f"{name}, {count} workers: {done.seconds:.2f} s, machine {used:.0%} busy")
         shutil.rmtree(site.scratch)
-    (scratch / "root" / "big").unlink()
+    remove(scratch / "root" / name)
     return {count: (runs, [hand.world.certificate["valid"] for hand in site.hands]) for count, (runs, site) in results.items()}
 
 
@@ -243,31 +270,35 @@ def one_kill(site, given, what, moment, victim):
     raise Failed(f"after {again + 1} calls: {failed[0]}")
 
 
+def speed_table(given, what, speeds):
+    machine = f"{os.cpu_count()} cores for all of it, emulators included"
+    lines = [
+        f"{what} of {given.mib} MiB in leases of {given.lease}, each worker behind {given.rate}, {given.rtt_ms:g} ms, {given.loss_percent:g} % with packets"
+        f" of {given.mtu} bytes; median of {given.rounds}; {machine}.",
+        "",
+        "| Workers | seconds | speed-up | asked | machine busy |",
+        "|---:|---:|---:|---:|---:|",
+    ]
+    first = None
+    for count, (runs, valid) in speeds.items():
+        seconds = statistics.median(run[0] for run in runs)
+        busy = statistics.median(run[1] for run in runs)
+        first = first or seconds * count
+        goal = GOALS.get(count, 0.9) * count
+        mark = "" if all(valid) else " †"
+        lines.append(f"| {count}{mark} | {seconds:.2f} | {first / seconds:.2f} | {goal:.2f} | {busy:.0%} |")
+    if not all(all(valid) for _, valid in speeds.values()):
+        lines += ["", "†: an emulator's certificate speaks against the run, mostly for want of processor time."]
+    return [*lines, ""]
+
+
 def tables(given, speeds, killed):
     lines = []
-    machine = f"{os.cpu_count()} cores for all of it, emulators included"
-    if speeds:
-        lines += [
-            f"`make bench-stripe`: one file of {given.mib} MiB in leases of {given.lease}, each worker behind {given.rate}, {given.rtt_ms:g} ms, {given.loss_percent:g} % with packets"
-            f" of {given.mtu} bytes; median of {given.rounds}; {machine}.",
-            "",
-            "| Workers | seconds | speed-up | asked | machine busy |",
-            "|---:|---:|---:|---:|---:|",
-        ]
-        first = None
-        for count, (runs, valid) in speeds.items():
-            seconds = statistics.median(run[0] for run in runs)
-            busy = statistics.median(run[1] for run in runs)
-            first = first or seconds * count
-            goal = GOALS.get(count, 0.9) * count
-            mark = "" if all(valid) else " †"
-            lines.append(f"| {count}{mark} | {seconds:.2f} | {first / seconds:.2f} | {goal:.2f} | {busy:.0%} |")
-        if not all(all(valid) for _, valid in speeds.values()):
-            lines += ["", "†: an emulator's certificate speaks against the run, mostly for want of processor time."]
+    for what, found in speeds.items():
+        lines += speed_table(given, what, found)
     if killed:
         twice, needed = killed
         lines += [
-            "",
             f"`kill -9`, seed {given.seed}: {given.kill_mib} MiB in leases of {given.kill_lease} by {given.kill_workers} workers; the file was equal each time. Without a kill {needed:.3f}"
             " of the file come over the paths; moved twice is what came beyond that.",
             "",
@@ -277,7 +308,7 @@ def tables(given, speeds, killed):
         for what, shares in twice.items():
             if shares:
                 lines.append(f"| {what} | {len(shares)} | {statistics.median(shares):.1%} | {max(shares):.1%} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def main():
@@ -296,7 +327,13 @@ def main():
         # From the worker's place on loopback to its place on the path.
         wrapper.write_text(f'#!/bin/sh\nexec ip netns exec "$HBENCH_NETNS" "{howdah}" "$@"\n')
         wrapper.chmod(0o755)
-        speeds = speed_up(given, kit, scratch, wrapper)
+        speeds = {}
+        if given.mib and given.workers:
+            make_file(scratch / "root" / "big", given.mib)
+            speeds["`make bench-stripe`: one file"] = speed_up(given, kit, scratch, wrapper, "big")
+        if given.tree_files and given.workers:
+            make_tree(scratch / "root" / "tree", given.tree_files, given.mib)
+            speeds[f"A tree of {given.tree_files:,} files"] = speed_up(given, kit, scratch, wrapper, "tree")
         killed = kills(given, kit, scratch, wrapper) if given.kills else None
         text = tables(given, speeds, killed)
     finally:

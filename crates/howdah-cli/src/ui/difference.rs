@@ -91,9 +91,16 @@ pub(crate) fn verification_line(found: &Verification) -> String {
         ),
         _ => "compared by size and time of modification".to_owned(),
     };
+    let counted = |count: u64, one: &str, more: &str| {
+        let what = if count == 1 { one } else { more };
+        format!("{count} {what}")
+    };
     let amount = format!(
-        "{} files, {} directories, {} others on both sides, {by} in {:.2} s",
-        tally.files, tally.directories, tally.others, found.seconds
+        "{}, {}, {} on both sides, {by} in {:.2} s",
+        counted(tally.files, "file", "files"),
+        counted(tally.directories, "directory", "directories"),
+        counted(tally.others, "other", "others"),
+        found.seconds
     );
     if found.equal {
         return format!("equal: {amount}");
