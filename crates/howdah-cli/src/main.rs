@@ -23,6 +23,8 @@ mod control;
 #[cfg(target_os = "linux")]
 mod demo;
 mod exit;
+#[cfg(target_os = "linux")]
+mod inherited;
 mod limit;
 mod own_file;
 #[cfg(target_os = "linux")]
@@ -71,6 +73,10 @@ fn run(confine: impl FnOnce(&args::Command) -> Result<(), howdah::Error>) -> u8 
     let result = match settings::parse(std::env::args_os()) {
         Ok(cli) => {
             ui::choose_color(cli.color);
+            #[cfg(target_os = "linux")]
+            if cli.command.is_open_to_others() && cli.job_record.is_none() {
+                inherited::close();
+            }
             match confine(&cli.command) {
                 Ok(()) => commands::run(cli.command),
                 Err(error) => {

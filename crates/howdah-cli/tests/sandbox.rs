@@ -6,6 +6,7 @@ mod support;
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
@@ -83,6 +84,38 @@ fn a70_code_that_has_taken_over_a_server_reaches_nothing_else() {
     for what in &OUTSIDE[..10] {
         server.await_line(&format!("inside: {what}: done"), PATIENCE);
     }
+}
+
+/// A shell's redirection, a lock that a script holds: who takes the server over has no use of it.
+#[test]
+fn a70_what_was_left_open_in_a_server_is_closed() {
+    let site = Site::new(60);
+    let (left, named) = (site.file("left"), site.file("keys"));
+    for path in [&left, &named] {
+        fs::write(path, "").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let line = r#"exec 7<"$LEFT" 8>>"$LEFT" 9<"$NAMED"; exec "$H" serve --listen 127.0.0.1:0 --root "$ROOT" --authorized-keys /dev/fd/9"#;
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", line])
+        .env("H", env!("CARGO_BIN_EXE_howdah"))
+        .env("LEFT", &left)
+        .env("NAMED", &named)
+        .env("ROOT", site.root(""))
+        .env("HOWDAH_CONFIG_DIR", site.config("server"))
+        .env("HOWDAH_DUMPABLE", "1")
+        .env("XDG_RUNTIME_DIR", site.run_dir())
+        .env("HOWDAH_DIE_WITH_PARENT", "1");
+    serve_as_us(&mut command);
+    let mut server = Process::start(command, Input::None, site.limit());
+    server.await_line(": serving ", PATIENCE);
+    let open = fs::read_dir(format!("/proc/{}/fd", server.pid().as_raw_nonzero())).unwrap();
+    let open: Vec<_> = open
+        .filter_map(|fd| fs::read_link(fd.unwrap().path()).ok())
+        .collect();
+    assert!(!open.contains(&left.into()), "{open:?}");
+    assert!(open.contains(&named.into()), "{open:?}");
 }
 
 /// What parses packets can reach no file at all: whoever takes it over has to get another thread to open one.

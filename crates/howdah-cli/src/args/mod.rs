@@ -196,6 +196,17 @@ pub(crate) enum Command {
     Internal(InternalCommand),
 }
 
+impl Command {
+    /// Whether it does what others ask for.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_open_to_others(&self) -> bool {
+        matches!(
+            self,
+            Self::Serve(_) | Self::Internal(InternalCommand::FarEnd)
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
