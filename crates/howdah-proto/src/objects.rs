@@ -352,6 +352,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_comes_for_a_closed_object_came_before_and_for_a_later_one_too_early() {
+        let mut incoming = Incoming::default();
+        for (id, is_closed) in [(0, false), (1, false), (2, true), (3, false)] {
+            if is_closed {
+                incoming.close(id);
+            }
+            let placed = incoming.place(id, ByteRange::new(0, 10)).unwrap();
+            let expected = if is_closed {
+                Placed::Duplicate
+            } else {
+                Placed::Unknown
+            };
+            assert_eq!(placed, expected, "{id}");
+        }
+    }
+
+    #[test]
     fn repairs_go_first_and_skip_what_arrived_meanwhile() {
         let mut out = Outgoing::default();
         out.open(1, Some(100), u64::MAX);

@@ -375,6 +375,8 @@ impl Received {
 }
 
 #[cfg(test)]
+mod edges;
+#[cfg(test)]
 mod model;
 
 #[cfg(test)]

@@ -178,6 +178,21 @@ mod tests {
     }
 
     #[test]
+    fn answers_of_another_version_are_none_but_for_what_says_so() {
+        let answer = |answer| bytes(&DoorPacket::to(ConnectionId(1), ConnectionId(2), answer));
+        let mut retry = answer(DoorAnswer::Retry(Cookie([7; 20])));
+        assert!(DoorPacket::decode(&retry).is_ok());
+        retry[4] ^= 1;
+        assert_eq!(DoorPacket::decode(&retry), Err(CodecError::Inconsistent));
+    }
+
+    #[test]
+    fn what_a_server_is_known_by_is_not_shown() {
+        let shown = format!("{:?}", KnockKey::of(b"server"));
+        assert_eq!(shown, "KnockKey");
+    }
+
+    #[test]
     fn the_vectors_of_the_specification() {
         let packet = |answer| {
             DoorPacket::to(

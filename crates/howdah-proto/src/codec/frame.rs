@@ -292,6 +292,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_longest_data_header_is_as_long_as_it_is_said() {
+        for object in [0, 127, 128, u64::MAX] {
+            let mut out = Vec::new();
+            FrameWriter::new(&mut out).frame(&Frame::Data {
+                object,
+                offset: u64::MAX,
+            });
+            assert_eq!(out.len(), FrameWriter::data_header_len(object));
+        }
+        let longest = FrameWriter::data_header_len(u64::MAX);
+        assert_eq!(longest, FrameWriter::MAX_DATA_HEADER);
+    }
+
+    #[test]
+    fn what_tells_of_reports_asks_for_none() {
+        let data = Frame::Data {
+            object: 1,
+            offset: 0,
+        };
+        for frame in [data, Frame::Ping, Frame::HandshakeDone] {
+            assert!(frame.is_ack_eliciting(), "{frame:?}");
+        }
+        for frame in [Frame::Padding, Frame::CryptoAck(0)] {
+            assert!(!frame.is_ack_eliciting(), "{frame:?}");
+        }
+    }
+
     fn any_frame() -> impl Strategy<Value = (u8, u64, u64, Vec<u8>)> {
         (
             0u8..12,

@@ -206,6 +206,35 @@ mod tests {
         assert_eq!(out.len(), HANDSHAKE_HEADER_LEN + COOKIE_LEN);
     }
 
+    #[test]
+    fn what_is_written_is_read() {
+        let data = [false, true].map(|phase| Header::Data {
+            phase,
+            destination: ConnectionId(1),
+            number_low: 2,
+        });
+        let cookie = Some(Cookie([7; COOKIE_LEN]));
+        let kinds = [
+            (Level::Initial, None),
+            (Level::Initial, cookie),
+            (Level::Handshake, None),
+        ];
+        let handshakes = kinds.map(|(level, cookie)| Header::Handshake {
+            level,
+            version: VERSION,
+            destination: ConnectionId(1),
+            source: ConnectionId(2),
+            number: 3,
+            cookie,
+        });
+        for header in data.into_iter().chain(handshakes) {
+            let mut out = Vec::new();
+            header.encode(&mut out);
+            assert_eq!(Header::decode(&out), Ok((header, out.len())));
+        }
+        assert_eq!([Level::Initial, Level::Handshake].map(Level::index), [0, 1]);
+    }
+
     /// Every number about every expected one, in windows small enough to try them all.
     #[test]
     fn packet_numbers_are_right_in_every_small_case() {
