@@ -8,9 +8,9 @@ use howdah_store::fuzzing::{gate_samples, manifest_of_files};
 use howdah_store::{ReceiverEnds, StoreError, TreeOptions, TreeReceiver, TreeReport, TreeTarget};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -60,13 +60,27 @@ fn receive(
     outcome
 }
 
+/// Also where a mode that was asked for keeps its owner out, who may change that.
+fn opened<T>(path: &Path, read: impl Fn(&Path) -> io::Result<T>) -> T {
+    let found = read(path).or_else(|_| {
+        fs::set_permissions(path, Permissions::from_mode(0o700))?;
+        read(path)
+    });
+    found.expect("it is there")
+}
+
 /// What is told of everything below a directory: kind, mode, and the content or where it leads.
 fn picture(dir: &Path) -> BTreeMap<OsString, (u32, Vec<u8>)> {
     let mut all = BTreeMap::new();
-    for entry in fs::read_dir(dir).expect("it is there") {
-        let entry = entry.expect("it can be read");
-        let path = entry.path();
-        let meta = fs::symlink_metadata(&path).expect("it is there");
+    let entries = |dir: &Path| {
+        let entries = fs::read_dir(dir)?.map(|entry| {
+            let entry = entry?;
+            let meta = fs::symlink_metadata(entry.path())?;
+            Ok((entry.file_name(), entry.path(), meta))
+        });
+        entries.collect::<io::Result<Vec<_>>>()
+    };
+    for (name, path, meta) in opened(dir, entries) {
         let content = if meta.is_symlink() {
             fs::read_link(&path)
                 .expect("a link")
@@ -75,9 +89,9 @@ fn picture(dir: &Path) -> BTreeMap<OsString, (u32, Vec<u8>)> {
         } else if meta.is_dir() {
             format!("{:?}", picture(&path)).into_bytes()
         } else {
-            fs::read(&path).expect("it can be read")
+            opened(&path, |path| fs::read(path))
         };
-        all.insert(entry.file_name(), (meta.mode(), content));
+        all.insert(name, (meta.mode(), content));
     }
     all
 }

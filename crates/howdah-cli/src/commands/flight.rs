@@ -162,7 +162,9 @@ mod tests {
         assert_eq!(at("new.flight"), Ok(()));
         std::fs::write(dir.path().join("old.flight"), "").unwrap();
         assert_eq!(at("old.flight"), Ok(()));
-        assert_eq!(at("no/new.flight"), Err(ErrorKind::NotFound));
+        std::fs::write(dir.path().join("notes.txt"), "no recording").unwrap();
+        assert_eq!(at("notes.txt"), Err(ErrorKind::Usage), "it would be lost");
+        assert_eq!(at("no/new.flight"), Err(ErrorKind::Refused));
         assert_eq!(at(""), Err(ErrorKind::Usage));
         let null = check(Path::new("/dev/null")).unwrap_err();
         assert_eq!(null.kind(), ErrorKind::Usage, "it would be replaced");
