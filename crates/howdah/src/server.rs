@@ -417,6 +417,7 @@ impl Server {
             max_rate: self.max_rate,
             sharing: 0,
             next_show: Time::ZERO,
+            next_share: Time::ZERO,
             next_look: Time::ZERO,
             ending: Vec::new(),
             lists: None,

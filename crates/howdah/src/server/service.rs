@@ -77,6 +77,7 @@ pub(super) struct Service {
     pub(super) sharing: usize,
     /// When its sessions are shown again.
     pub(super) next_show: Time,
+    pub(super) next_share: Time,
     pub(super) next_look: Time,
     /// Threads that give what came its names.
     pub(super) ending: Vec<JoinHandle<()>>,
