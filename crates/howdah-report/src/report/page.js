@@ -142,14 +142,6 @@
         mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false, config, tooltip: { theme: "custom", offsetX: 12 },
       });
       const svg = this.place.querySelector("svg");
-      // A browser takes a whole address in a fill for another document; and each chart counts its gradients from zero.
-      for (const filled of svg.querySelectorAll("[fill^=url]")) {
-        const [, id] = /#([^")]+)/.exec(filled.getAttribute("fill"));
-        const own = id.startsWith(this.figure.id) ? id : `${this.figure.id}-${id}`;
-        const gradient = svg.querySelector(`#${CSS.escape(id)}`);
-        if (gradient) gradient.id = own;
-        filled.setAttribute("fill", `url(#${own})`);
-      }
       svg.setAttribute("role", "img");
       svg.setAttribute("aria-label", `${this.figure.querySelector("h4").textContent}; the same as a table below`);
       if (!this.figure.querySelector(".tools")) this.tools();

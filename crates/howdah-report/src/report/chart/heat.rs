@@ -186,7 +186,7 @@ impl Heat<'_> {
                 "encoding": with(json!({ "color": {
                     "field": "v", "type": "quantitative", "title": self.label,
                     "scale": { "scheme": "cividis", "domain": [self.range.0, self.range.1], "type": kind, "clamp": true },
-                    "legend": { "orient": "bottom", "gradientLength": 160, "gradientThickness": 8, "titleLimit": 330 },
+                    "legend": { "orient": "bottom", "type": "symbol", "symbolType": "square", "symbolSize": 160, "symbolStrokeWidth": 0, "tickCount": 5, "titleLimit": 400 },
                 } })),
             }),
             inked,

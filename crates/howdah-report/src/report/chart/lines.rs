@@ -204,7 +204,7 @@ impl Lines<'_> {
         };
         let y = |field: &str| {
             json!({ "field": field, "type": "quantitative", "title": self.y_label,
-                    "scale": { "domain": domain, "nice": true, "zero": false }, "axis": { "tickCount": 5, "domain": false, "ticks": false } })
+                    "scale": { "domain": domain, "nice": true, "zero": false }, "axis": { "tickCount": 5, "domain": false, "ticks": false, "titleAngle": 0, "titleAlign": "left", "titleX": -30, "titleY": -8, "titleBaseline": "bottom" } })
         };
         let has = |kind: &str| rows.iter().any(|row| row["k"] == kind);
         let told = json!({ "field": "t" });

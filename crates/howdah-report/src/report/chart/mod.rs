@@ -103,6 +103,10 @@ impl Looks {
     }
 
     fn encode(&self, of: impl Fn(usize) -> Value) -> Value {
+        // Where nothing is told apart, all look like the first.
+        if self.0.is_empty() {
+            return json!({ "value": of(0) });
+        }
         let range: Value = self.0.iter().map(|known| of(known.0)).collect();
         let mut out = json!({
             "field": "s", "type": "nominal", "title": null,

@@ -55,7 +55,10 @@ pub(crate) fn chart(labels: (&str, &str), looks: &Looks, panels: &[(String, Vec<
         }
     }
     let x = |field: &str| json!({ "field": field, "type": "quantitative", "title": labels.0, "scale": { "reverse": true } });
-    let y = |field: &str| json!({ "field": field, "type": "quantitative", "title": labels.1 });
+    let y = |field: &str| {
+        json!({ "field": field, "type": "quantitative", "title": labels.1, "axis": { "tickCount": 5, "domain": false, "ticks": false,
+                "titleAngle": 0, "titleAlign": "left", "titleX": -30, "titleY": -8, "titleBaseline": "bottom" } })
+    };
     let tip = json!({ "field": "tip" });
     let layer = vec![
         json!({

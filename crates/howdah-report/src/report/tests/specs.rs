@@ -55,6 +55,12 @@ fn check_layer(name: &str, layer: &Value, rows: &[Value]) {
                 assert!(one.get("value").is_some(), "{name}: {channel}: {one}");
                 continue;
             };
+            // A colour out of nothing is no colour.
+            let domain = one["scale"]["domain"].as_array();
+            assert!(
+                domain.is_none_or(|all| !all.is_empty()),
+                "{name}: {channel}: {one}"
+            );
             let known = made.contains(&field) || rows.iter().any(|row| row.get(field).is_some());
             assert!(known, "{name}: no row has {field} of {channel}");
             // Two-dimensional places need a type; a second end has that of the first.
