@@ -73,7 +73,7 @@ impl Bars<'_> {
         let several = self.looks.len() > 1;
         let (low, high) = self.range;
         let origin = if self.log { low } else { low.min(0.0) };
-        let mut heads = vec![("", false)];
+        let mut heads = vec![("group", false)];
         heads.extend(several.then_some(("series", false)));
         heads.push((self.label, true));
         heads.extend(whiskers.then_some(("from", true)));

@@ -186,7 +186,7 @@ impl Heat<'_> {
                 "encoding": with(json!({ "color": {
                     "field": "v", "type": "quantitative", "title": self.label,
                     "scale": { "scheme": "cividis", "domain": [self.range.0, self.range.1], "type": kind, "clamp": true },
-                    "legend": { "orient": "bottom", "type": "symbol", "symbolType": "square", "symbolSize": 160, "symbolStrokeWidth": 0, "tickCount": 5, "titleLimit": 400 },
+                    "legend": { "orient": "bottom", "type": "symbol", "symbolType": "square", "symbolSize": 160, "symbolStrokeWidth": 0, "values": self.steps(), "format": ".3~r", "titleLimit": 400 },
                 } })),
             }),
             inked,
@@ -217,6 +217,20 @@ impl Heat<'_> {
             }));
         }
         layer
+    }
+
+    /// Five values for the legend, as far apart as their colours.
+    fn steps(&self) -> Vec<serde_json::Value> {
+        let (low, high) = self.range;
+        let at = |n: i32| {
+            let share = f64::from(n) / 4.0;
+            if self.log {
+                low * (high / low).powf(share)
+            } else {
+                low + (high - low) * share
+            }
+        };
+        (0..5).map(|n| number(at(n))).collect()
     }
 
     /// Whether white is the ink with the higher contrast on this value's colour: the lower half of cividis.

@@ -194,7 +194,8 @@ impl Lines<'_> {
             [low.min(0.0), if high > low.min(0.0) { high } else { 1.0 }]
         };
         let x_scale = if self.x_log {
-            json!({ "type": "log", "domain": [self.x.0, self.x.1] })
+            // A little room, so that the first step is not the axis.
+            json!({ "type": "log", "domain": [number(self.x.0 * 0.95), number(self.x.1 * 1.05)] })
         } else {
             json!({ "domain": [self.x.0, if self.x.1 > self.x.0 { self.x.1 } else { self.x.0 + 1.0 }], "nice": false, "zero": false })
         };

@@ -78,7 +78,7 @@ pub(super) fn figure(experiment: &Experiment<'_>) -> Option<Figure> {
             (title, dots)
         })
         .collect();
-    let looks = Looks::of(protocols.iter().map(|name| (*name).to_owned()).enumerate());
+    let looks = Looks::of(protocols.iter().map(|name| (*name).clone()).enumerate());
     let kinds: Vec<Spread> = all.into_iter().flat_map(|(x, y)| [x, y]).collect();
     let mut caption = format!(
         "Up and right is better. Delay is that of the probes where there are streams, else the wait in the fullest queue. {}",

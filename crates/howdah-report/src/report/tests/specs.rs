@@ -36,7 +36,8 @@ fn all() -> Vec<(String, Value)> {
 
 /// Fields that a layer's rows have before it reads them, with those that it makes.
 fn check_layer(name: &str, layer: &Value, rows: &[Value]) {
-    let mark = layer["mark"]["type"].as_str().or(layer["mark"].as_str());
+    let mark = layer["mark"]["type"].as_str();
+    let mark = mark.or_else(|| layer["mark"].as_str());
     let mark = mark.unwrap_or_else(|| panic!("{name}: no mark: {layer}"));
     assert!(MARKS.contains(&mark) || mark == "tick", "{name}: {mark}");
     let made: Vec<&str> = layer["transform"]
