@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -138,6 +138,10 @@ console-check: ## Whether the committed console is what its sources say; if ther
 	@if command -v npm >/dev/null; then \
 		$(MAKE) --no-print-directory console-setup && cd $(CONSOLE) && npm run --silent check && npm run --silent compare; \
 	else echo "the console is not compared with its sources, nor tested in a browser: there is no node"; fi
+
+report-libs: ## What draws the figures of a report, anew from npm (crates/howdah-report/vega)
+	@command -v npm >/dev/null || { echo "missing: node and npm" >&2; exit 1; }
+	crates/howdah-report/vega/make.sh
 
 lab-quick: setup ## JGN06, reduced, against the snapshot of its whole table (GATE=--update writes it)
 	$(if $(COMMAND_IS_BUILT),,$(call say,building howdah (release)))

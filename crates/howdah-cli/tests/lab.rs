@@ -54,6 +54,64 @@ fn assert_fails(output: &Output, code: i32, part: &str) {
     assert!(message.contains(part), "{message}");
 }
 
+/// With a program called python3 that draws, that has no vl-convert, that fails, and without any.
+#[test]
+fn figures_are_specifications_and_drawn_where_something_can() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = site(SCENARIO);
+    let dir = dir.path();
+    assert!(lab(dir, "run t.toml --quick").status.success());
+    let with = |python: Option<&str>, out: &str| {
+        let path = dir.join(format!("path-{out}"));
+        std::fs::create_dir(&path).unwrap();
+        if let Some(script) = python {
+            let file = path.join("python3");
+            std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        Command::new(env!("CARGO_BIN_EXE_howdah"))
+            .args([
+                "lab",
+                "report",
+                "results/t-quick",
+                "--json",
+                "--figures",
+                out,
+            ])
+            .current_dir(dir)
+            .env("PATH", &path)
+            .output()
+            .unwrap()
+    };
+    let draws = "shift 2; for spec; do : > \"${spec%.vl.json}.svg\"; done";
+    for (out, python, drawn) in [
+        ("drawn", Some(draws), true),
+        ("module", Some("exit 3"), false),
+        ("none", None, false),
+    ] {
+        let output = with(python, out);
+        let said = json(&output);
+        assert_eq!(said["drawn"], drawn, "{out}");
+        let figures = said["figures"].as_array().unwrap();
+        assert!(!figures.is_empty());
+        for figure in figures {
+            let path = dir.join(figure.as_str().unwrap());
+            let spec: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            assert!(spec["data"]["values"].is_array(), "{figure}");
+            let name = figure.as_str().unwrap().replace(".vl.json", ".svg");
+            assert_eq!(dir.join(name).is_file(), drawn, "{figure}");
+        }
+        let remedy = text(&output.stderr).contains("pip install vl-convert-python");
+        assert_eq!(remedy, !drawn, "{}", text(&output.stderr));
+    }
+    let failed = with(Some("echo 'a.vl.json: no such mark' >&2; exit 1"), "failed");
+    assert_fails(
+        &failed,
+        1,
+        "did not draw the figures: a.vl.json: no such mark",
+    );
+}
+
 #[test]
 fn from_scenario_to_report_ledger_and_gate() {
     let dir = site(SCENARIO);

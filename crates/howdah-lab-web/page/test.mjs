@@ -91,7 +91,8 @@ try {
   await says(page, "^4 of 4 cells in ");
   console.log(`the example: ${await status(page)}`);
   const report = page.frameLocator("#report");
-  assert.ok((await report.locator("svg").count()) > 0);
+  await report.locator("svg.marks").first().waitFor();
+  assert.equal(await report.locator("html").getAttribute("data-error"), null);
   assert.match(await report.locator("body").textContent(), /two flows with different round-trip times/i);
   assert.match(page.url(), /#scenario=scenarios%2Fexample\.toml&quick=1$/);
   assert.equal(await page.locator("#save").getAttribute("download"), "report.html");

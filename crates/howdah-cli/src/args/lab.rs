@@ -165,6 +165,10 @@ pub(crate) struct LabReportArgs {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["comparison", "fidelity", "company", "starts", "out"])]
     pub(crate) csv: Option<PathBuf>,
 
+    /// Writes the specification of each figure (Vega-Lite) into this directory, instead; and SVG and PDF where Python has vl-convert
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["comparison", "fidelity", "company", "starts", "out", "csv"])]
+    pub(crate) figures: Option<PathBuf>,
+
     /// For programs: JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,4 +1,4 @@
-//! The report: one HTML file from a campaign's directory, with its plots inside and nothing outside.
+//! The report: one HTML file from a campaign's directory, with its plots, their data and what draws them inside, and nothing outside.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -6,9 +6,9 @@
 //! | `experiment` | gathers cells and finds their axes |
 //! | `measure` | one number per run, with name and unit |
 //! | `stats` | median and interval over the seeds |
-//! | `figures` | chooses the plots |
-//! | `svg` | draws them |
-//! | `sections`, `page` | everything else, and the whole |
+//! | `figures` | chooses the plots, and says what is in them |
+//! | `chart` | makes Vega-Lite specifications of them |
+//! | `sections`, `page`, `page.html` | everything else, and the whole |
 //! | `papers` | the papers' figures, and what their texts state of them |
 //! | `rfc9743` | a protocol under the headings of RFC 9743 |
 //! | `fidelity` | simulation beside testbed |
@@ -17,6 +17,7 @@
 //! The same results give the same bytes: nothing is read from the clock, and nothing depends on the
 //! order of a hash table.
 
+mod chart;
 mod experiment;
 mod fidelity;
 mod figures;
@@ -31,7 +32,6 @@ mod rfc9743;
 mod sections;
 mod statements;
 mod stats;
-mod svg;
 #[cfg(test)]
 mod tests;
 
@@ -115,14 +115,44 @@ pub fn write(dir: &Path, options: &Options) -> Result<PathBuf, ReportError> {
         .out
         .clone()
         .unwrap_or_else(|| dir.join("report.html"));
-    let mut part = path.clone().into_os_string();
+    put(&path, &page)?;
+    Ok(path)
+}
+
+/// Writes the specification of each figure of that report, with its data, as `NAME.vl.json` into `out`, and returns the files
+/// in the order of the report.
+///
+/// # Errors
+///
+/// As [`write`].
+pub fn write_figures(
+    dir: &Path,
+    out: &Path,
+    options: &Options,
+) -> Result<Vec<PathBuf>, ReportError> {
+    let specs = page::specs(&load::load_all(dir, &options.beside)?, options);
+    std::fs::create_dir_all(out).map_err(|error| ReportError::Write {
+        path: out.to_owned(),
+        error,
+    })?;
+    let mut paths = Vec::new();
+    for (name, spec) in specs {
+        let path = out.join(format!("{name}.vl.json"));
+        put(&path, &format!("{spec:#}\n"))?;
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+/// The file appears whole or not at all.
+fn put(path: &Path, text: &str) -> Result<(), ReportError> {
+    let mut part = path.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
-    std::fs::write(&part, page)
-        .and_then(|()| std::fs::rename(&part, &path))
+    std::fs::write(&part, text)
+        .and_then(|()| std::fs::rename(&part, path))
         .map_err(|error| ReportError::Write {
-            path: path.clone(),
+            path: path.to_owned(),
             error,
-        })?;
-    Ok(path)
+        })
 }

@@ -1,17 +1,24 @@
-//! The page: one HTML file that needs nothing else.
+//! The page: one HTML file that needs nothing else. What it says is gathered here, how it is laid out is `page.html`.
 
 use super::experiment::{Experiment, gather};
-use super::figures::{self, Figure};
+use super::figures;
 use super::html::escape;
 use super::load::Loaded;
-use super::papers::PaperFigure;
 use super::statements;
-use super::{Options, fidelity, names, papers, rfc9743, sections, svg};
+use super::{Options, chart, fidelity, names, papers, rfc9743, sections};
 use crate::{company, ledger, starts};
-use std::fmt::Write as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use minijinja::value::Serde;
+use minijinja::{Environment, Output, State, Value};
+use serde::Serialize;
 
-const STYLE: &str = include_str!("page.css");
+/// The page's style; the colours of the charts are named in it.
+pub(super) const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+const TEMPLATE: &str = include_str!("page.html");
+/// Vega, Vega-Lite and Vega-Embed; see `vega/README.md`.
+const VEGA: &[u8] = include_bytes!("../../vega/vega.js.gz");
 /// Points of all lines of a report together, about six bytes each.
 const POINTS: usize = 600_000;
 /// A line with fewer points than this would no longer show its shape.
@@ -19,56 +26,172 @@ const FEWEST_POINTS: usize = 40;
 /// Experiments with more cells than this start folded.
 const MANY_CELLS: usize = 150;
 
+/// What the template is given. Fields called `html` are HTML already, all others are text.
+#[derive(Serialize)]
+struct Page<'a> {
+    title: &'a str,
+    style: &'static str,
+    script: &'static str,
+    /// Gzip in base64, for the browser to inflate.
+    vega: String,
+    /// How all charts look, as JSON.
+    config: String,
+    before: Vec<Section>,
+    families: Vec<Family>,
+    after: Vec<Section>,
+}
+
+#[derive(Serialize)]
+struct Section {
+    id: &'static str,
+    title: &'static str,
+    html: String,
+}
+
+/// Experiments of one paper.
+#[derive(Serialize)]
+struct Family {
+    title: &'static str,
+    html: String,
+    experiments: Vec<Shown>,
+}
+
+/// One experiment: table, figures, and under each how to get it again.
+#[derive(Serialize)]
+struct Shown {
+    anchor: String,
+    id: String,
+    title: String,
+    open: bool,
+    html: String,
+    figures: Vec<ShownFigure>,
+    folded: Vec<ShownFigure>,
+    reproduce: String,
+}
+
+#[derive(Serialize)]
+struct ShownFigure {
+    number: usize,
+    title: String,
+    paper_numbers: String,
+    paper: String,
+    html: String,
+    caption: String,
+}
+
+/// A figure of ours that stands beside one of a paper.
+#[derive(Clone, Debug)]
+pub(crate) struct Beside {
+    /// The paper's number.
+    pub(crate) of: &'static str,
+    /// Ours.
+    pub(crate) number: usize,
+    /// Fragment of ours.
+    pub(crate) anchor: String,
+}
+
+/// Most points of a line, so that the file keeps its size.
+fn points(experiments: &[Experiment<'_>], options: &Options) -> usize {
+    let lines: usize = experiments.iter().map(figures::lines).sum();
+    let most = options.points_per_line.max(FEWEST_POINTS);
+    (POINTS / lines.max(1)).clamp(FEWEST_POINTS, most)
+}
+
+/// The specification of each figure, with a name for its file, in the order of the page.
+pub(crate) fn specs(loaded: &Loaded, options: &Options) -> Vec<(String, serde_json::Value)> {
+    let experiments = gather(&loaded.campaign, &loaded.cells);
+    let points = points(&experiments, options);
+    let mut specs = Vec::new();
+    for experiment in &experiments {
+        let anchor = sections::anchor(experiment);
+        for figure in figures::all(experiment, sections::mtu(experiment), points) {
+            let number = specs.len() + 1;
+            let key = super::html::slug(&figure.key);
+            let title = format!("{}: {}", experiment.id, figure.title);
+            let caption = figure.caption + &sections::marks(experiment);
+            let spec = figure.chart.file(&title, &caption);
+            specs.push((format!("{number:03}-{anchor}-{key}"), spec));
+        }
+    }
+    specs
+}
+
 /// The whole page.
 pub(crate) fn page(loaded: &Loaded, options: &Options) -> String {
     let experiments = gather(&loaded.campaign, &loaded.cells);
-    let lines: usize = experiments.iter().map(figures::lines).sum();
-    let most = options.points_per_line.max(FEWEST_POINTS);
-    let points = (POINTS / lines.max(1)).clamp(FEWEST_POINTS, most);
+    let points = points(&experiments, options);
+    let page = Page {
+        title: options
+            .title
+            .as_deref()
+            .unwrap_or("Howdah laboratory report"),
+        style: STYLE,
+        script: SCRIPT,
+        vega: STANDARD.encode(VEGA),
+        config: chart::config().to_string(),
+        before: before(loaded, &experiments, options),
+        families: families(loaded, &experiments, points),
+        after: vec![
+            Section {
+                id: "reading",
+                title: "How to read this",
+                html: sections::reading(points),
+            },
+            Section {
+                id: "scenarios",
+                title: "Scenarios",
+                html: sections::scenarios(loaded),
+            },
+        ],
+    };
+    let mut environment = Environment::new();
+    environment.set_formatter(write);
+    environment
+        .render_named_str("page.html", TEMPLATE, Serde(page))
+        .unwrap_or_else(|error| format!("<pre>{}</pre>", escape(&format!("{error:#}"))))
+}
 
-    let mut contents = Contents::default();
-    let mut body = String::new();
-    let plain = [
-        ("run", "What was run", sections::header(loaded)),
+/// Text is escaped as everywhere in the report; what the template calls safe is HTML.
+fn write(
+    out: &mut Output<'_>,
+    _: &mut State<'_, '_>,
+    value: &Value,
+) -> Result<(), minijinja::Error> {
+    let text = value.to_string();
+    let written = if value.is_safe() { text } else { escape(&text) };
+    Ok(out.write_str(&written)?)
+}
+
+/// What stands before the experiments; a section that has nothing to say is left out.
+fn before(loaded: &Loaded, experiments: &[Experiment<'_>], options: &Options) -> Vec<Section> {
+    // Of no use to somebody who asks something else.
+    let papers = ledger::concerns(&loaded.cells) || loaded.cells.is_empty();
+    let all = [
+        ("run", "What was run", Some(sections::header(loaded))),
         (
             "all",
             "All protocols",
-            sections::overall(&experiments, loaded),
+            Some(sections::overall(experiments, loaded)),
         ),
         (
             "ledger",
             "Ledger of the papers' statements",
-            // Of no use to somebody who asks something else.
-            if ledger::concerns(&loaded.cells) || loaded.cells.is_empty() {
-                statements::ledger(&loaded.ledger, &experiments)
-            } else {
-                String::new()
-            },
+            papers.then(|| statements::ledger(&loaded.ledger, experiments)),
         ),
         (
             "problems",
             "Cells without a result, cells shortened",
-            sections::problems(loaded),
+            Some(sections::problems(loaded)),
         ),
-    ];
-    for (id, title, html) in plain {
-        if html.is_empty() {
-            continue;
-        }
-        contents.section(id, title);
-        section(&mut body, id, title, &html);
-    }
-    let subject = options.subject.as_deref();
-    let more = [
         (
             "testbed",
             "Simulation beside testbed",
-            fidelity::overview(&experiments),
+            fidelity::overview(experiments),
         ),
         (
             "rfc9743",
             "Congestion control under the headings of RFC 9743",
-            rfc9743::section(&experiments, subject),
+            rfc9743::section(experiments, options.subject.as_deref()),
         ),
         (
             "company",
@@ -81,194 +204,78 @@ pub(crate) fn page(loaded: &Loaded, options: &Options) -> String {
             sections::sheets(&starts::sheets(loaded.cells.iter())),
         ),
     ];
-    for (id, title, html) in more {
-        if let Some(html) = html {
-            contents.section(id, title);
-            section(&mut body, id, title, &html);
-        }
-    }
+    all.into_iter()
+        .filter_map(|(id, title, html)| {
+            let html = html.filter(|html| !html.is_empty())?;
+            Some(Section { id, title, html })
+        })
+        .collect()
+}
+
+fn families(loaded: &Loaded, experiments: &[Experiment<'_>], points: usize) -> Vec<Family> {
     let mut number = 0;
-    let mut rest = experiments.as_slice();
-    while let Some(first) = rest.first() {
-        let (_, family) = names::family(first.id);
-        let same = |e: &&Experiment<'_>| names::family(e.id).1 == family;
-        let (own, others) = rest.split_at(rest.iter().take_while(same).count());
-        rest = others;
-        contents.family(family);
-        let mut shown = Vec::new();
-        let mut html = String::new();
-        for experiment in own {
-            html.push_str(&show(
-                experiment,
-                loaded,
-                points,
-                &mut number,
-                &mut shown,
-                &mut contents,
-            ));
-        }
-        let _ = writeln!(body, "<h2 class=\"family\">{}</h2>", escape(family));
-        if let Some(paper) = papers::of_family(family) {
-            body.push_str(&statements::paper(&paper, &shown));
-        }
-        body.push_str(&html);
+    let mut families = Vec::new();
+    for own in experiments.chunk_by(|a, b| names::family(a.id).1 == names::family(b.id).1) {
+        let (_, title) = names::family(own.first().map_or("", |first| first.id));
+        let mut beside = Vec::new();
+        let experiments = own
+            .iter()
+            .map(|experiment| show(experiment, loaded, points, &mut number, &mut beside))
+            .collect();
+        families.push(Family {
+            title,
+            html: papers::of_family(title)
+                .map_or_else(String::new, |paper| statements::paper(&paper, &beside)),
+            experiments,
+        });
     }
-    contents.end_family();
-    for (id, title, html) in [
-        ("reading", "How to read this", sections::reading(points)),
-        ("scenarios", "Scenarios", sections::scenarios(loaded)),
-    ] {
-        contents.section(id, title);
-        section(&mut body, id, title, &html);
-    }
-
-    let title = options
-        .title
-        .as_deref()
-        .unwrap_or("Howdah laboratory report");
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n<script>\n{SCRIPT}</script>\n</head>\n<body>\n\
-         {definitions}<header><h1>{title}</h1>\
-         <span class=\"theme\" role=\"group\" aria-label=\"colours\">\
-         <button type=\"button\" data-set=\"\">auto</button>\
-         <button type=\"button\" data-set=\"light\">light</button>\
-         <button type=\"button\" data-set=\"dark\">dark</button></span></header>\n\
-         <div class=\"frame\">\n<nav aria-label=\"contents\"><details open><summary>Contents</summary>\n{contents}</details></nav>\n\
-         <main>\n{body}</main>\n</div>\n</body>\n</html>\n",
-        title = escape(title),
-        definitions = svg::definitions(),
-        contents = contents.html,
-    )
+    families
 }
 
-fn section(body: &mut String, id: &str, title: &str, html: &str) {
-    let _ = writeln!(
-        body,
-        "<section id=\"{id}\">\n<h2>{}</h2>\n{html}</section>",
-        escape(title)
-    );
-}
-
-/// One experiment: table, figures, and under each how to get it again.
 fn show(
     experiment: &Experiment<'_>,
     loaded: &Loaded,
     points: usize,
     number: &mut usize,
-    shown: &mut Vec<Shown>,
-    contents: &mut Contents,
-) -> String {
+    shown: &mut Vec<Beside>,
+) -> Shown {
     let anchor = sections::anchor(experiment);
-    let said = &experiment.said.title;
-    let title = if said.is_empty() {
-        escape(experiment.id)
-    } else {
-        format!("{} \u{2013} {}", escape(experiment.id), escape(said))
-    };
-    contents.experiment(&anchor, experiment.id, said);
-    let mut out = sections::said(experiment, loaded);
     let mtu = sections::mtu(experiment);
-    out.push_str(&sections::cells(experiment, mtu));
-    out.push_str(&fidelity::table(experiment));
-    let reproduce = sections::reproduce(experiment, loaded);
-    let mut folded = String::new();
-    let mut folded_count = 0;
+    let mut html = sections::said(experiment, loaded);
+    html.push_str(&sections::cells(experiment, mtu));
+    html.push_str(&fidelity::table(experiment));
     let marks = sections::marks(experiment);
-    for mut figure in figures::all(experiment, mtu, points) {
-        figure.caption.push_str(&marks);
+    let (mut first, mut folded) = (Vec::new(), Vec::new());
+    for figure in figures::all(experiment, mtu, points) {
         *number += 1;
         let beside = papers::beside(experiment, &figure.key);
-        shown.extend(beside.iter().map(|(_, of)| Shown {
+        shown.extend(beside.iter().map(|(_, of)| Beside {
             of: of.number,
             number: *number,
             anchor: format!("{anchor}-f{number}"),
         }));
-        let html = html(&figure, *number, &anchor, &reproduce, &beside);
-        if figure.folded {
-            folded_count += 1;
-            folded.push_str(&html);
+        let to = if figure.folded {
+            &mut folded
         } else {
-            out.push_str(&html);
-        }
+            &mut first
+        };
+        to.push(ShownFigure {
+            number: *number,
+            paper_numbers: statements::paper_numbers(&beside),
+            paper: statements::paper_figures(&beside),
+            html: figure.chart.html(),
+            title: figure.title,
+            caption: figure.caption + &marks,
+        });
     }
-    if folded_count > 0 {
-        let plural = if folded_count == 1 { "" } else { "s" };
-        let _ = write!(
-            out,
-            "<details class=\"more\"><summary>{folded_count} more figure{plural}: series, waiting times, repetitions, costs</summary>\n{folded}</details>\n"
-        );
-    }
-    let open = if experiment.points.len() > MANY_CELLS {
-        ""
-    } else {
-        " open"
-    };
-    format!(
-        "<section id=\"{anchor}\" class=\"experiment\">\n<details{open}><summary><h3>{title}</h3></summary>\n{out}</details>\n</section>\n"
-    )
-}
-
-/// A figure of ours that stands beside one of a paper.
-#[derive(Clone, Debug)]
-pub(crate) struct Shown {
-    /// The paper's number.
-    pub(crate) of: &'static str,
-    /// Ours.
-    pub(crate) number: usize,
-    /// Fragment of ours.
-    pub(crate) anchor: String,
-}
-
-fn html(
-    figure: &Figure,
-    number: usize,
-    anchor: &str,
-    reproduce: &str,
-    beside: &[(&str, PaperFigure)],
-) -> String {
-    format!(
-        "<figure id=\"{anchor}-f{number}\">\n<h4>Figure {number}. {}{}</h4>\n{}{}<figcaption>{}</figcaption>\n{reproduce}</figure>\n",
-        statements::paper_numbers(beside),
-        escape(&figure.title),
-        statements::paper_figures(beside),
-        figure.body,
-        escape(&figure.caption),
-    )
-}
-
-/// The table of contents, written along.
-#[derive(Debug, Default)]
-struct Contents {
-    html: String,
-    in_family: bool,
-}
-
-impl Contents {
-    fn section(&mut self, id: &str, title: &str) {
-        let _ = writeln!(self.html, "<a href=\"#{id}\">{}</a>", escape(title));
-    }
-
-    fn family(&mut self, title: &str) {
-        self.end_family();
-        let _ = writeln!(self.html, "<b>{}</b><div>", escape(title));
-        self.in_family = true;
-    }
-
-    fn experiment(&mut self, anchor: &str, id: &str, title: &str) {
-        let _ = writeln!(
-            self.html,
-            "<a href=\"#{anchor}\" title=\"{}\">{}</a>",
-            escape(title),
-            escape(id)
-        );
-    }
-
-    fn end_family(&mut self) {
-        if self.in_family {
-            self.html.push_str("</div>\n");
-            self.in_family = false;
-        }
+    Shown {
+        anchor,
+        id: experiment.id.to_owned(),
+        title: experiment.said.title.clone(),
+        open: experiment.points.len() <= MANY_CELLS,
+        html,
+        figures: first,
+        folded,
+        reproduce: sections::reproduce(experiment, loaded),
     }
 }

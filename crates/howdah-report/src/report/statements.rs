@@ -2,7 +2,7 @@
 
 use super::experiment::{Experiment, distinct};
 use super::html::{Table, escape, folded};
-use super::page::Shown;
+use super::page::Beside;
 use super::papers::{Paper, PaperFigure};
 use super::sections::anchor;
 use crate::ledger::Entry;
@@ -193,7 +193,7 @@ fn known(figure: &PaperFigure) -> String {
 }
 
 /// All figures of a paper, with ours beside each, or why there is none.
-pub(crate) fn paper(paper: &Paper, shown: &[Shown]) -> String {
+pub(crate) fn paper(paper: &Paper, shown: &[Beside]) -> String {
     let mut table = Table::new(escape(paper.about))
         .text("figure of the paper")
         .text("shows")

@@ -1,6 +1,7 @@
 //! `howdah lab`, a file per part.
 
 mod attack;
+mod figures;
 mod gate;
 mod ledger;
 mod list;

@@ -68,6 +68,9 @@ pub(super) fn run(args: &LabReportArgs) -> anyhow::Result<()> {
         subject: Some(args.subject.clone()),
         ..Options::default()
     };
+    if let Some(out) = &args.figures {
+        return super::figures::write(dir, out, &options, args.json);
+    }
     let path = report::write(dir, &options)?;
     if args.json {
         ui::print(&json!({ "report": path }).to_string())?;

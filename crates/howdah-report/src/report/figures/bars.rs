@@ -1,18 +1,15 @@
 //! Bars of one measure, with intervals: a group per protocol, a bar per value of one more axis, a
 //! drawing per value of the rest.
 
-use super::{
-    Figure, interval_words, legend, mark, pairs, side_by_side, sign, spread, spread_words,
-    with_unit,
-};
+use super::{Figure, STATED, interval_words, mark, pairs, sign, spread, spread_words, with_unit};
+use crate::report::chart::bars::{Bar, Bars, Group};
+use crate::report::chart::{Chart, Looks};
 use crate::report::experiment::{Experiment, Point};
 use crate::report::format::{Quantity, Unit};
 use crate::report::measure::{self, Measure};
 use crate::report::names;
 use crate::report::papers::{self, Stated};
 use crate::report::stats::Spread;
-use crate::report::svg::bars::{Bar, Bars, Group};
-use crate::report::svg::{bar_key, stated_key};
 use crate::result::{CellResult, FlowResult};
 
 /// The measure over the experiment's axes; nothing where there is only one cell without a second.
@@ -45,7 +42,7 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<F
         })
     };
     let shown: Vec<bool> = (0..looks.max(1)).map(shown).collect();
-    let drawings: Vec<String> = facets
+    let panels: Vec<(String, Vec<Group>)> = facets
         .iter()
         .map(|(title, points)| {
             let mut groups: Vec<Group> = Vec::new();
@@ -73,25 +70,16 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<F
                     }),
                 }
             }
-            draw(
-                title,
-                &with_unit(&measure.label, &unit),
-                &groups,
-                (unit.of(low), unit.of(high)),
-            )
+            (title.clone(), groups)
         })
         .collect();
-    let mut keys: Vec<String> = (0..looks)
-        .filter(|look| shown[*look])
-        .map(|look| {
-            let axis = series.unwrap_or(0);
-            bar_key(
-                look,
-                &experiment.named_value(axis, &experiment.axes[axis].values[look]),
-            )
-        })
-        .collect();
-    keys.extend((!all_stated.is_empty()).then(stated_key));
+    let looks = Looks::of((0..looks).filter(|look| shown[*look]).map(|look| {
+        let axis = series.unwrap_or(0);
+        let value = &experiment.axes[axis].values[look];
+        (look, experiment.named_value(axis, value))
+    }));
+    let label = with_unit(&measure.label, &unit);
+    let chart = chart(&label, &looks, &panels, (unit.of(low), unit.of(high)));
     let title = if measure.key == "goodput" && experiment.flows() > 1 {
         "Goodput of all long-lived flows together".to_owned()
     } else {
@@ -100,10 +88,15 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Option<F
     Some(Figure {
         key: measure.key.clone(),
         title,
-        body: legend(&keys) + &side_by_side(&drawings),
-        caption: format!("{} {}", interval_words(&spreads), measure.about)
-            .trim_end()
-            .to_owned(),
+        chart,
+        caption: format!(
+            "{}{} {}",
+            interval_words(&spreads),
+            stated_words(&all_stated),
+            measure.about
+        )
+        .trim_end()
+        .to_owned(),
         folded: !measure.first,
     })
 }
@@ -114,7 +107,7 @@ pub(super) fn boxes(
     label: &str,
     quantity: Quantity,
     of: impl Fn(&Point<'_>) -> Option<Vec<f64>>,
-) -> Option<String> {
+) -> Option<Chart> {
     let category = experiment.protocol()?;
     let series = experiment.series(&experiment.others(&[category]));
     let taken: Vec<usize> = std::iter::once(category).chain(series).collect();
@@ -131,7 +124,7 @@ pub(super) fn boxes(
     let low = found.iter().map(|f| f.1[0]).fold(f64::INFINITY, f64::min);
     let high = found.iter().map(|f| f.1[4]).fold(0.0, f64::max);
     let unit = quantity.unit(high);
-    let drawings: Vec<String> = experiment
+    let panels: Vec<(String, Vec<Group>)> = experiment
         .split(&experiment.others(&taken))
         .iter()
         .map(|(title, points)| {
@@ -161,24 +154,21 @@ pub(super) fn boxes(
                     }),
                 }
             }
-            Bars {
-                title,
-                label: &with_unit(label, &unit),
-                groups: &groups,
-                range: (unit.of(low), unit.of(high)),
-                log: low > 0.0 && high / low > 8.0,
-            }
-            .svg()
+            (title.clone(), groups)
         })
         .collect();
-    let keys: Vec<String> = series
-        .into_iter()
-        .flat_map(|axis| {
-            let values = experiment.axes[axis].values.iter().enumerate();
-            values.map(move |(look, value)| bar_key(look, &experiment.named_value(axis, value)))
-        })
-        .collect();
-    (!found.is_empty()).then(|| legend(&keys) + &side_by_side(&drawings))
+    let looks = Looks::of(series.into_iter().flat_map(|axis| {
+        let values = experiment.axes[axis].values.iter().enumerate();
+        values.map(move |(look, value)| (look, experiment.named_value(axis, value)))
+    }));
+    let bars = Bars {
+        label: &with_unit(label, &unit),
+        looks: &looks,
+        panels: &panels,
+        range: (unit.of(low), unit.of(high)),
+        log: low > 0.0 && high / low > 8.0,
+    };
+    (!found.is_empty()).then(|| bars.chart())
 }
 
 /// Goodput of each flow, where there are two to four.
@@ -223,7 +213,7 @@ pub(super) fn flows(experiment: &Experiment<'_>) -> Option<Figure> {
         .collect();
     let (low, high) = range(&spreads, &all_stated);
     let unit = Quantity::Rate.unit(high);
-    let drawings: Vec<String> = facets
+    let panels: Vec<(String, Vec<Group>)> = facets
         .iter()
         .map(|(title, points)| {
             let groups: Vec<Group> = points
@@ -240,23 +230,16 @@ pub(super) fn flows(experiment: &Experiment<'_>) -> Option<Figure> {
                     }
                 })
                 .collect();
-            draw(
-                title,
-                &with_unit("goodput, mean over the flow's activity", &unit),
-                &groups,
-                (unit.of(low), unit.of(high)),
-            )
+            (title.clone(), groups)
         })
         .collect();
-    let mut keys: Vec<String> = (0..count)
-        .map(|n| bar_key(n, &flow_name(experiment, n)))
-        .collect();
-    keys.extend((!all_stated.is_empty()).then(stated_key));
+    let looks = Looks::of((0..count).map(|n| (n, flow_name(experiment, n))));
+    let label = with_unit("goodput, mean over the flow's activity", &unit);
     Some(Figure {
         key: "flows".to_owned(),
         title: "Goodput of each flow".to_owned(),
-        body: legend(&keys) + &side_by_side(&drawings),
-        caption: interval_words(&spreads).to_owned(),
+        chart: chart(&label, &looks, &panels, (unit.of(low), unit.of(high))),
+        caption: format!("{}{}", interval_words(&spreads), stated_words(&all_stated)),
         folded: matrix && experiment.points.len() > 12,
     })
 }
@@ -371,13 +354,17 @@ fn bar(
     }
 }
 
-fn draw(title: &str, label: &str, groups: &[Group], range: (f64, f64)) -> String {
-    Bars {
-        title,
+fn chart(label: &str, looks: &Looks, panels: &[(String, Vec<Group>)], range: (f64, f64)) -> Chart {
+    let bars = Bars {
         label,
-        groups,
+        looks,
+        panels,
         range,
         log: false,
-    }
-    .svg()
+    };
+    bars.chart()
+}
+
+fn stated_words(stated: &[&Stated]) -> &'static str {
+    if stated.is_empty() { "" } else { STATED }
 }

@@ -1,11 +1,11 @@
 //! Distributions of completion times.
 
-use super::{Figure, legend, side_by_side, with_unit};
+use super::{Figure, with_unit};
+use crate::report::chart::Looks;
+use crate::report::chart::lines::{Line, Lines, Panel};
 use crate::report::experiment::{Experiment, Point};
 use crate::report::format::{Quantity, Unit};
 use crate::report::stats::Spread;
-use crate::report::svg::line_key;
-use crate::report::svg::lines::{Line, Panel, WIDE_PANEL};
 use std::collections::BTreeSet;
 
 /// Fewest values that make a distribution.
@@ -67,7 +67,7 @@ fn sized(experiment: &Experiment<'_>) -> Option<Figure> {
     Some(figure(
         "Distribution of completion times",
         "Share of all transfers of the experiment that were done within the time, all cells and seeds together.",
-        &[(String::new(), lines)],
+        vec![(String::new(), lines)],
         &unit,
     ))
 }
@@ -111,7 +111,7 @@ fn short(experiment: &Experiment<'_>, name: &str) -> Option<Figure> {
     Some(figure(
         &format!("Completion times of the short flows ({name})"),
         "Share of the short flows that finished that were done within the time, at each per cent the median over the seeds. Flows that did not finish within the run are not in it; the table counts them.",
-        &panels,
+        panels,
         &unit,
     ))
 }
@@ -120,14 +120,14 @@ fn short(experiment: &Experiment<'_>, name: &str) -> Option<Figure> {
 fn boxes(experiment: &Experiment<'_>, name: &str) -> Option<Figure> {
     // Seconds: the unit is chosen where the values are known.
     let seconds = Quantity::Seconds.unit(1.0);
-    let body = super::bars::boxes(experiment, "completion time", Quantity::Seconds, |point| {
+    let chart = super::bars::boxes(experiment, "completion time", Quantity::Seconds, |point| {
         let points = distribution(point, name, &seconds)?;
         Some(points.into_iter().map(|(time, _)| time).collect())
     })?;
     Some(Figure {
         key: "times-boxes".to_owned(),
         title: format!("Completion times of the short flows ({name}), boxes"),
-        body,
+        chart,
         caption: "Line: median flow. Box: the middle half. Whiskers: 5th and 95th percentile. Each over the flows that finished, median over the seeds.".to_owned(),
         folded: false,
     })
@@ -162,7 +162,7 @@ fn line(look: usize, name: &str, points: Vec<(f64, f64)>, steps: bool) -> Line {
     }
 }
 
-fn figure(title: &str, caption: &str, panels: &[(String, Vec<Line>)], unit: &Unit) -> Figure {
+fn figure(title: &str, caption: &str, panels: Vec<(String, Vec<Line>)>, unit: &Unit) -> Figure {
     let all = || panels.iter().flat_map(|(_, lines)| lines);
     let times = || all().flat_map(|line| line.points.iter().map(|p| p.0));
     let (low, high) = (
@@ -170,39 +170,30 @@ fn figure(title: &str, caption: &str, panels: &[(String, Vec<Line>)], unit: &Uni
         times().fold(0.0, f64::max),
     );
     let log = low > 0.0 && high / low > 8.0;
-    let drawings: Vec<String> = panels
-        .iter()
-        .map(|(title, lines)| {
-            Panel {
-                size: WIDE_PANEL,
-                title,
-                x_label: &with_unit("completion time", unit),
-                y_label: "share of the transfers",
-                x: if log { (low, high) } else { (0.0, high) },
-                x_log: log,
-                y: (0.0, 1.0),
-                lines,
-                moments: &[],
-                levels: &[],
-                stated: &[],
-            }
-            .svg()
+    let looks = Looks::of(all().map(|line| (line.look, line.name.clone())));
+    let panels: Vec<Panel> = panels
+        .into_iter()
+        .map(|(title, lines)| Panel {
+            title,
+            lines,
+            ..Panel::default()
         })
         .collect();
-    let mut seen: Vec<(usize, &str)> = Vec::new();
-    for line in all() {
-        if !seen.contains(&(line.look, line.name.as_str())) {
-            seen.push((line.look, &line.name));
-        }
-    }
-    let keys: Vec<String> = seen
-        .iter()
-        .map(|(look, name)| line_key(*look, name))
-        .collect();
+    let chart = Lines {
+        wide: true,
+        x_label: &with_unit("completion time", unit),
+        y_label: "share of the transfers",
+        x: if log { (low, high) } else { (0.0, high) },
+        x_log: log,
+        y: (0.0, 1.0),
+        looks: &looks,
+        moments: &[],
+        panels: &panels,
+    };
     Figure {
         key: "times".to_owned(),
         title: title.to_owned(),
-        body: legend(&keys) + &side_by_side(&drawings),
+        chart: chart.chart(),
         caption: caption.to_owned(),
         folded: false,
     }

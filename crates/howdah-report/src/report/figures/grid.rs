@@ -1,14 +1,13 @@
 //! RTT x loss heat maps, one per protocol and value of the other axes.
 
-use super::{Figure, legend, side_by_side, sign, spread, spread_words, with_unit};
+use super::{Figure, sign, spread, spread_words, with_unit};
+use crate::report::chart::heat::{Cell, Heat};
+use crate::report::chart::round::{nice_step, round_up};
 use crate::report::experiment::Experiment;
 use crate::report::format::Quantity;
 use crate::report::measure::Measure;
 use crate::report::names;
 use crate::report::papers;
-use crate::report::svg::heat::{Cell, Heat};
-use crate::report::svg::scale::{Scale, nice_step};
-use crate::report::svg::stated_cell_key;
 
 /// The measure over RTT and loss. The experiment must have both axes.
 pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Figure {
@@ -31,7 +30,7 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Figure {
     };
     let label = with_unit(&measure.label, &unit);
     let mut with_stated = false;
-    let maps: Vec<String> = experiment
+    let maps: Vec<(String, Vec<Option<Cell>>)> = experiment
         .split(&experiment.others(&[rtt, loss]))
         .iter()
         .map(|(title, points)| {
@@ -66,18 +65,7 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Figure {
                 Some(number) => format!("{title} \u{2013} paper's {number}"),
                 None => title.clone(),
             };
-            Heat {
-                title: &title,
-                x_label: &names::axis(&experiment.axes[loss].name),
-                y_label: &names::axis(&experiment.axes[rtt].name),
-                label: &label,
-                columns: &columns,
-                rows: &rows,
-                cells: &cells,
-                range,
-                log,
-            }
-            .svg()
+            (title, cells)
         })
         .collect();
     let scale = if log {
@@ -85,13 +73,27 @@ pub(super) fn figure(experiment: &Experiment<'_>, measure: &Measure) -> Figure {
     } else {
         ""
     };
-    let keys: Vec<String> = with_stated.then(stated_cell_key).into_iter().collect();
+    let stated = if with_stated {
+        " A second number, with a corner, is stated in the paper."
+    } else {
+        ""
+    };
+    let chart = Heat {
+        x_label: &names::axis(&experiment.axes[loss].name),
+        y_label: &names::axis(&experiment.axes[rtt].name),
+        label: &label,
+        columns: &columns,
+        rows: &rows,
+        maps: &maps,
+        range,
+        log,
+    };
     Figure {
         key: measure.key.clone(),
         title: format!("{} over RTT and loss", measure.title),
-        body: legend(&keys) + &side_by_side(&maps),
+        chart: chart.chart(),
         caption: format!(
-            "{}{}Median over the seeds in each cell; the interval is told when the pointer rests on it. All maps share their colours.{scale}",
+            "{}{}Median over the seeds in each cell; the interval is told when the pointer rests on it. All maps share their colours.{scale}{stated}",
             measure.about,
             if measure.about.is_empty() { "" } else { " " }
         ),
@@ -107,7 +109,7 @@ fn range(low: f64, high: f64, quantity: Quantity) -> (f64, f64) {
     }
     let step = nice_step(high - low.min(0.0), 4);
     let low = (low.min(0.0) / step).floor() * step;
-    (low, Scale::from_zero(high, 4, 0.0, 1.0).domain().1)
+    (low, round_up(high, 4))
 }
 
 fn values(experiment: &Experiment<'_>, axis: usize) -> Vec<String> {

@@ -7,16 +7,17 @@ mod pairs;
 mod scatter;
 mod series;
 mod slices;
+mod thin;
 
 pub(crate) use bars::{flow_name, flow_names, flow_of};
 
+use super::chart::{self, Chart};
 use super::experiment::{Experiment, Point};
 use super::format::Unit;
 use super::measure::{self, Measure};
 use super::names;
 use super::papers::{self, Stated};
 use super::stats::Spread;
-use super::svg;
 use crate::result::{CellResult, Mark};
 
 /// A figure, before it has a number.
@@ -27,14 +28,19 @@ pub(crate) struct Figure {
     pub(crate) key: String,
     /// Title, as text.
     pub(crate) title: String,
-    /// Legend and drawings, as HTML.
-    pub(crate) body: String,
+    /// How it is drawn, with its data.
+    pub(crate) chart: Chart,
     /// What a reader must know to read it, as text.
     pub(crate) caption: String,
     /// Starts folded.
     pub(crate) folded: bool,
 }
 
+/// How a value looks that a paper states: across bars, as a level.
+const STATED: &str =
+    " A line across is stated in the paper; a triangle at it says \"at least\" or \"at most\".";
+/// The same at one place beside lines.
+const STATED_AT: &str = " A hollow diamond in the colour of its line is stated in the paper; a triangle at it says \"at least\" or \"at most\".";
 /// Most panels in one figure; more are not drawn, and the caption says so.
 pub(crate) const MOST_PANELS: usize = 48;
 
@@ -144,9 +150,9 @@ pub(crate) fn interval_words(spreads: &[Spread]) -> &'static str {
 }
 
 /// What a paper states, in the unit of a drawing.
-fn mark(stated: &Stated, unit: &Unit) -> svg::Mark {
+fn mark(stated: &Stated, unit: &Unit) -> chart::Mark {
     let (low, high) = stated.is.ends();
-    svg::Mark {
+    chart::Mark {
         low: low.map(|v| unit.of(v)),
         high: high.map(|v| unit.of(v)),
         tip: stated.words(unit),
@@ -163,20 +169,6 @@ fn sign(point: &Point<'_>) -> &'static str {
         "\u{2020}"
     } else {
         ""
-    }
-}
-
-/// Drawings beside each other.
-pub(crate) fn side_by_side(drawings: &[String]) -> String {
-    format!("<div class=\"panels\">\n{}</div>\n", drawings.concat())
-}
-
-/// A legend of samples made by [`super::svg::line_key`] or [`super::svg::bar_key`].
-pub(crate) fn legend(keys: &[String]) -> String {
-    if keys.is_empty() {
-        String::new()
-    } else {
-        format!("<div class=\"legend\">{}</div>\n", keys.join("\n"))
     }
 }
 

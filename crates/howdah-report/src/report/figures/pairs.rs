@@ -1,12 +1,13 @@
 //! Matrices of protocols beside each other on one link.
 
-use super::{Figure, side_by_side};
+use super::Figure;
+use crate::report::chart::heat::{Cell, Heat};
+use crate::report::chart::round::nice_step;
 use crate::report::experiment::{Experiment, Point};
 use crate::report::format::Quantity;
 use crate::report::measure::Measure;
 use crate::report::names;
 use crate::report::stats::Spread;
-use crate::report::svg::heat::{Cell, Heat};
 use crate::result::CellResult;
 
 /// What a run says about its row's protocol beside its column's.
@@ -115,16 +116,16 @@ fn matrix(
         (0.0, 1.0)
     } else {
         let low = all().map(|s| s.median).fold(high, f64::min);
-        let step = crate::report::svg::scale::nice_step((high - low).max(high / 20.0), 4);
+        let step = nice_step((high - low).max(high / 20.0), 4);
         (
             unit.of((low / step).floor() * step),
             unit.of((high / step).ceil() * step),
         )
     };
-    let drawings: Vec<String> = maps
+    let maps: Vec<(String, Vec<Option<Cell>>)> = maps
         .iter()
         .map(|(facet, cells)| {
-            let cells: Vec<Option<Cell>> = cells
+            let cells = cells
                 .iter()
                 .enumerate()
                 .map(|(at, cell)| {
@@ -145,24 +146,23 @@ fn matrix(
                     })
                 })
                 .collect();
-            Heat {
-                title: facet,
-                x_label: "beside",
-                y_label: "protocol",
-                label: &super::with_unit(label, &unit),
-                columns: &names,
-                rows: &names,
-                cells: &cells,
-                range,
-                log: false,
-            }
-            .svg()
+            (facet.clone(), cells)
         })
         .collect();
     Figure {
         key: String::new(),
         title: title.to_owned(),
-        body: side_by_side(&drawings),
+        chart: Heat {
+            x_label: "beside",
+            y_label: "protocol",
+            label: &super::with_unit(label, &unit),
+            columns: &names,
+            rows: &names,
+            maps: &maps,
+            range,
+            log: false,
+        }
+        .chart(),
         caption: format!("Median over the seeds. {reading}")
             .trim_end()
             .to_owned(),

@@ -1,12 +1,11 @@
 //! Throughput against delay, a point for each protocol: what each pays for its rate.
 
-use super::{Figure, interval_words, legend, side_by_side, spread_words, with_unit};
+use super::{Figure, interval_words, spread_words, with_unit};
+use crate::report::chart::Looks;
+use crate::report::chart::scatter::{self, Dot, ends};
 use crate::report::experiment::{Experiment, Point};
 use crate::report::format::Quantity;
 use crate::report::stats::Spread;
-use crate::report::svg::line_key;
-use crate::report::svg::lines::SMALL_PANEL;
-use crate::report::svg::scatter::{Dot, ends, svg};
 use crate::result::CellResult;
 use std::fmt::Write as _;
 
@@ -55,11 +54,11 @@ pub(super) fn figure(experiment: &Experiment<'_>) -> Option<Figure> {
         with_unit("goodput of all flows", &rate),
     );
     let dropped = panels.len().saturating_sub(MOST);
-    let drawings: Vec<String> = panels
+    let panels: Vec<(String, Vec<Dot>)> = panels
         .into_iter()
         .take(MOST)
         .map(|(title, points)| {
-            let dots: Vec<Dot> = points
+            let dots = points
                 .iter()
                 .filter_map(|point| {
                     let (x, y) = spreads(point)?;
@@ -76,14 +75,10 @@ pub(super) fn figure(experiment: &Experiment<'_>) -> Option<Figure> {
                     })
                 })
                 .collect();
-            svg(SMALL_PANEL, &title, (&labels.0, &labels.1), &dots)
+            (title, dots)
         })
         .collect();
-    let keys = protocols
-        .iter()
-        .enumerate()
-        .map(|(look, name)| line_key(look, name));
-    let keys: Vec<String> = keys.collect();
+    let looks = Looks::of(protocols.iter().map(|name| (*name).clone()).enumerate());
     let kinds: Vec<Spread> = all.into_iter().flat_map(|(x, y)| [x, y]).collect();
     let mut caption = format!(
         "Up and right is better. Delay is that of the probes where there are streams, else the wait in the fullest queue. {}",
@@ -95,7 +90,7 @@ pub(super) fn figure(experiment: &Experiment<'_>) -> Option<Figure> {
     Some(Figure {
         key: "delay-goodput".to_owned(),
         title: "Goodput against delay".to_owned(),
-        body: legend(&keys) + &side_by_side(&drawings),
+        chart: scatter::chart((&labels.0, &labels.1), &looks, &panels),
         caption,
         folded: true,
     })

@@ -1,15 +1,14 @@
 //! Time series: one small panel per cell, so that many protocols can be compared.
 
 use super::bars::{flow_name, flow_names};
-use super::{Figure, MOST_PANELS, legend, mark, side_by_side, with_unit};
+use super::thin::{thin_extremes, thin_means};
+use super::{Figure, MOST_PANELS, STATED, mark, with_unit};
+use crate::report::chart::Looks;
+use crate::report::chart::lines::{Level, Line, Lines, Panel, StatedAt};
 use crate::report::experiment::{Experiment, Point};
-use crate::report::format::{Quantity, Unit};
+use crate::report::format::Quantity;
 use crate::report::measure::{link_rate, link_rates};
 use crate::report::papers::{self, Stated};
-use crate::report::svg::lines::{
-    Level, Line, Panel, SMALL_PANEL, StatedAt, thin_extremes, thin_means,
-};
-use crate::report::svg::{self, line_key};
 use crate::result::{CellResult, FlowResult, Interval};
 use std::fmt::Write as _;
 
@@ -258,9 +257,10 @@ fn draw(
     let unit = kind.quantity.unit(high);
     let goodput = kind.quantity == Quantity::Rate;
     let (mut with_level, mut in_steps) = (false, false);
-    let drawings: Vec<String> = panels
-        .iter()
-        .map(|(title, lines, rates, stated)| {
+    let mut top = unit.of(high);
+    let panels: Vec<Panel> = panels
+        .into_iter()
+        .map(|(title, mut lines, rates, stated)| {
             let marks: Vec<StatedAt> = stated
                 .map(|stated| (None, 0, mark(stated, &unit)))
                 .into_iter()
@@ -283,49 +283,57 @@ fn draw(
             let levels: Vec<Level> = level.into_iter().collect();
             with_level |= !levels.is_empty();
             in_steps |= levels.iter().any(|level| level.values.len() > 1);
-            let top = if levels.is_empty() {
-                0.0
-            } else {
-                unit.of(highest)
-            };
-            let top = top.max(unit.of(high));
-            panel(
-                experiment,
+            if !levels.is_empty() {
+                top = top.max(unit.of(highest));
+            }
+            for point in lines.iter_mut().flat_map(|line| &mut line.points) {
+                point.1 = unit.of(point.1);
+            }
+            Panel {
                 title,
-                kind.label,
-                &unit,
                 lines,
-                (until, if kind.own_axis { unit.of(low) } else { 0.0 }, top),
-                (&levels, &marks),
-            )
+                levels,
+                stated: marks,
+            }
         })
         .collect();
     names.sort();
-    let mut keys: Vec<String> = if names.len() > 1 {
-        names
-            .iter()
-            .map(|(look, name)| line_key(*look, name))
-            .collect()
-    } else {
-        Vec::new()
+    let moments: Vec<(f64, String)> = experiment
+        .notes
+        .moments
+        .iter()
+        .filter(|(t, _)| *t < until)
+        .map(|(t, word)| (*t, (*word).to_owned()))
+        .collect();
+    let chart = Lines {
+        wide: false,
+        x_label: "time, s",
+        y_label: &with_unit(kind.label, &unit),
+        x: (0.0, until),
+        x_log: false,
+        y: (if kind.own_axis { unit.of(low) } else { 0.0 }, top),
+        looks: &Looks::of(names),
+        moments: &moments,
+        panels: &panels,
     };
-    if with_level {
-        let moments = experiment.notes.moments;
-        let changes = moments.iter().any(|(_, word)| word.ends_with("bit/s"));
-        let when = if changes && !in_steps {
-            " at the end"
-        } else {
-            ""
-        };
-        keys.push(format!("<span class=\"key\"><svg width=\"34\" height=\"12\" viewBox=\"0 0 34 12\" aria-hidden=\"true\"><path class=\"level\" d=\"M1 6h32\"/></svg>rate of the link{when}</span>"));
-    }
-    keys.extend(with_stated.then(svg::stated_key));
     let mut caption = format!(
         "One run per cell, the one with the lowest seed ({}). Panels share their axes.",
         seeds(layout)
     );
     if kind.own_axis {
         caption.push_str(" The axis may begin above zero.");
+    }
+    if with_level {
+        let changes = moments.iter().any(|(_, word)| word.ends_with("bit/s"));
+        let when = if changes && !in_steps {
+            " at the end"
+        } else {
+            ""
+        };
+        let _ = write!(caption, " Dotted: the rate of the link{when}.");
+    }
+    if with_stated {
+        caption.push_str(STATED);
     }
     if without > 0 {
         let cells = if without == 1 {
@@ -345,49 +353,10 @@ fn draw(
     Some(Figure {
         key: kind.key.to_owned(),
         title: kind.title.to_owned(),
-        body: legend(&keys) + &side_by_side(&drawings),
+        chart: chart.chart(),
         caption,
         folded: true,
     })
-}
-
-fn panel(
-    experiment: &Experiment<'_>,
-    title: &str,
-    label: &str,
-    unit: &Unit,
-    lines: &[Line],
-    (until, low, high): (f64, f64, f64),
-    (levels, stated): (&[Level], &[StatedAt]),
-) -> String {
-    let lines: Vec<Line> = lines
-        .iter()
-        .map(|line| Line {
-            points: line.points.iter().map(|(t, v)| (*t, unit.of(*v))).collect(),
-            ..line.clone()
-        })
-        .collect();
-    let moments: Vec<(f64, String)> = experiment
-        .notes
-        .moments
-        .iter()
-        .filter(|(t, _)| *t < until)
-        .map(|(t, word)| (*t, (*word).to_owned()))
-        .collect();
-    Panel {
-        size: SMALL_PANEL,
-        title,
-        x_label: "time, s",
-        y_label: &with_unit(label, unit),
-        x: (0.0, until),
-        x_log: false,
-        y: (low, high),
-        lines: &lines,
-        moments: &moments,
-        levels,
-        stated,
-    }
-    .svg()
 }
 
 fn seeds(layout: &Layout<'_, '_>) -> String {

@@ -1,14 +1,14 @@
 //! Figures that are made because a paper has one like them: a row of a grid as lines, a protocol each,
 //! and the least value over a grid.
 
-use super::{Figure, legend, mark, side_by_side, sign, spread, with_unit};
+use super::{Figure, STATED, STATED_AT, mark, sign, spread, with_unit};
+use crate::report::chart::Looks;
+use crate::report::chart::bars::{Bar, Bars, Group};
+use crate::report::chart::lines::{Line, Lines, Panel, StatedAt};
 use crate::report::experiment::{Experiment, Point};
 use crate::report::measure::Measure;
 use crate::report::names;
 use crate::report::papers::{self, Stated};
-use crate::report::svg::bars::{Bar, Bars, Group};
-use crate::report::svg::lines::{Line, Panel, StatedAt, WIDE_PANEL};
-use crate::report::svg::{line_key, stated_key, stated_point_key};
 
 /// The figures that the papers ask for: "key@axis=value", "key@least".
 pub(super) fn figures(experiment: &Experiment<'_>, measures: &[Measure]) -> Vec<Figure> {
@@ -57,7 +57,7 @@ fn along(
     }
     let unit = measure.quantity.unit(high.max(-low));
     let mut lines = Vec::new();
-    let mut keys = Vec::new();
+    let mut looks = Looks::default();
     let mut marks: Vec<StatedAt> = Vec::new();
     for (look, protocol) in experiment.axes[category].values.iter().enumerate() {
         let mine = || points.iter().filter(|p| p.at[category] == protocol);
@@ -68,7 +68,7 @@ fn along(
         if curve.is_empty() {
             continue;
         }
-        keys.push(line_key(look, &name));
+        looks.add(look, &name);
         marks.extend(mine().filter_map(|p| {
             let mut mark = mark(stated(p)?, &unit);
             mark.tip = format!("{name}, {}: {}", experiment.place(p, &[over]), mark.tip);
@@ -82,11 +82,10 @@ fn along(
         });
     }
     let until = points.iter().filter_map(|p| place(p)).fold(0.0, f64::max);
-    keys.extend((!marks.is_empty()).then(stated_point_key));
+    let stated = if marks.is_empty() { "" } else { STATED_AT };
     let unit_of_axis = if over == rtt { "ms" } else { "%" };
-    let panel = Panel {
-        size: WIDE_PANEL,
-        title: &format!("{} {}", names::axis(axis), names::value(value)),
+    let chart = Lines {
+        wide: true,
         x_label: &format!(
             "{}, {unit_of_axis}",
             names::axis(&experiment.axes[over].name)
@@ -95,10 +94,14 @@ fn along(
         x: (0.0, until),
         x_log: false,
         y: (unit.of(low), unit.of(high)),
-        lines: &lines,
+        looks: &looks,
         moments: &[],
-        levels: &[],
-        stated: &marks,
+        panels: &[Panel {
+            title: format!("{} {}", names::axis(axis), names::value(value)),
+            lines,
+            stated: marks,
+            ..Panel::default()
+        }],
     };
     Some(Figure {
         key: key.to_owned(),
@@ -108,8 +111,8 @@ fn along(
             names::axis(axis),
             names::value(value)
         ),
-        body: legend(&keys) + &side_by_side(&[panel.svg()]),
-        caption: format!("Median over the seeds. {}", measure.about)
+        chart: chart.chart(),
+        caption: format!("Median over the seeds.{stated} {}", measure.about)
             .trim_end()
             .to_owned(),
         folded: false,
@@ -158,24 +161,25 @@ fn least(experiment: &Experiment<'_>, measure: &Measure, key: &str) -> Option<Fi
             }],
         })
         .collect();
-    let keys: Vec<String> = rows
-        .iter()
-        .any(|row| row.2.is_some())
-        .then(stated_key)
-        .into_iter()
-        .collect();
-    let drawing = Bars {
-        title: "",
+    let stated = if rows.iter().any(|row| row.2.is_some()) {
+        STATED
+    } else {
+        ""
+    };
+    let chart = Bars {
         label: &with_unit(&measure.label, &unit),
-        groups: &groups,
+        looks: &Looks::of([(0, String::new())]),
+        panels: &[(String::new(), groups)],
         range: (0.0, unit.of(high)),
         log: false,
     };
     Some(Figure {
         key: key.to_owned(),
         title: format!("{}: the least of all cells", measure.title),
-        body: legend(&keys) + &side_by_side(&[drawing.svg()]),
-        caption: "The lowest median over the seeds of any cell; which cell is told when the pointer rests on the bar.".to_owned(),
+        chart: chart.chart(),
+        caption: format!(
+            "The lowest median over the seeds of any cell; which cell is told when the pointer rests on the bar.{stated}"
+        ),
         folded: false,
     })
 }
