@@ -1,8 +1,10 @@
 //! What a peer may write at most, as docs/protocol.md says; one more of anything is no packet.
 
 use super::{
-    CodecError, Coverage, Frame, FrameWriter, Reader, Report, Run, RxSample, Writer, frames, limits,
+    CodecError, Coverage, EcnCounts, Frame, FrameWriter, Reader, Report, Run, RxSample, SinkState,
+    Writer, frames, limits, run_len,
 };
+use howdah_core::Ecn;
 
 #[test]
 fn limits_are_those_of_the_specification() {
@@ -204,4 +206,55 @@ fn frames_are_bounded() {
         panic!("a close");
     };
     assert_eq!(reason.len(), 255);
+}
+
+/// How long a run is said to be decides how many are put into a report.
+#[test]
+fn runs_are_as_long_as_they_are_said_to_be() {
+    let len = |runs: &[Run]| {
+        let len = runs.iter().map(|run| run.received + run.lost).sum();
+        let runs = runs.to_vec();
+        let report = Report {
+            coverage: [Coverage { from: 0, len, runs }].into_iter().collect(),
+            ..Report::default()
+        };
+        let mut out = Vec::new();
+        report.encode(&mut Writer::new(&mut out));
+        (out.len(), len)
+    };
+    // Lengths of the block that take one byte more are counted, too.
+    let of_block = |len: u64| (64 - len.leading_zeros()).div_ceil(7).max(1) as usize;
+    for received in [1, 63, 64, 8_191, 8_192] {
+        for lost in [0, 1, 2, 129, 130, 16_385, 16_386] {
+            let run = Run { received, lost };
+            let (one, of_one) = len(&[run]);
+            let (two, of_two) = len(&[run, run]);
+            let grown = two - one - (of_block(of_two) - of_block(of_one));
+            assert_eq!(run_len(run), grown, "{run:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_counted_and_how_full_a_sink_is() {
+    let mut counts = EcnCounts::default();
+    for ecn in [
+        Ecn::Ect0,
+        Ecn::Ect0,
+        Ecn::Ect1,
+        Ecn::Ect1,
+        Ecn::Ect1,
+        Ecn::Ce,
+        Ecn::NotEct,
+    ] {
+        counts.count(ecn);
+    }
+    assert_eq!((counts.ect0, counts.ect1, counts.ce), (2, 3, 1));
+    let sink = |queued_bytes, capacity_bytes| SinkState {
+        queued_bytes,
+        capacity_bytes,
+        drain_kb_per_s: 0,
+    };
+    assert!((sink(3, 4).fill() - 0.75).abs() < 1e-9);
+    assert!((sink(3, 0).fill() - 3.0).abs() < 1e-9);
 }
