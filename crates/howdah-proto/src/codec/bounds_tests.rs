@@ -122,12 +122,12 @@ fn the_longest_report_is_as_long_as_it_says() {
                 rx_time_us: 0,
             })
             .collect(),
-        sink: Some(super::SinkState {
+        sink: Some(SinkState {
             queued_bytes: u64::MAX,
             capacity_bytes: u64::MAX,
             drain_kb_per_s: u64::MAX,
         }),
-        marks: super::EcnCounts {
+        marks: EcnCounts {
             ect0: u64::MAX / 3,
             ect1: 0,
             ce: u64::MAX / 3,
