@@ -637,7 +637,7 @@ pub(crate) fn reading(points_per_line: usize) -> String {
          <li>Goodput is user bytes delivered, times eight, over the time from the flow's first to its last moment of activity, ramp included; where it says so, only after the warm-up. Rates are SI: 1 Mbit/s is 10<sup>6</sup> bit/s. Data are binary: 1 GiB is 2<sup>30</sup> bytes. Bytes on the wire are IP packets and 14 bytes of Ethernet header.</li>\n\
          <li>A cell is run once per seed. What is shown is the median; the interval is the median's 95 % confidence interval by order statistics, which assumes nothing about the distribution and needs six seeds; with fewer, it is the range from the lowest to the highest.</li>\n\
          <li>Time series show the run with the lowest seed of each cell and have at most {points_per_line} points: rates are averaged, windows, round-trip times and queues keep the lowest and highest value of each stretch. The whole series are in <code>intervals/</code>.</li>\n\
-         <li>Colours are never the only sign: lines also differ in dashes and marks, bars in hatches, cells of heat maps have their number.</li>\n\
+         <li>Colours are never the only sign: lines also differ in dashes and marks, bars have the names of their series at their ends, cells of heat maps have their number.</li>\n\
          <li>A simulated host is infinitely fast unless its scenario switches the host cost model on. What is called a model of a closed system is one, made from its published behaviour.</li>\n\
          </ul>\n"
     )
