@@ -12,8 +12,8 @@ use howdah_proto::error::CloseCode;
 
 /// How often sessions are shown, and share a rate ...
 const SHOW_EVERY: Span = Span::from_millis(500);
-/// ... while they are no more than this; of more, so many in that time: who looks waits some seconds for news of ten thousand,
-/// which else would take a quarter of what they take when nothing happens.
+/// ... while they are no more than this; of more, so many in that time: who looks waits some seconds for news of ten thousand.
+/// All of them each time were a quarter of the samples in a profile of a server in which nothing happened.
 const SHOWN_AT_ONCE: usize = 1_000;
 /// A client that has done nothing for that long has nothing left to hear when the server goes away.
 const IDLE_MAX: Span = Span::from_secs(5);
