@@ -124,7 +124,7 @@ pub fn write(dir: &Path, options: &Options) -> Result<PathBuf, ReportError> {
 ///
 /// # Errors
 ///
-/// As [`write`].
+/// As [`write()`].
 pub fn write_figures(
     dir: &Path,
     out: &Path,
