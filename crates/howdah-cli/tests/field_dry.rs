@@ -448,14 +448,15 @@ fn t21_a_dry_run_tells_what_would_not_be_written_up_and_down() {
     let (from, to) = (site.root("s"), site.file("t"));
     partly_shut(&from, &to);
     give(&site.config("client"));
-    give(Path::new(&format!("{to}/open")));
-    give(Path::new(&to));
+    give(Path::new(&site.file("")));
     let shut = |to: &str| {
         for path in [format!("{to}/shut"), format!("{to}/shut/older")] {
             lchown(&path, Some(0), Some(0)).unwrap();
         }
-        let all = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(format!("{to}/shut"), all).unwrap();
+        for (name, mode) in [("shut", 0o755), ("shut/older", 0o644)] {
+            let all = fs::Permissions::from_mode(mode);
+            fs::set_permissions(format!("{to}/{name}"), all).unwrap();
+        }
     };
     shut(&to);
     let server = site.serve();
