@@ -14,8 +14,9 @@ const FIRST: i32 = 3;
 /// Closes what is neither a standard stream nor handed over, nor named by an argument (`--identity <(...)` of a shell). Comes
 /// before this process has opened anything that it keeps.
 pub(crate) fn close() {
+    // What is no number of descriptors hands none over.
     let handed = std::env::var("LISTEN_FDS").ok();
-    let handed: i32 = handed.and_then(|count| count.parse().ok()).unwrap_or(0);
+    let handed: u16 = handed.and_then(|count| count.parse().ok()).unwrap_or(0);
     let named: Vec<i32> = std::env::args_os().filter_map(|arg| named(&arg)).collect();
     let Ok(open) = std::fs::read_dir("/proc/self/fd") else {
         return;
@@ -24,7 +25,7 @@ pub(crate) fn close() {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
     for fd in open {
-        if fd < FIRST.saturating_add(handed) || named.contains(&fd) {
+        if fd < FIRST + i32::from(handed) || named.contains(&fd) {
             continue;
         }
         // SAFETY: the borrowed number is given to one system call that says whether it is open: that of the list is not any more.

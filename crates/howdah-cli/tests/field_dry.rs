@@ -10,7 +10,7 @@ use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
-use support::process::{Done, Input, Process, Server};
+use support::process::{Done, Input, Server};
 use support::schema::violations;
 use support::sshd::Sshd;
 use support::{HOWDAH, Host, Site};
@@ -224,14 +224,28 @@ fn nobody() -> Option<Command> {
 
 /// Gives all that to nobody, where that is somebody else.
 fn give(path: &Path) {
+    give_to(65_534, path);
+}
+
+fn give_to(user: u32, path: &Path) {
     if rustix::process::geteuid().is_root() {
-        lchown(path, Some(65_534), Some(65_534)).unwrap();
+        lchown(path, Some(user), Some(user)).unwrap();
         if path.is_dir() && !path.is_symlink() {
             for entry in fs::read_dir(path).unwrap() {
-                give(&entry.unwrap().path());
+                give_to(user, &entry.unwrap().path());
             }
         }
     }
+}
+
+/// A server that nobody runs, for a client that we run.
+fn serve_by_nobody(site: &Site) -> Server {
+    for path in [site.config("server"), site.root("").into()] {
+        give(&path);
+    }
+    give_to(0, &site.config("client"));
+    let args = ["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")];
+    Server::new(site.start_by(nobody().unwrap(), "server", &args, Input::None))
 }
 
 fn close(path: impl AsRef<Path>) {
@@ -360,18 +374,7 @@ fn t21_a_dry_run_tells_what_cannot_be_read_up_and_down() {
 
     let (from, to) = (site.root("s"), site.file("t"));
     partly_closed(&from, &to);
-    for path in [site.config("server"), site.root("").into()] {
-        give(&path);
-    }
-    if rustix::process::geteuid().is_root() {
-        lchown(site.config("client"), Some(0), Some(0)).unwrap();
-        for entry in fs::read_dir(site.config("client")).unwrap() {
-            lchown(entry.unwrap().path(), Some(0), Some(0)).unwrap();
-        }
-    }
-    let args = ["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")];
-    let process: Process = site.start_by(nobody().unwrap(), "server", &args, Input::None);
-    let server = Server::new(process);
+    let server = serve_by_nobody(&site);
     let run = |args: &[&str]| {
         let (command, flags) = args.split_first().unwrap();
         let from = server.url(if *command == "cp" { "s/." } else { "s" });
@@ -473,17 +476,8 @@ fn t21_a_dry_run_tells_what_would_not_be_written_up_and_down() {
 
     let (from, to) = (site.file("u"), site.root("d"));
     partly_shut(&from, &to);
-    for path in [site.config("server"), site.root("").into()] {
-        give(&path);
-    }
+    let server = serve_by_nobody(&site);
     shut(&to);
-    lchown(site.config("client"), Some(0), Some(0)).unwrap();
-    for entry in fs::read_dir(site.config("client")).unwrap() {
-        lchown(entry.unwrap().path(), Some(0), Some(0)).unwrap();
-    }
-    let args = ["serve", "--listen", "127.0.0.1:0", "--root", &site.root("")];
-    let process: Process = site.start_by(nobody().unwrap(), "server", &args, Input::None);
-    let server = Server::new(process);
     let url = server.url("d");
     let run = |args: &[&str], below: &str| {
         let (command, flags) = args.split_first().unwrap();
