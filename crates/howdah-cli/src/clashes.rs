@@ -4,6 +4,7 @@
 //! cannot say: what depends on a third flag, on values and on places. A flag that asks for what holds anyway clashes with nothing. What
 //! stands as a habit in the config file or the environment is silent where it does not fit; only what was typed clashes.
 
+use crate::own_file;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use howdah::Location;
@@ -157,7 +158,7 @@ impl<'a> Line<'a> {
 
     /// What makes no sense, in words.
     pub(crate) fn clash(&self) -> Option<String> {
-        let checks: [fn(&Self) -> Option<String>; 10] = [
+        let checks: [fn(&Self) -> Option<String>; 11] = [
             Self::lease,
             Self::pairs,
             Self::rate,
@@ -168,6 +169,7 @@ impl<'a> Line<'a> {
             Self::places,
             Self::files,
             Self::moved,
+            Self::logged,
         ];
         checks.into_iter().find_map(|check| check(self))
     }
@@ -380,6 +382,31 @@ impl<'a> Line<'a> {
             "{flag} would write over {place}, which the command is about: name another file behind {flag}"
         ))
     }
+}
+
+impl Line<'_> {
+    /// A log is added to: in a tree that takes part, to nothing but a log.
+    fn logged(&self) -> Option<String> {
+        let mut logs = self
+            .files_of(&["log_file"])
+            .filter(|(id, _)| self.typed(id));
+        let dirs = self.named().filter_map(local);
+        let dirs: Vec<_> = dirs.filter_map(|dir| dir.canonicalize().ok()).collect();
+        logs.find_map(|(_, log)| {
+            let real = log.canonicalize().ok()?;
+            let is_inside = dirs.iter().any(|dir| real.starts_with(dir));
+            let checked = is_inside.then(|| own_file::check("--log-file", log, is_log))?;
+            checked.err().map(|error| error.to_string())
+        })
+    }
+}
+
+/// Whether a file begins as a log does (`ui::logfile`).
+fn is_log(head: &[u8]) -> bool {
+    let mut words = head.split(|byte| *byte == b' ');
+    words
+        .nth(1)
+        .is_some_and(|word| word.starts_with(b"howdah["))
 }
 
 fn local(place: &Location) -> Option<&Path> {

@@ -194,15 +194,13 @@ fn n8_no_file_beside_a_copy_is_written_over_what_is_copied() {
             let done = site.run(Host::Here, "client", args, Input::None);
             done.assert_failed(2, &[flag]);
         }
-        if flag != "--log-file" {
-            // Not one of the places, and nothing of ours.
-            for args in [
-                &["cp", "-r", flag, &inside, &tree, &to][..],
-                &["sync", flag, &inside, &tree, &to],
-            ] {
-                let done = site.run(Host::Here, "client", args, Input::None);
-                done.assert_failed(2, &[flag, "another kind of file"]);
-            }
+        // Not one of the places, and nothing of ours.
+        for args in [
+            &["cp", "-r", flag, &inside, &tree, &to][..],
+            &["sync", flag, &inside, &tree, &to],
+        ] {
+            let done = site.run(Host::Here, "client", args, Input::None);
+            done.assert_failed(2, &[flag, "another kind of file"]);
         }
         assert_eq!(content(&source), "what must not be lost");
         assert_eq!(content(&inside), "what must not be lost");
@@ -226,6 +224,14 @@ fn n8_no_file_beside_a_copy_is_written_over_what_is_copied() {
             assert_eq!(done.code, Some(0), "{}", done.err);
         }
         assert!(fs::metadata(&own).unwrap().len() > 0);
+        // Also in a tree that goes with it.
+        let in_tree = site.file(&format!("tree/own{flag}"));
+        fs::copy(&own, &in_tree).unwrap();
+        let all = server.url(&format!("all{flag}"));
+        let args = ["cp", "-r", "--accept-new", flag, &in_tree, &tree, &all];
+        let done = site.run(Host::Here, "client", &args, Input::None);
+        assert_ne!(done.code, Some(2), "{}", done.err);
+        fs::remove_file(&in_tree).unwrap();
         let nowhere = site.file("no/such");
         let args = ["cp", flag, &nowhere, &source, &to];
         let done = site.run(Host::Here, "client", &args, Input::None);
