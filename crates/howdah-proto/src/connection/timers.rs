@@ -18,6 +18,10 @@ const NUDGE_MIN: Span = Span::from_millis(300);
 /// While nothing is under way the peer is believed to be there for so many times longer.
 const QUIET_TIMES: u64 = 4;
 
+/// Idle connections speak up at the end of such a part of their wait, many at once: thousands of them would wake the host for each
+/// one otherwise.
+const KEEP_ALIVE_PARTS: u64 = 16;
+
 impl Connection {
     fn idle_timeout(&self) -> Span {
         match self.alive.awake_since {
@@ -47,18 +51,22 @@ impl Connection {
 
     fn keep_alive_at(&self) -> Time {
         let rest = self.idle_timeout() / 3;
-        let wait = if self.streams.incoming.is_receiving() {
+        let last = self
+            .alive
+            .last_eliciting_sent_at
+            .max(self.alive.last_received_at);
+        if self.streams.incoming.is_receiving() {
             // Silence in the middle of an object: the peer may be sending to an address of ours that
             // is no longer one.
             let timeout = self.pace.rtt.probe_timeout(Self::max_report_delay());
-            (timeout * 2).max(NUDGE_MIN).min(rest)
-        } else {
-            rest
-        };
-        self.alive
-            .last_eliciting_sent_at
-            .max(self.alive.last_received_at)
-            + wait
+            return last + (timeout * 2).max(NUDGE_MIN).min(rest);
+        }
+        let at = last + rest;
+        if self.alive.awake_since.is_some() {
+            return at;
+        }
+        let part = (rest / KEEP_ALIVE_PARTS).as_nanos().max(1);
+        Time::from_nanos(at.as_nanos().div_ceil(part).saturating_mul(part))
     }
 
     fn probe_at(&self) -> Option<Time> {
