@@ -152,6 +152,29 @@ fn a_quiet_connection_costs_little_outlives_a_longer_outage_and_wakes_as_it_was(
     }
 }
 
+/// A server with thousands of idle clients is not woken for each of them.
+#[test]
+fn quiet_connections_speak_up_many_at_once() {
+    let mut wakes = std::collections::BTreeSet::new();
+    for n in 0..100 {
+        let mut net = Net::symmetric(n, &clean());
+        // They have their last word one after the other, over four seconds.
+        net.world.run_until(at(secs(1)) + Span::from_millis(40 * n));
+        net.upload(100_000);
+        net.run_to_end(secs(10), "before the rest");
+        set_quiet(&mut net, true, true);
+        let next = loop {
+            let (next, why) = net.client().connection().poll_timeout().expect("a timer");
+            if why == "keep-alive" {
+                break next;
+            }
+            net.world.run_until(next + Span::from_nanos(1));
+        };
+        wakes.insert(next);
+    }
+    assert!(wakes.len() <= 10, "{wakes:?}");
+}
+
 #[test]
 fn a_server_that_never_answers_is_given_up_at_the_handshake_timeout() {
     let mut net = Net::new(4, &dead(), &clean());

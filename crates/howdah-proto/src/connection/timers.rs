@@ -16,7 +16,7 @@ const WITHHELD_MIN: Span = Span::from_secs(60);
 const NUDGE_MIN: Span = Span::from_millis(300);
 
 /// While nothing is under way the peer is believed to be there for so many times longer.
-const QUIET_TIMES: u64 = 4;
+const QUIET_TIMES: u64 = 6;
 
 /// Idle connections speak up at the end of such a part of their wait, many at once: thousands of them would wake the host for each
 /// one otherwise.
@@ -38,7 +38,7 @@ impl Connection {
         heard + self.idle_timeout()
     }
 
-    /// The application says whether nothing is under way, and will not be before it has said so. Then this side waits four times
+    /// The application says whether nothing is under way, and will not be before it has said so. Then this side waits six times
     /// as long before it asks whether the peer is there, and before it gives it up. The peer need not know: whoever wants to
     /// know earlier asks, and is answered.
     pub fn set_quiet(&mut self, now: Time, is_quiet: bool) {
