@@ -105,7 +105,7 @@ fn reports_are_bounded() {
 
 #[test]
 fn the_longest_report_is_as_long_as_it_says() {
-    let largest = u64::MAX >> 1;
+    let largest = u64::MAX;
     let whole = Report {
         number: u64::MAX,
         largest,
@@ -128,22 +128,34 @@ fn the_longest_report_is_as_long_as_it_says() {
             drain_kb_per_s: u64::MAX,
         }),
         marks: EcnCounts {
-            ect0: u64::MAX / 3,
+            ect0: 1 << 62,
             ect1: 0,
-            ce: u64::MAX / 3,
+            ce: 1 << 63,
         },
         ..Report::default()
     };
     let mut bytes = Vec::new();
     whole.encode(&mut Writer::new(&mut bytes));
-    assert!(bytes.len() <= Report::MAX_FIXED_LEN, "{}", bytes.len());
-    // And not much more room than that is left for it.
-    assert!(
-        bytes.len() + 100 >= Report::MAX_FIXED_LEN,
-        "{}",
-        Report::MAX_FIXED_LEN
-    );
+    // No two of the counts of marks can be ten bytes long, as their sum is no more than all packets; ten more are left over.
+    assert_eq!(bytes.len() + 2 + 10, Report::MAX_FIXED_LEN);
     assert_eq!(Report::decode(&mut Reader::new(&bytes)), Ok(whole));
+}
+
+#[test]
+fn a_report_says_what_there_is_and_no_more() {
+    let mut bytes = Vec::new();
+    Report::default().encode(&mut Writer::new(&mut bytes));
+    // Flags, six numbers, and how many stretches there are.
+    assert_eq!(bytes, [0; 8]);
+}
+
+#[test]
+fn runs_do_not_reach_beyond_their_stretch() {
+    // Of five packets: two received, one lost and three received; two received and four lost.
+    for runs in [[0, 5, 2 << 1, 3 << 1], [0, 5, 2 << 1 | 1, 4 - 2]] {
+        let read = Coverage::decode(&mut Reader::new(&runs));
+        assert_eq!(read, Err(CodecError::Inconsistent));
+    }
 }
 
 fn first(frame: &Frame<'_>) -> Result<usize, CodecError> {

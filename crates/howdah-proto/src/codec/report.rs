@@ -146,7 +146,7 @@ impl Coverage {
         }
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, CodecError> {
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, CodecError> {
         let from = reader.varint()?;
         let len = reader.varint_at_most(limits::MAX_COVERAGE_SPAN)?;
         from.checked_add(len).ok_or(CodecError::LimitExceeded)?;
@@ -170,11 +170,6 @@ impl Coverage {
             runs.push(Run { received, lost });
         }
         Ok(Self { from, len, runs })
-    }
-
-    /// Number of lost packets in it.
-    pub fn lost(&self) -> u64 {
-        self.runs.iter().map(|run| run.lost).sum()
     }
 }
 
