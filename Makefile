@@ -100,14 +100,13 @@ test: peers-test setup-bpf setup-test ## Format, lints, tests, docs and the redu
 	$(call say,format)
 	$(CARGO) fmt --all --check
 	$(call say,lints)
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	@# Without the simulator: no connection of such a build can be in the clear.
-	$(CARGO) clippy -p howdah --locked -- -D warnings
+	@# Without the simulator: no connection of such a build can be in the clear. And without what features add.
+	$(CARGO) clippy -p howdah -p howdah-bpf --locked -- -D warnings
 	$(CARGO) clippy --workspace --all-targets --features howdah-bpf/bpf,howdah/tokio --locked -- -D warnings
 	@if [ -r $(BTF) ]; then $(MAKE) --no-print-directory bpf; else echo "bpf/ is not compiled: no $(BTF)"; fi
 	$(MAKE) --no-print-directory lint-deny
 	$(call say,docs)
-	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps --locked
+	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --features howdah-bpf/bpf,howdah/tokio --no-deps --locked
 	$(call say,the console)
 	$(MAKE) --no-print-directory console-check
 	$(call say,tests)
@@ -391,9 +390,8 @@ fuzz: setup ## Run every fuzz target for FUZZ_SECONDS (60) in all
 
 lint: setup ## Lints only
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	@# Without the simulator: no connection of such a build can be in the clear.
-	$(CARGO) clippy -p howdah --locked -- -D warnings
+	@# Without the simulator: no connection of such a build can be in the clear. And without what features add.
+	$(CARGO) clippy -p howdah -p howdah-bpf --locked -- -D warnings
 
 # The list of advisories comes from a server of its own, which not everybody reaches.
 lint-deny: ## Licences, sources, doubled versions and advisories of dependencies, if cargo-deny is there
@@ -411,4 +409,4 @@ fmt: setup ## Format everything
 	$(CARGO) fmt --all
 
 doc: setup ## Build the docs, warnings are errors
-	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps --locked
+	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --features howdah-bpf/bpf,howdah/tokio --no-deps --locked

@@ -376,6 +376,42 @@ fn t23_rules_may_name_what_is_below_the_source_by_its_whole_path() {
     server.stop();
 }
 
+/// It was said not to exist.
+#[test]
+fn t67_what_a_list_names_behind_a_link_is_told_as_such() {
+    let site = Site::new(60);
+    let server = site.serve();
+    for dir in [site.file("s"), site.root("s")] {
+        fs::create_dir_all(format!("{dir}/d")).unwrap();
+        fs::write(format!("{dir}/d/f"), "x").unwrap();
+        std::os::unix::fs::symlink("d", format!("{dir}/link")).unwrap();
+    }
+    let list = site.file("list");
+    fs::write(&list, "link/f\nd/none\n").unwrap();
+    let behind = r#""link/f": is in the list of files and lies behind the symbolic link "link": -L follows it"#;
+    let none = r#""d/none": is in the list of files and does not exist"#;
+    let ways = [
+        (site.file("s/"), server.url("up")),
+        (server.url("s/"), site.file("down")),
+    ];
+    for (from, to) in ways {
+        let copy = |more: &[&str]| {
+            let args = [
+                &["sync", "--accept-new", "--files-from", &list],
+                more,
+                &[&from, &to],
+            ];
+            site.run(Host::Here, "client", &args.concat(), Input::None)
+        };
+        copy(&[]).assert_failed(PARTIAL, &[behind, none]);
+        copy(&["-L"]).assert_failed(PARTIAL, &[none]);
+    }
+    for got in [site.root("up"), site.file("down")] {
+        assert_eq!(fs::read(format!("{got}/link/f")).unwrap(), b"x");
+    }
+    server.stop();
+}
+
 #[test]
 fn n9_flags_that_clash_are_both_named() {
     let site = Site::new(20);

@@ -226,6 +226,13 @@ mod tests {
         ] {
             assert!(!passes(asked(), &tree, &evil), "{evil:?}");
         }
+        let contents = TreeOptions {
+            contents: true,
+            ..TreeOptions::default()
+        };
+        assert!(passes(Asked::Anything, &contents, &[top(), dir("d"), up()]));
+        let inside = [top(), dir("d"), top()];
+        assert!(!passes(Asked::Anything, &contents, &inside));
         let one_file = TreeOptions::default();
         assert!(passes(names(&["f"]), &one_file, &[file("f")]));
         assert!(!passes(names(&["f"]), &one_file, &[dir("f")]));
@@ -299,6 +306,19 @@ mod tests {
             hash: None,
         };
         assert!(!passes(asked(), &options, &[large]));
+        // What is named at the top was asked for by its name.
+        let named = TreeOptions {
+            recursive: true,
+            rules: vec![rule(false, "*.key")].into(),
+            ..TreeOptions::default()
+        };
+        let own = || names(&["own.key", "d"]);
+        assert!(passes(
+            own(),
+            &named,
+            &[file("own.key"), dir("d"), file("x")]
+        ));
+        assert!(!passes(own(), &named, &[dir("d"), file("x.key")]));
         let listed = TreeOptions {
             contents: true,
             files: Some(["a/b"].iter().collect()),

@@ -16,7 +16,7 @@ pub(crate) use super::names::read_names;
 use super::options::TreeOptions;
 use super::placed::SentFiles;
 use super::queue::Queue;
-use super::report::{Book, Trouble, add};
+use super::report::{Book, Trouble, add, quoted};
 use crate::identity::Identity;
 use crate::stale::is_unfinished;
 use crate::{Root, StoreError};
@@ -210,6 +210,7 @@ impl<'a> Walker<'a> {
             self.complete = false;
             self.book.note(Trouble::Failed, || error.to_string());
         }
+        let mut listed_in = None;
         if let (true, [top]) = (self.options.contents, tops) {
             let dir = Arc::new(SourceDir {
                 root: Arc::clone(&top.root),
@@ -224,6 +225,7 @@ impl<'a> Walker<'a> {
                     self.is_elsewhere(&fd);
                     let frame = self.list(&fd, dir, None)?;
                     self.descend(frame)?;
+                    listed_in = Some(fd);
                 }
                 Err(error) => self.unreadable(&dir.shown(OsStr::new("")), &error),
             }
@@ -232,7 +234,14 @@ impl<'a> Walker<'a> {
         }
         if !self.compares {
             self.filter.tell_missing(|path| {
-                let what = "is in the list of files and does not exist";
+                let dir = listed_in.as_ref();
+                let what = match dir.and_then(|dir| follow::link_on_the_way(dir, path)) {
+                    Some(link) => format!(
+                        "is in the list of files and lies behind the symbolic link {}: -L follows it",
+                        quoted(link)
+                    ),
+                    None => "is in the list of files and does not exist".to_owned(),
+                };
                 self.book.trouble(Trouble::Failed, path, what);
             });
         }

@@ -30,6 +30,22 @@ pub(super) struct Found {
     stat: Stat,
 }
 
+/// The first symbolic link above `path`, which is below `dir`. None is followed to find it.
+pub(super) fn link_on_the_way<'a>(dir: &OwnedFd, path: &'a Path) -> Option<&'a Path> {
+    let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+    above.pop();
+    above.reverse();
+    for part in above {
+        let stat = rustix::fs::statat(dir, part, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        match kind(&stat) {
+            FileType::Symlink => return Some(part),
+            FileType::Directory => {}
+            _ => return None,
+        }
+    }
+    None
+}
+
 impl Walker<'_> {
     /// What a link in a directory leads to; `None`: it is left out.
     pub(super) fn link_to(&self, frame: &Frame, name: &[u8]) -> Option<Link> {
