@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe
+.PHONY: help test-programs man demo kill-test hostile soak lab-quick report-libs lab-smoke lab-web lab-web-test peers peers-test btf bpf test differential bench bench-overload bench-hostile bench-sandbox bench-entries bench-files bench-daemon bench-turns bench-replay bench-predict bench-sim check-forward fuzz lint lint-deny lint-all fmt doc setup setup-bpf setup-bench setup-test console console-setup console-check ledger python python-tools notebooks dist dist-test bench-python bench-fsspec test-metrics bench-stripe
 
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
@@ -181,6 +181,10 @@ lab-smoke: peers bpf ## A sample of every campaign of scenarios/real on the real
 bench-sim: setup ## Measure the simulator: data packets a second for one flow of ours
 	$(call say,simulator speed)
 	$(CARGO) run --release --locked -p howdah-proto --example sim_speed
+
+check-forward: setup ## Cells of K14proto whole and fast-forwarded, and by how much they differ (CHECK="--every 29 --from 3 scenarios/k14proto" and others)
+	$(call say,fast-forward against whole runs)
+	$(CARGO) run --release --locked -p howdah-lab --example check_forward -- $(or $(CHECK),--every 29 --from 3 scenarios/k14proto)
 
 bench: setup-bench bench-sim ## Measure: the tables of docs/performance.md (BENCH="--quick" and other flags)
 	$(call say,building howdah (release))

@@ -12,6 +12,7 @@ const BUCKETS: usize = ((64 - SUB_BITS + 1) as usize) << SUB_BITS;
 pub struct DelayHistogram {
     counts: Box<[u64]>,
     total: u64,
+    sum: u64,
     max: u64,
 }
 
@@ -20,6 +21,7 @@ impl Default for DelayHistogram {
         Self {
             counts: vec![0; BUCKETS].into_boxed_slice(),
             total: 0,
+            sum: 0,
             max: 0,
         }
     }
@@ -34,12 +36,23 @@ impl DelayHistogram {
             *count += 1;
         }
         self.total += 1;
+        self.sum += ns;
         self.max = self.max.max(ns);
     }
 
     /// Values counted.
     pub fn count(&self) -> u64 {
         self.total
+    }
+
+    /// Sum of all values, exact.
+    pub fn sum(&self) -> Span {
+        Span::from_nanos(self.sum)
+    }
+
+    /// Their mean, exact; `None` if nothing was counted.
+    pub fn mean(&self) -> Option<Span> {
+        self.sum.checked_div(self.total).map(Span::from_nanos)
     }
 
     /// The largest value.
@@ -59,6 +72,30 @@ impl DelayHistogram {
             }
         }
         Span::ZERO
+    }
+
+    /// What was counted since an earlier state of the same histogram. The largest value is that of all times.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut news = self.clone();
+        for (count, before) in news.counts.iter_mut().zip(&earlier.counts) {
+            *count -= before;
+        }
+        news.total -= earlier.total;
+        news.sum -= earlier.sum;
+        news
+    }
+
+    /// Counts all values of another histogram, each so many times.
+    pub fn add(&mut self, other: &Self, times: u64) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += times * more;
+        }
+        self.total += times * other.total;
+        self.sum += times * other.sum;
+        if times > 0 {
+            self.max = self.max.max(other.max);
+        }
     }
 
     /// The values in coarse steps: how many there were up to each power of two of microseconds, without those up to the
@@ -120,6 +157,27 @@ mod tests {
             prop_assert!(end >= ns);
             prop_assert!((end - ns) as f64 <= ns as f64 / 32.0);
         }
+    }
+
+    #[test]
+    fn what_came_since_can_be_added_again() {
+        let mut histogram = DelayHistogram::default();
+        histogram.record(Span::from_nanos(3));
+        let before = histogram.clone();
+        histogram.record(Span::from_nanos(7));
+        let news = histogram.since(&before);
+        assert_eq!(
+            (news.count(), news.quantile(0.01)),
+            (1, Span::from_nanos(7))
+        );
+        histogram.add(&news, 2);
+        assert_eq!(histogram.count(), 4);
+        assert_eq!(
+            (histogram.sum(), histogram.mean()),
+            (Span::from_nanos(24), Some(Span::from_nanos(6)))
+        );
+        assert_eq!(histogram.quantile(0.25), Span::from_nanos(3));
+        assert_eq!(histogram.quantile(0.26), Span::from_nanos(7));
     }
 
     #[test]

@@ -532,6 +532,15 @@ impl OneWay {
         self.waits.as_deref()
     }
 
+    /// How many of the next packets would be lost at random, if none of them were dropped before. Nothing changes: those packets will meet
+    /// these dice. Where losses follow the time instead of the packets it is what this moment says.
+    pub fn losses_ahead(&self, packets: u64) -> u64 {
+        let mut loss = self.loss.clone();
+        let left = self.not_before.as_nanos();
+        let ahead = self.counters.offered..self.counters.offered + packets;
+        ahead.filter(|&index| loss.next(index, left)).count() as u64
+    }
+
     /// What happened so far.
     pub fn counters(&self) -> PathCounters {
         self.counters

@@ -114,6 +114,12 @@ pub struct CellResult {
     pub wall_s: f64,
     /// Ended before its planned duration because the mean was settled.
     pub shortened: bool,
+    /// A steady stretch of it was not simulated but repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forwarded: Option<Forwarded>,
+    /// Why none was, where the scenario allows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_forwarded: Option<String>,
     /// Fingerprint of the simulator's events, in hexadecimal; empty on a testbed.
     pub fingerprint: String,
     /// Why the cell gave no result.
@@ -158,6 +164,20 @@ pub struct CellResult {
     /// | `t90_ms/FLOW/N` | from the N-th change of a path until 90 % of the even share of what the route then lets pass |
     /// | `change_bps/FLOW/N`, `after_change_bps/FLOW/N` | mean of the second half of the stretch behind it, and of its first 5 s |
     pub metrics: BTreeMap<String, f64>,
+}
+
+/// A stretch of a cell that was seen, and stands for what follows it.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Forwarded {
+    /// Its beginning, in scenario seconds.
+    pub from_s: f64,
+    /// Its end.
+    pub to_s: f64,
+    /// For how long it was repeated from there on, in seconds.
+    pub skipped_s: f64,
+    /// The largest error, as a share, that the stretch lets expect of the skipped part in rate, packets, feedback, processor time and queue
+    /// (95 %, by what its two halves differ in).
+    pub error: f64,
 }
 
 /// What qualifies a testbed's figures.
@@ -339,6 +359,9 @@ pub struct LinkResult {
     /// Waiting time in milliseconds: p50, p95, p99 over packets or samples.
     #[serde(with = "percentiles")]
     pub queue_ms: [f64; 3],
+    /// Its mean over packets; `None` where only samples are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_mean_ms: Option<f64>,
     /// What it let pass in each interval of the series, in bit/s, where that changes: traces and timelines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates_bps: Vec<f64>,

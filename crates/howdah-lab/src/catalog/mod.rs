@@ -11,6 +11,7 @@ pub(crate) use movers::find as mover;
 pub use movers::{Core, Mover};
 pub use options::{BlastOptions, Options};
 
+use howdah_core::Span;
 use howdah_rivals::model::{self, Settings};
 use howdah_rivals::tcp::cc;
 use howdah_rivals::udt::UdtConfig;
@@ -177,6 +178,24 @@ pub fn describe() -> Vec<(&'static str, &'static str)> {
             .map(|program| (program.name, program.about)),
     );
     all
+}
+
+/// After how long a flow of that protocol that is alone and steady does the same again, where a clock of its own decides that; zero where
+/// only round trips do. `None`: what was seen of it does not tell what follows (docs/fidelity.md, "Fast-forward").
+pub(crate) fn cycle(name: &str) -> Option<Span> {
+    match find(name)? {
+        // Drains.
+        Protocol::Howdah(Manner::Background) => Some(Span::from_secs(10)),
+        Protocol::Howdah(_) => Some(Span::from_secs(5)),
+        Protocol::Foreign(_) => None,
+        Protocol::Tcp(entry) if entry.name.starts_with("bbr") => None,
+        _ => Some(Span::ZERO),
+    }
+}
+
+/// Whether a sized flow of it goes over the whole file in rounds: with another size it is another course.
+pub(crate) fn goes_in_rounds(name: &str) -> bool {
+    matches!(find(name), Some(Protocol::Blast(_) | Protocol::Sabul))
 }
 
 /// Checks the options of a flow of that protocol; the error names the key. Options of TCP are

@@ -306,6 +306,7 @@ fn links(cell: &Cell, played: &Played) -> Vec<LinkResult> {
                     0.0
                 },
                 queue_ms: direction.queue_ms,
+                queue_mean_ms: None,
                 rates_bps: figures::rates_bps(cell, index, side == 1, end_ns),
             });
         }

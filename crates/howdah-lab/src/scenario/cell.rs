@@ -282,6 +282,9 @@ pub struct Measure {
     /// Figures of the first round trips are wanted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub start: bool,
+    /// A steady stretch may be repeated instead of simulated.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fast_forward: bool,
 }
 
 impl Cell {

@@ -1,8 +1,10 @@
 //! From what was noted to the result.
 
 use super::build::{Built, Placed};
+use super::forward::{Plan, Watch};
 use super::sample::{Log, current};
 use super::shorts::Short;
+use super::totals::{FlowTotals, Totals};
 use crate::figures::{self, Course, seconds};
 use crate::scenario::{Cell, GroupSpec, StreamSpec};
 use howdah_core::{Observe as _, Span, Time};
@@ -10,16 +12,37 @@ use howdah_report::metrics;
 use howdah_report::result::{CellResult, FlowResult, GroupResult, LinkResult, StreamResult};
 use howdah_report::stats;
 
+/// `watched` says what was repeated instead of simulated, and who has seen it.
 pub(crate) fn result(
     cell: &Cell,
     built: &Built,
     mut log: Log,
-    end: Time,
+    watched: Option<(&Watch, Plan)>,
     shortened: bool,
 ) -> CellResult {
     log.account_all(cell, built);
+    let (totals, skipped) = match &watched {
+        Some((watch, plan)) => {
+            let skipped = plan.skipped as u64 * cell.measure.interval_ns;
+            (
+                watch.forward(cell, built, plan, &mut log),
+                Span::from_nanos(skipped),
+            )
+        }
+        None => (Totals::now(cell, built), Span::ZERO),
+    };
+    let end = built.world.now() + skipped;
     let mut flows: Vec<FlowResult> = (0..cell.flows.len())
-        .map(|index| flow(cell, built, &log, index, end))
+        .map(|index| {
+            flow(
+                cell,
+                built,
+                &log,
+                &totals.flows[index],
+                index,
+                (end, skipped),
+            )
+        })
         .collect();
     let groups = (cell.groups.iter().zip(&built.groups))
         .map(|(spec, placed)| group(spec, placed, built))
@@ -53,7 +76,7 @@ pub(crate) fn result(
     let streams = (cell.streams.iter().enumerate())
         .map(|(index, spec)| stream(spec, &built.streams[index], built, &mut log, index))
         .collect();
-    let links = links(cell, built, &mut log, end);
+    let links = links(cell, &totals, &log, end);
     for (flow, log) in flows.iter_mut().zip(&mut log.flows) {
         flow.intervals = std::mem::take(&mut log.intervals);
     }
@@ -65,6 +88,7 @@ pub(crate) fn result(
         seed: cell.seed,
         duration_s: end.as_secs_f64(),
         shortened,
+        forwarded: watched.map(|(_, plan)| plan.note(cell)),
         fingerprint: format!("{:016x}", built.world.fingerprint()),
         flows,
         groups,
@@ -75,31 +99,37 @@ pub(crate) fn result(
     }
 }
 
-fn flow(cell: &Cell, built: &Built, log: &Log, index: usize, end: Time) -> FlowResult {
+fn flow(
+    cell: &Cell,
+    built: &Built,
+    log: &Log,
+    totals: &FlowTotals,
+    index: usize,
+    (end, skipped): (Time, Span),
+) -> FlowResult {
     let spec = &cell.flows[index];
     let Placed {
         ends, header_bytes, ..
     } = built.flows[index];
     let sender = built.world.endpoint(ends.a).snapshot();
-    let receiver = built.world.endpoint(ends.b).snapshot();
-    let (there, back) = (built.world.counters(ends.a), built.world.counters(ends.b));
+    let (there, back) = (totals.there, totals.back);
     // IP and the 14 bytes of an Ethernet header: what interface counters see.
     let per_packet = u64::from(header_bytes) + 14;
     let start_s = seconds(spec.start_ns).min(end.as_secs_f64());
     let finished = sender.finished_at.filter(|_| spec.size_bytes.is_some());
-    let end_s = finished.map_or(end.as_secs_f64(), Time::as_secs_f64);
+    let end_s = finished.map_or(end.as_secs_f64(), |at| (at + skipped).as_secs_f64());
     let progress = log.progress(index);
     let warm_s = seconds(cell.measure.warmup_ns).max(start_s);
-    let goodput_bps = metrics::goodput_bps(receiver.delivered_bytes, end_s - start_s);
+    let goodput_bps = metrics::goodput_bps(totals.delivered_bytes, end_s - start_s);
     let steady = if end_s - warm_s > log.step_s && warm_s > start_s {
         progress.mean_bps(warm_s, end_s)
     } else {
         goodput_bps
     };
     let window_s = figures::ramp_window_s(cell, spec);
-    let busy = |host: Option<usize>, end| {
+    let busy = |host: Option<usize>, busy_ns| {
         host.map(|at| {
-            let busy = built.world.endpoint_busy(end).as_secs_f64();
+            let busy = seconds(busy_ns);
             let idle = (end_s - start_s - busy).max(0.0);
             let host = &cell.hosts[at];
             busy * (1.0 + host.helpers.unwrap_or(0.0)) + host.poll.unwrap_or(0.0) * idle
@@ -112,21 +142,21 @@ fn flow(cell: &Cell, built: &Built, log: &Log, index: usize, end: Time) -> FlowR
         connections: built.world.endpoint(ends.a).connections(),
         start_s,
         end_s,
-        delivered_bytes: receiver.delivered_bytes,
+        delivered_bytes: totals.delivered_bytes,
         goodput_bps,
         steady_goodput_bps: steady,
         completion_s: finished.map(|_| end_s - start_s),
-        sent_bytes: sender.sent_bytes,
-        retransmitted_bytes: Some(sender.retransmitted_bytes),
-        forward_packets: there.sent_datagrams,
-        forward_wire_bytes: there.sent_bytes + per_packet * there.sent_datagrams,
-        feedback_packets: back.sent_datagrams,
-        feedback_wire_bytes: back.sent_bytes + per_packet * back.sent_datagrams,
-        congestion_events: Some(sender.congestion_events),
-        timeouts: Some(sender.timeouts),
+        sent_bytes: totals.sent_bytes,
+        retransmitted_bytes: Some(totals.retransmitted_bytes),
+        forward_packets: there.datagrams,
+        forward_wire_bytes: there.bytes + per_packet * there.datagrams,
+        feedback_packets: back.datagrams,
+        feedback_wire_bytes: back.bytes + per_packet * back.datagrams,
+        congestion_events: Some(totals.congestion_events),
+        timeouts: Some(totals.timeouts),
         ramp_s: metrics::ramp(progress, start_s, end_s, window_s, steady),
-        sender_cpu_s: busy(spec.ends[0], ends.a),
-        receiver_cpu_s: busy(spec.ends[1], ends.b),
+        sender_cpu_s: busy(spec.ends[0], totals.busy_ns[0]),
+        receiver_cpu_s: busy(spec.ends[1], totals.busy_ns[1]),
         intervals: Vec::new(),
     }
 }
@@ -192,36 +222,33 @@ fn percentiles(values: &[f64]) -> [f64; 3] {
     [0.5, 0.95, 0.99].map(|q| stats::quantile(values, q).unwrap_or(0.0))
 }
 
-fn links(cell: &Cell, built: &Built, log: &mut Log, end: Time) -> Vec<LinkResult> {
+fn links(cell: &Cell, totals: &Totals, log: &Log, end: Time) -> Vec<LinkResult> {
     let mut all = Vec::new();
     for (index, path) in cell.paths.iter().enumerate() {
-        let link = built.links[index];
-        for (side, (name, id)) in [("forward", link.forward), ("backward", link.backward)]
-            .into_iter()
-            .enumerate()
-        {
+        for (side, name) in ["forward", "backward"].into_iter().enumerate() {
             let at = 2 * index + side;
-            let counters = built.world.path(id).counters();
+            let counted = &totals.links[at];
             let spec = current(cell, at, end);
-            let log = &mut log.links[at];
-            let waits = built.world.path(id).waits();
+            let log = &log.links[at];
             all.push(LinkResult {
                 name: format!("{}/{name}", path.name),
                 rate_bps: spec.mean_rate_bps() as f64,
-                offered_packets: counters.offered,
-                queue_drops: counters.dropped_queue,
-                aqm_drops: counters.dropped_aqm,
-                marked: counters.marked,
-                random_losses: counters.dropped_loss,
+                offered_packets: counted.offered,
+                queue_drops: counted.queue_drops,
+                aqm_drops: counted.aqm_drops,
+                marked: counted.marked,
+                random_losses: counted.random_losses,
                 utilisation: if log.capacity_bits > 0.0 {
                     log.carried_bits / log.capacity_bits
                 } else {
                     0.0
                 },
                 queue_ms: [0.5, 0.95, 0.99].map(|share| {
-                    let wait = waits.map(|waits| waits.quantile(share));
+                    let wait = counted.waits.as_ref().map(|waits| waits.quantile(share));
                     wait.unwrap_or(Span::ZERO).as_secs_f64() * 1e3
                 }),
+                queue_mean_ms: (counted.waits.as_ref())
+                    .and_then(|waits| Some(waits.mean()?.as_secs_f64() * 1e3)),
                 rates_bps: figures::rates_bps(cell, index, side == 1, end.as_nanos()),
             });
         }

@@ -1,9 +1,10 @@
 //! What is noted while a cell runs.
 
 use super::build::Built;
+use super::forward::Plan;
 use crate::scenario::{Cell, Change};
 use howdah_core::{Observe as _, Time};
-use howdah_path::PathCounters;
+use howdah_path::{DelayHistogram, PathCounters};
 use howdah_report::metrics::{self, Progress};
 use howdah_report::result::Interval;
 use howdah_rivals::udp::Received;
@@ -60,17 +61,19 @@ pub(crate) struct LinkLog {
     pub(crate) capacity_bits: f64,
     /// Since when, with what had been accepted by then.
     since: Option<(Time, Accepted)>,
+    /// Waiting times that a watch has counted before.
+    pub(crate) waited: Option<DelayHistogram>,
 }
 
 /// What a path has accepted, and how much of that has not left its queue.
 #[derive(Clone, Copy)]
-struct Accepted {
+pub(super) struct Accepted {
     counters: PathCounters,
     queued_bytes: u64,
 }
 
 impl Accepted {
-    fn now(built: &Built, path: PathId) -> Self {
+    pub(super) fn now(built: &Built, path: PathId) -> Self {
         let path = built.world.path(path);
         Self {
             counters: path.counters(),
@@ -79,7 +82,7 @@ impl Accepted {
     }
 
     /// Bytes that have passed the bottleneck, link overhead included.
-    fn passed_bytes(&self, overhead_bytes: u32) -> u64 {
+    pub(super) fn passed_bytes(&self, overhead_bytes: u32) -> u64 {
         let counters = &self.counters;
         let packets = counters.delivered + counters.dropped_loss;
         let bytes = counters.bytes_delivered + counters.bytes_dropped_loss;
@@ -220,11 +223,43 @@ impl Log {
     /// The measured part begins.
     fn start_links(&mut self, built: &mut Built) {
         let ids: Vec<PathId> = paths(built).collect();
-        for &path in &ids {
-            built.world.count_waits(path);
-        }
         for (log, path) in self.links.iter_mut().zip(ids) {
             log.since = Some((built.world.now(), Accepted::now(built, path)));
+            log.waited = built.world.path(path).waits().cloned();
+            built.world.count_waits(path);
+        }
+    }
+
+    /// Puts the plan's stretch, as often as it says, behind its first time.
+    pub(crate) fn repeat(&mut self, cell: &Cell, plan: &Plan) {
+        let steps = self.steps_per_interval as usize;
+        let interval_s = cell.measure.interval_ns as f64 / 1e9;
+        let width = plan.to - plan.from;
+        for log in &mut self.flows {
+            let at = |step: usize| {
+                step.checked_sub(1)
+                    .map_or(0, |before| log.delivered[before])
+            };
+            let (start, end) = (at(plan.from * steps), at(plan.to * steps));
+            let more = |skipped: usize| {
+                let copies = (skipped / (width * steps)) as u64;
+                copies * (end - start) + at(plan.from * steps + skipped % (width * steps)) - start
+            };
+            let stretch: Vec<u64> = (1..=plan.skipped * steps)
+                .map(|skipped| end + more(skipped))
+                .collect();
+            let all = more(plan.skipped * steps);
+            log.delivered[plan.to * steps..]
+                .iter_mut()
+                .for_each(|bytes| *bytes += all);
+            log.delivered
+                .splice(plan.to * steps..plan.to * steps, stretch);
+            let seen = log.intervals[plan.from..plan.to].to_vec();
+            let stretch = seen.into_iter().cycle().take(plan.skipped);
+            log.intervals.splice(plan.to..plan.to, stretch);
+            for (index, interval) in log.intervals.iter_mut().enumerate().skip(plan.to) {
+                interval.t_s = (index + 1) as f64 * interval_s;
+            }
         }
     }
 

@@ -19,6 +19,9 @@ pub struct Provenance {
     pub seeds: Vec<u64>,
     /// Cells with a result.
     pub cells: usize,
+    /// Of them those of which a stretch was repeated instead of simulated.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub forwarded: usize,
     /// The reduced set.
     pub reduced: bool,
     /// Seconds of computing, of all cells together.
@@ -134,9 +137,13 @@ impl Page {
         out.push_str("| campaign | commit | seeds | cells | computing |\n| --- | --- | ---: | ---: | ---: |\n");
         for campaign in &self.campaigns {
             let dirty = if campaign.dirty { " (changed)" } else { "" };
+            let forwarded = match campaign.forwarded {
+                0 => String::new(),
+                cells => format!(" ({cells} forwarded)"),
+            };
             let _ = writeln!(
                 out,
-                "| `{}` | {}{dirty} | {} | {} | {:.0} min |",
+                "| `{}` | {}{dirty} | {} | {}{forwarded} | {:.0} min |",
                 campaign.command,
                 campaign.commits.join(", "),
                 campaign.seeds.len(),
@@ -273,10 +280,16 @@ fn provenance(summary: &Summary) -> Provenance {
         dirty: campaign.dirty,
         seeds: seeds.into_iter().collect(),
         cells: ran().count(),
+        forwarded: ran().filter(|cell| cell.forwarded.is_some()).count(),
         reduced: campaign.quick,
         computing_s: ran().map(|cell| cell.wall_s).sum(),
         processor: campaign.machine.get("cpu").cloned().unwrap_or_default(),
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// As people write commits.

@@ -3,9 +3,11 @@
 //! Names of papers are short: P is K14proto, A is K13app, J is JGN06, W is WTRL10. Rates are in
 //! bit/s of user data ("goodput") unless a name says otherwise.
 
+mod cycles;
 mod series;
 mod share;
 
+pub use cycles::{Agreement, agreement};
 pub use series::{Progress, converged_after, ramp, settled};
 pub use share::{asymmetry, harm_less_is_better, harm_more_is_better, jain, max_min};
 

@@ -96,6 +96,11 @@ pub(crate) fn header(loaded: &Loaded) -> String {
     if shortened > 0 {
         let _ = write!(runs, ", {shortened} shortened");
     }
+    let forwarded = loaded.cells.iter().filter(|c| c.forwarded.is_some());
+    let forwarded = forwarded.count();
+    if forwarded > 0 {
+        let _ = write!(runs, ", {forwarded} forwarded");
+    }
     if loaded.not_run > 0 {
         let _ = write!(
             runs,
@@ -326,6 +331,7 @@ pub(crate) fn problems(loaded: &Loaded) -> String {
         let summary = format!("{} skipped cells", skipped.len());
         out.push_str(&folded(&summary, &table.html()));
     }
+    out.push_str(&forwarded(loaded));
     let shortened: Vec<&CellResult> = loaded.cells.iter().filter(|c| c.shortened).collect();
     if shortened.is_empty() {
         out.push_str("<p>No cell was shortened.</p>\n");
@@ -347,6 +353,37 @@ pub(crate) fn problems(loaded: &Loaded) -> String {
     }
     let summary = format!("{} shortened cells", shortened.len());
     out + &folded(&summary, &table.html())
+}
+
+/// The cells of which a stretch was repeated instead of simulated.
+fn forwarded(loaded: &Loaded) -> String {
+    let mut table =
+        Table::new("Cells whose steady stretch was repeated instead of being simulated")
+            .text("experiment")
+            .text("cell")
+            .number("seed")
+            .number("seen from")
+            .number("to")
+            .number("repeated for")
+            .number("error told");
+    let mut count = 0;
+    for cell in &loaded.cells {
+        let Some(note) = cell.forwarded else { continue };
+        count += 1;
+        table.row(vec![
+            escape(&cell.experiment),
+            escape(&place(cell)),
+            cell.seed.to_string(),
+            Quantity::Seconds.text(note.from_s),
+            Quantity::Seconds.text(note.to_s),
+            Quantity::Seconds.text(note.skipped_s),
+            format!("{:.2} %", note.error * 100.0),
+        ]);
+    }
+    if count == 0 {
+        return String::new();
+    }
+    folded(&format!("{count} forwarded cells"), &table.html())
 }
 
 fn place(cell: &CellResult) -> String {

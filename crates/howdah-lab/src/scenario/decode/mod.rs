@@ -194,6 +194,7 @@ fn measure(top: &Table<'_>) -> Result<Measure, ScenarioError> {
         "settle",
         "until_complete",
         "start",
+        "fast_forward",
     ];
     let table = Table::open(top.sources, node, "[measure]", &known)?;
     let duration = table
@@ -225,5 +226,6 @@ fn measure(top: &Table<'_>) -> Result<Measure, ScenarioError> {
         settle,
         until_complete: table.truth("until_complete")?.unwrap_or(false),
         start: table.truth("start")?.unwrap_or(false),
+        fast_forward: table.truth("fast_forward")?.unwrap_or(false),
     })
 }
