@@ -12,7 +12,8 @@ const BUCKETS: usize = ((64 - SUB_BITS + 1) as usize) << SUB_BITS;
 pub struct DelayHistogram {
     counts: Box<[u64]>,
     total: u64,
-    sum: u64,
+    /// In ns; two of the longest values have no sum in 64 bits.
+    sum_ns: u128,
     max: u64,
 }
 
@@ -21,7 +22,7 @@ impl Default for DelayHistogram {
         Self {
             counts: vec![0; BUCKETS].into_boxed_slice(),
             total: 0,
-            sum: 0,
+            sum_ns: 0,
             max: 0,
         }
     }
@@ -36,7 +37,7 @@ impl DelayHistogram {
             *count += 1;
         }
         self.total += 1;
-        self.sum += ns;
+        self.sum_ns += u128::from(ns);
         self.max = self.max.max(ns);
     }
 
@@ -45,14 +46,15 @@ impl DelayHistogram {
         self.total
     }
 
-    /// Sum of all values, exact.
-    pub fn sum(&self) -> Span {
-        Span::from_nanos(self.sum)
+    /// Sum of all values, exact, in seconds.
+    pub fn sum_s(&self) -> f64 {
+        self.sum_ns as f64 / 1e9
     }
 
-    /// Their mean, exact; `None` if nothing was counted.
+    /// Their mean, to the nanosecond; `None` if nothing was counted.
     pub fn mean(&self) -> Option<Span> {
-        self.sum.checked_div(self.total).map(Span::from_nanos)
+        let mean = self.sum_ns.checked_div(self.total.into())?;
+        u64::try_from(mean).ok().map(Span::from_nanos)
     }
 
     /// The largest value.
@@ -82,7 +84,7 @@ impl DelayHistogram {
             *count -= before;
         }
         news.total -= earlier.total;
-        news.sum -= earlier.sum;
+        news.sum_ns -= earlier.sum_ns;
         news
     }
 
@@ -92,7 +94,7 @@ impl DelayHistogram {
             *count += times * more;
         }
         self.total += times * other.total;
-        self.sum += times * other.sum;
+        self.sum_ns += u128::from(times) * other.sum_ns;
         if times > 0 {
             self.max = self.max.max(other.max);
         }
@@ -173,8 +175,8 @@ mod tests {
         histogram.add(&news, 2);
         assert_eq!(histogram.count(), 4);
         assert_eq!(
-            (histogram.sum(), histogram.mean()),
-            (Span::from_nanos(24), Some(Span::from_nanos(6)))
+            (histogram.sum_ns, histogram.mean()),
+            (24, Some(Span::from_nanos(6)))
         );
         assert_eq!(histogram.quantile(0.25), Span::from_nanos(3));
         assert_eq!(histogram.quantile(0.26), Span::from_nanos(7));

@@ -148,9 +148,7 @@ impl Watch {
                 .waited
                 .as_ref();
             let waits = path.waits().into_iter().chain(earlier);
-            look.waited_ms += waits
-                .map(|waits| waits.sum().as_secs_f64() * 1e3)
-                .sum::<f64>();
+            look.waited_ms += waits.map(|waits| waits.sum_s() * 1e3).sum::<f64>();
         }
         self.looks.push(look);
         if end_of_interval {

@@ -152,9 +152,11 @@ fn a_flood_of_first_packets_does_not_keep_an_honest_client_out() {
         while client.poll_transmit(start, 1, 1_200, &mut flood).is_some() {}
     }
     let (cancel, stop) = (Cancel::new(), AtomicBool::new(false));
+    let (quiet, flooded) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let running = scope.spawn(|| server.run(&cancel));
         let flooding = scope.spawn(|| {
+            let mut quiet = Some(quiet);
             let sockets: Vec<_> = (1..=40)
                 .map(|host| UdpSocket::bind((Ipv4Addr::new(127, 1, 0, host), 0)).expect("a port"))
                 .collect();
@@ -163,16 +165,19 @@ fn a_flood_of_first_packets_does_not_keep_an_honest_client_out() {
                 for (socket, packet) in sockets.iter().cycle().zip(&flood.0) {
                     sent += u64::from(socket.send_to(packet, target).is_ok());
                 }
+                if sent > 1_000 {
+                    drop(quiet.take());
+                }
             }
-            sent
         });
+        // On a busy machine a copy may be over before it has begun.
+        assert!(flooded.recv().is_err(), "nothing is said");
         let result = put(&[target], "flooded", &config);
         stop.store(true, Ordering::Relaxed);
-        let sent = flooding.join().expect("no panic");
+        flooding.join().expect("no panic");
         cancel.cancel();
         running.join().expect("no panic").expect("a server");
         assert_eq!(result.expect("it gets in").bytes, 100_000);
-        assert!(sent > 1_000, "{sent} packets are no flood");
     });
 }
 
