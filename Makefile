@@ -394,8 +394,9 @@ fuzz: setup ## Run every fuzz target for FUZZ_SECONDS (60) in all
 
 lint: setup ## Lints only
 	$(CARGO) fmt --all --check
-	@# Without the simulator: no connection of such a build can be in the clear. And without what features add.
-	$(CARGO) clippy -p howdah -p howdah-bpf --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@# Without the simulator: no connection of such a build can be in the clear.
+	$(CARGO) clippy -p howdah --locked -- -D warnings
 
 # The list of advisories comes from a server of its own, which not everybody reaches.
 lint-deny: ## Licences, sources, doubled versions and advisories of dependencies, if cargo-deny is there
@@ -413,4 +414,4 @@ fmt: setup ## Format everything
 	$(CARGO) fmt --all
 
 doc: setup ## Build the docs, warnings are errors
-	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --features howdah-bpf/bpf,howdah/tokio --no-deps --locked
+	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --no-deps --locked
