@@ -406,6 +406,22 @@ fn t67_what_a_list_names_behind_a_link_is_told_as_such() {
         copy(&[]).assert_failed(PARTIAL, &[behind, none]);
         copy(&["-L"]).assert_failed(PARTIAL, &[none]);
     }
+    // What is copied by its name is listed with it.
+    fs::write(&list, "s/link/f\n").unwrap();
+    let copy = [
+        "cp",
+        "-r",
+        "--accept-new",
+        "--files-from",
+        &list,
+        &site.file("s"),
+        &server.url(""),
+    ];
+    let done = site.run(Host::Here, "client", &copy, Input::None);
+    done.assert_failed(
+        PARTIAL,
+        &[r#""s/link/f": is in the list of files and lies behind the symbolic link "s/link""#],
+    );
     for got in [site.root("up"), site.file("down")] {
         assert_eq!(fs::read(format!("{got}/link/f")).unwrap(), b"x");
     }

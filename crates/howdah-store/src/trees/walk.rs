@@ -210,7 +210,6 @@ impl<'a> Walker<'a> {
             self.complete = false;
             self.book.note(Trouble::Failed, || error.to_string());
         }
-        let mut listed_in = None;
         if let (true, [top]) = (self.options.contents, tops) {
             let dir = Arc::new(SourceDir {
                 root: Arc::clone(&top.root),
@@ -225,7 +224,6 @@ impl<'a> Walker<'a> {
                     self.is_elsewhere(&fd);
                     let frame = self.list(&fd, dir, None)?;
                     self.descend(frame)?;
-                    listed_in = Some(fd);
                 }
                 Err(error) => self.unreadable(&dir.shown(OsStr::new("")), &error),
             }
@@ -234,11 +232,10 @@ impl<'a> Walker<'a> {
         }
         if !self.compares {
             self.filter.tell_missing(|path| {
-                let dir = listed_in.as_ref();
-                let what = match dir.and_then(|dir| follow::link_on_the_way(dir, path)) {
+                let what = match self.link_on_the_way(tops, path) {
                     Some(link) => format!(
                         "is in the list of files and lies behind the symbolic link {}: -L follows it",
-                        quoted(link)
+                        quoted(&link)
                     ),
                     None => "is in the list of files and does not exist".to_owned(),
                 };

@@ -4,7 +4,7 @@ use super::super::entry::Entry;
 use super::super::inside::number;
 use super::super::report::Trouble;
 use super::list::Class;
-use super::{Frame, Gone, SourceDir, Walker, is_unfinished, kind};
+use super::{Frame, Gone, SourceDir, Top, Walker, is_unfinished, kind};
 use crate::{Root, StoreError};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
@@ -30,23 +30,36 @@ pub(super) struct Found {
     stat: Stat,
 }
 
-/// The first symbolic link above `path`, which is below `dir`. None is followed to find it.
-pub(super) fn link_on_the_way<'a>(dir: &OwnedFd, path: &'a Path) -> Option<&'a Path> {
-    let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
-    above.pop();
-    above.reverse();
-    for part in above {
-        let stat = rustix::fs::statat(dir, part, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        match kind(&stat) {
-            FileType::Symlink => return Some(part),
-            FileType::Directory => {}
-            _ => return None,
-        }
-    }
-    None
-}
-
 impl Walker<'_> {
+    /// The first symbolic link above a listed path. None is followed to find it.
+    pub(super) fn link_on_the_way(&self, tops: &[Top], path: &Path) -> Option<PathBuf> {
+        tops.iter().find_map(|top| {
+            let called = if self.options.contents {
+                OsStr::new("")
+            } else {
+                &*top.called
+            };
+            let dir = SourceDir {
+                root: Arc::clone(&top.root),
+                path: top.path.clone(),
+                below: PathBuf::new(),
+            };
+            let below = path.strip_prefix(called).ok()?;
+            let fd = dir.open().ok()?;
+            let mut above: Vec<&Path> = below.ancestors().skip(1).collect();
+            above.pop();
+            for part in above.into_iter().rev() {
+                let stat = rustix::fs::statat(&fd, part, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+                match kind(&stat) {
+                    FileType::Symlink => return Some(Path::new(called).join(part)),
+                    FileType::Directory => {}
+                    _ => return None,
+                }
+            }
+            None
+        })
+    }
+
     /// What a link in a directory leads to; `None`: it is left out.
     pub(super) fn link_to(&self, frame: &Frame, name: &[u8]) -> Option<Link> {
         let below = frame.dir.below.join(OsStr::from_bytes(name));
