@@ -17,6 +17,8 @@ pub(super) struct Early {
     batches: Vec<Kept>,
     /// Places that nobody has.
     free: Vec<usize>,
+    /// Bytes that wait.
+    bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -31,6 +33,11 @@ impl Early {
         self.slices.is_empty()
     }
 
+    /// Bytes that wait.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Keeps a batch; all its parts wait.
     pub(super) fn keep(&mut self, batch: Batch) {
         let place = self.free.pop().unwrap_or_else(|| {
@@ -41,6 +48,7 @@ impl Early {
             self.slices.insert(part.offset, (place, index));
         }
         let bytes = batch.payload_bytes();
+        self.bytes += bytes;
         self.batches[place] = Kept { batch, bytes };
         self.tighten(place, FULL);
     }
@@ -72,6 +80,7 @@ impl Early {
             let kept = &mut self.batches[place];
             let len = kept.batch.parts.get(index).map_or(0, |part| part.len);
             kept.bytes -= u64::from(len);
+            self.bytes -= u64::from(len);
             if kept.bytes == 0 {
                 spare(std::mem::take(kept).batch.buf);
                 self.free.push(place);

@@ -122,6 +122,8 @@ pub struct Backlog {
     pub capacity_bytes: u64,
     /// Payload bytes written since the start.
     pub written_bytes: u64,
+    /// Payload bytes that a sink in order has, and that wait for others which are not there yet.
+    pub early_bytes: u64,
     /// Rate of writing over the last busy spell of about 100 ms; `None` until there was one.
     pub drain_rate: Option<Rate>,
 }

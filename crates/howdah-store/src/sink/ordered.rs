@@ -114,6 +114,7 @@ impl OrderedWriter {
                 self.early.keep(waiting);
             }
         }
+        outlet.note_early(self.early.bytes());
         outlet.free(freed);
         Ok(())
     }

@@ -34,6 +34,8 @@ struct Shared {
     bound: AtomicUsize,
     queued: AtomicUsize,
     written: AtomicU64,
+    /// Taken, and waiting for what comes before it.
+    early: AtomicU64,
     drain_rate: AtomicU64,
     window: AtomicU64,
     /// How long the window is to be.
@@ -80,6 +82,7 @@ pub(super) fn queue(bound: usize, max_spares: usize, wake: Wake) -> (Inlet, Outl
         bound: AtomicUsize::new(bound),
         queued: AtomicUsize::new(0),
         written: AtomicU64::new(0),
+        early: AtomicU64::new(0),
         drain_rate: AtomicU64::new(0),
         window: AtomicU64::new(0),
         wanted_window: AtomicU64::new(0),
@@ -165,6 +168,7 @@ impl Inlet {
             queued_bytes: self.shared.queued.load(Ordering::Relaxed) as u64,
             capacity_bytes: self.shared.bound.load(Ordering::Relaxed) as u64,
             written_bytes: self.shared.written.load(Ordering::Relaxed),
+            early_bytes: self.shared.early.load(Ordering::Relaxed),
             drain_rate: (rate > 0).then(|| Rate::from_bits_per_sec(rate)),
         }
     }
@@ -270,6 +274,11 @@ impl Outlet {
             let rate = Rate::from_bytes_over(bytes, Span::from(busy)).bits_per_sec();
             self.shared.drain_rate.store(rate.max(1), Ordering::Relaxed);
         }
+    }
+
+    /// So many bytes wait for those before them.
+    pub(super) fn note_early(&self, bytes: u64) {
+        self.shared.early.store(bytes, Ordering::Relaxed);
     }
 
     pub(super) fn written(&self) -> u64 {

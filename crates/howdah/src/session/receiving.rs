@@ -118,6 +118,14 @@ impl Receiving {
         }
     }
 
+    /// A window of so many bytes already, before it is known what can be written out in a round trip.
+    pub(crate) fn lengthen_window(&mut self, bytes: u64) {
+        if let (Some(window), Place::Store(sink)) = (&mut self.window, &self.place) {
+            window.lengthen(bytes);
+            sink.lengthen_window(window.bytes());
+        }
+    }
+
     /// A window that gets no longer than that, in bytes.
     pub(crate) fn with_window_of(mut self, most: u64) -> Self {
         self.window = self.window.map(|window| window.at_most(most));
@@ -283,11 +291,12 @@ impl Receiving {
             Some(Err(error)) => return Err(super::from_store(&error)),
             None => {}
         }
-        if let Some(window) = &mut self.window
-            && let Some(longer) =
-                window.on_written(now, connection.rtt(), sink.backlog().written_bytes)
-        {
-            sink.lengthen_window(longer);
+        if let Some(window) = &mut self.window {
+            let backlog = sink.backlog();
+            let held = (backlog.written_bytes, backlog.early_bytes);
+            if let Some(longer) = window.on_written(now, connection.rtt(), held) {
+                sink.lengthen_window(longer);
+            }
         }
         if let Some(window) = sink.window_end()
             && window >= self.granted + WINDOW_STEP

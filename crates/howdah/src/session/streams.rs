@@ -6,14 +6,19 @@ use super::sending::Sending;
 use crate::Error;
 use howdah_proto::Connection;
 use howdah_store::{
-    LargeFile, LargeTarget, Limits, Memory, Sink, SinkSpec, Source, SourceSpec, Spout, Tap,
-    TreeOptions, Wake,
+    LargeFile, LargeTarget, Limits, Memory, Sink, SinkSpec, Source, SourceSpec, Spout, Tap, Wake,
 };
 
 /// How far a manifest and its answers may run ahead of their readers, in bytes. Both sides know it.
 const TALK_WINDOW: u64 = 8 << 20;
 /// The same of packs at first; the receiver lengthens it as far as it writes as much in a round trip.
 const PACKS_WINDOW: u64 = 16 << 20;
+/// The same of answers about files, and to how much it grows: what four threads of a server may take each. A path that loses has
+/// both round trips in it, that of a byte and that of one sent again, so this is some 2 Gbit/s at 100 ms.
+const ANSWERS_WINDOW: u64 = 16 << 20;
+const ANSWERS_MOST: u64 = 48 << 20;
+/// What the receiver lengthens it to at once: whoever asks for much has room for it.
+const ANSWERS_SOON: u64 = 32 << 20;
 /// How much is known of names beyond what was sent.
 const TALK_AHEAD: u64 = 1 << 20;
 
@@ -51,6 +56,10 @@ pub(super) fn talk_limits() -> Limits {
 
 pub(super) fn packs_limits(memory: Memory) -> Limits {
     limits(memory.ahead_bytes(), PACKS_WINDOW, memory.window_bytes())
+}
+
+fn answers_limits() -> Limits {
+    limits(TALK_AHEAD, ANSWERS_WINDOW, ANSWERS_MOST)
 }
 
 pub(super) fn send_stream(
@@ -96,8 +105,7 @@ pub(super) fn send_answers(
     spout: Spout,
     wake: &Wake,
 ) -> Result<Sending, Error> {
-    let limits = packs_limits(Memory::of(&TreeOptions::default()));
-    Ok(send_stream(connection, object, spout, &limits, wake)?.sending)
+    Ok(send_stream(connection, object, spout, &answers_limits(), wake)?.sending)
 }
 
 /// Answers about files on their way in.
@@ -107,6 +115,7 @@ pub(crate) fn receive_answers(
     tap: Tap,
     wake: &Wake,
 ) -> Result<Receiving, Error> {
-    let limits = packs_limits(Memory::of(&TreeOptions::default()));
-    Ok(receive_stream(connection, object, tap, &limits, wake)?.receiving)
+    let mut receiving = receive_stream(connection, object, tap, &answers_limits(), wake)?.receiving;
+    receiving.lengthen_window(ANSWERS_SOON);
+    Ok(receiving)
 }
