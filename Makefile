@@ -285,6 +285,12 @@ bench-hostile: setup ## Starts of clients during a flood of first packets, 100,0
 	$(call say,copies in any company)
 	$(CARGO) test --release --locked -p howdah --test company -- --nocapture
 
+bench-floor: setup-bench ## Measure: processor time of ours beside the least that a sealed UDP flow could take, in turns (BENCH="--rounds 10 --out docs/performance.md" and other flags)
+	$(call say,building howdah and the floor (release))
+	$(CARGO) build --release --locked -p howdah-cli
+	$(CARGO) build --release --locked -p howdah-net --example floor
+	$(SUDO) env CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-target}" python3 -B benches/floor.py $(BENCH)
+
 bench-sandbox: setup-bench ## Measure: processor time with the sandbox and without, in turns (BENCH="--pairs 30" and other flags)
 	$(call say,building howdah (release))
 	$(CARGO) build --release --locked -p howdah-cli
