@@ -105,6 +105,7 @@ test: peers-test setup-bpf setup-test ## Format, lints, tests, docs and the redu
 	$(CARGO) clippy --workspace --all-targets --features howdah-bpf/bpf,howdah/tokio --locked -- -D warnings
 	@if [ -r $(BTF) ]; then $(MAKE) --no-print-directory bpf; else echo "bpf/ is not compiled: no $(BTF)"; fi
 	$(MAKE) --no-print-directory lint-deny
+	$(MAKE) --no-print-directory lint-api
 	$(call say,docs)
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --features howdah-bpf/bpf,howdah/tokio --no-deps --locked
 	$(call say,the console)
@@ -412,9 +413,22 @@ lint-deny: ## Licences, sources, doubled versions and advisories of dependencies
 		else echo "advisories are not checked: their list cannot be fetched from here"; fi; \
 	else echo "dependencies are not checked: cargo-deny is not installed (make lint-all installs it)"; fi
 
-lint-all: lint ## The same, with cargo-deny, which takes some minutes to install
+# rustdoc tells it as JSON to nightly compilers, and to those that take themselves for one.
+lint-api: ## What the library shows to others against crates/howdah/public-api.txt, if cargo-public-api is there (API=--update writes it)
+	@if $(CARGO) public-api --version >/dev/null 2>&1; then \
+		out="$$(mktemp)"; trap 'rm -f "$$out"' EXIT; \
+		RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-target}/public-api" \
+			$(CARGO) public-api -p howdah -sss --features tokio >"$$out"; \
+		if [ "$(API)" = --update ]; then cp "$$out" crates/howdah/public-api.txt; \
+		else diff -u crates/howdah/public-api.txt "$$out" || { \
+			echo "what howdah shows to others has changed; if it should, 'make lint-api API=--update' and a line in CHANGELOG.md" >&2; exit 1; }; fi; \
+	else echo "the library's public API is not compared: cargo-public-api is not installed (make lint-all installs it)"; fi
+
+lint-all: lint ## The same, with cargo-deny and cargo-public-api, which take some minutes to install
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny
+	@$(CARGO) public-api --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-public-api
 	$(MAKE) --no-print-directory lint-deny
+	$(MAKE) --no-print-directory lint-api
 
 fmt: setup ## Format everything
 	$(CARGO) fmt --all
