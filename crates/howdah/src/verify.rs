@@ -123,7 +123,7 @@ pub fn verify(
         missing += 1;
         if missing_notes.len() < NOTES {
             let path = path.display().to_string();
-            let note = format!("{path:?} is in the list of files and on neither side");
+            let note = format!("{path:?} is in the list of files and on neither side (nothing is looked for behind a symbolic link)");
             missing_notes.push(note);
         }
     });
