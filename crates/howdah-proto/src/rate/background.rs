@@ -28,6 +28,9 @@ const TARGET: Span = Span::from_micros(1_700);
 const TARGET_AT_RATE: f64 = 2.5e9;
 const TARGET_MIN: Span = Span::from_micros(800);
 const TARGET_MAX: Span = Span::from_millis(4);
+/// ... and no more than this share of a queue that was seen to overflow, but what hosts can tell.
+const TARGET_SHARE: f64 = 0.4;
+const TARGET_LEAST: Span = Span::from_micros(200);
 /// Start-up doubles the rate per round trip and ends at this share of the target (LEDBAT++).
 const STARTUP_SHARE: f64 = 0.75;
 const STARTUP_GROWTH: f64 = 2.0;
@@ -40,6 +43,7 @@ const STEER_MIN: f64 = 0.5;
 const STEER_MAX: f64 = 1.05;
 /// Growth per round trip while no queue is seen, doubled each time that the delivery follows.
 const PROBE_FIRST: f64 = 0.04;
+const PROBE_LEAST: f64 = 0.005;
 const PROBE_MAX: f64 = 0.5;
 /// A queue above this many targets ...
 const OTHERS: f64 = 1.25;
@@ -95,6 +99,8 @@ pub(super) struct Background {
     /// When loss was answered last.
     congested_at: Time,
     loss_by_delay: LossByDelay,
+    /// How long the queue was, in nanoseconds, where it overflowed.
+    full: WindowedMin,
     marks: Marks,
     loss_floor: WindowedMin,
     loss_block: (u64, u64),
@@ -126,6 +132,7 @@ impl Background {
             next_return: Time::ZERO,
             congested_at: Time::ZERO,
             loss_by_delay: LossByDelay::default(),
+            full: WindowedMin::new(BASE_WINDOW),
             marks: Marks::new(Weight::Least, Share::WHOLE),
             loss_floor: WindowedMin::new(LOSS_FLOOR_WINDOW),
             loss_block: (0, 0),
@@ -181,9 +188,15 @@ impl Background {
 
     fn target(&self) -> Span {
         let rate = self.capacity.as_f64().max(1.0);
+        let full = self.full.min().map_or(Span::MAX, |full| {
+            Span::from_nanos(full)
+                .mul_f64(TARGET_SHARE)
+                .max(TARGET_LEAST)
+        });
         TARGET
             .mul_f64((TARGET_AT_RATE / rate).sqrt())
             .clamp(TARGET_MIN, TARGET_MAX)
+            .min(full)
     }
 
     pub(super) fn on_feedback(&mut self, feedback: &Feedback<'_>) {
@@ -234,6 +247,11 @@ impl Background {
             point.acked_packets + point.lost_packets,
             feedback.lost_sent_at,
         );
+        if let Some(overflow) = self.loss_by_delay.overflow()
+            && overflow.now
+        {
+            self.full.push(now, overflow.limit.as_nanos());
+        }
         if self.queue <= self.target() {
             self.over_since = None;
         } else if self.queue > self.target().mul_f64(OTHERS) {
@@ -319,7 +337,7 @@ impl Background {
         let error = self.target().as_secs_f64() - self.queue.as_secs_f64();
         let mut steer = (1.0 + K * error / horizon.as_secs_f64()).clamp(STEER_MIN, STEER_MAX);
         if congested || self.queue > self.target() / 2 || idle {
-            self.probe = PROBE_FIRST;
+            self.probe = self.first_probe();
             self.probe_base = sample.delivery_rate;
             self.next_step = self.next_step.max(now + feedback.smoothed_rtt);
         } else {
@@ -392,6 +410,12 @@ impl Background {
         self.next_step = now + rtt;
     }
 
+    /// Half of the target more of queue in a round trip, where that is less.
+    fn first_probe(&self) -> f64 {
+        let rise = self.target().as_secs_f64() / 2.0 / self.base_rtt.as_secs_f64().max(1e-6);
+        rise.clamp(PROBE_LEAST, PROBE_FIRST)
+    }
+
     /// No queue in sight: each time that the delivery follows, grow by twice as much.
     fn probe_up(&mut self, feedback: &Feedback<'_>, sample: &Sample) {
         if feedback.now < self.next_step {
@@ -401,7 +425,7 @@ impl Background {
         if sample.delivery_rate.as_f64() >= wanted {
             self.probe = (self.probe * 2.0).min(PROBE_MAX);
         } else {
-            self.probe = PROBE_FIRST;
+            self.probe = self.first_probe();
         }
         self.probe_base = sample.delivery_rate;
         // What is sent from now on fills a sample after a round trip and the sample's own length.
