@@ -132,6 +132,12 @@ impl Outgoing {
             .map_or(0, |object| object.acked.prefix_len())
     }
 
+    /// No object is open.
+    #[cfg(feature = "sim")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.repair.is_empty()
+    }
+
     pub(crate) fn has_data(&self) -> bool {
         !self.repair.is_empty()
             || self

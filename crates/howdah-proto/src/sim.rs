@@ -29,6 +29,9 @@ pub struct SimEndpoint {
     slow_sink: Option<SlowSink>,
     /// ECN field of the datagram that comes next.
     arriving_ecn: Ecn,
+    /// There is nothing to send before that time, unless something else happens than that bytes come. A receiver would be asked
+    /// for each packet, and have the same answer.
+    quiet_until: Option<(Time, WakeReason)>,
 }
 
 /// The one object of an endpoint that [sends](SimEndpoint::sender) or
@@ -76,6 +79,7 @@ impl SimEndpoint {
             transfer: None,
             slow_sink: None,
             arriving_ecn: Ecn::NotEct,
+            quiet_until: None,
         }
     }
 
@@ -148,6 +152,7 @@ impl SimEndpoint {
 
     /// The connection, for application calls.
     pub fn connection_mut(&mut self) -> &mut Connection {
+        self.quiet_until = None;
         &mut self.connection
     }
 
@@ -160,6 +165,7 @@ impl SimEndpoint {
 
     /// Received bytes go into a sink that may be slower than the path.
     pub fn set_slow_sink(&mut self, sink: SlowSink) {
+        self.quiet_until = None;
         self.slow_sink = Some(sink);
     }
 
@@ -249,6 +255,9 @@ impl Transport for SimEndpoint {
         let handled = self
             .connection
             .handle_datagram(now, &arriving, &mut self.buffer);
+        if !self.connection.was_quiet() {
+            self.quiet_until = None;
+        }
         debug_assert!(handled != Handled::Refused || !accept_data);
         if let Some(sink) = &mut self.slow_sink {
             if let Handled::Data { parts, .. } = &handled {
@@ -272,11 +281,16 @@ impl Transport for SimEndpoint {
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        self.quiet_until = None;
         self.connection.handle_timeout(now);
         self.collect(now);
     }
 
     fn poll_transmit(&mut self, now: Time, max: usize, out: &mut Vec<Datagram>) -> usize {
+        if self.quiet_until.is_some_and(|(until, _)| now < until) {
+            self.connection.rest(now);
+            return 0;
+        }
         let before = out.len();
         if let Some(sink) = &mut self.slow_sink {
             self.connection.set_sink_state(sink.state(now));
@@ -286,6 +300,12 @@ impl Transport for SimEndpoint {
             .poll_transmit(now, max, usize::MAX, &mut Descriptions(out))
             .is_some();
         self.collect(now);
+        // A sink that drains has something to say by itself.
+        self.quiet_until = if sent || self.slow_sink.is_some() {
+            None
+        } else {
+            self.connection.quiet_until()
+        };
         if sent { out.len() - before } else { 0 }
     }
 
@@ -298,6 +318,10 @@ impl Transport for SimEndpoint {
     }
 
     fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
+        if self.quiet_until.is_some() {
+            debug_assert_eq!(self.quiet_until, self.connection.poll_timeout());
+            return self.quiet_until;
+        }
         self.connection.poll_timeout()
     }
 }

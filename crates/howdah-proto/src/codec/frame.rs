@@ -100,6 +100,11 @@ pub fn frames(body: &[u8]) -> FrameIter<'_> {
     }
 }
 
+/// Whether a body is one DATA frame: its payload goes on to the end.
+pub(crate) fn begins_with_data(body: &[u8]) -> bool {
+    body.first() == Some(&DATA)
+}
+
 /// See [`frames`].
 #[derive(Clone, Debug)]
 pub struct FrameIter<'a> {

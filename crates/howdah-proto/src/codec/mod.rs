@@ -12,6 +12,7 @@ mod primitives;
 mod report;
 
 pub use door::{COOKIE_LEN, Cookie, DoorAnswer, DoorPacket, KnockKey};
+pub(crate) use frame::begins_with_data;
 pub use frame::{Frame, FrameWriter, frames};
 pub use header::{ConnectionId, DATA_HEADER_LEN, HANDSHAKE_HEADER_LEN, Header, Level};
 pub use header::{VERSION, expand_packet_number};

@@ -2,12 +2,12 @@
 
 use super::{Connection, Event, PathChallenge, ReportWish, State};
 use crate::codec::{
-    ConnectionId, DATA_HEADER_LEN, DoorPacket, Frame, Header, Level, VERSION, expand_packet_number,
-    frames, limits,
+    ConnectionId, DATA_HEADER_LEN, DoorPacket, Frame, Header, Level, VERSION, begins_with_data,
+    expand_packet_number, frames, limits,
 };
 use crate::error::{CloseCode, ConnectionError, PeerMisbehaved};
 use crate::handshake::Side;
-use crate::keys::TAG_LEN;
+use crate::keys::{KeyChoice, TAG_LEN};
 use crate::meter::Meter;
 use crate::objects::Placed;
 use crate::received::Arrived;
@@ -70,6 +70,7 @@ impl Connection {
         arriving: &Arriving,
         datagram: &mut [u8],
     ) -> Handled {
+        self.reporting.is_quiet = false;
         if matches!(self.state, State::Closed) {
             return Handled::Nothing;
         }
@@ -155,6 +156,7 @@ impl Connection {
         phase: bool,
         number_low: u32,
     ) -> Handled {
+        let was_quiet = self.is_quiet();
         let Some(keys) = &mut self.keys else {
             return Handled::Nothing;
         };
@@ -202,7 +204,13 @@ impl Connection {
         }
         self.on_handshake_confirmed();
         match self.on_data_frames(now, arriving, number, wire_len, body) {
-            Ok(handled) => handled,
+            Ok(handled) => {
+                let brought_bytes_only = begins_with_data(body) && handled != Handled::Refused;
+                let same_keys = choice == KeyChoice::Current;
+                self.reporting.is_quiet =
+                    was_quiet && brought_bytes_only && same_keys && self.is_quiet();
+                handled
+            }
             Err(offence) => {
                 self.on_misbehaved(now, offence);
                 Handled::Nothing
@@ -303,6 +311,14 @@ impl Connection {
         }
         self.tell_complete();
         Ok(handled)
+    }
+
+    /// Whether bytes of objects are what is reported sooner or later, and there is nothing else that one more of them could set off.
+    fn is_quiet(&self) -> bool {
+        self.reporting.wish == ReportWish::Eliciting
+            && self.reach.challenge.is_none()
+            && !self.alive.peer_is_silent
+            && self.handshake_is_settled()
     }
 
     fn wish_report(&mut self, eliciting: bool) {

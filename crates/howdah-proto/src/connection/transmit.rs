@@ -122,6 +122,9 @@ impl Connection {
     /// The ECN field with which this data packet of ours left, for drivers that look at packets one by one.
     #[cfg(feature = "sim")]
     pub(crate) fn ecn_of(&self, packet: &[u8]) -> Ecn {
+        if !self.heard.marking.has_sent_capable() {
+            return Ecn::NotEct;
+        }
         let Ok((Header::Data { number_low, .. }, _)) = Header::decode(packet) else {
             return Ecn::NotEct;
         };
@@ -510,6 +513,11 @@ impl Connection {
         data.into_iter().chain(control).min()
     }
 
+    /// Nothing is sent now.
+    pub(crate) fn rest(&mut self, now: Time) {
+        self.pace.pacer.rest(now, u64::from(self.mtu.current()));
+    }
+
     fn data_train(
         &mut self,
         now: Time,
@@ -519,7 +527,7 @@ impl Connection {
     ) -> Option<TransmitInfo> {
         if self.pace.paused {
             self.pace.app_limited_below = self.stats.bytes_sent;
-            self.pace.pacer.rest(now, u64::from(self.mtu.current()));
+            self.rest(now);
             return None;
         }
         self.begin_tail(now);
@@ -528,7 +536,7 @@ impl Connection {
             if self.streams.outgoing.waits_for_source() || !self.streams.outgoing.is_all_sent() {
                 self.pace.app_limited_below = self.stats.bytes_sent;
             }
-            self.pace.pacer.rest(now, u64::from(self.mtu.current()));
+            self.rest(now);
             return None;
         }
         if !self.window_open()
