@@ -178,12 +178,12 @@ impl Outgoing {
                 again: true,
             });
         }
-        let fresh = |(id, o): (&u64, &OutObject)| Some((*id, o.fresh(o.limit())?));
-        let (id, range) = self.objects.iter().find_map(fresh)?;
+        let (id, range, object) = self.objects.iter_mut().find_map(|(&id, object)| {
+            let range = object.fresh(object.limit())?;
+            Some((id, range, object))
+        })?;
         let (range, _) = range.split_at(max(id));
-        if let Some(object) = self.objects.get_mut(&id) {
-            object.next = range.end;
-        }
+        object.next = range.end;
         Some(NextData {
             object: id,
             range,
@@ -232,6 +232,12 @@ struct InObject {
     complete_told: bool,
 }
 
+impl InObject {
+    fn is_complete(&self) -> bool {
+        self.size == Some(self.received.byte_count())
+    }
+}
+
 /// What to do with the payload of a data packet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Placed {
@@ -249,6 +255,8 @@ pub(crate) struct Incoming {
     objects: BTreeMap<u64, InObject>,
     /// Separate ranges that the peer made, of all objects.
     pieces: usize,
+    /// Some object has become complete since it was last looked for one.
+    may_be_complete: bool,
     /// Objects that were open once: their stragglers are duplicates, not losses.
     closed_below: u64,
 }
@@ -258,6 +266,7 @@ impl Incoming {
         if self.objects.len() >= limits::MAX_OPEN_OBJECTS || id < self.closed_below {
             return false;
         }
+        self.may_be_complete = true;
         self.objects.insert(
             id,
             InObject {
@@ -280,6 +289,7 @@ impl Incoming {
             return false;
         }
         object.size = Some(size);
+        self.may_be_complete = true;
         true
     }
 
@@ -289,6 +299,7 @@ impl Incoming {
             for range in ranges.iter() {
                 object.received.insert(range);
             }
+            self.may_be_complete = true;
         }
     }
 
@@ -323,7 +334,12 @@ impl Incoming {
         if range.end > object.size.unwrap_or(u64::MAX).min(object.limit) {
             return Err(PeerMisbehaved::DataBeyondEnd);
         }
-        let fresh: SmallVec<[ByteRange; 1]> = object.received.missing(range).collect();
+        // What mostly comes goes on behind all that is there.
+        let fresh = if range.start >= object.received.end() && !range.is_empty() {
+            SmallVec::from_buf([range])
+        } else {
+            object.received.missing(range).collect()
+        };
         if fresh.is_empty() {
             return Ok(Placed::Duplicate);
         }
@@ -333,14 +349,19 @@ impl Incoming {
         if self.pieces > limits::MAX_RANGES {
             return Err(PeerMisbehaved::TooScattered);
         }
+        self.may_be_complete |= object.is_complete();
         Ok(Placed::Write(fresh))
     }
 
     /// Objects that have become complete since the last call.
     pub(crate) fn take_complete(&mut self) -> Option<u64> {
-        let (&id, object) = self.objects.iter_mut().find(|(_, object)| {
-            !object.complete_told && object.size == Some(object.received.byte_count())
-        })?;
+        if !self.may_be_complete {
+            return None;
+        }
+        let untold = |object: &InObject| !object.complete_told && object.is_complete();
+        let next = self.objects.iter_mut().find(|(_, object)| untold(object));
+        self.may_be_complete = next.is_some();
+        let (&id, object) = next?;
         object.complete_told = true;
         Some(id)
     }

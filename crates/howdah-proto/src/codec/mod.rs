@@ -12,10 +12,11 @@ mod primitives;
 mod report;
 
 pub use door::{COOKIE_LEN, Cookie, DoorAnswer, DoorPacket, KnockKey};
-pub(crate) use frame::begins_with_data;
+pub(crate) use frame::{DataFrame, leading_data};
 pub use frame::{Frame, FrameWriter, frames};
 pub use header::{ConnectionId, DATA_HEADER_LEN, HANDSHAKE_HEADER_LEN, Header, Level};
 pub use header::{VERSION, expand_packet_number};
+pub(crate) use header::{data_header, read_data_header};
 pub use primitives::{CodecError, Reader, Writer};
 pub use report::{Coverage, EcnCounts, Report, Run, RxSample, SinkState, run_len};
 

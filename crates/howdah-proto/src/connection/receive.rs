@@ -2,8 +2,8 @@
 
 use super::{Connection, Event, PathChallenge, ReportWish, State};
 use crate::codec::{
-    ConnectionId, DATA_HEADER_LEN, DoorPacket, Frame, Header, Level, VERSION, begins_with_data,
-    expand_packet_number, frames, limits,
+    ConnectionId, DATA_HEADER_LEN, DoorPacket, Frame, Header, Level, VERSION, expand_packet_number,
+    frames, leading_data, limits, read_data_header,
 };
 use crate::error::{CloseCode, ConnectionError, PeerMisbehaved};
 use crate::handshake::Side;
@@ -56,6 +56,30 @@ pub enum Handled {
     Refused,
 }
 
+/// A data packet that was opened.
+struct Packet<'a> {
+    number: u64,
+    /// UDP payload bytes.
+    wire_len: u64,
+    /// Its frames.
+    body: &'a [u8],
+}
+
+/// What became of an object's bytes.
+enum Payload {
+    /// The packet counts as received.
+    Taken(Handled),
+    /// It does not.
+    Left(Handled),
+}
+
+impl From<Payload> for Handled {
+    fn from(payload: Payload) -> Self {
+        let (Payload::Taken(handled) | Payload::Left(handled)) = payload;
+        handled
+    }
+}
+
 /// Bytes that a peer may send from an unproved address are answered by at most as many.
 pub(super) const MAX_UNVALIDATED_BYTES: u64 = 16 * 1024;
 
@@ -73,6 +97,9 @@ impl Connection {
         self.reporting.is_quiet = false;
         if matches!(self.state, State::Closed) {
             return Handled::Nothing;
+        }
+        if let Some((phase, number_low)) = read_data_header(datagram) {
+            return self.handle_data(now, arriving, datagram, phase, number_low);
         }
         if let Ok(packet) = DoorPacket::decode(datagram) {
             self.handle_door(now, arriving.from, &packet);
@@ -203,34 +230,115 @@ impl Connection {
             self.on_new_address(now, arriving.from);
         }
         self.on_handshake_confirmed();
-        match self.on_data_frames(now, arriving, number, wire_len, body) {
-            Ok(handled) => {
-                let brought_bytes_only = begins_with_data(body) && handled != Handled::Refused;
+        let packet = Packet {
+            number,
+            wire_len,
+            body,
+        };
+        let handled = match leading_data(body) {
+            Some(data) => {
+                let handled = self.on_data_only(now, arriving, &packet, data);
                 let same_keys = choice == KeyChoice::Current;
                 self.reporting.is_quiet =
-                    was_quiet && brought_bytes_only && same_keys && self.is_quiet();
+                    handled.is_ok() && was_quiet && same_keys && self.is_quiet();
                 handled
             }
-            Err(offence) => {
-                self.on_misbehaved(now, offence);
-                Handled::Nothing
-            }
+            None => self.on_data_frames(now, arriving, &packet),
+        };
+        handled.unwrap_or_else(|offence| {
+            self.on_misbehaved(now, offence);
+            Handled::Nothing
+        })
+    }
+
+    /// A packet that is nothing but bytes of an object.
+    #[inline]
+    fn on_data_only(
+        &mut self,
+        now: Time,
+        arriving: &Arriving,
+        packet: &Packet<'_>,
+        (object, offset, payload): (u64, u64, &[u8]),
+    ) -> Result<Handled, PeerMisbehaved> {
+        let handled = self.on_payload(now, arriving, packet, (object, offset, payload.len()))?;
+        if matches!(handled, Payload::Taken(_)) {
+            self.on_arrived(arriving, packet, true)?;
         }
+        Ok(handled.into())
+    }
+
+    /// The packet counts as received.
+    #[inline]
+    fn on_arrived(
+        &mut self,
+        arriving: &Arriving,
+        packet: &Packet<'_>,
+        eliciting: bool,
+    ) -> Result<(), PeerMisbehaved> {
+        let received = &mut self.reporting.received;
+        if received.insert(arriving.rx_time, packet.number, packet.wire_len)? == Arrived::New {
+            received.count_ecn(arriving.ecn);
+            self.wish_report(eliciting);
+        }
+        self.tell_complete();
+        Ok(())
+    }
+
+    /// Bytes of an object came: `len` of them in the packet, and what a simulation leaves out.
+    #[inline]
+    fn on_payload(
+        &mut self,
+        now: Time,
+        arriving: &Arriving,
+        packet: &Packet<'_>,
+        (object, offset, len): (u64, u64, usize),
+    ) -> Result<Payload, PeerMisbehaved> {
+        let at = DATA_HEADER_LEN + packet.body.len() - len;
+        let len = len as u64 + u64::from(arriving.absent.saturating_sub(TAG_LEN as u32));
+        if offset + len > limits::MAX_OFFSET {
+            return Err(PeerMisbehaved::DataBeyondEnd);
+        }
+        let metered = |meter: &mut Meter| meter.admit(now, packet.wire_len);
+        if !arriving.accept_data || !self.taking.meter.as_mut().is_none_or(metered) {
+            self.taking.sink_drops += 1;
+            self.stats.data_packets_without_room += u64::from(!arriving.accept_data);
+            // The sender must hear that the sink is full.
+            self.wish_report(true);
+            return Ok(Payload::Left(Handled::Refused));
+        }
+        let range = ByteRange::with_len(offset, len);
+        let ranges = match self.streams.incoming.place(object, range)? {
+            Placed::Unknown => return Ok(Payload::Left(Handled::Nothing)),
+            Placed::Duplicate => {
+                self.stats.data_bytes_duplicate += len;
+                return Ok(Payload::Taken(Handled::Nothing));
+            }
+            Placed::Write(ranges) => ranges,
+        };
+        let new: u64 = ranges.iter().map(|r| r.len()).sum();
+        self.stats.data_bytes_received += new;
+        self.stats.data_bytes_duplicate += len - new;
+        let part = |range: ByteRange| Part {
+            at: at + (range.start - offset) as usize,
+            range,
+        };
+        let parts = match ranges[..] {
+            [range] => SmallVec::from_buf([part(range)]),
+            _ => ranges.into_iter().map(part).collect(),
+        };
+        Ok(Payload::Taken(Handled::Data { object, parts }))
     }
 
     fn on_data_frames(
         &mut self,
         now: Time,
         arriving: &Arriving,
-        number: u64,
-        wire_len: u64,
-        body: &[u8],
+        packet: &Packet<'_>,
     ) -> Result<Handled, PeerMisbehaved> {
-        let payload_absent = arriving.absent.saturating_sub(TAG_LEN as u32);
         let mut handled = Handled::Nothing;
         let mut eliciting = false;
         let (mut reports, mut confirmations) = (0, 0);
-        let mut iter = frames(body);
+        let mut iter = frames(packet.body);
         while let Some(frame) = iter.next() {
             let frame = frame?;
             eliciting |= frame.is_ack_eliciting();
@@ -251,36 +359,10 @@ impl Connection {
                     }
                 }
                 Frame::Data { object, offset } => {
-                    let len = iter.rest().len() as u64 + u64::from(payload_absent);
-                    if offset + len > limits::MAX_OFFSET {
-                        return Err(PeerMisbehaved::DataBeyondEnd);
-                    }
-                    let metered = |meter: &mut Meter| meter.admit(now, wire_len);
-                    if !arriving.accept_data || !self.taking.meter.as_mut().is_none_or(metered) {
-                        self.taking.sink_drops += 1;
-                        self.stats.data_packets_without_room += u64::from(!arriving.accept_data);
-                        // The sender must hear that the sink is full.
-                        self.wish_report(true);
-                        return Ok(Handled::Refused);
-                    }
-                    let at = DATA_HEADER_LEN + body.len() - iter.rest().len();
-                    let range = ByteRange::with_len(offset, len);
-                    match self.streams.incoming.place(object, range)? {
-                        Placed::Unknown => return Ok(Handled::Nothing),
-                        Placed::Duplicate => self.stats.data_bytes_duplicate += len,
-                        Placed::Write(ranges) => {
-                            let new: u64 = ranges.iter().map(|r| r.len()).sum();
-                            self.stats.data_bytes_received += new;
-                            self.stats.data_bytes_duplicate += len - new;
-                            let part = |r: ByteRange| Part {
-                                at: at + (r.start - offset) as usize,
-                                range: r,
-                            };
-                            handled = Handled::Data {
-                                object,
-                                parts: ranges.into_iter().map(part).collect(),
-                            };
-                        }
+                    let data = (object, offset, iter.rest().len());
+                    match self.on_payload(now, arriving, packet, data)? {
+                        Payload::Left(left) => return Ok(left),
+                        Payload::Taken(taken) => handled = taken,
                     }
                 }
                 Frame::PathChallenge(token) => {
@@ -300,16 +382,7 @@ impl Connection {
                 }
             }
         }
-        if self
-            .reporting
-            .received
-            .insert(arriving.rx_time, number, wire_len)?
-            == Arrived::New
-        {
-            self.reporting.received.count_ecn(arriving.ecn);
-            self.wish_report(eliciting);
-        }
-        self.tell_complete();
+        self.on_arrived(arriving, packet, eliciting)?;
         Ok(handled)
     }
 

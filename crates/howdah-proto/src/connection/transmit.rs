@@ -4,7 +4,7 @@ use super::{Connection, State};
 use crate::Policy;
 #[cfg(feature = "sim")]
 use crate::codec::expand_packet_number;
-use crate::codec::{Frame, FrameWriter, Header, Level, VERSION, limits};
+use crate::codec::{DataFrame, Frame, FrameWriter, Header, Level, VERSION, data_header, limits};
 use crate::handshake::Side;
 use crate::keys::{AeadKey, KeyRing, TAG_LEN};
 use crate::objects::NextData;
@@ -333,25 +333,17 @@ impl Connection {
             .expect("data packets are built once keys exist");
         let probe_timeout = self.pace.rtt.probe_timeout(Self::max_report_delay());
         let (phase, key) = keys.seal_key(now, number, probe_timeout);
-        let mut header = std::mem::take(&mut self.scratch);
-        header.clear();
-        Header::Data {
-            phase,
-            destination: self.ids.remote,
-            number_low: number as u32,
-        }
-        .encode(&mut header);
+        let header = data_header(phase, self.ids.remote, number as u32);
         let packet = PacketOut {
             header: &header,
             frames,
             payload,
             padding,
             number,
-            key: &key,
+            key,
         };
         let bytes = packet.wire_len();
         sink.packet(&packet);
-        self.scratch = header;
         self.sent.push(SentPacket {
             time: now,
             sent_before: self.stats.bytes_sent,
@@ -551,7 +543,6 @@ impl Connection {
             return None;
         }
         let budget = budget.min(max_bytes).max(full);
-        let mut frames = Vec::with_capacity(FrameWriter::MAX_DATA_HEADER);
         let mut info: Option<TransmitInfo> = None;
         let mut ecn = Ecn::NotEct;
         loop {
@@ -563,11 +554,8 @@ impl Connection {
             let Some((data, repeat)) = self.next_data() else {
                 break;
             };
-            frames.clear();
-            FrameWriter::new(&mut frames).frame(&Frame::Data {
-                object: data.object,
-                offset: data.range.start,
-            });
+            let frames = DataFrame::new(data.object, data.range.start);
+            let frames = frames.as_bytes();
             let len =
                 crate::codec::DATA_HEADER_LEN + frames.len() + data.range.len() as usize + TAG_LEN;
             if info.is_some_and(|i| len > i.segment_size) {
@@ -589,7 +577,7 @@ impl Connection {
                 // What one call hands over has one ECN field.
                 ecn = self.heard.marking.choose(content);
             }
-            let len = self.push_packet(now, &frames, payload, 0, content, sink);
+            let len = self.push_packet(now, frames, payload, 0, content, sink);
             let train = info.get_or_insert(TransmitInfo {
                 destination: self.reach.remote,
                 segment_size: len,
