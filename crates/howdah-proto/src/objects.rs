@@ -4,7 +4,61 @@ use crate::codec::limits;
 use crate::error::PeerMisbehaved;
 use howdah_core::{ByteRange, RangeSet};
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+
+/// The open objects of one direction, by their ids, in ascending order: few, and looked up for each packet.
+#[derive(Debug)]
+struct Open<T>(Vec<(u64, T)>);
+
+impl<T> Default for Open<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Open<T> {
+    fn find(&self, id: u64) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&id, |&(id, _)| id)
+    }
+
+    fn insert(&mut self, id: u64, object: T) {
+        match self.find(id) {
+            Ok(at) => self.0[at].1 = object,
+            Err(at) => self.0.insert(at, (id, object)),
+        }
+    }
+
+    fn get(&self, id: u64) -> Option<&T> {
+        let at = self.find(id).ok()?;
+        Some(&self.0[at].1)
+    }
+
+    fn get_mut(&mut self, id: u64) -> Option<&mut T> {
+        let at = self.find(id).ok()?;
+        Some(&mut self.0[at].1)
+    }
+
+    fn remove(&mut self, id: u64) -> Option<T> {
+        let at = self.find(id).ok()?;
+        Some(self.0.remove(at).1)
+    }
+
+    fn values(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|(_, object)| object)
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut T)> {
+        self.0.iter_mut().map(|(id, object)| (*id, object))
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 /// An object that is being sent.
 #[derive(Debug)]
@@ -57,7 +111,7 @@ pub(crate) struct NextData {
 /// The sending half.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
-    objects: BTreeMap<u64, OutObject>,
+    objects: Open<OutObject>,
     repair: VecDeque<(u64, ByteRange)>,
 }
 
@@ -77,26 +131,26 @@ impl Outgoing {
     }
 
     pub(crate) fn set_ready(&mut self, id: u64, end: u64) {
-        if let Some(object) = self.objects.get_mut(&id) {
+        if let Some(object) = self.objects.get_mut(id) {
             object.ready_end = object.ready_end.max(end);
         }
     }
 
     pub(crate) fn set_size(&mut self, id: u64, size: u64) {
-        if let Some(object) = self.objects.get_mut(&id) {
+        if let Some(object) = self.objects.get_mut(id) {
             object.size = Some(size);
         }
     }
 
     pub(crate) fn on_credit(&mut self, id: u64, window_end: u64) {
-        if let Some(object) = self.objects.get_mut(&id) {
+        if let Some(object) = self.objects.get_mut(id) {
             object.credit_end = object.credit_end.max(window_end);
         }
     }
 
     /// The receiver has these bytes from elsewhere: they are not sent.
     pub(crate) fn skip(&mut self, id: u64, ranges: &RangeSet) {
-        if let Some(object) = self.objects.get_mut(&id) {
+        if let Some(object) = self.objects.get_mut(id) {
             for range in ranges.iter() {
                 object.acked.insert(range);
             }
@@ -105,7 +159,7 @@ impl Outgoing {
 
     /// Nothing more of that object will be sent.
     pub(crate) fn close(&mut self, id: u64) {
-        self.objects.remove(&id);
+        self.objects.remove(id);
         self.repair.retain(|&(object, _)| object != id);
     }
 
@@ -115,20 +169,20 @@ impl Outgoing {
             Some(range) => range.start,
             None => object.next,
         };
-        self.objects.get(&id).map(end)
+        self.objects.get(id).map(end)
     }
 
     /// Bytes known to have arrived.
     pub(crate) fn acked_bytes(&self, id: u64) -> u64 {
         self.objects
-            .get(&id)
+            .get(id)
             .map_or(0, |object| object.acked.byte_count())
     }
 
     /// Every byte below has arrived.
     pub(crate) fn acked_prefix(&self, id: u64) -> u64 {
         self.objects
-            .get(&id)
+            .get(id)
             .map_or(0, |object| object.acked.prefix_len())
     }
 
@@ -161,7 +215,7 @@ impl Outgoing {
     /// Length that the next data packet would have, at most `max`.
     pub(crate) fn next_data(&mut self, max: impl Fn(u64) -> u64) -> Option<NextData> {
         while let Some((id, range)) = self.repair.pop_front() {
-            let Some(object) = self.objects.get(&id) else {
+            let Some(object) = self.objects.get(id) else {
                 continue;
             };
             let Some(gap) = object.acked.missing(range).next() else {
@@ -178,7 +232,7 @@ impl Outgoing {
                 again: true,
             });
         }
-        let (id, range, object) = self.objects.iter_mut().find_map(|(&id, object)| {
+        let (id, range, object) = self.objects.iter_mut().find_map(|(id, object)| {
             let range = object.fresh(object.limit())?;
             Some((id, range, object))
         })?;
@@ -193,7 +247,7 @@ impl Outgoing {
 
     /// Puts back what [`next_data`](Self::next_data) gave but no packet took.
     pub(crate) fn put_back(&mut self, data: NextData) {
-        match self.objects.get_mut(&data.object) {
+        match self.objects.get_mut(data.object) {
             Some(object) if !data.again && object.next == data.range.end => {
                 object.next = data.range.start;
             }
@@ -202,13 +256,13 @@ impl Outgoing {
     }
 
     pub(crate) fn on_acked(&mut self, id: u64, range: ByteRange) {
-        if let Some(object) = self.objects.get_mut(&id) {
+        if let Some(object) = self.objects.get_mut(id) {
             object.acked.insert(range);
         }
     }
 
     pub(crate) fn on_lost(&mut self, id: u64, range: ByteRange) {
-        if let Some(object) = self.objects.get(&id)
+        if let Some(object) = self.objects.get(id)
             && !object.acked.contains(range)
         {
             self.repair.push_back((id, range));
@@ -218,7 +272,7 @@ impl Outgoing {
     /// Whether those bytes may still be missing at the receiver.
     pub(crate) fn wants_repeat(&self, id: u64, range: ByteRange) -> bool {
         self.objects
-            .get(&id)
+            .get(id)
             .is_some_and(|object| !object.acked.contains(range))
     }
 }
@@ -252,7 +306,7 @@ pub(crate) enum Placed {
 /// The receiving half.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
-    objects: BTreeMap<u64, InObject>,
+    objects: Open<InObject>,
     /// Separate ranges that the peer made, of all objects.
     pieces: usize,
     /// Some object has become complete since it was last looked for one.
@@ -281,7 +335,7 @@ impl Incoming {
 
     /// Returns false if that size contradicts what has arrived or was said.
     pub(crate) fn set_size(&mut self, id: u64, size: u64) -> bool {
-        let Some(object) = self.objects.get_mut(&id) else {
+        let Some(object) = self.objects.get_mut(id) else {
             return true;
         };
         let beyond = object.received.end() > size || size > limits::MAX_OFFSET;
@@ -295,7 +349,7 @@ impl Incoming {
 
     /// These bytes are there from elsewhere: whoever sends them again sends them for nothing.
     pub(crate) fn note_present(&mut self, id: u64, ranges: &RangeSet) {
-        if let Some(object) = self.objects.get_mut(&id) {
+        if let Some(object) = self.objects.get_mut(id) {
             for range in ranges.iter() {
                 object.received.insert(range);
             }
@@ -304,13 +358,13 @@ impl Incoming {
     }
 
     pub(crate) fn set_limit(&mut self, id: u64, limit: u64) {
-        if let Some(object) = self.objects.get_mut(&id) {
+        if let Some(object) = self.objects.get_mut(id) {
             object.limit = object.limit.max(limit);
         }
     }
 
     pub(crate) fn close(&mut self, id: u64) {
-        if let Some(object) = self.objects.remove(&id) {
+        if let Some(object) = self.objects.remove(id) {
             self.pieces = self.pieces.saturating_sub(object.received.range_count());
         }
         self.closed_below = self.closed_below.max(id + 1);
@@ -318,13 +372,13 @@ impl Incoming {
 
     pub(crate) fn received_bytes(&self, id: u64) -> u64 {
         self.objects
-            .get(&id)
+            .get(id)
             .map_or(0, |object| object.received.byte_count())
     }
 
     /// Notes that `range` has arrived.
     pub(crate) fn place(&mut self, id: u64, range: ByteRange) -> Result<Placed, PeerMisbehaved> {
-        let Some(object) = self.objects.get_mut(&id) else {
+        let Some(object) = self.objects.get_mut(id) else {
             return Ok(if id < self.closed_below {
                 Placed::Duplicate
             } else {
@@ -361,7 +415,7 @@ impl Incoming {
         let untold = |object: &InObject| !object.complete_told && object.is_complete();
         let next = self.objects.iter_mut().find(|(_, object)| untold(object));
         self.may_be_complete = next.is_some();
-        let (&id, object) = next?;
+        let (id, object) = next?;
         object.complete_told = true;
         Some(id)
     }

@@ -255,9 +255,6 @@ impl Transport for SimEndpoint {
         let handled = self
             .connection
             .handle_datagram(now, &arriving, &mut self.buffer);
-        if !self.connection.was_quiet() {
-            self.quiet_until = None;
-        }
         debug_assert!(handled != Handled::Refused || !accept_data);
         if let Some(sink) = &mut self.slow_sink {
             if let Handled::Data { parts, .. } = &handled {
@@ -265,7 +262,9 @@ impl Transport for SimEndpoint {
             }
             self.connection.set_sink_state(sink.state(now));
         }
-        if let (Some(placed), Handled::Data { object, parts }) = (&mut self.placed, handled) {
+        if let Some(placed) = &mut self.placed
+            && let Handled::Data { object, parts } = handled
+        {
             let ranges = placed.entry(object).or_default();
             for part in parts {
                 let new = ranges.insert(part.range);
@@ -277,7 +276,18 @@ impl Transport for SimEndpoint {
                 );
             }
         }
-        self.collect(now);
+        if !self.connection.was_quiet() {
+            self.quiet_until = None;
+            self.collect(now);
+        }
+    }
+
+    fn is_settled(&mut self, now: Time) -> bool {
+        let is_quiet = self.quiet_until.is_some_and(|(until, _)| now < until);
+        if is_quiet {
+            self.connection.rest(now);
+        }
+        is_quiet
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -287,8 +297,7 @@ impl Transport for SimEndpoint {
     }
 
     fn poll_transmit(&mut self, now: Time, max: usize, out: &mut Vec<Datagram>) -> usize {
-        if self.quiet_until.is_some_and(|(until, _)| now < until) {
-            self.connection.rest(now);
+        if self.is_settled(now) {
             return 0;
         }
         let before = out.len();

@@ -164,7 +164,9 @@ impl<T: Transport> World<T> {
             return;
         }
         self.deliver(flight, index);
-        self.drain(index, false);
+        if !self.endpoints[index].transport.is_settled(self.now) {
+            self.drain(index, false);
+        }
     }
 
     /// Hands a datagram to the transport.

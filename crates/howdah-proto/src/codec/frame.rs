@@ -113,34 +113,24 @@ pub(crate) fn leading_data(body: &[u8]) -> Option<(u64, u64, &[u8])> {
     Some((object, offset, reader.rest()))
 }
 
-/// An encoded DATA frame, without its payload.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DataFrame {
-    bytes: [u8; FrameWriter::MAX_DATA_HEADER],
-    len: usize,
-}
-
-impl DataFrame {
-    #[inline]
-    pub(crate) fn new(object: u64, offset: u64) -> Self {
-        let mut bytes = [0; FrameWriter::MAX_DATA_HEADER];
-        bytes[0] = DATA;
-        let (mut rest, mut at) = (object, 1);
-        while rest >= 0x80 {
-            bytes[at] = rest as u8 | 0x80;
-            rest >>= 7;
-            at += 1;
-        }
-        bytes[at] = rest as u8;
-        let len = at + 1 + size_of_val(&offset);
-        bytes[at + 1..len].copy_from_slice(&offset.to_be_bytes());
-        Self { bytes, len }
+/// A DATA frame without its payload, written to the front of `buffer`.
+#[inline]
+pub(crate) fn data_frame(
+    buffer: &mut [u8; FrameWriter::MAX_DATA_HEADER],
+    object: u64,
+    offset: u64,
+) -> &[u8] {
+    buffer[0] = DATA;
+    let (mut rest, mut at) = (object, 1);
+    while rest >= 0x80 {
+        buffer[at] = rest as u8 | 0x80;
+        rest >>= 7;
+        at += 1;
     }
-
-    #[inline]
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
+    buffer[at] = rest as u8;
+    let len = at + 1 + size_of_val(&offset);
+    buffer[at + 1..len].copy_from_slice(&offset.to_be_bytes());
+    &buffer[..len]
 }
 
 /// See [`frames`].
@@ -269,7 +259,8 @@ impl<'a> FrameWriter<'a> {
                 writer.prefixed(bytes);
             }
             Frame::Data { object, offset } => {
-                writer.bytes(DataFrame::new(object, offset).as_bytes());
+                let mut buffer = [0; FrameWriter::MAX_DATA_HEADER];
+                writer.bytes(data_frame(&mut buffer, object, offset));
             }
             Frame::PathChallenge(token) => {
                 writer.u8(PATH_CHALLENGE);

@@ -252,7 +252,11 @@ impl Connection {
     }
 
     /// A packet that is nothing but bytes of an object.
-    #[inline]
+    #[allow(
+        clippy::inline_always,
+        reason = "nearly every packet that comes is handled here, and what it meant is large to hand back"
+    )]
+    #[inline(always)]
     fn on_data_only(
         &mut self,
         now: Time,
@@ -268,7 +272,11 @@ impl Connection {
     }
 
     /// The packet counts as received.
-    #[inline]
+    #[allow(
+        clippy::inline_always,
+        reason = "nearly every packet that comes is handled here, and what it meant is large to hand back"
+    )]
+    #[inline(always)]
     fn on_arrived(
         &mut self,
         arriving: &Arriving,
@@ -285,7 +293,11 @@ impl Connection {
     }
 
     /// Bytes of an object came: `len` of them in the packet, and what a simulation leaves out.
-    #[inline]
+    #[allow(
+        clippy::inline_always,
+        reason = "nearly every packet that comes is handled here, and what it meant is large to hand back"
+    )]
+    #[inline(always)]
     fn on_payload(
         &mut self,
         now: Time,

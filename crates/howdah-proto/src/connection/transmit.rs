@@ -4,7 +4,7 @@ use super::{Connection, State};
 use crate::Policy;
 #[cfg(feature = "sim")]
 use crate::codec::expand_packet_number;
-use crate::codec::{DataFrame, Frame, FrameWriter, Header, Level, VERSION, data_header, limits};
+use crate::codec::{Frame, FrameWriter, Header, Level, VERSION, data_frame, data_header, limits};
 use crate::handshake::Side;
 use crate::keys::{AeadKey, KeyRing, TAG_LEN};
 use crate::objects::NextData;
@@ -543,6 +543,7 @@ impl Connection {
             return None;
         }
         let budget = budget.min(max_bytes).max(full);
+        let mut buffer = [0; FrameWriter::MAX_DATA_HEADER];
         let mut info: Option<TransmitInfo> = None;
         let mut ecn = Ecn::NotEct;
         loop {
@@ -554,8 +555,7 @@ impl Connection {
             let Some((data, repeat)) = self.next_data() else {
                 break;
             };
-            let frames = DataFrame::new(data.object, data.range.start);
-            let frames = frames.as_bytes();
+            let frames = data_frame(&mut buffer, data.object, data.range.start);
             let len =
                 crate::codec::DATA_HEADER_LEN + frames.len() + data.range.len() as usize + TAG_LEN;
             if info.is_some_and(|i| len > i.segment_size) {
