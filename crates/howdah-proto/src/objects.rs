@@ -104,8 +104,10 @@ impl OutObject {
 pub(crate) struct NextData {
     pub(crate) object: u64,
     pub(crate) range: ByteRange,
-    /// These bytes were sent before.
+    /// These bytes were sent before ...
     pub(crate) again: bool,
+    /// ... and that copy of them is still on its way.
+    pub(crate) repeat: bool,
 }
 
 /// The sending half.
@@ -230,6 +232,7 @@ impl Outgoing {
                 object: id,
                 range: head,
                 again: true,
+                repeat: false,
             });
         }
         let (id, range, object) = self.objects.iter_mut().find_map(|(id, object)| {
@@ -242,6 +245,7 @@ impl Outgoing {
             object: id,
             range,
             again: false,
+            repeat: false,
         })
     }
 
@@ -287,6 +291,11 @@ struct InObject {
 }
 
 impl InObject {
+    /// No byte may come from there on.
+    fn end(&self) -> u64 {
+        self.size.unwrap_or(u64::MAX).min(self.limit)
+    }
+
     fn is_complete(&self) -> bool {
         self.size == Some(self.received.byte_count())
     }
@@ -376,6 +385,36 @@ impl Incoming {
             .map_or(0, |object| object.received.byte_count())
     }
 
+    /// Notes that `range` has arrived, if it lies behind all that has, as what comes mostly does: all of it is to be written. False
+    /// if it does not, or may not come: [`place`](Self::place) says what to do.
+    pub(crate) fn place_behind(
+        &mut self,
+        id: u64,
+        range: ByteRange,
+    ) -> Result<bool, PeerMisbehaved> {
+        let is_behind = self.objects.get(id).is_some_and(|object| {
+            !range.is_empty() && range.start >= object.received.end() && range.end <= object.end()
+        });
+        if is_behind {
+            self.take(id, range)?;
+        }
+        Ok(is_behind)
+    }
+
+    fn take(&mut self, id: u64, range: ByteRange) -> Result<(), PeerMisbehaved> {
+        let Some(object) = self.objects.get_mut(id) else {
+            return Ok(());
+        };
+        let before = object.received.range_count();
+        object.received.insert(range);
+        self.pieces = (self.pieces + object.received.range_count()).saturating_sub(before);
+        if self.pieces > limits::MAX_RANGES {
+            return Err(PeerMisbehaved::TooScattered);
+        }
+        self.may_be_complete |= object.is_complete();
+        Ok(())
+    }
+
     /// Notes that `range` has arrived.
     pub(crate) fn place(&mut self, id: u64, range: ByteRange) -> Result<Placed, PeerMisbehaved> {
         let Some(object) = self.objects.get_mut(id) else {
@@ -385,25 +424,14 @@ impl Incoming {
                 Placed::Unknown
             });
         };
-        if range.end > object.size.unwrap_or(u64::MAX).min(object.limit) {
+        if range.end > object.end() {
             return Err(PeerMisbehaved::DataBeyondEnd);
         }
-        // What mostly comes goes on behind all that is there.
-        let fresh = if range.start >= object.received.end() && !range.is_empty() {
-            SmallVec::from_buf([range])
-        } else {
-            object.received.missing(range).collect()
-        };
+        let fresh: SmallVec<[ByteRange; 1]> = object.received.missing(range).collect();
         if fresh.is_empty() {
             return Ok(Placed::Duplicate);
         }
-        let before = object.received.range_count();
-        object.received.insert(range);
-        self.pieces = (self.pieces + object.received.range_count()).saturating_sub(before);
-        if self.pieces > limits::MAX_RANGES {
-            return Err(PeerMisbehaved::TooScattered);
-        }
-        self.may_be_complete |= object.is_complete();
+        self.take(id, range)?;
         Ok(Placed::Write(fresh))
     }
 
@@ -463,7 +491,8 @@ mod tests {
             Some(NextData {
                 object: 1,
                 range: ByteRange::new(10, 30),
-                again: true
+                again: true,
+                repeat: false
             })
         );
         assert_eq!(out.next_data(|_| 20).unwrap().range, ByteRange::new(30, 40));

@@ -201,6 +201,7 @@ impl SimEndpoint {
 struct Descriptions<'a>(&'a mut Vec<Datagram>);
 
 impl PacketSink for Descriptions<'_> {
+    #[inline]
     fn packet(&mut self, packet: &PacketOut<'_>) {
         let (header, frames) = (packet.header, packet.frames);
         let len = header.len() + frames.len();

@@ -188,10 +188,10 @@ impl<T: Transport> World<T> {
                 .mix(self.now, Kind::Delivered, index as u32, flight.wire_len);
             endpoint.counters.received_datagrams += 1;
             endpoint.counters.received_bytes += u64::from(flight.wire_len);
-            let Datagram { bytes, absent } = self.pool.get(flight.parcel);
+            let (bytes, absent) = self.pool.get(flight.parcel);
             let arrival = Arrival {
                 bytes,
-                absent: *absent,
+                absent,
                 corrupt: false,
             };
             endpoint.transport.handle_datagram(self.now, arrival);
@@ -203,9 +203,9 @@ impl<T: Transport> World<T> {
     #[cold]
     fn arrive_slowly(&mut self, flight: Flight, index: usize) {
         let endpoint = &mut self.endpoints[index];
-        let datagram = self.pool.get_mut(flight.parcel);
+        let mut datagram = self.pool.datagram(flight.parcel);
         let fate = match &mut endpoint.hook {
-            Some(hook) => hook(self.now, datagram),
+            Some(hook) => hook(self.now, &datagram),
             None => Fate::Deliver,
         };
         let corrupt = flight.corrupt || fate == Fate::Corrupt;
@@ -228,10 +228,9 @@ impl<T: Transport> World<T> {
             let bit = self.damage.below(u64::from(flight.wire_len) * 8);
             flip(&mut datagram.bytes, bit);
         }
-        let Datagram { bytes, absent } = &*datagram;
         let arrival = Arrival {
-            bytes,
-            absent: *absent,
+            bytes: &datagram.bytes,
+            absent: datagram.absent,
             corrupt,
         };
         endpoint.transport.handle_datagram(self.now, arrival);

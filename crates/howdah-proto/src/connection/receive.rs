@@ -31,6 +31,18 @@ pub struct Arriving {
     pub accept_data: bool,
 }
 
+impl Arriving {
+    /// Which bytes of an object came, of which `len` are there.
+    fn range(&self, offset: u64, len: usize) -> Result<ByteRange, PeerMisbehaved> {
+        let absent = self.absent.saturating_sub(TAG_LEN as u32);
+        let len = len as u64 + u64::from(absent);
+        if offset + len > limits::MAX_OFFSET {
+            return Err(PeerMisbehaved::DataBeyondEnd);
+        }
+        Ok(ByteRange::with_len(offset, len))
+    }
+}
+
 /// A piece of payload and where it belongs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Part {
@@ -235,20 +247,24 @@ impl Connection {
             wire_len,
             body,
         };
-        let handled = match leading_data(body) {
-            Some(data) => {
-                let handled = self.on_data_only(now, arriving, &packet, data);
+        let Some(data) = leading_data(body) else {
+            let handled = self.on_data_frames(now, arriving, &packet);
+            return handled.unwrap_or_else(|offence| self.offended(now, offence));
+        };
+        match self.on_data_only(now, arriving, &packet, data) {
+            Ok(handled) => {
                 let same_keys = choice == KeyChoice::Current;
-                self.reporting.is_quiet =
-                    handled.is_ok() && was_quiet && same_keys && self.is_quiet();
+                self.reporting.is_quiet = was_quiet && same_keys && self.is_quiet();
                 handled
             }
-            None => self.on_data_frames(now, arriving, &packet),
-        };
-        handled.unwrap_or_else(|offence| {
-            self.on_misbehaved(now, offence);
-            Handled::Nothing
-        })
+            Err(offence) => self.offended(now, offence),
+        }
+    }
+
+    #[cold]
+    fn offended(&mut self, now: Time, offence: PeerMisbehaved) -> Handled {
+        self.on_misbehaved(now, offence);
+        Handled::Nothing
     }
 
     /// A packet that is nothing but bytes of an object.
@@ -264,11 +280,43 @@ impl Connection {
         packet: &Packet<'_>,
         (object, offset, payload): (u64, u64, &[u8]),
     ) -> Result<Handled, PeerMisbehaved> {
-        let handled = self.on_payload(now, arriving, packet, (object, offset, payload.len()))?;
-        if matches!(handled, Payload::Taken(_)) {
+        let data = (object, offset, payload.len());
+        if let Some(part) = self.on_next_bytes(arriving, packet, data)? {
+            self.on_arrived(arriving, packet, true)?;
+            // Put together where it is handed over: what was written a moment ago is slow to move.
+            let parts = SmallVec::from_buf([part]);
+            return Ok(Handled::Data { object, parts });
+        }
+        let payload = self.on_payload(now, arriving, packet, data)?;
+        if matches!(payload, Payload::Taken(_)) {
             self.on_arrived(arriving, packet, true)?;
         }
-        Ok(handled.into())
+        Ok(payload.into())
+    }
+
+    /// Bytes that lie behind all that came of their object so far, as most do, are to be written whole. `None`: it is not that easy,
+    /// and nothing has happened.
+    #[allow(
+        clippy::inline_always,
+        reason = "nearly every packet that comes is handled here, and what it meant is large to hand back"
+    )]
+    #[inline(always)]
+    fn on_next_bytes(
+        &mut self,
+        arriving: &Arriving,
+        packet: &Packet<'_>,
+        (object, offset, len): (u64, u64, usize),
+    ) -> Result<Option<Part>, PeerMisbehaved> {
+        let range = arriving.range(offset, len)?;
+        if !arriving.accept_data || self.taking.meter.is_some() {
+            return Ok(None);
+        }
+        if !self.streams.incoming.place_behind(object, range)? {
+            return Ok(None);
+        }
+        self.stats.data_bytes_received += range.len();
+        let at = DATA_HEADER_LEN + packet.body.len() - len;
+        Ok(Some(Part { at, range }))
     }
 
     /// The packet counts as received.
@@ -293,11 +341,6 @@ impl Connection {
     }
 
     /// Bytes of an object came: `len` of them in the packet, and what a simulation leaves out.
-    #[allow(
-        clippy::inline_always,
-        reason = "nearly every packet that comes is handled here, and what it meant is large to hand back"
-    )]
-    #[inline(always)]
     fn on_payload(
         &mut self,
         now: Time,
@@ -306,10 +349,7 @@ impl Connection {
         (object, offset, len): (u64, u64, usize),
     ) -> Result<Payload, PeerMisbehaved> {
         let at = DATA_HEADER_LEN + packet.body.len() - len;
-        let len = len as u64 + u64::from(arriving.absent.saturating_sub(TAG_LEN as u32));
-        if offset + len > limits::MAX_OFFSET {
-            return Err(PeerMisbehaved::DataBeyondEnd);
-        }
+        let range = arriving.range(offset, len)?;
         let metered = |meter: &mut Meter| meter.admit(now, packet.wire_len);
         if !arriving.accept_data || !self.taking.meter.as_mut().is_none_or(metered) {
             self.taking.sink_drops += 1;
@@ -318,7 +358,7 @@ impl Connection {
             self.wish_report(true);
             return Ok(Payload::Left(Handled::Refused));
         }
-        let range = ByteRange::with_len(offset, len);
+        let len = range.len();
         let ranges = match self.streams.incoming.place(object, range)? {
             Placed::Unknown => return Ok(Payload::Left(Handled::Nothing)),
             Placed::Duplicate => {
@@ -334,10 +374,7 @@ impl Connection {
             at: at + (range.start - offset) as usize,
             range,
         };
-        let parts = match ranges[..] {
-            [range] => SmallVec::from_buf([part(range)]),
-            _ => ranges.into_iter().map(part).collect(),
-        };
+        let parts = ranges.into_iter().map(part).collect();
         Ok(Payload::Taken(Handled::Data { object, parts }))
     }
 

@@ -552,14 +552,14 @@ impl Connection {
             if segments >= max_segments || bytes + full > budget && segments > 0 {
                 break;
             }
-            let Some((data, repeat)) = self.next_data() else {
+            let Some(data) = self.next_data() else {
                 break;
             };
             let frames = data_frame(&mut buffer, data.object, data.range.start);
             let len =
                 crate::codec::DATA_HEADER_LEN + frames.len() + data.range.len() as usize + TAG_LEN;
             if info.is_some_and(|i| len > i.segment_size) {
-                if !repeat {
+                if !data.repeat {
                     self.streams.outgoing.put_back(data);
                 }
                 break;
@@ -567,11 +567,11 @@ impl Connection {
             let content = Content::Data {
                 object: data.object,
                 range: data.range,
-                repeat,
+                repeat: data.repeat,
             };
             self.stats.data_bytes_sent += data.range.len();
             self.stats.data_bytes_repeated += if data.again { data.range.len() } else { 0 };
-            self.stats.tail_bytes_repeated += if repeat { data.range.len() } else { 0 };
+            self.stats.tail_bytes_repeated += if data.repeat { data.range.len() } else { 0 };
             let payload = Some((data.object, data.range));
             if info.is_none() {
                 // What one call hands over has one ECN field.
@@ -598,13 +598,14 @@ impl Connection {
     }
 
     /// New or lost bytes; second copies of the tail when there are none.
-    fn next_data(&mut self) -> Option<(NextData, bool)> {
+    fn next_data(&mut self) -> Option<NextData> {
         let full = self.max_payload(0);
         let shorter = FrameWriter::data_header_len(0) as u64;
         let max = |object| full + shorter - FrameWriter::data_header_len(object) as u64;
-        if let Some(data) = self.streams.outgoing.next_data(max) {
+        let data = self.streams.outgoing.next_data(max);
+        if data.is_some() {
             self.pace.tail = None;
-            return Some((data, false));
+            return data;
         }
         let tail = self.pace.tail.as_mut()?;
         while tail.next > tail.floor && tail.left > 0 {
@@ -627,14 +628,12 @@ impl Connection {
                 && self.streams.outgoing.wants_repeat(object, range)
             {
                 tail.left -= 1;
-                return Some((
-                    NextData {
-                        object,
-                        range,
-                        again: true,
-                    },
-                    true,
-                ));
+                return Some(NextData {
+                    object,
+                    range,
+                    again: true,
+                    repeat: true,
+                });
             }
         }
         // The copies themselves are not copied.
