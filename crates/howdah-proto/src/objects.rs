@@ -215,6 +215,11 @@ impl Outgoing {
     }
 
     /// Length that the next data packet would have, at most `max`.
+    #[allow(
+        clippy::inline_always,
+        reason = "what it gives has just been put together, and is slow to move"
+    )]
+    #[inline(always)]
     pub(crate) fn next_data(&mut self, max: impl Fn(u64) -> u64) -> Option<NextData> {
         while let Some((id, range)) = self.repair.pop_front() {
             let Some(object) = self.objects.get(id) else {

@@ -201,7 +201,11 @@ impl SimEndpoint {
 struct Descriptions<'a>(&'a mut Vec<Datagram>);
 
 impl PacketSink for Descriptions<'_> {
-    #[inline]
+    #[allow(
+        clippy::inline_always,
+        reason = "what it is given has just been put together, and is slow to move"
+    )]
+    #[inline(always)]
     fn packet(&mut self, packet: &PacketOut<'_>) {
         let (header, frames) = (packet.header, packet.frames);
         let len = header.len() + frames.len();

@@ -1,6 +1,7 @@
 //! Where datagrams lie while they are in flight.
 
 use howdah_core::{Datagram, HeaderBytes};
+use std::collections::VecDeque;
 
 /// Header bytes that a small datagram has at most: those of a data packet of ours fit.
 const SMALL: usize = 27;
@@ -16,33 +17,34 @@ struct Small {
     bytes: [u8; SMALL],
 }
 
-/// Places of one kind. They are used again, the latest first: that one is still in the cache.
+/// Places of one kind. They are used again in the order in which they were given free: what is in flight then lies about in the order
+/// in which it arrives, which processors foresee.
 #[derive(Debug)]
 struct Shelf<T> {
     parcels: Vec<T>,
-    free: Vec<u32>,
+    free: VecDeque<u32>,
 }
 
 impl<T> Default for Shelf<T> {
     fn default() -> Self {
         Self {
             parcels: Vec::new(),
-            free: Vec::new(),
+            free: VecDeque::new(),
         }
     }
 }
 
 impl<T> Shelf<T> {
+    /// A place, which `empty` stands for if it is a new one.
     #[inline]
-    fn store(&mut self, parcel: T) -> u32 {
-        if let Some(place) = self.free.pop() {
-            self.parcels[place as usize] = parcel;
-            return place;
-        }
-        let place = self.parcels.len() as u32;
-        assert!(place < LARGE_BIT, "fewer than 2^31 datagrams in flight");
-        self.parcels.push(parcel);
-        place
+    fn take(&mut self, empty: T) -> (u32, &mut T) {
+        let place = self.free.pop_front().unwrap_or_else(|| {
+            let place = self.parcels.len() as u32;
+            assert!(place < LARGE_BIT, "fewer than 2^31 datagrams in flight");
+            self.parcels.push(empty);
+            place
+        });
+        (place, &mut self.parcels[place as usize])
     }
 
     fn len(&self) -> usize {
@@ -62,16 +64,25 @@ impl Pool {
     #[inline]
     pub(crate) fn store(&mut self, datagram: Datagram) -> u32 {
         let len = datagram.bytes.len();
-        let mut bytes = [0; SMALL];
-        let Some(front) = bytes.get_mut(..len) else {
-            return self.large.store(datagram) | LARGE_BIT;
+        if len > SMALL {
+            let empty = Datagram {
+                bytes: HeaderBytes::new(),
+                absent: 0,
+            };
+            let (place, large) = self.large.take(empty);
+            *large = datagram;
+            return place | LARGE_BIT;
+        }
+        let empty = Small {
+            absent: 0,
+            len: 0,
+            bytes: [0; SMALL],
         };
-        front.copy_from_slice(&datagram.bytes);
-        self.small.store(Small {
-            absent: datagram.absent,
-            len: len as u8,
-            bytes,
-        })
+        let (place, small) = self.small.take(empty);
+        small.absent = datagram.absent;
+        small.len = len as u8;
+        small.bytes[..len].copy_from_slice(&datagram.bytes);
+        place
     }
 
     /// The datagram at a place: what it carries, and how many bytes it does not.
@@ -83,19 +94,6 @@ impl Pool {
         } else {
             let large = &self.large.parcels[(place & !LARGE_BIT) as usize];
             (&large.bytes, large.absent)
-        }
-    }
-
-    /// Reads a datagram and does nothing with it: when its turn comes it shall be in the cache. The processor goes on while it waits
-    /// for this.
-    #[inline]
-    pub(crate) fn touch(&self, place: u32) {
-        if place & LARGE_BIT == 0 {
-            let small = self.small.parcels.get(place as usize);
-            std::hint::black_box(small.map(|small| small.absent));
-        } else {
-            let large = self.large.parcels.get((place & !LARGE_BIT) as usize);
-            std::hint::black_box(large.map(|large| large.absent));
         }
     }
 
@@ -118,9 +116,9 @@ impl Pool {
     #[inline]
     pub(crate) fn release(&mut self, place: u32) {
         if place & LARGE_BIT == 0 {
-            self.small.free.push(place);
+            self.small.free.push_back(place);
         } else {
-            self.large.free.push(place & !LARGE_BIT);
+            self.large.free.push_back(place & !LARGE_BIT);
         }
     }
 

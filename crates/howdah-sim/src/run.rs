@@ -143,9 +143,6 @@ impl<T: Transport> World<T> {
         let path = &mut self.paths[path];
         let flight = path.lane.pop().expect("the agenda knows of a datagram");
         path.ledger.delivered += 1;
-        if let Some(place) = path.lane.ahead() {
-            self.pool.touch(place);
-        }
         self.agenda.set(path.slot, path.lane.head());
         let sender = &self.endpoints[flight.sender as usize];
         if usize::from(flight.hop) + 1 < sender.route.len() {

@@ -314,6 +314,11 @@ impl Connection {
     }
 
     /// Numbers, remembers and hands over one packet; returns its UDP payload length.
+    #[allow(
+        clippy::inline_always,
+        reason = "what it is given has just been put together, and is slow to move"
+    )]
+    #[inline(always)]
     fn push_packet(
         &mut self,
         now: Time,
@@ -598,6 +603,11 @@ impl Connection {
     }
 
     /// New or lost bytes; second copies of the tail when there are none.
+    #[allow(
+        clippy::inline_always,
+        reason = "what it gives has just been put together, and is slow to move"
+    )]
+    #[inline(always)]
     fn next_data(&mut self) -> Option<NextData> {
         let full = self.max_payload(0);
         let shorter = FrameWriter::data_header_len(0) as u64;
