@@ -3,6 +3,9 @@
 use crate::Span;
 use std::fmt;
 
+/// Bits of a byte times nanoseconds of a second.
+const BITS_PER_BYTE_NANOS: u64 = 8_000_000_000;
+
 /// A rate in bit/s. Decimal prefixes: 1 Gbit/s is 10^9 bit/s.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Rate(u64);
@@ -52,13 +55,21 @@ impl Rate {
         if self.0 == 0 {
             return Span::MAX;
         }
-        let ns = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(self.0));
+        // What is asked in the course of a transfer fits, and a wide division costs several narrow ones.
+        if let Some(bits) = bytes.checked_mul(BITS_PER_BYTE_NANOS) {
+            return Span::from_nanos(bits.div_ceil(self.0));
+        }
+        let ns = (u128::from(bytes) * u128::from(BITS_PER_BYTE_NANOS)).div_ceil(self.0.into());
         Span::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
     /// How many whole bytes pass in `span`.
     pub fn bytes_in(self, span: Span) -> u64 {
-        let bytes = u128::from(self.0) * u128::from(span.as_nanos()) / 8_000_000_000;
+        let (rate, ns) = (self.0, span.as_nanos());
+        if let Some(bits) = rate.checked_mul(ns) {
+            return bits / BITS_PER_BYTE_NANOS;
+        }
+        let bytes = u128::from(rate) * u128::from(ns) / u128::from(BITS_PER_BYTE_NANOS);
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
@@ -92,6 +103,39 @@ mod tests {
         assert_eq!(rate.span_for(9000), Span::from_nanos(7200));
         assert_eq!(rate.bytes_in(Span::from_millis(1)), 1_250_000);
         assert_eq!(Rate::from_bytes_over(1_250_000, Span::from_millis(1)), rate);
+    }
+
+    #[test]
+    fn narrow_and_wide_divisions_agree() {
+        let edges = [
+            1,
+            7,
+            8_000_000_000,
+            u64::MAX / 8_000_000_000,
+            1 << 40,
+            u64::MAX,
+        ];
+        for rate in edges {
+            for n in edges
+                .into_iter()
+                .flat_map(|n| [n - 1, n, n.saturating_add(1)])
+            {
+                let wide = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
+                let rate_of = Rate::from_bits_per_sec(rate);
+                let span = (u128::from(n) * 8_000_000_000).div_ceil(u128::from(rate));
+                assert_eq!(
+                    rate_of.span_for(n),
+                    Span::from_nanos(wide(span)),
+                    "{rate} {n}"
+                );
+                let bytes = u128::from(rate) * u128::from(n) / 8_000_000_000;
+                assert_eq!(
+                    rate_of.bytes_in(Span::from_nanos(n)),
+                    wide(bytes),
+                    "{rate} {n}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -58,6 +58,13 @@ pub trait Transport {
     /// Lets time pass.
     fn handle_timeout(&mut self, now: Time);
 
+    /// Asked right after [`handle_datagram`](Self::handle_datagram): whether [`poll_transmit`](Self::poll_transmit) would give nothing
+    /// at `now` and [`poll_timeout`](Self::poll_timeout) what it said last, so that neither need be asked. By default both are.
+    fn is_settled(&mut self, now: Time) -> bool {
+        let _ = now;
+        false
+    }
+
     /// Appends at most `max_datagrams` datagrams that may leave at `now`; returns how many.
     fn poll_transmit(&mut self, now: Time, max_datagrams: usize, out: &mut Vec<Datagram>) -> usize;
 

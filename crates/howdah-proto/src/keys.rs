@@ -235,7 +235,7 @@ impl KeyRing {
         now: Time,
         number: u64,
         probe_timeout: Span,
-    ) -> (bool, AeadKey) {
+    ) -> (bool, &AeadKey) {
         let settled = self
             .confirmed_at
             .is_some_and(|at| now.since(at) >= probe_timeout * 3);
@@ -243,7 +243,7 @@ impl KeyRing {
             self.rotate(number);
         }
         self.sealed += 1;
-        (self.phase, self.current.local.clone())
+        (self.phase, &self.current.local)
     }
 
     /// The AEAD's limit is reached and the peer confirms nothing: stop sending.
@@ -253,17 +253,15 @@ impl KeyRing {
 
     /// The key that should open packet `number` of that phase. `None`: it comes from two phases
     /// back, whose key is gone.
-    pub(crate) fn open_key(&self, phase: bool, number: u64) -> Option<(KeyChoice, AeadKey)> {
+    pub(crate) fn open_key(&self, phase: bool, number: u64) -> Option<(KeyChoice, &AeadKey)> {
         if phase == self.phase {
             return (number >= self.first_of_previous)
-                .then(|| (KeyChoice::Current, self.current.remote.clone()));
+                .then_some((KeyChoice::Current, &self.current.remote));
         }
         Some(match (&self.previous_remote, self.first_opened) {
-            (Some(previous), None) => (KeyChoice::Previous, previous.clone()),
-            (Some(previous), Some(first)) if number < first => {
-                (KeyChoice::Previous, previous.clone())
-            }
-            _ => (KeyChoice::Next, self.next.remote.clone()),
+            (Some(previous), None) => (KeyChoice::Previous, previous),
+            (Some(previous), Some(first)) if number < first => (KeyChoice::Previous, previous),
+            _ => (KeyChoice::Next, &self.next.remote),
         })
     }
 

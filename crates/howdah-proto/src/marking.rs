@@ -118,6 +118,12 @@ impl Marking {
         capable
     }
 
+    /// Whether any packet ever left as one that can be marked.
+    #[cfg(feature = "sim")]
+    pub(crate) fn has_sent_capable(&self) -> bool {
+        self.sent > 0
+    }
+
     /// A packet that left as ECT(1) has arrived; it may have been called lost before.
     pub(crate) fn on_acked(&mut self, was_lost: bool) {
         self.acked += 1;

@@ -4,7 +4,61 @@ use crate::codec::limits;
 use crate::error::PeerMisbehaved;
 use howdah_core::{ByteRange, RangeSet};
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+
+/// The open objects of one direction, by their ids, in ascending order: few, and looked up for each packet.
+#[derive(Debug)]
+struct Open<T>(Vec<(u64, T)>);
+
+impl<T> Default for Open<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Open<T> {
+    fn find(&self, id: u64) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&id, |&(id, _)| id)
+    }
+
+    fn insert(&mut self, id: u64, object: T) {
+        match self.find(id) {
+            Ok(at) => self.0[at].1 = object,
+            Err(at) => self.0.insert(at, (id, object)),
+        }
+    }
+
+    fn get(&self, id: u64) -> Option<&T> {
+        let at = self.find(id).ok()?;
+        Some(&self.0[at].1)
+    }
+
+    fn get_mut(&mut self, id: u64) -> Option<&mut T> {
+        let at = self.find(id).ok()?;
+        Some(&mut self.0[at].1)
+    }
+
+    fn remove(&mut self, id: u64) -> Option<T> {
+        let at = self.find(id).ok()?;
+        Some(self.0.remove(at).1)
+    }
+
+    fn values(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|(_, object)| object)
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut T)> {
+        self.0.iter_mut().map(|(id, object)| (*id, object))
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 /// An object that is being sent.
 #[derive(Debug)]
@@ -50,14 +104,16 @@ impl OutObject {
 pub(crate) struct NextData {
     pub(crate) object: u64,
     pub(crate) range: ByteRange,
-    /// These bytes were sent before.
+    /// These bytes were sent before ...
     pub(crate) again: bool,
+    /// ... and that copy of them is still on its way.
+    pub(crate) repeat: bool,
 }
 
 /// The sending half.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
-    objects: BTreeMap<u64, OutObject>,
+    objects: Open<OutObject>,
     repair: VecDeque<(u64, ByteRange)>,
 }
 
@@ -77,26 +133,26 @@ impl Outgoing {
     }
 
     pub(crate) fn set_ready(&mut self, id: u64, end: u64) {
-        if let Some(object) = self.objects.get_mut(&id) {
+        if let Some(object) = self.objects.get_mut(id) {
             object.ready_end = object.ready_end.max(end);
         }
     }
 
     pub(crate) fn set_size(&mut self, id: u64, size: u64) {
-        if let Some(object) = self.objects.get_mut(&id) {
+        if let Some(object) = self.objects.get_mut(id) {
             object.size = Some(size);
         }
     }
 
     pub(crate) fn on_credit(&mut self, id: u64, window_end: u64) {
-        if let Some(object) = self.objects.get_mut(&id) {
+        if let Some(object) = self.objects.get_mut(id) {
             object.credit_end = object.credit_end.max(window_end);
         }
     }
 
     /// The receiver has these bytes from elsewhere: they are not sent.
     pub(crate) fn skip(&mut self, id: u64, ranges: &RangeSet) {
-        if let Some(object) = self.objects.get_mut(&id) {
+        if let Some(object) = self.objects.get_mut(id) {
             for range in ranges.iter() {
                 object.acked.insert(range);
             }
@@ -105,7 +161,7 @@ impl Outgoing {
 
     /// Nothing more of that object will be sent.
     pub(crate) fn close(&mut self, id: u64) {
-        self.objects.remove(&id);
+        self.objects.remove(id);
         self.repair.retain(|&(object, _)| object != id);
     }
 
@@ -115,21 +171,27 @@ impl Outgoing {
             Some(range) => range.start,
             None => object.next,
         };
-        self.objects.get(&id).map(end)
+        self.objects.get(id).map(end)
     }
 
     /// Bytes known to have arrived.
     pub(crate) fn acked_bytes(&self, id: u64) -> u64 {
         self.objects
-            .get(&id)
+            .get(id)
             .map_or(0, |object| object.acked.byte_count())
     }
 
     /// Every byte below has arrived.
     pub(crate) fn acked_prefix(&self, id: u64) -> u64 {
         self.objects
-            .get(&id)
+            .get(id)
             .map_or(0, |object| object.acked.prefix_len())
+    }
+
+    /// No object is open.
+    #[cfg(feature = "sim")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.repair.is_empty()
     }
 
     pub(crate) fn has_data(&self) -> bool {
@@ -153,9 +215,14 @@ impl Outgoing {
     }
 
     /// Length that the next data packet would have, at most `max`.
+    #[allow(
+        clippy::inline_always,
+        reason = "what it gives has just been put together, and is slow to move"
+    )]
+    #[inline(always)]
     pub(crate) fn next_data(&mut self, max: impl Fn(u64) -> u64) -> Option<NextData> {
         while let Some((id, range)) = self.repair.pop_front() {
-            let Some(object) = self.objects.get(&id) else {
+            let Some(object) = self.objects.get(id) else {
                 continue;
             };
             let Some(gap) = object.acked.missing(range).next() else {
@@ -170,24 +237,26 @@ impl Outgoing {
                 object: id,
                 range: head,
                 again: true,
+                repeat: false,
             });
         }
-        let fresh = |(id, o): (&u64, &OutObject)| Some((*id, o.fresh(o.limit())?));
-        let (id, range) = self.objects.iter().find_map(fresh)?;
+        let (id, range, object) = self.objects.iter_mut().find_map(|(id, object)| {
+            let range = object.fresh(object.limit())?;
+            Some((id, range, object))
+        })?;
         let (range, _) = range.split_at(max(id));
-        if let Some(object) = self.objects.get_mut(&id) {
-            object.next = range.end;
-        }
+        object.next = range.end;
         Some(NextData {
             object: id,
             range,
             again: false,
+            repeat: false,
         })
     }
 
     /// Puts back what [`next_data`](Self::next_data) gave but no packet took.
     pub(crate) fn put_back(&mut self, data: NextData) {
-        match self.objects.get_mut(&data.object) {
+        match self.objects.get_mut(data.object) {
             Some(object) if !data.again && object.next == data.range.end => {
                 object.next = data.range.start;
             }
@@ -196,13 +265,13 @@ impl Outgoing {
     }
 
     pub(crate) fn on_acked(&mut self, id: u64, range: ByteRange) {
-        if let Some(object) = self.objects.get_mut(&id) {
+        if let Some(object) = self.objects.get_mut(id) {
             object.acked.insert(range);
         }
     }
 
     pub(crate) fn on_lost(&mut self, id: u64, range: ByteRange) {
-        if let Some(object) = self.objects.get(&id)
+        if let Some(object) = self.objects.get(id)
             && !object.acked.contains(range)
         {
             self.repair.push_back((id, range));
@@ -212,7 +281,7 @@ impl Outgoing {
     /// Whether those bytes may still be missing at the receiver.
     pub(crate) fn wants_repeat(&self, id: u64, range: ByteRange) -> bool {
         self.objects
-            .get(&id)
+            .get(id)
             .is_some_and(|object| !object.acked.contains(range))
     }
 }
@@ -224,6 +293,17 @@ struct InObject {
     size: Option<u64>,
     limit: u64,
     complete_told: bool,
+}
+
+impl InObject {
+    /// No byte may come from there on.
+    fn end(&self) -> u64 {
+        self.size.unwrap_or(u64::MAX).min(self.limit)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.size == Some(self.received.byte_count())
+    }
 }
 
 /// What to do with the payload of a data packet.
@@ -240,9 +320,11 @@ pub(crate) enum Placed {
 /// The receiving half.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
-    objects: BTreeMap<u64, InObject>,
+    objects: Open<InObject>,
     /// Separate ranges that the peer made, of all objects.
     pieces: usize,
+    /// Some object has become complete since it was last looked for one.
+    may_be_complete: bool,
     /// Objects that were open once: their stragglers are duplicates, not losses.
     closed_below: u64,
 }
@@ -252,6 +334,7 @@ impl Incoming {
         if self.objects.len() >= limits::MAX_OPEN_OBJECTS || id < self.closed_below {
             return false;
         }
+        self.may_be_complete = true;
         self.objects.insert(
             id,
             InObject {
@@ -266,7 +349,7 @@ impl Incoming {
 
     /// Returns false if that size contradicts what has arrived or was said.
     pub(crate) fn set_size(&mut self, id: u64, size: u64) -> bool {
-        let Some(object) = self.objects.get_mut(&id) else {
+        let Some(object) = self.objects.get_mut(id) else {
             return true;
         };
         let beyond = object.received.end() > size || size > limits::MAX_OFFSET;
@@ -274,26 +357,28 @@ impl Incoming {
             return false;
         }
         object.size = Some(size);
+        self.may_be_complete = true;
         true
     }
 
     /// These bytes are there from elsewhere: whoever sends them again sends them for nothing.
     pub(crate) fn note_present(&mut self, id: u64, ranges: &RangeSet) {
-        if let Some(object) = self.objects.get_mut(&id) {
+        if let Some(object) = self.objects.get_mut(id) {
             for range in ranges.iter() {
                 object.received.insert(range);
             }
+            self.may_be_complete = true;
         }
     }
 
     pub(crate) fn set_limit(&mut self, id: u64, limit: u64) {
-        if let Some(object) = self.objects.get_mut(&id) {
+        if let Some(object) = self.objects.get_mut(id) {
             object.limit = object.limit.max(limit);
         }
     }
 
     pub(crate) fn close(&mut self, id: u64) {
-        if let Some(object) = self.objects.remove(&id) {
+        if let Some(object) = self.objects.remove(id) {
             self.pieces = self.pieces.saturating_sub(object.received.range_count());
         }
         self.closed_below = self.closed_below.max(id + 1);
@@ -301,40 +386,69 @@ impl Incoming {
 
     pub(crate) fn received_bytes(&self, id: u64) -> u64 {
         self.objects
-            .get(&id)
+            .get(id)
             .map_or(0, |object| object.received.byte_count())
     }
 
-    /// Notes that `range` has arrived.
-    pub(crate) fn place(&mut self, id: u64, range: ByteRange) -> Result<Placed, PeerMisbehaved> {
-        let Some(object) = self.objects.get_mut(&id) else {
-            return Ok(if id < self.closed_below {
-                Placed::Duplicate
-            } else {
-                Placed::Unknown
-            });
+    /// Notes that `range` has arrived, if it lies behind all that has, as what comes mostly does: all of it is to be written. False
+    /// if it does not, or may not come: [`place`](Self::place) says what to do.
+    pub(crate) fn place_behind(
+        &mut self,
+        id: u64,
+        range: ByteRange,
+    ) -> Result<bool, PeerMisbehaved> {
+        let is_behind = self.objects.get(id).is_some_and(|object| {
+            !range.is_empty() && range.start >= object.received.end() && range.end <= object.end()
+        });
+        if is_behind {
+            self.take(id, range)?;
+        }
+        Ok(is_behind)
+    }
+
+    fn take(&mut self, id: u64, range: ByteRange) -> Result<(), PeerMisbehaved> {
+        let Some(object) = self.objects.get_mut(id) else {
+            return Ok(());
         };
-        if range.end > object.size.unwrap_or(u64::MAX).min(object.limit) {
-            return Err(PeerMisbehaved::DataBeyondEnd);
-        }
-        let fresh: SmallVec<[ByteRange; 1]> = object.received.missing(range).collect();
-        if fresh.is_empty() {
-            return Ok(Placed::Duplicate);
-        }
         let before = object.received.range_count();
         object.received.insert(range);
         self.pieces = (self.pieces + object.received.range_count()).saturating_sub(before);
         if self.pieces > limits::MAX_RANGES {
             return Err(PeerMisbehaved::TooScattered);
         }
+        self.may_be_complete |= object.is_complete();
+        Ok(())
+    }
+
+    /// Notes that `range` has arrived.
+    pub(crate) fn place(&mut self, id: u64, range: ByteRange) -> Result<Placed, PeerMisbehaved> {
+        let Some(object) = self.objects.get_mut(id) else {
+            return Ok(if id < self.closed_below {
+                Placed::Duplicate
+            } else {
+                Placed::Unknown
+            });
+        };
+        if range.end > object.end() {
+            return Err(PeerMisbehaved::DataBeyondEnd);
+        }
+        let fresh: SmallVec<[ByteRange; 1]> = object.received.missing(range).collect();
+        if fresh.is_empty() {
+            return Ok(Placed::Duplicate);
+        }
+        self.take(id, range)?;
         Ok(Placed::Write(fresh))
     }
 
     /// Objects that have become complete since the last call.
     pub(crate) fn take_complete(&mut self) -> Option<u64> {
-        let (&id, object) = self.objects.iter_mut().find(|(_, object)| {
-            !object.complete_told && object.size == Some(object.received.byte_count())
-        })?;
+        if !self.may_be_complete {
+            return None;
+        }
+        let untold = |object: &InObject| !object.complete_told && object.is_complete();
+        let next = self.objects.iter_mut().find(|(_, object)| untold(object));
+        self.may_be_complete = next.is_some();
+        let (id, object) = next?;
         object.complete_told = true;
         Some(id)
     }
@@ -382,7 +496,8 @@ mod tests {
             Some(NextData {
                 object: 1,
                 range: ByteRange::new(10, 30),
-                again: true
+                again: true,
+                repeat: false
             })
         );
         assert_eq!(out.next_data(|_| 20).unwrap().range, ByteRange::new(30, 40));

@@ -29,6 +29,9 @@ pub struct SimEndpoint {
     slow_sink: Option<SlowSink>,
     /// ECN field of the datagram that comes next.
     arriving_ecn: Ecn,
+    /// There is nothing to send before that time, unless something else happens than that bytes come. A receiver would be asked
+    /// for each packet, and have the same answer.
+    quiet_until: Option<(Time, WakeReason)>,
 }
 
 /// The one object of an endpoint that [sends](SimEndpoint::sender) or
@@ -76,6 +79,7 @@ impl SimEndpoint {
             transfer: None,
             slow_sink: None,
             arriving_ecn: Ecn::NotEct,
+            quiet_until: None,
         }
     }
 
@@ -148,6 +152,7 @@ impl SimEndpoint {
 
     /// The connection, for application calls.
     pub fn connection_mut(&mut self) -> &mut Connection {
+        self.quiet_until = None;
         &mut self.connection
     }
 
@@ -160,6 +165,7 @@ impl SimEndpoint {
 
     /// Received bytes go into a sink that may be slower than the path.
     pub fn set_slow_sink(&mut self, sink: SlowSink) {
+        self.quiet_until = None;
         self.slow_sink = Some(sink);
     }
 
@@ -195,6 +201,11 @@ impl SimEndpoint {
 struct Descriptions<'a>(&'a mut Vec<Datagram>);
 
 impl PacketSink for Descriptions<'_> {
+    #[allow(
+        clippy::inline_always,
+        reason = "what it is given has just been put together, and is slow to move"
+    )]
+    #[inline(always)]
     fn packet(&mut self, packet: &PacketOut<'_>) {
         let (header, frames) = (packet.header, packet.frames);
         let len = header.len() + frames.len();
@@ -256,7 +267,9 @@ impl Transport for SimEndpoint {
             }
             self.connection.set_sink_state(sink.state(now));
         }
-        if let (Some(placed), Handled::Data { object, parts }) = (&mut self.placed, handled) {
+        if let Some(placed) = &mut self.placed
+            && let Handled::Data { object, parts } = handled
+        {
             let ranges = placed.entry(object).or_default();
             for part in parts {
                 let new = ranges.insert(part.range);
@@ -268,15 +281,30 @@ impl Transport for SimEndpoint {
                 );
             }
         }
-        self.collect(now);
+        if !self.connection.was_quiet() {
+            self.quiet_until = None;
+            self.collect(now);
+        }
+    }
+
+    fn is_settled(&mut self, now: Time) -> bool {
+        let is_quiet = self.quiet_until.is_some_and(|(until, _)| now < until);
+        if is_quiet {
+            self.connection.rest(now);
+        }
+        is_quiet
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        self.quiet_until = None;
         self.connection.handle_timeout(now);
         self.collect(now);
     }
 
     fn poll_transmit(&mut self, now: Time, max: usize, out: &mut Vec<Datagram>) -> usize {
+        if self.is_settled(now) {
+            return 0;
+        }
         let before = out.len();
         if let Some(sink) = &mut self.slow_sink {
             self.connection.set_sink_state(sink.state(now));
@@ -286,6 +314,12 @@ impl Transport for SimEndpoint {
             .poll_transmit(now, max, usize::MAX, &mut Descriptions(out))
             .is_some();
         self.collect(now);
+        // A sink that drains has something to say by itself.
+        self.quiet_until = if sent || self.slow_sink.is_some() {
+            None
+        } else {
+            self.connection.quiet_until()
+        };
         if sent { out.len() - before } else { 0 }
     }
 
@@ -298,6 +332,10 @@ impl Transport for SimEndpoint {
     }
 
     fn poll_timeout(&self) -> Option<(Time, WakeReason)> {
+        if self.quiet_until.is_some() {
+            debug_assert_eq!(self.quiet_until, self.connection.poll_timeout());
+            return self.quiet_until;
+        }
         self.connection.poll_timeout()
     }
 }

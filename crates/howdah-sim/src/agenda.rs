@@ -88,11 +88,18 @@ impl Agenda {
     /// Replaces what `slot` has planned.
     #[inline]
     pub(crate) fn set(&mut self, slot: u32, key: Option<Key>) {
-        self.keys[slot as usize] = key.map_or(NEVER, Key::pack);
+        let mut first = key.map_or(NEVER, Key::pack);
+        let mut winner = slot;
+        self.keys[slot as usize] = first;
         let mut node = self.keys.len() + slot as usize;
         while node > 1 {
+            // It wins as far up as it came; only who stands on the other side is new.
+            let rival = self.winners[node ^ 1];
+            let key = self.keys[rival as usize];
+            if key < first {
+                (first, winner) = (key, rival);
+            }
             node /= 2;
-            let winner = self.play(node);
             let before = std::mem::replace(&mut self.winners[node], winner);
             // Another source won here before and wins still: nothing changes further up.
             if before != slot && winner == before {

@@ -55,14 +55,14 @@ impl<T: Transport> World<T> {
 
     #[cold]
     pub(crate) fn show_coming(&mut self, flight: &Flight, index: usize) {
-        let Datagram { bytes, absent } = self.pool.get(flight.parcel);
+        let (bytes, absent) = self.pool.get(flight.parcel);
         let captured = Captured {
             at: self.now,
             flow: index / 2,
             at_a: index.is_multiple_of(2),
             leaves: false,
             bytes,
-            absent: *absent,
+            absent,
             header_bytes: self.endpoints[flight.sender as usize].header_bytes,
             ecn: flight.ecn,
         };

@@ -60,13 +60,13 @@ pub struct PacketCost {
 }
 
 impl PacketCost {
-    fn picoseconds(&self, datagram: &Datagram) -> u64 {
-        let fixed = if datagram.absent > REPORT_ABSENT_BYTES {
+    fn picoseconds(&self, absent: u32, wire_len: u32) -> u64 {
+        let fixed = if absent > REPORT_ABSENT_BYTES {
             self.per_packet
         } else {
             self.per_report
         };
-        fixed.as_nanos() * 1_000 + self.per_byte_ps * u64::from(datagram.wire_len())
+        fixed.as_nanos() * 1_000 + self.per_byte_ps * u64::from(wire_len)
     }
 }
 
@@ -324,15 +324,15 @@ impl<T: Transport> World<T> {
                     if let Some(socket) = costs.socket {
                         process.socket_charge -= socket.charge(flight.wire_len);
                     }
-                    let datagram = self.pool.get(flight.parcel);
-                    let first = datagram.absent > REPORT_ABSENT_BYTES
+                    let (_, absent) = self.pool.get(flight.parcel);
+                    let first = absent > REPORT_ABSENT_BYTES
                         && !std::mem::replace(&mut process.has_payload, true);
                     let more = if first {
                         costs.disturbance.first.as_nanos() * 1_000
                     } else {
                         0
                     };
-                    costs.received.picoseconds(datagram) + more
+                    costs.received.picoseconds(absent, flight.wire_len) + more
                 }
                 Job::Wake(_) => costs.per_wake.as_nanos() * 1_000,
                 Job::Send(_) => {
@@ -347,7 +347,10 @@ impl<T: Transport> World<T> {
                         "poll_transmit returns how many datagrams it appended"
                     );
                     let sent = core.outbox.iter();
-                    sent.map(|datagram| costs.sent.picoseconds(datagram)).sum()
+                    sent.map(|datagram| {
+                        costs.sent.picoseconds(datagram.absent, datagram.wire_len())
+                    })
+                    .sum()
                 }
             };
             process.busy_ps += picoseconds;

@@ -5,9 +5,6 @@ use howdah_core::Ecn;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// How many datagrams behind the head one is looked at so that it is in the cache when it leaves.
-const LOOK_AHEAD: usize = 3;
-
 /// A datagram in flight: what paths need to know of it. The datagram itself lies in the
 /// [`Pool`](crate::pool::Pool) and stays there from one end of the route to the other.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -67,12 +64,6 @@ impl Lane {
             (Some(_), _) => self.early.pop().map(|Reverse(flight)| flight),
             (None, _) => self.ring.pop_front(),
         }
-    }
-
-    /// Where the datagram lies that leaves a few events from now, as far as that is known.
-    #[inline]
-    pub(crate) fn ahead(&self) -> Option<u32> {
-        self.ring.get(LOOK_AHEAD).map(|flight| flight.parcel)
     }
 
     /// Datagrams in flight.

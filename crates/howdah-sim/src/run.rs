@@ -143,9 +143,6 @@ impl<T: Transport> World<T> {
         let path = &mut self.paths[path];
         let flight = path.lane.pop().expect("the agenda knows of a datagram");
         path.ledger.delivered += 1;
-        if let Some(place) = path.lane.ahead() {
-            self.pool.touch(place);
-        }
         self.agenda.set(path.slot, path.lane.head());
         let sender = &self.endpoints[flight.sender as usize];
         if usize::from(flight.hop) + 1 < sender.route.len() {
@@ -164,7 +161,9 @@ impl<T: Transport> World<T> {
             return;
         }
         self.deliver(flight, index);
-        self.drain(index, false);
+        if !self.endpoints[index].transport.is_settled(self.now) {
+            self.drain(index, false);
+        }
     }
 
     /// Hands a datagram to the transport.
@@ -186,10 +185,10 @@ impl<T: Transport> World<T> {
                 .mix(self.now, Kind::Delivered, index as u32, flight.wire_len);
             endpoint.counters.received_datagrams += 1;
             endpoint.counters.received_bytes += u64::from(flight.wire_len);
-            let Datagram { bytes, absent } = self.pool.get(flight.parcel);
+            let (bytes, absent) = self.pool.get(flight.parcel);
             let arrival = Arrival {
                 bytes,
-                absent: *absent,
+                absent,
                 corrupt: false,
             };
             endpoint.transport.handle_datagram(self.now, arrival);
@@ -201,9 +200,9 @@ impl<T: Transport> World<T> {
     #[cold]
     fn arrive_slowly(&mut self, flight: Flight, index: usize) {
         let endpoint = &mut self.endpoints[index];
-        let datagram = self.pool.get_mut(flight.parcel);
+        let mut datagram = self.pool.datagram(flight.parcel);
         let fate = match &mut endpoint.hook {
-            Some(hook) => hook(self.now, datagram),
+            Some(hook) => hook(self.now, &datagram),
             None => Fate::Deliver,
         };
         let corrupt = flight.corrupt || fate == Fate::Corrupt;
@@ -226,10 +225,9 @@ impl<T: Transport> World<T> {
             let bit = self.damage.below(u64::from(flight.wire_len) * 8);
             flip(&mut datagram.bytes, bit);
         }
-        let Datagram { bytes, absent } = &*datagram;
         let arrival = Arrival {
-            bytes,
-            absent: *absent,
+            bytes: &datagram.bytes,
+            absent: datagram.absent,
             corrupt,
         };
         endpoint.transport.handle_datagram(self.now, arrival);

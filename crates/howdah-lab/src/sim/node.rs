@@ -57,6 +57,11 @@ impl Transport for Node {
     }
 
     #[inline]
+    fn is_settled(&mut self, now: Time) -> bool {
+        each!(self, node => node.is_settled(now))
+    }
+
+    #[inline]
     fn poll_transmit(&mut self, now: Time, max: usize, out: &mut Vec<Datagram>) -> usize {
         each!(self, node => node.poll_transmit(now, max, out))
     }

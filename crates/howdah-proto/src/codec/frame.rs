@@ -100,6 +100,39 @@ pub fn frames(body: &[u8]) -> FrameIter<'_> {
     }
 }
 
+/// Object, offset and payload of a body that begins with a DATA frame, which then is all of it: what nearly all packets are, read
+/// without the detour over [`Frame`]. `None` if it begins with another one, or is not well-formed: [`frames`] says why.
+#[inline]
+pub(crate) fn leading_data(body: &[u8]) -> Option<(u64, u64, &[u8])> {
+    let mut reader = match body {
+        [DATA, rest @ ..] => Reader::new(rest),
+        _ => return None,
+    };
+    let object = reader.varint().ok()?;
+    let offset = reader.offset().ok()?;
+    Some((object, offset, reader.rest()))
+}
+
+/// A DATA frame without its payload, written to the front of `buffer`.
+#[inline]
+pub(crate) fn data_frame(
+    buffer: &mut [u8; FrameWriter::MAX_DATA_HEADER],
+    object: u64,
+    offset: u64,
+) -> &[u8] {
+    buffer[0] = DATA;
+    let (mut rest, mut at) = (object, 1);
+    while rest >= 0x80 {
+        buffer[at] = rest as u8 | 0x80;
+        rest >>= 7;
+        at += 1;
+    }
+    buffer[at] = rest as u8;
+    let len = at + 1 + size_of_val(&offset);
+    buffer[at + 1..len].copy_from_slice(&offset.to_be_bytes());
+    &buffer[..len]
+}
+
 /// See [`frames`].
 #[derive(Clone, Debug)]
 pub struct FrameIter<'a> {
@@ -226,9 +259,8 @@ impl<'a> FrameWriter<'a> {
                 writer.prefixed(bytes);
             }
             Frame::Data { object, offset } => {
-                writer.u8(DATA);
-                writer.varint(object);
-                writer.u64(offset);
+                let mut buffer = [0; FrameWriter::MAX_DATA_HEADER];
+                writer.bytes(data_frame(&mut buffer, object, offset));
             }
             Frame::PathChallenge(token) => {
                 writer.u8(PATH_CHALLENGE);

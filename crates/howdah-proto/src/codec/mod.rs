@@ -13,8 +13,10 @@ mod report;
 
 pub use door::{COOKIE_LEN, Cookie, DoorAnswer, DoorPacket, KnockKey};
 pub use frame::{Frame, FrameWriter, frames};
+pub(crate) use frame::{data_frame, leading_data};
 pub use header::{ConnectionId, DATA_HEADER_LEN, HANDSHAKE_HEADER_LEN, Header, Level};
 pub use header::{VERSION, expand_packet_number};
+pub(crate) use header::{data_header, read_data_header};
 pub use primitives::{CodecError, Reader, Writer};
 pub use report::{Coverage, EcnCounts, Report, Run, RxSample, SinkState, run_len};
 

@@ -132,7 +132,6 @@ pub struct Connection {
     mtu: PathMtu,
     alive: Alive,
     stats: Stats,
-    scratch: Vec<u8>,
 }
 
 /// A closed connection answers the peer's packets for three round trips, but not for longer.
@@ -223,7 +222,6 @@ impl Connection {
             mtu: PathMtu::new(),
             alive: Alive::new(now),
             stats: Stats::default(),
-            scratch: Vec::with_capacity(2048),
             config,
         };
         connection.opening.spaces[0].keys = Some(Handshake::initial_keys(

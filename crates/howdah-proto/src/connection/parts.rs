@@ -136,6 +136,8 @@ pub(super) struct Reporting {
     pub(super) last_report_number: u64,
     pub(super) ack_bits: u64,
     pub(super) ack_due: bool,
+    /// The latest datagram brought bytes of an object, and was nothing to answer or to wake up for that was not there before.
+    pub(super) is_quiet: bool,
 }
 
 impl Reporting {
@@ -148,6 +150,7 @@ impl Reporting {
             last_report_number: 0,
             ack_bits: 0,
             ack_due: false,
+            is_quiet: false,
         }
     }
 }

@@ -3,11 +3,11 @@
 use super::{Connection, Event, PathChallenge, ReportWish, State};
 use crate::codec::{
     ConnectionId, DATA_HEADER_LEN, DoorPacket, Frame, Header, Level, VERSION, expand_packet_number,
-    frames, limits,
+    frames, leading_data, limits, read_data_header,
 };
 use crate::error::{CloseCode, ConnectionError, PeerMisbehaved};
 use crate::handshake::Side;
-use crate::keys::TAG_LEN;
+use crate::keys::{KeyChoice, TAG_LEN};
 use crate::meter::Meter;
 use crate::objects::Placed;
 use crate::received::Arrived;
@@ -29,6 +29,18 @@ pub struct Arriving {
     pub absent: u32,
     /// Whether object data can be placed; if not, packets with data count as not received.
     pub accept_data: bool,
+}
+
+impl Arriving {
+    /// Which bytes of an object came, of which `len` are there.
+    fn range(&self, offset: u64, len: usize) -> Result<ByteRange, PeerMisbehaved> {
+        let absent = self.absent.saturating_sub(TAG_LEN as u32);
+        let len = len as u64 + u64::from(absent);
+        if offset + len > limits::MAX_OFFSET {
+            return Err(PeerMisbehaved::DataBeyondEnd);
+        }
+        Ok(ByteRange::with_len(offset, len))
+    }
 }
 
 /// A piece of payload and where it belongs.
@@ -56,6 +68,30 @@ pub enum Handled {
     Refused,
 }
 
+/// A data packet that was opened.
+struct Packet<'a> {
+    number: u64,
+    /// UDP payload bytes.
+    wire_len: u64,
+    /// Its frames.
+    body: &'a [u8],
+}
+
+/// What became of an object's bytes.
+enum Payload {
+    /// The packet counts as received.
+    Taken(Handled),
+    /// It does not.
+    Left(Handled),
+}
+
+impl From<Payload> for Handled {
+    fn from(payload: Payload) -> Self {
+        let (Payload::Taken(handled) | Payload::Left(handled)) = payload;
+        handled
+    }
+}
+
 /// Bytes that a peer may send from an unproved address are answered by at most as many.
 pub(super) const MAX_UNVALIDATED_BYTES: u64 = 16 * 1024;
 
@@ -70,8 +106,12 @@ impl Connection {
         arriving: &Arriving,
         datagram: &mut [u8],
     ) -> Handled {
+        self.reporting.is_quiet = false;
         if matches!(self.state, State::Closed) {
             return Handled::Nothing;
+        }
+        if let Some((phase, number_low)) = read_data_header(datagram) {
+            return self.handle_data(now, arriving, datagram, phase, number_low);
         }
         if let Ok(packet) = DoorPacket::decode(datagram) {
             self.handle_door(now, arriving.from, &packet);
@@ -155,6 +195,7 @@ impl Connection {
         phase: bool,
         number_low: u32,
     ) -> Handled {
+        let was_quiet = self.is_quiet();
         let Some(keys) = &mut self.keys else {
             return Handled::Nothing;
         };
@@ -201,28 +242,152 @@ impl Connection {
             self.on_new_address(now, arriving.from);
         }
         self.on_handshake_confirmed();
-        match self.on_data_frames(now, arriving, number, wire_len, body) {
-            Ok(handled) => handled,
-            Err(offence) => {
-                self.on_misbehaved(now, offence);
-                Handled::Nothing
+        let packet = Packet {
+            number,
+            wire_len,
+            body,
+        };
+        let Some(data) = leading_data(body) else {
+            let handled = self.on_data_frames(now, arriving, &packet);
+            return handled.unwrap_or_else(|offence| self.offended(now, offence));
+        };
+        match self.on_data_only(now, arriving, &packet, data) {
+            Ok(handled) => {
+                let same_keys = choice == KeyChoice::Current;
+                self.reporting.is_quiet = was_quiet && same_keys && self.is_quiet();
+                handled
             }
+            Err(offence) => self.offended(now, offence),
         }
+    }
+
+    #[cold]
+    fn offended(&mut self, now: Time, offence: PeerMisbehaved) -> Handled {
+        self.on_misbehaved(now, offence);
+        Handled::Nothing
+    }
+
+    /// A packet that is nothing but bytes of an object.
+    #[allow(
+        clippy::inline_always,
+        reason = "nearly every packet that comes is handled here, and what it meant is large to hand back"
+    )]
+    #[inline(always)]
+    fn on_data_only(
+        &mut self,
+        now: Time,
+        arriving: &Arriving,
+        packet: &Packet<'_>,
+        (object, offset, payload): (u64, u64, &[u8]),
+    ) -> Result<Handled, PeerMisbehaved> {
+        let data = (object, offset, payload.len());
+        if let Some(part) = self.on_next_bytes(arriving, packet, data)? {
+            self.on_arrived(arriving, packet, true)?;
+            // Put together where it is handed over: what was written a moment ago is slow to move.
+            let parts = SmallVec::from_buf([part]);
+            return Ok(Handled::Data { object, parts });
+        }
+        let payload = self.on_payload(now, arriving, packet, data)?;
+        if matches!(payload, Payload::Taken(_)) {
+            self.on_arrived(arriving, packet, true)?;
+        }
+        Ok(payload.into())
+    }
+
+    /// Bytes that lie behind all that came of their object so far, as most do, are to be written whole. `None`: it is not that easy,
+    /// and nothing has happened.
+    #[allow(
+        clippy::inline_always,
+        reason = "nearly every packet that comes is handled here, and what it meant is large to hand back"
+    )]
+    #[inline(always)]
+    fn on_next_bytes(
+        &mut self,
+        arriving: &Arriving,
+        packet: &Packet<'_>,
+        (object, offset, len): (u64, u64, usize),
+    ) -> Result<Option<Part>, PeerMisbehaved> {
+        let range = arriving.range(offset, len)?;
+        if !arriving.accept_data || self.taking.meter.is_some() {
+            return Ok(None);
+        }
+        if !self.streams.incoming.place_behind(object, range)? {
+            return Ok(None);
+        }
+        self.stats.data_bytes_received += range.len();
+        let at = DATA_HEADER_LEN + packet.body.len() - len;
+        Ok(Some(Part { at, range }))
+    }
+
+    /// The packet counts as received.
+    #[allow(
+        clippy::inline_always,
+        reason = "nearly every packet that comes is handled here, and what it meant is large to hand back"
+    )]
+    #[inline(always)]
+    fn on_arrived(
+        &mut self,
+        arriving: &Arriving,
+        packet: &Packet<'_>,
+        eliciting: bool,
+    ) -> Result<(), PeerMisbehaved> {
+        let received = &mut self.reporting.received;
+        if received.insert(arriving.rx_time, packet.number, packet.wire_len)? == Arrived::New {
+            received.count_ecn(arriving.ecn);
+            self.wish_report(eliciting);
+        }
+        self.tell_complete();
+        Ok(())
+    }
+
+    /// Bytes of an object came: `len` of them in the packet, and what a simulation leaves out.
+    fn on_payload(
+        &mut self,
+        now: Time,
+        arriving: &Arriving,
+        packet: &Packet<'_>,
+        (object, offset, len): (u64, u64, usize),
+    ) -> Result<Payload, PeerMisbehaved> {
+        let at = DATA_HEADER_LEN + packet.body.len() - len;
+        let range = arriving.range(offset, len)?;
+        let metered = |meter: &mut Meter| meter.admit(now, packet.wire_len);
+        if !arriving.accept_data || !self.taking.meter.as_mut().is_none_or(metered) {
+            self.taking.sink_drops += 1;
+            self.stats.data_packets_without_room += u64::from(!arriving.accept_data);
+            // The sender must hear that the sink is full.
+            self.wish_report(true);
+            return Ok(Payload::Left(Handled::Refused));
+        }
+        let len = range.len();
+        let ranges = match self.streams.incoming.place(object, range)? {
+            Placed::Unknown => return Ok(Payload::Left(Handled::Nothing)),
+            Placed::Duplicate => {
+                self.stats.data_bytes_duplicate += len;
+                return Ok(Payload::Taken(Handled::Nothing));
+            }
+            Placed::Write(ranges) => ranges,
+        };
+        let new: u64 = ranges.iter().map(|r| r.len()).sum();
+        self.stats.data_bytes_received += new;
+        self.stats.data_bytes_duplicate += len - new;
+        let part = |range: ByteRange| Part {
+            at: at + (range.start - offset) as usize,
+            range,
+        };
+        let parts = ranges.into_iter().map(part).collect();
+        Ok(Payload::Taken(Handled::Data { object, parts }))
     }
 
     fn on_data_frames(
         &mut self,
         now: Time,
         arriving: &Arriving,
-        number: u64,
-        wire_len: u64,
-        body: &[u8],
+        packet: &Packet<'_>,
     ) -> Result<Handled, PeerMisbehaved> {
-        let payload_absent = arriving.absent.saturating_sub(TAG_LEN as u32);
         let mut handled = Handled::Nothing;
         let mut eliciting = false;
         let (mut reports, mut confirmations) = (0, 0);
-        let mut iter = frames(body);
+        let mut iter = frames(packet.body);
         while let Some(frame) = iter.next() {
             let frame = frame?;
             eliciting |= frame.is_ack_eliciting();
@@ -243,36 +408,10 @@ impl Connection {
                     }
                 }
                 Frame::Data { object, offset } => {
-                    let len = iter.rest().len() as u64 + u64::from(payload_absent);
-                    if offset + len > limits::MAX_OFFSET {
-                        return Err(PeerMisbehaved::DataBeyondEnd);
-                    }
-                    let metered = |meter: &mut Meter| meter.admit(now, wire_len);
-                    if !arriving.accept_data || !self.taking.meter.as_mut().is_none_or(metered) {
-                        self.taking.sink_drops += 1;
-                        self.stats.data_packets_without_room += u64::from(!arriving.accept_data);
-                        // The sender must hear that the sink is full.
-                        self.wish_report(true);
-                        return Ok(Handled::Refused);
-                    }
-                    let at = DATA_HEADER_LEN + body.len() - iter.rest().len();
-                    let range = ByteRange::with_len(offset, len);
-                    match self.streams.incoming.place(object, range)? {
-                        Placed::Unknown => return Ok(Handled::Nothing),
-                        Placed::Duplicate => self.stats.data_bytes_duplicate += len,
-                        Placed::Write(ranges) => {
-                            let new: u64 = ranges.iter().map(|r| r.len()).sum();
-                            self.stats.data_bytes_received += new;
-                            self.stats.data_bytes_duplicate += len - new;
-                            let part = |r: ByteRange| Part {
-                                at: at + (r.start - offset) as usize,
-                                range: r,
-                            };
-                            handled = Handled::Data {
-                                object,
-                                parts: ranges.into_iter().map(part).collect(),
-                            };
-                        }
+                    let data = (object, offset, iter.rest().len());
+                    match self.on_payload(now, arriving, packet, data)? {
+                        Payload::Left(left) => return Ok(left),
+                        Payload::Taken(taken) => handled = taken,
                     }
                 }
                 Frame::PathChallenge(token) => {
@@ -292,17 +431,16 @@ impl Connection {
                 }
             }
         }
-        if self
-            .reporting
-            .received
-            .insert(arriving.rx_time, number, wire_len)?
-            == Arrived::New
-        {
-            self.reporting.received.count_ecn(arriving.ecn);
-            self.wish_report(eliciting);
-        }
-        self.tell_complete();
+        self.on_arrived(arriving, packet, eliciting)?;
         Ok(handled)
+    }
+
+    /// Whether bytes of objects are what is reported sooner or later, and there is nothing else that one more of them could set off.
+    fn is_quiet(&self) -> bool {
+        self.reporting.wish == ReportWish::Eliciting
+            && self.reach.challenge.is_none()
+            && !self.alive.peer_is_silent
+            && self.handshake_is_settled()
     }
 
     fn wish_report(&mut self, eliciting: bool) {

@@ -168,6 +168,22 @@ impl Connection {
         }
     }
 
+    /// [`poll_transmit`](Self::poll_transmit) has just had nothing to send. What [`poll_timeout`](Self::poll_timeout) says then, if that
+    /// stays so until then, however many [quiet](Self::was_quiet) datagrams come: this side only receives.
+    #[cfg(feature = "sim")]
+    pub(crate) fn quiet_until(&self) -> Option<(Time, WakeReason)> {
+        let receives = matches!(self.state, State::Established)
+            && self.streams.outgoing.is_empty()
+            && !self.streams.control_tx.has_pending();
+        receives.then(|| self.poll_timeout()).flatten()
+    }
+
+    /// Whether the latest datagram brought bytes of an object and nothing else that this side would do something about.
+    #[cfg(feature = "sim")]
+    pub(crate) fn was_quiet(&self) -> bool {
+        self.reporting.is_quiet
+    }
+
     /// When to call [`handle_timeout`](Self::handle_timeout) (or
     /// [`poll_transmit`](Self::poll_transmit), if the reason is pacing) next, and why.
     #[must_use]

@@ -4,7 +4,7 @@ use super::{Connection, State};
 use crate::Policy;
 #[cfg(feature = "sim")]
 use crate::codec::expand_packet_number;
-use crate::codec::{Frame, FrameWriter, Header, Level, VERSION, limits};
+use crate::codec::{Frame, FrameWriter, Header, Level, VERSION, data_frame, data_header, limits};
 use crate::handshake::Side;
 use crate::keys::{AeadKey, KeyRing, TAG_LEN};
 use crate::objects::NextData;
@@ -122,6 +122,9 @@ impl Connection {
     /// The ECN field with which this data packet of ours left, for drivers that look at packets one by one.
     #[cfg(feature = "sim")]
     pub(crate) fn ecn_of(&self, packet: &[u8]) -> Ecn {
+        if !self.heard.marking.has_sent_capable() {
+            return Ecn::NotEct;
+        }
         let Ok((Header::Data { number_low, .. }, _)) = Header::decode(packet) else {
             return Ecn::NotEct;
         };
@@ -311,6 +314,11 @@ impl Connection {
     }
 
     /// Numbers, remembers and hands over one packet; returns its UDP payload length.
+    #[allow(
+        clippy::inline_always,
+        reason = "what it is given has just been put together, and is slow to move"
+    )]
+    #[inline(always)]
     fn push_packet(
         &mut self,
         now: Time,
@@ -330,25 +338,17 @@ impl Connection {
             .expect("data packets are built once keys exist");
         let probe_timeout = self.pace.rtt.probe_timeout(Self::max_report_delay());
         let (phase, key) = keys.seal_key(now, number, probe_timeout);
-        let mut header = std::mem::take(&mut self.scratch);
-        header.clear();
-        Header::Data {
-            phase,
-            destination: self.ids.remote,
-            number_low: number as u32,
-        }
-        .encode(&mut header);
+        let header = data_header(phase, self.ids.remote, number as u32);
         let packet = PacketOut {
             header: &header,
             frames,
             payload,
             padding,
             number,
-            key: &key,
+            key,
         };
         let bytes = packet.wire_len();
         sink.packet(&packet);
-        self.scratch = header;
         self.sent.push(SentPacket {
             time: now,
             sent_before: self.stats.bytes_sent,
@@ -510,6 +510,11 @@ impl Connection {
         data.into_iter().chain(control).min()
     }
 
+    /// Nothing is sent now.
+    pub(crate) fn rest(&mut self, now: Time) {
+        self.pace.pacer.rest(now, u64::from(self.mtu.current()));
+    }
+
     fn data_train(
         &mut self,
         now: Time,
@@ -519,7 +524,7 @@ impl Connection {
     ) -> Option<TransmitInfo> {
         if self.pace.paused {
             self.pace.app_limited_below = self.stats.bytes_sent;
-            self.pace.pacer.rest(now, u64::from(self.mtu.current()));
+            self.rest(now);
             return None;
         }
         self.begin_tail(now);
@@ -528,7 +533,7 @@ impl Connection {
             if self.streams.outgoing.waits_for_source() || !self.streams.outgoing.is_all_sent() {
                 self.pace.app_limited_below = self.stats.bytes_sent;
             }
-            self.pace.pacer.rest(now, u64::from(self.mtu.current()));
+            self.rest(now);
             return None;
         }
         if !self.window_open()
@@ -543,7 +548,7 @@ impl Connection {
             return None;
         }
         let budget = budget.min(max_bytes).max(full);
-        let mut frames = Vec::with_capacity(FrameWriter::MAX_DATA_HEADER);
+        let mut buffer = [0; FrameWriter::MAX_DATA_HEADER];
         let mut info: Option<TransmitInfo> = None;
         let mut ecn = Ecn::NotEct;
         loop {
@@ -552,18 +557,14 @@ impl Connection {
             if segments >= max_segments || bytes + full > budget && segments > 0 {
                 break;
             }
-            let Some((data, repeat)) = self.next_data() else {
+            let Some(data) = self.next_data() else {
                 break;
             };
-            frames.clear();
-            FrameWriter::new(&mut frames).frame(&Frame::Data {
-                object: data.object,
-                offset: data.range.start,
-            });
+            let frames = data_frame(&mut buffer, data.object, data.range.start);
             let len =
                 crate::codec::DATA_HEADER_LEN + frames.len() + data.range.len() as usize + TAG_LEN;
             if info.is_some_and(|i| len > i.segment_size) {
-                if !repeat {
+                if !data.repeat {
                     self.streams.outgoing.put_back(data);
                 }
                 break;
@@ -571,17 +572,17 @@ impl Connection {
             let content = Content::Data {
                 object: data.object,
                 range: data.range,
-                repeat,
+                repeat: data.repeat,
             };
             self.stats.data_bytes_sent += data.range.len();
             self.stats.data_bytes_repeated += if data.again { data.range.len() } else { 0 };
-            self.stats.tail_bytes_repeated += if repeat { data.range.len() } else { 0 };
+            self.stats.tail_bytes_repeated += if data.repeat { data.range.len() } else { 0 };
             let payload = Some((data.object, data.range));
             if info.is_none() {
                 // What one call hands over has one ECN field.
                 ecn = self.heard.marking.choose(content);
             }
-            let len = self.push_packet(now, &frames, payload, 0, content, sink);
+            let len = self.push_packet(now, frames, payload, 0, content, sink);
             let train = info.get_or_insert(TransmitInfo {
                 destination: self.reach.remote,
                 segment_size: len,
@@ -602,13 +603,19 @@ impl Connection {
     }
 
     /// New or lost bytes; second copies of the tail when there are none.
-    fn next_data(&mut self) -> Option<(NextData, bool)> {
+    #[allow(
+        clippy::inline_always,
+        reason = "what it gives has just been put together, and is slow to move"
+    )]
+    #[inline(always)]
+    fn next_data(&mut self) -> Option<NextData> {
         let full = self.max_payload(0);
         let shorter = FrameWriter::data_header_len(0) as u64;
         let max = |object| full + shorter - FrameWriter::data_header_len(object) as u64;
-        if let Some(data) = self.streams.outgoing.next_data(max) {
+        let data = self.streams.outgoing.next_data(max);
+        if data.is_some() {
             self.pace.tail = None;
-            return Some((data, false));
+            return data;
         }
         let tail = self.pace.tail.as_mut()?;
         while tail.next > tail.floor && tail.left > 0 {
@@ -631,14 +638,12 @@ impl Connection {
                 && self.streams.outgoing.wants_repeat(object, range)
             {
                 tail.left -= 1;
-                return Some((
-                    NextData {
-                        object,
-                        range,
-                        again: true,
-                    },
-                    true,
-                ));
+                return Some(NextData {
+                    object,
+                    range,
+                    again: true,
+                    repeat: true,
+                });
             }
         }
         // The copies themselves are not copied.
