@@ -455,6 +455,13 @@ fn what_is_in_a_directory_is_planned_as_the_directory_is() {
     let told = String::from_utf8(done.out).unwrap();
     assert!(told.ends_with("/new\n"), "{told}");
     assert_eq!(look(&site.file("new")), copied(&site, &server, &["-a"]));
+    // A server's root, of which nothing is left without it.
+    let plan = Plan::new(&site, &["-a"], &server.url("."), "all");
+    plan.move_all(0..plan.leases, &[]);
+    let done = plan.finish(&[]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let all = look(&site.file("all/source"));
+    assert_eq!(all, copied(&site, &server, &["-a"]));
     server.stop();
 }
 

@@ -95,9 +95,14 @@ fn without_dot(source: &Location) -> (Location, bool) {
         Location::Ssh(there) => &mut there.path,
         _ => return (source, false),
     };
-    let shorter = path.as_bytes().strip_suffix(b"/.").map(PathBytes::from);
-    // Of the root itself there would be nothing left.
-    let shorter = shorter.filter(|path| !path.as_bytes().is_empty());
+    let shorter = match path.as_bytes() {
+        // A server's root, or the home directory.
+        b"." => Some(&b""[..]),
+        // Of the root of a file system there would be nothing left.
+        b"/." => None,
+        path => path.strip_suffix(b"/."),
+    };
+    let shorter = shorter.map(PathBytes::from);
     let is_inside = shorter.is_some();
     if let Some(shorter) = shorter {
         *path = shorter;

@@ -300,13 +300,14 @@ impl Decoder<'_> {
         ip_bytes: u32,
         (via, reverse): (&[usize], bool),
     ) -> Result<(), ScenarioError> {
-        let lanes = via
-            .iter()
-            .map(|&at| &self.paths[at])
-            .map(|path| match reverse {
-                true => &path.backward,
-                false => &path.forward,
-            });
+        let lanes = via.iter().map(|&at| {
+            let path = &self.paths[at];
+            if reverse {
+                &path.backward
+            } else {
+                &path.forward
+            }
+        });
         let mtus = lanes.map(|lane| lane.mtu_bytes).filter(|&mtu| mtu > 0);
         let Some(mtu) = mtus.min().filter(|&mtu| ip_bytes > mtu) else {
             return Ok(());
