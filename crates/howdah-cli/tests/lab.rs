@@ -249,6 +249,23 @@ fn bad_input_is_explained_and_nothing_is_run() {
     assert_fails(&lab(dir.path(), "run t.toml --shard 3/2"), 2, "write I/N");
 }
 
+/// More than any memory has, and what an attack would find out when all of it is done.
+#[test]
+fn what_cannot_come_to_an_end_is_not_begun() {
+    let dir = site(SCENARIO);
+    let many = lab(dir.path(), "run t.toml --seeds 99999999999");
+    assert_fails(&many, 2, "--seeds: 99999999999 seeds of each cell");
+    assert!(!dir.path().join("results").exists());
+    let attack = |words: &str| {
+        let words = format!("attack reno --goal stall --runs 1 {words}");
+        lab(dir.path(), &words)
+    };
+    assert_fails(&attack("--out none/x.toml"), 4, "cannot write into none");
+    assert_fails(&attack("--max-rate 1kbit"), 2, "from 10mbit on");
+    let left = std::fs::read_dir(dir.path()).unwrap();
+    assert_eq!(left.count(), 1);
+}
+
 #[test]
 fn a_full_disk_keeps_finished_cells() {
     let dir = site(SCENARIO);

@@ -6,6 +6,8 @@ mod support;
 
 use rustix::process::Signal;
 use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use support::place::{SmallDisk, content, hash_of};
@@ -22,6 +24,7 @@ const REFUSED: i32 = 4;
 const PARTIAL: i32 = 6;
 const INTEGRITY: i32 = 10;
 const NO_SPACE: i32 = 11;
+const STOPPED: i32 = 12;
 const CHANGED: i32 = 13;
 
 /// A plan of leases of 1 MiB, and what is to come of it.
@@ -311,6 +314,141 @@ fn somebody_elses_file_is_not_replaced() {
     server.stop();
 }
 
+/// What is removed last is what a run needs that is to tell the same.
+#[test]
+fn finishing_that_is_ended_while_it_clears_up_is_told_and_done_by_the_next() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let source = write_source(&site, "cleared", 2 * MIB);
+    let plan = Plan::new(&site, &server, "target");
+    plan.moves(0);
+    plan.moves(1);
+    assert_eq!(plan.finish(&["--keep"]).code, Some(0));
+    let room = plan.room();
+    fs::remove_file(room.join("plan")).unwrap();
+    fs::remove_dir_all(room.join("0")).unwrap();
+    // Nobody takes it for a plan that nothing was moved of.
+    assert_eq!(plan.missing(), "");
+    plan.run(0, &[])
+        .assert_failed(NOT_FOUND, &["is finished", "howdah finish"]);
+    plan.is_finished(&plan.finish(&[]), &source);
+    plan.finish(&[]).assert_failed(NOT_FOUND, &["there is no"]);
+    server.stop();
+}
+
+#[test]
+fn an_unfinished_file_that_somebody_removed_is_told_as_that() {
+    let site = Site::new(60);
+    let server = site.serve();
+    write_source(&site, "removed", 2 * MIB);
+    let plan = Plan::new(&site, &server, "target");
+    plan.moves(0);
+    fs::remove_file(plan.room().join("part")).unwrap();
+    let told = ["/part", "removed", "plan anew"];
+    plan.run(1, &[]).assert_failed(NOT_FOUND, &told);
+    plan.finish(&[]).assert_failed(NOT_FOUND, &told);
+    plan.finish(&["--check"]).assert_failed(NOT_FOUND, &told);
+    server.stop();
+}
+
+/// The last thing before the rename is the source's permissions: what cannot be renamed then is finished by the next run.
+#[test]
+fn a_file_that_its_owner_may_not_write_gets_its_name_at_the_second_attempt() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let source = write_source(&site, "archived", 2 * MIB);
+    let plan = Plan::new(&site, &server, "target");
+    plan.moves(0);
+    let part = plan.room().join("part");
+    fs::set_permissions(&part, fs::Permissions::from_mode(0o444)).unwrap();
+    // Permissions are for others than root: without what makes it that.
+    let ordinary = |args: &[&str]| {
+        let mut command = std::process::Command::new("setpriv");
+        command.arg("--bounding-set=-dac_override,-dac_read_search");
+        command.arg(env!("CARGO_BIN_EXE_howdah"));
+        let process = site.start_by(command, "client", args, Input::None);
+        process.finish()
+    };
+    let moved = ordinary(&["cp", "--plan", &plan.file, "--lease", "1"]);
+    assert_eq!(moved.code, Some(0), "{}", moved.err);
+    fs::set_permissions(&part, fs::Permissions::from_mode(0o444)).unwrap();
+    plan.is_finished(&ordinary(&["finish", &plan.file]), &source);
+    server.stop();
+}
+
+/// Nothing comes behind the greatest number.
+#[test]
+fn the_last_epoch_can_be_run_again_and_has_none_behind_it() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let source = write_source(&site, "epochs", MIB);
+    let plan = Plan::new(&site, &server, "target");
+    let last = u64::MAX.to_string();
+    fs::create_dir(plan.room().join("0")).unwrap();
+    fs::write(plan.room().join(format!("0/claim-{last}")), "").unwrap();
+    plan.run(0, &[])
+        .assert_failed(REFUSED, &[&format!("--epoch {last}")]);
+    let done = plan.run(0, &["--epoch", &last]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    plan.is_finished(&plan.finish(&[]), &source);
+    server.stop();
+}
+
+#[test]
+fn who_interrupts_a_step_is_told_what_to_do_next() {
+    let site = Site::new(60);
+    let server = site.serve();
+    let source = write_source(&site, "interrupted", MIB);
+    let relay = Relay::start(server.address, |_, datagram| Fate::pass(datagram));
+    let (plan, done) = Plan::try_new(&site, &relay.url("source"), &site.file("target"));
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let mover = plan.start(0, &["--limit", "2mbit"]);
+    relay.await_bytes(Way::ToClient, 100 << 10, site.limit());
+    mover.signal(Signal::INT);
+    let done = mover.finish();
+    done.assert_failed(STOPPED, &["the same lease can be run again"]);
+    assert!(!done.err.contains("where this one ended"), "{}", done.err);
+    plan.moves(0);
+    // A plan that is read from a pipe: the signal comes before there is one.
+    let pipe = site.file("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let args = ["finish", &pipe];
+    let finishing = site.start(Host::Here, "client", &args, Input::None);
+    let mut end = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+    finishing.signal(Signal::INT);
+    end.write_all(&fs::read(&plan.file).unwrap()).unwrap();
+    drop(end);
+    let done = finishing.finish();
+    done.assert_failed(STOPPED, &["finish again"]);
+    plan.is_absent();
+    plan.is_finished(&plan.finish(&[]), &source);
+    server.stop();
+}
+
+#[test]
+fn a_plan_that_cannot_be_written_down_is_none() {
+    let site = Site::new(60);
+    fs::create_dir(site.file("small")).unwrap();
+    let Some(_disk) = SmallDisk::mount(&site.file("small"), 1) else {
+        return;
+    };
+    let server = site.serve();
+    write_source(&site, "unwritten", MIB);
+    let filled = fs::write(site.file("small/full"), vec![0; 2 * MIB]);
+    assert!(filled.is_err());
+    let out = site.file("small/a.plan");
+    let (source, target) = (server.url("source"), site.file("target"));
+    let args = ["plan", "--accept-new", "-o", &out, &source, &target];
+    for _ in 0..2 {
+        site.run(Host::Here, "client", &args, Input::None)
+            .assert_failed(NO_SPACE, &["cannot write the plan", "make room there"]);
+        assert!(!Path::new(&out).exists());
+        assert_eq!(rooms(&site), Vec::<PathBuf>::new());
+    }
+    server.stop();
+}
+
 #[test]
 fn a_full_disk_shows_before_anything_is_moved_or_loses_nothing() {
     let site = Site::new(60);
@@ -384,13 +522,40 @@ fn what_cannot_be_planned_is_said() {
         &["no regular file"],
     );
     fails(&source, &target, "3MiB", USAGE, &["power of two"]);
+    // Places that the file cannot get: found out before anything is moved.
     fails(
         &source,
         &site.file("none/target"),
         "1MiB",
-        NOT_FOUND,
-        &["none"],
+        REFUSED,
+        &["none", "mkdir -p"],
     );
+    fails(
+        &source,
+        &site.file("none/"),
+        "1MiB",
+        REFUSED,
+        &["none", "mkdir -p"],
+    );
+    let far = server.url("there");
+    for elsewhere in [far.as_str(), "host:there"] {
+        fails(&source, elsewhere, "1MiB", USAGE, &["on another machine"]);
+    }
+    let long = site.file(&"y".repeat(256));
+    fails(&source, &long, "1MiB", USAGE, &["too long"]);
+    fails(&source, "/dev/null", "1MiB", REFUSED, &["no regular file"]);
+    // Nor can the plan be written: before the source is asked.
+    let file = site.file("there.plan");
+    fs::write(&file, "mine").unwrap();
+    for (out, code, part) in [
+        (file.clone(), USAGE, "is there already"),
+        (site.file("none/x.plan"), REFUSED, "mkdir -p"),
+    ] {
+        let args = ["plan", "-o", &out, "howdah://127.0.0.1:1/x", &target];
+        let done = site.run(Host::Here, "client", &args, Input::None);
+        done.assert_failed(code, &[part]);
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"mine");
     let args = ["cp", "--plan", "x"];
     let done = site.run(Host::Here, "client", &args, Input::None);
     done.assert_failed(USAGE, &["--lease"]);

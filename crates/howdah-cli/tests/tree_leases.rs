@@ -405,7 +405,7 @@ fn what_cannot_be_planned_is_said() {
         &["not on another machine"],
     );
     fails(&["-a"], &server.url("none"), "x", NOT_FOUND, &["none"]);
-    fails(&["-a"], &source, "none/x", NOT_FOUND, &["none"]);
+    fails(&["-a"], &source, "none/x", REFUSED, &["none", "mkdir -p"]);
     fails(&["-a", "--lease", "3MiB"], &source, "x", USAGE, &[]);
     // What is there is not mixed with what comes.
     fs::create_dir_all(site.file("dir/source")).unwrap();
@@ -416,6 +416,9 @@ fn what_cannot_be_planned_is_said() {
         REFUSED,
         &["dir/source is there already"],
     );
+    // What is in a directory becomes DST itself.
+    let inside = server.url("source/.");
+    fails(&["-a"], &inside, "dir", REFUSED, &["dir is there already"]);
     fs::create_dir(site.file("late")).unwrap();
     let plan = Plan::new(&site, &["-r"], &source, "late/new");
     fs::create_dir(&plan.target).unwrap();
@@ -435,6 +438,52 @@ fn what_cannot_be_planned_is_said() {
         .assert_failed(USAGE, &["--partial is about trees"]);
     plan.move_all(0..plan.leases, &[]);
     assert_eq!(plan.finish(&[]).code, Some(0));
+    server.stop();
+}
+
+/// `DIR/.` is what is in it, as `howdah cp` takes it; large files are asked for by names of their own.
+#[test]
+fn what_is_in_a_directory_is_planned_as_the_directory_is() {
+    let site = Site::new(100);
+    make_small(&site.root("source"));
+    fs::write(site.root("source/large"), content("large", 2 * MIB)).unwrap();
+    let server = site.serve();
+    let plan = Plan::new(&site, &["-a"], &server.url("source/."), "new/");
+    plan.move_all(0..plan.leases, &[]);
+    let done = plan.finish(&[]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let told = String::from_utf8(done.out).unwrap();
+    assert!(told.ends_with("/new\n"), "{told}");
+    assert_eq!(look(&site.file("new")), copied(&site, &server, &["-a"]));
+    // A server's root, of which nothing is left without it.
+    let plan = Plan::new(&site, &["-a"], &server.url("."), "all");
+    plan.move_all(0..plan.leases, &[]);
+    let done = plan.finish(&[]);
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    let all = look(&site.file("all/source"));
+    assert_eq!(all, copied(&site, &server, &["-a"]));
+    server.stop();
+}
+
+#[test]
+fn finishing_that_is_ended_while_it_clears_up_is_told_and_done_by_the_next() {
+    let site = Site::new(100);
+    make_small(&site.root("source"));
+    let server = site.serve();
+    let plan = Plan::new(&site, &["-a"], &server.url("source"), "new");
+    plan.move_all(0..plan.leases, &[]);
+    plan.finish(&["--manifest", &site.file("none/list")])
+        .assert_failed(REFUSED, &["none", "mkdir -p"]);
+    let first = plan.finish(&["--keep"]);
+    assert_eq!(first.code, Some(0), "{}", first.err);
+    let room = plan.room();
+    fs::remove_file(room.join("plan")).unwrap();
+    fs::remove_file(room.join("shape-0")).unwrap();
+    fs::remove_dir_all(room.join("0")).unwrap();
+    assert_eq!(plan.missing(), "");
+    let again = plan.finish(&[]);
+    assert_eq!((again.code, again.out), (Some(0), first.out));
+    assert_eq!(rooms(&site), Vec::<PathBuf>::new());
     server.stop();
 }
 

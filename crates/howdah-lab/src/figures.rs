@@ -191,13 +191,18 @@ pub(crate) fn figures(
         "sum_goodput_bps".to_owned(),
         (!flows.is_empty()).then(|| metrics::goodput_bps(bytes, to_s - from_s)),
     );
-    let warm_s = seconds(cell.measure.warmup_ns).max(from_s);
-    let steady = course
-        .iter()
-        .map(|flow| flow.progress.mean_bps(warm_s, to_s));
+    let warm_s = seconds(cell.measure.warmup_ns);
+    let steady_bps = if warm_s <= from_s {
+        // All of it is, and the steps of the progress would round what takes a few of them.
+        metrics::goodput_bps(bytes, to_s - from_s)
+    } else {
+        let flows = course.iter();
+        let each = flows.map(|flow| flow.progress.mean_bps(warm_s, to_s));
+        each.sum()
+    };
     put(
         "sum_steady_goodput_bps".to_owned(),
-        (warm_s < to_s).then(|| steady.sum()),
+        (warm_s.max(from_s) < to_s).then_some(steady_bps),
     );
     if flows.len() < 2 {
         return out;
@@ -392,6 +397,21 @@ mod tests {
         }
         // b comes late, which is no stall, and a ends in time, which is none either.
         assert!(found["longest_stall_s/a"] < 1e-9 && found["longest_stall_s/b"] < 1e-9);
+    }
+
+    /// The steps of the progress are longer than it takes.
+    #[test]
+    fn a_flow_of_milliseconds_has_its_goodput_in_the_sums() {
+        let flows = [flow("a", 0.0, 0.002, 6.0), flow("b", 0.0, 0.002, 1.0)];
+        let (a, b) = (vec![1500; 6000], vec![250; 6000]);
+        let found = with([&a, &b], |course| figures(&cell(), course, &flows, 0.002));
+        for name in ["sum_goodput_bps", "sum_steady_goodput_bps"] {
+            assert!(
+                (found[name] / 7e6 - 1.0).abs() < 1e-3,
+                "{name} {}",
+                found[name]
+            );
+        }
     }
 
     #[test]

@@ -23,6 +23,14 @@ fn found(options: &AttackOptions) -> Found {
 }
 
 #[test]
+fn a_rate_below_all_that_are_tried_is_refused() {
+    let mut slow = options("cubic", Goal::Stall, 1, 1);
+    slow.most_rate_bps = 1_000;
+    let found = attack(&slow, &AtomicBool::new(false), &mut |_, _| {});
+    assert_eq!(found, Err(AttackError::Rate("10mbit")));
+}
+
+#[test]
 fn loss_based_tcp_is_stopped_by_losses_and_that_is_all_it_takes() {
     let one = found(&options("reno", Goal::Stall, 60, 1));
     assert_eq!(one, found(&options("reno", Goal::Stall, 60, 3)));

@@ -126,6 +126,33 @@ fn a_campaign_goes_on_where_it_was() {
     assert_eq!(summary.campaign.cells.len(), 2);
 }
 
+/// What a report would lack is run again.
+#[test]
+fn a_cell_whose_series_is_gone_or_torn_is_no_finished_one() {
+    let plan = plan(TWO_CELLS);
+    let dir = tempfile::tempdir().unwrap();
+    let run = || {
+        let stop = AtomicBool::new(false);
+        let outcome = run(&plan, &options(dir.path(), 2), &stop, |_| {}).unwrap();
+        (outcome.ran, outcome.kept)
+    };
+    assert_eq!(run(), (2, 0));
+    assert_eq!(run(), (0, 2));
+    let store = Store::open(dir.path()).unwrap();
+    let series: Vec<_> = (plan.cells())
+        .map(|cell| store.intervals_path(&cell.id()))
+        .collect();
+    let whole = std::fs::read(&series[0]).unwrap();
+    std::fs::remove_file(&series[0]).unwrap();
+    assert_eq!(run(), (1, 1));
+    assert_eq!(std::fs::read(&series[0]).unwrap(), whole);
+    for torn in [&whole[..whole.len() - 1], &whole[..3], &[]] {
+        std::fs::write(&series[0], torn).unwrap();
+        assert_eq!(run(), (1, 1));
+        assert_eq!(std::fs::read(&series[0]).unwrap(), whole);
+    }
+}
+
 #[test]
 fn series_come_back_from_their_file() {
     let plan = plan(TWO_CELLS);

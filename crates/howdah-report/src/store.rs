@@ -6,8 +6,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, File};
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
+
+/// What a Parquet file begins and ends with.
+const PARQUET: &[u8; 4] = b"PAR1";
 
 /// Results on disk. Every file is written whole under another name and then renamed, the cell's
 /// JSON last: what is there is complete.
@@ -109,6 +112,19 @@ impl Store {
     /// Writes the result of a cell whose series are there already.
     pub fn write_again(&self, result: &CellResult) -> Result<(), StoreError> {
         write_json(&self.cell_path(&result.id), result)
+    }
+
+    /// Whether the file of a cell's intervals is there and has its end.
+    pub fn has_intervals(&self, id: &str) -> bool {
+        let ends = || -> io::Result<[[u8; 4]; 2]> {
+            let mut file = File::open(self.intervals_path(id))?;
+            let mut ends = [[0; 4]; 2];
+            file.read_exact(&mut ends[0])?;
+            file.seek(io::SeekFrom::End(-4))?;
+            file.read_exact(&mut ends[1])?;
+            Ok(ends)
+        };
+        ends().is_ok_and(|ends| ends == [*PARQUET; 2])
     }
 
     /// The cell's flows with their intervals, from its file.

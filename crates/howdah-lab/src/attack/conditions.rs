@@ -92,6 +92,9 @@ const GENES: [Gene; 12] = [
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct Conditions([u8; GENES.len()]);
 
+/// The slowest path that is tried.
+pub(super) const SLOWEST: &str = GENES[RATE].levels[0];
+
 /// What conditions may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {

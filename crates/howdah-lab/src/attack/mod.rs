@@ -71,8 +71,11 @@ pub enum AttackError {
     /// The protocol is none, or has no model.
     #[error("{0}")]
     Protocol(String),
-    /// It was told to stop before anything was known.
-    #[error("stopped")]
+    /// No path that is tried is that slow.
+    #[error("paths are tried from {0} on; --max-rate is less")]
+    Rate(&'static str),
+    /// It was told to stop.
+    #[error("stopped, and nothing is written; '--time' ends a search with what is known by then")]
     Stopped,
     /// The simulator failed, which is a fault of its own.
     #[error("the simulator failed on this scenario: {message}\n{scenario}")]
@@ -87,7 +90,7 @@ pub enum AttackError {
 /// How far a search is: networks tried, and the worst score.
 pub type Watch<'a> = dyn FnMut(usize, f64) + 'a;
 
-/// Attacks. `stop` ends the search with what is known by then.
+/// Attacks. `stop` ends it with nothing; the time of the options ends the search with what is known by then.
 ///
 /// # Errors
 ///
@@ -98,6 +101,10 @@ pub fn attack(
     watch: &mut Watch<'_>,
 ) -> Result<Found, AttackError> {
     check(&options.protocol)?;
+    let slowest = howdah_core::units::parse_rate(conditions::SLOWEST);
+    if slowest.is_ok_and(|rate| options.most_rate_bps < rate.bits_per_sec()) {
+        return Err(AttackError::Rate(conditions::SLOWEST));
+    }
     let bounds = Bounds::new(options.most_rate_bps, options.goal.needs_neighbour());
     let range = Range {
         options,

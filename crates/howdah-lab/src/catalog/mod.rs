@@ -12,6 +12,7 @@ pub use movers::{Core, Mover};
 pub use options::{BlastOptions, Options};
 
 use howdah_core::Span;
+use howdah_proto::codec::limits::MIN_DATAGRAM;
 use howdah_rivals::model::{self, Settings};
 use howdah_rivals::tcp::cc;
 use howdah_rivals::udt::UdtConfig;
@@ -204,6 +205,15 @@ pub(crate) fn check(name: &str, options: &Options) -> Result<(), (&'static str, 
     match find(name) {
         Some(Protocol::Howdah(Manner::Fixed)) if options.rate_bps.is_none() => {
             Err(("rate", format!("'{name}' must be told its rate")))
+        }
+        // It would never have a connection.
+        Some(Protocol::Howdah(_))
+            if options
+                .mss_bytes
+                .is_some_and(|mss| (mss as usize) < MIN_DATAGRAM) =>
+        {
+            let text = format!("'{name}' has datagrams of {MIN_DATAGRAM} bytes at least");
+            Err(("mss", text))
         }
         Some(Protocol::Blast(tool)) if tool.needs_rate() && options.rate_bps.is_none() => {
             Err(("rate", format!("'{name}' must be told its rate")))

@@ -147,7 +147,8 @@ fn mean(steps: &[(u64, f64)], seconds: f64) -> f64 {
         .iter()
         .zip(until)
         .map(|((from, value), until)| until.min(end_us).saturating_sub(*from) as f64 * value);
-    sums.sum::<f64>() / end_us.max(1) as f64
+    // The sum of nothing is a negative zero.
+    (sums.sum::<f64>() + 0.0) / end_us.max(1) as f64
 }
 
 /// Leaves out steps that change nothing.
@@ -376,4 +377,16 @@ fn longer(blocks: &[(u64, Interval)], rtt_us: u64) -> Steps<u64> {
         return Vec::new();
     }
     deduplicated(each)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mean;
+
+    /// A path that loses nothing loses 0.000 % of it, and not -0.000 %.
+    #[test]
+    fn the_mean_of_nothing_has_no_sign() {
+        assert!(mean(&[], 3.0).is_sign_positive());
+        assert!((mean(&[(0, 1.0), (1_000_000, 3.0)], 2.0) - 2.0).abs() < 1e-12);
+    }
 }

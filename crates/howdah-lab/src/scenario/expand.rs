@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 /// Keys whose value is a list by nature, so that it spans no axis.
 pub(crate) const LIST_KEYS: [&str; 4] = ["via", "timeline", "lose", "include"];
 
-/// More cells than this in one experiment are a mistake.
-const MAX_CELLS: usize = 100_000;
+/// More cells than this in one experiment, repeats included, are a mistake.
+pub(crate) const MAX_CELLS: usize = 100_000;
 
 /// One dimension of the matrix.
 #[derive(Clone, Debug, PartialEq)]

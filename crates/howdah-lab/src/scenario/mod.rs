@@ -334,8 +334,10 @@ fn experiment(
         .iter()
         .map(|axis| (axis.name.clone(), axis.labels()))
         .collect();
+    let most_repeats = (expand::MAX_CELLS / cells.len().max(1)) as u64;
     for cell in &cells {
-        made.cells.extend(decode::decode(sources, &id, cell)?);
+        made.cells
+            .extend(decode::decode(sources, &id, cell, most_repeats)?);
     }
     made.id = id;
     plan.experiments.push(made);

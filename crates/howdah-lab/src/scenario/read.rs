@@ -137,7 +137,11 @@ impl<'a> Table<'a> {
 
     pub(crate) fn probability(&self, key: &str) -> Result<Option<f64>, ScenarioError> {
         self.parse(key, |text| {
-            let share = units::parse_probability(text).map_err(|error| error.to_string())?;
+            let share = units::parse_probability(text).map_err(|_| {
+                format!(
+                    "'{text}' is not a probability; write it in per cent, like 1%, at most 100%"
+                )
+            })?;
             // 0.5 would be a half to one reader and half a per cent to the next.
             if share > 0.0 && !text.trim_end().ends_with('%') {
                 return Err(format!(

@@ -1,6 +1,14 @@
 //! Repeats of a cell: the same with another seed.
 
+use super::expand::MAX_CELLS;
 use super::{Cell, FlowSpec, Plan};
+
+/// More seeds than an experiment can have cells.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{seeds} seeds of each cell; an experiment has at most {MAX_CELLS} cells")]
+pub struct TooManySeeds {
+    seeds: u64,
+}
 
 /// Where a scenario does not say by how much starts differ, repeats move them by a round trip of the flow's route, but
 /// within these bounds: what a program takes to start, and what two people who start two programs are apart.
@@ -52,9 +60,17 @@ impl Cell {
 
 impl Plan {
     /// At least so many seeds of each cell, those of the scenario first.
-    pub fn repeat(&mut self, seeds: u64) {
+    ///
+    /// # Errors
+    ///
+    /// [`TooManySeeds`]; the plan is left as it is in part.
+    pub fn repeat(&mut self, seeds: u64) -> Result<(), TooManySeeds> {
         for experiment in &mut self.experiments {
             let mut cells: Vec<Cell> = Vec::new();
+            let designs = experiment.cells.chunk_by(|a, b| a.at == b.at).count();
+            if seeds.saturating_mul(designs as u64) > MAX_CELLS as u64 {
+                return Err(TooManySeeds { seeds });
+            }
             for same in experiment.cells.chunk_by(|a, b| a.at == b.at) {
                 cells.extend_from_slice(same);
                 let Some(first) = same.first() else { continue };
@@ -66,6 +82,7 @@ impl Plan {
             }
             experiment.cells = cells;
         }
+        Ok(())
     }
 }
 
@@ -118,7 +135,7 @@ mod tests {
     fn more_seeds_go_on_behind_those_of_the_scenario() {
         let plan = parse(Path::new("x.toml"), TEXT, false).unwrap();
         let mut more = plan.clone();
-        more.repeat(4);
+        more.repeat(4).unwrap();
         let cells: Vec<_> = more.cells().collect();
         assert_eq!(cells.len(), 8);
         let seeds: Vec<u64> = cells.iter().map(|cell| cell.seed).collect();
@@ -127,8 +144,13 @@ mod tests {
             assert_eq!(old.id(), cells[new].id());
         }
         let mut fewer = plan.clone();
-        fewer.repeat(1);
+        fewer.repeat(1).unwrap();
         assert_eq!(fewer, plan);
+        // Two cells more than there may be, and more than memory has.
+        for seeds in [50_001, 1 << 60] {
+            let error = plan.clone().repeat(seeds).unwrap_err().to_string();
+            assert!(error.contains("at most 100000 cells"), "{error}");
+        }
         // All seeds of one configuration are one design, and no other's.
         for four in cells.chunks(4) {
             assert!(four.iter().all(|cell| cell.design() == four[0].design()));

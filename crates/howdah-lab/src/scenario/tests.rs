@@ -225,7 +225,38 @@ fn mistakes_are_explained() {
         (
             with("rtt =", "loss = \"120%\"\nrtt ="),
             5,
-            "is not a probability",
+            "is not a probability; write it in per cent, like 1%, at most 100%",
+        ),
+        (
+            format!("{SMALL}[stream.s]\nrate = \"1mbit\"\npacket = \"1473bytes\"\n"),
+            13,
+            "IP packets of 1501 bytes, and the way there takes no more than 1500 ('mtu')",
+        ),
+        (
+            format!("{SMALL}[stream.s]\nrate = \"1mbit\"\nstart = \"3s\"\nstop = \"3s\"\n"),
+            14,
+            "it begins at 3.00s: nothing would be sent",
+        ),
+        (
+            with("\"howdah\"", "\"reno\"\nmss = 1461"),
+            9,
+            "IP packets of 1501 bytes",
+        ),
+        (
+            with("\"howdah\"", "\"howdah\"\nmss = 1199"),
+            9,
+            "datagrams of 1200 bytes at least",
+        ),
+        (
+            with("title", "repeats = 100000000000\ntitle"),
+            2,
+            "at most 100000 cells",
+        ),
+        (
+            with("[flow.main]", "[flow.main]\nstart = [\"1s\", \"2s\"]")
+                .replace("title", "repeats = 50001\ntitle"),
+            2,
+            "at most 100000 cells",
         ),
         (with("rtt =", "mtu = 100\nrtt ="), 5, "an MTU is from 576"),
         (

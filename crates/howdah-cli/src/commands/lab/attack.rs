@@ -46,7 +46,9 @@ pub(super) fn run(args: &LabAttackArgs) -> anyhow::Result<()> {
     bar.clear();
     let _ = std::panic::take_hook();
     let found = found.map_err(|error| match error {
-        AttackError::Protocol(_) => Error::new(ErrorKind::Usage, error.to_string()).into(),
+        AttackError::Protocol(_) | AttackError::Rate(_) => {
+            Error::new(ErrorKind::Usage, error.to_string()).into()
+        }
         AttackError::Stopped => Error::new(ErrorKind::Cancelled, error.to_string()).into(),
         AttackError::Failed { .. } => anyhow::Error::from(error),
     })?;

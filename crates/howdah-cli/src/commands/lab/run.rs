@@ -26,7 +26,8 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     )
     .map_err(|e| super::bad_scenario(&e))?;
     if let Some(seeds) = args.seeds {
-        plan.repeat(seeds.get());
+        plan.repeat(seeds.get())
+            .map_err(|error| Error::new(ErrorKind::Usage, format!("--seeds: {error}")))?;
     }
     for only in &args.only {
         only.check(&plan)

@@ -15,7 +15,13 @@ pub(super) fn check(out: &Path) -> Result<(), Error> {
         );
         return Err(Error::new(ErrorKind::Usage, text));
     }
-    Ok(())
+    let dir = out.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let dir = dir.unwrap_or_else(|| Path::new("."));
+    let tried = tempfile::NamedTempFile::new_in(dir);
+    tried.map(drop).map_err(|error| {
+        let text = format!("cannot write into {}: {error}", dir.display());
+        Error::new(ErrorKind::Refused, text)
+    })
 }
 
 pub(super) fn write(out: &Path, scenario: &str) -> anyhow::Result<()> {

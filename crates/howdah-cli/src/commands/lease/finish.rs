@@ -1,26 +1,26 @@
 //! `howdah finish`.
 
 use super::beneath::Dir;
-use super::room::Room;
+use super::room::{MARK, Room};
 use super::{failed, numbers, read_plan, tree_finish};
 use crate::args::FinishArgs;
-use crate::ui;
-use howdah::{Error, ErrorKind};
+use crate::ui::{self, Signals};
+use howdah::{Cancel, Error, ErrorKind};
 use howdah_lease::{Finished, NotFinished, Plan, Planned, Record};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Hash and inode of the file, before it gets its name.
-pub(super) const MARK: &str = "finished";
-
 pub(in crate::commands) fn run(args: &FinishArgs) -> anyhow::Result<()> {
+    // One signal ends it before there is a name; afterwards it is brought to its end.
+    let signals = Signals::install()?;
+    let cancel = signals.cancel();
     let planned = read_plan(&args.plan)?;
-    let room = Room::open(&planned)?;
+    let room = Room::open_to_finish(&planned)?;
     let plan = match planned {
         Planned::File(plan) => plan,
-        Planned::Tree(plan) => return tree_finish::run(args, &plan, &room),
+        Planned::Tree(plan) => return tree_finish::run(args, &plan, &room, cancel),
     };
     let about_trees = [
         (args.partial, "--partial"),
@@ -35,11 +35,11 @@ pub(in crate::commands) fn run(args: &FinishArgs) -> anyhow::Result<()> {
     }
     let records = room.all_records(&plan)?;
     if args.check {
-        return check(args, &plan, &records);
+        return check(args, &plan, &records, room.has_plan());
     }
     let blake3 = match finished_before(&plan, &room)? {
         Some(blake3) => blake3,
-        None => finish(&plan, &room, records)?,
+        None => finish(&plan, &room, records, cancel)?,
     };
     if !args.keep {
         room.remove();
@@ -60,10 +60,13 @@ pub(in crate::commands) fn run(args: &FinishArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn check(args: &FinishArgs, plan: &Plan, records: &[Record]) -> anyhow::Result<()> {
+fn check(args: &FinishArgs, plan: &Plan, records: &[Record], has_plan: bool) -> anyhow::Result<()> {
     // Several runs of a lease count as one.
     let moved: BTreeMap<u64, &Record> = records.iter().map(|r| (r.lease, r)).collect();
-    let missing = (0..plan.leases()).filter(|lease| !moved.contains_key(lease));
+    // What is finished lacks nothing, whatever is cleared up of its records.
+    let missing: Vec<u64> = (0..plan.leases())
+        .filter(|lease| has_plan && !moved.contains_key(lease))
+        .collect();
     if args.json {
         let run = |record: &&Record| {
             json!({
@@ -79,7 +82,7 @@ fn check(args: &FinishArgs, plan: &Plan, records: &[Record]) -> anyhow::Result<(
             "destination": ui::printable(plan.destination()),
             "bytes": plan.version().size,
             "leases": plan.leases(),
-            "missing": missing.collect::<Vec<_>>(),
+            "missing": missing,
             "moved": moved.values().map(run).collect::<Vec<_>>(),
         });
         ui::print(&line.to_string())?;
@@ -87,7 +90,7 @@ fn check(args: &FinishArgs, plan: &Plan, records: &[Record]) -> anyhow::Result<(
     }
     ui::say(&format!(
         "{} of {} leases are moved",
-        moved.len(),
+        plan.leases() - missing.len() as u64,
         plan.leases()
     ));
     let missing = numbers(missing);
@@ -98,7 +101,12 @@ fn check(args: &FinishArgs, plan: &Plan, records: &[Record]) -> anyhow::Result<(
 }
 
 /// Checks, joins, syncs, renames.
-fn finish(plan: &Plan, room: &Room, records: Vec<Record>) -> Result<String, Error> {
+fn finish(
+    plan: &Plan,
+    room: &Room,
+    records: Vec<Record>,
+    cancel: &Cancel,
+) -> Result<String, Error> {
     let Finished { blake3, bytes } =
         howdah_lease::finish(plan, records).map_err(|why| not_finished(&why))?;
     let blake3 = blake3::Hash::from(blake3).to_hex().to_string();
@@ -112,6 +120,7 @@ fn finish(plan: &Plan, room: &Room, records: Vec<Record>) -> Result<String, Erro
         );
         return Err(Error::new(ErrorKind::Integrity, text));
     }
+    go_on(cancel)?;
     room.write(MARK, format!("{blake3} {}\n", meta.ino()).as_bytes())?;
     let destination = Path::new(plan.destination());
     let again = |dir: &Dir| {
@@ -145,6 +154,15 @@ fn finished_before(plan: &Plan, room: &Room) -> Result<Option<String>, Error> {
             Err(Error::new(ErrorKind::Io, text))
         }
     }
+}
+
+/// Unless somebody has interrupted it.
+pub(super) fn go_on(cancel: &Cancel) -> Result<(), Error> {
+    if !cancel.is_cancelled() {
+        return Ok(());
+    }
+    let text = "interrupted; nothing has its name yet: finish again";
+    Err(Error::new(ErrorKind::Cancelled, text))
 }
 
 pub(super) fn not_finished(why: &NotFinished) -> Error {

@@ -123,7 +123,7 @@ fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summ
     flight::begin(&args.flight, from, &destination, false, &mut config);
     let epoch = match args.lease.epoch {
         Some(epoch) => epoch,
-        None => room.highest(id)? + 1,
+        None => next_epoch(id, room.highest(id)?)?,
     };
     let mut start = Start::new("cp", [&source], &destination);
     start.set_pace(config.policy, &args.connect.pace);
@@ -171,7 +171,22 @@ fn lease(args: &CpArgs, path: &Path, reporter: &Reporter) -> anyhow::Result<Summ
             host.run(mover, (id, epoch), show)
         }
     });
+    // What was fetched of a lease goes with its run, whatever the copy in it says of itself.
+    let done = done.map_err(|error| match error.downcast_ref::<Error>() {
+        Some(stopped) if stopped.kind() == ErrorKind::Cancelled => interrupted().into(),
+        _ => error,
+    });
     flight::end(&args.flight, config, done, reporter)
+}
+
+/// The one behind the highest that somebody has claimed.
+fn next_epoch(lease: u64, highest: u64) -> Result<u64, Error> {
+    highest.checked_add(1).ok_or_else(|| {
+        let text = format!(
+            "lease {lease} is run in epoch {highest} already, and none comes behind that: run it in the same one, with --epoch {highest}"
+        );
+        Error::new(ErrorKind::Refused, text)
+    })
 }
 
 /// What the same command line asks for now.

@@ -11,16 +11,30 @@ use howdah_lease::{Plan, PlanError, Planned};
 use serde_json::json;
 use std::fs::OpenOptions;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 pub(in crate::commands) fn run(args: &PlanArgs) -> anyhow::Result<()> {
+    check_out(&args.out)?;
+    check_destination(&args.destination)?;
     let signals = Signals::install()?;
+    planned(args, &signals).map_err(|error| match error.downcast_ref::<Error>() {
+        // What was made of it is removed.
+        Some(stopped) if stopped.kind() == ErrorKind::Cancelled => {
+            let text = "interrupted; nothing is planned, and the same command begins anew";
+            Error::new(ErrorKind::Cancelled, text).into()
+        }
+        _ => error,
+    })
+}
+
+fn planned(args: &PlanArgs, signals: &Signals) -> anyhow::Result<()> {
     let mut config = config(&args.connect, std::iter::once(&args.source))?;
     config.warn = Log::new(|line| ui::say_marked("warning", line));
     config.heard = Log::new(ui::say);
-    let source = expanded_one(&args.source, &mut config, &signals)?;
-    if (args.recursive || args.archive) && tree::plan(args, &source, &config, &signals)? {
+    let source = expanded_one(&args.source, &mut config, signals)?;
+    if (args.recursive || args.archive) && tree::plan(args, &source, &config, signals)? {
         return Ok(());
     }
     let found = howdah::file_version(&source, &config, signals.cancel())?;
@@ -70,8 +84,46 @@ pub(super) fn tell(
     Ok(())
 }
 
+/// What would fail after all the work fails now.
+fn check_out(out: &Path) -> Result<(), Error> {
+    let above = out.parent().filter(|above| !above.as_os_str().is_empty());
+    if let Some(above) = above.filter(|above| !above.is_dir()) {
+        return Err(no_directory(above));
+    }
+    if out.symlink_metadata().is_ok() {
+        let text = format!("{} is there already; -o names another file", out.display());
+        return Err(Error::new(ErrorKind::Usage, text));
+    }
+    Ok(())
+}
+
+/// A place of another machine would be taken for a path with a colon in it.
+fn check_destination(asked: &Path) -> Result<(), Error> {
+    let parsed = Location::try_from(asked.as_os_str());
+    if !parsed.is_ok_and(|place| place.is_remote()) {
+        return Ok(());
+    }
+    let text = format!(
+        "{} is on another machine, and what is planned comes to this one: name a path that all hosts see (./NAME if it has a colon)",
+        asked.display()
+    );
+    Err(Error::new(ErrorKind::Usage, text))
+}
+
+pub(super) fn no_directory(path: &Path) -> Error {
+    let text = format!(
+        "there is no directory {}; make it first (mkdir -p)",
+        path.display()
+    );
+    Error::new(ErrorKind::Refused, text)
+}
+
 fn plan(args: &PlanArgs, source: &Location, found: &SourceFile) -> anyhow::Result<Plan> {
-    let text = destination(&args.destination, source)?;
+    let asked = &args.destination;
+    if asked.as_os_str().as_bytes().ends_with(b"/") && !asked.is_dir() {
+        return Err(no_directory(asked).into());
+    }
+    let text = destination(asked, source, true)?;
     let plan = Plan::new(
         id(),
         source.to_string(),
@@ -86,10 +138,11 @@ pub(super) fn usage(error: &PlanError) -> Error {
     Error::new(ErrorKind::Usage, error.to_string())
 }
 
-/// The path of what is to come: below a directory that is there it has the source's name.
-pub(super) fn destination(asked: &Path, source: &Location) -> anyhow::Result<String> {
-    let mut destination: PathBuf = std::path::absolute(asked)?;
-    if destination.is_dir() {
+/// The path of what is to come: below a directory that is there it has the source's name, if that is to be `inside`.
+pub(super) fn destination(asked: &Path, source: &Location, inside: bool) -> anyhow::Result<String> {
+    // Without a slash at its end.
+    let mut destination: PathBuf = std::path::absolute(asked)?.components().collect();
+    if inside && destination.is_dir() {
         let path = super::super::ls::path_of(source);
         let Some(name) = Path::new(&path).file_name() else {
             let there = destination.display();
@@ -114,9 +167,14 @@ pub(super) fn id() -> String {
 pub(super) fn write(plan: &Planned, path: &Path) -> Result<(), Error> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create_new(true).open(path);
-    let write = |mut file: std::fs::File| {
-        file.write_all(plan.encode().as_bytes())?;
-        file.sync_all()
+    let write = |mut file: std::fs::File| -> io::Result<()> {
+        let written = file.write_all(plan.encode().as_bytes());
+        let written = written.and_then(|()| file.sync_all());
+        if written.is_err() {
+            // A part of a plan is none, and would be in the way of the next.
+            let _ = std::fs::remove_file(path);
+        }
+        written
     };
     file.and_then(write)
         .map_err(|e| failed("write the plan", path, &e))

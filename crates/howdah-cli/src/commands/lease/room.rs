@@ -21,7 +21,7 @@
 //! No lock is taken, so that it may lie on a file system that has none (NFS); everything appears by a rename or is empty.
 
 use super::beneath::{self, Dir};
-use super::failed;
+use super::{failed, planning};
 use howdah::{Error, ErrorKind};
 use howdah_lease::{Plan, Planned, Record, Sheet, TreePlan, TreeRecord};
 use std::ffi::OsString;
@@ -29,6 +29,8 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+/// Hash and inode of what is finished, before it gets its name.
+pub(super) const MARK: &str = "finished";
 /// Bytes of the destination's name in that of the directory: it says whose it is, and fits.
 const NAME_MAX: usize = 100;
 /// Longest record that is read, in bytes.
@@ -66,17 +68,40 @@ fn place(destination: &str, id: &str) -> Result<(PathBuf, OsString, OsString), E
     Ok((parent.to_path_buf(), room, name.to_owned()))
 }
 
+/// What a file or a tree could not take the place of in the end is said at the beginning. (A tree takes the place of nothing: its planner asks.)
+fn check_target(above: &Dir, target: &Path) -> Result<(), Error> {
+    let path = above.path().join(target);
+    let shown = path.display();
+    match above.look(target) {
+        Ok(seen) if seen.is_file() || seen.is_dir() => Ok(()),
+        Ok(_) => {
+            let text = format!(
+                "{shown} is there and is no regular file, and nothing takes its place: name another"
+            );
+            Err(Error::new(ErrorKind::Refused, text))
+        }
+        Err(e) if e.kind() == io::ErrorKind::InvalidFilename => {
+            let text = format!("the name of {shown} is too long");
+            Err(Error::new(ErrorKind::Usage, text))
+        }
+        Err(e) if beneath::is_absent(&e) => Ok(()),
+        Err(e) => Err(failed("look at", &path, &e)),
+    }
+}
+
 impl Room {
     /// Makes it, for this user alone: whatever is in there is to be seen by others when it is finished.
     fn make(destination: &str, id: &str, work: &'static str) -> Result<Self, Error> {
         let (parent, name, target) = place(destination, id)?;
         let path = parent.join(&name);
-        let made = Dir::open(&parent).and_then(|above| {
-            above.make_own_dir(Path::new(&name))?;
-            let at = above.dir(Path::new(&name))?;
-            Ok((above, at))
-        });
-        let (above, at) = made.map_err(|e| failed("make the directory", &path, &e))?;
+        let above = Dir::open(&parent).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => planning::no_directory(&parent),
+            _ => failed("open", &parent, &e),
+        })?;
+        check_target(&above, Path::new(&target))?;
+        let made = above.make_own_dir(Path::new(&name));
+        let made = made.and_then(|()| above.dir(Path::new(&name)));
+        let at = made.map_err(|e| failed("make the directory", &path, &e))?;
         let room = Self::of((above, at), (name, target), work)?;
         let names = room.at.names().map_err(|e| failed("list", &path, &e))?;
         if !names.is_empty() {
@@ -137,6 +162,38 @@ impl Room {
 
     /// That of a plan whose destination is seen from here.
     pub(super) fn open(planned: &Planned) -> Result<Self, Error> {
+        let room = Self::find(planned)?;
+        let Some(text) = room.read("plan")? else {
+            return Err(room.is_gone());
+        };
+        room.is_of(&text, planned)?;
+        room.is_whole()?;
+        Ok(room)
+    }
+
+    /// The same, or what is left of it where a run that finished the plan was ended while it cleared up.
+    pub(super) fn open_to_finish(planned: &Planned) -> Result<Self, Error> {
+        let room = Self::find(planned)?;
+        match room.read("plan")? {
+            Some(text) => {
+                room.is_of(&text, planned)?;
+                room.is_whole()?;
+            }
+            None if room.at.has(MARK) => {}
+            None => return Err(room.is_gone()),
+        }
+        Ok(room)
+    }
+
+    /// What is unfinished is there, or has got its name.
+    fn is_whole(&self) -> Result<(), Error> {
+        if self.is_there() || self.at.has(MARK) {
+            return Ok(());
+        }
+        Err(self.is_gone())
+    }
+
+    fn find(planned: &Planned) -> Result<Self, Error> {
         let work = match planned {
             Planned::File(_) => "part",
             Planned::Tree(_) => "tree",
@@ -152,14 +209,14 @@ impl Room {
             _ if beneath::is_no_way(&e) => led_elsewhere(&path),
             _ => failed("open", &path, &e),
         })?;
-        let room = Self::of((above, at), (name, target), work)?;
-        let Some(text) = room.read("plan")? else {
-            return Err(room.is_gone());
-        };
-        if Planned::decode(&text).as_ref() == Ok(planned) {
-            return Ok(room);
+        Self::of((above, at), (name, target), work)
+    }
+
+    fn is_of(&self, text: &str, planned: &Planned) -> Result<(), Error> {
+        if Planned::decode(text).as_ref() == Ok(planned) {
+            return Ok(());
         }
-        let dir = path.display();
+        let dir = self.at.path().display();
         let text = format!(
             "{dir} is of another plan than this one: take the plan that it was made for, or plan anew"
         );
@@ -192,8 +249,23 @@ impl Room {
         Err(Error::new(ErrorKind::Refused, text))
     }
 
+    /// Why what should be in there is not.
     pub(super) fn is_gone(&self) -> Error {
-        gone(self.at.path())
+        if !self.above.has_that(Path::new(&self.name), &self.at) {
+            return gone(self.at.path());
+        }
+        let text = if self.has_plan() && !self.at.has(MARK) {
+            format!(
+                "there is no {}: somebody has removed it; plan anew",
+                self.work().display()
+            )
+        } else {
+            format!(
+                "the plan of {} is finished or was forgotten; 'howdah finish' removes what is left of one that is finished",
+                self.at.path().display()
+            )
+        };
+        Error::new(ErrorKind::NotFound, text)
     }
 
     /// The room itself.
@@ -234,6 +306,11 @@ impl Room {
         self.at.has(self.work)
     }
 
+    /// Whether nobody has begun to clear it up.
+    pub(super) fn has_plan(&self) -> bool {
+        self.at.has("plan")
+    }
+
     /// What is unfinished, and everything else that has a name in there, for messages.
     pub(super) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.at.path().join(name)
@@ -251,7 +328,14 @@ impl Room {
 
     /// An unfinished file in there, to be written to.
     pub(super) fn open_part(&self, name: &Path) -> Result<File, Error> {
-        let opened = self.at.write(name);
+        let opened = match self.at.write(name) {
+            // A run of `finish` that failed just before the rename has left it with the permissions of the source.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                let opened = self.at.set_mode(name, 0o600);
+                opened.and_then(|()| self.at.write(name)).map_err(|_| e)
+            }
+            opened => opened,
+        };
         opened.map_err(|e| self.trouble("open", name, &e))
     }
 
@@ -426,8 +510,18 @@ impl Room {
 
     /// Forgets the plan. What cannot be removed stays, and says by its name what it is.
     pub(super) fn remove(&self) {
-        // Who is late finds no plan, not half of one.
+        // Who is late finds no plan, not half of one; and a run that goes on with this finds what was finished, until nothing else is left.
         let _ = self.at.remove_file(Path::new("plan"));
+        for name in self.at.names().unwrap_or_default() {
+            let name = Path::new(&name);
+            if name == Path::new(MARK) {
+                continue;
+            }
+            let _ = match self.at.look(name) {
+                Ok(seen) if seen.is_dir() => self.at.clear(name),
+                _ => self.at.remove_file(name),
+            };
+        }
         let _ = self.at.clear(Path::new(""));
         let name = Path::new(&self.name);
         if self.above.has_that(name, &self.at) {

@@ -11,8 +11,8 @@ use crate::args::PlanArgs;
 use crate::exit::{self, Passed};
 use crate::ui::{self, Signals};
 use howdah::{
-    CopyConfig, EntryKind, Error, ErrorKind, Listed, Listing, Location, PathList, SourceFile,
-    Summary, TreeOptions, TreeReport,
+    CopyConfig, EntryKind, Error, ErrorKind, Listed, Listing, Location, PathBytes, PathList,
+    SourceFile, Summary, TreeOptions, TreeReport,
 };
 use howdah_lease::{Cutter, Member, Name, Planned, Share, Sheet, TreeOrder, is_same_moment};
 use std::io;
@@ -37,7 +37,9 @@ pub(super) fn plan(
         );
         return Err(Error::new(ErrorKind::Usage, text).into());
     }
-    let destination = planning::destination(&args.destination, source)?;
+    let (source, is_inside) = without_dot(source);
+    let source = &source;
+    let destination = planning::destination(&args.destination, source, !is_inside)?;
     let order = TreeOrder {
         id: planning::id(),
         source: source.to_string(),
@@ -83,6 +85,29 @@ pub(super) fn plan(
         }
         None => Ok(true),
     }
+}
+
+/// `DIR/.` is what is in `DIR`, and so is a plan of `DIR`: as that, since names below it are asked for one by one. Whether it was `DIR/.`.
+fn without_dot(source: &Location) -> (Location, bool) {
+    let mut source = source.clone();
+    let path = match &mut source {
+        Location::Remote { path, .. } => path,
+        Location::Ssh(there) => &mut there.path,
+        _ => return (source, false),
+    };
+    let shorter = match path.as_bytes() {
+        // A server's root, or the home directory.
+        b"." => Some(&b""[..]),
+        // Of the root of a file system there would be nothing left.
+        b"/." => None,
+        path => path.strip_suffix(b"/."),
+    };
+    let shorter = shorter.map(PathBytes::from);
+    let is_inside = shorter.is_some();
+    if let Some(shorter) = shorter {
+        *path = shorter;
+    }
+    (source, is_inside)
 }
 
 struct Planner<'a> {

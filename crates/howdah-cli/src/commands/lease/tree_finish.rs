@@ -1,14 +1,14 @@
 //! `howdah finish` of a tree: a lease after the other, so that no more than one is in memory.
 
 use super::beneath::{self, Dir};
-use super::finish::{MARK, not_finished};
-use super::room::{self, Room, led_elsewhere};
+use super::finish::{go_on, not_finished};
+use super::room::{self, MARK, Room, led_elsewhere};
 use super::run::{hash_of, mark};
-use super::{failed, numbers, path_of, shape};
+use super::{failed, numbers, path_of, planning, shape};
 use crate::args::FinishArgs;
 use crate::exit::{self, Passed};
 use crate::ui;
-use howdah::{Error, ErrorKind};
+use howdah::{Cancel, Error, ErrorKind};
 use howdah_lease::{Cover, Covered, Found, Mark, Name, TreePlan, Value, is_same_moment, sum_line};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -30,15 +30,23 @@ struct Known {
     inode: u64,
 }
 
-pub(super) fn run(args: &FinishArgs, plan: &TreePlan, room: &Room) -> anyhow::Result<()> {
+pub(super) fn run(
+    args: &FinishArgs,
+    plan: &TreePlan,
+    room: &Room,
+    cancel: &Cancel,
+) -> anyhow::Result<()> {
     if args.check {
         return check(args, plan, room);
     }
     let known = match finished_before(plan, room)? {
         Some(known) => known,
-        None => finish(args, plan, room)?,
+        None => finish(args, plan, room, cancel)?,
     };
-    shape::restore_top(room)?;
+    // A run that had begun to clear up had done it, and what it takes may be gone.
+    if room.has_plan() {
+        shape::restore_top(room)?;
+    }
     if !args.keep {
         room.remove();
     }
@@ -75,7 +83,10 @@ fn check(args: &FinishArgs, plan: &TreePlan, room: &Room) -> anyhow::Result<()> 
     for lease in 0..plan.leases() {
         let records = room.tree_records(lease)?;
         let Some(record) = records.iter().rfind(|record| record.is_complete()) else {
-            missing.push(lease);
+            // What is finished lacks nothing, whatever is cleared up of its records.
+            if room.has_plan() {
+                missing.push(lease);
+            }
             continue;
         };
         moved.push(json!({
@@ -100,7 +111,8 @@ fn check(args: &FinishArgs, plan: &TreePlan, room: &Room) -> anyhow::Result<()> 
         return Ok(());
     }
     let all = plan.leases();
-    ui::say(&format!("{} of {all} leases are moved", moved.len()));
+    let moved = all - missing.len() as u64;
+    ui::say(&format!("{moved} of {all} leases are moved"));
     if !missing.is_empty() {
         ui::print(&numbers(missing))?;
     }
@@ -108,11 +120,16 @@ fn check(args: &FinishArgs, plan: &TreePlan, room: &Room) -> anyhow::Result<()> 
 }
 
 /// Checks, joins, sets permissions and times, syncs, renames.
-fn finish(args: &FinishArgs, plan: &TreePlan, room: &Room) -> Result<Known, Error> {
+fn finish(
+    args: &FinishArgs,
+    plan: &TreePlan,
+    room: &Room,
+    cancel: &Cancel,
+) -> Result<Known, Error> {
     let mut sums = args.manifest.as_deref().map(Sums::begin).transpose()?;
     let top = room.tree()?;
     let mut lost = Vec::new();
-    let covered = covered(plan, room, &top, &mut sums, &mut lost)?;
+    let covered = covered((plan, room, cancel), &top, &mut sums, &mut lost)?;
     if covered.lacking > 0 && !args.partial {
         let text = format!(
             "{} files changed, vanished or could not be read since they were planned, and are not there; plan anew, or finish \
@@ -131,6 +148,7 @@ fn finish(args: &FinishArgs, plan: &TreePlan, room: &Room) -> Result<Known, Erro
     }
     shape::restore(room)?;
     room::sync_all(&top)?;
+    go_on(cancel)?;
     if let Some(sums) = sums {
         sums.end()?;
     }
@@ -151,8 +169,7 @@ fn finish(args: &FinishArgs, plan: &TreePlan, room: &Room) -> Result<Known, Erro
 
 /// What all records say together; each file is looked at. `lost`: large files of which something is not there.
 fn covered(
-    plan: &TreePlan,
-    room: &Room,
+    (plan, room, cancel): (&TreePlan, &Room, &Cancel),
     top: &Dir,
     sums: &mut Option<Sums>,
     lost: &mut Vec<PathBuf>,
@@ -160,6 +177,7 @@ fn covered(
     let mut cover = Cover::new(plan);
     let (mut failure, mut named) = (None, 0);
     for lease in 0..plan.leases() {
+        go_on(cancel)?;
         let sheet = room.sheet(plan, lease)?;
         let records = room.tree_records(lease)?;
         let tell = |found: Found<'_>| {
@@ -303,6 +321,9 @@ struct Sums {
 impl Sums {
     fn begin(path: &Path) -> Result<Self, Error> {
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        if let Some(dir) = dir.filter(|dir| !dir.is_dir()) {
+            return Err(planning::no_directory(dir));
+        }
         let mut builder = tempfile::Builder::new();
         let everybody = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666);
         let made = builder

@@ -6,10 +6,13 @@ use super::super::node::{Entry, Sources, Value};
 use super::super::read::Table;
 use super::super::values::Amount;
 use super::{blast, find_path};
-use crate::catalog::{self, Options, stacks};
+use crate::catalog::{self, Options, Protocol, stacks};
 use howdah_core::{Rate, Span, units};
 use howdah_proto::Share;
 
+/// Headers of IP and UDP, and the least of IP and TCP, in bytes.
+const UDP_HEADERS: u32 = 28;
+const TCP_HEADERS: u32 = 40;
 /// Most flows of a group.
 const MOST_SHORTS: u64 = 1_000_000;
 
@@ -263,17 +266,56 @@ impl Decoder<'_> {
             (None, None) => None,
             _ => return Err(table.error("'on' and 'off' go together, and 'on' is not 0")),
         };
+        let (via, reverse) = (self.via(&table)?, table.truth("reverse")?.unwrap_or(false));
+        let packet_bytes = packet.unwrap_or(1470);
+        self.check_fits(
+            &table,
+            "packet",
+            packet_bytes + UDP_HEADERS,
+            (&via, reverse),
+        )?;
+        let (start, stop) = (self.start(&table)?, table.span("stop")?);
+        if stop.is_some_and(|stop| stop <= start) {
+            let message = format!("it begins at {start}: nothing would be sent");
+            return Err(table.error_at("stop", message));
+        }
         Ok(Some(StreamSpec {
             name: entry.key.clone(),
             rate_bps: rate.bits_per_sec(),
-            packet_bytes: packet.unwrap_or(1470),
-            start_ns: self.start(&table)?.as_nanos(),
-            stop_ns: table.span("stop")?.map(Span::as_nanos),
+            packet_bytes,
+            start_ns: start.as_nanos(),
+            stop_ns: stop.map(Span::as_nanos),
             on_off_ns: on_off,
             exponential: table.truth("exponential")?.unwrap_or(false),
-            via: self.via(&table)?,
-            reverse: table.truth("reverse")?.unwrap_or(false),
+            via,
+            reverse,
         }))
+    }
+
+    /// Packets that are longer than a path takes are dropped there, all of them and without a word.
+    fn check_fits(
+        &self,
+        table: &Table<'_>,
+        key: &str,
+        ip_bytes: u32,
+        (via, reverse): (&[usize], bool),
+    ) -> Result<(), ScenarioError> {
+        let lanes = via.iter().map(|&at| {
+            let path = &self.paths[at];
+            if reverse {
+                &path.backward
+            } else {
+                &path.forward
+            }
+        });
+        let mtus = lanes.map(|lane| lane.mtu_bytes).filter(|&mtu| mtu > 0);
+        let Some(mtu) = mtus.min().filter(|&mtu| ip_bytes > mtu) else {
+            return Ok(());
+        };
+        let message = format!(
+            "that makes IP packets of {ip_bytes} bytes, and the way there takes no more than {mtu} ('mtu')"
+        );
+        Err(table.error_at(key, message))
     }
 
     /// The protocol's name; `None` for "none".
@@ -396,6 +438,10 @@ impl Decoder<'_> {
                 .filter(|share| *share != Share::WHOLE)
                 .map(Share::sessions),
         };
+        if let (Some(Protocol::Tcp(_)), Some(mss)) = (catalog::find(protocol), options.mss_bytes) {
+            let reverse = table.truth("reverse")?.unwrap_or(false);
+            self.check_fits(table, "mss", mss + TCP_HEADERS, (via, reverse))?;
+        }
         catalog::check(protocol, &options)
             .map_err(|(key, message)| table.error_at(key, message))?;
         Ok(options)

@@ -9,7 +9,7 @@ mod trace;
 
 use super::cell::{BacklogSpec, Cell, Change, Measure, PathSpec};
 use super::error::{ScenarioError, hint};
-use super::expand::Expanded;
+use super::expand::{Expanded, MAX_CELLS};
 use super::node::{Node, Sources, Value};
 use super::read::Table;
 use flow::Decoder;
@@ -44,11 +44,12 @@ const EXPERIMENT_KEYS: [&str; 20] = [
 /// Longest scenario time: a mistyped unit, not an experiment.
 const MAX_DURATION: Span = Span::from_secs(1_000_000);
 
-/// All cells of one place in the matrix: one for each repeat.
+/// All cells of one place in the matrix: one for each repeat, of which there are `most_repeats` at most.
 pub(crate) fn decode(
     sources: &Sources,
     experiment: &str,
     expanded: &Expanded,
+    most_repeats: u64,
 ) -> Result<Vec<Cell>, ScenarioError> {
     let top = Table::open(sources, &expanded.tree, "the experiment", &EXPERIMENT_KEYS)?;
     let paths = path::paths(&top)?;
@@ -78,6 +79,11 @@ pub(crate) fn decode(
         return Err(sources.error(expanded.tree.place, message));
     }
     let repeats = top.whole("repeats", 1)?.unwrap_or(1);
+    if repeats > most_repeats {
+        let message =
+            format!("{repeats} of each cell; an experiment has at most {MAX_CELLS} cells");
+        return Err(top.error_at("repeats", message));
+    }
     Ok((0..repeats).map(|number| cell.repeat(number)).collect())
 }
 
