@@ -29,7 +29,7 @@ const TARGET_AT_RATE: f64 = 2.5e9;
 const TARGET_MIN: Span = Span::from_micros(800);
 const TARGET_MAX: Span = Span::from_millis(4);
 /// ... and no more than this share of a queue that was seen to overflow, but what hosts can tell.
-const TARGET_SHARE: f64 = 0.4;
+const TARGET_SHARE: f64 = 0.25;
 const TARGET_LEAST: Span = Span::from_micros(200);
 /// Start-up doubles the rate per round trip and ends at this share of the target (LEDBAT++).
 const STARTUP_SHARE: f64 = 0.75;
@@ -57,6 +57,8 @@ const YIELD_EVERY: Span = Span::from_millis(50);
 /// The queue must have been short for so long before the rate comes back, by that factor per round trip.
 const CALM: Span = Span::from_secs(1);
 const RETURN: f64 = 1.5;
+/// From this share of the rate that a queue overflowed at, it comes back in steps of a quarter of that queue.
+const CAREFUL: f64 = 0.7;
 /// One that fell below this share of the rate of before (or `INITIAL_RATE`) starts again.
 const RESTART: f64 = 0.125;
 /// Loss above `1.5 x floor + LOSS_SLACK` is congestion.
@@ -376,6 +378,7 @@ impl Background {
             if congested {
                 self.calm_since = now;
                 self.congested_at = now;
+                self.before = self.before.min(self.capacity.max(INITIAL_RATE));
             }
             return;
         }
@@ -390,11 +393,24 @@ impl Background {
                 self.start_again(now, rtt, first);
                 return;
             }
-            let higher = ceiling.mul_f64(RETURN);
+            let higher = self.raised(ceiling);
             // Far above what is sent it has nothing to say any more.
             self.ceiling =
                 (higher < self.capacity.mul_f64(8.0) || higher < INITIAL_RATE).then_some(higher);
         }
+    }
+
+    /// The ceiling after another round trip of calm.
+    fn raised(&self, ceiling: Rate) -> Rate {
+        let fast = ceiling.mul_f64(RETURN);
+        let Some(full) = self.full.min() else {
+            return fast;
+        };
+        // What a step did is seen a round trip later, or when the next one is due, and two of them go on meanwhile.
+        let round = self.base_rtt.max(YIELD_EVERY);
+        let quarter = full as f64 / 4.0 / round.as_nanos() as f64;
+        let slow = ceiling.mul_f64(1.0 + quarter.clamp(PROBE_LEAST, RETURN - 1.0));
+        fast.min(slow.max(self.before.mul_f64(CAREFUL)))
     }
 
     /// The path is free after others had it: so few packets show nothing, and every step would take seconds. What is
