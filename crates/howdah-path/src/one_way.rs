@@ -294,6 +294,7 @@ impl OneWay {
 
     /// The same of a packet of such a flow: any number that its packets share (their addresses and ports, hashed), for queues that
     /// tell flows apart.
+    #[inline]
     pub fn offer_flow(&mut self, now: Time, ip_bytes: u32, ecn: Ecn, flow: u64) -> Verdict {
         self.offer_inner(now, ip_bytes, ecn, flow).0
     }
@@ -308,7 +309,11 @@ impl OneWay {
     }
 
     /// The verdict, and whether the packet kept the order of its predecessors.
-    #[inline]
+    #[allow(
+        clippy::inline_always,
+        reason = "it is called for each packet, and its answer is slow to move"
+    )]
+    #[inline(always)]
     pub(crate) fn offer_inner(
         &mut self,
         now: Time,
@@ -407,7 +412,11 @@ impl OneWay {
     }
 
     /// The stages after queue and rate, for a packet whose last bit has left at `left`.
-    #[inline]
+    #[allow(
+        clippy::inline_always,
+        reason = "it is called for each packet, and its answer is slow to move"
+    )]
+    #[inline(always)]
     fn behind_the_bottleneck(
         &mut self,
         left: Time,

@@ -402,8 +402,8 @@ impl<T: Transport> World<T> {
                 if late.is_some() {
                     now = now.div_ceil(2);
                 }
-                for datagram in outbox.drain(..now) {
-                    self.send(index as usize, datagram);
+                for mut datagram in outbox.drain(..now) {
+                    self.send(index as usize, &mut datagram);
                 }
                 if let Some(late) = late {
                     let core = &mut self.cores[id as usize];

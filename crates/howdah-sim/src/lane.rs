@@ -5,6 +5,9 @@ use howdah_core::Ecn;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+/// How many datagrams behind the head one is looked at so that it is in the cache when it leaves.
+const LOOK_AHEAD: usize = 4;
+
 /// A datagram in flight: what paths need to know of it. The datagram itself lies in the
 /// [`Pool`](crate::pool::Pool) and stays there from one end of the route to the other.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -37,13 +40,16 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// Takes in a datagram; its sequence number must be larger than all before.
+    /// Takes in a datagram; its sequence number must be larger than all before. Returns whether it may be the next to leave.
     #[inline]
-    pub(crate) fn push(&mut self, flight: Flight) {
-        match self.ring.back() {
-            Some(tail) if tail.key > flight.key => self.early.push(Reverse(flight)),
-            _ => self.ring.push_back(flight),
+    pub(crate) fn push(&mut self, flight: Flight) -> bool {
+        let behind = self.ring.back().map(|tail| tail.key <= flight.key);
+        if behind == Some(false) {
+            self.early.push(Reverse(flight));
+        } else {
+            self.ring.push_back(flight);
         }
+        behind != Some(true)
     }
 
     /// When the next datagram leaves.
@@ -57,13 +63,29 @@ impl Lane {
     }
 
     /// Takes the next datagram out.
-    #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Flight> {
+    fn pop(&mut self) -> Option<Flight> {
         match (self.early.peek(), self.ring.front()) {
             (Some(Reverse(early)), Some(ring)) if ring.key < early.key => self.ring.pop_front(),
             (Some(_), _) => self.early.pop().map(|Reverse(flight)| flight),
             (None, _) => self.ring.pop_front(),
         }
+    }
+
+    /// Takes the next datagram out, of which there must be one.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Flight {
+        if self.early.is_empty() {
+            let first = self.ring[0];
+            self.ring.pop_front();
+            return first;
+        }
+        self.pop().expect("a datagram is in flight")
+    }
+
+    /// Where the datagram lies that leaves a few events from now, as far as that is known.
+    #[inline]
+    pub(crate) fn ahead(&self) -> Option<u32> {
+        self.ring.get(LOOK_AHEAD).map(|flight| flight.parcel)
     }
 
     /// Datagrams in flight.

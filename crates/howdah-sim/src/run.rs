@@ -141,8 +141,11 @@ impl<T: Transport> World<T> {
     /// Takes the head of a path's lane to the next path or to its endpoint.
     fn leave_path(&mut self, path: usize) {
         let path = &mut self.paths[path];
-        let flight = path.lane.pop().expect("the agenda knows of a datagram");
+        let flight = path.lane.take();
         path.ledger.delivered += 1;
+        if let Some(place) = path.lane.ahead() {
+            self.pool.touch(place);
+        }
         self.agenda.set(path.slot, path.lane.head());
         let sender = &self.endpoints[flight.sender as usize];
         if usize::from(flight.hop) + 1 < sender.route.len() {
@@ -265,9 +268,10 @@ impl<T: Transport> World<T> {
             if room == 0 && self.is_refused(index, &mut outbox) {
                 break;
             }
-            for datagram in outbox.drain(..) {
+            for datagram in &mut outbox {
                 self.send(index, datagram);
             }
+            outbox.clear();
         }
         self.outbox = outbox;
         self.arm(index, woken, woken && burst == 0);
@@ -298,16 +302,16 @@ impl<T: Transport> World<T> {
         reason = "it has two callers and one of them is hot"
     )]
     #[inline(always)]
-    pub(crate) fn send(&mut self, index: usize, datagram: Datagram) {
+    pub(crate) fn send(&mut self, index: usize, datagram: &mut Datagram) {
         let wire_len = datagram.wire_len();
         let counters = &mut self.endpoints[index].counters;
         counters.sent_datagrams += 1;
         counters.sent_bytes += u64::from(wire_len);
         let sender = index as u32;
         self.fingerprint.mix(self.now, Kind::Sent, sender, wire_len);
-        let ecn = self.endpoints[index].transport.ecn(&datagram);
+        let ecn = self.endpoints[index].transport.ecn(datagram);
         if self.capture.is_some() {
-            self.show_leaving(index, &datagram, ecn);
+            self.show_leaving(index, datagram, ecn);
         }
         let parcel = self.pool.store(datagram);
         self.offer(Flight {
@@ -458,18 +462,17 @@ impl<T: Transport> World<T> {
         if delivery.marked {
             flight.ecn = Ecn::Ce;
         }
-        path.lane.push(flight);
+        let mut may_be_next = path.lane.push(flight);
         if let Some(again) = delivery.duplicate_at {
             path.floor.check(offered, again, ip_bytes);
             path.ledger.duplicated += 1;
             self.seq += 1;
             flight.key = Key::new(again, self.seq);
             flight.parcel = self.pool.copy(flight.parcel);
-            path.lane.push(flight);
+            may_be_next |= path.lane.push(flight);
         }
-        let head = path.lane.head();
-        if self.agenda.get(path.slot) != head {
-            self.agenda.set(path.slot, head);
+        if may_be_next {
+            self.agenda.set(path.slot, path.lane.head());
         }
     }
 

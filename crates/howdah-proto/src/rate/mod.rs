@@ -99,18 +99,23 @@ pub(crate) struct RateControl {
     breaker_rounds: u32,
     breaker_at: Time,
     tripped: bool,
+    /// Asked for each train and each wake-up, while it changes with reports.
+    window_bytes: u64,
 }
 
 impl RateControl {
     pub(crate) fn new(policy: Policy, share: Share) -> Self {
-        Self {
+        let mut control = Self {
             policy,
             fair: Box::new(Fair::new(share)),
             background: (policy == Policy::Background).then(|| Box::new(Background::new())),
             breaker_rounds: 0,
             breaker_at: Time::ZERO,
             tripped: false,
-        }
+            window_bytes: 0,
+        };
+        control.renew_window();
+        control
     }
 
     /// Another policy from now on. What `Fair` has learnt stays; a fixed rate gets a new chance.
@@ -126,11 +131,13 @@ impl RateControl {
             background.on_established(rtt);
             Box::new(background)
         });
+        self.renew_window();
     }
 
     /// What `Fair` counts for from now on.
     pub(crate) fn set_share(&mut self, share: Share) {
         self.fair.set_share(share);
+        self.renew_window();
     }
 
     /// What decides now: a fixed rate that was given up is `Fair`.
@@ -148,13 +155,18 @@ impl RateControl {
         if let Some(background) = &mut self.background {
             background.on_established(rtt);
         }
+        self.renew_window();
     }
 
     pub(crate) fn on_feedback(&mut self, feedback: &Feedback<'_>) {
-        if let Some(background) = &mut self.background {
-            background.on_feedback(feedback);
-            return;
+        match &mut self.background {
+            Some(background) => background.on_feedback(feedback),
+            None => self.on_feedback_without_background(feedback),
         }
+        self.renew_window();
+    }
+
+    fn on_feedback_without_background(&mut self, feedback: &Feedback<'_>) {
         self.fair.on_feedback(feedback);
         if let Policy::Fixed(rate) = self.policy
             && !self.tripped
@@ -174,6 +186,7 @@ impl RateControl {
     pub(crate) fn resume(&mut self, known: &PathKnowledge, rtt: Span) {
         if self.policy == Policy::Fair && known.fits(rtt) {
             self.fair.resume(known);
+            self.renew_window();
         }
     }
 
@@ -188,6 +201,7 @@ impl RateControl {
         if let Some(background) = &mut self.background {
             background.on_blackout();
         }
+        self.renew_window();
     }
 
     /// Rate of UDP payload bytes.
@@ -230,6 +244,16 @@ impl RateControl {
 
     /// Bytes that may be unreported.
     pub(crate) fn window_bytes(&self) -> u64 {
+        debug_assert_eq!(self.window_bytes, self.window());
+        self.window_bytes
+    }
+
+    /// Whatever changes what decides calls this at its end.
+    fn renew_window(&mut self) {
+        self.window_bytes = self.window();
+    }
+
+    fn window(&self) -> u64 {
         match self.policy {
             Policy::Fixed(rate) if !self.tripped => {
                 // Enough for reports that come late; the rate is what limits.
