@@ -1,9 +1,10 @@
 //! The three streams as bytes. docs/trees.md is their specification.
 
-use super::change::Change;
-use super::entry::{DirId, Entry, Meta, Other, Stamp, bounds};
 use super::pipe::{Spout, Tap};
 use crate::StoreError;
+use howdah_session::Change;
+use howdah_session::entry::{DirId, Entry, Meta, Other, Stamp, bounds};
+use howdah_session::naming::bad_name;
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
@@ -512,18 +513,6 @@ impl ManifestReader {
             owner: self.memory.owner,
             xattrs,
         })
-    }
-}
-
-/// Why a name cannot be one of a directory's.
-pub(crate) fn bad_name(name: &[u8]) -> Option<&'static str> {
-    match name {
-        b"" => Some("it is empty"),
-        b"." | b".." => Some("it leads elsewhere"),
-        name if name.contains(&b'/') => Some("it contains a slash"),
-        name if name.contains(&0) => Some("it contains a NUL byte"),
-        name if name.len() > bounds::NAME => Some("it is longer than 255 bytes"),
-        _ => None,
     }
 }
 

@@ -2,14 +2,11 @@
 
 #![expect(clippy::missing_panics_doc, reason = "to panic is what they are for")]
 
-use super::change::Change;
 use super::codec::{Answer, AnswerWriter, ManifestReader, ManifestWriter, read_answer};
-use super::entry::{Entry, Meta, bounds};
-use super::filter::Filter;
-use super::gate::{Asked, Gate};
-use super::options::TreeOptions;
 use super::pipe::{Spout, pipe};
-use super::rules::Rule;
+use howdah_session::entry::{Entry, Meta, bounds};
+use howdah_session::{Asked, Gate};
+use howdah_session::{Change, Filter, Rule, TreeOptions};
 use std::ffi::OsString;
 use std::io::Read as _;
 

@@ -2,7 +2,7 @@
 
 use super::super::pipe::pipe;
 use super::*;
-use crate::trees::change::{Act, Reasons};
+use howdah_session::{Act, Reasons};
 use proptest::prelude::*;
 
 thread_local! {

@@ -1,0 +1,45 @@
+//! What two hosts say about trees of files, and what of it is let in. Without IO: no clock, socket, disk or thread.
+//!
+//! * [`TreeOptions`] is what one asks the other for, with its [rules](RuleList), its [list of paths](PathList), and what
+//!   a [`Filter`] makes of both.
+//! * An [`Entry`](entry::Entry) is what a manifest says about one name.
+//! * A [`Gate`] is what everything that a manifest names must pass: received is a subset of requested.
+//! * [`Metadata`] is the right of a session to set metadata, or to be shown it.
+//!
+//! docs/trees.md is the specification.
+
+#![forbid(unsafe_code)]
+#![warn(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss
+)]
+
+mod allowed;
+mod change;
+pub mod entry;
+mod error;
+mod filter;
+mod gate;
+mod matcher;
+mod memory;
+mod modes;
+pub mod names;
+pub mod naming;
+mod options;
+mod paths;
+mod report;
+pub mod reserved;
+mod rules;
+
+pub use allowed::Metadata;
+pub use change::{Act, Change, Reasons};
+pub use error::{SessionError, refused};
+pub use filter::Filter;
+pub use gate::{Asked, Gate};
+pub use memory::Memory;
+pub use modes::{BadModes, ModeChanges};
+pub use options::{LINK_DESTS, TreeOptions};
+pub use paths::{PathList, PathListBuilder, PathWalk};
+pub use report::TreeReport;
+pub use rules::{Rule, RuleList, RuleRef};
