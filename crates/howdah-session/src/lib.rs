@@ -3,6 +3,8 @@
 //! * [`TreeOptions`] is what one asks the other for, with its [rules](RuleList), its [list of paths](PathList), and what
 //!   a [`Filter`] makes of both.
 //! * An [`Entry`](entry::Entry) is what a manifest says about one name.
+//! * [`ManifestEncoder`] and [`ManifestDecoder`], [`AnswerEncoder`] and [`decode_answer`] are the streams in bytes: whoever drives them
+//!   gives what has come, and is told when more is needed.
 //! * A [`Gate`] is what everything that a manifest names must pass: received is a subset of requested.
 //! * [`Metadata`] is the right of a session to set metadata, or to be shown it.
 //!
@@ -16,11 +18,16 @@
 )]
 
 mod allowed;
+mod answers;
 mod change;
 pub mod entry;
 mod error;
 mod filter;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gate;
+mod manifest;
 mod matcher;
 mod memory;
 mod modes;
@@ -31,12 +38,15 @@ mod paths;
 mod report;
 pub mod reserved;
 mod rules;
+pub mod wire;
 
 pub use allowed::Metadata;
+pub use answers::{Answer, AnswerEncoder, decode_answer};
 pub use change::{Act, Change, Reasons};
 pub use error::{SessionError, refused};
 pub use filter::Filter;
 pub use gate::{Asked, Gate};
+pub use manifest::{ManifestDecoder, ManifestEncoder};
 pub use memory::Memory;
 pub use modes::{BadModes, ModeChanges};
 pub use options::{LINK_DESTS, TreeOptions};

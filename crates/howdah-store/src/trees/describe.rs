@@ -12,7 +12,7 @@
 //!
 //! The streams are those of a copy. No content leaves: a pack has a BLAKE3 of each range of the files in it.
 
-use super::codec::{Answer, ManifestWriter, expect_version, put_version, read_answer, refused};
+use super::codec::{ManifestWriter, expect_version, put_version, read_answer, refused};
 use super::crew::{self, Crew, FirstError};
 use super::pipe::{Spout, Tap, pipe};
 use super::queue::{Budget, Queue};
@@ -26,6 +26,7 @@ use crate::device::{Aligned, DeviceReader};
 use crate::identity::Identity;
 use crate::source::is_generated;
 use crate::{Root, StoreError, Wake};
+use howdah_session::Answer;
 use howdah_session::naming::plain;
 use howdah_session::{Filter, Metadata, TreeOptions, TreeReport};
 use rustix::fs::{AtFlags, FileType};

@@ -14,8 +14,6 @@ mod delete;
 mod describe;
 mod disks;
 mod existing;
-#[cfg(feature = "fuzzing")]
-pub(crate) mod fuzzing;
 mod hashing;
 mod ignores;
 mod inside;

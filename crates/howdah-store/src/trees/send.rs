@@ -14,9 +14,7 @@
 //! the number of files.
 
 use super::buffers::Buffers;
-use super::codec::{
-    Answer, ManifestWriter, expect_version, put_varint, put_version, read_answer, refused,
-};
+use super::codec::{ManifestWriter, expect_version, put_varint, put_version, read_answer, refused};
 use super::crew::{self, Crew, FirstError};
 use super::moved::{Leaver, Leaving, MovedLinks};
 use super::pipe::{Spout, Tap, pipe};
@@ -30,6 +28,7 @@ use super::walk::{Offered, Walker};
 use super::{LARGE_OPEN, Memory, PACKED_MAX, TreeProgress, WAITING_FILES};
 use crate::source::SourceSpec;
 use crate::{Source, StoreError, Wake};
+use howdah_session::Answer;
 use howdah_session::{Change, Filter, TreeOptions, TreeReport};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
