@@ -7,6 +7,7 @@
 //!   gives what has come, and is told when more is needed.
 //! * A [`Gate`] is what everything that a manifest names must pass: received is a subset of requested.
 //! * [`Metadata`] is the right of a session to set metadata, or to be shown it.
+//! * [`PathBytes`] is a path of another machine, [`WaitClock`] how long its next word is waited for, [`Window`] how much may be under way.
 //!
 //! docs/trees.md is the specification.
 
@@ -34,10 +35,13 @@ mod modes;
 pub mod names;
 pub mod naming;
 mod options;
+mod path_bytes;
 mod paths;
 mod report;
 pub mod reserved;
 mod rules;
+mod waits;
+mod window;
 pub mod wire;
 
 pub use allowed::Metadata;
@@ -50,6 +54,9 @@ pub use manifest::{ManifestDecoder, ManifestEncoder};
 pub use memory::Memory;
 pub use modes::{BadModes, ModeChanges};
 pub use options::{LINK_DESTS, TreeOptions};
+pub use path_bytes::PathBytes;
 pub use paths::{PathList, PathListBuilder, PathWalk};
 pub use report::TreeReport;
 pub use rules::{Rule, RuleList, RuleRef};
+pub use waits::{Wait, WaitClock};
+pub use window::Window;
